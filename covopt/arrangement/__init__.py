@@ -1,0 +1,1 @@
+"""Activation cells of a table of points: counting, enumerating, naming them."""

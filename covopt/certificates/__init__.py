@@ -1,0 +1,1 @@
+"""Certificates: recomputed from the raw data after a solver ends."""

@@ -1,0 +1,39 @@
+"""Exceptions and warnings: each message says what was received and what to do next."""
+
+from __future__ import annotations
+
+
+class CovoptError(Exception):
+    """Base class of every error that covopt raises on purpose."""
+
+
+class InputError(CovoptError, ValueError):
+    """The input cannot be used: which argument, which row, what was received, what to do."""
+
+
+class BudgetError(CovoptError):
+    """An exact computation would exceed its budget; the message gives the size and the alternatives."""
+
+
+class SolverUnavailableError(CovoptError):
+    """A solver was named that is not installed or has no licence."""
+
+
+class SolverError(CovoptError):
+    """A backend stopped without a usable point; the message carries its own status."""
+
+
+class SolutionFileError(CovoptError, ValueError):
+    """A file is not a covopt solution, or was written by a newer schema."""
+
+
+class CovoptWarning(UserWarning):
+    """Base class of covopt's warnings."""
+
+
+class PrecisionWarning(CovoptWarning):
+    """Rounding errors are too close to the smallest nonzero quantity for the answer to be trusted."""
+
+
+class SolverFallbackWarning(CovoptWarning):
+    """A solver was not available and another one took its place."""

@@ -1,0 +1,1 @@
+"""Oracles: which neuron violates a dual point most, and by how much at most."""

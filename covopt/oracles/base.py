@@ -1,0 +1,50 @@
+"""The one question that every solver and certificate asks: which neuron violates a dual point most?
+
+For a dual point λ and unit neurons w the oracle maximises
+
+    F(w) = ⟨λ, σ(X̃ w)⟩,      h(λ) = max over ‖w‖ = 1 of |F(w)|.
+
+Rows on one line through the origin share a hyperplane, so the compiled kernels work with one row z_i per
+line, one weight μ_i per row and a linear part g₀:   F(w) = ⟨g₀, w⟩ + Σ_i μ_i σ(z_i·w),
+where row i with weights λ⁺ on the positive side and λ⁻ on the opposite ray contributes
+λ⁺σ(t) + λ⁻σ(−t) = (λ⁺ + λ⁻)σ(t) − λ⁻t.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Pricing:
+    """Answer of an oracle.
+
+    Attributes
+    ----------
+    neurons : ndarray of shape (m, D)
+        Unit directions, best first by ``abs(values)``.
+    values : ndarray of shape (m,)
+        F at each neuron, signed: a positive value asks for a positive output weight.
+    upper_bound : float
+        A number that h(λ) does not exceed, rounding included, whatever ``exact`` says.
+    exact : bool
+        True when ``upper_bound`` is attained (to rounding) by one of the neurons.
+    """
+
+    neurons: np.ndarray
+    values: np.ndarray
+    upper_bound: float
+    exact: bool
+
+
+class Oracle(Protocol):
+    """``price(dual) -> Pricing``; everything that a solver knows about the neurons."""
+
+    def price(
+        self, dual: np.ndarray, *, threshold: float = 0.0, max_neurons: int | None = None
+    ) -> Pricing:
+        """Return local maxima of |F| with value at least ``threshold`` (the best one always)."""
+        ...

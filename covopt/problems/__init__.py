@@ -1,0 +1,1 @@
+"""Problems: primal value, dual value, and how to scale a dual point into feasibility."""

@@ -1,0 +1,39 @@
+"""How a computation ended; every member carries its message."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class Status(Enum):
+    """Outcome of a solve.
+
+    ``CERTIFIED`` is the only status that claims optimality, and only within the tolerance that
+    was asked for: the gap was recomputed from the raw data with an exact oracle.
+    """
+
+    CERTIFIED = ("certified", "optimal to the tolerance; the bracket was recomputed with an exact oracle")
+    GAP = ("gap", "stopped before the tolerance was reached; the bracket is valid")
+    TIME_LIMIT = ("time_limit", "the time limit was reached; the bracket is valid")
+    INTERRUPTED = ("interrupted", "interrupted by the user; the bracket is valid")
+    CALLBACK = ("callback", "stopped by the callback; the bracket is valid")
+    HEURISTIC = (
+        "heuristic",
+        "HEURISTIC: the faces are too many to check one by one, so the network was found by local search; "
+        "the lower bound is valid but not tight",
+    )
+
+    def __init__(self, code: str, message: str):
+        self.code = code
+        self.message = message
+
+    @classmethod
+    def from_code(cls, code: str) -> Status:
+        """Return the member whose ``code`` is given (as in solution files)."""
+        for member in cls:
+            if member.code == code:
+                return member
+        raise ValueError(f"unknown status code {code!r}; known: {', '.join(m.code for m in cls)}")
+
+    def __str__(self) -> str:
+        return self.code
