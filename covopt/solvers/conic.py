@@ -1,0 +1,250 @@
+"""The reference: every cell at once, as one second-order cone program.
+
+On the closed cell C_s = {w : (2s_i − 1) z_i·w ≥ 0} the atom is linear, σ(Z w) = diag(s) Z w, so the scalar
+interpolation problem is, exactly,
+
+    min  Σ_s ‖p_s‖ + ‖q_s‖ + ½ ρ B²   s.t.   Σ_s diag(s) Z (p_s − q_s) + B·1 = y,   p_s, q_s ∈ C_s.
+
+It is slow on purpose of being simple: what the other solvers find is compared with it.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse
+
+from covopt.errors import InputError
+from covopt.problems.shallow import ShallowProblem
+from covopt.solvers.backends import resolve_backend, run_backend
+
+
+@dataclass(frozen=True)
+class ConicPoint:
+    """Primal and dual point of the all-cells program; a hint, for the caller to polish and to certify.
+
+    Attributes
+    ----------
+    neurons : ndarray of shape (m, r)
+        Unit directions, at most one per (cell, sign).
+    weights : ndarray of shape (m,)
+        Output weights, signed.
+    offset : float
+        B, 0 without an offset.
+    dual : ndarray of shape (N,)
+        λ with |⟨λ, σ(Z w)⟩| ≤ 1 for unit w, up to the backend's accuracy, and 1ᵀλ = ρB.
+    cells : ndarray of shape (m,)
+        Row of ``patterns`` that each neuron came from.
+    backend : str
+        The backend that ran: not the one asked for when that one was unavailable.
+    status : str
+        A key of :data:`covopt.solvers.backends.OUTCOMES`.
+    time_s, build_s : float
+        Wall-clock time of the whole call, and the part spent before the backend was called.
+    iterations : int or None
+    """
+
+    neurons: np.ndarray
+    weights: np.ndarray
+    offset: float
+    dual: np.ndarray
+    cells: np.ndarray
+    backend: str
+    status: str
+    time_s: float
+    build_s: float
+    iterations: int | None
+
+
+def solve_conic(
+    problem: ShallowProblem,
+    patterns: np.ndarray,
+    *,
+    backend: str = "CLARABEL",
+    tol: float = 1e-9,
+    time_limit_s: float | None = None,
+    drop: float = 1e-7,
+    complete: bool = True,
+) -> ConicPoint:
+    r"""Solve the scalar interpolation problem over all cells with a conic backend.
+
+    .. math::
+
+        \min_{p, q, B}\ \sum_s \|p_s\| + \|q_s\| + \tfrac12 \rho B^2
+        \quad\text{s.t.}\quad \sum_s \mathrm{diag}(s) Z (p_s - q_s) + B 1 = y,
+        \quad p_s, q_s \in C_s .
+
+    Parameters
+    ----------
+    problem : ShallowProblem
+        In reduced units.
+    patterns : ndarray of bool, shape (S, N)
+        The open cells, each once: ``patterns[s, i]`` is True where z_i·w > 0.
+    backend : {"CLARABEL", "SCS", "MOSEK"}
+        A MOSEK that does not answer is replaced by CLARABEL, with one warning per process.
+    tol : float
+        Asked of the backend; nothing is promised before the caller has certified the point.
+    time_limit_s : float, optional
+        For the backend.
+    drop : float
+        The smallest neurons are dropped as long as their weights sum to at most ``drop`` times the sum of
+        all weights. This moves the output by at most ``drop · Σ|c_j| · max_i ‖z_i‖`` at any sample.
+    complete : bool
+        Whether ``patterns`` holds every cell. Then a row bounds a cell only when the pattern across it is a
+        cell too, and the redundant inequalities (most of them) are left out. With False all are kept.
+
+    Returns
+    -------
+    ConicPoint
+
+    Raises
+    ------
+    InputError
+        The shape of ``patterns`` does not fit, a pattern comes twice, or the backend is unknown.
+    SolverError
+        The backend stopped without a point.
+
+    Warns
+    -----
+    SolverFallbackWarning
+        The backend asked for does not answer here.
+
+    Notes
+    -----
+    The dual multiplier of the equality is the λ of :mod:`covopt.problems.shallow`. The backend's own objective
+    value is not passed on.
+
+    Examples
+    --------
+    One sample at distance 2: the neuron that points at it with weight y/2.
+
+    >>> import numpy as np
+    >>> from covopt.problems.shallow import ShallowProblem
+    >>> problem = ShallowProblem(np.array([[2.0]]), np.array([3.0]))
+    >>> point = solve_conic(problem, np.array([[True], [False]]))
+    >>> point.neurons.round(6), point.weights.round(6), point.dual.round(6)
+    (array([[1.]]), array([1.5]), array([0.5]))
+    """
+    start = time.perf_counter()
+    patterns = _validate_patterns(problem, patterns)
+    chosen = resolve_backend(backend, cone="second-order")
+
+    import cvxpy as cp
+
+    n_cells, dim = len(patterns), problem.rows.shape[1]
+    directions = cp.Variable((2 * n_cells, dim))
+    norms = cp.Variable(2 * n_cells)
+    flat = cp.reshape(directions, (2 * n_cells * dim,), order="C")
+    output = atom_matrix(problem.rows, patterns) @ flat
+    cost = cp.sum(norms)
+    offset = cp.Variable() if problem.has_offset else None
+    if offset is not None:
+        output = output + offset
+        if problem.offset_cost > 0:
+            cost = cost + 0.5 * problem.offset_cost * cp.square(offset)
+    interpolation = output == problem.targets
+    inside = cell_matrix(problem.rows, patterns, facets(problem.rows, patterns) if complete else None) @ flat >= 0
+    program = cp.Problem(cp.Minimize(cost), [interpolation, inside, cp.SOC(norms, directions, axis=1)])
+    build_s = time.perf_counter() - start
+    run = run_backend(program, chosen, tol=tol, time_limit_s=time_limit_s)
+
+    sizes = np.linalg.norm(directions.value, axis=1)
+    kept = _not_negligible(sizes, drop)
+    # cvxpy's Lagrangian has +ν(output − y); λ is the sensitivity of the value to y.
+    return ConicPoint(
+        neurons=directions.value[kept] / sizes[kept, None],
+        weights=np.where(kept < n_cells, sizes[kept], -sizes[kept]),
+        offset=0.0 if offset is None else float(offset.value),
+        dual=-np.asarray(interpolation.dual_value, dtype=float),
+        cells=kept % n_cells,
+        backend=run.backend,
+        status=run.status,
+        time_s=time.perf_counter() - start,
+        build_s=build_s,
+        iterations=run.iterations,
+    )
+
+
+def atom_matrix(rows: np.ndarray, patterns: np.ndarray) -> sparse.csr_array:
+    """Return the matrix (N, 2Sr) of (p, q) ↦ Σ_s diag(s) Z (p_s − q_s), both stacked cell by cell."""
+    n_cells, dim = len(patterns), rows.shape[1]
+    sample, cell = np.nonzero(patterns.T)
+    columns = (cell[:, None] * dim + np.arange(dim)).ravel()
+    indptr = np.concatenate([[0], np.cumsum(patterns.sum(axis=0) * dim)])
+    positive = sparse.csr_array((rows[sample].ravel(), columns, indptr), shape=(len(rows), n_cells * dim))
+    return sparse.hstack([positive, -positive], format="csr")
+
+
+def cell_matrix(rows: np.ndarray, patterns: np.ndarray, needed: np.ndarray | None = None) -> sparse.csr_array:
+    """Return G with G(p, q) ≥ 0 exactly when every p_s and q_s lies in its closed cell.
+
+    ``needed`` (S, N) tells which inequalities to write; None writes all of them.
+    """
+    n_cells, dim = len(patterns), rows.shape[1]
+    if needed is None:
+        needed = np.broadcast_to(rows.any(axis=1), patterns.shape)
+    cell, sample = np.nonzero(needed)
+    signed = np.where(patterns[cell, sample], 1.0, -1.0)[:, None] * rows[sample]
+    columns = (cell[:, None] * dim + np.arange(dim)).ravel()
+    indptr = np.arange(len(cell) + 1) * dim
+    block = sparse.csr_array((signed.ravel(), columns, indptr), shape=(len(cell), n_cells * dim))
+    return sparse.block_diag([block, block], format="csr")
+
+
+def facets(rows: np.ndarray, patterns: np.ndarray) -> np.ndarray:
+    """Return which rows bound which cells, shape (S, N), one row for each hyperplane.
+
+    A hyperplane carries a facet of a cell exactly when flipping the signs of the rows on it, and of no other
+    row, gives another cell. ``patterns`` must therefore hold all cells.
+    """
+    packed = np.packbits(patterns, axis=1)
+    key = np.dtype((np.void, packed.shape[1]))
+    known = np.sort(np.ascontiguousarray(packed).view(key).ravel())
+    needed = np.zeros(patterns.shape, dtype=bool)
+    for line in _lines(rows):
+        mask = np.zeros(patterns.shape[1], dtype=bool)
+        mask[line] = True
+        across = np.ascontiguousarray(packed ^ np.packbits(mask)).view(key).ravel()
+        place = np.minimum(np.searchsorted(known, across), len(known) - 1)
+        needed[:, line[0]] = known[place] == across
+    return needed
+
+
+def _lines(rows: np.ndarray) -> list[np.ndarray]:
+    """Group the nonzero rows that span the same line through the origin."""
+    norms = np.linalg.norm(rows, axis=1)
+    left = np.flatnonzero(norms > 0)
+    unit = rows / np.where(norms > 0, norms, 1.0)[:, None]
+    lines = []
+    while len(left):
+        # |sin| rather than |cos|: near 1 the cosine cannot tell parallel from almost parallel
+        other = unit[left]
+        sine = np.linalg.norm(other - np.outer(other @ unit[left[0]], unit[left[0]]), axis=1)
+        lines.append(left[sine <= 1e-12])
+        left = left[sine > 1e-12]
+    return lines
+
+
+def _validate_patterns(problem: ShallowProblem, patterns: np.ndarray) -> np.ndarray:
+    patterns = np.asarray(patterns)
+    n_samples = len(problem.rows)
+    if patterns.ndim != 2 or patterns.shape[1] != n_samples or not len(patterns):
+        raise InputError(
+            f"patterns must have shape (S, {n_samples}) with one row per cell, got {patterns.shape}; "
+            "covopt.enumerate_cells gives them"
+        )
+    patterns = np.ascontiguousarray(patterns.astype(bool))
+    if len(np.unique(np.packbits(patterns, axis=1), axis=0)) < len(patterns):
+        raise InputError("patterns must list each cell once; some pattern comes twice")
+    return patterns
+
+
+def _not_negligible(sizes: np.ndarray, drop: float) -> np.ndarray:
+    order = np.argsort(sizes)
+    total = sizes.sum()
+    if total == 0:
+        return order[:0]
+    n_dropped = np.searchsorted(np.cumsum(sizes[order]), drop * total, side="right")
+    return np.sort(order[n_dropped:])
