@@ -1,0 +1,299 @@
+"""SP20's cell-wise ℓ1 linear program (21): the masses of given neurons, and how far each can move."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import linalg
+
+from covopt.errors import InputError
+from covopt.solvers.linear import LinearBackend, make_linear_backend
+from covopt.status import Status
+
+
+@dataclass(frozen=True)
+class CellLP:
+    """Answer of :func:`cell_lp`; every number was recomputed from the raw data.
+
+    Attributes
+    ----------
+    directions : ndarray of shape (S, D)
+        θ_s as they were used: scaled to norm 1.
+    masses : ndarray of shape (S,)
+        z_s, the signed output weight of the unit neuron θ_s.
+    dual : ndarray of shape (N,)
+        λ, scaled so that |⟨λ, σ(X̃ θ_s)⟩| ≤ 1 for every s.
+    ranges : ndarray of shape (S, 2)
+        Smallest and largest z_s over all minimisers.
+    cost : float
+        ‖z‖₁.
+    lower_bound : float
+        ⟨λ, y⟩.
+    residual : float
+        max_i |Σ_s z_s σ(x̃_i·θ_s) − y_i|.
+    status : Status
+        ``CERTIFIED`` when the relative gap and the residual (relative to max|y|) are at most ``tol``, else ``GAP``.
+    solver : str
+        The solver that ran: not the one asked for when that one was unavailable.
+    is_unique : bool
+        Whether the minimiser is the only one with these directions: no range is wider than rounding.
+    time_s : float
+    """
+
+    directions: np.ndarray
+    masses: np.ndarray
+    dual: np.ndarray
+    ranges: np.ndarray
+    cost: float
+    lower_bound: float
+    residual: float
+    status: Status
+    solver: str
+    is_unique: bool
+    time_s: float
+
+    @property
+    def gap(self) -> float:
+        """Relative distance of the two bounds, (cost − lower_bound) / cost."""
+        return (self.cost - self.lower_bound) / self.cost if self.cost > 0 else 0.0
+
+
+def cell_lp(
+    X: np.ndarray,
+    y: np.ndarray,
+    directions: np.ndarray,
+    *,
+    solver: str = "highs",
+    bias: float = 1.0,
+    tol: float = 1e-8,
+    time_limit_s: float | None = None,
+) -> CellLP:
+    r"""Distribute mass over given neurons at the least total cost, and say how unique the answer is.
+
+    .. math::
+
+        \min_{z \in \mathbb{R}^S} \|z\|_1 \quad\text{s.t.}\quad A z = y,
+        \qquad A_{is} = \sigma(\tilde x_i \cdot \theta_s), \quad \tilde x_i = (x_i, \beta),
+
+    and its dual :math:`\max_\lambda \langle\lambda, y\rangle` s.t. :math:`|A^T \lambda| \le 1`. When the
+    directions hold one neuron of the minimal-norm network per cell and sign where it may have mass, the
+    solutions are all minimal-norm networks (Theorem 4.7).
+
+    Parameters
+    ----------
+    X : array_like of shape (N, d)
+        Inputs, one sample a row.
+    y : array_like of shape (N,) or (N, 1)
+        Targets.
+    directions : array_like of shape (S, D)
+        θ_s, with D = d + 1 (the bias coordinate last) when ``bias`` is positive and D = d when it is 0. They
+        need not be unit: a neuron is priced by its norm, so only its direction matters, and z_s is the mass
+        of the unit neuron θ_s/‖θ_s‖.
+    solver : {"highs", "CLARABEL", "SCS", "MOSEK"}
+        HiGHS runs the simplex method and keeps its basis from one range to the next; the others run through
+        cvxpy, which is slower by a constant per range. SCS is a first-order method: expect ``GAP`` for
+        ``tol`` below its accuracy.
+    bias : float
+        β ≥ 0.
+    tol : float
+        Largest relative gap and relative residual that count as solved.
+    time_limit_s : float, optional
+        For each linear program.
+
+    Returns
+    -------
+    CellLP
+
+    Raises
+    ------
+    InputError
+        NaN or infinity, shapes that disagree, a zero direction, an unknown solver, or directions whose
+        neurons cannot interpolate the targets; the message then gives the least-squares residual.
+    SolverError
+        The solver stopped without a point.
+
+    Warns
+    -----
+    SolverFallbackWarning
+        MOSEK was asked for and does not answer.
+
+    Notes
+    -----
+    For the ranges, let λ be optimal. A feasible z is optimal exactly when z_s = 0 or z_s·⟨λ, a_s⟩ = |z_s| for
+    every column a_s of A, so only columns with reduced cost 1 − |⟨λ, a_s⟩| = 0 can carry mass, each with one
+    sign. The optimal face is therefore {z⁰ + K t : signs kept}, K a basis of the null space of those columns;
+    each range is a linear program in t, and a column whose row in K vanishes cannot move at all.
+
+    References
+    ----------
+    Sparsity of shallow ReLU networks, 2020 (SP20 in the papers' list), equation (21) and Theorem 4.7.
+
+    Examples
+    --------
+    Two samples on the line, three neurons: x̃·θ = x, (x + 1)/√2 and 1.
+
+    >>> import covopt
+    >>> answer = covopt.cell_lp([[1.0], [3.0]], [1.0, 3.0], [[1, 0], [1, 1], [0, 1]])
+    >>> answer.masses.round(6) + 0.0, round(answer.cost, 6), answer.is_unique
+    (array([1., 0., 0.]), 1.0, True)
+    """
+    start = time.perf_counter()
+    lifted, targets, unit = _validate(X, y, directions, bias, tol)
+    atoms = np.maximum(lifted @ unit.T, 0.0)
+    backend = make_linear_backend(solver, tol=min(tol, 1e-9), time_limit_s=time_limit_s)
+
+    row_scale = float(np.abs(atoms).max()) or 1.0
+    target_scale = float(np.abs(targets).max())
+    if target_scale == 0:
+        masses, dual, ranges = np.zeros(len(unit)), np.zeros(len(targets)), np.zeros((len(unit), 2))
+    else:
+        masses, dual, ranges = _solve(atoms / row_scale, targets / target_scale, backend)
+        masses, ranges = masses * (target_scale / row_scale), ranges * (target_scale / row_scale)
+        dual = dual / row_scale
+    gauge = float(np.abs(atoms.T @ dual).max(initial=0.0))
+    dual = dual / gauge if gauge > 0 else dual
+    cost, lower_bound = float(np.abs(masses).sum()), float(dual @ targets)
+    residual = float(np.abs(atoms @ masses - targets).max())
+    solved = cost - lower_bound <= tol * cost and residual <= tol * target_scale
+    return CellLP(
+        directions=unit,
+        masses=masses,
+        dual=dual,
+        ranges=ranges,
+        cost=cost,
+        lower_bound=lower_bound,
+        residual=residual,
+        status=Status.CERTIFIED if solved else Status.GAP,
+        solver=backend.name,
+        is_unique=bool(np.ptp(ranges, axis=1).max(initial=0.0) <= 1e-7 * cost),
+        time_s=time.perf_counter() - start,
+    )
+
+
+def _validate(
+    X: np.ndarray, y: np.ndarray, directions: np.ndarray, bias: float, tol: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return X̃ (N, D), y (N,) and unit directions (S, D), or raise InputError."""
+    arrays = {}
+    for name, value in (("X", X), ("y", y), ("directions", directions)):
+        try:
+            arrays[name] = np.asarray(value, dtype=float)
+        except (TypeError, ValueError) as error:
+            raise InputError(f"{name} must be an array of numbers: {error}") from error
+        if not np.isfinite(arrays[name]).all():
+            where = tuple(int(i) for i in np.argwhere(~np.isfinite(arrays[name]))[0])
+            raise InputError(f"{name} must be finite, got {arrays[name][where]} at {where}")
+    inputs, targets, theta = arrays["X"], arrays["y"], arrays["directions"]
+    if not np.isfinite(bias) or bias < 0:
+        raise InputError(f"bias must be finite and not negative, got {bias}")
+    if not np.isfinite(tol) or tol <= 0:
+        raise InputError(f"tol must be finite and positive, got {tol}")
+    if inputs.ndim != 2 or not len(inputs):
+        raise InputError(f"X must have shape (N, d) with N ≥ 1, got {inputs.shape}")
+    if targets.ndim == 2 and targets.shape[1] == 1:
+        targets = targets[:, 0]
+    if targets.shape != (len(inputs),):
+        raise InputError(f"y must have shape ({len(inputs)},) like the rows of X, got {targets.shape}")
+    dim = inputs.shape[1] + (bias > 0)
+    if theta.ndim != 2 or theta.shape[1] != dim or not len(theta):
+        rule = f"D = d + 1 = {dim}, the bias coordinate last" if bias > 0 else f"D = d = {dim} since bias is 0"
+        raise InputError(f"directions must have shape (S, D) with {rule}; got {theta.shape}")
+    # the largest entry first: squares of tiny or huge entries would leave the range of floats
+    largest = np.abs(theta).max(axis=1)
+    if not largest.all():
+        raise InputError(f"directions must not be zero, got a zero row at {int(np.argmin(largest))}")
+    unit = theta / largest[:, None]
+    unit /= np.linalg.norm(unit, axis=1, keepdims=True)
+    lifted = np.column_stack([inputs, np.full(len(inputs), bias)]) if bias > 0 else inputs
+    return lifted, targets, unit
+
+
+def _solve(
+    atoms: np.ndarray, targets: np.ndarray, backend: LinearBackend
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return masses, dual and ranges; entries of ``atoms`` and ``targets`` are at most 1."""
+    # On an orthonormal basis of the columns' span: samples that depend on others make no redundant
+    # equations, along which an interior-point dual would drift to infinity.
+    left, sizes, _ = linalg.svd(atoms, full_matrices=False)
+    basis = left[:, sizes > 1e-12 * max(sizes[0], 1e-300)]
+    outside = float(np.abs(targets - basis @ (basis.T @ targets)).max())
+    if outside > 1e-9:
+        raise InputError(
+            f"the {atoms.shape[1]} directions cannot interpolate the targets: the least-squares residual is "
+            f"{outside:.2g} of max|y| at the worst sample; add directions (one neuron per cell always suffices)"
+        )
+    matrix, right = basis.T @ atoms, basis.T @ targets
+    masses, dual = backend.minimise_l1(matrix, right)
+    tight, signs = _tight(matrix, masses, dual)
+    masses, dual = _polish(matrix, right, masses, dual, tight, signs)
+    ranges = np.column_stack([masses, masses])
+    ranges[tight] = _ranges(matrix[:, tight], masses[tight], signs[tight], backend)
+    return masses, basis @ dual, ranges
+
+
+def _tight(matrix: np.ndarray, masses: np.ndarray, dual: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return which columns can carry mass on the optimal face, and the sign of that mass."""
+    values = matrix.T @ dual
+    values /= max(np.abs(values).max(), 1.0)
+    slack = 1.0 - np.abs(values)
+    # Along the central path mass · slack is constant, so the larger of the two tells the side.
+    share = np.abs(masses) / np.abs(masses).sum()
+    agrees = np.sign(masses) == np.sign(values)
+    return np.flatnonzero((slack <= 1e-8) | ((share >= slack) & agrees)), np.sign(values)
+
+
+def _polish(
+    matrix: np.ndarray,
+    right: np.ndarray,
+    masses: np.ndarray,
+    dual: np.ndarray,
+    tight: np.ndarray,
+    signs: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Move both points to the optimal face that the tight columns span, where that keeps them feasible."""
+    columns = matrix[:, tight]
+    weight = np.abs(masses[tight])
+    # Weighted by the masses, so that small ones are not pushed through zero.
+    step = linalg.lstsq(columns * weight, right - columns @ masses[tight], cond=1e-12)[0] * weight
+    polished = np.zeros_like(masses)
+    polished[tight] = masses[tight] + step
+    keeps_signs = (polished[tight] * signs[tight] >= 0).all()
+    if keeps_signs and _residual(matrix, right, polished) <= _residual(matrix, right, masses) + 1e-13:
+        masses = polished
+    shift = linalg.lstsq(columns.T, signs[tight] - columns.T @ dual, cond=1e-12)[0]
+    if _bound(matrix, right, dual + shift) > _bound(matrix, right, dual):
+        dual = dual + shift
+    return masses, dual
+
+
+def _residual(matrix: np.ndarray, right: np.ndarray, masses: np.ndarray) -> float:
+    return float(np.abs(matrix @ masses - right).max())
+
+
+def _bound(matrix: np.ndarray, right: np.ndarray, dual: np.ndarray) -> float:
+    return float(dual @ right) / max(float(np.abs(matrix.T @ dual).max()), 1e-300)
+
+
+def _ranges(columns: np.ndarray, masses: np.ndarray, signs: np.ndarray, backend: LinearBackend) -> np.ndarray:
+    """Return the range of each mass over {z : columns z = columns masses, signs z ≥ 0}."""
+    ranges = np.column_stack([masses, masses])
+    kernel = linalg.null_space(columns, rcond=1e-10)
+    movable = np.flatnonzero(np.linalg.norm(kernel, axis=1) > 1e-9)
+    if not len(movable):
+        return ranges
+    # In multiples of its sign each mass is start + K t ≥ 0.
+    kernel = signs[movable, None] * kernel[movable]
+    start = np.maximum(signs[movable] * masses[movable], 0.0)
+    face = backend.open_face(kernel, start)
+    sizes = np.column_stack([start, start])
+    for place in range(len(movable)):
+        for side, sense in ((0, -1.0), (1, 1.0)):
+            if side == 0 and sizes[place, 0] == 0:
+                continue  # a point seen on the way already has no mass here
+            point = np.maximum(start + kernel @ face.maximise(sense * kernel[place]), 0.0)
+            np.minimum(sizes[:, 0], point, out=sizes[:, 0])
+            np.maximum(sizes[:, 1], point, out=sizes[:, 1])
+    ranges[movable] = np.sort(signs[movable, None] * sizes, axis=1)
+    return ranges

@@ -1,0 +1,130 @@
+import numpy as np
+import pytest
+
+from covopt.errors import InputError
+from covopt.problems.shallow import ShallowProblem
+from covopt.solvers.backends import why_unavailable
+from covopt.solvers.conic import ConicPoint, cell_matrix, facets, solve_conic
+from tests.problem_bank import CASES, ProblemCase, all_cells, check_kkt, random_cases
+
+BACKENDS = {"CLARABEL": (1e-9, 2e-6), "SCS": (1e-8, 2e-5), "MOSEK": (1e-9, 2e-6)}
+
+
+def require(backend: str) -> None:
+    reason = why_unavailable(backend)
+    if reason is not None:
+        pytest.skip(f"{backend}: {reason}")
+
+
+def reduce_case(case: ProblemCase) -> tuple[ShallowProblem, np.ndarray, np.ndarray, float, float]:
+    """Kept rows on an orthonormal basis of their span, at size one: by hand, so that nothing else is tested."""
+    rows, targets = case.lifted, case.targets
+    keep: list[int] = []
+    for i, row in enumerate(rows):
+        if case.output_bias == "none":
+            same = any(rows[k] @ row >= (1 - 1e-12) * np.linalg.norm(rows[k]) * np.linalg.norm(row) for k in keep)
+            if not row.any() or same:
+                continue
+        elif any((rows[k] == row).all() for k in keep):
+            continue
+        keep.append(i)
+    _, sizes, right = np.linalg.svd(rows[keep], full_matrices=False)
+    basis = right[sizes > 1e-10 * sizes[0]].T
+    reduced = rows[keep] @ basis
+    row_scale, target_scale = np.linalg.norm(reduced, axis=1).max(), np.abs(targets).max() or 1.0
+    offset_cost = {"none": np.inf, "free": 0.0}.get(case.output_bias)
+    if offset_cost is None:
+        offset_cost = row_scale * target_scale / case.bias**2
+    problem = ShallowProblem(reduced / row_scale, targets[keep] / target_scale, offset_cost)
+    return problem, np.array(keep), basis, row_scale, target_scale
+
+
+def solve_case(case: ProblemCase, backend: str, tol: float, **options) -> tuple[ConicPoint, tuple]:
+    problem, keep, basis, row_scale, target_scale = reduce_case(case)
+    point = solve_conic(problem, all_cells(problem.rows), backend=backend, tol=tol, **options)
+    dual = np.zeros(len(case.targets))
+    dual[keep] = point.dual / row_scale
+    weights = point.weights * target_scale / row_scale
+    return point, (point.neurons @ basis.T, weights, point.offset * target_scale, dual)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_known_values(case, backend):
+    require(backend)
+    tol, reached = BACKENDS[backend]
+    point, raw = solve_case(case, backend, tol)
+    assert point.backend == backend
+    assert point.status == "optimal"
+    check_kkt(case, *raw, tol=reached)
+
+
+@pytest.mark.parametrize("case", random_cases(24), ids=lambda case: case.name)
+def test_random_instances_close_their_own_gap(case):
+    _, raw = solve_case(case, "CLARABEL", 1e-9)
+    check_kkt(case, *raw, tol=2e-6)
+
+
+@pytest.mark.parametrize("case", random_cases(8, seed=1), ids=lambda case: case.name)
+def test_two_backends_agree(case):
+    costs = [case.cost_of(*solve_case(case, backend, 1e-8)[1][1:3]) for backend in ("CLARABEL", "SCS")]
+    assert costs[0] == pytest.approx(costs[1], rel=1e-5, abs=1e-6)
+
+
+@pytest.mark.parametrize("case", random_cases(16, seed=2), ids=lambda case: case.name)
+def test_facets_describe_the_same_cells(case):
+    problem = reduce_case(case)[0]
+    cells = all_cells(problem.rows)
+    few = facets(problem.rows, cells)
+    rng = np.random.default_rng(0)
+    points = rng.standard_normal((2 * len(cells), problem.rows.shape[1]))
+    full = (cell_matrix(problem.rows, cells) @ points.ravel()).reshape(2 * len(cells), -1).min(axis=1)
+    # cells and their facets only: a cone in r dimensions that is pointed has at least r of them
+    assert (few.sum(axis=1) >= problem.rows.shape[1]).all()
+    cell, _ = np.nonzero(few)
+    slack = cell_matrix(problem.rows, cells, few) @ points.ravel()
+    inside = np.full(2 * len(cells), np.inf)
+    np.minimum.at(inside, np.concatenate([cell, cell + len(cells)]), slack)
+    scale = np.abs(points).max()
+    np.testing.assert_array_equal(inside >= -1e-9 * scale, full >= -1e-9 * scale)
+
+
+def test_all_rows_or_facets_only_give_the_same_value():
+    case = random_cases(8, seed=3)[2]
+    costs = [case.cost_of(*solve_case(case, "CLARABEL", 1e-9, complete=flag)[1][1:3]) for flag in (True, False)]
+    assert costs[0] == pytest.approx(costs[1], rel=1e-6)
+
+
+def test_neurons_lie_in_their_cells_and_drop_is_a_bound():
+    problem = reduce_case(random_cases(8, seed=4)[6])[0]
+    cells = all_cells(problem.rows)
+    everything = solve_conic(problem, cells, drop=0.0)
+    point = solve_conic(problem, cells, drop=1e-3)
+    assert len(point.weights) < len(everything.weights)
+    assert np.abs(point.weights).sum() >= (1 - 1e-3) * np.abs(everything.weights).sum()
+    signs = np.where(cells[point.cells], 1.0, -1.0)
+    assert ((point.neurons @ problem.rows.T) * signs).min() > -1e-4
+
+
+def test_the_penalised_offset_equals_the_dual_sum():
+    problem = ShallowProblem(np.array([[1.0, 1.0], [0.0, 1.0], [-1.0, 1.0]]), np.array([0.2, 1.0, 0.0]), 2.0)
+    point = solve_conic(problem, all_cells(problem.rows))
+    assert point.dual.sum() == pytest.approx(2.0 * point.offset, abs=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("patterns", "message"),
+    [
+        (np.ones((2, 3), bool), r"shape \(S, 2\)"),
+        (np.ones((0, 2), bool), r"shape \(S, 2\)"),
+        (np.ones((2, 2), bool), "comes twice"),
+    ],
+)
+def test_bad_patterns_are_refused(patterns, message):
+    with pytest.raises(InputError, match=message):
+        solve_conic(ShallowProblem(np.eye(2), np.ones(2)), patterns)
+
+
+def test_unknown_backend_is_refused():
+    with pytest.raises(InputError, match="CLARABEL, SCS"):
+        solve_conic(ShallowProblem(np.eye(1), np.ones(1)), np.array([[True], [False]]), backend="gurobi")
