@@ -68,7 +68,6 @@ def cell_lp(
     solver: str = "highs",
     bias: float = 1.0,
     tol: float = 1e-8,
-    time_limit_s: float | None = None,
 ) -> CellLP:
     r"""Distribute mass over given neurons at the least total cost, and say how unique the answer is.
 
@@ -99,8 +98,6 @@ def cell_lp(
         β ≥ 0.
     tol : float
         Largest relative gap and relative residual that count as solved.
-    time_limit_s : float, optional
-        For each linear program.
 
     Returns
     -------
@@ -128,7 +125,8 @@ def cell_lp(
 
     References
     ----------
-    Sparsity of shallow ReLU networks, 2020 (SP20 in the papers' list), equation (21) and Theorem 4.7.
+    J. de Dios and J. Bruna, "On Sparsity in Overparametrised Shallow ReLU Networks", 2020 (SP20), equation (21)
+    and Theorem 4.7.
 
     Examples
     --------
@@ -142,7 +140,7 @@ def cell_lp(
     start = time.perf_counter()
     lifted, targets, unit = _validate(X, y, directions, bias, tol)
     atoms = np.maximum(lifted @ unit.T, 0.0)
-    backend = make_linear_backend(solver, tol=min(tol, 1e-9), time_limit_s=time_limit_s)
+    backend = make_linear_backend(solver, tol=min(tol, 1e-9))
 
     row_scale = float(np.abs(atoms).max()) or 1.0
     target_scale = float(np.abs(targets).max())
@@ -198,7 +196,9 @@ def _validate(
         raise InputError(f"y must have shape ({len(inputs)},) like the rows of X, got {targets.shape}")
     dim = inputs.shape[1] + (bias > 0)
     if theta.ndim != 2 or theta.shape[1] != dim or not len(theta):
-        rule = f"D = d + 1 = {dim}, the bias coordinate last" if bias > 0 else f"D = d = {dim} since bias is 0"
+        rule = (
+            f"D = d + 1 = {dim}, the bias coordinate last" if bias > 0 else f"D = d = {dim} since bias is 0"
+        )
         raise InputError(f"directions must have shape (S, D) with {rule}; got {theta.shape}")
     # the largest entry first: squares of tiny or huge entries would leave the range of floats
     largest = np.abs(theta).max(axis=1)

@@ -145,7 +145,9 @@ def solve_conic(
         if problem.offset_cost > 0:
             cost = cost + 0.5 * problem.offset_cost * cp.square(offset)
     interpolation = output == problem.targets
-    inside = cell_matrix(problem.rows, patterns, facets(problem.rows, patterns) if complete else None) @ flat >= 0
+    inside = (
+        cell_matrix(problem.rows, patterns, facets(problem.rows, patterns) if complete else None) @ flat >= 0
+    )
     program = cp.Problem(cp.Minimize(cost), [interpolation, inside, cp.SOC(norms, directions, axis=1)])
     build_s = time.perf_counter() - start
     run = run_backend(program, chosen, tol=tol, time_limit_s=time_limit_s)

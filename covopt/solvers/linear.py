@@ -32,14 +32,14 @@ class LinearBackend(Protocol):
         ...
 
 
-def make_linear_backend(name: str, *, tol: float, time_limit_s: float | None = None) -> LinearBackend:
+def make_linear_backend(name: str, *, tol: float) -> LinearBackend:
     """Return the linear-programming backend of this name, in any case."""
     if isinstance(name, str) and name.upper() == "HIGHS":
-        return HighsBackend(time_limit_s)
+        return HighsBackend()
     if not isinstance(name, str) or name.upper() not in BACKENDS:
         names = ", ".join(("highs", *available_backends("linear")))
         raise InputError(f"unknown solver {name!r}; available here: {names}")
-    return CvxpyBackend(resolve_backend(name, cone="linear"), tol, time_limit_s)
+    return CvxpyBackend(resolve_backend(name, cone="linear"), tol)
 
 
 class HighsBackend:
@@ -47,14 +47,11 @@ class HighsBackend:
 
     name = "HIGHS"
 
-    def __init__(self, time_limit_s: float | None):
-        self._time_limit_s = time_limit_s
-
     def minimise_l1(self, matrix: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return z and λ of min ‖z‖₁ s.t. matrix z = right."""
         n_columns = matrix.shape[1]
         both = np.hstack([matrix, -matrix])
-        model = self._model(both, np.ones(2 * n_columns), np.zeros(2 * n_columns), right, right)
+        model = _highs_model(both, np.ones(2 * n_columns), np.zeros(2 * n_columns), right, right)
         parts = _run(model)
         return parts[:n_columns] - parts[n_columns:], np.array(model.getSolution().row_dual)
 
@@ -62,36 +59,9 @@ class HighsBackend:
         """Return the polytope {t : start + kernel t ≥ 0}, one warm model."""
         dim = kernel.shape[1]
         free = np.full(dim, -np.inf)
-        model = self._model(kernel, np.zeros(dim), free, -start, np.full(len(start), np.inf))
+        model = _highs_model(kernel, np.zeros(dim), free, -start, np.full(len(start), np.inf))
         model.setOptionValue("simplex_strategy", 4)  # primal: only the objective changes
         return _HighsFace(model, dim)
-
-    def _model(
-        self, matrix: np.ndarray, cost: np.ndarray, lower: np.ndarray, row_lower: np.ndarray, row_upper: np.ndarray
-    ) -> Any:
-        import highspy
-
-        n_rows, n_columns = matrix.shape
-        program = highspy.HighsLp()
-        program.num_row_, program.num_col_ = n_rows, n_columns
-        program.col_cost_ = cost
-        program.col_lower_, program.col_upper_ = lower, np.full(n_columns, np.inf)
-        program.row_lower_, program.row_upper_ = row_lower, row_upper
-        row, column = np.nonzero(matrix)
-        program.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
-        program.a_matrix_.num_row_, program.a_matrix_.num_col_ = n_rows, n_columns
-        program.a_matrix_.start_ = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=n_rows))])
-        program.a_matrix_.index_ = column
-        program.a_matrix_.value_ = matrix[row, column]
-        model = highspy.Highs()
-        model.setOptionValue("output_flag", False)
-        model.setOptionValue("solver", "simplex")
-        model.setOptionValue("primal_feasibility_tolerance", 1e-10)
-        model.setOptionValue("dual_feasibility_tolerance", 1e-10)
-        if self._time_limit_s is not None:
-            model.setOptionValue("time_limit", float(self._time_limit_s))
-        model.passModel(program)
-        return model
 
 
 class _HighsFace:
@@ -103,6 +73,32 @@ class _HighsFace:
         """Return a maximiser t of ⟨objective, t⟩, starting from the last basis."""
         self._model.changeColsCost(len(objective), self._indices, -objective)
         return _run(self._model)
+
+
+def _highs_model(
+    matrix: np.ndarray, cost: np.ndarray, lower: np.ndarray, row_lower: np.ndarray, row_upper: np.ndarray
+) -> Any:
+    import highspy
+
+    n_rows, n_columns = matrix.shape
+    program = highspy.HighsLp()
+    program.num_row_, program.num_col_ = n_rows, n_columns
+    program.col_cost_ = cost
+    program.col_lower_, program.col_upper_ = lower, np.full(n_columns, np.inf)
+    program.row_lower_, program.row_upper_ = row_lower, row_upper
+    row, column = np.nonzero(matrix)
+    program.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
+    program.a_matrix_.num_row_, program.a_matrix_.num_col_ = n_rows, n_columns
+    program.a_matrix_.start_ = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=n_rows))])
+    program.a_matrix_.index_ = column
+    program.a_matrix_.value_ = matrix[row, column]
+    model = highspy.Highs()
+    model.setOptionValue("output_flag", False)
+    model.setOptionValue("solver", "simplex")
+    model.setOptionValue("primal_feasibility_tolerance", 1e-10)
+    model.setOptionValue("dual_feasibility_tolerance", 1e-10)
+    model.passModel(program)
+    return model
 
 
 def _run(model: Any) -> np.ndarray:
@@ -118,10 +114,10 @@ def _run(model: Any) -> np.ndarray:
 class CvxpyBackend:
     """Any backend of :data:`covopt.solvers.backends.BACKENDS`."""
 
-    def __init__(self, backend: Backend, tol: float, time_limit_s: float | None):
+    def __init__(self, backend: Backend, tol: float):
         self.name = backend.name
         self._backend = backend
-        self._options = {"tol": tol, "time_limit_s": time_limit_s}
+        self._tol = tol
 
     def minimise_l1(self, matrix: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return z and λ of min ‖z‖₁ s.t. matrix z = right."""
@@ -129,19 +125,19 @@ class CvxpyBackend:
 
         masses = cp.Variable(matrix.shape[1])
         interpolation = matrix @ masses == right
-        run_backend(cp.Problem(cp.Minimize(cp.norm1(masses)), [interpolation]), self._backend, **self._options)
+        run_backend(cp.Problem(cp.Minimize(cp.norm1(masses)), [interpolation]), self._backend, tol=self._tol)
         return masses.value, -interpolation.dual_value
 
     def open_face(self, kernel: np.ndarray, start: np.ndarray) -> _CvxpyFace:
         """Return the polytope {t : start + kernel t ≥ 0}, compiled once."""
-        return _CvxpyFace(kernel, start, self._backend, self._options)
+        return _CvxpyFace(kernel, start, self._backend, self._tol)
 
 
 class _CvxpyFace:
-    def __init__(self, kernel: np.ndarray, start: np.ndarray, backend: Backend, options: dict[str, Any]):
+    def __init__(self, kernel: np.ndarray, start: np.ndarray, backend: Backend, tol: float):
         import cvxpy as cp
 
-        self._backend, self._options = backend, options
+        self._backend, self._tol = backend, tol
         self._objective = cp.Parameter(kernel.shape[1])
         self._point = cp.Variable(kernel.shape[1])
         # In units of the face itself: its size can be far below 1, where the tolerance is absolute.
@@ -152,5 +148,5 @@ class _CvxpyFace:
     def maximise(self, objective: np.ndarray) -> np.ndarray:
         """Return a maximiser t of ⟨objective, t⟩."""
         self._objective.value = objective
-        run_backend(self._problem, self._backend, **self._options)
+        run_backend(self._problem, self._backend, tol=self._tol)
         return self._size * self._point.value

@@ -1,0 +1,144 @@
+"""The exact oracle: every face of the arrangement is looked at once (theory: Bach 2017 §2; SP20 §4).
+
+A maximiser of |F| lies in the relative interior of one face, and there it is the projection of the face's
+gradient on the face's span. The kernels differ by dimension: :mod:`plane`, :mod:`sphere`, :mod:`flats`.
+"""
+
+from __future__ import annotations
+
+from math import comb
+
+import numpy as np
+from scipy.spatial import cKDTree
+
+from covopt.errors import BudgetError
+from covopt.oracles.base import Pricing
+from covopt.oracles.plane import price_line, price_plane
+from covopt.oracles.sphere import SphereSweep
+
+DEFAULT_FACE_BUDGET = 2e8
+PARALLEL = 4 * np.finfo(float).eps
+
+
+def merge_lines(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Group rows that span the same line.
+
+    Returns
+    -------
+    lines : ndarray of shape (n, r)
+        The first row of each group.
+    line_of : ndarray of shape (N,)
+        Group of each row.
+    ratio : ndarray of shape (N,)
+        Row = ratio · line; negative on the opposite ray.
+    """
+    units = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    n = len(rows)
+    pairs = cKDTree(np.concatenate([units, -units])).query_pairs(PARALLEL, output_type="ndarray") % n
+    leader = np.arange(n)
+    for i, j in np.sort(pairs, axis=1)[np.argsort(pairs.min(axis=1))] if len(pairs) else ():
+        leader[j] = min(leader[j], leader[i])
+    kept, line_of = np.unique(leader, return_inverse=True)
+    lines = rows[kept]
+    matched = lines[line_of]
+    ratio = np.einsum("ij,ij->i", rows, matched) / np.einsum("ij,ij->i", matched, matched)
+    return lines, line_of, ratio
+
+
+def count_faces(n_lines: int, rank: int) -> float:
+    """Number of arcs that one pricing visits, an upper bound where rows are not in general position."""
+    if rank <= 2:
+        return 2.0 * n_lines
+    return 2.0 * (n_lines - rank + 2) * comb(n_lines, rank - 2)
+
+
+class FaceOracle:
+    """Exact pricing by faces, for scalar outputs and the variation norm, in any dimension.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (N, r)
+        Rows of full column rank without zero rows; rows on one line are merged inside.
+    budget : float
+        Largest number of arcs per pricing.
+
+    Raises
+    ------
+    BudgetError
+        When the arrangement has more arcs than ``budget``; nothing has been computed by then.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> oracle = FaceOracle(np.eye(2))
+    >>> oracle.price(np.array([3.0, 4.0])).neurons[0]
+    array([0.6, 0.8])
+    """
+
+    def __init__(self, rows: np.ndarray, *, budget: float = DEFAULT_FACE_BUDGET, n_threads: int = 2):
+        self.rows = np.ascontiguousarray(rows, dtype=float)
+        self.lines, self._line_of, self._ratio = merge_lines(self.rows)
+        self.rank = self.rows.shape[1]
+        self.n_threads = n_threads
+        self.n_faces = count_faces(len(self.lines), self.rank)
+        if self.n_faces > budget:
+            raise BudgetError(
+                f"the exact oracle would visit {self.n_faces:.3g} arcs per pricing ({len(self.lines)} rows in "
+                f"dimension {self.rank}), above the budget of {budget:.3g}"
+            )
+        self._sweep = None
+        if self.rank == 3:
+            self._sweep = SphereSweep(self.lines)
+        elif self.rank > 3:
+            from covopt.oracles.flats import FlatSweep
+
+            self._sweep = FlatSweep(self.lines)
+
+    def evaluate(self, dual: np.ndarray, neurons: np.ndarray) -> np.ndarray:
+        """F at each neuron, from the rows as given."""
+        return np.maximum(neurons @ self.rows.T, 0.0) @ dual
+
+    def price(self, dual: np.ndarray, *, threshold: float = 0.0, max_neurons: int | None = None) -> Pricing:
+        """Return the local maxima of |F| above ``threshold`` and a valid bound on h(λ).
+
+        Parameters
+        ----------
+        dual : ndarray of shape (N,)
+        threshold : float
+            Maxima below it may be left out, the best one never.
+        max_neurons : int, optional
+            Keep only that many, the best first.
+        """
+        weight = np.abs(self._ratio) * dual
+        mu = np.bincount(self._line_of, weights=weight, minlength=len(self.lines))
+        opposite = np.where(self._ratio < 0, weight, 0.0)
+        linear = -np.bincount(self._line_of, weights=opposite, minlength=len(self.lines)) @ self.lines
+        neurons, _, bound = self._candidates(mu, linear, threshold)
+        if len(neurons) == 0 and threshold > 0:
+            # nothing above the threshold: ask again for the best one, which is at most the bound
+            neurons, _, bound = self._candidates(mu, linear, max(0.0, bound - 1e-9 * abs(bound)) * (1 - 1e-9))
+        values = self.evaluate(dual, neurons)
+        neurons, values = _distinct(neurons, values)
+        if max_neurons is not None:
+            neurons, values = neurons[:max_neurons], values[:max_neurons]
+        best = float(np.abs(values).max(initial=0.0))
+        return Pricing(neurons, values, max(bound, best), exact=True)
+
+    def _candidates(self, mu, linear, threshold):
+        if self.rank == 1:
+            neurons, values = price_line(self.lines, mu, linear)
+            return neurons, values, float(np.abs(values).max()) * (1 + PARALLEL)
+        if self.rank == 2:
+            return price_plane(self.lines, mu, linear, threshold)
+        if self.rank == 3:
+            return self._sweep.price(mu, linear, threshold, n_threads=self.n_threads)
+        return self._sweep.price(mu, linear, threshold, max_neurons=None)
+
+
+def _distinct(neurons: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Sort by |value|, best first, and drop repeated directions."""
+    order = np.argsort(-np.abs(values), kind="stable")
+    neurons, values = neurons[order], values[order]
+    _, first = np.unique(np.round(neurons, 10) + 0.0, axis=0, return_index=True)
+    first.sort()
+    return neurons[first], values[first]

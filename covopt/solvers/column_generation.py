@@ -1,0 +1,296 @@
+"""Column generation: solve over the neurons found so far, ask the oracle for better ones, stop on the gap.
+
+One round
+
+1. solves the restricted dual with the interior-point method, only as accurately as the current gap deserves
+   (a centred dual makes better columns than a vertex),
+2. prices it: the oracle's bound h(λ) scales λ into a feasible dual, its local maxima become columns,
+3. turns the multipliers into a network that interpolates: merged within cells, polished within faces.
+
+Once the gap is small the cuts are linearisations of smooth functions (the neuron moves inside its face as λ moves),
+and cutting planes alone converge linearly. The restricted dual then carries the curvature of those faces,
+½ Σ_F ‖p_F‖ ‖T_Fᵀ G_Fᵀ (λ − λ_k)‖² with T_F the directions of the face orthogonal to its neuron: the master becomes
+the quadratic model of sequential quadratic programming, and convergence is quadratic. The cuts stay valid either
+way, so the curvature changes the path and never a bound.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from scipy.spatial import cKDTree
+
+from covopt.oracles.base import Oracle, Pricing
+from covopt.problems.shallow import ShallowProblem
+from covopt.solvers.interior_point import Curvature, MasterPoint, solve_master
+from covopt.solvers.merging import Faces, face_matrix, merge_in_cells, polish
+from covopt.solvers.seeds import random_vertices, spanning_directions
+from covopt.status import Status
+
+CURVATURE_GAP = 1e-4
+MERGE_GAP = 5e-2
+FEASIBLE = 1e-10  # largest residual, relative to max|y| = 1, at which a network counts as interpolating
+
+
+@dataclass(frozen=True)
+class RoundState:
+    """What a callback sees after every round, in the reduced problem's units scaled to the user's by the caller."""
+
+    round: int
+    lower_bound: float
+    upper_bound: float
+    gap: float
+    n_columns: int
+    time_s: float
+
+
+@dataclass
+class Point:
+    """Best points of a solver, in the units of the :class:`ShallowProblem`."""
+
+    neurons: np.ndarray
+    weights: np.ndarray
+    offset: float
+    upper_bound: float
+    dual: np.ndarray
+    lower_bound: float
+    status: Status
+    history: list[RoundState] = field(default_factory=list)
+
+    @property
+    def gap(self) -> float:
+        """Relative distance of the bounds."""
+        return relative_gap(self.upper_bound, self.lower_bound)
+
+
+def relative_gap(upper: float, lower: float) -> float:
+    """(upper − lower) / upper, zero when both vanish."""
+    if not np.isfinite(upper):
+        return np.inf
+    return max(0.0, upper - lower) / upper if upper > 0 else 0.0
+
+
+class ColumnGeneration:
+    """Solve a :class:`ShallowProblem` by column generation.
+
+    Parameters
+    ----------
+    problem : ShallowProblem
+    oracle : Oracle
+        Prices duals of the problem's rows.
+    tol : float
+        Relative gap at which to stop.
+    time_limit_s : float, optional
+    max_rounds : int
+    random_state : int, optional
+        Seeds the starting vertices.
+    callback : callable, optional
+        Receives a :class:`RoundState`; a true answer stops.
+    """
+
+    def __init__(
+        self,
+        problem: ShallowProblem,
+        oracle: Oracle,
+        *,
+        tol: float,
+        time_limit_s: float | None = None,
+        max_rounds: int = 300,
+        random_state: int | None = None,
+        callback: Callable[[RoundState], bool] | None = None,
+        start_neurons: np.ndarray | None = None,
+    ):
+        self.problem, self.oracle, self.tol = problem, oracle, tol
+        self.time_limit_s, self.max_rounds, self.callback = time_limit_s, max_rounds, callback
+        self.rng = np.random.default_rng(random_state)
+        self.start_neurons = start_neurons
+        self.faces: Faces | None = None
+        self.residual = np.inf
+        n, rank = problem.rows.shape
+        self.point = Point(
+            np.zeros((0, rank)), np.zeros(0), 0.0, np.inf, np.zeros(n), 0.0, Status.GAP, []
+        )  # fmt: skip
+
+    # ------------------------------------------------------------------ the loop
+    def solve(self) -> Point:
+        """Run until the gap is small, the time is up, the callback or the user says stop."""
+        self._began = time.perf_counter()
+        try:
+            if self._start():
+                self._iterate()
+        except KeyboardInterrupt:
+            self.point.status = Status.INTERRUPTED
+        if self.point.gap <= self.tol:
+            self.point.status = Status.CERTIFIED
+        return self.point
+
+    def _start(self) -> bool:
+        """First dual, first columns; False when the zero network is already optimal."""
+        problem = self.problem
+        n = len(problem.targets)
+        first = problem.project_dual(problem.targets)
+        if np.abs(first).max(initial=0.0) <= 1e-14:
+            offset = float(problem.targets.mean()) if problem.has_offset and n else 0.0
+            self.point.upper_bound, self.point.offset = 0.0, offset
+            return False
+        pricing = self.oracle.price(first, threshold=0.0, max_neurons=max(n, 20))
+        self._offer_dual(first, pricing)
+        neurons = [random_vertices(problem.rows, 2 * n, self.rng), spanning_directions(problem.rows)]
+        neurons.append(pricing.neurons)
+        if self.start_neurons is not None:
+            neurons.append(self.start_neurons)
+        self.neurons = np.unique(np.round(np.concatenate(neurons), 14), axis=0)
+        self.neurons /= np.linalg.norm(self.neurons, axis=1, keepdims=True)
+        self.atoms = problem.atoms(self.neurons).T.copy()
+        live = np.abs(self.atoms).max(axis=1) > 1e-14
+        self.neurons, self.atoms = self.neurons[live], self.atoms[live]
+        return True
+
+    def _iterate(self) -> None:
+        plus = minus = None
+        previous: np.ndarray | None = None
+        shrink = 0.5
+        stalled = 0
+        for number in range(self.max_rounds):
+            gap = self.point.gap if np.isfinite(self.point.gap) else 1.0
+            curvature = self._curvature(previous) if gap <= CURVATURE_GAP and self.faces is not None else None
+            start = self.point.dual * (1.0 - shrink)
+            accuracy = max(0.1 * min(gap, 1.0), 0.01 * self.tol, 1e-13)
+            if curvature is not None:
+                accuracy = max(min(accuracy, gap * 0.01), 1e-14)
+            master = solve_master(
+                self.atoms, self.problem.targets, start, offset_cost=self.problem.offset_cost,
+                tol=accuracy, plus=plus, minus=minus, curvature=curvature,
+            )  # fmt: skip
+            threshold = 1.0 - min(0.05, 3.0 * np.sqrt(gap)) if gap < 1e-2 else 1.0
+            dual = self.problem.project_dual(master.dual)
+            pricing = self.oracle.price(dual, threshold=threshold)
+            self._offer_dual(dual, pricing)
+            self._offer_network(master)
+            new_gap = self.point.gap
+            stalled = stalled + 1 if new_gap > 0.9 * gap else 0
+            if self._should_stop(number, master, pricing):
+                return
+            keep = self._keep(master)
+            fresh = self._fresh(pricing, gap)
+            if not len(fresh) and stalled > 8:
+                return
+            self.neurons = np.concatenate([self.neurons[keep], fresh])
+            self.atoms = np.concatenate([self.atoms[keep], self.problem.atoms(fresh).T])
+            zeros = np.zeros(len(fresh))
+            plus, minus = np.concatenate([master.plus[keep], zeros]), np.concatenate([master.minus[keep], zeros])
+            previous = master.dual
+            shrink = float(np.clip(0.1 * new_gap, 1e-12, 0.1))
+
+    def _should_stop(self, number: int, master: MasterPoint, pricing: Pricing) -> bool:
+        point = self.point
+        state = RoundState(
+            number, point.lower_bound, point.upper_bound, point.gap, len(self.neurons),
+            time.perf_counter() - self._began,
+        )  # fmt: skip
+        point.history.append(state)
+        self.last = master, pricing
+        if point.gap <= self.tol:
+            point.status = Status.CERTIFIED
+            return True
+        if self.callback is not None and self.callback(state):
+            point.status = Status.CALLBACK
+            return True
+        if self.time_limit_s is not None and state.time_s >= self.time_limit_s:
+            point.status = Status.TIME_LIMIT
+            return True
+        return False
+
+    # ------------------------------------------------------------------ bounds
+    def _offer_dual(self, dual: np.ndarray, pricing: Pricing) -> None:
+        scaled, value = self.problem.scale_dual(dual, pricing.upper_bound)
+        if value > self.point.lower_bound or not self.point.dual.any():
+            self.point.dual, self.point.lower_bound = scaled, max(value, 0.0)
+
+    def _offer_network(self, master: MasterPoint) -> None:
+        """Turn the multipliers into a network that interpolates; keep it if it is the cheapest so far."""
+        weights = master.plus - master.minus
+        if self.point.gap <= MERGE_GAP:
+            heavy = np.abs(weights) > 1e-7 * np.abs(weights).max(initial=0.0)
+            faces = merge_in_cells(self.problem.rows, self.neurons[heavy], weights[heavy])
+            polished, offset, residual = polish(
+                self.problem.rows, self.problem.targets, faces, master.offset,
+                moves_offset=self.problem.has_offset,
+            )  # fmt: skip
+            self.residual = residual
+            self.faces = polished if residual <= FEASIBLE else faces
+            if residual <= FEASIBLE:
+                masses = polished.masses
+                self._offer(polished.vectors / masses[:, None], polished.signs * masses, offset)
+                return
+        weights, offset, residual = self._repair(master)
+        if residual <= FEASIBLE:
+            used = weights != 0
+            self._offer(self.neurons[used], weights[used], offset)
+
+    def _offer(self, neurons: np.ndarray, weights: np.ndarray, offset: float) -> None:
+        value = self.problem.primal_value(weights, offset)
+        if value < self.point.upper_bound:
+            self.point.neurons, self.point.weights = neurons, weights
+            self.point.offset, self.point.upper_bound = offset, value
+
+    def _repair(self, master: MasterPoint) -> tuple[np.ndarray, float, float]:
+        """Least-norm correction of the multipliers, weighted by their size, to interpolate exactly."""
+        weights, offset = master.plus - master.minus, master.offset
+        problem = self.problem
+        offset_scale = 0.0
+        if problem.has_offset:
+            offset_scale = max(abs(offset), float(np.abs(weights).mean()))
+        scaled = self.atoms * np.abs(weights)[:, None]
+        gram = scaled.T @ scaled + offset_scale**2
+        gram[np.diag_indices_from(gram)] += 1e-14 * float(np.trace(gram)) / len(gram)
+        try:
+            factor = cho_factor(gram, lower=True, check_finite=False)
+        except LinAlgError:
+            return weights, offset, np.inf
+        for _ in range(3):
+            residual = problem.targets - self.atoms.T @ weights - offset
+            dual = cho_solve(factor, residual, check_finite=False)
+            weights = weights + (master.plus - master.minus) ** 2 * (self.atoms @ dual)
+            offset += offset_scale**2 * float(dual.sum())
+        residual = problem.targets - self.atoms.T @ weights - offset
+        return weights, offset, float(np.abs(residual).max())
+
+    # ------------------------------------------------------------------ columns
+    def _curvature(self, centre: np.ndarray | None) -> Curvature | None:
+        """Curvature of the active faces at the last dual: neurons with room to move in their face."""
+        if centre is None or self.faces is None or not len(self.faces):
+            return None
+        faces = self.faces
+        masses = faces.masses
+        bases = []
+        for vector, mass, basis in zip(faces.vectors, masses, faces.spans(self.problem.rows), strict=True):
+            if basis.shape[1] == 1 or mass <= 0:
+                bases.append(basis[:, :0])
+                continue
+            inner = basis.T @ (vector / mass)
+            # orthogonal complement of the neuron inside its face
+            _, _, right = np.linalg.svd(inner[None, :], full_matrices=True)
+            bases.append(basis @ right[1:].T)
+        factor = face_matrix(self.problem.rows, faces, bases, np.sqrt(masses))
+        return Curvature(factor, centre) if factor.shape[1] else None
+
+    def _keep(self, master: MasterPoint) -> np.ndarray:
+        """Columns that may matter: nearly tight, or carrying weight."""
+        gap = self.point.gap if np.isfinite(self.point.gap) else 1.0
+        tight = np.abs(self.atoms @ master.dual) > max(0.9, 1.0 - 10.0 * np.sqrt(gap))
+        weights = np.abs(master.plus - master.minus)
+        return tight | (weights > 1e-6 * weights.max())
+
+    def _fresh(self, pricing: Pricing, gap: float) -> np.ndarray:
+        """New columns, best first, without those already there."""
+        limit = max(10, len(self.problem.targets) // 2) if gap > 1e-2 else len(pricing.neurons)
+        neurons = pricing.neurons
+        if len(neurons) and len(self.neurons):
+            near, _ = cKDTree(self.neurons).query(neurons, distance_upper_bound=1e-10)
+            neurons = neurons[~np.isfinite(near)]
+        return neurons[:limit]
