@@ -1,7 +1,7 @@
 """Problems whose optimal value is known in closed form, and the KKT checks that every solver must pass.
 
-``cost`` is ‖W‖² = 2 Σ|c_j|‖w_j‖ (+ b² with a penalised output bias b = B/β). Each note is the derivation; "dual"
-in it is a λ with h(λ) = 1 that attains half the cost (with a penalised bias: 2⟨λ,y⟩ − β²(1ᵀλ)² = cost).
+``cost`` is ‖W‖² = 2 Σ|c_j|‖w_j‖ (+ b² with a penalised output bias b = B/β). Each note is the derivation;
+"dual" in it is a λ with h(λ) = 1 that attains half the cost (penalised: 2⟨λ,y⟩ − β²(1ᵀλ)² = cost).
 Everything here is brute force and shares no code with the library.
 """
 
@@ -70,23 +70,26 @@ CASES: list[ProblemCase] = [
         "identity-one-hot", np.eye(5), [1, 1, 1, 0, 0], 0.0, 2 * sqrt(3), unique=True, note="2√m with m ones"
     ),
     ProblemCase(
-        "identity-two-classes", np.eye(5), [1, 1, -1, -1, 0], 0.0, 4 * sqrt(2), unique=True, note="2(√2 + √2)"
+        "identity-two-classes", np.eye(5), [1, 1, -1, -1, 0], 0.0, 4 * sqrt(2), unique=True,
+        note="2(√2 + √2)"
     ),
-    ProblemCase("antipodal-equal", [[1], [-1]], [1, 1], 0.0, 4.0, unique=True, note="one neuron per ray: 2(1 + 1)"),
+    ProblemCase("antipodal-equal", [[1], [-1]], [1, 1], 0.0, 4.0, unique=True, note="a neuron per ray"),
     ProblemCase("antipodal-opposite", [[2], [-2]], [2, -3], 0.0, 5.0, unique=True, note="2(2 + 3)/2"),
     ProblemCase(
         "ray-copies", [[1, 2], [2, 4], [0.5, 1]], [1, 2, 0.5], 0.0, 2 / sqrt(5), unique=True,
         note="one sample in effect: 2·1/√5",
     ),
     ProblemCase(
-        "two-rays", [[-2], [-1], [1], [3]], [2, 1, 3, 9], 0.0, 8.0, unique=True, note="slopes 1 and 3 on the two rays"
+        "two-rays", [[-2], [-1], [1], [3]], [2, 1, 3, 9], 0.0, 8.0, unique=True,
+        note="a slope per ray: 2(1 + 3)"
     ),
     ProblemCase(
         "orthogonal-lifted-pair", [[1], [-1]], [3, 4], 1.0, 5 * sqrt(2), unique=True,
         note="x̃ = (1, 1), (−1, 1) is √2 times a rotation: 2·5/√2",
     ),
     ProblemCase(
-        "orthogonal-lifted-pair-signs", [[1], [-1]], [3, -4], 1.0, 7 * sqrt(2), unique=True, note="2(3 + 4)/√2"
+        "orthogonal-lifted-pair-signs", [[1], [-1]], [3, -4], 1.0, 7 * sqrt(2), unique=True,
+        note="2(3 + 4)/√2",
     ),
     ProblemCase(
         "duplicates", [[1], [-1], [1], [-1], [1]], [3, 4, 3, 4, 3], 1.0, 5 * sqrt(2), unique=True,
@@ -100,11 +103,11 @@ CASES: list[ProblemCase] = [
         "zero-rows", [[1, 2, 2], [0, 0, 0], [2, -2, 1], [0, 0, 0]], [3, 0, -4, 0], 0.0, 14 / 3, unique=True,
         note="2(3 + 4)/3; zero rows constrain nothing",
     ),
-    ProblemCase("zero-targets", LINE, [0, 0, 0], 1.0, 0.0, unique=True, note="the zero network"),
-    ProblemCase("zero-targets-penalized", LINE, [0, 0, 0], 1.0, 0.0, "penalized", True, note="the zero network"),
+    ProblemCase("zero-targets", LINE, [0, 0, 0], 1.0, 0.0, unique=True, note="W = 0"),
+    ProblemCase("zero-targets-penalized", LINE, [0, 0, 0], 1.0, 0.0, "penalized", True, note="W = 0"),
     ProblemCase(
         "two-points", [[0], [1]], [0, 1], 1.0, 2.0, unique=True,
-        note="σ(x); dual λ = (−1, 1): g = (1, 0) where both are active, and σ(w₁+w₂) with w₂ ≤ 0 peaks at (1, 0)",
+        note="σ(x); dual (−1, 1): g = (1, 0) where both are active, σ(w₁ + w₂) with w₂ ≤ 0 peaks there too",
     ),
     ProblemCase(
         "absolute-value", LINE, [1, 0, 1], 1.0, 4.0, unique=True,
@@ -119,10 +122,12 @@ CASES: list[ProblemCase] = [
         note="a + b = 1: 2a + b² + 4 least at b = 1; dual (−1, 3, −1): 6 − 1",
     ),
     ProblemCase(
-        "hat-free", LINE, [0, 1, 0], 1.0, 4.0, "free", True, note="1 − σ(x) − σ(−x); dual (−1, 2, −1) sums to 0"
+        "hat-free", LINE, [0, 1, 0], 1.0, 4.0, "free", True,
+        note="1 − σ(x) − σ(−x); dual (−1, 2, −1) sums to 0"
     ),
     ProblemCase(
-        "affine", LINE, [0, 1, 2], 1.0, 2 * sqrt(2), unique=True, note="σ(x + 1); dual (0, 0, 1/√2), σ(w₁ + w₂)/√2"
+        "affine", LINE, [0, 1, 2], 1.0, 2 * sqrt(2), unique=True,
+        note="σ(x + 1); dual (0, 0, 1/√2), σ(w₁ + w₂)/√2"
     ),
     ProblemCase(
         "affine-free", LINE, [4, 5, 6], 1.0, 2 * sqrt(2), "free", False,
@@ -142,7 +147,8 @@ CASES: list[ProblemCase] = [
         note="2a + b², 2a + 2b = 6: b = 1, a = 2; dual (0, 1/2, 0): 6 − 1",
     ),
     ProblemCase(
-        "parallel-rows", [*COMPASS, [2, 0], [0, -3]], [1, 2, -1, -1, 2, -3], 0.0, 2 * (sqrt(5) + sqrt(2)), unique=True,
+        "parallel-rows", [*COMPASS, [2, 0], [0, -3]], [1, 2, -1, -1, 2, -3], 0.0, 2 * (sqrt(5) + sqrt(2)),
+        unique=True,
         note="neighbouring rays of one sign share a neuron: ‖(1, 2)‖ + ‖(1, 1)‖",
     ),
     ProblemCase(
@@ -190,7 +196,7 @@ def all_cells(rows: np.ndarray) -> np.ndarray:
     Each cell has an extreme ray; around a ray the cells are those of the rows that vanish on it.
     """
     rows = np.asarray(rows, dtype=float)
-    left, sizes, right = np.linalg.svd(rows, full_matrices=False)
+    left, sizes, _ = np.linalg.svd(rows, full_matrices=False)
     rank = int((sizes > 1e-9 * max(sizes.max(initial=0.0), 1.0)).sum())
     rows = left[:, :rank] * sizes[:rank]
     if rank == 0:
@@ -233,13 +239,14 @@ def gauge(rows: np.ndarray, dual: np.ndarray, cells: np.ndarray | None = None) -
     return best
 
 
-def check_kkt(
+def check_kkt(  # noqa: PLR0917
     case: ProblemCase,
     neurons: np.ndarray,
     weights: np.ndarray,
     offset: float,
     dual: np.ndarray,
     tol: float,
+    *,
     cells: np.ndarray | None = None,
 ) -> None:
     """Assert primal and dual feasibility, equal values and complementarity, in the user's units.
@@ -257,7 +264,7 @@ def check_kkt(
     """
     rows, targets = case.lifted, case.targets
     neurons = np.reshape(neurons, (-1, rows.shape[1]))
-    size = max(np.abs(targets).max(), 1e-300)
+    size = np.abs(targets).max() or 1.0
     np.testing.assert_allclose(np.linalg.norm(neurons, axis=1), 1.0, atol=1e-9, err_msg=f"{case.name}: unit")
     atoms = np.maximum(rows @ neurons.T, 0.0)
     np.testing.assert_allclose(

@@ -19,6 +19,7 @@ from covopt.errors import InputError, SolverError, SolverFallbackWarning, Solver
 
 if TYPE_CHECKING:
     import cvxpy
+    import numpy as np
 
 
 @dataclass(frozen=True)
@@ -272,13 +273,14 @@ def run_backend(
 
     start = time.perf_counter()
     options = {**backend.options(tol, time_limit_s), **cvxpy_options}
+    errors: tuple[type[Exception], ...] = (cp.error.SolverError, *_native_errors(backend))
     with warnings.catch_warnings():
         # The status says the same, and is kept.
         warnings.filterwarnings("ignore", message=".*[Ss]olution may be inaccurate.*")
         warnings.filterwarnings("ignore", message=".*terminated by time limit.*")
         try:
             problem.solve(solver=getattr(cp, backend.constant), **options)
-        except (cp.error.SolverError, *_native_errors(backend)) as error:
+        except errors as error:
             raise SolverError(
                 f"{backend.name} stopped without a usable point ({error}); try another backend "
                 f"({', '.join(available_backends())}) or a looser tolerance than {tol:g}"
@@ -299,7 +301,14 @@ def run_backend(
     )
 
 
-def _native_errors(backend: Backend) -> tuple[type[BaseException], ...]:
+def value_of(variable: cvxpy.Variable) -> np.ndarray:
+    """Return the value that a run left in a variable."""
+    if variable.value is None:
+        raise SolverError(f"the backend left no value in {variable.name()}")
+    return variable.value
+
+
+def _native_errors(backend: Backend) -> tuple[type[Exception], ...]:
     """Exception classes of the solver's own module: a floating licence can vanish after the probe."""
     classes = (getattr(import_module(backend.module), name, None) for name in ("Error", "MosekException"))
-    return tuple(cls for cls in classes if isinstance(cls, type) and issubclass(cls, BaseException))
+    return tuple(cls for cls in classes if isinstance(cls, type) and issubclass(cls, Exception))

@@ -34,7 +34,8 @@ class CellLP:
     residual : float
         max_i |Σ_s z_s σ(x̃_i·θ_s) − y_i|.
     status : Status
-        ``CERTIFIED`` when the relative gap and the residual (relative to max|y|) are at most ``tol``, else ``GAP``.
+        ``CERTIFIED`` when the relative gap and the residual (relative to max|y|) are at most ``tol``,
+        else ``GAP``.
     solver : str
         The solver that ran: not the one asked for when that one was unavailable.
     is_unique : bool
@@ -125,15 +126,15 @@ def cell_lp(
 
     References
     ----------
-    J. de Dios and J. Bruna, "On Sparsity in Overparametrised Shallow ReLU Networks", 2020 (SP20), equation (21)
-    and Theorem 4.7.
+    J. de Dios and J. Bruna, "On Sparsity in Overparametrised Shallow ReLU Networks", 2020 (SP20),
+    equation (21) and Theorem 4.7.
 
     Examples
     --------
     Two samples on the line, three neurons: x̃·θ = x, (x + 1)/√2 and 1.
 
-    >>> import covopt
-    >>> answer = covopt.cell_lp([[1.0], [3.0]], [1.0, 3.0], [[1, 0], [1, 1], [0, 1]])
+    >>> from covopt.solvers.cell_lp import cell_lp
+    >>> answer = cell_lp([[1.0], [3.0]], [1.0, 3.0], [[1, 0], [1, 1], [0, 1]])
     >>> answer.masses.round(6) + 0.0, round(answer.cost, 6), answer.is_unique
     (array([1., 0., 0.]), 1.0, True)
     """
@@ -222,12 +223,13 @@ def _solve(
     if outside > 1e-9:
         raise InputError(
             f"the {atoms.shape[1]} directions cannot interpolate the targets: the least-squares residual is "
-            f"{outside:.2g} of max|y| at the worst sample; add directions (one neuron per cell always suffices)"
+            f"{outside:.2g} of max|y| at the worst sample; add directions (one in every cell suffices)"
         )
     matrix, right = basis.T @ atoms, basis.T @ targets
     masses, dual = backend.minimise_l1(matrix, right)
     tight, signs = _tight(matrix, masses, dual)
-    masses, dual = _polish(matrix, right, masses, dual, tight, signs)
+    masses = _polish_masses(matrix, right, masses, tight, signs[tight])
+    dual = _polish_dual(matrix, right, dual, tight, signs[tight])
     ranges = np.column_stack([masses, masses])
     ranges[tight] = _ranges(matrix[:, tight], masses[tight], signs[tight], backend)
     return masses, basis @ dual, ranges
@@ -244,28 +246,28 @@ def _tight(matrix: np.ndarray, masses: np.ndarray, dual: np.ndarray) -> tuple[np
     return np.flatnonzero((slack <= 1e-8) | ((share >= slack) & agrees)), np.sign(values)
 
 
-def _polish(
-    matrix: np.ndarray,
-    right: np.ndarray,
-    masses: np.ndarray,
-    dual: np.ndarray,
-    tight: np.ndarray,
-    signs: np.ndarray,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Move both points to the optimal face that the tight columns span, where that keeps them feasible."""
+def _polish_masses(
+    matrix: np.ndarray, right: np.ndarray, masses: np.ndarray, tight: np.ndarray, signs: np.ndarray
+) -> np.ndarray:
+    """Move the masses to the optimal face that the tight columns span, unless a sign stands in the way."""
     columns = matrix[:, tight]
-    weight = np.abs(masses[tight])
     # Weighted by the masses, so that small ones are not pushed through zero.
+    weight = np.abs(masses[tight])
     step = linalg.lstsq(columns * weight, right - columns @ masses[tight], cond=1e-12)[0] * weight
     polished = np.zeros_like(masses)
     polished[tight] = masses[tight] + step
-    keeps_signs = (polished[tight] * signs[tight] >= 0).all()
-    if keeps_signs and _residual(matrix, right, polished) <= _residual(matrix, right, masses) + 1e-13:
-        masses = polished
-    shift = linalg.lstsq(columns.T, signs[tight] - columns.T @ dual, cond=1e-12)[0]
-    if _bound(matrix, right, dual + shift) > _bound(matrix, right, dual):
-        dual = dual + shift
-    return masses, dual
+    keeps_signs = (polished[tight] * signs >= 0).all()
+    better = _residual(matrix, right, polished) <= _residual(matrix, right, masses) + 1e-13
+    return polished if keeps_signs and better else masses
+
+
+def _polish_dual(
+    matrix: np.ndarray, right: np.ndarray, dual: np.ndarray, tight: np.ndarray, signs: np.ndarray
+) -> np.ndarray:
+    """Move the dual to where the tight columns are at ±1, if its bound improves."""
+    columns = matrix[:, tight]
+    polished = dual + linalg.lstsq(columns.T, signs - columns.T @ dual, cond=1e-12)[0]
+    return polished if _bound(matrix, right, polished) > _bound(matrix, right, dual) else dual
 
 
 def _residual(matrix: np.ndarray, right: np.ndarray, masses: np.ndarray) -> float:

@@ -18,7 +18,7 @@ from scipy import sparse
 
 from covopt.errors import InputError
 from covopt.problems.shallow import ShallowProblem
-from covopt.solvers.backends import resolve_backend, run_backend
+from covopt.solvers.backends import resolve_backend, run_backend, value_of
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ def solve_conic(
 
     Notes
     -----
-    The dual multiplier of the equality is the λ of :mod:`covopt.problems.shallow`. The backend's own objective
+    The multiplier of the equality is the λ of :mod:`covopt.problems.shallow`. The backend's own objective
     value is not passed on.
 
     Examples
@@ -152,13 +152,14 @@ def solve_conic(
     build_s = time.perf_counter() - start
     run = run_backend(program, chosen, tol=tol, time_limit_s=time_limit_s)
 
-    sizes = np.linalg.norm(directions.value, axis=1)
+    points = value_of(directions)
+    sizes = np.linalg.norm(points, axis=1)
     kept = _not_negligible(sizes, drop)
     # cvxpy's Lagrangian has +ν(output − y); λ is the sensitivity of the value to y.
     return ConicPoint(
-        neurons=directions.value[kept] / sizes[kept, None],
+        neurons=points[kept] / sizes[kept, None],
         weights=np.where(kept < n_cells, sizes[kept], -sizes[kept]),
-        offset=0.0 if offset is None else float(offset.value),
+        offset=0.0 if offset is None else float(value_of(offset)),
         dual=-np.asarray(interpolation.dual_value, dtype=float),
         cells=kept % n_cells,
         backend=run.backend,

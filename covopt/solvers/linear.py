@@ -7,7 +7,14 @@ from typing import Any, Protocol
 import numpy as np
 
 from covopt.errors import InputError, SolverError
-from covopt.solvers.backends import BACKENDS, Backend, available_backends, resolve_backend, run_backend
+from covopt.solvers.backends import (
+    BACKENDS,
+    Backend,
+    available_backends,
+    resolve_backend,
+    run_backend,
+    value_of,
+)
 
 
 class Face(Protocol):
@@ -126,7 +133,7 @@ class CvxpyBackend:
         masses = cp.Variable(matrix.shape[1])
         interpolation = matrix @ masses == right
         run_backend(cp.Problem(cp.Minimize(cp.norm1(masses)), [interpolation]), self._backend, tol=self._tol)
-        return masses.value, -interpolation.dual_value
+        return value_of(masses), -np.asarray(interpolation.dual_value)
 
     def open_face(self, kernel: np.ndarray, start: np.ndarray) -> _CvxpyFace:
         """Return the polytope {t : start + kernel t ≥ 0}, compiled once."""
@@ -149,4 +156,4 @@ class _CvxpyFace:
         """Return a maximiser t of ⟨objective, t⟩."""
         self._objective.value = objective
         run_backend(self._problem, self._backend, tol=self._tol)
-        return self._size * self._point.value
+        return self._size * value_of(self._point)

@@ -17,12 +17,14 @@ def require(backend: str) -> None:
 
 
 def reduce_case(case: ProblemCase) -> tuple[ShallowProblem, np.ndarray, np.ndarray, float, float]:
-    """Kept rows on an orthonormal basis of their span, at size one: by hand, so that nothing else is tested."""
+    """Kept rows on a basis of their span, at size one: by hand, so that nothing else is tested."""
     rows, targets = case.lifted, case.targets
     keep: list[int] = []
     for i, row in enumerate(rows):
         if case.output_bias == "none":
-            same = any(rows[k] @ row >= (1 - 1e-12) * np.linalg.norm(rows[k]) * np.linalg.norm(row) for k in keep)
+            same = any(
+                rows[k] @ row >= (1 - 1e-12) * np.linalg.norm(rows[k]) * np.linalg.norm(row) for k in keep
+            )
             if not row.any() or same:
                 continue
         elif any((rows[k] == row).all() for k in keep):
@@ -91,7 +93,9 @@ def test_facets_describe_the_same_cells(case):
 
 def test_all_rows_or_facets_only_give_the_same_value():
     case = random_cases(8, seed=3)[2]
-    costs = [case.cost_of(*solve_case(case, "CLARABEL", 1e-9, complete=flag)[1][1:3]) for flag in (True, False)]
+    costs = [
+        case.cost_of(*solve_case(case, "CLARABEL", 1e-9, complete=flag)[1][1:3]) for flag in (True, False)
+    ]
     assert costs[0] == pytest.approx(costs[1], rel=1e-6)
 
 
@@ -128,3 +132,49 @@ def test_bad_patterns_are_refused(patterns, message):
 def test_unknown_backend_is_refused():
     with pytest.raises(InputError, match="CLARABEL, SCS"):
         solve_conic(ShallowProblem(np.eye(1), np.ones(1)), np.array([[True], [False]]), backend="gurobi")
+
+
+@pytest.mark.parametrize(
+    "case", [case for case in CASES if case.unique is not None], ids=lambda case: case.name
+)
+def test_uniqueness_in_the_bank_is_true(case):
+    # The interior point has mass on every neuron that any minimiser uses, so these are all of them.
+    _, (neurons, weights, _, _) = solve_case(case, "CLARABEL", 1e-10)
+    atoms = np.maximum(case.lifted @ neurons.T, 0.0)[
+        :, np.abs(weights) > 1e-4 * (np.abs(case.y).max() or 1.0)
+    ]
+    apart: list[np.ndarray] = []
+    for atom in atoms.T:
+        if not any(np.allclose(atom, other, atol=1e-3) for other in apart):
+            apart.append(atom)
+    if case.output_bias == "free":
+        apart.append(np.ones(len(case.lifted)))
+    independent = np.linalg.matrix_rank(np.array(apart), tol=1e-2) == len(apart) if apart else True
+    assert independent == case.unique
+
+
+def test_brute_force_cells_count_as_the_closed_forms_do():
+    rng = np.random.default_rng(0)
+    assert len(all_cells(rng.standard_normal((7, 3)))) == 2 * (1 + 6 + 15)
+    assert len(all_cells(rng.standard_normal((6, 4)))) == 2 * (1 + 5 + 10 + 10)
+    resonance = [[b >> i & 1 for i in range(4)] for b in range(1, 16)]
+    assert len(all_cells(np.array(resonance))) == 370
+
+
+@pytest.mark.parametrize(
+    "mutate",
+    [
+        lambda n, w, b, d: (n, w * (1 + 1e-4), b, d),
+        lambda n, w, b, d: (n, w, b + 1e-3, d),
+        lambda n, w, b, d: (n, w, b, d * (1 + 1e-4)),
+        lambda n, w, b, d: (n, w, b, d * (1 - 1e-4)),
+        lambda n, w, b, d: (-n, w, b, d),
+    ],
+)
+@pytest.mark.parametrize("name", ["hat-penalized", "hat-free", "identity-mixed-signs"])
+def test_the_checks_reject_mutations(name, mutate):
+    case = next(case for case in CASES if case.name == name)
+    _, raw = solve_case(case, "CLARABEL", 1e-10)
+    check_kkt(case, *raw, tol=1e-6)
+    with pytest.raises(AssertionError):
+        check_kkt(case, *mutate(*raw), tol=1e-6)

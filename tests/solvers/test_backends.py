@@ -1,0 +1,149 @@
+import os
+import subprocess
+import sys
+import textwrap
+import warnings
+
+import cvxpy as cp
+import pytest
+
+import covopt
+from covopt.errors import InputError, SolverError, SolverFallbackWarning, SolverUnavailableError
+from covopt.solvers import backends
+from covopt.solvers.backends import BACKENDS, OUTCOMES, available_backends, resolve_backend, run_backend
+
+
+@pytest.fixture
+def fresh(monkeypatch):
+    """The process has not asked for anything yet; MOSEK does not answer."""
+    monkeypatch.setattr(backends, "_warned", set())
+
+    def why(name):
+        return "it is simulated to be unlicensed" if BACKENDS[name].needs_licence else None
+
+    monkeypatch.setattr(backends, "why_unavailable", why)
+
+
+def tiny_problem():
+    point = cp.Variable(2)
+    return cp.Problem(cp.Minimize(cp.norm(point, 2)), [point[0] + point[1] == 1])
+
+
+def test_clarabel_and_scs_answer_here():
+    assert {"CLARABEL", "SCS"} <= set(available_backends("second-order"))
+
+
+@pytest.mark.parametrize("name", BACKENDS)
+def test_each_backend_solves_a_cone_program_with_its_options(name):
+    reason = backends.why_unavailable(name)
+    if reason is not None:
+        pytest.skip(f"{name}: {reason}")
+    problem = tiny_problem()
+    run = run_backend(problem, resolve_backend(name), tol=1e-9, time_limit_s=60.0)
+    assert (run.backend, run.status) == (name, "optimal")
+    assert problem.value == pytest.approx(2**-0.5, rel=1e-6)
+    assert run.iterations is not None and run.time_s > 0
+    assert "solved" in run.message
+
+
+def test_names_are_taken_in_any_case():
+    assert resolve_backend("clarabel").name == "CLARABEL"
+
+
+@pytest.mark.parametrize("name", ["gurobi", "", None, 3])
+def test_unknown_names_are_refused_with_the_list(name):
+    with pytest.raises(InputError, match="CLARABEL, SCS"):
+        resolve_backend(name)
+
+
+def test_unknown_cone_is_refused():
+    with pytest.raises(InputError, match="no exponential cones"):
+        resolve_backend("SCS", cone="exponential")
+
+
+def test_fallback_warns_once(fresh):
+    with pytest.warns(SolverFallbackWarning, match="MOSEK cannot be used: it is simulated.*CLARABEL"):
+        assert resolve_backend("MOSEK").name == "CLARABEL"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert resolve_backend("mosek").name == "CLARABEL"
+        assert "MOSEK" not in available_backends()
+
+
+def test_without_fallback_it_is_an_error(monkeypatch):
+    monkeypatch.setattr(backends, "why_unavailable", lambda name: "gone" if name == "SCS" else None)
+    with pytest.raises(SolverUnavailableError, match="SCS cannot be used: gone; available here: CLARABEL"):
+        resolve_backend("SCS")
+
+
+def test_tolerance_is_raised_to_what_the_backend_can_do():
+    assert BACKENDS["SCS"].options(1e-15)["eps_abs"] == BACKENDS["SCS"].tightest_tol
+    assert BACKENDS["CLARABEL"].options(1e-7, 3.0) == {
+        "tol_gap_abs": 1e-7,
+        "tol_gap_rel": 1e-7,
+        "tol_feas": 1e-7,
+        "max_iter": 500,
+        "time_limit": 3.0,
+    }
+    nested = BACKENDS["MOSEK"].options(1e-9, 3)
+    assert nested["mosek_params"]["MSK_DPAR_OPTIMIZER_MAX_TIME"] == 3.0
+
+
+def test_every_status_of_cvxpy_has_an_outcome():
+    assert set(cp.settings.SOLUTION_PRESENT + cp.settings.ERROR + cp.settings.INF_OR_UNB) <= set(OUTCOMES)
+
+
+def test_infeasible_is_an_error_with_the_status():
+    point = cp.Variable()
+    with pytest.raises(SolverError, match="CLARABEL ended with status 'infeasible'"):
+        run_backend(
+            cp.Problem(cp.Minimize(point), [point >= 1, point <= 0]), resolve_backend("CLARABEL"), tol=1e-8
+        )
+
+
+def test_limit_is_a_status_and_says_so():
+    problem = tiny_problem()
+    run = run_backend(problem, resolve_backend("CLARABEL"), tol=1e-9, max_iter=1)
+    assert run.status == "user_limit"
+    assert "limit" in run.message
+
+
+FAKE_MOSEK = """
+class MosekException(Exception): pass
+class Error(MosekException): pass
+class conetype: pexp = 0
+class Task:
+    created = 0
+    def __init__(self):
+        type(self).created += 1
+        raise Error("rescode.err_missing_license_file(1008): License cannot be located.")
+"""
+
+SCRIPT = """
+import warnings
+import cvxpy, mosek, numpy as np
+from covopt.problems.shallow import ShallowProblem
+from covopt.solvers.cell_lp import cell_lp
+from covopt.solvers.conic import solve_conic
+assert "MOSEK" in cvxpy.installed_solvers()
+problem, cells = ShallowProblem(np.array([[2.0]]), np.array([3.0])), np.array([[True], [False]])
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    assert solve_conic(problem, cells).backend == "CLARABEL"
+    assert mosek.Task.created == 0
+    assert solve_conic(problem, cells, backend="MOSEK").backend == "CLARABEL"
+    assert cell_lp([[1.0]], [2.0], [[1.0]], solver="MOSEK", bias=0.0).solver == "CLARABEL"
+    assert mosek.Task.created == 1
+ours = [w for w in caught if w.category.__name__ == "SolverFallbackWarning"]
+assert len(ours) == 1 and "License cannot be located" in str(ours[0].message), caught
+"""
+
+
+def test_an_unlicensed_wheel_is_probed_once_and_never_picked(tmp_path):
+    (tmp_path / "mosek.py").write_text(FAKE_MOSEK)
+    root = os.path.dirname(os.path.dirname(covopt.__file__))
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), root])}
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(SCRIPT)], env=env, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
