@@ -1,0 +1,199 @@
+"""From what users hold (arrays, lists, pandas and polars frames) to float columns with names.
+
+pandas and polars are recognised by the module of the object's class, so neither is ever imported here.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from covopt.errors import InputError
+
+
+def to_matrix(name: str, values: Any) -> tuple[np.ndarray, tuple[str, ...] | None]:
+    """Return ``values`` as a float64 array of its own dimension, and the column names if it has any.
+
+    A Series becomes one column. NaN and infinity pass through: :func:`check_finite` speaks about them.
+
+    Raises
+    ------
+    InputError
+        For anything that is not a table of real numbers, with the first offending row and column.
+    """
+    library = type(values).__module__.partition(".")[0]
+    if library in {"pandas", "polars"}:
+        return _from_frame(name, values)
+    if type(values).__module__.startswith("scipy.sparse"):
+        raise InputError(
+            f"{name} is a sparse matrix ({type(values).__name__}); pass a dense one, e.g. {name}.toarray()."
+        )
+    if isinstance(values, np.ma.MaskedArray):
+        values = np.ma.filled(values.astype(np.float64), np.nan)
+    return _to_float(name, _as_array(name, values), None), None
+
+
+def _as_array(name: str, values: Any) -> np.ndarray:
+    if values is None or isinstance(values, str | bytes | dict | set):
+        raise InputError(
+            f"{name} must be a table of numbers (array, nested lists, pandas or polars frame); "
+            f"received {type(values).__name__}."
+        )
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            array = np.asarray(values)
+            if array.dtype.kind in "US" and not isinstance(values, np.ndarray):
+                array = np.array(values, dtype=object)  # keeps the numbers among the strings as they were
+    except InputError:
+        raise
+    except Exception as error:
+        ragged = isinstance(values, Sequence) and _first_ragged(values)
+        where = (
+            f" Row {ragged[0]} (counting from 0) has {ragged[1]}, row 0 has {ragged[2]}." if ragged else ""
+        )
+        raise InputError(
+            f"{name} cannot be read as a rectangular table of numbers ({error}).{where} "
+            "Give every row the same number of entries."
+        ) from None
+    return array
+
+
+def _first_ragged(rows: Sequence[Any]) -> tuple[int, str, str] | None:
+    def shape(row: Any) -> str:
+        if isinstance(row, Sequence) and not isinstance(row, str):
+            return f"{len(row)} entries"
+        return f"shape {np.shape(row)}" if isinstance(row, np.ndarray) else "a single value"
+
+    shapes = [shape(row) for row in rows]
+    return next(((i, s, shapes[0]) for i, s in enumerate(shapes) if s != shapes[0]), None)
+
+
+def _from_frame(name: str, frame: Any) -> tuple[np.ndarray, tuple[str, ...]]:
+    kind = type(frame).__name__
+    if kind == "LazyFrame":
+        raise InputError(f"{name} is a polars LazyFrame; pass {name}.collect().")
+    if kind == "Series":
+        column = _column(name, frame, None if frame.name in (None, "") else str(frame.name))
+        return column, (str(frame.name),) if frame.name not in (None, "") else ()
+    if kind != "DataFrame":
+        raise InputError(f"{name} must be a table of numbers; received {type(frame).__module__}.{kind}.")
+    names = tuple(str(c) for c in frame.columns)
+    repeated = sorted({c for c in names if names.count(c) > 1})
+    if repeated:
+        raise InputError(
+            f"{name} has more than one column called {', '.join(map(repr, repeated))}; rename or drop them."
+        )
+    columns = [
+        _column(name, frame[c], n, j) for j, (c, n) in enumerate(zip(frame.columns, names, strict=True))
+    ]
+    if not columns:
+        return np.empty((len(frame), 0)), ()
+    return np.column_stack(columns), names
+
+
+def _column(name: str, series: Any, label: str | None, index: int = 0) -> np.ndarray:
+    """One column of a frame; missing values become NaN."""
+    dtype = str(series.dtype)
+    if dtype.lower().startswith(("date", "time", "duration", "period")):
+        raise InputError(
+            f"{name} {_where(None, index, label)} holds dates or times ({dtype}); "
+            "turn it into numbers (for instance days since a start) or leave it out."
+        )
+    if type(series).__module__.startswith("pandas") and dtype not in {"object", "category", "str", "string"}:
+        try:
+            array = series.to_numpy(
+                dtype=complex if dtype.startswith("complex") else np.float64, na_value=np.nan
+            )
+        except (TypeError, ValueError):
+            array = np.asarray(series, dtype=object)
+    else:
+        array = np.asarray(series.to_numpy())
+    return _to_float(name, array.reshape(-1, 1), (label,) if label else None, index)[:, 0]
+
+
+def _to_float(
+    name: str, array: np.ndarray, labels: tuple[str, ...] | None, first_column: int = 0
+) -> np.ndarray:
+    kind = array.dtype.kind
+    if kind in "buif":
+        with np.errstate(over="ignore"):
+            return np.array(array, dtype=np.float64, order="C")
+    if kind == "c":
+        raise InputError(
+            f"{name} is complex; the networks are real: pass its real and imaginary parts as columns."
+        )
+    if kind not in "OUS":
+        raise InputError(f"{name} must hold real numbers; received values of type {array.dtype}.")
+    out = np.empty(array.shape)
+    for position, value in np.ndenumerate(array):
+        if value is None or type(value).__name__ in {"NAType", "NaTType"}:
+            out[position] = np.nan
+            continue
+        number = isinstance(value, Real | np.number | np.bool_) or type(value).__name__ == "Decimal"
+        if not number or isinstance(value, complex | np.complexfloating):
+            row = position[0] if position else None
+            column = position[1] if len(position) > 1 else None
+            label = labels[column] if labels and column is not None else None
+            where = _where(row, None if column is None else column + first_column, label)
+            raise InputError(
+                f"{name} {where} is {value!r} ({type(value).__name__}), not a number; "
+                "convert that column to numbers (encode categories, parse strings) or leave it out."
+            )
+        try:
+            out[position] = float(value)
+        except OverflowError:
+            out[position] = np.inf
+    return out
+
+
+def _where(row: int | None, column: int | None, label: str | None) -> str:
+    parts = []
+    if row is not None:
+        parts.append(f"row {row} (counting from 0)")
+    if column is not None:
+        parts.append(f"column {column}" + (f" ({label!r})" if label is not None else ""))
+    return ", ".join(parts)
+
+
+def check_finite(name: str, matrix: np.ndarray, labels: Sequence[str] | None) -> None:
+    """Refuse NaN and infinity, with the first row and column that has one.
+
+    Raises
+    ------
+    InputError
+        With the row, the column and its name, the value, and how many there are.
+    """
+    bad = ~np.isfinite(matrix)
+    if not bad.any():
+        return
+    row, column = (int(i) for i in np.argwhere(bad)[0])
+    value = matrix[row, column]
+    what = "NaN (a missing value)" if np.isnan(value) else ("infinity" if value > 0 else "-infinity")
+    count, rows = int(bad.sum()), int(bad.any(axis=1).sum())
+    more = f"; {count} such entries in {rows} rows altogether" if count > 1 else ""
+    label = labels[column] if labels else None
+    raise InputError(
+        f"{name} {_where(row, column, label)} is {what}{more}. Drop or impute these rows: "
+        "a network can only pass through finite points."
+    )
+
+
+def check_names(argument: str, names: Any, count: int) -> tuple[str, ...]:
+    """Return column names as a tuple of ``count`` different strings.
+
+    Raises
+    ------
+    InputError
+        Where their number is wrong, one is not a string, or two are equal.
+    """
+    names = (names,) if isinstance(names, str) else tuple(names)
+    if len(names) != count or not all(isinstance(n, str) for n in names) or len(set(names)) != count:
+        raise InputError(
+            f"{argument} must be {count} different strings, one per column; received {list(names)!r}."
+        )
+    return names

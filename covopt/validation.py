@@ -1,0 +1,100 @@
+"""Checks of scalar options: one sentence that names the option, the rule and what was received."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Iterable
+from numbers import Real
+from typing import Any
+
+from covopt.errors import InputError
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real) and type(value).__name__ not in {"bool", "bool_"}
+
+
+def check_tol(tol: Any, name: str = "tol") -> float:
+    """Return a relative tolerance as a float in (0, 1).
+
+    Raises
+    ------
+    InputError
+        Where it is not a number, not finite, not positive, or 1 and more.
+
+    Examples
+    --------
+    >>> check_tol(1e-6)
+    1e-06
+    >>> check_tol(-1)
+    Traceback (most recent call last):
+    covopt.errors.InputError: tol must be a positive finite number below 1 (a relative gap); received -1. ...
+    """
+    if not _is_number(tol) or not math.isfinite(tol) or not 0 < float(tol) < 1:
+        raise InputError(
+            f"{name} must be a positive finite number below 1 (a relative gap); received {tol!r}. "
+            "The default is 1e-6; 1e-9 is the tightest that can be certified in double precision."
+        )
+    return float(tol)
+
+
+def check_time_limit(time_limit_s: Any, name: str = "time_limit_s") -> float | None:
+    """Return a time limit in seconds, None where there is none (None or infinity).
+
+    Raises
+    ------
+    InputError
+        Where it is not a number, NaN, zero or negative.
+    """
+    if time_limit_s is None:
+        return None
+    if not _is_number(time_limit_s) or math.isnan(time_limit_s) or time_limit_s <= 0:
+        raise InputError(
+            f"{name} must be a positive number of seconds, or None for no limit; received {time_limit_s!r}."
+        )
+    return None if math.isinf(time_limit_s) else float(time_limit_s)
+
+
+def check_bias(bias: Any) -> float:
+    """Return the amount of bias β ≥ 0 as a float; 0 means no bias column.
+
+    Raises
+    ------
+    InputError
+        Where it is not a number, not finite, or negative.
+    """
+    if not _is_number(bias) or not math.isfinite(bias) or bias < 0:
+        raise InputError(
+            f"bias must be a finite number that is 0 (no bias) or positive (1 is the usual one); "
+            f"received {bias!r}."
+        )
+    return float(bias)
+
+
+def suggest(name: str, known: Iterable[str]) -> str:
+    """Return ``"; did you mean 'a' or 'b'?"`` for near names, or an empty string."""
+    near = difflib.get_close_matches(name, list(known), n=3, cutoff=0.5)
+    return f"; did you mean {' or '.join(repr(n) for n in near)}?" if near else ""
+
+
+def check_choice(name: str, value: Any, allowed: Iterable[str]) -> str:
+    """Return ``value`` where it is one of ``allowed``.
+
+    Raises
+    ------
+    InputError
+        Otherwise, with the choices and the nearest of them.
+
+    Examples
+    --------
+    >>> check_choice("duplicates", "men", ("error", "mean"))
+    Traceback (most recent call last):
+    covopt.errors.InputError: duplicates must be one of 'error', 'mean'; received 'men'; did you mean 'mean'?
+    """
+    allowed = tuple(allowed)
+    if isinstance(value, str) and value in allowed:
+        return value
+    hint = suggest(value, allowed) if isinstance(value, str) else ""
+    choices = ", ".join(repr(a) for a in allowed)
+    raise InputError(f"{name} must be one of {choices}; received {value!r}{hint or '.'}")
