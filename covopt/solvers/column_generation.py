@@ -32,7 +32,8 @@ from covopt.solvers.seeds import random_vertices, spanning_directions
 from covopt.status import Status
 
 CURVATURE_GAP = 1e-4
-MERGE_GAP = 5e-2
+MERGE_GAP = 1e-3
+SEEDS_PER_ROW = 2
 FEASIBLE = 1e-10  # largest residual, relative to max|y| = 1, at which a network counts as interpolating
 
 
@@ -139,16 +140,22 @@ class ColumnGeneration:
             return False
         pricing = self.oracle.price(first, threshold=0.0, max_neurons=max(n, 20))
         self._offer_dual(first, pricing)
-        neurons = [random_vertices(problem.rows, 2 * n, self.rng), spanning_directions(problem.rows)]
-        neurons.append(pricing.neurons)
+        neurons = [random_vertices(problem.rows, SEEDS_PER_ROW * n, self.rng), pricing.neurons]
         if self.start_neurons is not None:
             neurons.append(self.start_neurons)
-        self.neurons = np.unique(np.round(np.concatenate(neurons), 14), axis=0)
-        self.neurons /= np.linalg.norm(self.neurons, axis=1, keepdims=True)
-        self.atoms = problem.atoms(self.neurons).T.copy()
-        live = np.abs(self.atoms).max(axis=1) > 1e-14
-        self.neurons, self.atoms = self.neurons[live], self.atoms[live]
+        self._set_columns(np.concatenate(neurons))
+        gram = self.atoms.T @ self.atoms
+        gram[np.diag_indices_from(gram)] += 1e-10 * float(np.trace(gram)) / n
+        if np.linalg.eigvalsh(gram)[0] < 2e-10 * float(np.trace(gram)) / n:
+            self._set_columns(np.concatenate([*neurons, spanning_directions(problem.rows)]))
         return True
+
+    def _set_columns(self, neurons: np.ndarray) -> None:
+        neurons = np.unique(np.round(neurons, 13), axis=0)
+        neurons /= np.linalg.norm(neurons, axis=1, keepdims=True)
+        atoms = self.problem.atoms(neurons).T
+        live = atoms.max(axis=1) > 1e-13
+        self.neurons, self.atoms = neurons[live], np.ascontiguousarray(atoms[live])
 
     def _iterate(self) -> None:
         plus = minus = None

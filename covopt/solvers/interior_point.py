@@ -11,6 +11,7 @@ preconditioned conjugate gradients on the product form: the matrix itself loses 
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -18,6 +19,8 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 REGULARISATIONS = (1e-14, 1e-12, 1e-10, 1e-8, 1e-6)
 MAX_STEPS = 60
+WEAK = 1e-12  # columns whose share of the normal matrix is below this are left to the refinement
+PARALLEL_WORK = 2e7
 
 
 @dataclass
@@ -55,15 +58,30 @@ class MasterPoint:
     steps: int
 
 
+def _weighted_gram(atoms, diagonal, chosen):
+    """Aᵀ diag(d) A over the chosen rows, in two threads that each run a single-threaded product."""
+
+    def part(rows):
+        scaled = atoms[rows] * np.sqrt(diagonal[rows])[:, None]
+        return scaled.T @ scaled
+
+    if len(chosen) * atoms.shape[1] ** 2 < PARALLEL_WORK:
+        return part(chosen)
+    half = len(chosen) // 2
+    with ThreadPoolExecutor(2) as pool:
+        first, second = pool.map(part, (chosen[:half], chosen[half:]))
+    first += second
+    return first
+
+
 class _Normal:
     """The normal matrix Aᵀ diag(d) A + κ11ᵀ + H, factored, with refined solves."""
 
     def __init__(self, atoms, diagonal, kappa, free, curvature):
         self.atoms, self.diagonal, self.kappa, self.free = atoms, diagonal, kappa, free
         self.curvature = curvature
-        strong = diagonal > 1e-13 * diagonal.max()
-        scaled = atoms[strong] * np.sqrt(diagonal[strong])[:, None]
-        matrix = scaled.T @ scaled
+        strong = np.flatnonzero(diagonal > WEAK * diagonal.max())
+        matrix = _weighted_gram(atoms, diagonal, strong)
         if kappa:
             matrix += kappa
         if curvature is not None:
@@ -179,7 +197,7 @@ def solve_master(
         level = max((float(plus @ s) + float(minus @ t)) / (2 * m), 1e-3 * tol * scale / m)
         p, q = np.maximum(plus, 0.3 * level / s), np.maximum(minus, 0.3 * level / t)
     offset = 0.0
-    gap = np.inf
+    gap = last_left = np.inf
     step = 0
     for step in range(1, max_steps + 1):
         z = p - q
@@ -192,8 +210,10 @@ def solve_master(
         complementarity = float(p @ s + q @ t)
         value = max(abs(float(targets @ dual)), scale)
         gap = complementarity / value
-        if gap <= tol and np.abs(residual).sum() <= max(tol, 1e-11) * np.abs(targets).sum():
+        left = float(np.abs(residual).sum())
+        if gap <= tol and (left <= max(tol, 1e-11) * np.abs(targets).sum() or left > 0.5 * last_left):
             break
+        last_left = left
         normal = _Normal(atoms, p / s + q / t, kappa, free, curvature)
 
         # predictor: straight to complementarity zero
