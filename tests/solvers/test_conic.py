@@ -168,7 +168,7 @@ def test_brute_force_cells_count_as_the_closed_forms_do():
         lambda n, w, b, d: (n, w, b + 1e-3, d),
         lambda n, w, b, d: (n, w, b, d * (1 + 1e-4)),
         lambda n, w, b, d: (n, w, b, d * (1 - 1e-4)),
-        lambda n, w, b, d: (-n, w, b, d),
+        lambda n, w, b, d: (n * np.where(np.arange(len(n)) == np.argmax(abs(w)), -1, 1)[:, None], w, b, d),
     ],
 )
 @pytest.mark.parametrize("name", ["hat-penalized", "hat-free", "identity-mixed-signs"])
