@@ -289,7 +289,8 @@ def _check_rays(rows: np.ndarray, X: np.ndarray, Y: np.ndarray, names: Sequence[
         at = f" at row {rows[i]} (counting from 0)" if zero.all() else ""
         raise InputError(
             f"{where} and bias is 0, which forces f = 0 there, "
-            f"but the target{_of_target(names, column)}{at} is {Y[i, column]:.10g}. Use a positive bias (--bias 1), or drop the row."
+            f"but the target{_of_target(names, column)}{at} is {Y[i, column]:.10g}. "
+            "Use a positive bias (--bias 1), or drop the row."
         )
     expected = np.where(zero[:, None], 0.0, factor[:, None] * Y[longest])
     difference = np.abs(Y / scale - expected / scale)
@@ -300,8 +301,9 @@ def _check_rays(rows: np.ndarray, X: np.ndarray, Y: np.ndarray, names: Sequence[
     rays = len(np.unique(longest[(difference > _TARGET_RTOL).any(axis=1)]))
     more = f" {rays} rays are contradicted like this; this is the largest difference." if rays > 1 else ""
     raise InputError(
-        f"rows {min(rows[i], rows[j])} and {max(rows[i], rows[j])} (counting from 0) of X lie on one ray through "
-        f"the origin: row {rows[j]} is c = {factor[j]:.10g} times row {rows[i]}. Without bias f(c x) = c f(x), so "
-        f"the target{_of_target(names, column)} of row {rows[j]} should be {expected[j, column]:.10g}; "
+        f"rows {min(rows[i], rows[j])} and {max(rows[i], rows[j])} (counting from 0) of X lie on one ray "
+        f"through the origin: row {rows[j]} is c = {factor[j]:.10g} times row {rows[i]}. "
+        f"Without bias f(c x) = c f(x), so the target{_of_target(names, column)} of row {rows[j]} "
+        f"should be {expected[j, column]:.10g}; "
         f"received {Y[j, column]:.10g}.{more} Use a positive bias (--bias 1), or drop one of the rows."
     )

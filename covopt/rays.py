@@ -81,7 +81,7 @@ def group_rays(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _group_directions(unit: np.ndarray) -> np.ndarray:
     """Label unit vectors that agree entry by entry up to rounding."""
     n, d = unit.shape
-    probe = np.random.default_rng(0).standard_normal(d)
+    probe = np.random.default_rng(0).standard_normal((d,))
     probe = probe / np.linalg.norm(probe)
     # Equal directions have nearly equal keys; the converse is checked entry by entry below.
     key = np.einsum("ij,j->i", unit, probe)

@@ -52,13 +52,14 @@ def _as_array(name: str, values: Any) -> np.ndarray:
     except InputError:
         raise
     except Exception as error:
-        ragged = isinstance(values, Sequence) and _first_ragged(values)
-        where = (
-            f" Row {ragged[0]} (counting from 0) has {ragged[1]}, row 0 has {ragged[2]}." if ragged else ""
+        ragged = _first_ragged(values) if isinstance(values, Sequence) else None
+        why = (
+            f"row {ragged[0]} (counting from 0) has {ragged[1]} but row 0 has {ragged[2]}"
+            if ragged
+            else str(error)
         )
         raise InputError(
-            f"{name} cannot be read as a rectangular table of numbers ({error}).{where} "
-            "Give every row the same number of entries."
+            f"{name} is not a rectangular table of numbers: {why}. Give every row the same number of entries."
         ) from None
     return array
 
@@ -66,7 +67,7 @@ def _as_array(name: str, values: Any) -> np.ndarray:
 def _first_ragged(rows: Sequence[Any]) -> tuple[int, str, str] | None:
     def shape(row: Any) -> str:
         if isinstance(row, Sequence) and not isinstance(row, str):
-            return f"{len(row)} entries"
+            return f"{len(row)} entr{'y' if len(row) == 1 else 'ies'}"
         return f"shape {np.shape(row)}" if isinstance(row, np.ndarray) else "a single value"
 
     shapes = [shape(row) for row in rows]
