@@ -9,40 +9,14 @@ from __future__ import annotations
 from math import comb
 
 import numpy as np
-from scipy.spatial import cKDTree
-
 from covopt.errors import BudgetError
 from covopt.oracles.base import Pricing
+from covopt.oracles.lines import merge_lines
 from covopt.oracles.plane import price_line, price_plane
 from covopt.oracles.sphere import SphereSweep
 
 DEFAULT_FACE_BUDGET = 2e8
-PARALLEL = 4 * np.finfo(float).eps
-
-
-def merge_lines(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Group rows that span the same line.
-
-    Returns
-    -------
-    lines : ndarray of shape (n, r)
-        The first row of each group.
-    line_of : ndarray of shape (N,)
-        Group of each row.
-    ratio : ndarray of shape (N,)
-        Row = ratio · line; negative on the opposite ray.
-    """
-    units = rows / np.linalg.norm(rows, axis=1, keepdims=True)
-    n = len(rows)
-    pairs = cKDTree(np.concatenate([units, -units])).query_pairs(PARALLEL, output_type="ndarray") % n
-    leader = np.arange(n)
-    for i, j in np.sort(pairs, axis=1)[np.argsort(pairs.min(axis=1))] if len(pairs) else ():
-        leader[j] = min(leader[j], leader[i])
-    kept, line_of = np.unique(leader, return_inverse=True)
-    lines = rows[kept]
-    matched = lines[line_of]
-    ratio = np.einsum("ij,ij->i", rows, matched) / np.einsum("ij,ij->i", matched, matched)
-    return lines, line_of, ratio
+ROUNDING = 64 * np.finfo(float).eps
 
 
 def count_faces(n_lines: int, rank: int) -> float:
@@ -127,7 +101,7 @@ class FaceOracle:
     def _candidates(self, mu, linear, threshold):
         if self.rank == 1:
             neurons, values = price_line(self.lines, mu, linear)
-            return neurons, values, float(np.abs(values).max()) * (1 + PARALLEL)
+            return neurons, values, float(np.abs(values).max()) * + ROUNDING * float(np.abs(mu) @ np.abs(self.lines[:, 0]) + abs(linear[0]))
         if self.rank == 2:
             return price_plane(self.lines, mu, linear, threshold)
         if self.rank == 3:

@@ -9,9 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.linalg import qr
 
 from covopt.data import Data
+from covopt.errors import InputError
+from covopt.oracles.lines import merge_lines
 from covopt.problems.shallow import ShallowProblem
+
+CONSISTENT = 1e-12
 
 
 @dataclass(frozen=True)
@@ -40,6 +45,12 @@ class Reduction:
         """Return unit neurons (m, D), output weights (m,) and offset in the user's units."""
         return neurons @ self.basis.T, weights * self.value_scale, offset * self.target_scale
 
+    def apply_network(
+        self, neurons: np.ndarray, weights: np.ndarray, offset: float
+    ) -> tuple[np.ndarray, np.ndarray, float]:
+        """Return neurons (m, r), weights and offset of the reduced problem."""
+        return neurons @ self.basis, weights / self.value_scale, offset / self.target_scale
+
     def invert_dual(self, dual: np.ndarray) -> np.ndarray:
         """Return the dual on all N rows in the user's units."""
         full = np.zeros(self.n_samples)
@@ -59,17 +70,72 @@ def reduce_data(data: Data, output_bias: str) -> tuple[ShallowProblem, Reduction
     data : Data
         With one output; contradictory rows were refused when it was made.
     output_bias : {"none", "penalized", "free"}
+
+    Raises
+    ------
+    InputError
+        When opposite points forbid interpolation (see :func:`opposite_rows`).
     """
     keep = data.independent_rows
-    lifted = data.lifted[keep]
-    targets = data.Y[keep, 0]
     basis = data.basis
-    rows = lifted @ basis
-    row_scale = float(np.linalg.norm(rows, axis=1).max()) if len(rows) else 1.0
-    target_scale = float(np.abs(targets).max()) if len(rows) else 1.0
+    targets = data.Y[:, 0]
+    row_scale = float(np.linalg.norm(data.lifted[keep] @ basis, axis=1).max()) if len(keep) else 1.0
+    target_scale = float(np.abs(targets[keep]).max()) if len(keep) else 1.0
     target_scale = target_scale or 1.0
+    if data.bias == 0 and len(keep):
+        keep = opposite_rows(data.X @ basis / row_scale, targets / target_scale, keep)
+    rows = data.lifted[keep] @ basis / row_scale
     offset_cost = {"none": np.inf, "free": 0.0}.get(output_bias)
     if offset_cost is None:  # ½ b² with b = B / β, in units of the reduced value
         offset_cost = row_scale * target_scale / data.bias**2
-    problem = ShallowProblem(rows / row_scale, targets / target_scale, offset_cost)
+    problem = ShallowProblem(rows, targets[keep] / target_scale, offset_cost)
     return problem, Reduction(keep, data.n_samples, basis, row_scale, target_scale)
+
+
+def opposite_rows(rows: np.ndarray, targets: np.ndarray, keep: np.ndarray) -> np.ndarray:
+    """Handle pairs of opposite points of a network without bias.
+
+    Since σ(t) − σ(−t) = t, the odd part f(x) − f(−x) of every such network is linear in x. More pairs of opposite
+    points than dimensions therefore either contradict each other, or their targets are redundant.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (N, r)
+    targets : ndarray of shape (N,)
+    keep : ndarray of int
+        Rows on distinct rays.
+
+    Returns
+    -------
+    ndarray of int
+        ``keep`` without the rows whose targets follow from the others.
+
+    Raises
+    ------
+    InputError
+        Naming the pair that is furthest from linear.
+    """
+    _, line_of, ratio = merge_lines(rows[keep])
+    order = np.argsort(line_of, kind="stable")
+    first = order[:-1][line_of[order[:-1]] == line_of[order[1:]]]
+    second = order[1:][line_of[order[:-1]] == line_of[order[1:]]]
+    if len(first) == 0:
+        return keep
+    lengths = np.linalg.norm(rows[keep], axis=1)
+    directions = rows[keep][first] / lengths[first, None]
+    odd = targets[keep][first] / lengths[first] - targets[keep][second] / lengths[second]
+    slope = np.linalg.lstsq(directions, odd, rcond=None)[0]
+    misfit = np.abs(directions @ slope - odd) * np.minimum(lengths[first], lengths[second])
+    if misfit.max() > 1e3 * CONSISTENT * max(1.0, float(np.abs(odd).max())):
+        worst = int(misfit.argmax())
+        i, j = sorted((int(keep[first[worst]]), int(keep[second[worst]])))
+        raise InputError(
+            f"rows {i} and {j} (counting from 0) of X are opposite points, and bias is 0: every network without "
+            f"bias has f(x) - f(-x) linear in x, but the targets of the {len(first)} pairs of opposite points are "
+            f"not (this pair is furthest off). Use a positive bias (--bias 1), or drop one of the rows."
+        )
+    _, triangle, pivots = qr(directions.T, mode="economic", pivoting=True)
+    diagonal = np.abs(np.diag(triangle))
+    rank = int((diagonal > 1e-10 * diagonal[0]).sum())
+    redundant = second[pivots[rank:]]
+    return np.delete(keep, redundant)
