@@ -1,0 +1,61 @@
+"""Independent tasks on one machine or on a cluster: the same call, through joblib."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from covopt.errors import InputError
+
+
+def check_n_jobs(n_jobs: int) -> int:
+    """Return ``n_jobs`` as an int, or raise :class:`~covopt.errors.InputError`."""
+    if isinstance(n_jobs, bool) or not hasattr(n_jobs, "__index__") or int(n_jobs) == 0:
+        raise InputError(
+            f"n_jobs must be a nonzero integer (-1 for all cores, 1 for no parallelism), got {n_jobs!r}"
+        )
+    return int(n_jobs)
+
+
+def map_tasks(
+    function: Callable[..., Any], tasks: Iterable[tuple[Any, ...]], *, n_jobs: int = 1
+) -> Iterator[Any]:
+    """Yield ``function(*task)`` for every task, in the order of the tasks.
+
+    Results are handed over as they come, so that at most a few of them are held at a time.
+
+    Parameters
+    ----------
+    function : callable
+        Must be picklable (a function of a module) when ``n_jobs`` is not 1.
+    tasks : iterable of tuple
+        Positional arguments of each call.
+    n_jobs : int
+        1 runs in this process; otherwise joblib's meaning. Inside
+        ``joblib.parallel_config(backend="dask")`` the tasks go to the Dask cluster.
+
+    Yields
+    ------
+    object
+        The results.
+
+    Raises
+    ------
+    InputError
+        If ``n_jobs`` is not a nonzero integer.
+
+    Examples
+    --------
+    >>> list(map_tasks(pow, [(2, 3), (3, 2)]))
+    [8, 9]
+    """
+    n_jobs = check_n_jobs(n_jobs)
+    if n_jobs == 1:
+        for task in tasks:
+            yield function(*task)
+        return
+    from joblib import Parallel, delayed
+
+    # pre_dispatch bounds the results in flight, which is what keeps a streaming caller's memory bounded
+    run = Parallel(n_jobs=n_jobs, return_as="generator", pre_dispatch="2*n_jobs")
+    yield from run(delayed(function)(*task) for task in tasks)
