@@ -241,7 +241,7 @@ def _is_number(text: Any) -> bool:
 
 
 def _is_text(series: pd.Series) -> bool:
-    """Whether a column holds no number at all (nor one with a decimal comma): leaving it out loses nothing."""
+    """Whether a column holds no number at all (nor one with a decimal comma): nothing is lost without it."""
     import pandas as pd
 
     if pd.api.types.is_numeric_dtype(series.dtype):
