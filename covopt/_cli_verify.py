@@ -1,0 +1,22 @@
+"""What ``covopt verify`` computes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+
+def run_verify(solution: Path, table: Path | None) -> Any:
+    """Verify a solution file, against a table where one is given."""
+    import covopt
+
+    if table is None:
+        return covopt.verify(solution)
+    from covopt.data import Data
+    from covopt.datasets import load_table
+
+    saved = covopt.load(solution).data
+    X, Y, _, _ = load_table(table, target=saved.target_names, features=saved.feature_names)
+    # The solver merged repeated rows then; the claim is about the merged table.
+    merged = Data.validate(X, Y, bias=saved.bias, duplicates="mean" if saved.notes else "error")
+    return covopt.verify(solution, merged.X, merged.Y)

@@ -1,0 +1,294 @@
+"""The command line. Heavy imports stay inside the commands: ``covopt --help`` answers at once."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from covopt._cli_report import Exit, Progress, check_outputs, print_json, reporting, write_atomically
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_EPILOG = (
+    "Exit codes: 0 certified to the tolerance; 1 error in the input; 2 usage; 3 stopped before the tolerance "
+    "(the best bracket so far is still printed and saved); 4 verification failed."
+)
+
+app = typer.Typer(
+    name="covopt",
+    help="Exact minimal-norm ReLU networks, the proof that they are optimal, and its checker.",
+    epilog=_EPILOG,
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+
+Table = Annotated[Path, typer.Argument(metavar="TABLE", help="CSV, Parquet or NPZ file.")]
+Features = Annotated[
+    str | None, typer.Option(metavar="A,B", help="Input columns; by default every other numeric column.")
+]
+Bias = Annotated[float, typer.Option(help="Amount of bias: inputs become (x, bias); 0 for none.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout, errors too.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no summary.")]
+Tol = Annotated[float, typer.Option(help="Relative duality gap to certify.")]
+TimeLimit = Annotated[
+    float | None, typer.Option(metavar="S", help="Stop after S seconds with the best bracket.")
+]
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from covopt import __version__
+
+        typer.echo(f"covopt {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+def _frame(values: Any, names: tuple[str, ...]) -> pd.DataFrame:
+    """Return a frame, so that the names of the columns reach the solution file."""
+    import pandas as pd
+
+    return pd.DataFrame(values, columns=list(names))
+
+
+def _check_plot(plot: Path | None) -> None:
+    if plot is not None:
+        from covopt.plotting import check_figure_path
+
+        check_figure_path(plot)
+
+
+def _finish(
+    solution: Any, *, out: Path | None, plot: Path | None, as_json: bool, quiet: bool, heard: list[str]
+) -> typer.Exit:
+    """Save, draw and print; the file comes first, so that nothing computed is lost to a later failure."""
+    if out is not None:
+        solution.save(out)
+    if plot is not None:
+        with Progress("drawing", enabled=not (as_json or quiet)):
+            solution.plot(plot)
+    certified = solution.status.code == "certified"
+    code = Exit.CERTIFIED if certified else Exit.NOT_CERTIFIED
+    if as_json:
+        data = solution.data
+        print_json(
+            {
+                "status": solution.status.code,
+                "message": solution.status.message,
+                "certified": certified,
+                "exit_code": int(code),
+                "cost": solution.cost,
+                "lower_bound": solution.lower_bound,
+                "gap": solution.gap,
+                "tol": solution.tol,
+                "residual": solution.certificate.residual,
+                "n_neurons": len(solution.network.hidden_weights),
+                "n_samples": data.n_samples,
+                "features": data.feature_names,
+                "targets": data.target_names,
+                "bias": data.bias,
+                "solver": solution.solver,
+                "rounds": len(solution.history),
+                "time_s": solution.time_s,
+                "notes": data.notes,
+                "warnings": heard,
+                "solution_file": out,
+                "figure_file": plot,
+            }
+        )
+    elif not quiet:
+        typer.echo(solution.summary())
+        for note in solution.data.notes:
+            typer.echo(f"{'note':<14} {note}")
+        for path in (out, plot):
+            if path is not None:
+                typer.echo(f"{'saved':<14} {path}")
+    return typer.Exit(code)
+
+
+@app.command(epilog=_EPILOG)
+def solve(
+    table: Table,
+    *,
+    target: Annotated[str, typer.Option(metavar="Y", help="Target column.")],
+    features: Features = None,
+    bias: Bias = 1.0,
+    output_bias: Annotated[
+        str, typer.Option(metavar="none|penalized|free", help="Bias of the output, and whether it costs.")
+    ] = "none",
+    solver: Annotated[
+        str, typer.Option(help="auto, column-generation, or conic:CLARABEL|SCS|MOSEK (all cells; slow).")
+    ] = "auto",
+    tol: Tol = 1e-6,
+    time_limit: TimeLimit = None,
+    duplicates: Annotated[
+        str, typer.Option(metavar="error|mean", help="Rows that are one point with different targets.")
+    ] = "error",
+    seed: Annotated[
+        int | None, typer.Option(help="Seed of the starting neurons; the optimum is the same.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(metavar="FILE.json", help="Save the solution.")] = None,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE.png", help="Save a figure (.png, .pdf, .svg).")
+    ] = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Find THE smallest two-layer ReLU network through the points, and prove that none is smaller."""
+    with reporting(as_json) as heard:
+        check_outputs(out, plot, inputs=(table,))
+        _check_plot(plot)
+        from covopt.datasets import load_table
+
+        with Progress("reading the table", enabled=not (as_json or quiet)) as progress:
+            X, Y, feature_names, target_names = load_table(table, target=target, features=features)
+            progress.say(f"{len(X)} points, {X.shape[1]} features: first round")
+            from covopt.api import min_norm
+
+            solution = min_norm(
+                _frame(X, feature_names),
+                _frame(Y, target_names),
+                bias=bias,
+                output_bias=output_bias,
+                solver=solver,
+                tol=tol,
+                time_limit_s=time_limit,
+                random_state=seed,
+                callback=progress,
+                duplicates=duplicates,
+            )
+        raise _finish(solution, out=out, plot=plot, as_json=as_json, quiet=quiet, heard=heard)
+
+
+@app.command(epilog=_EPILOG)
+def demo(
+    *,
+    out: Annotated[Path, typer.Option(metavar="FILE.json", help="Where to save the solution.")] = Path(
+        "covopt-demo.json"
+    ),
+    plot: Annotated[Path, typer.Option(metavar="FILE.png", help="Where to save the figure.")] = Path(
+        "covopt-demo.png"
+    ),
+    tol: Tol = 1e-6,
+    time_limit: TimeLimit = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Solve a real table: scikit-learn's diabetes data, two features, every distinct row."""
+    with reporting(as_json) as heard:
+        check_outputs(out, plot)
+        _check_plot(plot)
+        from covopt.datasets import load_diabetes_table
+
+        with Progress("reading the table", enabled=not (as_json or quiet)) as progress:
+            X, Y, feature_names, target_names = load_diabetes_table()
+            if not (as_json or quiet):
+                typer.echo(
+                    f"scikit-learn's diabetes table: {target_names[0]} from {' and '.join(feature_names)}, "
+                    f"{len(X)} distinct rows"
+                )
+            progress.say(f"{len(X)} points, {X.shape[1]} features: first round")
+            from covopt.api import min_norm
+
+            solution = min_norm(
+                _frame(X, feature_names),
+                _frame(Y, target_names),
+                tol=tol,
+                time_limit_s=time_limit,
+                random_state=0,
+                callback=progress,
+            )
+        raise _finish(solution, out=out, plot=plot, as_json=as_json, quiet=quiet, heard=heard)
+
+
+@app.command()
+def cells(
+    table: Table,
+    *,
+    features: Features = None,
+    bias: Bias = 0.0,
+    count_only: Annotated[bool, typer.Option("--count-only", help="Count without enumerating.")] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.npz", help="Save the patterns, packed bits (numpy.unpackbits)."),
+    ] = None,
+    n_jobs: Annotated[int, typer.Option(help="Processes; -1 for one per core.")] = 1,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Count and enumerate every activation pattern of the data, each exactly once."""
+    with reporting(as_json) as heard:
+        if count_only and out is not None:
+            raise typer.BadParameter("--count-only enumerates nothing that --out could save")
+        check_outputs(out, inputs=(table,))
+        from covopt._cli_cells import run_cells
+
+        began = time.perf_counter()
+        with Progress("enumerating cells", enabled=not (as_json or quiet)):
+            found, arrays = run_cells(table, features, bias, count_only=count_only, n_jobs=n_jobs)
+        found["time_s"] = time.perf_counter() - began
+        if out is not None:
+            import numpy as np
+
+            write_atomically(out, lambda stream: np.savez_compressed(stream, **arrays))
+        if as_json:
+            print_json({**found, "warnings": heard, "patterns_file": out})
+        elif not quiet:
+            for name, value in found.items():
+                shown = f"{value:.4g}" if isinstance(value, float) else value
+                typer.echo(
+                    f"{name.replace('_', ' '):<14} {', '.join(value) if name == 'features' else shown}"
+                )
+            if out is not None:
+                typer.echo(f"{'saved':<14} {out}")
+
+
+@app.command(epilog=_EPILOG)
+def verify(
+    solution: Annotated[Path, typer.Argument(metavar="SOLUTION.json", help="A file that solve has saved.")],
+    table: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[TABLE]", help="The table it claims to fit; without it, the copy in the file."
+        ),
+    ] = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Recompute everything a solution file claims, from the file and the data."""
+    with reporting(as_json) as heard:
+        from covopt._cli_verify import run_verify
+
+        with Progress("verifying", enabled=not (as_json or quiet)):
+            verification = run_verify(solution, table)
+        code = Exit.CERTIFIED if verification.ok else Exit.VERIFICATION_FAILED
+        if as_json:
+            print_json(
+                {**verification.to_dict(), "ok": verification.ok, "exit_code": int(code), "warnings": heard}
+            )
+        elif not quiet:
+            typer.echo(verification.summary())
+        raise typer.Exit(code)
+
+
+def main() -> None:
+    """Run the command line."""
+    app()
+
+
+if __name__ == "__main__":
+    main()
