@@ -9,7 +9,17 @@ __version__ = "0.1.0"
 
 # Public name -> module that defines it; imported on first use so that `import covopt` stays light.
 _PUBLIC: dict[str, str] = {
+    "Data": "covopt.data",
+    "ReLUNetwork": "covopt.network",
+    "Solution": "covopt.solution",
     "Status": "covopt.status",
+    "Verification": "covopt.verification",
+    "cell_lp": "covopt.solvers.cell_lp",
+    "count_cells": "covopt.arrangement.counting",
+    "enumerate_cells": "covopt.arrangement.enumeration",
+    "load": "covopt.solution",
+    "min_norm": "covopt.api",
+    "verify": "covopt.verification",
 }
 
 __all__ = ["__version__", *sorted(_PUBLIC)]

@@ -72,7 +72,14 @@ class FaceOracle:
         """F at each neuron, from the rows as given."""
         return np.maximum(neurons @ self.rows.T, 0.0) @ dual
 
-    def price(self, dual: np.ndarray, *, threshold: float = 0.0, max_neurons: int | None = None) -> Pricing:
+    def price(
+        self,
+        dual: np.ndarray,
+        *,
+        threshold: float = 0.0,
+        max_neurons: int | None = None,
+        complete: bool = False,
+    ) -> Pricing:
         """Return the local maxima of |F| above ``threshold`` and a valid bound on h(λ).
 
         Parameters
@@ -82,15 +89,17 @@ class FaceOracle:
             Maxima below it may be left out, the best one never.
         max_neurons : int, optional
             Keep only that many, the best first.
+        complete : bool
+            Return all of them; otherwise each circle (flat) reports only its few best.
         """
         weight = np.abs(self._ratio) * dual
         mu = np.bincount(self._line_of, weights=weight, minlength=len(self.lines))
         opposite = np.where(self._ratio < 0, weight, 0.0)
         linear = -np.bincount(self._line_of, weights=opposite, minlength=len(self.lines)) @ self.lines
-        neurons, _, bound = self._candidates(mu, linear, threshold)
+        neurons, _, bound = self._candidates(mu, linear, threshold, complete)
         if len(neurons) == 0 and threshold > 0:
             # nothing above the threshold: ask again for the best one, which is at most the bound
-            neurons, _, bound = self._candidates(mu, linear, max(0.0, bound - 1e-9 * abs(bound)) * (1 - 1e-9))
+            neurons, _, bound = self._candidates(mu, linear, bound * (1 - 1e-9), complete)
         values = self.evaluate(dual, neurons)
         neurons, values = _distinct(neurons, values)
         if max_neurons is not None:
@@ -98,15 +107,23 @@ class FaceOracle:
         best = float(np.abs(values).max(initial=0.0))
         return Pricing(neurons, values, max(bound, best), exact=True)
 
-    def _candidates(self, mu, linear, threshold):
+    def _candidates(self, mu, linear, threshold, complete):
         if self.rank == 1:
             neurons, values = price_line(self.lines, mu, linear)
-            return neurons, values, float(np.abs(values).max()) * + ROUNDING * float(np.abs(mu) @ np.abs(self.lines[:, 0]) + abs(linear[0]))
+            slack = ROUNDING * float(np.abs(mu) @ np.abs(self.lines[:, 0]) + abs(linear[0]))
+            return neurons, values, float(np.abs(values).max()) + slack
         if self.rank == 2:
             return price_plane(self.lines, mu, linear, threshold)
-        if self.rank == 3:
-            return self._sweep.price(mu, linear, threshold, n_threads=self.n_threads)
-        return self._sweep.price(mu, linear, threshold, max_neurons=None)
+        if self.rank > 3:
+            return self._sweep.price(mu, linear, threshold, max_neurons=None)
+        per_circle = 4
+        while True:
+            found = self._sweep.price(
+                mu, linear, threshold, per_circle=per_circle, n_threads=self.n_threads
+            )  # fmt: skip
+            if not complete or not self._sweep.truncated or per_circle >= 2 * len(self.lines):
+                return found
+            per_circle *= 4
 
 
 def _distinct(neurons: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -39,7 +39,9 @@ def price_plane(
     candidates = [rays]
     for sign in (1.0, -1.0):
         g = sign * gradient
-        inside = (rays[:, 0] * g[:, 1] >= rays[:, 1] * g[:, 0]) & (g[:, 0] * ahead[:, 1] >= g[:, 1] * ahead[:, 0])
+        inside = (rays[:, 0] * g[:, 1] >= rays[:, 1] * g[:, 0]) & (
+            g[:, 0] * ahead[:, 1] >= g[:, 1] * ahead[:, 0]
+        )
         length = np.linalg.norm(g, axis=1)
         # an arc of half a circle or more (a single line) must look forward, too
         inside &= (length > 0) & (np.einsum("ij,ij->i", g, rays + ahead) >= -1e-15 * length)

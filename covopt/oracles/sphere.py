@@ -265,6 +265,7 @@ class SphereSweep:
         first, second = circle_frames(self.rows / self.norms[:, None])
         self._frames = np.ascontiguousarray(first), np.ascontiguousarray(second)
         self._crossings = sort_crossings(self.rows, *self._frames)
+        self.truncated = False  # whether the last pricing left peaks out because a circle had too many
 
     def price(
         self, mu: np.ndarray, linear: np.ndarray, threshold: float, *, per_circle: int = 4, n_threads: int = 2
@@ -288,6 +289,7 @@ class SphereSweep:
                 list(pool.map(work, cuts[:-1], cuts[1:]))
         else:
             work(0, n)
+        self.truncated = bool((count == per_circle).any())
         chosen = np.arange(per_circle) < count[:, None]
         lipschitz = float(np.linalg.norm(linear) + np.abs(mu) @ self.norms)
         return found[chosen], value[chosen], float(best.max()) + ALLOWANCE * lipschitz

@@ -45,7 +45,9 @@ class ShallowProblem:
     def primal_value(self, weights: np.ndarray, offset: float = 0.0) -> float:
         """Value of the primal for unit neurons with output weights ``weights``."""
         value = float(np.abs(weights).sum())
-        return value + 0.5 * self.offset_cost * offset**2 if self.has_offset and self.offset_cost > 0 else value
+        return (
+            value + 0.5 * self.offset_cost * offset**2 if self.has_offset and self.offset_cost > 0 else value
+        )
 
     def project_dual(self, dual: np.ndarray) -> np.ndarray:
         """Project on 1ᵀλ = 0 when the offset is free; otherwise return ``dual``."""

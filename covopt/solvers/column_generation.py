@@ -167,8 +167,8 @@ class ColumnGeneration:
             curvature = self._curvature(previous) if gap <= CURVATURE_GAP and self.faces is not None else None
             start = self.point.dual * (1.0 - shrink)
             accuracy = max(0.1 * min(gap, 1.0), 0.01 * self.tol, 1e-13)
-            if curvature is not None:
-                accuracy = max(min(accuracy, gap * 0.01), 1e-14)
+            if curvature is not None or stalled:
+                accuracy = max(accuracy * 0.1 ** (1 + stalled), 1e-14)
             master = solve_master(
                 self.atoms, self.problem.targets, start, offset_cost=self.problem.offset_cost,
                 tol=accuracy, plus=plus, minus=minus, curvature=curvature,
@@ -189,7 +189,10 @@ class ColumnGeneration:
             self.neurons = np.concatenate([self.neurons[keep], fresh])
             self.atoms = np.concatenate([self.atoms[keep], self.problem.atoms(fresh).T])
             zeros = np.zeros(len(fresh))
-            plus, minus = np.concatenate([master.plus[keep], zeros]), np.concatenate([master.minus[keep], zeros])
+            plus, minus = (
+                np.concatenate([master.plus[keep], zeros]),
+                np.concatenate([master.minus[keep], zeros]),
+            )
             previous = master.dual
             shrink = float(np.clip(0.1 * new_gap, 1e-12, 0.1))
 

@@ -198,7 +198,7 @@ def solve_master(
         p, q = np.maximum(plus, 0.3 * level / s), np.maximum(minus, 0.3 * level / t)
     offset = 0.0
     gap = last_left = np.inf
-    step = 0
+    step = stalled = 0
     for step in range(1, max_steps + 1):
         z = p - q
         gradient = targets - atoms.T @ z  # what the offset and the curvature must explain
@@ -211,7 +211,8 @@ def solve_master(
         value = max(abs(float(targets @ dual)), scale)
         gap = complementarity / value
         left = float(np.abs(residual).sum())
-        if gap <= tol and (left <= max(tol, 1e-11) * np.abs(targets).sum() or left > 0.5 * last_left):
+        stalled = stalled + 1 if left > 0.5 * last_left else 0
+        if gap <= tol and (left <= max(tol, 1e-11) * np.abs(targets).sum() or stalled >= 3):
             break
         last_left = left
         normal = _Normal(atoms, p / s + q / t, kappa, free, curvature)

@@ -1,0 +1,190 @@
+"""The entry points: validate, reduce, solve, certify from the raw data."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from covopt.certificates.duality import certify
+from covopt.data import Data
+from covopt.errors import InputError
+from covopt.network import ReLUNetwork
+from covopt.oracles.faces import FaceOracle
+from covopt.problems.reduction import Reduction, reduce_data
+from covopt.problems.shallow import ShallowProblem
+from covopt.solution import Solution
+from covopt.solvers.column_generation import ColumnGeneration, Point, RoundState
+from covopt.solvers.finish import finish_network
+from covopt.status import Status
+from covopt.validation import check_choice, check_time_limit, check_tol
+
+OUTPUT_BIASES = ("none", "penalized", "free")
+SOLVERS = ("auto", "column-generation", "conic:CLARABEL", "conic:SCS", "conic:MOSEK")
+Callback = Callable[[RoundState], bool]
+
+
+def min_norm(
+    X: Any,
+    Y: Any,
+    *,
+    bias: float = 1.0,
+    output_bias: str = "none",
+    potential: str = "variation",
+    solver: str = "auto",
+    tol: float = 1e-6,
+    time_limit_s: float | None = None,
+    random_state: int | None = None,
+    callback: Callback | None = None,
+    duplicates: str = "error",
+) -> Solution:
+    r"""Compute the shallow ReLU network of smallest norm through the points, with a proof that none is smaller.
+
+    .. math::
+
+        R_2(X, y) = \min_{w, v, b} \; \sum_j \|w_j\|^2 + v_j^2 \,(+\, b^2)
+        \quad \text{s.t.} \quad \sum_j v_j\, \sigma(w_j \cdot (x_i, \beta)) + \beta b = y_i,
+
+    over networks of any width. By homogeneity this is twice the variation norm of the interpolant, a convex
+    problem whose dual is :math:`\max \langle\lambda, y\rangle` s.t.
+    :math:`|\langle\lambda, \sigma(\tilde X w)\rangle| \le 1` for all unit w (FL22 §2; SP20 §2; Bach 2017).
+
+    Parameters
+    ----------
+    X : array_like, pandas or polars frame, of shape (N, d)
+    Y : array_like of shape (N,)
+        One target per row.
+    bias : float
+        β ≥ 0, the constant that is appended to every input; 0 for none.
+    output_bias : {"none", "penalized", "free"}
+        No output bias (SP20), one whose square counts in the norm (FL22), or one that costs nothing.
+    potential : {"variation"}
+        What a neuron costs: its norm.
+    solver : {"auto", "column-generation", "conic:CLARABEL", "conic:SCS", "conic:MOSEK"}
+        Column generation with the exact oracle (also what "auto" takes), or one second-order cone program over all
+        cells: slow, for reference.
+    tol : float
+        Relative duality gap, (cost − lower bound) / cost, in (0, 1). 1e-9 is the tightest that is meaningful.
+    time_limit_s : float, optional
+        Seconds after which the best bracket so far is returned.
+    random_state : int, optional
+        Seeds the starting columns; the optimum does not depend on it.
+    callback : callable, optional
+        Called after every round with a state (``round``, ``lower_bound``, ``upper_bound``, ``gap``, ``n_columns``,
+        ``time_s``; bounds of ‖W‖² in the user's units); a true answer stops.
+    duplicates : {"error", "mean"}
+        What to do with rows that are the same point with different targets.
+
+    Returns
+    -------
+    Solution
+        Network, dual, certified bounds and status. Ctrl-C, the time limit and the callback return the best so far.
+
+    Raises
+    ------
+    InputError
+        When the input cannot be used or no network interpolates it; the message says which row and what to do.
+
+    Examples
+    --------
+    >>> import covopt
+    >>> solution = covopt.min_norm([[-1.0], [0.0], [1.0]], [1.0, 0.0, 1.0])
+    >>> round(solution.cost, 6), solution.status.code, len(solution.network)
+    (4.0, 'certified', 2)
+    """
+    began = time.perf_counter()
+    tol = check_tol(tol)
+    time_limit_s = check_time_limit(time_limit_s)
+    check_choice("output_bias", output_bias, OUTPUT_BIASES)
+    check_choice("potential", potential, ("variation",))
+    check_choice("solver", solver, SOLVERS)
+    data = Data.validate(X, Y, bias=bias, duplicates=duplicates)
+    if data.n_outputs != 1:
+        raise InputError(
+            f"Y has {data.n_outputs} columns; min_norm solves for one target, so pass one of them"
+        )
+    if output_bias != "none" and data.bias == 0:
+        raise InputError(
+            f"output_bias={output_bias!r} needs a positive bias: the output bias enters the network as bias * b"
+        )
+    reduced = reduce_data(data, output_bias)
+    return _solve(
+        data, reduced, output_bias, potential, solver, tol, time_limit_s, random_state, callback, began
+    )
+
+
+def _solve(
+    data: Data,
+    reduced: tuple[ShallowProblem, Reduction],
+    output_bias: str,
+    potential: str,
+    solver: str,
+    tol: float,
+    time_limit_s: float | None,
+    random_state: int | None,
+    callback: Callback | None,
+    began: float,
+) -> Solution:
+    problem, reduction = reduced
+    scale = 2.0 * reduction.value_scale
+    history: list[dict[str, float]] = []
+
+    def observe(state: RoundState) -> bool:
+        state = dataclasses.replace(
+            state,
+            lower_bound=state.lower_bound * scale,
+            upper_bound=state.upper_bound * scale,
+            time_s=time.perf_counter() - began,
+        )
+        history.append({k: v for k, v in dataclasses.asdict(state).items() if np.isfinite(v)})
+        return bool(callback(state)) if callback is not None else False
+
+    # compiled threads and BLAS threads compete for the same cores
+    with threadpool_limits(1, user_api="blas"):
+        if not len(problem.rows) or not problem.targets.any():
+            point = _zero_point(problem)
+            name = "closed form"
+        elif solver.startswith("conic:"):
+            from covopt.solvers.reference import solve_all_cells
+
+            point, name = solve_all_cells(problem, solver.removeprefix("conic:"), tol, time_limit_s)
+        else:
+            name = "column-generation"
+            oracle = FaceOracle(problem.rows)
+            point = ColumnGeneration(
+                problem,
+                oracle,
+                tol=tol,
+                time_limit_s=time_limit_s,
+                random_state=random_state,
+                callback=observe,
+            ).solve()
+        neurons, weights, offset = finish_network(problem, point.neurons, point.weights, point.offset)
+        units, scaled, moved = reduction.invert_network(neurons, weights, offset)
+        network = ReLUNetwork.from_neurons(
+            units, scaled, bias=data.bias, offset=moved, counts_output_bias=output_bias != "free"
+        )
+        dual = reduction.invert_dual(point.dual)
+        certificate = certify(
+            data, network, dual, output_bias=output_bias, make_oracle=FaceOracle, reduced=reduced
+        )  # fmt: skip
+    status = point.status
+    if certificate.exact and certificate.interpolates and certificate.gap <= tol:
+        status = Status.CERTIFIED
+    elif status is Status.CERTIFIED:
+        status = Status.GAP
+    return Solution(
+        data, output_bias, potential, network, dual, certificate, status, tol, name, history,
+        time.perf_counter() - began, random_state,
+    )  # fmt: skip
+
+
+def _zero_point(problem: ShallowProblem) -> Point:
+    rank = problem.rows.shape[1]
+    return Point(
+        np.zeros((0, rank)), np.zeros(0), 0.0, 0.0, np.zeros(len(problem.rows)), 0.0, Status.CERTIFIED
+    )  # fmt: skip

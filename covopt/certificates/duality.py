@@ -1,0 +1,102 @@
+"""The certificate of optimality: every number recomputed from the user's table, the network and the dual.
+
+Nothing that a solver said is used. The upper bound is ‖W‖² of the network as it is, valid because its outputs are
+compared with the targets; the lower bound is the dual value of λ divided by the oracle's upper bound on h(λ).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from covopt.data import Data
+from covopt.network import ReLUNetwork
+from covopt.oracles.base import Oracle
+from covopt.problems.reduction import Reduction, reduce_data
+from covopt.problems.shallow import ShallowProblem
+
+INTERPOLATES = 1e-9  # of max|y|
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What was checked, in the user's units.
+
+    Attributes
+    ----------
+    cost : float
+        ‖W‖² of the network (a free output bias not counted).
+    lower_bound : float
+        No network through the points has a smaller ‖W‖².
+    gap : float
+        (cost − lower_bound) / cost.
+    residual : float
+        max_i |f(x_i) − y_i| / max_i |y_i|.
+    gauge : float
+        Upper bound on h(λ) that the lower bound was divided by.
+    exact : bool
+        Whether the oracle looked at every face.
+    bound : str
+        Which lower bound it is, in words.
+    """
+
+    cost: float
+    lower_bound: float
+    gap: float
+    residual: float
+    gauge: float
+    exact: bool
+    bound: str
+
+    @property
+    def interpolates(self) -> bool:
+        """Whether the network passes through the points, to 1e-9 of max|y|."""
+        return self.residual <= INTERPOLATES
+
+
+def residual_of(data: Data, network: ReLUNetwork) -> float:
+    """max_i |f(x_i) − y_i| / max_i |y_i| (absolute when all targets vanish)."""
+    scale = float(np.abs(data.Y).max()) or 1.0
+    return float(np.abs(network.predict(data.X) - data.Y[:, 0]).max()) / scale
+
+
+def certify(
+    data: Data,
+    network: ReLUNetwork,
+    dual: np.ndarray,
+    *,
+    output_bias: str,
+    make_oracle,
+    reduced: tuple[ShallowProblem, Reduction] | None = None,
+) -> Certificate:
+    """Recompute primal, dual and gap from the raw data.
+
+    Parameters
+    ----------
+    data : Data
+    network : ReLUNetwork
+    dual : ndarray of shape (N,)
+        λ in the user's units; rows whose targets follow from others carry zero.
+    output_bias : {"none", "penalized", "free"}
+    make_oracle : callable
+        From reduced rows to an :class:`~covopt.oracles.base.Oracle`.
+    reduced : (ShallowProblem, Reduction), optional
+        When the caller has them already.
+    """
+    problem, reduction = reduced or reduce_data(data, output_bias)
+    cost = network.squared_norm
+    residual = residual_of(data, network)
+    if not len(problem.rows) or not np.any(dual):
+        gap = 0.0 if cost == 0 else 1.0
+        return Certificate(cost, 0.0, gap, residual, 0.0, True, "zero, the trivial bound")
+    oracle: Oracle = make_oracle(problem.rows)
+    reduced_dual = problem.project_dual(reduction.apply_dual(dual))
+    pricing = oracle.price(reduced_dual, threshold=np.inf)
+    _, value = problem.scale_dual(reduced_dual, pricing.upper_bound)
+    lower = 2.0 * value * reduction.value_scale
+    gap = max(0.0, cost - lower) / cost if cost > 0 else 0.0
+    bound = "dual point divided by the exact maximum over all faces"
+    if not pricing.exact:
+        bound = "dual point divided by an upper bound on the maximum over all neurons"
+    return Certificate(cost, lower, gap, residual, pricing.upper_bound, pricing.exact, bound)

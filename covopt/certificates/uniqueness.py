@@ -1,0 +1,143 @@
+"""Is the minimal-norm network unique? Answered on the tight set (theory: SP20 Thm 4.7 and eq. 21)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import linprog
+
+from covopt.certificates.tight import TightSet
+from covopt.problems.shallow import ShallowProblem
+
+INDEPENDENT = 1e-8  # smallest singular value of the unit tight columns, relative to the largest
+AMBIGUOUS = (1e-7, 1e-4)  # slacks between these are neither tight nor loose for certain
+MOVES = 1e-4  # relative change of a mass that counts as another minimiser
+
+
+@dataclass(frozen=True)
+class Uniqueness:
+    """Answer and reason.
+
+    Attributes
+    ----------
+    unique : bool or None
+        None means unknown.
+    reason : str
+    n_tight : int
+        Number of tight (cell, sign) pairs.
+    """
+
+    unique: bool | None
+    reason: str
+    n_tight: int
+
+
+def analyse_uniqueness(problem: ShallowProblem, tight: TightSet, offset: float) -> Uniqueness:
+    """Decide uniqueness from the tight set of an accurate dual.
+
+    All minimisers are supported on the tight (cell, sign) pairs, each at the cell's one maximiser. Linearly
+    independent tight columns therefore leave one vector of masses; otherwise linear programs look for a second
+    nonnegative one with the same outputs (and then the same cost, as ⟨λ, a⟩ = ±1 on every column).
+
+    Parameters
+    ----------
+    problem : ShallowProblem
+    tight : TightSet
+        Collected with a slack of at least 1e-4.
+    offset : float
+        B of a minimiser; a penalised offset is itself unique.
+    """
+    near = tight.within(AMBIGUOUS[0])
+    wide = tight.within(AMBIGUOUS[1])
+    if len(wide) == 0:
+        return Uniqueness(True, "the zero network is the only one of norm zero", 0)
+    wide_rank, wide_size = _independence(problem, wide)
+    if wide_rank:
+        return Uniqueness(
+            True,
+            f"the columns of all {len(wide)} (cell, sign) pairs within {AMBIGUOUS[1]:g} of tight are linearly "
+            f"independent (smallest singular value {wide_size:.1e} of the largest)",
+            len(wide),
+        )
+    near_rank, near_size = _independence(problem, near)
+    if near_rank:
+        between = len(wide) - len(near)
+        return Uniqueness(
+            None,
+            f"the {len(near)} tight columns are linearly independent (smallest singular value {near_size:.1e}), but "
+            f"{between} more are within {AMBIGUOUS[1]:g} of tight and the dual is not accurate enough to exclude them",
+            len(near),
+        )
+    spread = _largest_move(problem, near, offset)
+    if spread is None:
+        return Uniqueness(
+            None, f"the {len(near)} tight columns are dependent and the linear program failed", len(near)
+        )
+    if spread > MOVES:
+        return Uniqueness(
+            False,
+            f"the {len(near)} tight columns are linearly dependent, and masses can move by {spread:.1e} of the cost "
+            "at equal outputs and equal cost",
+            len(near),
+        )
+    if spread < 1e-3 * MOVES and len(near) == len(wide):
+        return Uniqueness(
+            True,
+            f"the {len(near)} tight columns are linearly dependent, but no other nonnegative masses give the outputs",
+            len(near),
+        )
+    return Uniqueness(
+        None,
+        f"the {len(near)} tight columns are linearly dependent; masses move by {spread:.1e} of the cost, too little "
+        "to tell from rounding",
+        len(near),
+    )
+
+
+def _columns(problem: ShallowProblem, tight: TightSet) -> np.ndarray:
+    columns = problem.atoms(tight.neurons) * np.sign(tight.values)
+    if problem.offset_cost == 0:
+        columns = np.column_stack([columns, np.ones(len(columns))])
+    return columns
+
+
+def _independence(problem: ShallowProblem, tight: TightSet) -> tuple[bool, float]:
+    columns = _columns(problem, tight)
+    if columns.shape[1] > columns.shape[0]:
+        return False, 0.0
+    if columns.shape[1] == 0:
+        return True, 1.0
+    values = np.linalg.svd(columns / np.linalg.norm(columns, axis=0), compute_uv=False)
+    size = float(values[-1] / values[0])
+    return size > INDEPENDENT, size
+
+
+def _largest_move(problem: ShallowProblem, tight: TightSet, offset: float) -> float | None:
+    """How far the masses can move on the optimal face, relative to the cost, along a few random directions."""
+    columns = _columns(problem, tight)
+    free = problem.offset_cost == 0
+    m = columns.shape[1]
+    targets = problem.targets if free or not problem.has_offset else problem.targets - offset
+    # positions carry the dual's error, so the outputs are matched to a tolerance
+    fit, *_ = np.linalg.lstsq(columns, targets, rcond=1e-10)
+    slack = max(1e-9, 2 * float(np.abs(columns @ fit - targets).max()))
+    rows = np.concatenate([columns, -columns])
+    limits = np.concatenate([targets + slack, slack - targets])
+    bounds = [(0, None)] * (m - free) + [(None, None)] * free
+    rng = np.random.default_rng(0)
+    widest, unit = 0.0, None
+    for _ in range(3):
+        direction = rng.standard_normal(m)
+        if free:
+            direction[-1] = 0.0
+        direction /= np.linalg.norm(direction)
+        ends = []
+        for sign in (1.0, -1.0):
+            result = linprog(sign * direction, A_ub=rows, b_ub=limits, bounds=bounds, method="highs")
+            if result.status != 0:
+                return None
+            ends.append(result.x)
+            unit = unit or float(np.abs(result.x[: m - free]).sum()) or 1.0
+        widest = max(widest, float(np.abs(ends[0] - ends[1])[: m - free].max()) / unit)
+    return widest

@@ -1,0 +1,200 @@
+"""The checker: recompute everything from the file and the table, with an oracle run of its own."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from covopt.certificates.duality import INTERPOLATES, Certificate, certify
+from covopt.data import Data
+from covopt.errors import BudgetError, CovoptError, InputError
+from covopt.oracles.faces import FaceOracle
+from covopt.problems.reduction import reduce_data
+from covopt.solution import Solution, load
+from covopt.status import Status
+
+AGREES = 1e-9  # relative difference at which a stated number equals the recomputed one
+
+
+@dataclass(frozen=True)
+class Check:
+    """One claim: what it says, whether it held, and the numbers."""
+
+    name: str
+    ok: bool
+    detail: str
+
+
+@dataclass(frozen=True)
+class Verification:
+    """Outcome of :func:`verify`.
+
+    Attributes
+    ----------
+    checks : tuple of Check
+    certificate : Certificate or None
+        As recomputed; None when the data could not even be read.
+    """
+
+    checks: tuple[Check, ...]
+    certificate: Certificate | None
+
+    @property
+    def ok(self) -> bool:
+        """Whether every check held."""
+        return all(check.ok for check in self.checks)
+
+    def summary(self) -> str:
+        """One line per check."""
+        lines = [
+            f"{'ok    ' if check.ok else 'FAILED'} {check.name}: {check.detail}" for check in self.checks
+        ]
+        lines.append("verified" if self.ok else "VERIFICATION FAILED")
+        return "\n".join(lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON types."""
+        return {
+            "ok": self.ok,
+            "checks": [{"name": check.name, "ok": check.ok, "detail": check.detail} for check in self.checks],
+        }
+
+
+def verify(solution: Solution | str | os.PathLike[str], X: Any = None, Y: Any = None) -> Verification:
+    """Check a solution: nothing in it is believed.
+
+    Parameters
+    ----------
+    solution : Solution or path-like
+    X, Y : array_like, optional
+        The table to check against; by default the one stored in the solution.
+
+    Returns
+    -------
+    Verification
+        With one entry per claim: the table, the interpolation, the norm, the feasible dual, the lower bound, the gap,
+        the status.
+
+    Raises
+    ------
+    SolutionFileError
+        When the file cannot be read as a solution.
+    InputError
+        When the table that was passed is not a valid one.
+
+    Examples
+    --------
+    >>> import covopt
+    >>> solution = covopt.min_norm([[0.0], [1.0]], [0.0, 1.0])
+    >>> covopt.verify(solution).ok
+    True
+    """
+    if not isinstance(solution, Solution):
+        solution = load(solution)
+    checks: list[Check] = []
+    if X is not None:
+        checks.append(_same_table(solution, X, Y))
+    data = solution.data
+    try:
+        data = Data.validate(data.X, data.Y, bias=data.bias)
+        reduced = reduce_data(data, solution.output_bias)
+    except CovoptError as error:
+        checks.append(Check("data", False, str(error)))
+        return Verification(tuple(checks), None)
+    for name, array in (
+        ("network", solution.network.hidden_weights),
+        ("network", solution.network.output_weights),
+        ("network", solution.network.output_bias),
+        ("dual", solution.dual),
+    ):
+        if not np.isfinite(array).all():
+            checks.append(Check(name, False, "has a number that is not finite"))
+            return Verification(tuple(checks), None)
+    checks.extend(_structure(solution))
+    exact_note = ""
+    try:
+        with threadpool_limits(1, user_api="blas"):
+            certificate = certify(
+                data, solution.network, solution.dual, output_bias=solution.output_bias,
+                make_oracle=FaceOracle, reduced=reduced,
+            )  # fmt: skip
+    except BudgetError as error:
+        from covopt.oracles.bounds import GaugeBoundOracle
+
+        exact_note = f" ({error})"
+        certificate = certify(
+            data, solution.network, solution.dual, output_bias=solution.output_bias,
+            make_oracle=GaugeBoundOracle, reduced=reduced,
+        )  # fmt: skip
+    checks.extend(_numbers(solution, certificate, exact_note))
+    return Verification(tuple(checks), certificate)
+
+
+def _same_table(solution: Solution, X: Any, Y: Any) -> Check:
+    if Y is None:
+        raise InputError("verify needs Y together with X")
+    table = Data.validate(X, Y, bias=solution.data.bias, duplicates="mean")
+    mine = Data.validate(solution.data.X, solution.data.Y, bias=solution.data.bias, duplicates="mean")
+    if table.X.shape != mine.X.shape or table.Y.shape != mine.Y.shape:
+        return Check("table", False, f"has shape {table.X.shape}, the solution was made for {mine.X.shape}")
+    first, second = (
+        np.column_stack([part.X, part.Y])[np.lexsort(np.column_stack([part.X, part.Y]).T[::-1])]
+        for part in (table, mine)
+    )
+    worst = float(np.abs(first - second).max())
+    ok = worst <= 1e-12 * max(1.0, float(np.abs(second).max()))
+    return Check("table", ok, "is the one that was solved" if ok else f"differs by up to {worst:.3g}")
+
+
+def _structure(solution: Solution) -> list[Check]:
+    data, network, checks = solution.data, solution.network, []
+    width = data.n_features + (data.bias > 0)
+    fits = network.hidden_weights.shape[1] == width and network.bias == data.bias
+    checks.append(Check("network", fits, f"{len(network)} neurons on {width} inputs, bias {network.bias:g}"))
+    if solution.output_bias == "none":
+        silent = not network.output_bias.any()
+        checks.append(Check("output bias", silent, "absent" if silent else "present although there is none"))
+    if solution.output_bias not in ("none", "penalized", "free") or solution.potential != "variation":
+        checks.append(
+            Check("problem", False, f"output_bias {solution.output_bias!r}, potential {solution.potential!r}")
+        )
+    return checks
+
+
+def _numbers(solution: Solution, found: Certificate, note: str) -> list[Check]:
+    cost, lower = solution.cost, solution.lower_bound
+    size = max(abs(found.cost), 1e-300)
+    checks = [
+        Check(
+            "interpolation", found.interpolates or solution.status is not Status.CERTIFIED,
+            f"max |f - y| = {found.residual:.2e} of max |y| (allowed {INTERPOLATES:g})",
+        ),
+        Check(
+            "norm", abs(cost - found.cost) <= AGREES * size,
+            f"stated {cost:.12g}, recomputed {found.cost:.12g}",
+        ),
+        Check(
+            "lower bound", lower <= found.lower_bound + AGREES * size,
+            f"stated {lower:.12g}, recomputed {found.lower_bound:.12g} by the {found.bound}{note}",
+        ),
+        Check(
+            "dual feasible", found.gauge <= 1 + 1e-6,
+            f"max over all neurons of |<dual, activations>| is at most {found.gauge:.12g}",
+        ),
+    ]  # fmt: skip
+    gap = max(0.0, found.cost - lower) / found.cost if found.cost > 0 else 0.0
+    checks.append(
+        Check("gap", abs(gap - solution.gap) <= AGREES, f"stated {solution.gap:.3e}, recomputed {gap:.3e}")
+    )
+    if solution.status is Status.CERTIFIED:
+        ok = found.exact and found.gap <= solution.tol * (1 + 1e-6) + AGREES and found.interpolates
+        checks.append(
+            Check("status", ok, f"certified: recomputed gap {found.gap:.3e}, asked for {solution.tol:g}")
+        )
+    else:
+        checks.append(Check("status", True, f"{solution.status.code}: no claim of optimality"))
+    return checks
