@@ -276,18 +276,10 @@ class ColumnGeneration:
         if centre is None or self.faces is None or not len(self.faces):
             return None
         faces = self.faces
-        masses = faces.masses
-        bases = []
-        for vector, mass, basis in zip(faces.vectors, masses, faces.spans(self.problem.rows), strict=True):
-            if basis.shape[1] == 1 or mass <= 0:
-                bases.append(basis[:, :0])
-                continue
-            inner = basis.T @ (vector / mass)
-            # orthogonal complement of the neuron inside its face
-            _, _, right = np.linalg.svd(inner[None, :], full_matrices=True)
-            bases.append(basis @ right[1:].T)
-        factor = face_matrix(self.problem.rows, faces, bases, np.sqrt(masses))
-        return Curvature(factor, centre) if factor.shape[1] else None
+        rows = self.problem.rows
+        basis, owner = faces.spans(rows, beside_neuron=True)
+        factor = face_matrix(rows, faces, basis, owner, np.sqrt(faces.masses))
+        return Curvature(factor, centre) if len(owner) else None
 
     def _keep(self, master: MasterPoint) -> np.ndarray:
         """Columns that may matter: nearly tight, or carrying weight."""

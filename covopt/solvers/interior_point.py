@@ -15,7 +15,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from scipy.linalg import LinAlgError
+from scipy.linalg.lapack import dpotrf, dpotrs
 
 REGULARISATIONS = (1e-14, 1e-12, 1e-10, 1e-8, 1e-6)
 MAX_STEPS = 60
@@ -87,17 +88,14 @@ class _Normal:
         if curvature is not None:
             matrix += curvature.matrix
         mean = float(np.trace(matrix)) / len(matrix)
-        last: Exception | None = None
         for size in REGULARISATIONS:
-            regular = matrix.copy()
+            regular = matrix.copy(order="F")
             regular[np.diag_indices_from(regular)] += size * mean
-            try:
-                self.factor = cho_factor(regular, lower=True, overwrite_a=True, check_finite=False)
+            self.factor, failed = dpotrf(regular, lower=1, clean=0, overwrite_a=1)
+            if not failed:
                 break
-            except LinAlgError as error:
-                last = error
         else:
-            raise LinAlgError("the normal matrix could not be factored") from last
+            raise LinAlgError("the normal matrix could not be factored")
         if free:
             self.ones_solution = self._solve(np.ones(len(matrix)))
 
@@ -110,14 +108,14 @@ class _Normal:
         return out
 
     def _solve(self, rhs, max_refinements=4):
-        x = cho_solve(self.factor, rhs, check_finite=False)
+        x, _ = dpotrs(self.factor, rhs, lower=1)
         residual = rhs - self._apply(x)
         size = np.linalg.norm(rhs)
         direction, old = np.zeros_like(x), 1.0
         for step in range(max_refinements):
             if np.linalg.norm(residual) <= 1e-13 * size:
                 break
-            preconditioned = cho_solve(self.factor, residual, check_finite=False)
+            preconditioned, _ = dpotrs(self.factor, residual, lower=1)
             new = float(residual @ preconditioned)
             direction = preconditioned + (new / old if step else 0.0) * direction
             applied = self._apply(direction)

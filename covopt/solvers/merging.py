@@ -10,8 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numba import njit
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
+SPAN_TOLERANCE = 1e-12  # eigenvalue of Σ z zᵀ over a face's silent unit rows that counts as zero
+LOST = 1e-5  # part of a neuron that may lie outside its face's computed span
 ON_PLANE = 1e-10  # |z·w| / ‖z‖ below which a unit neuron counts as lying on the row's hyperplane
 
 
@@ -36,25 +39,38 @@ class Faces:
         """Outputs of the network on the rows, by the rows' true signs."""
         return np.maximum(rows @ self.vectors.T, 0.0) @ self.signs
 
-    def spans(self, rows: np.ndarray) -> list[np.ndarray]:
-        """Orthonormal basis (r, dim) of each face's linear span."""
+    def spans(self, rows: np.ndarray, *, beside_neuron: bool = False) -> tuple[np.ndarray, np.ndarray]:
+        """Orthonormal bases of the faces' linear spans, one under the other.
+
+        Parameters
+        ----------
+        rows : ndarray of shape (N, r)
+        beside_neuron : bool
+            Leave the direction of the neuron itself out: bases of its orthogonal complement within the span.
+
+        Returns
+        -------
+        (ndarray of shape (q, r), ndarray of shape (q,))
+            Basis vectors and the face each belongs to, ascending.
+        """
         rank = rows.shape[1]
-        bases = []
-        for vector, touched in zip(self.vectors, self.touched, strict=True):
-            silent = rows[~touched]
-            if len(silent) == 0:
-                bases.append(np.eye(rank))
-                continue
-            silent = silent / np.linalg.norm(silent, axis=1, keepdims=True)
-            _, values, right = np.linalg.svd(silent, full_matrices=True)
-            dim = rank - int((values > 1e-8).sum())
-            basis = right[rank - dim :].T if dim else np.empty((rank, 0))
-            # the span holds p itself, which rounding in nearly parallel rows could push out
-            unit = vector / np.linalg.norm(vector)
-            if dim == 0 or np.linalg.norm(basis @ (basis.T @ unit) - unit) > 1e-6:
-                basis = unit[:, None]
-            bases.append(basis)
-        return bases
+        units = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+        products = (units[:, :, None] * units[:, None, :]).reshape(len(rows), -1)
+        silent = (~self.touched).astype(float) @ products
+        values, vectors = np.linalg.eigh(silent.reshape(-1, rank, rank))
+        free = values <= SPAN_TOLERANCE
+        directions = self.vectors / self.masses[:, None]
+        # the span holds the neuron itself, which rounding in nearly parallel rows could push out
+        held = np.einsum("mrk,mr->mk", vectors, directions)
+        lost = np.linalg.norm(np.where(free, 0.0, held), axis=1) > LOST
+        projector = np.einsum("mrk,mk,mqk->mrq", vectors, free.astype(float), vectors)
+        outer = directions[:, :, None] * directions[:, None, :]
+        projector[lost] = outer[lost]
+        if beside_neuron:
+            projector -= outer
+        values, vectors = np.linalg.eigh(projector)
+        owner, which = np.nonzero(values > 0.5)
+        return vectors[owner, :, which], owner
 
 
 def _pack(flags: np.ndarray) -> np.ndarray:
@@ -77,46 +93,69 @@ def merge_in_cells(rows: np.ndarray, neurons: np.ndarray, weights: np.ndarray) -
         Signed output weights.
     """
     order = np.argsort(-np.abs(weights), kind="stable")
-    neurons, weights = neurons[order], weights[order]
+    neurons, weights = np.ascontiguousarray(neurons[order]), weights[order]
     units = rows / np.linalg.norm(rows, axis=1, keepdims=True)
     heights = neurons @ units.T
     above, below = heights > ON_PLANE, heights < -ON_PLANE
-    above_bits, below_bits = _pack(above), _pack(below)
-    m = len(neurons)
-    vectors = np.zeros_like(neurons)
-    signs = np.zeros(m)
-    group_above, group_below = np.zeros_like(above_bits), np.zeros_like(below_bits)
-    members = np.full(m, -1)
-    count = 0
-    for j in range(m):
-        sign = 1.0 if weights[j] >= 0 else -1.0
-        clash = ((group_above[:count] & below_bits[j]) | (group_below[:count] & above_bits[j])).any(axis=1)
-        free = np.flatnonzero(~clash & (signs[:count] == sign))
-        if len(free):
-            aligned = vectors[free] @ neurons[j] / np.linalg.norm(vectors[free], axis=1)
-            k = free[np.argmax(aligned)]
-        else:
-            k = count
-            signs[k] = sign
-            count += 1
-        vectors[k] += abs(weights[j]) * neurons[j]
-        group_above[k] |= above_bits[j]
-        group_below[k] |= below_bits[j]
-        members[j] = k
+    signs = np.where(weights >= 0, 1.0, -1.0)
+    group, count = _assign(neurons, np.abs(weights), signs, _pack(above), _pack(below))
+    vectors = np.zeros((count, neurons.shape[1]))
+    np.add.at(vectors, group, np.abs(weights)[:, None] * neurons)
+    group_signs = np.empty(count)
+    group_signs[group] = signs
     active = np.zeros((count, len(rows)), dtype=bool)
     touched = np.zeros((count, len(rows)), dtype=bool)
-    np.logical_or.at(active, members, above)
-    np.logical_or.at(touched, members, above | below)
-    return Faces(vectors[:count], signs[:count], active, touched)
+    np.logical_or.at(active, group, above)
+    np.logical_or.at(touched, group, above | below)
+    return Faces(vectors, group_signs, active, touched)
 
 
-def face_matrix(rows: np.ndarray, faces: Faces, bases: list[np.ndarray], scales: np.ndarray) -> np.ndarray:
-    """Columns ε diag(active) Z Q scale of every face side by side, shape (N, Σ dim)."""
-    blocks = [
-        (sign * scale) * (active[:, None] * (rows @ basis))
-        for sign, scale, active, basis in zip(faces.signs, scales, faces.active, bases, strict=True)
-    ]
-    return np.concatenate(blocks, axis=1) if blocks else np.empty((len(rows), 0))
+@njit(cache=True)
+def _assign(neurons, masses, signs, above, below):
+    """Group of every neuron: the best aligned one of its sign that no row separates from it, or a new one."""
+    m, rank = neurons.shape
+    words = above.shape[1]
+    group = np.empty(m, dtype=np.int64)
+    vectors = np.zeros((m, rank))
+    group_signs = np.zeros(m)
+    group_above, group_below = np.zeros_like(above), np.zeros_like(below)
+    count = 0
+    for j in range(m):
+        best, best_alignment = -1, -2.0
+        for k in range(count):
+            if group_signs[k] != signs[j]:
+                continue
+            apart = False
+            for b in range(words):
+                if (group_above[k, b] & below[j, b]) | (group_below[k, b] & above[j, b]):
+                    apart = True
+                    break
+            if apart:
+                continue
+            along, length = 0.0, 0.0
+            for a in range(rank):
+                along += vectors[k, a] * neurons[j, a]
+                length += vectors[k, a] * vectors[k, a]
+            if length > 0.0 and along / np.sqrt(length) > best_alignment:
+                best, best_alignment = k, along / np.sqrt(length)
+        if best < 0:
+            best = count
+            group_signs[best] = signs[j]
+            count += 1
+        group[j] = best
+        for a in range(rank):
+            vectors[best, a] += masses[j] * neurons[j, a]
+        for b in range(words):
+            group_above[best, b] |= above[j, b]
+            group_below[best, b] |= below[j, b]
+    return group, count
+
+
+def face_matrix(
+    rows: np.ndarray, faces: Faces, basis: np.ndarray, owner: np.ndarray, scales: np.ndarray
+) -> np.ndarray:
+    """Columns ε diag(active) Z q scale for every basis vector q of every face, shape (N, q)."""
+    return (rows @ basis.T) * faces.active[owner].T * (faces.signs * scales)[owner]
 
 
 def polish(
@@ -138,11 +177,9 @@ def polish(
     best = (Faces(vectors.copy(), faces.signs, faces.active, faces.touched), offset, worst)
     if len(faces) == 0:
         return best
-    bases = faces.spans(rows)
+    basis, owner = faces.spans(rows)
     scales = faces.masses
-    matrix = face_matrix(rows, faces, bases, scales)
-    dims = np.array([basis.shape[1] for basis in bases])
-    cuts = np.cumsum(dims)[:-1]
+    matrix = face_matrix(rows, faces, basis, owner, scales)
     offset_scale = float(max(abs(offset), scales.mean()))
     gram = matrix @ matrix.T
     if moves_offset:
@@ -156,10 +193,7 @@ def polish(
         if worst <= 1e-15 * float(np.abs(targets).max(initial=0.0)):
             break
         dual = cho_solve(factor, residual, check_finite=False)
-        for vector, basis, scale, part in zip(
-            vectors, bases, scales, np.split(matrix.T @ dual, cuts), strict=True
-        ):
-            vector += scale * (basis @ part)
+        np.add.at(vectors, owner, (scales[owner] * (matrix.T @ dual))[:, None] * basis)
         if moves_offset:
             offset += offset_scale**2 * float(dual.sum())
         residual = targets - moved.outputs(rows) - offset
