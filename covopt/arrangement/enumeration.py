@@ -1,0 +1,336 @@
+"""Every activation pattern of a table of points, exactly once."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import comb
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from covopt.arrangement.bigint import interior_points
+from covopt.arrangement.reduction import FLOAT_ZERO, Reduced, flag_coordinates, lift, reduce
+from covopt.arrangement.sweep import sweep
+from covopt.arrangement.tableau import LARGEST_ZERO, SMALLEST_NONZERO, UNRESOLVED
+from covopt.errors import InputError, PrecisionWarning
+from covopt.parallel import check_n_jobs, map_tasks
+
+# Float data: rounding reaches about 1e-13; a quantity between these two could be either.
+_TRUSTED_ZERO = 1e-12
+_TRUSTED_NONZERO = 1e-10
+# Rows whose minors are below this have nonzero minors far above rounding, relative to the largest.
+_TRUSTED_MINOR = 1e9
+_SEEDS = (0, 1, 2)
+_BLOCK = 1 << 20
+_NO_PREFIX: tuple[int, ...] = ()
+
+
+class Separation(NamedTuple):
+    """Relative size of the largest quantity counted as zero, and of the smallest counted as nonzero."""
+
+    largest_zero: float
+    smallest_nonzero: float
+
+
+@dataclass(frozen=True, eq=False)
+class Arrangement:
+    """The cells of a central arrangement, as activation patterns.
+
+    Attributes
+    ----------
+    packed : ndarray of shape (S, ceil(N / 8)), uint8
+        One cell per row, bits in the order of ``numpy.packbits``.
+    n_samples : int
+        N.
+    rank : int
+        Rank of the lifted table.
+    separation : Separation
+        The relative gap between what counted as zero and as nonzero.
+    exact : bool
+        Whether zero tests were exact: the columns are integers after scaling.
+    """
+
+    packed: np.ndarray
+    n_samples: int
+    rank: int
+    separation: Separation
+    exact: bool
+
+    def __len__(self) -> int:
+        return len(self.packed)
+
+    @property
+    def n_cells(self) -> int:
+        """Number of cells."""
+        return len(self.packed)
+
+    @property
+    def patterns(self) -> np.ndarray:
+        """Boolean patterns, (S, N); unpacked at every access."""
+        return np.unpackbits(self.packed, axis=1, count=self.n_samples).view(bool)
+
+    def __repr__(self) -> str:
+        return (
+            f"Arrangement(n_cells={self.n_cells}, n_samples={self.n_samples}, rank={self.rank}, "
+            f"exact={self.exact})"
+        )
+
+
+class Run:
+    """A reduced arrangement on its flag, and the record of the zero tests made so far."""
+
+    def __init__(self, reduced: Reduced, seed: int):
+        self.reduced = reduced
+        self.rows = np.ascontiguousarray(flag_coordinates(reduced.rows, seed)[:, 1:])
+        self.masks = np.ascontiguousarray(reduced.masks[1:])
+        self.largest_zero = reduced.largest_zero
+        self.smallest_nonzero = reduced.smallest_nonzero
+        self.unresolved = 0.0
+
+    def arguments(self, low: int, high: int, prefix: tuple[int, ...], keep: bool) -> tuple[Any, ...]:
+        r = self.reduced
+        return self.rows, low, high, prefix, self.masks, r.base, r.residues, r.primes, keep
+
+    def record(self, stats: np.ndarray) -> None:
+        self.largest_zero = max(self.largest_zero, float(stats[LARGEST_ZERO]))
+        self.smallest_nonzero = min(self.smallest_nonzero, float(stats[SMALLEST_NONZERO]))
+        self.unresolved += float(stats[UNRESOLVED])
+
+    @property
+    def separation(self) -> Separation:
+        return Separation(self.largest_zero, self.smallest_nonzero)
+
+    def warn(self) -> None:
+        """Warn where float data leave no clear gap."""
+        if self.reduced.exact:
+            return
+        if self.largest_zero > _TRUSTED_ZERO or self.smallest_nonzero < _TRUSTED_NONZERO or self.unresolved:
+            warnings.warn(
+                f"the cells are in doubt: relative quantities up to {self.largest_zero:.2g} were counted as "
+                f"zero and from {self.smallest_nonzero:.2g} as nonzero, too close for floating point to tell "
+                "degenerate from nearly degenerate; give the table as integers or short decimals for exact "
+                "tests, or merge nearly equal points",
+                PrecisionWarning,
+                stacklevel=4,
+            )
+
+
+def run_task(
+    rows: np.ndarray,
+    low: int,
+    high: int,
+    prefix: tuple[int, ...],
+    masks: np.ndarray,
+    base: np.ndarray,
+    residues: np.ndarray,
+    primes: np.ndarray,
+    keep: bool,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Sweep one part of an arrangement; return its half of the cells, packed in words, and the record."""
+    stats = np.array([0.0, np.inf, 0.0, 0.0])
+    fixed = np.array(prefix, dtype=np.int64)
+    return sweep(rows, low, high, fixed, masks, base, FLOAT_ZERO, residues, primes, stats, keep), stats
+
+
+def tasks(n: int, rank: int, size: int) -> Iterator[tuple[int, int, tuple[int, ...]]]:
+    """Split a sweep over n rows (and one at infinity) into parts of about ``size`` half-cells or fewer.
+
+    A part is a range of levels with no prefix, or one level with the first rows of the bases.
+    """
+
+    def split(level: int, prefix: tuple[int, ...]) -> Iterator[tuple[int, int, tuple[int, ...]]]:
+        left = rank - 1 - level - len(prefix)
+        start = prefix[-1] + 1 if prefix else 0
+        if left <= 1 or comb(n - start, left) <= size:
+            yield level, level + 1, prefix
+            return
+        for b in range(start, n - left + 1):
+            yield from split(level, (*prefix, b))
+
+    low = rank
+    while low > 0 and sum(comb(n, rank - 1 - level) for level in range(low - 1, rank)) <= size:
+        low -= 1
+    for level in range(low):
+        yield from split(level, _NO_PREFIX)
+    if low < rank:
+        yield low, rank, _NO_PREFIX
+
+
+def _as_bytes(half: np.ndarray, reduced: Reduced) -> np.ndarray:
+    """Return the half-cells and their mirror images as packed bytes."""
+    both = np.empty((2 * len(half), half.shape[1]), dtype=np.uint64)
+    both[: len(half)] = half
+    np.bitwise_xor(half, reduced.live, out=both[len(half) :])
+    n_bytes = -(-reduced.n_samples // 8)
+    return np.ascontiguousarray(both.view(np.uint8)[:, :n_bytes])
+
+
+def _by_big_integers(reduced: Reduced) -> np.ndarray:
+    """Enumerate in Python integers: for integer rows that floating point cannot tell apart."""
+    assert reduced.integers is not None
+    rows = [tuple(int(a) for a in row) for row in reduced.integers]
+    points = interior_points(rows)
+    positive = np.array([[sum(a * b for a, b in zip(x, w, strict=True)) > 0 for x in rows] for w in points])
+    patterns = np.repeat(reduced.base[None], len(points), axis=0)
+    for j in range(len(rows)):
+        patterns[~positive[:, j]] ^= reduced.masks[j]
+    n_bytes = -(-reduced.n_samples // 8)
+    return np.ascontiguousarray(patterns.view(np.uint8)[:, :n_bytes])
+
+
+def _nothing_to_cut(reduced: Reduced) -> np.ndarray:
+    return np.zeros((1, -(-reduced.n_samples // 8)), dtype=np.uint8)
+
+
+def half_blocks(run: Run, *, size: int, n_jobs: int, keep: bool) -> Iterator[tuple[np.ndarray, int]]:
+    """Yield words of half-cells and their number, part by part; the record goes to ``run``."""
+    parts = tasks(run.rows.shape[1], run.reduced.rank, size)
+    calls = (run.arguments(low, high, prefix, keep) for low, high, prefix in parts)
+    for half, stats in map_tasks(run_task, calls, n_jobs=n_jobs):
+        run.record(stats)
+        yield half, int(stats[-1])
+
+
+def enumerate_cells(X: Any, *, bias: float = 0.0, n_jobs: int = 1) -> Arrangement:
+    r"""Enumerate the activation patterns of a table of points.
+
+    The patterns are the sign vectors :math:`s_i = [\tilde x_i \cdot w > 0]` of the points w that lie on none
+    of the hyperplanes :math:`\tilde x_i \cdot w = 0`, with :math:`\tilde x = (x, \beta)` (the bias is dropped
+    when it is 0): one for each full-dimensional cell of the arrangement. Each comes out exactly once, on
+    degenerate data as on generic data, and without linear programs.
+
+    Parameters
+    ----------
+    X : array of shape (N, d)
+        One point per row. Zero rows (after lifting) are False in every pattern; parallel and antiparallel
+        rows are welcome.
+    bias : float
+        β.
+    n_jobs : int
+        Workers, through joblib (-1: all cores); parts of the sweep are independent.
+
+    Returns
+    -------
+    Arrangement
+        Patterns come in no particular order.
+
+    Raises
+    ------
+    InputError
+        If X is not a finite table with at least one row, or ``bias`` or ``n_jobs`` is not usable.
+
+    Warns
+    -----
+    PrecisionWarning
+        If the data are not integers after scaling and the gap between what counted as zero and as nonzero
+        is too small to trust. Columns of integers or short decimals are tested exactly and never warn.
+
+    See Also
+    --------
+    iter_cells : the same in blocks, in bounded memory.
+    covopt.arrangement.counting.count_cells : their number.
+
+    Notes
+    -----
+    For points in general position there are :math:`2 \sum_{i<D} \binom{N-1}{i}` cells; see "Sparsest
+    interpolating shallow networks" (2020), section 4, for what they are good for.
+
+    Examples
+    --------
+    >>> cells = enumerate_cells([[0], [1], [2]], bias=1.0)
+    >>> cells
+    Arrangement(n_cells=6, n_samples=3, rank=2, exact=True)
+    >>> sorted(map(tuple, cells.patterns.astype(int).tolist()))
+    [(0, 0, 0), (0, 0, 1), (0, 1, 1), (1, 0, 0), (1, 1, 0), (1, 1, 1)]
+    """
+    n_jobs = check_n_jobs(n_jobs)
+    reduced = reduce(*lift(X, bias))
+    if reduced.rank == 0:
+        none = Separation(0.0, np.inf)
+        return Arrangement(_nothing_to_cut(reduced), reduced.n_samples, 0, none, reduced.exact)
+    # every worker gets several parts, since parts differ in cost
+    half_cells = sum(comb(len(reduced.masks) - 1, i) for i in range(reduced.rank))
+    size = max(1 << 12, half_cells // 16) if n_jobs != 1 else 2 * half_cells
+    for seed in _SEEDS:
+        run = Run(reduced, seed)
+        blocks = [half for half, _ in half_blocks(run, size=size, n_jobs=n_jobs, keep=True)]
+        if not (reduced.exact and run.unresolved):
+            packed = _as_bytes(blocks[0] if len(blocks) == 1 else np.concatenate(blocks), reduced)
+            break
+    else:
+        packed = _by_big_integers(reduced)
+    run.warn()
+    return Arrangement(packed, reduced.n_samples, reduced.rank, run.separation, reduced.exact)
+
+
+def iter_cells(
+    X: Any, *, bias: float = 0.0, chunk_size: int = _BLOCK, n_jobs: int = 1
+) -> Iterator[np.ndarray]:
+    """Yield the activation patterns in packed blocks, in bounded memory.
+
+    Parameters
+    ----------
+    X, bias, n_jobs
+        As in :func:`enumerate_cells`.
+    chunk_size : int
+        Most patterns in a block; also the scale of the working memory.
+
+    Yields
+    ------
+    ndarray of shape (at most chunk_size, ceil(N / 8)), uint8
+        Bits in the order of ``numpy.packbits``.
+
+    Raises
+    ------
+    InputError
+        As :func:`enumerate_cells`; at once, not at the first block.
+
+    Examples
+    --------
+    >>> sum(len(block) for block in iter_cells([[1, 0], [0, 1], [1, 1]], chunk_size=4))
+    6
+    """
+    n_jobs = check_n_jobs(n_jobs)
+    if isinstance(chunk_size, bool) or not hasattr(chunk_size, "__index__") or chunk_size < 1:
+        raise InputError(f"chunk_size must be a positive integer, got {chunk_size!r}")
+    return _blocks(reduce(*lift(X, bias)), int(chunk_size), n_jobs)
+
+
+def _blocks(reduced: Reduced, chunk_size: int, n_jobs: int) -> Iterator[np.ndarray]:
+    if reduced.rank == 0:
+        yield _nothing_to_cut(reduced)
+        return
+    seed = _settled_seed(reduced, chunk_size, n_jobs)
+    if seed is None:
+        packed = _by_big_integers(reduced)
+        yield from (packed[i : i + chunk_size] for i in range(0, len(packed), chunk_size))
+        return
+    run = Run(reduced, seed)
+    for half, _ in half_blocks(run, size=max(1, chunk_size // 2), n_jobs=n_jobs, keep=True):
+        step = max(1, chunk_size // 2)
+        for i in range(0, len(half), step):
+            packed = _as_bytes(half[i : i + step], reduced)
+            yield from (packed[k : k + chunk_size] for k in range(0, len(packed), chunk_size))
+    run.warn()
+
+
+def _settled_seed(reduced: Reduced, chunk_size: int, n_jobs: int) -> int | None:
+    """Return a flag on which no sign of integer rows is in doubt: a block once given cannot be taken back.
+
+    Small integers need no look: their nonzero minors are far above rounding.
+    """
+    if reduced.integers is None:
+        return _SEEDS[0]
+    largest = float(np.abs(reduced.integers).max())
+    if (np.sqrt(reduced.rank) * largest) ** reduced.rank < _TRUSTED_MINOR:
+        return _SEEDS[0]
+    for seed in _SEEDS:
+        run = Run(reduced, seed)
+        for _ in half_blocks(run, size=max(1, chunk_size // 2), n_jobs=n_jobs, keep=True):
+            if run.unresolved:
+                break
+        if not run.unresolved:
+            return seed
+    return None

@@ -1,0 +1,232 @@
+"""Kernels under the sweep: zero tests that keep their record, and the exchange of one basis row."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+
+from covopt.arrangement.exact import dependent
+
+# In exact mode anything below this is decided by integers; above, floating point cannot be wrong.
+DOUBT = 1e-6
+# A nonzero quantity below this has a doubtful sign.
+SIGN_DOUBT = 1e-12
+
+# places in ``stats``
+LARGEST_ZERO, SMALLEST_NONZERO, UNRESOLVED, COUNT = 0, 1, 2, 3
+# state of a row on a flat P: free; in cl(P); in cl(P, c₀) only; chosen for the basis of P
+FREE, INSIDE, PARALLEL, BASIS = 0, 1, 2, 3
+# enough for maxima to vectorise; nothing that reorders arithmetic
+FAST = {"nnan", "nsz"}
+
+
+class ZeroTest(NamedTuple):
+    """How a quantity is judged to be zero.
+
+    ``zero_below`` is the relative threshold in floating mode. With ``residues`` (t, n, D) of integer rows
+    modulo ``primes`` (t,) doubtful quantities are decided exactly instead. ``stats`` keeps the record:
+    largest zero, smallest nonzero, doubtful signs, cells met.
+    """
+
+    zero_below: float
+    residues: Any
+    primes: Any
+    work: Any
+    stats: Any
+
+
+class Problem(NamedTuple):
+    """A central arrangement on a flag.
+
+    ``rows`` (D, n) has the coefficients of the rows on the flag; ``first`` is the flag vector at infinity
+    (columns before it are ignored; 0 means that c₀ is itself a row, not among the n, and that ties are
+    decided by it); ``masks`` (n, W) and ``base`` (W,) are the bits that flip with each row and the pattern
+    of all-positive; ``ids`` says where each row is among the integer rows (index 0 is c₀).
+    """
+
+    rows: Any
+    first: int
+    masks: Any
+    base: Any
+    ids: Any
+
+
+class Stack(NamedTuple):
+    """Storage of a depth-first search over bases; entry d belongs to the flat of the first d chosen rows."""
+
+    tableaux: Any
+    scales: Any
+    states: Any
+    used: Any
+    column_of: Any
+    chosen: Any
+    following: Any
+    ids: Any
+
+
+@njit(cache=True)
+def make_stack(n_columns, n):
+    """Allocate a search stack for n rows in ``n_columns`` dimensions."""
+    return Stack(
+        np.empty((n_columns, n_columns, n + 1)),
+        np.ones((n_columns, n)),
+        np.zeros((n_columns, n), dtype=np.int8),
+        np.zeros(n_columns, dtype=np.int8),
+        np.zeros(n_columns, dtype=np.int64),
+        np.zeros(n_columns, dtype=np.int64),
+        np.zeros(n_columns + 1, dtype=np.int64),
+        np.zeros(n_columns + 3, dtype=np.int64),
+    )
+
+
+@njit(cache=True)
+def is_zero(ratio, test, ids, q):
+    """Decide a relative quantity that vanishes iff rows ``ids[:q]`` are dependent; keep the record."""
+    if test.primes.size > 0 and ratio < DOUBT:
+        zero = dependent(test.residues, test.primes, ids, q, test.work)
+        if not zero and ratio < SIGN_DOUBT:
+            test.stats[UNRESOLVED] += 1
+    else:
+        zero = ratio <= test.zero_below
+    if zero:
+        test.stats[LARGEST_ZERO] = max(test.stats[LARGEST_ZERO], ratio)
+    else:
+        test.stats[SMALLEST_NONZERO] = min(test.stats[SMALLEST_NONZERO], ratio)
+    return zero
+
+
+@njit(cache=True, fastmath=FAST)
+def _pivot(old, new, width, column, b, level, first):
+    pivot = 1.0 / old[column, b]
+    for j in range(width):
+        new[column, j] = old[column, j] * pivot
+    for c in range(old.shape[0]):
+        if c == column or (c < level and not (c == 0 and first == 0)):
+            continue
+        factor = old[c, b]
+        for j in range(width):
+            new[c, j] = old[c, j] - factor * new[column, j]
+
+
+@njit(cache=True, fastmath=FAST)
+def _relative_rest(new, n, used, column, level, scale, rest):
+    """Size of each row off the flat, relative to the numbers that cancelled in it."""
+    for j in range(n):
+        scale[j] = 1.0
+        rest[j] = 0.0
+    for c in range(level + 1, new.shape[0]):
+        if used[c] == 1 or c == column:
+            for j in range(n):
+                scale[j] = max(scale[j], abs(new[c, j]))
+        else:
+            for j in range(n):
+                rest[j] = max(rest[j], abs(new[c, j]))
+    for j in range(n):
+        rest[j] /= scale[j]
+
+
+@njit(cache=True)
+def exchange(problem, stack, d, b, level, rest, test):
+    """Put row ``b`` into the basis. Return False when ``b`` is not the first choice of its flat."""
+    old, new = stack.tableaux[d], stack.tableaux[d + 1]
+    state, new_state, scale = stack.states[d], stack.states[d + 1], stack.scales[d + 1]
+    used, ids = stack.used, stack.ids
+    n = problem.masks.shape[0]
+    column, best = -1, 0.0
+    for c in range(level + 1, old.shape[0]):
+        if used[c] == 0 and abs(old[c, b]) > best:
+            column, best = c, abs(old[c, b])
+    _pivot(old, new, n + 1, column, b, level, problem.first)
+    _relative_rest(new, n, used, column, level, scale, rest)
+    least = np.inf
+    for j in range(n):
+        new_state[j] = state[j]
+        if state[j] == FREE and j != b:
+            least = min(least, rest[j])
+    new_state[b] = BASIS
+    if least > DOUBT:
+        test.stats[SMALLEST_NONZERO] = min(test.stats[SMALLEST_NONZERO], least)
+    else:
+        for i in range(d):
+            ids[i] = problem.ids[stack.chosen[i]]
+        ids[d] = problem.ids[b]
+        at_infinity = 1 if problem.first == 0 else 0
+        for j in range(n):
+            if state[j] != FREE or j == b or rest[j] > DOUBT:
+                continue
+            ids[d + 1] = problem.ids[j]
+            ids[d + 2] = 0
+            if not is_zero(rest[j], test, ids, d + 2 + at_infinity):
+                continue
+            if at_infinity and not is_zero(abs(new[0, j]) / scale[j], test, ids, d + 2):
+                new_state[j] = PARALLEL
+                continue
+            if j < b:
+                return False
+            new_state[j] = INSIDE
+    used[column] = 1
+    stack.column_of[d] = column
+    stack.chosen[d] = b
+    return True
+
+
+@njit(cache=True)
+def sort_pairs(key, order, m):
+    """Sort ``order[:m]`` by ``key[:m]``, both moved along (Shell's method: no calls, no storage)."""
+    gap = 1
+    while gap < m // 9:
+        gap = 3 * gap + 1
+    while gap > 0:
+        for i in range(gap, m):
+            k, o = key[i], order[i]
+            j = i - gap
+            while j >= 0 and key[j] > k:
+                key[j + gap] = key[j]
+                order[j + gap] = order[j]
+                j -= gap
+            key[j + gap] = k
+            order[j + gap] = o
+        gap //= 3
+
+
+@njit(cache=True)
+def wholly_opposite(half, full):
+    """Return the complements (within ``full``) of the patterns whose complement is not in ``half``."""
+    count, n_words = half.shape
+    mark = np.empty(count, dtype=np.uint64)
+    # fold each pattern so that it and its complement share a value: neighbours after sorting
+    for i in range(count):
+        h, g = np.uint64(0), np.uint64(0)
+        for w in range(n_words):
+            h = (h ^ half[i, w]) * np.uint64(0x9E3779B97F4A7C15)
+            h ^= h >> np.uint64(29)
+            g = (g ^ half[i, w] ^ full[w]) * np.uint64(0x9E3779B97F4A7C15)
+            g ^= g >> np.uint64(29)
+        mark[i] = h + g
+    order = np.arange(count)
+    sort_pairs(mark, order, count)
+    paired = np.zeros(count, dtype=np.bool_)
+    n_paired = 0
+    for i in range(count):
+        a = order[i]
+        k = i + 1
+        while k < count and mark[k] == mark[i]:
+            b = order[k]
+            same = True
+            for w in range(n_words):
+                same = same and half[a, w] ^ half[b, w] == full[w]
+            if same:
+                paired[a] = True
+                paired[b] = True
+                n_paired += 2
+            k += 1
+    kept = np.empty((count - n_paired, n_words), dtype=np.uint64)
+    k = 0
+    for i in range(count):
+        if not paired[i]:
+            for w in range(n_words):
+                kept[k, w] = half[i, w] ^ full[w]
+            k += 1
+    return kept
