@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from covopt.certificates.duality import INTERPOLATES, Certificate, certify
+from covopt.certificates.duality import INTERPOLATES, Certificate, certify, distance
 from covopt.data import Data
 from covopt.errors import BudgetError, CovoptError, InputError
 from covopt.oracles.faces import FaceOracle
@@ -186,7 +186,7 @@ def _numbers(solution: Solution, found: Certificate, note: str) -> list[Check]:
             f"max over all neurons of |<dual, activations>| is at most {found.gauge:.12g}",
         ),
     ]  # fmt: skip
-    gap = max(0.0, found.cost - lower) / found.cost if found.cost > 0 else 0.0
+    gap = distance(found.cost, lower)
     checks.append(
         Check("gap", abs(gap - solution.gap) <= AGREES, f"stated {solution.gap:.3e}, recomputed {gap:.3e}")
     )

@@ -30,7 +30,7 @@ class Certificate:
     lower_bound : float
         No network through the points has a smaller ‖W‖².
     gap : float
-        (cost − lower_bound) / cost.
+        (cost − lower_bound) / cost; see :func:`distance` for a cost below the bound.
     residual : float
         max_i |f(x_i) − y_i| / max_i |y_i|.
     gauge : float
@@ -61,6 +61,16 @@ def residual_of(data: Data, network: ReLUNetwork) -> float:
     return float(np.abs(network.predict(data.X) - data.Y[:, 0]).max()) / scale
 
 
+def distance(cost: float, lower_bound: float) -> float:
+    """Relative distance of the two bounds, |cost − lower_bound| / max(cost, lower_bound).
+
+    A cost below the bound belongs to a network that misses the points, if only by the 1e-9 that is
+    allowed: it proves nothing, and the distance says how far off it is.
+    """
+    size = max(cost, lower_bound)
+    return abs(cost - lower_bound) / size if size > 0 else 0.0
+
+
 def certify(
     data: Data,
     network: ReLUNetwork,
@@ -88,14 +98,14 @@ def certify(
     cost = network.squared_norm
     residual = residual_of(data, network)
     if not len(problem.rows) or not np.any(dual):
-        gap = 0.0 if cost == 0 else 1.0
+        gap = 0.0 if cost == 0 and residual <= INTERPOLATES else 1.0
         return Certificate(cost, 0.0, gap, residual, 0.0, True, "zero, the trivial bound")
     oracle: Oracle = make_oracle(problem.rows)
     reduced_dual = problem.project_dual(reduction.apply_dual(dual))
     pricing = oracle.price(reduced_dual, threshold=np.inf)
     _, value = problem.scale_dual(reduced_dual, pricing.upper_bound)
     lower = 2.0 * value * reduction.value_scale
-    gap = max(0.0, cost - lower) / cost if cost > 0 else 0.0
+    gap = distance(cost, lower)
     bound = "dual point divided by the exact maximum over all faces"
     if not pricing.exact:
         bound = "dual point divided by an upper bound on the maximum over all neurons"

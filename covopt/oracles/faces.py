@@ -52,6 +52,12 @@ class FaceOracle:
     def __init__(self, rows: np.ndarray, *, budget: float = DEFAULT_FACE_BUDGET, n_threads: int = 2):
         self.rows = np.ascontiguousarray(rows, dtype=float)
         self.lines, self._line_of, self._ratio = merge_lines(self.rows)
+        lengths = np.linalg.norm(self.rows, axis=1)
+        moved = np.linalg.norm(self.rows - self._ratio[:, None] * self.lines[self._line_of], axis=1)
+        shared = np.bincount(self._line_of)[self._line_of] > 1
+        # what merging may change F by, per unit of |λ_i|: the sums over a line can cancel, this does not
+        self._merging = np.where(shared, moved + ROUNDING * lengths, 0.0)
+        self._lengths = lengths
         self.rank = self.rows.shape[1]
         self.n_threads = n_threads
         self.n_faces = count_faces(len(self.lines), self.rank)
@@ -98,8 +104,11 @@ class FaceOracle:
         linear = -np.bincount(self._line_of, weights=opposite, minlength=len(self.lines)) @ self.lines
         neurons, _, bound = self._candidates(mu, linear, threshold, complete)
         if len(neurons) == 0 and threshold > 0:
-            # nothing above the threshold: ask again for the best one, which is at most the bound
-            neurons, _, bound = self._candidates(mu, linear, bound * (1 - 1e-9), complete)
+            # nothing above the threshold: ask again for the best one, below the bound by its allowance
+            allowance = 4 * ROUNDING * float(np.abs(dual) @ self._lengths)
+            below = max(0.0, bound * (1 - 1e-9) - allowance)
+            neurons, _, bound = self._candidates(mu, linear, below, complete)
+        bound += float(np.abs(dual) @ self._merging)
         values = self.evaluate(dual, neurons)
         neurons, values = _distinct(neurons, values)
         if max_neurons is not None:
