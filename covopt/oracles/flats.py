@@ -1,0 +1,190 @@
+r"""Exact pricing in four and more dimensions: one walk along every circle of the arrangement.
+
+A maximiser of |F|, F(w) = ⟨g₀, w⟩ + Σ μ_i σ(z_i·w), lies in the relative interior of one face. With J
+the rows that vanish there and g the gradient, it is the projection w* = P_J g of the gradient on the
+flat of J, with the face's signs, and F(w*/‖w*‖) = ‖P_J g‖. Every face has an edge, so all of them are
+met on a walk along the circles: each set K of r − 2 rows leaves a plane; its crossings with the other
+rows are sorted by angle, and the gradient is carried from arc to arc. On every arc
+
+- the maximum over the closed arc is in closed form: ‖P_K g‖, or the value at an end (a vertex);
+- a face of higher dimension lifts some rows L ⊂ K off zero, with signs, and keeps J = K \ L. As w* is
+  the sum of its part in the plane, which no lift changes, and of Σ_{k∈L} t_k d_k with (d_k) the basis
+  dual to K, only the numbers t_k = z_k·w* matter, which are affine in a = (z_k·g)_{k∈K} with matrices
+  prepared once per circle. The signs of the t_k rule out most lifts, the two rows that end the arc most
+  others; only then all signs are tested.
+
+Maxima of F on a simple arrangement need μ_j ≤ 0 on J (concave kinks), minima μ_j ≥ 0; this filters the
+lifts. Arcs and vertices are valued without a filter, and reported only where they are local maxima:
+there θ ∈ [0, 1] exist with g + Σ θ_k μ_k z_k parallel to w.
+
+**Degenerate data and rounding.** Rows are scaled to length one (μ_i absorbs the length) and moved by
+fixed pseudorandom vectors of length δ = 1e-13; the sweep works on the moved rows and their function F̃.
+
+1. |F̃(w) − F(w)| ≤ δ Σ|μ_i| for every unit w: max|F| ≤ max|F̃| + δ Σ|μ_i|.
+2. The moved arrangement is simple, so the faces of F̃ are the ones listed above, each beside the walk
+   of a circle. A sign that the walk or a test gets wrong by rounding belongs to a row with |z_i·w| =
+   O(δ) at most; sign tests tolerate 8 δ, and crossing such a row changes F̃ by 8 δ |μ_i| at most, so
+   values are right up to 8 δ Σ|μ_i|.
+3. Circles of rows that are dependent up to 32 δ are left out. A face of the true arrangement, seen from
+   the points of one of its edges, is cut by the rows through that edge; moving them makes it a
+   polyhedron, and a linear function that is bounded on the true cone is optimal on the moved one at a
+   basis that was one before (dual feasibility does not see the right-hand side). So it meets a circle
+   of truly independent rows.
+
+Together with rounding (the gradient is a sum of n terms) the bound adds 24 δ (‖g₀‖ + Σ|μ_i|). A
+neuron's value is always F of the rows as given, at a point of the sphere.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from math import comb
+
+import numpy as np
+
+from covopt.oracles.flat_walk import DELTA, walk
+
+ALLOWANCE = 24 * DELTA
+BUFFER = 4096
+
+
+def arc_visits(n: int, r: int) -> int:
+    """Count the arcs that one pricing of n rows in dimension r visits.
+
+    >>> arc_visits(50, 5)
+    1842400
+    """
+    return comb(n, r - 2) * 2 * (n - r + 2)
+
+
+def unrank(rank: int, n: int, k: int) -> np.ndarray:
+    """Return the k-subset of {0, …, n − 1} at position ``rank`` of the lexicographic order.
+
+    >>> unrank(3, 4, 2)
+    array([1, 2])
+    """
+    subset = []
+    first = 0
+    for left in range(k, 0, -1):
+        while rank >= (block := comb(n - first - 1, left - 1)):
+            rank -= block
+            first += 1
+        subset.append(first)
+        first += 1
+    return np.array(subset, dtype=np.int64)
+
+
+class FlatSweep:
+    """All faces of a central arrangement of n hyperplanes in dimension r ≥ 4, for repeated pricing.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n, r)
+        One row per line, none zero, of full column rank r ≥ 4.
+
+    Attributes
+    ----------
+    n_faces : int
+        Number of arcs that one pricing visits, known before any work.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> neurons, values, bound = FlatSweep(np.eye(4)).price(np.ones(4), np.zeros(4), 0.0)
+    >>> neurons[0], float(round(bound, 9))
+    (array([0.5, 0.5, 0.5, 0.5]), 2.0)
+    """
+
+    def __init__(self, rows: np.ndarray):
+        self.rows = np.ascontiguousarray(rows, dtype=float)
+        n, r = self.rows.shape
+        self.n_faces = arc_visits(n, r)
+        self.norms = np.linalg.norm(self.rows, axis=1)
+        moved = np.random.default_rng(20).standard_normal((n, r))
+        moved *= DELTA / np.linalg.norm(moved, axis=1, keepdims=True)
+        self._units = self.rows / self.norms[:, None] + moved
+
+    def price(
+        self,
+        mu: np.ndarray,
+        linear: np.ndarray,
+        threshold: float = 0.0,
+        max_neurons: int | None = None,
+        *,
+        n_threads: int = 2,
+    ) -> tuple[np.ndarray, np.ndarray, float]:
+        """Maximise |F|, F(w) = ⟨linear, w⟩ + Σ mu_i σ(z_i·w), over the unit sphere.
+
+        Parameters
+        ----------
+        mu : ndarray of shape (n,)
+        linear : ndarray of shape (r,)
+        threshold : float
+            Local maxima below it are left out, the best point never.
+        max_neurons : int, optional
+            Keep only that many, the best first.
+        n_threads : int
+            Threads that share the circles.
+
+        Returns
+        -------
+        neurons : ndarray of shape (m, r)
+            Unit vectors, best first. All local maxima above ``threshold`` for rows in general position, up to
+            a few thousand.
+        values : ndarray of shape (m,)
+            F there, from the rows as given.
+        upper_bound : float
+            Not exceeded by |F| on the sphere, rounding included.
+        """
+        n, r = self.rows.shape
+        weight = np.ascontiguousarray(mu * self.norms)
+        linear = np.ascontiguousarray(linear, dtype=float)
+        n_subsets = comb(n, r - 2)
+        n_chunks = 4 * n_threads if n_threads > 1 and self.n_faces > 20_000 else 1
+        cuts = [n_subsets * c // n_chunks for c in range(n_chunks + 1)]
+
+        def work(chunk: int) -> tuple[np.ndarray, float, np.ndarray]:
+            found, value, top = np.empty((BUFFER, r)), np.empty(BUFFER), np.zeros(r)
+            start, stop = cuts[chunk], cuts[chunk + 1]
+            count, best = walk(
+                self._units,
+                weight,
+                linear,
+                unrank(start, n, r - 2),
+                stop - start,
+                threshold,
+                found,
+                value,
+                top,
+            )
+            return found[:count], best, top
+
+        if n_chunks > 1:
+            with ThreadPoolExecutor(n_threads) as pool:
+                parts = list(pool.map(work, range(n_chunks)))
+        else:
+            parts = [work(0)]
+        _, best, top = max(parts, key=lambda part: part[1])
+        neurons = np.concatenate([top[None]] * (best > 0) + [part[0] for part in parts])
+        if len(neurons) == 0:  # F vanishes
+            neurons = np.eye(1, r)
+        values = neurons @ linear + np.maximum(neurons @ self.rows.T, 0.0) @ mu
+        order = np.argsort(-np.abs(values), kind="stable")
+        chosen = [order[0]]
+        for p in order[1:]:
+            if abs(values[p]) <= threshold or (max_neurons is not None and len(chosen) >= max_neurons):
+                break
+            if not _seen(neurons, values, chosen, p):
+                chosen.append(p)
+        lipschitz = float(np.linalg.norm(linear) + np.abs(weight).sum())
+        return neurons[chosen], values[chosen], max(best, abs(values[order[0]])) + ALLOWANCE * lipschitz
+
+
+def _seen(neurons: np.ndarray, values: np.ndarray, chosen: list[int], candidate: int) -> bool:
+    """Whether a direction is among the chosen ones; those with a larger value cannot be it."""
+    for p in reversed(chosen):
+        if abs(values[p]) - abs(values[candidate]) > 1e-9 * abs(values[p]):
+            return False
+        if np.abs(neurons[p] - neurons[candidate]).max() < 1e-8:
+            return True
+    return False
