@@ -25,6 +25,18 @@ def new_axes(ax: Axes | None) -> Axes:
     return plt.subplots(figsize=(6.0, 4.5), layout="constrained")[1]
 
 
+def legend_below(ax: Axes, handles: list[Any] | None = None, columns: int = 2) -> None:
+    """Put the legend under the axes, where it hides nothing."""
+    ax.legend(
+        handles=handles if handles is not None else ax.get_legend_handles_labels()[0],
+        fontsize="small",
+        loc="upper center",
+        bbox_to_anchor=(0.5, -0.14),
+        ncols=columns,
+        frameon=False,
+    )
+
+
 def _predict(network: Any, X: np.ndarray) -> np.ndarray:
     """Return outputs (N, k), in pieces so that many neurons on a fine grid stay within memory."""
     step = max(1, 4_000_000 // max(1, len(network.hidden_weights)))
@@ -113,7 +125,7 @@ def plot_function_1d(network: Any, X: np.ndarray, y: np.ndarray, ax: Axes | None
     outside = len(kinks) - int(inside.sum())
     note = f" ({outside} outside the picture)" if outside else ""
     ax.set_title(f"{count(len(kinks), 'neuron')}{note}", fontsize="medium")
-    ax.legend(fontsize="small", framealpha=0.9)
+    legend_below(ax)
     return ax
 
 
@@ -244,19 +256,13 @@ def plot_surface_2d(
     outside = len(slope) - len(kept)
     note = f" ({outside} active on one side of it only)" if outside else ""
     ax.set_title(f"{count(len(slope), 'neuron')}{note}", fontsize="medium")
-    ax.legend(
-        handles=[
+    legend_below(
+        ax,
+        [
             Line2D([], [], color=POSITIVE, ls="-", label="kink, positive weight"),
             Line2D([], [], color=NEGATIVE, ls="--", label="kink, negative weight"),
             Line2D([], [], color=INK, ls="", marker="o", mfc="white", ms=5, label="data (same scale)"),
         ],
-        fontsize="small",
-        loc="upper center",
-        bbox_to_anchor=(0.5, -0.14),
-        ncols=3,
-        frameon=False,
-        handlelength=1.8,
-        columnspacing=1.2,
     )
     return ax
 
@@ -265,6 +271,8 @@ def _mark_active_side(
     ax: Axes, segments: np.ndarray, slopes: np.ndarray, inches: np.ndarray, color: str
 ) -> None:
     """Arrows of a fixed size on the page, perpendicular to the lines whatever the units of the axes."""
+    costliest = np.argsort(-inches, kind="stable")[:40]  # more would hide the surface
+    segments, slopes, inches = segments[costliest], slopes[costliest], inches[costliest]
     if len(segments) == 0:
         return
     middle = segments.mean(axis=1)

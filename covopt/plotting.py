@@ -16,11 +16,15 @@ from covopt._plotting_function import (
     NEGATIVE,
     POSITIVE,
     count,
+    legend_below,
     new_axes,
     plot_function_1d,
     plot_surface_2d,
 )
-from covopt.errors import InputError
+from covopt.errors import BudgetError, InputError
+
+_FINE_GAP = 1e-9  # a dual this accurate shows its tight set without being solved on
+_SMALL = 60  # samples up to which solving on takes about a second
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -46,12 +50,25 @@ def dual_values(dual: np.ndarray, lifted: np.ndarray, neurons: np.ndarray) -> np
     return values[:, 0] if dual.shape[1] == 1 else np.linalg.norm(values, axis=1)
 
 
+def _tight_neurons(solution: Any) -> np.ndarray:
+    """Return the tight set where it is at hand; none where it would take a second, much finer solve."""
+    width = solution.data.lifted.shape[1]
+    small = solution.data.n_samples <= _SMALL and solution.status.code == "certified"
+    if not small and solution.gap > _FINE_GAP:
+        return np.zeros((0, width))
+    try:
+        return np.asarray(solution.tight_set().neurons).reshape(-1, width)
+    except BudgetError:
+        return np.zeros((0, width))
+
+
 def plot_dual(solution: Any, ax: Axes | None = None) -> Axes:
     """Draw the dual function on the unit sphere against its bound 1.
 
     The network is optimal because the dual function never leaves [−1, 1] and each of its neurons sits where
     it touches. With two coordinates (one input and its bias, or two inputs) the whole circle is drawn; beyond
-    that, how far the neurons and the tight set stay below the bound, sorted, on a logarithmic axis.
+    that, how far the neurons and the tight set stay below the bound, sorted, on a logarithmic axis. The tight
+    set is left out where it is not at hand: it needs a gap of 1e-9, or at most 60 samples.
 
     Parameters
     ----------
@@ -83,7 +100,7 @@ def _plot_dual_circle(solution: Any, lifted: np.ndarray, ax: Axes) -> Axes:
     )
     for bound in (-1, 1) if np.asarray(solution.dual).ndim == 1 else (1,):
         ax.axhline(bound, color="0.45", lw=1.0, ls="--", zorder=1, label="bound" if bound == 1 else None)
-    tight = np.asarray(solution.tight_set().neurons)
+    tight = _tight_neurons(solution)
     if len(tight):
         values = dual_values(solution.dual, lifted, tight)
         ax.plot(angle_of(tight), values, "o", ms=9, mfc="none", mec=INK, mew=1.0, label="tight set", zorder=3)
@@ -96,14 +113,14 @@ def _plot_dual_circle(solution: Any, lifted: np.ndarray, ax: Axes) -> Axes:
     ax.set_xlabel("direction of the neuron w (degrees)")
     ax.set_ylabel("⟨λ, σ(X̃w)⟩,  ‖w‖ = 1")
     ax.set_title("the dual function never leaves its bound", fontsize="medium")
-    ax.legend(fontsize="small", framealpha=0.9)
+    legend_below(ax)
     return ax
 
 
 def _plot_dual_slack(solution: Any, lifted: np.ndarray, ax: Axes) -> Axes:
     floor = 1e-16
     sets = (
-        ("tight set", np.asarray(solution.tight_set().neurons), "o", 6.0, False),
+        ("tight set", _tight_neurons(solution), "o", 6.0, False),
         ("neurons of the network", np.asarray(solution.network.hidden_weights), ".", 6.0, True),
     )
     for label, neurons, marker, size, filled in sets:
@@ -128,7 +145,7 @@ def _plot_dual_slack(solution: Any, lifted: np.ndarray, ax: Axes) -> Axes:
     ax.set_xlabel("neurons, sorted by slack")
     ax.set_ylabel("slack  1 − |⟨λ, σ(X̃w)⟩|,  ‖w‖ = 1")
     ax.set_title("how far the dual function stays below its bound", fontsize="medium")
-    ax.legend(fontsize="small", framealpha=0.9, loc="upper left")
+    legend_below(ax)
     return ax
 
 
@@ -159,10 +176,11 @@ def plot_history(solution: Any, ax: Axes | None = None) -> Axes:
     )
     lower = np.fmax.accumulate(np.where(np.isfinite(lower), lower, np.nan))
     upper = np.fmin.accumulate(np.where(np.isfinite(upper), upper, np.nan))
-    ax.plot(time, upper, "-", color=INK, marker="v", ms=4, label="upper bound (a network)")
-    ax.plot(time, lower, "--", color=INK, marker="^", ms=4, mfc="white", label="lower bound (a dual point)")
+    size = 4 if len(rounds) <= 40 else 0  # a marker a round, where they do not run together
+    ax.plot(time, upper, "-", color=INK, marker="v", ms=size, label="upper bound (a network)")
+    ax.plot(time, lower, "--", color=INK, marker="^", ms=size, mfc="white", label="lower bound (a dual)")
     ax.fill_between(time, lower, upper, color="0.85", lw=0, zorder=0)
-    handles, labels = ax.get_legend_handles_labels()
+    handles = ax.get_legend_handles_labels()[0]
     with np.errstate(divide="ignore", invalid="ignore"):
         gap = np.maximum((upper - lower) / np.abs(upper), 1e-16)
     if np.isfinite(gap).any():
@@ -170,9 +188,8 @@ def plot_history(solution: Any, ax: Axes | None = None) -> Axes:
         right.plot(time, gap, ":", color=NEGATIVE, lw=1.6, label="relative gap (right axis)")
         right.set_yscale("log")
         right.set_ylabel("relative gap")
-        more = right.get_legend_handles_labels()
-        handles, labels = handles + more[0], labels + more[1]
-    ax.legend(handles, labels, fontsize="small", framealpha=0.9)
+        handles = handles + right.get_legend_handles_labels()[0]
+    legend_below(ax, handles)
     ax.set_title(f"{count(len(rounds), 'round')}, gap {solution.gap:.1e}", fontsize="medium")
     return ax
 

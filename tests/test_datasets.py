@@ -1,0 +1,141 @@
+import numpy as np
+import pandas as pd
+import pytest
+
+from covopt.data import Data
+from covopt.datasets import load_diabetes_table, load_table, make_random_plane, make_smooth
+from covopt.errors import InputError
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(name, text):
+        path = tmp_path / name
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    return write
+
+
+def refused(path, target="y", features=None):
+    with pytest.raises(InputError) as caught:
+        load_table(path, target=target, features=features)
+    return str(caught.value)
+
+
+def has(message, *parts):
+    for part in parts:
+        assert part in message, (part, message)
+
+
+def test_csv(write):
+    path = write("t.csv", "name,a, b ,y\nfoo,0.1,2,3\nbar,4,5e-3,6\n")
+    X, Y, features, targets = load_table(path, target="y")
+    assert X.tolist() == [[0.1, 2], [4, 0.005]]  # columns of text are left out
+    assert Y.tolist() == [[3], [6]]
+    assert (features, targets) == (("a", "b"), ("y",))
+    X, Y, features, targets = load_table(path, target="y,b", features="a")
+    assert Y.tolist() == [[3, 2], [6, 0.005]]
+    assert (features, targets) == (("a",), ("y", "b"))
+    X, Y, _, targets = load_table(path, target=None)
+    assert (X.shape, Y.shape, targets) == ((2, 3), (2, 0), ())
+
+
+@pytest.mark.parametrize(
+    "name, delimiter", [("t.csv", ";"), ("t.csv", "\t"), ("t.tsv", "\t"), ("t.txt", "\t")]
+)
+def test_delimiters(write, name, delimiter):
+    X, Y, *_ = load_table(write(name, f"\ufeffa{delimiter}y\n1{delimiter}2\n"), target="y")
+    assert X.tolist() == [[1]]
+    assert Y.tolist() == [[2]]
+
+
+def test_csv_numbers_are_read_exactly(write):
+    values = np.random.default_rng(0).standard_normal(200)
+    path = write("t.csv", "a,y\n" + "".join(f"{v!r},1\n" for v in values.tolist()))
+    assert (load_table(path, target="y")[0][:, 0] == values).all()
+
+
+def test_parquet(tmp_path):
+    path = tmp_path / "t.parquet"
+    pd.DataFrame({"a": [1, 2], "s": ["u", "v"], "y": [0.5, 1.5]}).to_parquet(path)
+    X, Y, features, _ = load_table(path, target="y")
+    assert X.tolist() == [[1], [2]]
+    assert Y.tolist() == [[0.5], [1.5]]
+    assert features == ("a",)
+
+
+def test_npz(tmp_path):
+    path = tmp_path / "t.npz"
+    np.savez(path, X=np.eye(3), y=np.arange(3))
+    X, Y, features, targets = load_table(path, target="y")
+    assert np.array_equal(X, np.eye(3))
+    assert Y.ravel().tolist() == [0, 1, 2]
+    assert (features, targets) == (("x0", "x1", "x2"), ("y",))
+    np.savez(path, X=np.eye(3), Y=np.eye(3)[:, :2], feature_names=np.array(["p", "q", "r"]))
+    X, Y, features, targets = load_table(path, target="y")
+    assert (features, targets) == (("p", "q", "r"), ("y0", "y1"))
+    np.savez(path, u=np.arange(3), v=np.ones(3), t=np.zeros(3))
+    assert load_table(path, target="t")[2] == ("u", "v")
+    np.savez(path, u=np.arange(3), y=np.arange(4))
+    has(refused(path), "same number of rows", "u (3,)", "y (4,)")
+
+
+def test_files_that_cannot_be_read(write, tmp_path):
+    write("table.csv", "a,y\n1,2\n")
+    has(refused(tmp_path / "tabel.csv"), "does not exist", "did you mean 'table.csv'")
+    has(refused(tmp_path / "t.xlsx"), "unknown file type '.xlsx'", ".csv")
+    has(refused(write("bad.parquet", "hi")), "bad.parquet cannot be read as PARQUET")
+    has(refused(write("bad.npz", "hi")), "not an NPZ archive", "numpy.savez")
+    (tmp_path / "dir.csv").mkdir()
+    has(refused(tmp_path / "dir.csv"), "is a folder")
+    (tmp_path / "bin.csv").write_bytes(b"\x89\xff,y\n")
+    has(refused(tmp_path / "bin.csv"), "cannot be read as CSV")
+    has(refused(write("long.csv", "a,y\n1,2,3\n1,2,3\n")), "cannot be read as CSV", "loss of data")
+
+
+def test_columns(write):
+    path = write("t.csv", "alpha,beta,y\n1,2,3\n4,5,6\n")
+    has(refused(path, "z"), "target", "no column 'z'", "Available: alpha, beta, y")
+    has(refused(path, features="alpha,btea"), "features", "'btea'", "did you mean 'beta'")
+    has(refused(path, features="alpha,y"), "'y' is both a feature and the target")
+    has(refused(path, features="alpha,alpha"), "'alpha' twice")
+    has(refused(write("d.csv", "a,a,y\n1,2,3\n")), "more than one column called 'a'")
+    has(refused(write("n.csv", "1,2,3\n4,5,6\n")), "first line must name the columns", "1,2,3")
+    has(refused(write("e.csv", "")), "empty")
+    has(refused(write("r.csv", "a,y\n")), "no rows")
+    has(refused(write("o.csv", "s,y\nfoo,1\n")), "no numeric column besides the target 'y'")
+
+
+def test_columns_that_mix_numbers_and_text(write):
+    path = write("t.csv", "a,b,y\n1,2,3\n4,n.d.,6\n")
+    has(refused(path), "column 'b' is not numeric", "row 1 (counting from 0)", "'n.d.'", "--features")
+    assert load_table(path, target="y", features="a")[0].tolist() == [[1], [4]]
+    has(refused(write("c.csv", "a;b;y\n1,5;2;3\n")), "column 'a'", "row 0", "'1,5'")
+    has(refused(write("s.csv", "s,y\nfoo,1\n"), features="s"), "column 's'", "'foo'")
+
+
+def test_missing_cells_are_found_by_validation(write):
+    X, Y, features, _ = load_table(write("t.csv", "a,b,y\n1,2,3\n4,,6\n"), target="y")
+    with pytest.raises(InputError, match=r"row 1 \(counting from 0\), column 1 \('b'\) is NaN"):
+        Data.validate(X, Y, feature_names=features)
+
+
+def test_diabetes_rows_are_distinct():
+    X, Y, features, targets = load_diabetes_table()
+    assert (X.shape, Y.shape) == ((432, 2), (432, 1))
+    assert (features, targets) == (("bmi", "s5"), ("progression",))
+    assert len(np.unique(X, axis=0)) == 432
+    assert load_diabetes_table(10)[0].shape == (442, 10)
+    with pytest.raises(InputError, match="between 1 and 10; received 11"):
+        load_diabetes_table(11)
+
+
+def test_synthetic_tasks():
+    X, y = make_random_plane(50, 3, random_state=1)
+    assert (X.shape, y.shape) == ((50, 3), (50,))
+    assert np.array_equal(X, make_random_plane(50, 3, random_state=1)[0])
+    X, y = make_smooth(50, 3, random_state=1)
+    assert np.allclose(y, np.sin(X[:, 0]) + np.cos(X[:, 1]) + np.sin(X[:, 2]))
+    with pytest.raises(InputError, match="n_samples must be a positive integer; received 0"):
+        make_smooth(0)
