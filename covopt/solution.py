@@ -28,6 +28,7 @@ from covopt.status import Status
 
 FORMAT = "covopt-solution"
 SCHEMA = 1
+BRACKET = ("cost", "lower_bound", "gap")
 REFINED_GAP = 1e-9  # the tight set is read off a dual at least this accurate
 
 
@@ -265,7 +266,10 @@ class Solution:
                 "n_neurons": len(network),
             },
             "dual": self.dual.tolist(),
-            "certificate": asdict(self.certificate),
+            # one place for every number: the bounds and the gap are above
+            "certificate": {
+                name: value for name, value in asdict(self.certificate).items() if name not in BRACKET
+            },
             "solver": self.solver,
             "random_state": self.random_state,
             "time_s": self.time_s,
@@ -284,7 +288,8 @@ class Solution:
         try:
             problem, net = content["problem"], content["network"]
             width = len(problem["feature_names"]) + (problem["bias"] > 0)
-            X = np.array(problem["X"], dtype=float).reshape(-1, len(problem["feature_names"]))
+            X = np.array(problem["X"], dtype=float)
+            X = X.reshape(len(problem["X"]), len(problem["feature_names"]))
             data = Data(
                 X,
                 np.array(problem["Y"], dtype=float).reshape(len(X), -1),
@@ -303,10 +308,18 @@ class Solution:
             dual = np.array(content["dual"], dtype=float)
             if len(network.hidden_weights) != len(network.output_weights) or dual.shape != (len(X),):
                 raise ValueError("lengths of the arrays do not fit together")
+            if not isinstance(problem["output_bias"], str) or not isinstance(problem["potential"], str):
+                raise ValueError("output_bias and potential must be names")
+            stated = content["certificate"]
+            certificate = Certificate(
+                **{name: float(content[name]) for name in BRACKET},
+                residual=float(stated["residual"]), gauge=float(stated["gauge"]),
+                exact=bool(stated["exact"]), bound=str(stated["bound"]),
+            )  # fmt: skip
             return cls(
-                data, problem["output_bias"], problem["potential"], network, dual,
-                Certificate(**content["certificate"]), Status.from_code(content["status"]), content["tol"],
-                content["solver"], content["history"], content["time_s"], content["random_state"],
+                data, problem["output_bias"], problem["potential"], network, dual, certificate,
+                Status.from_code(content["status"]), float(content["tol"]), content["solver"],
+                content["history"], content["time_s"], content["random_state"],
             )  # fmt: skip
         except (KeyError, TypeError, ValueError) as error:
             raise SolutionFileError(f"the solution file is damaged: {error!r}") from error

@@ -115,6 +115,7 @@ def verify(solution: Solution | str | os.PathLike[str], X: Any = None, Y: Any = 
             checks.append(Check(name, False, "has a number that is not finite"))
             return Verification(tuple(checks), None)
     checks.extend(_structure(solution))
+    checks.extend(_dual_rows(solution, reduced[1].keep))
     exact_note = ""
     try:
         with threadpool_limits(1, user_api="blas"):
@@ -165,13 +166,32 @@ def _structure(solution: Solution) -> list[Check]:
     return checks
 
 
+def _dual_rows(solution: Solution, keep: np.ndarray) -> list[Check]:
+    """Check what the bound does not see: multipliers of rows that follow from others, and 1ᵀλ = 0."""
+    size = float(np.abs(solution.dual).max(initial=0.0))
+    idle = float(np.abs(np.delete(solution.dual, keep)).max(initial=0.0))
+    checks = []
+    if idle > 0:
+        checks.append(Check("dual", False, f"has {idle:.3g} on rows whose targets follow from others"))
+    if solution.output_bias == "free":
+        total = abs(float(solution.dual.sum()))
+        ok = total <= AGREES * size * len(solution.dual)
+        checks.append(Check("dual sum", ok, f"is {total:.2e}, which a free output bias needs to be 0"))
+    return checks
+
+
 def _numbers(solution: Solution, found: Certificate, note: str) -> list[Check]:
-    cost, lower = solution.cost, solution.lower_bound
+    stated = solution.certificate
+    cost, lower = stated.cost, stated.lower_bound
     size = max(abs(found.cost), 1e-300)
     checks = [
         Check(
             "interpolation", found.interpolates or solution.status is not Status.CERTIFIED,
             f"max |f - y| = {found.residual:.2e} of max |y| (allowed {INTERPOLATES:g})",
+        ),
+        Check(
+            "residual", abs(stated.residual - found.residual) <= AGREES,
+            f"stated {stated.residual:.2e}, recomputed {found.residual:.2e}",
         ),
         Check(
             "norm", abs(cost - found.cost) <= AGREES * size,
@@ -182,7 +202,7 @@ def _numbers(solution: Solution, found: Certificate, note: str) -> list[Check]:
             f"stated {lower:.12g}, recomputed {found.lower_bound:.12g} by the {found.bound}{note}",
         ),
         Check(
-            "dual feasible", found.gauge <= 1 + 1e-6,
+            "dual feasible", found.gauge <= 1 + 1e-6 and abs(found.gauge - stated.gauge) <= 1e-6,
             f"max over all neurons of |<dual, activations>| is at most {found.gauge:.12g}",
         ),
     ]  # fmt: skip
