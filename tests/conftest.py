@@ -1,0 +1,17 @@
+"""Shared set-up: reproducible hypothesis runs, and one BLAS thread so that workers do not compete."""
+
+import pytest
+from hypothesis import HealthCheck, settings
+from threadpoolctl import threadpool_limits
+
+settings.register_profile(
+    "covopt", deadline=None, derandomize=True, max_examples=12, print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)  # fmt: skip
+settings.load_profile("covopt")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _one_blas_thread():
+    with threadpool_limits(1, user_api="blas"):
+        yield

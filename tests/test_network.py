@@ -1,0 +1,71 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from covopt.errors import InputError
+from covopt.network import ReLUNetwork
+
+RNG = np.random.default_rng(0)
+
+
+def loops(network: ReLUNetwork, X: np.ndarray) -> np.ndarray:
+    """The definition, one neuron and one sample at a time."""
+    out = np.zeros((len(X), network.output_weights.shape[1]))
+    for i, x in enumerate(X):
+        lifted = [*x, network.bias] if network.bias > 0 else [*x]
+        for w, v in zip(network.hidden_weights, network.output_weights, strict=True):
+            out[i] += max(0.0, sum(a * b for a, b in zip(w, lifted, strict=True))) * v
+        out[i] += network.bias * network.output_bias
+    return out
+
+
+@pytest.mark.parametrize("bias", [0.0, 0.5, 3.0])
+@pytest.mark.parametrize("outputs", [1, 3])
+def test_predict_is_the_definition(bias, outputs):
+    network = ReLUNetwork(
+        RNG.standard_normal((5, 2 + (bias > 0))), RNG.standard_normal((5, outputs)), bias,
+        RNG.standard_normal(outputs) * (bias > 0),
+    )  # fmt: skip
+    X = RNG.standard_normal((7, 2))
+    expected = loops(network, X)
+    got = network.predict(X)
+    assert got.shape == ((7,) if outputs == 1 else (7, outputs))
+    np.testing.assert_allclose(got.reshape(7, outputs), expected, atol=1e-13)
+
+
+@given(st.integers(0, 6), st.floats(0.1, 10), st.booleans())
+def test_from_neurons_is_balanced_and_costs_twice_the_weights(m, bias, counts):
+    rng = np.random.default_rng(m)
+    neurons = rng.standard_normal((m, 3))
+    neurons /= np.linalg.norm(neurons, axis=1, keepdims=True)
+    weights = rng.standard_normal(m)
+    network = ReLUNetwork.from_neurons(neurons, weights, bias=bias, offset=0.7, counts_output_bias=counts)
+    np.testing.assert_allclose(
+        np.linalg.norm(network.hidden_weights, axis=1), np.abs(network.output_weights[:, 0])
+    )
+    extra = (0.7 / bias) ** 2 if counts else 0.0
+    assert network.squared_norm == pytest.approx(2 * np.abs(weights).sum() + extra, rel=1e-12)
+    X = rng.standard_normal((4, 2))
+    plain = np.maximum(np.column_stack([X, np.full(4, bias)]) @ neurons.T, 0) @ weights + 0.7
+    np.testing.assert_allclose(network.predict(X), plain, atol=1e-12)
+
+
+def test_without_neurons_it_is_its_output_bias():
+    network = ReLUNetwork(np.zeros((0, 2)), np.zeros((0, 1)), 2.0, np.array([3.0]))
+    assert network.predict([[1.0], [2.0]]).tolist() == [6.0, 6.0]
+    assert network.squared_norm == 9.0
+    assert len(network) == 0
+
+
+def test_one_dimensional_input_is_one_sample_or_one_feature():
+    one = ReLUNetwork(np.array([[1.0, 0.0]]), np.array([[1.0]]))
+    assert one.predict([1.0, 2.0, -1.0]).tolist() == [1.0, 2.0, 0.0]
+    two = ReLUNetwork(np.array([[1.0, 1.0, 0.0]]), np.array([[1.0]]))
+    assert two.predict([1.0, 2.0]).tolist() == [3.0]
+
+
+def test_wrong_width_is_refused():
+    network = ReLUNetwork(np.array([[1.0, 1.0, 0.0]]), np.array([[1.0]]))
+    with pytest.raises(InputError, match=r"\(N, 2\)"):
+        network.predict(np.zeros((3, 3)))
