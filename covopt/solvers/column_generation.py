@@ -21,19 +21,20 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.spatial import cKDTree
 
 from covopt.oracles.base import Oracle, Pricing
 from covopt.problems.shallow import ShallowProblem
 from covopt.solvers.interior_point import Curvature, MasterPoint, solve_master
+from covopt.solvers.least_norm import LeastNorm
 from covopt.solvers.merging import Faces, face_matrix, merge_in_cells, polish
 from covopt.solvers.seeds import random_vertices, spanning_directions
 from covopt.status import Status
 
-CURVATURE_GAP = 1e-4
+CURVATURE_GAP = 2e-6
 MERGE_GAP = 1e-3
 SEEDS_PER_ROW = 2
+MAX_IDLE = 8
 FEASIBLE = 1e-10  # largest residual, relative to max|y| = 1, at which a network counts as interpolating
 
 
@@ -161,14 +162,14 @@ class ColumnGeneration:
         plus = minus = None
         previous: np.ndarray | None = None
         shrink = 0.5
-        stalled = 0
+        idle = 0
         for number in range(self.max_rounds):
             gap = self.point.gap if np.isfinite(self.point.gap) else 1.0
             curvature = self._curvature(previous) if gap <= CURVATURE_GAP and self.faces is not None else None
             start = self.point.dual * (1.0 - shrink)
             accuracy = max(0.1 * min(gap, 1.0), 0.01 * self.tol, 1e-13)
-            if curvature is not None or stalled:
-                accuracy = max(accuracy * 0.1 ** (1 + stalled), 1e-14)
+            if curvature is not None or idle:
+                accuracy = max(accuracy * 0.1 ** (1 + idle), 1e-14)
             master = solve_master(
                 self.atoms, self.problem.targets, start, offset_cost=self.problem.offset_cost,
                 tol=accuracy, plus=plus, minus=minus, curvature=curvature,
@@ -177,14 +178,16 @@ class ColumnGeneration:
             dual = self.problem.project_dual(master.dual)
             pricing = self.oracle.price(dual, threshold=threshold)
             self._offer_dual(dual, pricing)
-            self._offer_network(master)
+            if not self._offer_network(master, curved=curvature is not None):
+                self._offer_network(self._plain(start, master, accuracy), curved=False)
             new_gap = self.point.gap
-            stalled = stalled + 1 if new_gap > 0.9 * gap else 0
             if self._should_stop(number, master, pricing):
                 return
             keep = self._keep(master)
             fresh = self._fresh(pricing, gap)
-            if not len(fresh) and stalled > 8:
+            # without new columns only a more accurate master can help
+            idle = 0 if len(fresh) or new_gap < 0.5 * gap else idle + 1
+            if idle > MAX_IDLE:
                 return
             self.neurons = np.concatenate([self.neurons[keep], fresh])
             self.atoms = np.concatenate([self.atoms[keep], self.problem.atoms(fresh).T])
@@ -195,6 +198,13 @@ class ColumnGeneration:
             )
             previous = master.dual
             shrink = float(np.clip(0.1 * new_gap, 1e-12, 0.1))
+
+    def _plain(self, start: np.ndarray, master: MasterPoint, accuracy: float) -> MasterPoint:
+        """Solve the restricted problem without curvature on the same columns: its weights interpolate exactly."""
+        return solve_master(
+            self.atoms, self.problem.targets, start, offset_cost=self.problem.offset_cost, tol=accuracy,
+            plus=master.plus, minus=master.minus,
+        )  # fmt: skip
 
     def _should_stop(self, number: int, master: MasterPoint, pricing: Pricing) -> bool:
         point = self.point
@@ -221,26 +231,32 @@ class ColumnGeneration:
         if value > self.point.lower_bound or not self.point.dual.any():
             self.point.dual, self.point.lower_bound = scaled, max(value, 0.0)
 
-    def _offer_network(self, master: MasterPoint) -> None:
-        """Turn the multipliers into a network that interpolates; keep it if it is the cheapest so far."""
-        weights = master.plus - master.minus
-        if self.point.gap <= MERGE_GAP:
-            heavy = np.abs(weights) > 1e-7 * np.abs(weights).max(initial=0.0)
-            faces = merge_in_cells(self.problem.rows, self.neurons[heavy], weights[heavy])
-            polished, offset, residual = polish(
-                self.problem.rows, self.problem.targets, faces, master.offset,
-                moves_offset=self.problem.has_offset,
-            )  # fmt: skip
-            self.residual = residual
-            self.faces = polished if residual <= FEASIBLE else faces
+    def _offer_network(self, master: MasterPoint, *, curved: bool) -> bool:
+        """Turn the multipliers into networks that interpolate; keep the cheapest so far.
+
+        Multipliers of a curved master do not interpolate by themselves, the neurons have to move within their faces;
+        those of a plain one do, up to a small correction. Returns whether any network interpolated.
+        """
+        weights, offset = master.plus - master.minus, master.offset
+        found = False
+        if not curved:
+            weights, offset, residual = self._repair(master)
             if residual <= FEASIBLE:
-                masses = polished.masses
+                used = weights != 0
+                self._offer(self.neurons[used], weights[used], offset)
+                found = True
+        if self.point.gap <= MERGE_GAP:
+            heavy = np.abs(weights) > 1e-9 * np.abs(weights).max(initial=0.0)
+            faces = merge_in_cells(self.problem.rows, self.neurons[heavy], weights[heavy])
+            polished, offset, self.residual = polish(
+                self.problem.rows, self.problem.targets, faces, offset, moves_offset=self.problem.has_offset
+            )
+            self.faces = faces
+            if self.residual <= FEASIBLE:
+                self.faces, masses = polished, polished.masses
                 self._offer(polished.vectors / masses[:, None], polished.signs * masses, offset)
-                return
-        weights, offset, residual = self._repair(master)
-        if residual <= FEASIBLE:
-            used = weights != 0
-            self._offer(self.neurons[used], weights[used], offset)
+                found = True
+        return found
 
     def _offer(self, neurons: np.ndarray, weights: np.ndarray, offset: float) -> None:
         value = self.problem.primal_value(weights, offset)
@@ -254,19 +270,21 @@ class ColumnGeneration:
         problem = self.problem
         offset_scale = 0.0
         if problem.has_offset:
-            offset_scale = max(abs(offset), float(np.abs(weights).mean()))
-        scaled = self.atoms * np.abs(weights)[:, None]
-        gram = scaled.T @ scaled + offset_scale**2
-        gram[np.diag_indices_from(gram)] += 1e-14 * float(np.trace(gram)) / len(gram)
-        try:
-            factor = cho_factor(gram, lower=True, check_finite=False)
-        except LinAlgError:
-            return weights, offset, np.inf
-        for _ in range(3):
+            offset_scale = np.sqrt(max(abs(offset), float(np.abs(weights).mean())))
+        # a small floor lets columns at rest take part where those in use do not reach
+        metric = np.sqrt(np.abs(weights) + 1e-9 * np.abs(weights).max(initial=0.0))
+        scaled = self.atoms * metric[:, None]
+        if problem.has_offset:
+            scaled = np.concatenate([scaled, np.full((1, scaled.shape[1]), offset_scale)])
+        correction = LeastNorm(scaled)
+        for attempt in range(6):
             residual = problem.targets - self.atoms.T @ weights - offset
-            dual = cho_solve(factor, residual, check_finite=False)
-            weights = weights + (master.plus - master.minus) ** 2 * (self.atoms @ dual)
-            offset += offset_scale**2 * float(dual.sum())
+            if np.abs(residual).max() <= 0.01 * FEASIBLE:
+                break
+            step = correction.solve(residual, accurate=attempt >= 3)
+            weights = weights + metric * step[: len(weights)]
+            if problem.has_offset:
+                offset += offset_scale * float(step[-1])
         residual = problem.targets - self.atoms.T @ weights - offset
         return weights, offset, float(np.abs(residual).max())
 

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from numba import njit
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
+
+from covopt.solvers.least_norm import LeastNorm
 
 SPAN_TOLERANCE = 1e-12  # eigenvalue of Σ z zᵀ over a face's silent unit rows that counts as zero
 LOST = 1e-5  # part of a neuron that may lie outside its face's computed span
@@ -173,7 +174,7 @@ def polish(
     vectors = faces.vectors.copy()
     moved = Faces(vectors, faces.signs, faces.active, faces.touched)
     residual = targets - moved.outputs(rows) - offset
-    worst = float(np.abs(residual).max(initial=0.0))
+    worst = before = float(np.abs(residual).max(initial=0.0))
     best = (Faces(vectors.copy(), faces.signs, faces.active, faces.touched), offset, worst)
     if len(faces) == 0:
         return best
@@ -181,25 +182,20 @@ def polish(
     scales = faces.masses
     matrix = face_matrix(rows, faces, basis, owner, scales)
     offset_scale = float(max(abs(offset), scales.mean()))
-    gram = matrix @ matrix.T
     if moves_offset:
-        gram += offset_scale**2
-    gram[np.diag_indices_from(gram)] += 1e-14 * float(np.trace(gram)) / len(gram)
-    try:
-        factor = cho_factor(gram, lower=True, check_finite=False)
-    except LinAlgError:
-        return best
-    for _ in range(rounds):
+        matrix = np.column_stack([matrix, np.full(len(rows), offset_scale)])
+    correction = LeastNorm(matrix.T)
+    for attempt in range(rounds):
         if worst <= 1e-15 * float(np.abs(targets).max(initial=0.0)):
             break
-        dual = cho_solve(factor, residual, check_finite=False)
-        np.add.at(vectors, owner, (scales[owner] * (matrix.T @ dual))[:, None] * basis)
+        step = correction.solve(residual, accurate=attempt > 0 and worst > 0.1 * before)
+        np.add.at(vectors, owner, (scales[owner] * step[: len(owner)])[:, None] * basis)
         if moves_offset:
-            offset += offset_scale**2 * float(dual.sum())
+            offset += offset_scale * float(step[-1])
         residual = targets - moved.outputs(rows) - offset
-        worst = float(np.abs(residual).max())
-        if worst < 0.9 * best[2]:
+        before, worst = worst, float(np.abs(residual).max())
+        if worst < best[2]:
             best = (Faces(vectors.copy(), faces.signs, faces.active, faces.touched), offset, worst)
-        else:
+        elif attempt > 1:
             break
     return best
