@@ -30,7 +30,9 @@ def run_cells(
     found |= {
         "n_cells": int(arrangement.n_cells),
         "rank": int(arrangement.rank),
-        "separation": float(arrangement.separation),
+        "exact": bool(arrangement.exact),
+        "largest_zero": float(arrangement.separation.largest_zero),
+        "smallest_nonzero": float(arrangement.separation.smallest_nonzero),
     }
     return found, {
         "packed": arrangement.packed,

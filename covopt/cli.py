@@ -251,10 +251,10 @@ def cells(
             for name, value in found.items():
                 shown = f"{value:.4g}" if isinstance(value, float) else value
                 typer.echo(
-                    f"{name.replace('_', ' '):<14} {', '.join(value) if name == 'features' else shown}"
+                    f"{name.replace('_', ' '):<16} {', '.join(value) if name == 'features' else shown}"
                 )
             if out is not None:
-                typer.echo(f"{'saved':<14} {out}")
+                typer.echo(f"{'saved':<16} {out}")
 
 
 @app.command(epilog=_EPILOG)
