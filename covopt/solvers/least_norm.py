@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve, qr, solve_triangular
+from scipy.linalg import LinAlgError, cho_factor, cho_solve, lstsq, qr, solve_triangular
 
 
 class LeastNorm:
-    """Solve min ‖x‖ s.t. Mᵀ x = r repeatedly.
+    """Solve min ‖x‖ s.t. Mᵀ x = r repeatedly, in the least-squares sense where there is no such x.
 
     A Cholesky factor of MᵀM is cheap and mostly enough; where its squared condition number leaves a residual, a QR
     factor of M takes over.
@@ -15,7 +17,7 @@ class LeastNorm:
     Parameters
     ----------
     matrix : ndarray of shape (m, n)
-        M, with m ≥ n and rank n for an exact answer.
+        M; with fewer rows than columns x is the least-squares solution.
     """
 
     def __init__(self, matrix: np.ndarray):
@@ -24,10 +26,10 @@ class LeastNorm:
         gram[np.diag_indices_from(gram)] += 1e-14 * float(np.trace(gram)) / len(gram)
         self._orthogonal: np.ndarray | None = None
         self._triangle: np.ndarray | None = None
-        try:
+        self._wide = matrix.shape[0] < matrix.shape[1]
+        self._factor = None
+        with suppress(LinAlgError):
             self._factor = cho_factor(gram, lower=True, check_finite=False)
-        except LinAlgError:
-            self._factorise()
 
     def _factorise(self) -> None:
         self._orthogonal, triangle = qr(self.matrix, mode="economic", check_finite=False)
@@ -47,6 +49,9 @@ class LeastNorm:
         accurate : bool
             Use the QR factor.
         """
+        accurate = accurate or self._factor is None
+        if accurate and self._wide:
+            return lstsq(self.matrix.T, rhs, check_finite=False, lapack_driver="gelsy")[0]
         if accurate and self._triangle is None:
             self._factorise()
         if self._triangle is None:
