@@ -1,4 +1,4 @@
-"""Pricing of random points with bias, all faces: pytest benchmarks/micro/bench_flats.py --benchmark-enable."""
+"""Pricing all faces of random points: pytest benchmarks/micro/bench_flats.py --benchmark-enable."""
 
 import numpy as np
 import pytest

@@ -1,0 +1,94 @@
+import numpy as np
+import pytest
+from brute import gauge_by_cells
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+
+from covopt.oracles.bounds import choose_subset, gauge_bound, restrict
+from covopt.oracles.faces import FaceOracle, count_faces
+
+
+@pytest.mark.parametrize("r", [1, 2, 3, 4, 5])
+def test_gauge_bound_exceeds_all_cells(r):
+    rng = np.random.default_rng(r)
+    ratios = []
+    for trial in range(60):
+        n = int(rng.integers(1, 9))
+        rows = rng.standard_normal((n, r)) * np.exp(rng.uniform(-3, 3, (n, 1)) * (trial % 2))
+        dual = rng.standard_normal(n)
+        truth = gauge_by_cells(rows, dual, np.zeros(r))
+        bound = gauge_bound(rows, dual)
+        trivial = max(np.maximum(s * dual, 0) @ np.linalg.norm(rows, axis=1) for s in (1, -1))
+        assert truth <= bound <= trivial * (1 + 1e-9)
+        ratios.append(bound / truth)
+    assert np.median(ratios) < 1.35
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    st.integers(1, 4),
+    st.lists(st.lists(st.integers(-2, 2), min_size=4, max_size=4), min_size=1, max_size=7),
+    st.lists(st.integers(-3, 3), min_size=7, max_size=7),
+)
+def test_gauge_bound_on_integer_rows(r, rows, dual):
+    rows = np.array(rows, dtype=float)[:, :r]
+    rows = rows[np.linalg.norm(rows, axis=1) > 0]
+    if len(rows):
+        dual = np.array(dual[: len(rows)], dtype=float)
+        reduced, _ = restrict(rows, np.arange(len(rows)))
+        assert abs(FaceOracle(reduced).price(dual).values[0]) <= gauge_bound(rows, dual) + 1e-12
+
+
+@pytest.mark.parametrize("n_rounds", [1, 2, 5, 150])
+def test_gauge_bound_is_valid_after_any_number_of_rounds(n_rounds):
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        rows, dual = rng.standard_normal((7, 3)), rng.standard_normal(7)
+        assert abs(FaceOracle(rows).price(dual).values[0]) <= gauge_bound(rows, dual, n_rounds=n_rounds)
+
+
+def test_gauge_bound_of_one_row_and_of_zero():
+    assert gauge_bound(np.array([[3.0, 4.0]]), np.array([-2.0])) == pytest.approx(10.0)
+    assert gauge_bound(np.eye(2), np.zeros(2)) == 0.0
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.floats(1e-3, 1e3))
+def test_gauge_bound_is_homogeneous(scale):
+    rng = np.random.default_rng(1)
+    rows, dual = rng.standard_normal((9, 4)), rng.standard_normal(9)
+    assert gauge_bound(scale * rows, dual) == pytest.approx(scale * gauge_bound(rows, dual), rel=1e-9)
+
+
+def test_subset_fits_the_budget_and_takes_the_heaviest_rows():
+    rng = np.random.default_rng(0)
+    rows, dual = rng.standard_normal((200, 6)), rng.standard_normal(200)
+    subset = choose_subset(rows, dual, 1e6)
+    assert count_faces(len(subset), 6) <= 1e6 < count_faces(len(subset) + 1, 6)
+    weight = np.abs(dual) * np.linalg.norm(rows, axis=1)
+    assert weight[subset].min() >= np.delete(weight, subset).max()
+
+
+def test_subset_of_low_rank():
+    rows = np.random.default_rng(0).standard_normal((30, 2)) @ np.random.default_rng(1).standard_normal(
+        (2, 8)
+    )
+    subset = choose_subset(rows, np.ones(30), 100)
+    reduced, basis = restrict(rows, subset)
+    assert len(subset) == 30 and reduced.shape == (30, 2)
+    assert_allclose(basis.T @ basis, np.eye(2), atol=1e-14)
+    assert_allclose(reduced @ basis.T, rows, atol=1e-12)
+
+
+def test_restriction_keeps_the_gauge():
+    rng = np.random.default_rng(2)
+    rows, dual = rng.standard_normal((9, 5)), np.zeros(9)
+    subset = np.array([1, 4, 6])
+    dual[subset] = [1.0, -2.0, 0.7]
+    reduced, basis = restrict(rows, subset)
+    answer = FaceOracle(reduced).price(dual[subset])
+    full = FaceOracle(rows).price(dual)
+    assert abs(answer.values[0]) == pytest.approx(abs(full.values[0]), rel=1e-12)
+    neurons = answer.neurons @ basis.T
+    assert_allclose(np.maximum(neurons @ rows.T, 0) @ dual, answer.values, atol=1e-12)

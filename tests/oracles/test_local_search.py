@@ -1,0 +1,95 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from covopt.oracles.faces import FaceOracle
+from covopt.oracles.local_search import LocalSearchOracle, climb
+
+
+def climb_slowly(rows, mu, linear, start):
+    """The same climb in NumPy: tangents of the convex rows, projected gradient on the box."""
+    w = start
+    value = -np.inf
+    concave = mu < 0
+    a = mu[concave, None] * rows[concave]
+    while True:
+        active = (rows @ w > 0).astype(float)
+        b = linear + (mu * active * ~concave) @ rows
+        theta = active[concave]
+        step = 1.0 / max(np.linalg.norm(a, 2) ** 2, 1e-300) if len(a) else 0.0
+        for _ in range(2000):
+            theta = np.clip(theta - step * a @ (b + theta @ a), 0, 1)
+        ell = b + theta @ a
+        v = ell / np.linalg.norm(ell)
+        new = linear @ v + mu @ np.maximum(rows @ v, 0)
+        if new <= value + 1e-9 * abs(new):
+            return w, value
+        w, value = v, new
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_kernel_against_numpy_twin(seed):
+    rng = np.random.default_rng(seed)
+    rows, mu, linear = rng.standard_normal((10, 4)), rng.standard_normal(10), rng.standard_normal(4)
+    starts = rng.standard_normal((5, 4))
+    starts /= np.linalg.norm(starts, axis=1, keepdims=True)
+    _, values = climb(rows, mu, linear, starts)
+    for start, value in zip(starts, values, strict=True):
+        assert climb_slowly(rows, mu, linear, start)[1] == pytest.approx(value, rel=1e-5)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 10**6), st.integers(1, 7), st.integers(1, 30), st.booleans())
+def test_climbs_never_descend(seed, r, n, integer):
+    rng = np.random.default_rng(seed)
+    rows = rng.integers(-2, 3, (n, r)).astype(float) if integer else rng.standard_normal((n, r))
+    rows = rows[np.linalg.norm(rows, axis=1) > 0]
+    mu, linear = rng.standard_normal(len(rows)), rng.standard_normal(r)
+    starts = rng.standard_normal((6, r))
+    starts /= np.linalg.norm(starts, axis=1, keepdims=True)
+    before = starts @ linear + np.maximum(starts @ rows.T, 0) @ mu
+    points, values = climb(rows, mu, linear, starts)
+    assert np.allclose(np.linalg.norm(points, axis=1), 1)
+    assert np.allclose(values, points @ linear + np.maximum(points @ rows.T, 0) @ mu, atol=1e-11)
+    assert (values >= before - 1e-12 * np.abs(mu).sum()).all()
+
+
+@pytest.mark.parametrize("r", [2, 3, 4, 5])
+def test_best_is_the_maximum_and_the_bound_is_valid(r):
+    rng = np.random.default_rng(r)
+    hits = 0
+    for trial in range(10):
+        rows, dual = rng.standard_normal((20, r)), rng.standard_normal(20)
+        truth = FaceOracle(rows).price(dual)
+        found = LocalSearchOracle(rows, n_starts=128, random_state=trial).price(dual)
+        assert not found.exact
+        assert abs(found.values[0]) <= truth.upper_bound <= found.upper_bound + 1e-12
+        hits += abs(found.values[0]) >= abs(truth.values[0]) * (1 - 1e-10)
+    assert hits >= 9
+
+
+def test_points_are_local_maxima_of_the_exact_list():
+    rng = np.random.default_rng(5)
+    rows, dual = rng.standard_normal((15, 4)), rng.standard_normal(15)
+    exact = FaceOracle(rows).price(dual)
+    found = LocalSearchOracle(rows, random_state=0).price(dual, threshold=0.3 * abs(exact.values[0]))
+    distance = np.abs(found.neurons[:, None] - exact.neurons[None]).max(axis=2).min(axis=1)
+    assert (distance < 1e-6).all()
+
+
+def test_threshold_max_neurons_and_warm_starts():
+    rng = np.random.default_rng(0)
+    rows, dual = rng.standard_normal((40, 6)), rng.standard_normal(40)
+    oracle = LocalSearchOracle(rows, n_starts=64, random_state=1)
+    first = oracle.price(dual)
+    assert len(oracle.price(dual, threshold=1e9).values) == 1
+    assert len(oracle.price(dual, max_neurons=3).values) == 3
+    again = LocalSearchOracle(rows, n_starts=1, random_state=2)
+    again.warm = first.neurons[:1]
+    assert abs(again.price(dual).values[0]) >= abs(first.values[0]) * (1 - 1e-12)
+
+
+def test_zero_dual():
+    answer = LocalSearchOracle(np.eye(4), random_state=0).price(np.zeros(4))
+    assert answer.values[0] == 0.0 and answer.upper_bound == 0.0
