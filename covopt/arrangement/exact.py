@@ -11,6 +11,7 @@ from numba import njit
 MAX_INTEGER = 2**62
 _LARGEST_FLOAT_INTEGER = 2.0**53
 _MAX_DECIMALS = 9
+_BITS = 20
 
 
 def _is_prime(n: int) -> bool:
@@ -58,7 +59,7 @@ def as_integers(X: Any) -> np.ndarray | None:
 
     A column is taken as integers after scaling by a power of ten when each entry is the number of its type
     nearest to a decimal with at most nine digits after the point, and otherwise by a power of two when that
-    makes every entry an integer below 2⁵³. Scaling columns does not change the cells.
+    makes every entry an integer of at most 20 bits. Scaling columns does not change the cells.
 
     Parameters
     ----------
@@ -85,7 +86,7 @@ def as_integers(X: Any) -> np.ndarray | None:
     columns = [_integer_column(column) for column in X.T]
     if any(column is None for column in columns):
         return None
-    return np.array(columns, dtype=np.int64).T
+    return np.array(columns, dtype=np.int64).reshape(X.shape[::-1]).T
 
 
 def _integer_column(column: np.ndarray) -> np.ndarray | None:
@@ -100,10 +101,10 @@ def _integer_column(column: np.ndarray) -> np.ndarray | None:
             return scaled.astype(np.int64)
     if largest == 0.0:
         return None
-    power = 52 - math.frexp(largest)[1]
-    if power > 900:
+    # a short binary fraction is meant; 53 (or 24) random bits are a rounded real number
+    power = _BITS - math.frexp(largest)[1]
+    if abs(power) > 900:
         return None
-    # the finest grid on which the largest entry is still an exact integer; trailing zeros go with the gcd
     scaled = np.ldexp(values, power)
     if np.array_equal(scaled, np.round(scaled)):
         integers = scaled.astype(np.int64)

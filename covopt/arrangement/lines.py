@@ -17,6 +17,7 @@ from covopt.arrangement.tableau import (
     SMALLEST_NONZERO,
     UNRESOLVED,
     is_zero,
+    sort_crossings,
     sort_pairs,
 )
 
@@ -155,9 +156,10 @@ def _start(problem, tableau, state, scale, level, free, up, line, pattern):
         else:
             n_inside += state[j] == INSIDE
             negative = False
-        if negative:
-            for w in range(n_words):
-                pattern[w] ^= problem.masks[j, w]
+        # no branch: the signs are coin tosses to a branch predictor
+        flip = np.uint64(0) - np.uint64(negative)
+        for w in range(n_words):
+            pattern[w] ^= problem.masks[j, w] & flip
     return m, n_inside
 
 
@@ -271,7 +273,7 @@ def _leave(output, tableau, state, n, free, up, order, start, stop, level, masks
     output.counters[LATER] = left + 1
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def walk(problem, stack, d, level, line, pattern, test, output, keep):
     """Walk the line of the first ``d`` chosen rows and use its vertices; return the output."""
     tableau, state, scale = stack.tableaux[d], stack.states[d], stack.scales[d]
@@ -287,7 +289,7 @@ def walk(problem, stack, d, level, line, pattern, test, output, keep):
     up = 1.0 if slope > 0 else -1.0
     last = stack.chosen[d - 1] if d > 0 else -1
     m, n_inside = _start(problem, tableau, state, scale, level, free, up, line, pattern)
-    sort_pairs(line.key, order, m)
+    sort_crossings(line.key, order, m, line.key2, line.order2)
     closest = _closest(line, m)
     if closest > DOUBT:
         test.stats[SMALLEST_NONZERO] = min(test.stats[SMALLEST_NONZERO], closest)

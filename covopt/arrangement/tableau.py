@@ -173,6 +173,23 @@ def exchange(problem, stack, d, b, level, rest, test):
 
 
 @njit(cache=True)
+def _sort_by_rank(key, order, m, held_key, held_order):
+    # quadratic, but without a branch: faster than sorting while m is small
+    for i in range(m):
+        held_key[i] = key[i]
+        held_order[i] = order[i]
+    for i in range(m):
+        at = 0
+        k = held_key[i]
+        for j in range(i):
+            at += held_key[j] <= k
+        for j in range(i + 1, m):
+            at += held_key[j] < k
+        key[at] = k
+        order[at] = held_order[i]
+
+
+@njit(cache=True)
 def sort_pairs(key, order, m):
     """Sort ``order[:m]`` by ``key[:m]``, both moved along (Shell's method: no calls, no storage)."""
     gap = 1
@@ -189,6 +206,15 @@ def sort_pairs(key, order, m):
             key[j + gap] = k
             order[j + gap] = o
         gap //= 3
+
+
+@njit(cache=True)
+def sort_crossings(key, order, m, spare_key, spare_order):
+    """Sort ``order[:m]`` by the floats ``key[:m]``, both moved along; the last two are overwritten."""
+    if 8 < m <= 64:
+        _sort_by_rank(key, order, m, spare_key, spare_order)
+    else:
+        sort_pairs(key, order, m)
 
 
 @njit(cache=True)

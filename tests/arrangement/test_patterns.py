@@ -1,0 +1,195 @@
+"""The patterns themselves: realised, unique, independent of how the table is presented."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from scipy.optimize import linprog
+
+from covopt.arrangement import count_cells, enumerate_by_lp, enumerate_cells, interior_point, iter_cells
+from covopt.arrangement import families as fam
+from covopt.errors import InputError, PrecisionWarning
+
+small_tables = st.integers(1, 8).flatmap(
+    lambda n: st.integers(1, 4).flatmap(lambda d: arrays(np.int64, (n, d), elements=st.integers(-2, 2)))
+)
+
+
+def as_set(patterns):
+    return set(map(bytes, np.asarray(patterns, dtype=np.uint8)))
+
+
+def realised(X, pattern):
+    """Whether some w has exactly these signs: a linear program of scipy's, written independently."""
+    live = np.abs(X).max(axis=1) > 0
+    if pattern[~live].any():
+        return False
+    signed = np.where(pattern, -1.0, 1.0)[live, None] * X[live]
+    bounds = [(None, None)] * X.shape[1]
+    return linprog(np.zeros(X.shape[1]), A_ub=signed, b_ub=-np.ones(len(signed)), bounds=bounds).status == 0
+
+
+def by_brute_force(X):
+    signs = np.array(list(product((False, True), repeat=len(X))))
+    return as_set([s for s in signs if realised(X, s)])
+
+
+DEGENERATE = {
+    "zero, parallel and antiparallel rows": [[0, 0], [1, 2], [2, 4], [-1, -2], [3, 1]],
+    "low rank": [[1, 2, 3], [2, 4, 6], [1, 0, 1], [0, 2, 2], [2, 2, 4]],
+    "three lines twice": [[1, 0, 0], [0, 1, 0], [1, 1, 0], [0, 0, 1], [0, 1, 1]],
+    "grid": np.c_[np.argwhere(np.ones((2, 3))), np.ones(6, dtype=int)],
+    "resonance": fam.resonance(3),
+    "braid": fam.braid(4),
+}
+
+
+@pytest.mark.parametrize("X", DEGENERATE.values(), ids=DEGENERATE.keys())
+def test_brute_force_on_degenerate_tables(X):
+    X = np.asarray(X)
+    cells = enumerate_cells(X)
+    assert as_set(cells.patterns) == by_brute_force(X)
+    assert len(as_set(cells.patterns)) == len(cells)
+
+
+@pytest.mark.parametrize(("n", "d"), [(5, 2), (6, 3), (7, 3), (7, 4)])
+def test_brute_force_on_generic_tables(n, d):
+    X = np.random.default_rng(n * d).standard_normal((n, d))
+    assert as_set(enumerate_cells(X).patterns) == by_brute_force(X)
+
+
+@settings(max_examples=150, deadline=None)
+@given(small_tables, st.sampled_from([0.0, 1.0]))
+def test_count_list_and_linear_programs_agree(X, bias):
+    cells = enumerate_cells(X, bias=bias)
+    found = as_set(cells.patterns)
+    assert len(found) == len(cells) == count_cells(X, bias=bias)
+    assert found == as_set(enumerate_by_lp(X, bias=bias))
+    live = (X != 0).any(axis=1) | (bias != 0)
+    assert as_set(~cells.patterns & live) == found
+
+
+@settings(max_examples=60, deadline=None)
+@given(small_tables, st.integers(0, 2**32 - 1))
+def test_presentation_does_not_matter(X, seed):
+    rng = np.random.default_rng(seed)
+    found = as_set(enumerate_cells(X).patterns)
+    order = rng.permutation(len(X))
+    assert as_set(enumerate_cells(X[order]).patterns[:, np.argsort(order)]) == found
+    assert as_set(enumerate_cells(X * rng.integers(1, 50, size=(len(X), 1))).patterns) == found
+    unimodular = np.tril(rng.integers(-2, 3, size=(X.shape[1],) * 2), -1) + np.eye(X.shape[1], dtype=int)
+    assert as_set(enumerate_cells(X @ unimodular).patterns) == found
+    # the same table in irrational coordinates has only floating-point zero tests
+    turned = X @ np.linalg.qr(rng.standard_normal((X.shape[1],) * 2))[0]
+    turned[~(X != 0).any(axis=1)] = 0.0
+    assert as_set(enumerate_cells(turned).patterns) == found
+
+
+@pytest.mark.parametrize(
+    ("X", "bias"),
+    [(fam.resonance(4), 0), (np.random.default_rng(3).standard_normal((20, 3)), 1.0)],
+    ids=["resonance 4", "generic"],
+)
+def test_two_workers_and_streaming_give_the_same_cells(X, bias):
+    cells = enumerate_cells(X, bias=bias)
+    found = as_set(cells.packed)
+    assert as_set(enumerate_cells(X, bias=bias, n_jobs=2).packed) == found
+    for chunk_size in (1, 7, 1000, 10**6):
+        blocks = list(iter_cells(X, bias=bias, chunk_size=chunk_size))
+        assert max(map(len, blocks)) <= chunk_size
+        assert sum(map(len, blocks)) == len(cells)
+        assert as_set(np.concatenate(blocks)) == found
+
+
+def test_patterns_unpack():
+    cells = enumerate_cells(fam.threshold(3), bias=0.0)
+    assert cells.patterns.shape == (104, 8)
+    assert cells.patterns.dtype == bool
+    assert np.array_equal(np.packbits(cells.patterns, axis=1), cells.packed)
+    assert repr(cells) == "Arrangement(n_cells=104, n_samples=8, rank=4, exact=True)"
+
+
+def test_more_than_64_samples():
+    X = np.random.default_rng(5).integers(-1, 2, size=(130, 2))
+    X[100:] = X[:30]
+    cells = enumerate_cells(X, bias=1.0)
+    assert as_set(cells.patterns) == as_set(enumerate_by_lp(X, bias=1.0))
+
+
+def test_points_inside_cells():
+    X = np.c_[fam.resonance(3), np.zeros((7, 1))].astype(float)
+    for pattern in enumerate_cells(X).patterns:
+        assert np.array_equal(X @ interior_point(X, pattern) > 0, pattern)
+
+
+def test_interior_point_refuses():
+    with pytest.raises(InputError, match="not a cell"):
+        interior_point([[1.0, 0.0], [2.0, 0.0]], [True, False])
+    with pytest.raises(InputError, match="one entry per row, 2; got shape"):
+        interior_point([[1.0, 0.0], [2.0, 0.0]], [True])
+    with pytest.raises(InputError, match="row 1 is zero"):
+        interior_point([[1.0, 0.0], [0.0, 0.0]], [True, True])
+
+
+def test_the_separation_is_recorded():
+    cells = enumerate_cells(fam.resonance(4))
+    assert cells.separation.largest_zero < 1e-12
+    assert cells.separation.smallest_nonzero > 1e-4
+
+
+@pytest.mark.filterwarnings("ignore::covopt.errors.PrecisionWarning")
+@pytest.mark.parametrize("nearly", [2e-11, 3e-12])
+def test_nearly_degenerate_floats_warn_with_both_numbers(nearly):
+    X = np.random.default_rng(0).standard_normal((8, 3))
+    X[2] = X[0] + X[1] + nearly * X[3]
+    with pytest.warns(PrecisionWarning, match=r"up to \S+ were counted as zero and from \S+ as nonzero"):
+        enumerate_cells(X)
+    with pytest.warns(PrecisionWarning, match="cells are in doubt"):
+        count_cells(X)
+    with pytest.warns(PrecisionWarning, match="cells are in doubt"):
+        list(iter_cells(X))
+
+
+def test_large_nearly_degenerate_integers_are_exact():
+    big = 10**15
+    X = np.array([[1, 0, 0], [0, 1, 0], [big, big, 1], [1, 1, 0], [0, 0, 1], [1, 2, 3]])
+    cells = enumerate_cells(X)
+    assert cells.exact
+    assert len(cells) == len(as_set(cells.packed)) == count_cells(X)
+    blocks = np.concatenate(list(iter_cells(X, chunk_size=5)))
+    assert as_set(blocks) == as_set(cells.packed)
+    # each row against exact arithmetic: every pattern of a scaled copy that floats can tell apart
+    assert len(cells) == count_cells([[1, 0, 0], [0, 1, 0], [7, 7, 1], [1, 1, 0], [0, 0, 1], [1, 2, 3]])
+
+
+@pytest.mark.parametrize("function", [enumerate_cells, count_cells, iter_cells, enumerate_by_lp])
+@pytest.mark.parametrize(
+    ("X", "message"),
+    [
+        ([[1.0, 2.0], [np.nan, 1.0]], "row 1, column 0 is nan"),
+        ([[1.0, np.inf]], "row 0, column 1 is inf"),
+        ([1.0, 2.0], "two-dimensional"),
+        (np.empty((0, 2)), "no rows"),
+        ([["a", "b"]], "table of numbers"),
+        ([[1.0], [1.0, 2.0]], "table of numbers"),
+    ],
+)
+def test_bad_tables(function, X, message):
+    with pytest.raises(InputError, match=message):
+        function(X)
+
+
+@pytest.mark.parametrize("bias", [np.nan, -1.0, np.inf, "one"])
+def test_bad_bias(bias):
+    with pytest.raises(InputError, match="bias must be a"):
+        enumerate_cells([[1.0]], bias=bias)
+
+
+def test_bad_options():
+    with pytest.raises(InputError, match="n_jobs must be a nonzero integer"):
+        enumerate_cells([[1.0]], n_jobs=0)
+    with pytest.raises(InputError, match="chunk_size must be a positive integer"):
+        iter_cells([[1.0]], chunk_size=0)
