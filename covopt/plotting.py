@@ -140,8 +140,8 @@ def _plot_dual_slack(solution: Any, lifted: np.ndarray, ax: Axes) -> Axes:
             zorder=3 if filled else 2,
         )
     ax.axhline(floor, color="0.45", lw=1.0, ls="--", label="the bound: slack 0")
-    ax.set_yscale("log")
     ax.set_ylim(floor / 3, 3.0)
+    ax.set_yscale("log")
     ax.set_xlabel("neurons, sorted by slack")
     ax.set_ylabel("slack  1 − |⟨λ, σ(X̃w)⟩|,  ‖w‖ = 1")
     ax.set_title("how far the dual function stays below its bound", fontsize="medium")
