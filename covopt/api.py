@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 
 from covopt.certificates.duality import certify
 from covopt.data import Data
-from covopt.errors import InputError
+from covopt.errors import BudgetError, InputError
 from covopt.network import ReLUNetwork
 from covopt.oracles.faces import FaceOracle
 from covopt.problems.reduction import Reduction, reduce_data
@@ -20,6 +20,7 @@ from covopt.problems.shallow import ShallowProblem
 from covopt.solution import Solution
 from covopt.solvers.column_generation import ColumnGeneration, Point, RoundState
 from covopt.solvers.finish import finish_network
+from covopt.solvers.heuristic import solve_heuristic
 from covopt.status import Status
 from covopt.validation import check_choice, check_time_limit, check_tol
 
@@ -154,15 +155,16 @@ def _solve(
             point, name = solve_all_cells(problem, solver.removeprefix("conic:"), tol, time_limit_s)
         else:
             name = "column-generation"
-            oracle = FaceOracle(problem.rows)
-            point = ColumnGeneration(
-                problem,
-                oracle,
-                tol=tol,
-                time_limit_s=time_limit_s,
-                random_state=random_state,
-                callback=observe,
-            ).solve()
+            options: dict[str, Any] = {
+                "tol": tol, "time_limit_s": time_limit_s, "random_state": random_state, "callback": observe,
+            }  # fmt: skip
+            try:
+                oracle = FaceOracle(problem.rows)
+            except BudgetError:
+                name = "column-generation with local search"
+                point = solve_heuristic(problem, **options)
+            else:
+                point = ColumnGeneration(problem, oracle, **options).solve()
         neurons, weights, offset = finish_network(problem, point.neurons, point.weights, point.offset)
         units, scaled, moved = reduction.invert_network(neurons, weights, offset)
         network = ReLUNetwork.from_neurons(
@@ -170,7 +172,7 @@ def _solve(
         )
         dual = reduction.invert_dual(point.dual)
         certificate = certify(
-            data, network, dual, output_bias=output_bias, make_oracle=FaceOracle, reduced=reduced
+            data, network, dual, output_bias=output_bias, reduced=reduced
         )  # fmt: skip
     status = point.status
     if certificate.exact and certificate.interpolates and certificate.gap <= tol:

@@ -353,7 +353,7 @@ class Solution:
         """Draw the function and the certificate; returns the matplotlib figure, saved to ``path`` if given."""
         from covopt.plotting import plot_solution
 
-        return plot_solution(self, path)
+        return plot_solution(self, None if path is None else Path(path))
 
 
 def load(path: str | os.PathLike[str]) -> Solution:

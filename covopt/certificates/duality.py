@@ -12,7 +12,8 @@ import numpy as np
 
 from covopt.data import Data
 from covopt.network import ReLUNetwork
-from covopt.oracles.base import Oracle
+from covopt.oracles.faces import DEFAULT_FACE_BUDGET
+from covopt.oracles.support import bound_gauge
 from covopt.problems.reduction import Reduction, reduce_data
 from covopt.problems.shallow import ShallowProblem
 
@@ -77,7 +78,7 @@ def certify(
     dual: np.ndarray,
     *,
     output_bias: str,
-    make_oracle,
+    budget: float = DEFAULT_FACE_BUDGET,
     reduced: tuple[ShallowProblem, Reduction] | None = None,
 ) -> Certificate:
     """Recompute primal, dual and gap from the raw data.
@@ -89,8 +90,8 @@ def certify(
     dual : ndarray of shape (N,)
         λ in the user's units; rows whose targets follow from others carry zero.
     output_bias : {"none", "penalized", "free"}
-    make_oracle : callable
-        From reduced rows to an :class:`~covopt.oracles.base.Oracle`.
+    budget : float
+        Largest number of faces that the exact oracle may look at; beyond it h(λ) is bounded by a relaxation.
     reduced : (ShallowProblem, Reduction), optional
         When the caller has them already.
     """
@@ -100,13 +101,15 @@ def certify(
     if not len(problem.rows) or not np.any(dual):
         gap = 0.0 if cost == 0 and residual <= INTERPOLATES else 1.0
         return Certificate(cost, 0.0, gap, residual, 0.0, True, "zero, the trivial bound")
-    oracle: Oracle = make_oracle(problem.rows)
     reduced_dual = problem.project_dual(reduction.apply_dual(dual))
-    pricing = oracle.price(reduced_dual, threshold=np.inf)
-    _, value = problem.scale_dual(reduced_dual, pricing.upper_bound)
+    gauge, exact = bound_gauge(problem.rows, reduced_dual, budget=budget)
+    _, value = problem.scale_dual(reduced_dual, gauge)
     lower = 2.0 * value * reduction.value_scale
     gap = distance(cost, lower)
+    support = int(np.count_nonzero(reduced_dual))
     bound = "dual point divided by the exact maximum over all faces"
-    if not pricing.exact:
-        bound = "dual point divided by an upper bound on the maximum over all neurons"
-    return Certificate(cost, lower, gap, residual, pricing.upper_bound, pricing.exact, bound)
+    if exact and support < len(reduced_dual):
+        bound = f"dual point supported on {support} rows, divided by its exact maximum over all faces"
+    if not exact:
+        bound = "dual point divided by a relaxation's bound on the maximum over all neurons"
+    return Certificate(cost, lower, gap, residual, gauge, exact, bound)

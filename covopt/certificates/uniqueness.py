@@ -126,18 +126,18 @@ def _largest_move(problem: ShallowProblem, tight: TightSet, offset: float) -> fl
     limits = np.concatenate([targets + slack, slack - targets])
     bounds = [(0, None)] * (m - free) + [(None, None)] * free
     rng = np.random.default_rng(0)
-    widest, unit = 0.0, None
+    widest, unit = 0.0, 0.0
     for _ in range(3):
-        direction = rng.standard_normal(m)
+        direction = rng.standard_normal((m,))
         if free:
             direction[-1] = 0.0
-        direction /= np.linalg.norm(direction)
-        ends = []
+        direction = direction / np.linalg.norm(direction)
+        ends: list[np.ndarray] = []
         for sign in (1.0, -1.0):
             result = linprog(sign * direction, A_ub=rows, b_ub=limits, bounds=bounds, method="highs")
             if result.status != 0:
                 return None
-            ends.append(result.x)
-            unit = unit or float(np.abs(result.x[: m - free]).sum()) or 1.0
-        widest = max(widest, float(np.abs(ends[0] - ends[1])[: m - free].max()) / unit)
+            ends.append(np.asarray(result.x))
+            unit = max(unit, float(np.abs(result.x[: m - free]).sum()))
+        widest = max(widest, float(np.abs(ends[0] - ends[1])[: m - free].max()) / (unit or 1.0))
     return widest

@@ -122,7 +122,7 @@ def choose_subset(rows: np.ndarray, dual: np.ndarray, budget: float) -> np.ndarr
     rows : ndarray of shape (N, r)
     dual : ndarray of shape (N,)
     budget : float
-        Largest number of arcs per pricing, as counted by :func:`covopt.oracles.faces.count_faces`.
+        Largest number of faces per pricing, as counted by :func:`covopt.oracles.faces.count_faces`.
 
     Returns
     -------

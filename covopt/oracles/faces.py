@@ -9,21 +9,26 @@ from __future__ import annotations
 from math import comb
 
 import numpy as np
+
 from covopt.errors import BudgetError
 from covopt.oracles.base import Pricing
+from covopt.oracles.flats import FlatSweep
 from covopt.oracles.lines import merge_lines
 from covopt.oracles.plane import price_line, price_plane
 from covopt.oracles.sphere import SphereSweep
 
-DEFAULT_FACE_BUDGET = 2e8
+DEFAULT_FACE_BUDGET = 5e8
 ROUNDING = 64 * np.finfo(float).eps
 
 
 def count_faces(n_lines: int, rank: int) -> float:
-    """Number of arcs that one pricing visits, an upper bound where rows are not in general position."""
+    """Number of faces that one pricing looks at: each arc, and the 3^(r−2) − 1 faces that meet it.
+
+    Faces are counted once for every arc on their boundary, as they are visited.
+    """
     if rank <= 2:
         return 2.0 * n_lines
-    return 2.0 * (n_lines - rank + 2) * comb(n_lines, rank - 2)
+    return 2.0 * (n_lines - rank + 2) * comb(n_lines, rank - 2) * 3.0 ** (rank - 2)
 
 
 class FaceOracle:
@@ -34,12 +39,12 @@ class FaceOracle:
     rows : ndarray of shape (N, r)
         Rows of full column rank without zero rows; rows on one line are merged inside.
     budget : float
-        Largest number of arcs per pricing.
+        Largest number of faces per pricing, as :func:`count_faces` counts them.
 
     Raises
     ------
     BudgetError
-        When the arrangement has more arcs than ``budget``; nothing has been computed by then.
+        When the arrangement has more faces than ``budget``; nothing has been computed by then.
 
     Examples
     --------
@@ -63,16 +68,11 @@ class FaceOracle:
         self.n_faces = count_faces(len(self.lines), self.rank)
         if self.n_faces > budget:
             raise BudgetError(
-                f"the exact oracle would visit {self.n_faces:.3g} arcs per pricing ({len(self.lines)} rows in "
+                f"the exact oracle would look at {self.n_faces:.3g} faces per pricing ({len(self.lines)} rows in "
                 f"dimension {self.rank}), above the budget of {budget:.3g}"
             )
-        self._sweep = None
-        if self.rank == 3:
-            self._sweep = SphereSweep(self.lines)
-        elif self.rank > 3:
-            from covopt.oracles.flats import FlatSweep
-
-            self._sweep = FlatSweep(self.lines)
+        self._sphere = SphereSweep(self.lines) if self.rank == 3 else None
+        self._flats = FlatSweep(self.lines) if self.rank > 3 else None
 
     def evaluate(self, dual: np.ndarray, neurons: np.ndarray) -> np.ndarray:
         """F at each neuron, from the rows as given."""
@@ -123,14 +123,15 @@ class FaceOracle:
             return neurons, values, float(np.abs(values).max()) + slack
         if self.rank == 2:
             return price_plane(self.lines, mu, linear, threshold)
-        if self.rank > 3:
-            return self._sweep.price(mu, linear, threshold, max_neurons=None)
+        if self._flats is not None:
+            return self._flats.price(mu, linear, threshold, max_neurons=None)
+        assert self._sphere is not None
         per_circle = 4
         while True:
-            found = self._sweep.price(
+            found = self._sphere.price(
                 mu, linear, threshold, per_circle=per_circle, n_threads=self.n_threads
             )  # fmt: skip
-            if not complete or not self._sweep.truncated or per_circle >= 2 * len(self.lines):
+            if not complete or not self._sphere.truncated or per_circle >= 2 * len(self.lines):
                 return found
             per_circle *= 4
 

@@ -148,7 +148,7 @@ class LocalSearchOracle:
         self,
         rows: np.ndarray,
         *,
-        n_starts: int = 256,
+        n_starts: int = 1024,
         random_state: int | np.random.Generator | None = None,
         n_threads: int = 2,
     ):

@@ -50,8 +50,11 @@ class ShallowProblem:
         )
 
     def project_dual(self, dual: np.ndarray) -> np.ndarray:
-        """Project on 1ᵀλ = 0 when the offset is free; otherwise return ``dual``."""
-        return dual - dual.mean() if self.offset_cost == 0 else dual
+        """Move to 1ᵀλ = 0 when the offset is free, keeping zeros; otherwise return ``dual``."""
+        support = dual != 0
+        if self.offset_cost > 0 or not support.any():
+            return dual
+        return np.where(support, dual - dual[support].mean(), 0.0)
 
     def dual_value(self, dual: np.ndarray) -> float:
         """Value of the dual objective (feasibility is the caller's business)."""

@@ -66,11 +66,9 @@ def plain_walk(rows: np.ndarray, mu: np.ndarray, linear: np.ndarray) -> float:
     for i in range(len(rows)):
         frame = np.array([first[i], second[i]])
         flat = np.delete(rows, i, axis=0) @ frame.T
-        angle = np.sort(np.concatenate([np.arctan2(-flat[:, 0], flat[:, 1])] * 2))
-        angle[1::2] += np.pi
-        angle = np.sort(angle % (2 * np.pi))
-        for low, high in zip(angle, np.roll(angle, -1) + 2 * np.pi * (np.arange(len(angle)) == len(angle) - 1),
-                             strict=True):  # fmt: skip
+        angle = np.arctan2(-flat[:, 0], flat[:, 1])
+        angle = np.sort(np.concatenate([angle, angle + np.pi]) % (2 * np.pi))
+        for low, high in zip(angle, [*angle[1:], angle[0] + 2 * np.pi], strict=True):
             ends = np.array([[np.cos(low), np.sin(low)], [np.cos(high), np.sin(high)]]) @ frame
             middle = np.array([np.cos((low + high) / 2), np.sin((low + high) / 2)]) @ frame
             active = rows @ middle > 0
@@ -176,7 +174,7 @@ def test_the_bound_holds_and_is_attained(rank, make_rows, make_dual):
             continue
         rows = rows / np.linalg.norm(rows, axis=1).max()
         dual = make_dual(rng, rows)
-        neurons, values = faces_by_projection(rows, dual)
+        _, values = faces_by_projection(rows, dual)
         height = float(np.abs(values).max())
         lipschitz = float(np.abs(dual) @ np.linalg.norm(rows, axis=1))
         rounding = 4 * len(rows) * EPS * lipschitz
@@ -398,7 +396,7 @@ def test_zero_dual():
 
 def test_budget_is_refused_before_anything_is_computed():
     rows = np.random.default_rng(0).standard_normal((50, 3))
-    assert count_faces(50, 3) == 2 * 49 * 50
+    assert count_faces(50, 3) == 2 * 49 * 50 * 3
     with pytest.raises(BudgetError, match="50 rows in dimension 3"):
         FaceOracle(rows, budget=4899)
     oracle: Oracle = FaceOracle(rows, budget=4900)

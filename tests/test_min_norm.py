@@ -1,0 +1,591 @@
+"""The main job end to end: known values, a second solver, invariances, bad input, stopping early."""
+
+import re
+import threading
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import covopt
+from covopt.errors import InputError
+from covopt.solvers.backends import why_unavailable
+from covopt.status import Status
+from tests.problem_bank import CASES, ProblemCase, all_cells, check_kkt, gauge, random_cases
+
+REACHED = {"column-generation": 1e-8, "conic:CLARABEL": 1e-6, "conic:SCS": 3e-5, "conic:MOSEK": 1e-6}
+TOL = {"column-generation": 1e-9, "conic:CLARABEL": 1e-7, "conic:SCS": 1e-6, "conic:MOSEK": 1e-7}
+
+
+def solve(case: ProblemCase, **options) -> covopt.Solution:
+    return covopt.min_norm(case.X, case.y, bias=case.bias, output_bias=case.output_bias, **options)
+
+
+def unit_neurons(solution: covopt.Solution) -> tuple[np.ndarray, np.ndarray, float]:
+    """Unit neurons, output weights c_j and offset B of a network."""
+    network = solution.network
+    lengths = np.linalg.norm(network.hidden_weights, axis=1)
+    weights = lengths * network.output_weights[:, 0]
+    return network.hidden_weights / lengths[:, None], weights, float(network.bias * network.output_bias[0])
+
+
+def check_solution(case: ProblemCase, solution: covopt.Solution, tol: float) -> None:
+    """What every solution must satisfy, by brute force in the user's units."""
+    check_kkt(case, *unit_neurons(solution), solution.dual, tol=tol)
+    size = np.abs(case.targets).max() or 1.0
+    assert np.abs(solution.network.predict(np.reshape(case.X, (len(case.y), -1))) - case.y).max() <= 1e-9 * size
+    unit = max(solution.cost, 1e-3 * size)
+    assert solution.lower_bound <= solution.cost + 1e-12 * unit
+    assert solution.network.squared_norm == pytest.approx(solution.cost, rel=1e-12, abs=1e-300)
+    assert len(solution.network) <= len(case.y)
+    check_one_neuron_per_cell(case, solution)
+
+
+def check_one_neuron_per_cell(case: ProblemCase, solution: covopt.Solution) -> None:
+    """SP20 Thm 4.2: two neurons of one sign are separated by a row, or one of them could take both."""
+    neurons, weights, _ = unit_neurons(solution)
+    rows = case.lifted[case.lifted.any(axis=1)]
+    heights = neurons @ (rows / np.linalg.norm(rows, axis=1, keepdims=True)).T
+    sides = np.where(np.abs(heights) > 1e-10, np.sign(heights), 0.0)
+    for j in range(len(weights)):
+        for k in range(j):
+            if weights[j] * weights[k] > 0:
+                assert (sides[j] * sides[k] < 0).any(), f"{case.name}: neurons {k} and {j} share a cell"
+
+
+def require(solver: str) -> None:
+    if solver.startswith("conic:"):
+        reason = why_unavailable(solver.removeprefix("conic:"))
+        if reason is not None:
+            pytest.skip(f"{solver}: {reason}")
+
+
+# ---------------------------------------------------------------------- known values
+@pytest.mark.parametrize("solver", REACHED)
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_known_values(case, solver):
+    require(solver)
+    solution = solve(case, solver=solver, tol=TOL[solver])
+    check_solution(case, solution, REACHED[solver])
+    size = max(case.cost, 1e-3 * (np.abs(case.targets).max() or 1.0))
+    assert abs(solution.cost - case.cost) <= REACHED[solver] * size
+    if solver != "conic:SCS":
+        assert solution.status is Status.CERTIFIED
+        assert solution.gap <= TOL[solver]
+    assert covopt.verify(solution).ok
+    if case.unique is not None:
+        assert solution.is_unique is case.unique, solution.uniqueness.reason
+
+
+# ---------------------------------------------------------------------- a second solver
+RANDOM = random_cases(50)
+
+
+@pytest.mark.parametrize("case", RANDOM, ids=lambda case: case.name)
+def test_agreement_with_the_conic_reference(case):
+    solution = solve(case, tol=1e-7)
+    reference = solve(case, tol=1e-7, solver="conic:CLARABEL")
+    assert solution.status is Status.CERTIFIED
+    assert solution.cost == pytest.approx(reference.cost, rel=1e-6, abs=1e-9)
+    assert reference.lower_bound <= solution.cost * (1 + 1e-9)
+    assert solution.lower_bound <= reference.cost * (1 + 1e-9)
+    check_solution(case, solution, 1e-6)
+    # the lower bound once more: λ, its h by brute force, and the dual value
+    height = gauge(case.lifted, solution.dual, all_cells(case.lifted))
+    assert height <= 1 + 1e-9
+    assert case.bound_of(solution.dual / max(height, 1.0)) == pytest.approx(
+        solution.lower_bound, rel=1e-8, abs=1e-9
+    )
+
+
+def test_the_random_instances_cover_what_they_should():
+    assert {case.lifted.shape[1] for case in RANDOM} == {1, 2, 3, 4}
+    assert {case.output_bias for case in RANDOM} == {"none", "penalized", "free"}
+    degenerate = [c for c in RANDOM if (c.lifted == np.round(c.lifted)).all() and c.lifted.shape[1] > 2]
+    assert len(degenerate) >= 5
+
+
+# ---------------------------------------------------------------------- invariances
+OUTPUT_BIASES = st.sampled_from(["none", "penalized", "free"])
+SEEDS = st.integers(0, 10_000)
+
+
+def table(seed: int, d: int = 2) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(4, 13))
+    X = rng.integers(-3, 4, (n, d)).astype(float) if seed % 3 == 0 else rng.standard_normal((n, d))
+    X = np.unique(X, axis=0)
+    return X, rng.standard_normal(len(X))
+
+
+def cost(X, y, **options) -> float:
+    solution = covopt.min_norm(X, y, tol=1e-8, **options)
+    assert solution.status is Status.CERTIFIED
+    return solution.cost
+
+
+def same(first: float, second: float) -> None:
+    assert first == pytest.approx(second, rel=2.5e-8)
+
+
+@given(SEEDS, OUTPUT_BIASES)
+def test_the_order_of_the_rows_does_not_matter(seed, output_bias):
+    X, y = table(seed)
+    order = np.random.default_rng(seed).permutation(len(y))
+    same(cost(X, y, output_bias=output_bias), cost(X[order], y[order], output_bias=output_bias))
+
+
+@given(SEEDS, OUTPUT_BIASES)
+def test_rotations_and_reflections_of_the_inputs(seed, output_bias):
+    X, y = table(seed)
+    rotation = np.linalg.qr(np.random.default_rng(seed).standard_normal((2, 2)))[0]
+    same(cost(X, y, output_bias=output_bias), cost(X @ rotation, y, output_bias=output_bias))
+
+
+@given(SEEDS, st.sampled_from(["none", "free"]), st.floats(-8, 8), st.booleans())
+def test_the_cost_scales_with_the_targets(seed, output_bias, power, negative):
+    X, y = table(seed)
+    factor = 10.0**power * (-1 if negative else 1)
+    same(
+        cost(X, factor * y, output_bias=output_bias),
+        abs(factor) * cost(X, y, output_bias=output_bias),
+    )
+
+
+@given(SEEDS, st.sampled_from(["none", "free"]), st.floats(-8, 8))
+def test_joint_scaling_of_inputs_and_bias(seed, output_bias, power):
+    X, y = table(seed)
+    factor = 10.0**power
+    same(
+        factor * cost(factor * X, y, bias=factor, output_bias=output_bias),
+        cost(X, y, bias=1.0, output_bias=output_bias),
+    )
+
+
+@given(SEEDS)
+def test_penalised_bias_scales_where_both_terms_do(seed):
+    # 2Σ|c| + b² with βb = B: X → tX, β → tβ, y → y/t·t² … (c, b) → (sc, √s b) needs y → s t y and B = t β b
+    X, y = table(seed)
+    s, t = 4.0, 0.5  # √s · t · 1 = s · t · (β / √s): offset and neurons scale alike when t β′ = √s t β
+    left = covopt.min_norm(t * X, s * t * y, bias=t, output_bias="penalized", tol=1e-8).network
+    right = covopt.min_norm(X, y, bias=1.0, output_bias="penalized", tol=1e-8).network
+    # not an invariance of the problem (b² is quadratic); the larger targets must cost more per unit
+    assert left.squared_norm >= s * right.squared_norm * (1 - 1e-7) or left.squared_norm > right.squared_norm
+
+
+def test_translation_is_not_an_invariance():
+    X, y = np.array([[-1.0], [0.0], [1.0]]), [0.0, 1.0, 0.0]
+    assert cost(X, y) == pytest.approx(6.0, rel=1e-7)
+    assert abs(cost(X + 1.0, y) - 6.0) > 0.1
+    # but a free output bias takes up a shift of the targets
+    same(cost(X, y, output_bias="free"), cost(X, np.add(y, 5.0), output_bias="free"))
+
+
+@given(SEEDS, OUTPUT_BIASES)
+def test_repeated_rows_change_nothing(seed, output_bias):
+    X, y = table(seed)
+    again = np.random.default_rng(seed).integers(0, len(y), 3)
+    twice = covopt.min_norm(
+        np.concatenate([X, X[again]]), np.concatenate([y, y[again]]), output_bias=output_bias, tol=1e-8
+    )
+    same(twice.cost, cost(X, y, output_bias=output_bias))
+    assert twice.dual.shape == (len(y) + 3,)
+    assert covopt.verify(twice).ok
+
+
+@given(SEEDS)
+def test_points_on_a_ray_follow_without_bias(seed):
+    X, _ = table(seed)
+    rng = np.random.default_rng(seed)
+    y = np.maximum(X @ rng.standard_normal((2, 5)), 0) @ rng.standard_normal(5)
+    factors = np.array([0.5, 3.0, 1e-3])
+    more = np.concatenate([X, factors[:, None] * X[0]])
+    same(cost(more, np.concatenate([y, factors * y[0]]), bias=0.0), cost(X, y, bias=0.0))
+
+
+@given(SEEDS, OUTPUT_BIASES)
+def test_a_point_that_the_network_meets_already_changes_nothing(seed, output_bias):
+    X, y = table(seed)
+    solution = covopt.min_norm(X, y, output_bias=output_bias, tol=1e-8)
+    extra = np.random.default_rng(seed).standard_normal((1, 2))
+    more = covopt.min_norm(
+        np.concatenate([X, extra]), np.append(y, solution.network.predict(extra)), output_bias=output_bias,
+        tol=1e-8,
+    )  # fmt: skip
+    assert more.cost == pytest.approx(solution.cost, rel=2.5e-8)
+
+
+@given(SEEDS, OUTPUT_BIASES)
+def test_one_more_point_never_costs_less(seed, output_bias):
+    X, y = table(seed)
+    fewer = covopt.min_norm(X[1:], y[1:], output_bias=output_bias, tol=1e-8)
+    assert cost(X, y, output_bias=output_bias) >= fewer.lower_bound * (1 - 1e-12)
+
+
+@given(SEEDS, OUTPUT_BIASES)
+def test_a_freer_output_bias_never_costs_more(seed, output_bias):
+    X, y = table(seed)
+    costs = [cost(X, y, output_bias=kind) for kind in ("none", "penalized", "free")]
+    assert costs[0] * (1 + 2e-8) >= costs[1] >= costs[2] * (1 - 2e-8)
+
+
+def test_constant_and_copied_columns_lower_the_cost_as_rank_one_scalings_do():
+    # a copied column is one column times √2
+    X, y = table(1, d=1)
+    same(cost(np.column_stack([X, X]), y), cost(np.sqrt(2) * X, y))
+    # a constant column c beside the bias is a bias of √(1 + c²)
+    same(cost(np.column_stack([X, np.full(len(y), 2.0)]), y), cost(X, y, bias=np.sqrt(5.0)))
+    # a column of zeros is none
+    same(cost(np.column_stack([X, np.zeros(len(y))]), y), cost(X, y))
+
+
+@pytest.mark.parametrize("output_bias", ["none", "penalized", "free"])
+def test_the_optimum_does_not_depend_on_the_seed(output_bias):
+    X, y = table(7)
+    costs = [cost(X, y, output_bias=output_bias, random_state=seed) for seed in (None, 0, 1, 99)]
+    for other in costs[1:]:
+        same(costs[0], other)
+
+
+def test_a_seed_makes_runs_repeat_to_the_bit():
+    X, y = table(8)
+    first, second = (covopt.min_norm(X, y, random_state=3) for _ in range(2))
+    np.testing.assert_array_equal(first.network.hidden_weights, second.network.hidden_weights)
+    np.testing.assert_array_equal(first.dual, second.dual)
+
+
+# ---------------------------------------------------------------------- size, accuracy, structure
+@pytest.mark.parametrize("output_bias", ["none", "penalized", "free"])
+@pytest.mark.parametrize("kind", ["noise", "smooth"])
+def test_a_billionth_is_certified_at_sixty_points(kind, output_bias):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 2))
+    y = rng.standard_normal(60) if kind == "noise" else np.sin(X[:, 0]) + np.cos(2 * X[:, 1])
+    solution = covopt.min_norm(X, y, output_bias=output_bias, tol=1e-9)
+    assert solution.status is Status.CERTIFIED, solution.summary()
+    assert solution.gap <= 1e-9
+    assert solution.certificate.residual <= 1e-9
+    assert len(solution.network) <= 60
+    check_one_neuron_per_cell(ProblemCase(kind, X, y, 1.0, None, output_bias), solution)
+    assert covopt.verify(solution, X, y).ok
+
+
+def test_frames_lists_and_columns_are_one_table():
+    pd, pl = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    X, y = [[0, 1], [1, 0], [2, 5]], [1, 2, 4]
+    columns = {"a": [0, 1, 2], "b": [1, 0, 5]}
+    plain = covopt.min_norm(X, y)
+    for inputs, targets in (
+        (np.array(X), np.array(y)[:, None]), (pd.DataFrame(columns), pd.Series(y, name="t")),
+        (pl.DataFrame(columns), pl.Series("t", y)),
+    ):  # fmt: skip
+        solution = covopt.min_norm(inputs, targets)
+        np.testing.assert_array_equal(solution.network.hidden_weights, plain.network.hidden_weights)
+    assert solution.data.feature_names == ("a", "b")
+
+
+def test_duplicates_are_averaged_on_request():
+    X, y = [[0.0], [1.0], [1.0], [2.0]], [0.0, 1.0, 3.0, 2.0]
+    solution = covopt.min_norm(X, y, duplicates="mean")
+    assert solution.cost == pytest.approx(cost([[0.0], [1.0], [2.0]], [0.0, 2.0, 2.0]), rel=1e-6)
+    assert "merged" in solution.data.notes[0]
+
+
+def test_the_input_is_not_touched():
+    X, y = table(2)
+    before = X.copy(), y.copy()
+    covopt.min_norm(X, y)
+    np.testing.assert_array_equal(X, before[0])
+    np.testing.assert_array_equal(y, before[1])
+
+
+# ---------------------------------------------------------------------- bad input
+GOOD_X, GOOD_Y = [[0.0, 1.0], [1.0, 0.0], [2.0, 2.0]], [1.0, 2.0, 3.0]
+BAD = {
+    "nan-in-X": (dict(X=[[0.0, 1.0], [1.0, np.nan], [2.0, 2.0]]), r"X.*row 1.*column"),
+    "infinity-in-X": (dict(X=[[0.0, 1.0], [1.0, 2.0], [np.inf, 2.0]]), r"X.*row 2.*column"),
+    "nan-in-Y": (dict(Y=[1.0, np.nan, 2.0]), r"Y.*row 1"),
+    "ragged": (dict(X=[[0.0, 1.0], [1.0], [2.0, 2.0]]), r"X.*row 1"),
+    "one-dimensional": (dict(X=[1.0, 2.0, 3.0]), r"two dimensions.*reshape"),
+    "three-dimensional": (dict(X=np.zeros((3, 2, 2))), r"two dimensions"),
+    "lengths": (dict(Y=[1.0, 2.0]), r"X has 3 rows but Y has 2"),
+    "text": (dict(X=[["a", "b"], ["c", "d"], ["e", "f"]]), r"X.*num"),
+    "none": (dict(X=None), r"X"),
+    "complex": (dict(X=np.array(GOOD_X) * 1j), r"X.*complex"),
+    "empty": (dict(X=np.zeros((0, 2)), Y=[]), r"no rows"),
+    "no-columns-no-bias": (dict(X=np.zeros((3, 0)), bias=0), r"no columns.*bias is 0"),
+    "no-targets": (dict(Y=np.zeros((3, 0))), r"Y has no columns"),
+    "constant": (dict(X=[[1.0, 1.0]] * 3), r"X is constant.*vary from 1 to 3"),
+    "all-zero-no-bias": (dict(X=np.zeros((3, 2)), bias=0), r"all zero.*bias is 0"),
+    "zero-row-no-bias": (dict(X=[[0.0, 0.0], [1.0, 0.0], [2.0, 2.0]], bias=0), r"row 0.*all zero"),
+    "same-point": (dict(X=[[0.0, 1.0], [2.0, 2.0], [2.0, 2.0]]), r"rows 1 and 2.*same point.*by 1.*mean"),
+    "one-ray": (dict(X=[[1.0, 1.0], [1.0, 0.0], [2.0, 2.0]], bias=0), r"rows 0 and 2.*one ray.*bias"),
+    "two-outputs": (dict(Y=np.ones((3, 2))), r"Y has 2 columns.*one target"),
+    "negative-bias": (dict(bias=-1), r"bias must be.*received -1"),
+    "nan-bias": (dict(bias=np.nan), r"bias must be.*received nan"),
+    "text-bias": (dict(bias="1"), r"bias must be.*received '1'"),
+    "tol-zero": (dict(tol=0), r"tol must be a positive finite number.*received 0"),
+    "tol-negative": (dict(tol=-1e-6), r"tol must be.*received -1e-06"),
+    "tol-infinite": (dict(tol=np.inf), r"tol must be.*received inf"),
+    "tol-nan": (dict(tol=np.nan), r"tol must be.*received nan"),
+    "tol-text": (dict(tol="1e-6"), r"tol must be"),
+    "tol-one": (dict(tol=1.0), r"tol must be.*below 1"),
+    "time-limit": (dict(time_limit_s=0), r"time_limit_s must be.*received 0"),
+    "time-limit-nan": (dict(time_limit_s=np.nan), r"time_limit_s must be"),
+    "output-bias": (dict(output_bias="penalised"), r"output_bias must be one of.*did you mean 'penalized'"),
+    "output-bias-without-bias": (dict(output_bias="free", bias=0), r"output_bias='free' needs a positive bias"),
+    "penalty-without-bias": (dict(output_bias="penalized", bias=0), r"output_bias='penalized' needs a positive"),
+    "solver": (dict(solver="columns"), r"solver must be one of.*'conic:CLARABEL'"),
+    "potential": (dict(potential="label-noise"), r"potential must be one of 'variation'"),
+    "duplicates": (dict(duplicates="men"), r"duplicates must be one of.*did you mean 'mean'"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_input_is_one_clear_error_and_nothing_is_computed(name, monkeypatch):
+    import covopt.api as api
+
+    def computed(*args, **kwargs):
+        raise AssertionError("computed although the input is bad")
+
+    for worker in ("FaceOracle", "ColumnGeneration", "finish_network", "certify"):
+        monkeypatch.setattr(api, worker, computed)
+    options, message = BAD[name]
+    options = {"X": GOOD_X, "Y": GOOD_Y, **options}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(InputError, match=re.compile(message, re.DOTALL)) as caught:
+            covopt.min_norm(options.pop("X"), options.pop("Y"), **options)
+    assert str(caught.value)[0] not in "(["
+    assert isinstance(caught.value, ValueError)
+
+
+def test_missing_column_names_are_named_in_the_message():
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame({"age": [1.0, 2.0], "income": [3.0, np.nan]})
+    with pytest.raises(InputError, match="income"):
+        covopt.min_norm(frame, [1.0, 2.0])
+
+
+# ---------------------------------------------------------------------- opposite points without bias
+def opposite_points(consistent: bool) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    half = rng.standard_normal((5, 2))
+    X = np.concatenate([half, -half])
+    y = np.maximum(X @ rng.standard_normal((2, 6)), 0) @ rng.standard_normal(6)
+    if not consistent:
+        y[3] += 0.1
+    return X, y
+
+
+def test_opposite_points_whose_odd_part_is_not_linear_are_refused():
+    X, y = opposite_points(False)
+    with pytest.raises(InputError, match=r"rows \d and \d .*opposite points.*linear.*Use a positive bias"):
+        covopt.min_norm(X, y, bias=0.0)
+    assert covopt.min_norm(X, y, bias=1.0).status is Status.CERTIFIED
+
+
+def test_consistent_opposite_points_are_solved():
+    X, y = opposite_points(True)
+    solution = covopt.min_norm(X, y, bias=0.0, tol=1e-8)
+    assert solution.status is Status.CERTIFIED
+    check_solution(ProblemCase("opposite", X, y, 0.0, None), solution, 1e-7)
+    assert covopt.verify(solution, X, y).ok
+
+
+@pytest.mark.parametrize("dimension", [1, 2, 3])
+def test_many_opposite_points_without_bias(dimension):
+    rng = np.random.default_rng(dimension)
+    half = rng.standard_normal((1 if dimension == 1 else 15, dimension))
+    X = np.concatenate([half, -half * rng.uniform(0.5, 2, (len(half), 1))])
+    y = np.maximum(X @ rng.standard_normal((dimension, 6)), 0) @ rng.standard_normal(6)
+    solution = covopt.min_norm(X, y, bias=0.0, tol=1e-8)
+    assert solution.status is Status.CERTIFIED, solution.summary()
+    assert covopt.verify(solution).ok
+
+
+# ---------------------------------------------------------------------- stopping early
+def hard_table() -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((80, 2))
+    return X, np.sin(3 * X[:, 0]) + X[:, 1]
+
+
+def check_bracket(solution: covopt.Solution, X, y) -> None:
+    known = covopt.min_norm(X, y, tol=1e-8)
+    assert 0 <= solution.lower_bound <= known.cost * (1 + 1e-9)
+    if solution.certificate.interpolates:
+        assert solution.cost >= known.lower_bound * (1 - 1e-9)
+    assert solution.gap > 1e-9
+    assert covopt.verify(solution, X, y).ok, covopt.verify(solution).summary()
+
+
+@pytest.mark.parametrize("rounds", [0, 2, 5])
+def test_the_callback_stops(rounds, tmp_path):
+    X, y = hard_table()
+    seen = []
+
+    def callback(state):
+        seen.append(state)
+        return state.round >= rounds
+
+    solution = covopt.min_norm(X, y, tol=1e-9, callback=callback)
+    assert solution.status is Status.CALLBACK
+    assert [state.round for state in seen] == list(range(rounds + 1))
+    assert len(solution.history) == rounds + 1
+    bounds = np.array([[state.lower_bound, state.upper_bound] for state in seen])
+    assert (np.diff(bounds[:, 0]) >= 0).all()
+    assert (bounds[1:, 1] <= bounds[:-1, 1]).all()
+    assert all(earlier.time_s <= later.time_s for earlier, later in zip(seen, seen[1:], strict=False))
+    check_bracket(solution, X, y)
+    # what the callback saw is in the user's units
+    assert bounds[-1, 0] == pytest.approx(solution.lower_bound, rel=1e-6)
+    solution.save(tmp_path / "s.json")
+    assert covopt.verify(tmp_path / "s.json").ok
+
+
+def test_the_callbacks_bounds_are_in_the_users_units():
+    X, y = hard_table()
+    seen = []
+    solution = covopt.min_norm(X, 1e6 * y, tol=1e-6, callback=seen.append)
+    assert seen[-1].upper_bound == pytest.approx(solution.cost, rel=1e-6)
+    assert seen[-1].gap == pytest.approx(solution.gap, abs=1e-7)
+
+
+@pytest.mark.parametrize("round_number", [0, 3])
+def test_ctrl_c_returns_the_best_bracket(round_number):
+    X, y = hard_table()
+
+    def callback(state):
+        if state.round == round_number:
+            raise KeyboardInterrupt
+        return False
+
+    solution = covopt.min_norm(X, y, tol=1e-9, callback=callback)
+    assert solution.status is Status.INTERRUPTED
+    check_bracket(solution, X, y)
+
+
+def test_the_time_limit_returns_the_best_bracket():
+    X, y = hard_table()
+    solution = covopt.min_norm(X, y, tol=1e-9, time_limit_s=1e-3)
+    assert solution.status is Status.TIME_LIMIT
+    check_bracket(solution, X, y)
+
+
+def test_errors_of_the_callback_come_through():
+    def callback(state):
+        raise RuntimeError("mine")
+
+    with pytest.raises(RuntimeError, match="mine"):
+        covopt.min_norm(*hard_table(), callback=callback)
+
+
+def test_it_runs_in_a_thread():
+    found = []
+    thread = threading.Thread(target=lambda: found.append(covopt.min_norm(*table(1)).status))
+    thread.start()
+    thread.join(60)
+    assert found == [Status.CERTIFIED]
+
+
+# ---------------------------------------------------------------------- adversaries
+def check_claims(X, y, **options) -> covopt.Solution:
+    """Whatever the input: either an InputError, or claims that brute force confirms."""
+    X, y = np.asarray(X, dtype=float), np.asarray(y, dtype=float)
+    solution = covopt.min_norm(X, y, **options)
+    assert covopt.verify(solution).ok, covopt.verify(solution).summary()
+    assert np.isfinite([solution.cost, solution.lower_bound, solution.gap]).all()
+    if solution.status is Status.CERTIFIED:
+        assert solution.cost >= solution.lower_bound * (1 - solution.tol)
+        assert np.abs(solution.network.predict(X) - y).max() <= 1e-9 * np.abs(y).max()
+    return solution
+
+
+@pytest.mark.parametrize("spacing", [1e-6, 1e-8, 1e-9, 1e-10, 1e-11, 1e-12])
+@pytest.mark.parametrize("slope", [10, 100])
+@pytest.mark.parametrize("plane", [False, True])
+def test_a_steep_step_between_close_points_is_never_certified_too_low(spacing, slope, plane):
+    # f must rise with this slope, yet a network that ignores it misses the targets by less than 1e-9
+    X = [[0, 0], [spacing, 0], [1, 0.5], [0.3, -1]] if plane else [[0], [spacing], [1]]
+    y = [0, slope * spacing, 1, 0.2][: len(X)]
+    solution = check_claims(X, y)
+    # a network through the first two points needs 2·slope up to its other bends
+    assert solution.lower_bound >= 2 * slope * 0.7
+    if solution.status is Status.CERTIFIED:
+        assert solution.cost >= 2 * slope * (1 - 1e-5)
+
+
+@pytest.mark.parametrize("output_bias", ["none", "penalized", "free"])
+@pytest.mark.parametrize("ulps", [1, 4, 16])
+def test_points_a_few_ulps_apart(ulps, output_bias):
+    eps = ulps * 2.0**-52
+    solution = covopt.min_norm([[1.0], [1.0 + eps]], [0.0, 1.0], output_bias=output_bias)
+    # σ((x − 1)/ε) is a network through both: no lower bound may exceed its cost
+    assert solution.lower_bound <= 2 * np.sqrt(2) / eps * (1 + 1e-6)
+    assert solution.gap > 1e-6 or solution.certificate.interpolates
+
+
+@pytest.mark.parametrize("x_power", [-150, -8, 0, 8, 150])
+@pytest.mark.parametrize("y_power", [-150, 0, 150])
+def test_units_from_tiny_to_huge(x_power, y_power):
+    X, y = table(4)
+    scaled = check_claims(10.0**x_power * X, 10.0**y_power * y, bias=10.0**x_power, tol=1e-8)
+    plain = covopt.min_norm(X, y, tol=1e-8)
+    assert scaled.status is Status.CERTIFIED
+    expected = plain.cost * 10.0 ** (y_power - x_power)
+    if np.isfinite(expected):
+        assert scaled.cost == pytest.approx(expected, rel=3e-8)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_nearly_collinear_points(seed):
+    rng = np.random.default_rng(seed)
+    line = rng.standard_normal(8)
+    X = np.column_stack([line, 2 * line]) + 10.0 ** -(3 + 2 * seed) * rng.standard_normal((8, 2))
+    solution = check_claims(X, rng.standard_normal(8))
+    flat = covopt.min_norm(np.sqrt(5) * np.sort(line)[:, None], np.sin(np.sort(line)))
+    assert flat.status is Status.CERTIFIED
+    assert solution.gap < 1e-2
+
+
+def test_mixed_sizes_of_targets():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((10, 2))
+    check_claims(X, rng.standard_normal(10) * 10.0 ** rng.integers(-12, 1, 10))
+    check_claims(X, np.where(np.arange(10) == 3, 1e12, rng.standard_normal(10)))
+
+
+def test_years_and_incomes():
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.integers(1990, 2024, 15), np.round(rng.lognormal(10, 1, 15))])
+    solution = check_claims(X, rng.standard_normal(15))
+    assert solution.gap < 1e-3
+
+
+@pytest.mark.parametrize("output_bias", ["none", "penalized", "free"])
+def test_an_integer_grid(output_bias):
+    X = np.array([[a, b] for a in range(4) for b in range(4)])
+    y = np.random.default_rng(0).integers(-2, 3, 16)
+    assert check_claims(X, y, output_bias=output_bias).status is Status.CERTIFIED
+
+
+@pytest.mark.parametrize("bias", [0.0, 1e-6, 1.0, 1e6])
+@pytest.mark.parametrize("n", [1, 2])
+@pytest.mark.parametrize("d", [1, 2, 5])
+def test_one_and_two_points(n, d, bias):
+    X = np.random.default_rng(n + d).standard_normal((n, d))
+    if bias == 0 and d == 1 and n == 2:
+        X = np.array([[1.5], [-0.5]])
+    solution = check_claims(X, np.array([2.0, -1.0])[:n], bias=bias)
+    if n == 1:
+        length = np.hypot(np.linalg.norm(X[0]), bias)
+        assert solution.cost == pytest.approx(2 * 2.0 / length, rel=1e-6)
+    assert solution.status is Status.CERTIFIED
+
+
+def test_no_features_but_a_bias():
+    solution = check_claims(np.zeros((3, 0)), [2.0, 2.0, 2.0])
+    assert solution.cost == pytest.approx(4.0, rel=1e-6)
