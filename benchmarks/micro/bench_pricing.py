@@ -2,9 +2,9 @@
 
     python benchmarks/micro/bench_pricing.py [--points N] [--cells M]
 
-For a dual point λ the oracle finds the neuron that violates it most, over all cells. The comparison takes random
-directions in NumPy (activation pattern, gradient of its cell, value at the direction: less than the oracle does in
-a cell) and is scaled to all cells. One thread each.
+For a dual point λ the oracle finds the neuron that violates it most, over all cells. The comparison takes
+random directions in NumPy (activation pattern, gradient of its cell, value at the direction: less than the
+oracle does in a cell) and is scaled to all cells. One thread each.
 """
 
 from __future__ import annotations

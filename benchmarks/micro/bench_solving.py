@@ -2,9 +2,10 @@
 
     python benchmarks/micro/bench_solving.py [--quick]
 
-Points are standard normal, bias 1. Targets: "noise" is standard normal, "smooth" is sin(2 x₁) cos(x₂), summed
-over neighbouring coordinates beyond the plane. The gaps of covopt are those that covopt.verify recomputes from the
-raw data; of the reference the cost it found is printed beside covopt's. Compilation is not timed.
+Points are standard normal, bias 1. Targets: "noise" is standard normal, "smooth" is sin(2 x₁) cos(x₂),
+summed over neighbouring coordinates beyond the plane. The gaps of covopt are those that covopt.verify
+recomputes from the raw data; of the reference the cost it found is printed beside covopt's. Compilation is
+not timed.
 """
 
 from __future__ import annotations
