@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from scipy.stats import special_ortho_group
 
 from covopt.oracles.flats import FlatSweep, arc_visits, unrank
+from covopt.oracles.local_search import climb
 
 
 def random_problem(seed, n, r):
@@ -146,3 +147,20 @@ def test_counts():
     assert arc_visits(4, 4) == 24
     subsets = list(combinations(range(7), 3))
     assert all(tuple(unrank(p, 7, 3)) == subset for p, subset in enumerate(subsets))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_large_grids_do_not_depend_on_the_frame(seed):
+    rng = np.random.default_rng(seed)
+    grid = np.array([[x, y, z, 1.0] for x in (0, 1, 2) for y in (0, 1, 2) for z in (0, 1, 2)])
+    dual = rng.integers(-3, 4, 27).astype(float)
+    dual -= grid @ np.linalg.lstsq(grid, dual, rcond=None)[0]  # F even: every maximum has an antipode
+    _, values, bound = FlatSweep(grid).price(dual, np.zeros(4), 0.0)
+    order = rng.permutation(27)
+    turned = (grid @ special_ortho_group.rvs(4, random_state=rng))[order]
+    _, others, _ = FlatSweep(turned).price(dual[order], np.zeros(4), 0.0)
+    starts = rng.standard_normal((200, 4))
+    starts /= np.linalg.norm(starts, axis=1, keepdims=True)
+    heights = [climb(grid, sign * dual, np.zeros(4), starts)[1].max() for sign in (1, -1)]
+    assert abs(values[0]) == pytest.approx(abs(others[0]), rel=1e-12)
+    assert max(heights) == pytest.approx(abs(values[0]), rel=1e-11) and max(heights) <= bound
