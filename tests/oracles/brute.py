@@ -3,7 +3,7 @@
 import itertools
 
 import numpy as np
-from scipy.optimize import nnls
+from scipy.optimize import lsq_linear, nnls
 
 
 def gauge_by_cells(rows, mu, linear):
@@ -17,9 +17,21 @@ def gauge_by_cells(rows, mu, linear):
         inward = (2 * s - 1)[:, None] * rows
         gradient = linear + (mu * s) @ rows
         for g in (gradient, -gradient):
-            shares, _ = nnls(inward.T, -g)
-            best = max(best, float(np.linalg.norm(g + inward.T @ shares)))
+            best = max(best, float(np.linalg.norm(project(inward, g))))
     return best
+
+
+def project(inward, g):
+    """Project g on the cone {w : inward w ≥ 0}."""
+    shares, _ = nnls(inward.T, -g)
+    projection = g + inward.T @ shares
+    if (inward @ projection).min() < -1e-9 * np.linalg.norm(
+        g
+    ):  # SciPy's NNLS may stop early on dependent rows
+        fit = lsq_linear(inward.T, -g, bounds=(0, np.inf), method="bvls", tol=1e-14)
+        projection = g + inward.T @ fit.x
+        assert (inward @ projection).min() >= -1e-9 * np.linalg.norm(g)
+    return projection
 
 
 def dual_function(rows, mu, linear, neurons):
