@@ -43,7 +43,7 @@ def _inverse(a, p):
 
 
 @njit(cache=True)
-def _restrict(old, i, c, new, probe, p, table, stamps, stamp, keys):
+def _restrict(old, i, c, new, probe, p, table, stamps, stamp, keys):  # noqa: PLR0917
     """Restrict the rows before ``i`` to the hyperplane of row ``i``; write one row a line, return how many.
 
     Rows on one line agree in (u·y)/(v·y) for the two probes u, v; others agree with probability 2/p.
@@ -154,8 +154,8 @@ def _count_exactly(reduced: Reduced, budget: float) -> int:
             n, r = rows.shape
             bound = 2 * sum(comb(n - 1, i) for i in range(r))
             raise BudgetError(
-                f"counting the cells of {n} distinct hyperplanes of rank {r} takes more than {budget:.2g} row "
-                f"operations; there are at most {bound:.4g} cells, with equality in general position"
+                f"counting the cells of {n} distinct hyperplanes of rank {r} takes more than {budget:.2g} "
+                f"row operations; there are at most {bound:.4g} cells, with equality in general position"
             )
         # a prime can only make rows look more dependent, and that only lowers the count
         best = max(best, int(count))
@@ -183,9 +183,9 @@ def count_cells(X: Any, *, bias: float = 0.0, budget: float = _BUDGET) -> int:
     bias : float
         β, appended to every row when it is not 0.
     budget : float
-        Most row operations, or vertices of a floating-point table. The cost is at most
-        :math:`\binom{n}{D-1}` operations of D multiplications each for n distinct hyperplanes of rank D, about
-        10⁷ a second, and far less on degenerate tables.
+        Most row operations, or vertices of a floating-point table. For n distinct hyperplanes of rank D the
+        cost is at most :math:`\binom{n}{D-1}` operations of D multiplications each, about 10⁷ a second,
+        and far less on degenerate tables.
 
     Returns
     -------
@@ -230,9 +230,9 @@ def count_cells(X: Any, *, bias: float = 0.0, budget: float = _BUDGET) -> int:
     vertices = sum(comb(n - 1, i) for i in range(r))
     if vertices > budget:
         raise BudgetError(
-            f"counting the cells of {n} distinct hyperplanes of rank {r} sweeps up to {vertices:.4g} vertices, "
-            f"more than the budget of {budget:.2g}; there are at most twice as many cells, with equality in "
-            "general position"
+            f"counting the cells of {n} distinct hyperplanes of rank {r} sweeps up to {vertices:.4g} "
+            f"vertices, more than the budget of {budget:.2g}; there are at most twice as many cells, with "
+            "equality in general position"
         )
     run = Run(reduced, 0)
     count = 2 * sum(half for _, half in half_blocks(run, size=_BLOCK, n_jobs=1, keep=False))

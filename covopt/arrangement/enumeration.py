@@ -90,16 +90,19 @@ class Run:
         self.unresolved = 0.0
 
     def arguments(self, low: int, high: int, prefix: tuple[int, ...], keep: bool) -> tuple[Any, ...]:
+        """Return the arguments of :func:`run_task` for one part."""
         r = self.reduced
         return self.rows, low, high, prefix, self.masks, r.base, r.residues, r.primes, keep
 
     def record(self, stats: np.ndarray) -> None:
+        """Take in the record of one part."""
         self.largest_zero = max(self.largest_zero, float(stats[LARGEST_ZERO]))
         self.smallest_nonzero = min(self.smallest_nonzero, float(stats[SMALLEST_NONZERO]))
         self.unresolved += float(stats[UNRESOLVED])
 
     @property
     def separation(self) -> Separation:
+        """The gap between zero and nonzero so far."""
         return Separation(self.largest_zero, self.smallest_nonzero)
 
     def warn(self) -> None:
@@ -117,7 +120,7 @@ class Run:
             )
 
 
-def run_task(
+def run_task(  # noqa: PLR0917
     rows: np.ndarray,
     low: int,
     high: int,

@@ -45,7 +45,7 @@ def make_line(n):
         np.empty(n),
         np.empty(n, dtype=np.int64),
         np.empty(n),
-        np.empty(n),
+        np.empty(n + 16),
         np.empty(n, dtype=np.int64),
         np.empty(n, dtype=np.int64),
     )
@@ -133,7 +133,7 @@ def room(output, more, later, members):
 
 
 @njit(cache=True)
-def _start(problem, tableau, state, scale, level, free, up, line, pattern):
+def _start(problem, tableau, state, scale, level, free, up, line, pattern):  # noqa: PLR0917
     """Set ``pattern`` to the signs before the first crossing, list the crossings; return their number and
     that of the rows that hold the line.
     """
@@ -173,7 +173,7 @@ def _closest(line, m):
 
 
 @njit(cache=True, fastmath=FAST)
-def _write_tops(
+def _write_tops(  # noqa: PLR0917
     out, count, tableau, free, slope, column_of, chosen, d, order, start, stop, masks, pattern, stats, keep
 ):
     """Cross the simple vertices ``order[start:stop]``; write the cell below each that is new.
@@ -206,7 +206,7 @@ def _write_tops(
 
 
 @njit(cache=True)
-def _tie_group(problem, tableau, scale, free, up, line, m, start, d, by_infinity, ids, test):
+def _tie_group(problem, tableau, scale, free, up, line, m, start, d, by_infinity, ids, test):  # noqa: PLR0917
     """Split the crossings at one parameter, from ``start``, into vertices; return how many.
 
     Rows that cross together may still be apart by an infinitesimal of c₀ when it is at infinity.
@@ -249,7 +249,7 @@ def _tie_group(problem, tableau, scale, free, up, line, m, start, d, by_infinity
 
 
 @njit(cache=True)
-def _leave(output, tableau, state, n, free, up, order, start, stop, level, masks, pattern):
+def _leave(output, tableau, state, n, free, up, order, start, stop, level, masks, pattern):  # noqa: PLR0917
     """Leave the vertex ``order[start:stop]`` for later."""
     left = output.counters[LATER]
     n_words = pattern.size
@@ -274,7 +274,7 @@ def _leave(output, tableau, state, n, free, up, order, start, stop, level, masks
 
 
 @njit(cache=True, inline="always")
-def walk(problem, stack, d, level, line, pattern, test, output, keep):
+def walk(problem, stack, d, level, line, pattern, test, output, keep):  # noqa: PLR0917
     """Walk the line of the first ``d`` chosen rows and use its vertices; return the output."""
     tableau, state, scale = stack.tableaux[d], stack.states[d], stack.scales[d]
     masks, order = problem.masks, line.order
@@ -289,7 +289,7 @@ def walk(problem, stack, d, level, line, pattern, test, output, keep):
     up = 1.0 if slope > 0 else -1.0
     last = stack.chosen[d - 1] if d > 0 else -1
     m, n_inside = _start(problem, tableau, state, scale, level, free, up, line, pattern)
-    sort_crossings(line.key, order, m, line.key2, line.order2)
+    sort_crossings(line.key, order, m, line.key2, line.order2, line.group_end)
     closest = _closest(line, m)
     if closest > DOUBT:
         test.stats[SMALLEST_NONZERO] = min(test.stats[SMALLEST_NONZERO], closest)
@@ -315,8 +315,8 @@ def walk(problem, stack, d, level, line, pattern, test, output, keep):
             stop = line.group_end[g]
             if stop == start + 1 and n_inside == 0:
                 counters[CELLS] = _write_tops(
-                    output.out, counters[CELLS], tableau, free, slope, stack.column_of, stack.chosen, d, order,
-                    start, stop, masks, pattern, test.stats, keep,
+                    output.out, counters[CELLS], tableau, free, slope, stack.column_of, stack.chosen, d,
+                    order, start, stop, masks, pattern, test.stats, keep,
                 )  # fmt: skip
                 start = stop
                 continue

@@ -1,4 +1,4 @@
-"""Cells by a tree of linear programs (HiGHS): the method the sweep replaces, kept as a check and a baseline."""
+"""Cells by a tree of linear programs (HiGHS): the method the sweep replaces, as a check and a baseline."""
 
 from __future__ import annotations
 

@@ -170,7 +170,7 @@ def _whiten(rows: np.ndarray, rank: int | None) -> tuple[np.ndarray, float, floa
     for _ in range(2):
         white = np.asarray(wide @ map_, dtype=np.float64)
         white /= np.maximum(np.linalg.norm(white, axis=1, keepdims=True), 1e-300)
-        triangle = np.linalg.qr(white, mode="r")
+        triangle = np.asarray(np.linalg.qr(white, mode="r"))
         if np.abs(np.diag(triangle)).min() < 1e-8 * np.abs(triangle).max():
             break
         map_ = np.linalg.solve(triangle.T, map_.T).T * np.sqrt(len(rows) / rank)

@@ -98,7 +98,7 @@ def is_zero(ratio, test, ids, q):
 
 
 @njit(cache=True, fastmath=FAST)
-def _pivot(old, new, width, column, b, level, first):
+def _pivot(old, new, width, column, b, level, first):  # noqa: PLR0917
     pivot = 1.0 / old[column, b]
     for j in range(width):
         new[column, j] = old[column, j] * pivot
@@ -111,7 +111,7 @@ def _pivot(old, new, width, column, b, level, first):
 
 
 @njit(cache=True, fastmath=FAST)
-def _relative_rest(new, n, used, column, level, scale, rest):
+def _relative_rest(new, n, used, column, level, scale, rest):  # noqa: PLR0917
     """Size of each row off the flat, relative to the numbers that cancelled in it."""
     for j in range(n):
         scale[j] = 1.0
@@ -128,7 +128,7 @@ def _relative_rest(new, n, used, column, level, scale, rest):
 
 
 @njit(cache=True)
-def exchange(problem, stack, d, b, level, rest, test):
+def exchange(problem, stack, d, b, level, rest, test):  # noqa: PLR0917
     """Put row ``b`` into the basis. Return False when ``b`` is not the first choice of its flat."""
     old, new = stack.tableaux[d], stack.tableaux[d + 1]
     state, new_state, scale = stack.states[d], stack.states[d + 1], stack.scales[d + 1]
@@ -173,23 +173,6 @@ def exchange(problem, stack, d, b, level, rest, test):
 
 
 @njit(cache=True)
-def _sort_by_rank(key, order, m, held_key, held_order):
-    # quadratic, but without a branch: faster than sorting while m is small
-    for i in range(m):
-        held_key[i] = key[i]
-        held_order[i] = order[i]
-    for i in range(m):
-        at = 0
-        k = held_key[i]
-        for j in range(i):
-            at += held_key[j] <= k
-        for j in range(i + 1, m):
-            at += held_key[j] < k
-        key[at] = k
-        order[at] = held_order[i]
-
-
-@njit(cache=True)
 def sort_pairs(key, order, m):
     """Sort ``order[:m]`` by ``key[:m]``, both moved along (Shell's method: no calls, no storage)."""
     gap = 1
@@ -208,13 +191,41 @@ def sort_pairs(key, order, m):
         gap //= 3
 
 
+@njit(cache=True, fastmath=FAST)
+def _ranks(key, m, padded, ranks):
+    # quadratic, but without a branch, and in whole vectors: faster than sorting while m is small
+    total = 0
+    for i in range(m):
+        k = key[i]
+        below = 0
+        for j in range(padded):
+            below += key[j] < k
+        ranks[i] = below
+        total += below
+    return total
+
+
 @njit(cache=True)
-def sort_crossings(key, order, m, spare_key, spare_order):
-    """Sort ``order[:m]`` by the floats ``key[:m]``, both moved along; the last two are overwritten."""
+def sort_crossings(key, order, m, spare_key, spare_order, ranks):  # noqa: PLR0917
+    """Sort ``order[:m]`` by the floats ``key[:m]``, both moved along.
+
+    The last three are overwritten; ``spare_key`` has 16 entries more than ``key``.
+    """
     if 8 < m <= 64:
-        _sort_by_rank(key, order, m, spare_key, spare_order)
-    else:
-        sort_pairs(key, order, m)
+        padded = (m + 15) // 16 * 16
+        for i in range(m):
+            spare_key[i] = key[i]
+            spare_order[i] = order[i]
+        for i in range(m, padded):
+            spare_key[i] = np.inf
+        # equal keys share a rank and lower the sum
+        if _ranks(spare_key, m, padded, ranks) == m * (m - 1) // 2:
+            for i in range(m):
+                at = ranks[i]
+                key[at] = spare_key[i]
+                order[at] = spare_order[i]
+            return
+    sort_pairs(key, order, m)
 
 
 @njit(cache=True)

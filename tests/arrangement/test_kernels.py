@@ -93,7 +93,10 @@ def test_enough_primes():
 @pytest.mark.parametrize("m", [0, 1, 2, 9, 40, 64, 65, 300])
 def test_sorting(m):
     key = np.round(np.random.default_rng(m).standard_normal(m), 1)
-    for sort, spare in ((sort_pairs, ()), (sort_crossings, (np.empty(m), np.empty(m, dtype=np.int64)))):
+    for sort, spare in (
+        (sort_pairs, ()),
+        (sort_crossings, (np.empty(m + 16), np.empty(m, dtype=int), np.empty(m, dtype=int))),
+    ):
         k, o = key.copy(), np.arange(m)
         sort(k, o, m, *spare)
         assert np.array_equal(k, np.sort(key))
