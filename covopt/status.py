@@ -19,7 +19,7 @@ class Status(Enum):
     CALLBACK = ("callback", "stopped by the callback; the bracket is valid")
     HEURISTIC = (
         "heuristic",
-        "HEURISTIC: the faces are too many to check one by one, so the network was found by local search; "
+        "the faces are too many to check one by one, so the network was found by local search; "
         "the lower bound is valid but not tight",
     )
 

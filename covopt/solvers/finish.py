@@ -9,7 +9,7 @@ from covopt.solvers.merging import Faces, merge_in_cells, polish
 from covopt.solvers.sparsify import caratheodory
 
 EXACT = 1e-11  # residual relative to max|y| that the last pass must reach to replace what it was given
-MOST_COLUMNS = 3  # neurons per row above which Carathéodory's reduction takes longer than it is worth
+NEGLIGIBLE = 1e-10  # mass of a neuron, relative to the masses and to max|y| = 1, that is tried without
 COSTS = 1e-10  # relative rise of the cost that it may bring
 
 
@@ -35,10 +35,7 @@ def finish_network(
     best = neurons[used], weights[used], offset
     if not len(best[0]):
         return best
-    # a network that a stop left with thousands of columns is worth merging, not sparsifying
     for sparsify in (False, True):
-        if sparsify and len(best[0]) > MOST_COLUMNS * len(problem.targets):
-            continue
         candidate = _pass(problem, *best, sparsify=sparsify)
         residual = _residual(problem, *candidate)
         allowed = max(EXACT, _residual(problem, *best))

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg import svd
+from numba import njit
+from scipy.linalg import qr, svd
 
 
 def caratheodory(atoms: np.ndarray, weights: np.ndarray, *, rank_tol: float = 1e-11) -> np.ndarray:
     """Reduce the support of signed weights without changing the output or raising the cost.
 
     Moves along null vectors of the atoms, each in the direction in which Σ|c_j| does not grow, until an entry
-    vanishes; at most rank(atoms) ≤ N neurons remain (Fisher–Jerome; SP20 after eq. 21).
+    vanishes; at most rank(atoms) ≤ N neurons remain (Fisher–Jerome; SP20 after eq. 21). Many columns are taken in
+    batches of at most N more than remain, so that each null space stays small.
 
     Parameters
     ----------
     atoms : ndarray of shape (N, m)
     weights : ndarray of shape (m,)
+    rank_tol : float
+        Singular value, relative to the largest, that counts as zero.
 
     Returns
     -------
@@ -27,33 +31,73 @@ def caratheodory(atoms: np.ndarray, weights: np.ndarray, *, rank_tol: float = 1e
     >>> caratheodory(np.array([[1.0, 1.0, 2.0]]), np.array([1.0, 1.0, 1.0]))
     array([0., 0., 2.])
     """
+    n = len(atoms)
     sign = np.where(weights < 0, -1.0, 1.0)
     masses = np.abs(weights).astype(float)
-    signed = atoms * sign
+    order = np.argsort(-masses, kind="stable")
+    kept = order[:0]
+    for start in range(0, len(order), max(n, 1)):
+        batch = np.concatenate([kept, order[start : start + max(n, 1)]])
+        masses[batch] = _reduce(atoms[:, batch] * sign[batch], masses[batch], rank_tol)
+        kept = batch[masses[batch] > 0]
+    return sign * masses
+
+
+def _reduce(signed: np.ndarray, masses: np.ndarray, rank_tol: float) -> np.ndarray:
     scale = np.linalg.norm(signed, axis=0)
     scale = np.where(scale > 0, scale, 1.0)
-    _, values, right = svd(signed / scale, full_matrices=True, check_finite=False)
-    rank = int((values > rank_tol * values[0]).sum()) if len(values) else 0
-    null = (right[rank:] / scale).T  # (m, m − rank)
-    alive = np.ones(len(masses), dtype=bool)
-    for _ in range(null.shape[1]):
-        sizes = np.abs(null[alive]).max(axis=0)
-        pick = int(sizes.argmax())
-        direction = null[:, pick] / sizes[pick]
-        null = np.delete(null, pick, axis=1)
-        if direction[alive].sum() < 0 or not (direction[alive] > 1e-12).any():
-            direction = -direction  # masses − t·direction, t ≥ 0, must not grow in sum
-        falling = alive & (direction > 1e-9)
-        if not falling.any():
+    unit = signed / scale
+    n, m = unit.shape
+    if m > n:
+        # whatever the rank, the last columns of Q are orthogonal to the rows: much cheaper than an SVD
+        orthogonal, _ = qr(unit.T, check_finite=False)
+        masses = _eliminate(np.ascontiguousarray(orthogonal[:, n:].T / scale), masses.copy())
+    living = np.flatnonzero(masses > 0)
+    diagonal = np.abs(np.diag(qr(unit[:, living], mode="r", pivoting=True, check_finite=False)[0]))
+    if len(diagonal) and diagonal[-1] <= rank_tol * diagonal[0]:
+        _, values, right = svd(unit[:, living], full_matrices=True, check_finite=False)
+        rank = int((values > rank_tol * values[0]).sum())
+        masses = masses.copy()
+        masses[living] = _eliminate(np.ascontiguousarray(right[rank:] / scale[living]), masses[living])
+    return masses
+
+
+@njit(cache=True)
+def _eliminate(null, masses):
+    """Spend one null vector (row) after the other; each sets one mass to zero and leaves the others' rows."""
+    count, m = null.shape
+    alive = masses > 0
+    for pick in range(count):
+        size = 0.0
+        for j in range(m):
+            if alive[j]:
+                size = max(size, abs(null[pick, j]))
+        if size < 1e-12:
             continue
-        ratios = np.full(len(masses), np.inf)
-        ratios[falling] = masses[falling] / direction[falling]
-        leaving = int(ratios.argmin())
-        masses = np.maximum(masses - ratios[leaving] * direction, 0.0)
+        total = 0.0
+        for j in range(m):
+            if alive[j]:
+                null[pick, j] /= size
+                total += null[pick, j]
+        if total < 0.0:  # masses − t·direction with t ≥ 0 must not grow in sum
+            for j in range(m):
+                null[pick, j] = -null[pick, j]
+        leaving, step = -1, np.inf
+        for j in range(m):
+            if alive[j] and null[pick, j] > 1e-9 and masses[j] / null[pick, j] < step:
+                leaving, step = j, masses[j] / null[pick, j]
+        if leaving < 0:
+            continue
+        for j in range(m):
+            if alive[j]:
+                masses[j] = max(masses[j] - step * null[pick, j], 0.0)
         masses[leaving] = 0.0
         alive[leaving] = False
-        if null.shape[1]:
-            null -= np.outer(direction, null[leaving] / direction[leaving])
-            null[leaving] = 0.0
-    masses[~alive] = 0.0
-    return sign * masses
+        pivot = null[pick, leaving]
+        for k in range(pick + 1, count):
+            if null[k, leaving] != 0.0:
+                factor = null[k, leaving] / pivot
+                for j in range(m):
+                    if alive[j]:
+                        null[k, j] -= factor * null[pick, j]
+    return masses
