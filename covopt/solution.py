@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from covopt.certificates.duality import Certificate
+from covopt.certificates.duality import Certificate, distance
 from covopt.certificates.sparsity import SparseSupport, sparsest_support
 from covopt.certificates.tight import TightSet, tight_set
 from covopt.certificates.uniqueness import AMBIGUOUS, Uniqueness, analyse_uniqueness
@@ -29,7 +29,9 @@ from covopt.status import Status
 FORMAT = "covopt-solution"
 SCHEMA = 1
 BRACKET = ("cost", "lower_bound", "gap")
+ACCURATE = 1e-7  # with a larger gap the tight set cannot be read off
 REFINED_GAP = 1e-9  # the tight set is read off a dual at least this accurate
+REFINE_TIME_S = 60.0  # and this long at most is spent on getting there
 
 
 @dataclass(frozen=True)
@@ -140,7 +142,7 @@ class Solution:
         if self.gap > REFINED_GAP:
             point = ColumnGeneration(
                 problem, oracle, tol=REFINED_GAP / 10, random_state=self.random_state, start_neurons=neurons,
-                max_rounds=100,
+                max_rounds=100, time_limit_s=REFINE_TIME_S,
             ).solve()  # fmt: skip
             if point.gap < self.gap:
                 dual = point.dual
@@ -178,9 +180,14 @@ class Solution:
         if not len(problem.rows) or self.cost == 0:
             return Uniqueness(True, "the zero network is the only one of norm zero", 0)
         try:
-            oracle, dual, _, _, offset = self._refined
+            oracle, dual, _, weights, offset = self._refined
         except BudgetError as error:
             return Uniqueness(None, f"the tight set is out of reach: {error}", 0)
+        gap = distance(problem.primal_value(weights, offset), problem.dual_value(dual))
+        if gap > ACCURATE:
+            return Uniqueness(
+                None, f"the tight set needs a gap of {ACCURATE:g}; the best bracket has {gap:.1e}", 0
+            )
         tight = tight_set(problem, oracle, dual, slack=AMBIGUOUS[1])
         return analyse_uniqueness(problem, tight, offset)
 

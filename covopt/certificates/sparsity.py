@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import highspy
 import numpy as np
-from scipy.optimize import Bounds, LinearConstraint, milp
+from scipy import sparse
 
 from covopt.certificates.tight import TightSet
 from covopt.problems.shallow import ShallowProblem
@@ -69,33 +70,57 @@ def sparsest_support(
     fitted = (np.column_stack([columns, np.ones(n)]) if free else columns) @ weights
     slack = max(1e-8, 2 * float(np.abs(fitted - targets).max()))
     ceiling = 1.001 * cost
-    # variables: masses (m), used (m), and a free offset
-    equal = np.column_stack([columns, np.zeros((n, m)), np.ones((n, 1)) if free else np.zeros((n, 0))])
+    # variables: masses, whether each is used, and a free offset
+    lower = np.concatenate([np.zeros(2 * m), np.full(int(free), -np.inf)])
+    upper = np.concatenate([np.full(m, ceiling), np.ones(m), np.full(int(free), np.inf)])
+    equal = np.column_stack([columns, np.zeros((n, m)), np.ones((n, int(free)))])
     link = np.column_stack([np.eye(m), -ceiling * np.eye(m), np.zeros((m, int(free)))])
-    limit = np.inf if free else 0.0
-    result = milp(
-        np.concatenate([np.zeros(m), np.ones(m), np.zeros(int(free))]),
-        constraints=[
-            LinearConstraint(equal, targets - slack, targets + slack),
-            LinearConstraint(link, -np.inf, 0.0),
-        ],
-        integrality=np.concatenate([np.zeros(m), np.ones(m), np.zeros(int(free))]),
-        bounds=Bounds(
-            np.concatenate([np.zeros(2 * m), np.full(int(free), -limit)]),
-            np.concatenate([np.full(m, ceiling), np.ones(m), np.full(int(free), limit)]),
-        ),
-        options={"time_limit": time_limit_s, "mip_rel_gap": 0.0},
+    model = highspy.Highs()
+    model.setOptionValue("output_flag", False)
+    model.setOptionValue("time_limit", time_limit_s)
+    model.setOptionValue("mip_rel_gap", 0.0)
+    model.passModel(
+        _model(
+            objective=np.concatenate([np.zeros(m), np.ones(m), np.zeros(int(free))]),
+            bounds=(lower, upper),
+            matrix=sparse.csr_array(np.concatenate([equal, link])),
+            sides=(
+                np.concatenate([targets - slack, np.full(m, -np.inf)]),
+                np.concatenate([targets + slack, np.zeros(m)]),
+            ),
+            integral=range(m, 2 * m),
+        )
     )
-    if result.x is None:
+    model.run()
+    info = model.getInfo()
+    if info.primal_solution_status != int(highspy.SolutionStatus.kSolutionStatusFeasible):
         return None
-    used = result.x[m : 2 * m] > 0.5
-    bound = int(np.ceil(result.mip_dual_bound - 1e-6))
-    count = int(used.sum())
+    values = np.asarray(model.getSolution().col_value)
+    used = values[m : 2 * m] > 0.5
+    bound = int(np.ceil(info.mip_dual_bound - 1e-6))
     return SparseSupport(
         tight.neurons[used],
-        (sign * result.x[:m])[used],
-        float(result.x[2 * m]) if free else offset,
+        (sign * values[:m])[used],
+        float(values[2 * m]) if free else offset,
         bound,
-        count <= bound,
-        str(result.message),
+        int(used.sum()) <= bound,
+        f"HiGHS: {model.modelStatusToString(model.getModelStatus()).lower()}",
     )
+
+
+def _model(objective, bounds, matrix, sides, integral) -> highspy.HighsLp:
+    """Assemble a mixed-integer program with rows between ``sides``."""
+    lp = highspy.HighsLp()
+    lp.num_row_, lp.num_col_ = matrix.shape
+    lp.col_cost_ = objective
+    lp.col_lower_, lp.col_upper_ = bounds
+    lp.row_lower_, lp.row_upper_ = sides
+    lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
+    lp.a_matrix_.start_ = matrix.indptr
+    lp.a_matrix_.index_ = matrix.indices
+    lp.a_matrix_.value_ = matrix.data
+    kinds = [highspy.HighsVarType.kContinuous] * len(objective)
+    for j in integral:
+        kinds[j] = highspy.HighsVarType.kInteger
+    lp.integrality_ = kinds
+    return lp

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import linprog
+from scipy.optimize import linprog, nnls
 
 from covopt.certificates.tight import TightSet
 from covopt.problems.shallow import ShallowProblem
 
 INDEPENDENT = 1e-8  # smallest singular value of the unit tight columns, relative to the largest
+CLEARLY = 1e-5  # the same, where the dual's error (the root of its gap) cannot have made it
 AMBIGUOUS = (1e-7, 1e-4)  # slacks between these are neither tight nor loose for certain
 MOVES = 1e-4  # relative change of a mass that counts as another minimiser
 
@@ -53,6 +54,15 @@ def analyse_uniqueness(problem: ShallowProblem, tight: TightSet, offset: float) 
     if len(wide) == 0:
         return Uniqueness(True, "the zero network is the only one of norm zero", 0)
     wide_rank, wide_size = _independence(problem, wide)
+    if wide_rank and wide_size <= CLEARLY:
+        spread = _largest_move(problem, wide, offset)
+        if spread is None or spread > 1e-3 * MOVES:
+            return Uniqueness(
+                None,
+                f"the {len(wide)} tight columns are nearly dependent (smallest singular value {wide_size:.1e} of "
+                "the largest): the dual is not accurate enough to tell",
+                len(wide),
+            )
     if wide_rank:
         return Uniqueness(
             True,
@@ -120,8 +130,12 @@ def _largest_move(problem: ShallowProblem, tight: TightSet, offset: float) -> fl
     m = columns.shape[1]
     targets = problem.targets if free or not problem.has_offset else problem.targets - offset
     # positions carry the dual's error, so the outputs are matched to a tolerance
-    fit, *_ = np.linalg.lstsq(columns, targets, rcond=1e-10)
-    slack = max(1e-9, 2 * float(np.abs(columns @ fit - targets).max()))
+    signed = np.column_stack([columns, -columns[:, -1:]]) if free else columns
+    try:
+        fit, _ = nnls(signed, targets)
+    except RuntimeError:  # no convergence
+        return None
+    slack = max(1e-9, 2 * float(np.abs(signed @ fit - targets).max()))
     rows = np.concatenate([columns, -columns])
     limits = np.concatenate([targets + slack, slack - targets])
     bounds = [(0, None)] * (m - free) + [(None, None)] * free

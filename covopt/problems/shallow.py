@@ -54,7 +54,9 @@ class ShallowProblem:
         support = dual != 0
         if self.offset_cost > 0 or not support.any():
             return dual
-        return np.where(support, dual - dual[support].mean(), 0.0)
+        kept = np.where(support, dual - dual[support].mean(), 0.0)
+        # equal numbers on the support leave nothing: then the zeros have to move
+        return kept if np.abs(kept).max() > 1e-12 * np.abs(dual).max() else dual - dual.mean()
 
     def dual_value(self, dual: np.ndarray) -> float:
         """Value of the dual objective (feasibility is the caller's business)."""
