@@ -53,7 +53,8 @@ def test_public_signatures_match_the_design():
 
     names = list(inspect.signature(covopt.min_norm).parameters)
     assert names[:10] == [
-        "X", "Y", "bias", "output_bias", "potential", "solver", "tol", "time_limit_s", "random_state", "callback",
+        "X", "Y", "bias", "output_bias", "potential", "solver", "tol", "time_limit_s",
+        "random_state", "callback",
     ]  # fmt: skip
     kinds = {p.name: p.kind for p in inspect.signature(covopt.min_norm).parameters.values()}
     assert all(kinds[n] is inspect.Parameter.KEYWORD_ONLY for n in names[2:])
