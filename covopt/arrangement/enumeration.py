@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import comb
+from math import comb, gcd
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -166,8 +166,16 @@ def _as_bytes(half: np.ndarray, reduced: Reduced) -> np.ndarray:
     both = np.empty((2 * len(half), half.shape[1]), dtype=np.uint64)
     both[: len(half)] = half
     np.bitwise_xor(half, reduced.live, out=both[len(half) :])
+    return _trim(both, reduced)
+
+
+def _trim(words: np.ndarray, reduced: Reduced) -> np.ndarray:
+    """Return packed words without the bytes that hold no sample."""
     n_bytes = -(-reduced.n_samples // 8)
-    return np.ascontiguousarray(both.view(np.uint8)[:, :n_bytes])
+    # copied in the largest pieces that fit
+    unit = gcd(n_bytes, 8)
+    pieces = words.view(f"u{unit}")[:, : n_bytes // unit]
+    return np.ascontiguousarray(pieces).view(np.uint8)
 
 
 def _by_big_integers(reduced: Reduced) -> np.ndarray:
@@ -179,8 +187,7 @@ def _by_big_integers(reduced: Reduced) -> np.ndarray:
     patterns = np.repeat(reduced.base[None], len(points), axis=0)
     for j in range(len(rows)):
         patterns[~positive[:, j]] ^= reduced.masks[j]
-    n_bytes = -(-reduced.n_samples // 8)
-    return np.ascontiguousarray(patterns.view(np.uint8)[:, :n_bytes])
+    return _trim(patterns, reduced)
 
 
 def _nothing_to_cut(reduced: Reduced) -> np.ndarray:

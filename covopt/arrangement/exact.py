@@ -83,9 +83,12 @@ def as_integers(X: Any) -> np.ndarray | None:
         if np.abs(X.astype(np.float64)).max(initial=0.0) >= MAX_INTEGER:
             return None
         return X.astype(np.int64)
-    columns = [_integer_column(column) for column in X.T]
-    if any(column is None for column in columns):
-        return None
+    columns = []
+    for column in X.T:
+        integers = _integer_column(column)
+        if integers is None:
+            return None
+        columns.append(integers)
     return np.array(columns, dtype=np.int64).reshape(X.shape[::-1]).T
 
 

@@ -196,9 +196,10 @@ def _write_tops(  # noqa: PLR0917
                 dual = tableau[c, n] - part
                 if abs(dual) <= _GENERIC_DOUBT * (abs(part) + 1.0):
                     stats[UNRESOLVED] += 1
-                if dual > 0:
-                    for w in range(n_words):
-                        out[count, w] ^= masks[chosen[k], w]
+                # no branch here either
+                flip = np.uint64(0) - np.uint64(dual > 0)
+                for w in range(n_words):
+                    out[count, w] ^= masks[chosen[k], w] & flip
         count += b > last
         for w in range(n_words):
             pattern[w] ^= masks[b, w]

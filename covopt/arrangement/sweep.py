@@ -56,7 +56,7 @@ def _sweep_levels(problem, low, high, prefix, stack, line, test, keep):  # noqa:
     """Sweep levels ``low`` to ``high``; vertices on more rows than their rank are listed, not resolved."""
     n_columns, n = problem.rows.shape
     pattern = np.empty_like(problem.base)
-    output = make_output(1024 if n > 16 else 32, 4, pattern.size)
+    output = make_output(8192 if low == 0 and n > 16 else 32, 4, pattern.size)
     for level in range(low, high):
         k = n_columns - 1 - level
         if k == 0:
