@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_limits
 
 from covopt.arrangement import count_cells, enumerate_by_lp, enumerate_cells
 
-TREE_SECONDS = 15.0
+TREE_SECONDS = 10.0
 
 
 def best_time(function, repeats):
@@ -44,7 +44,7 @@ def main():
     print(f"{'table':<28}{'cells':>10}{'seconds':>11}{'cells/s':>12}")
     for n, d in [(30, 5), (40, 6), (200, 3), (1000, 3)]:
         X = rng.standard_normal((n, d))
-        cells, seconds = best_time(lambda X=X: enumerate_cells(X), 20 if n * d < 300 else 5)
+        cells, seconds = best_time(lambda X=X: enumerate_cells(X), 300 if n * d < 200 else 5)
         rates[n, d] = len(cells) / seconds
         print(f"{f'generic ({n}, {d})':<28}{len(cells):>10}{seconds:>11.5f}{rates[n, d]:>12.3g}")
     cells, seconds = best_time(lambda: enumerate_cells(iris), 3)

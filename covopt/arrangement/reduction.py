@@ -132,8 +132,10 @@ def _merge_floats(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, float, floa
     signs = np.where(value > 0, 1, -1)
     rows, value = rows * signs[:, None], np.abs(value)
     order = np.argsort(value, kind="stable")
-    classes = np.full(n, -1)
     zero, nonzero = 0.0, np.inf
+    if (np.diff(value[order]) > _NEAR).all():
+        return np.arange(n), signs, zero, nonzero
+    classes = np.full(n, -1)
     for position, i in enumerate(order):
         if classes[i] < 0:
             classes[i] = i

@@ -111,8 +111,11 @@ def _pivot(old, new, width, column, b, level, first):  # noqa: PLR0917
 
 
 @njit(cache=True, fastmath=FAST)
-def _relative_rest(new, n, used, column, level, scale, rest):  # noqa: PLR0917
-    """Size of each row off the flat, relative to the numbers that cancelled in it."""
+def _relative_rest(new, n, b, used, column, level, scale, rest, state, new_state):  # noqa: PLR0917
+    """Size of each row off the flat, relative to the numbers that cancelled in it; return the least.
+
+    Rows of the smaller flat, and ``b``, do not count.
+    """
     for j in range(n):
         scale[j] = 1.0
         rest[j] = 0.0
@@ -123,8 +126,13 @@ def _relative_rest(new, n, used, column, level, scale, rest):  # noqa: PLR0917
         else:
             for j in range(n):
                 rest[j] = max(rest[j], abs(new[c, j]))
+    rest[b] = 1e300
+    least = 1e300
     for j in range(n):
         rest[j] /= scale[j]
+        new_state[j] = state[j]
+        least = min(least, rest[j] if state[j] == FREE else 1e300)
+    return least
 
 
 @njit(cache=True)
@@ -139,12 +147,7 @@ def exchange(problem, stack, d, b, level, rest, test):  # noqa: PLR0917
         if used[c] == 0 and abs(old[c, b]) > best:
             column, best = c, abs(old[c, b])
     _pivot(old, new, n + 1, column, b, level, problem.first)
-    _relative_rest(new, n, used, column, level, scale, rest)
-    least = np.inf
-    for j in range(n):
-        new_state[j] = state[j]
-        if state[j] == FREE and j != b:
-            least = min(least, rest[j])
+    least = _relative_rest(new, n, b, used, column, level, scale, rest, state, new_state)
     new_state[b] = BASIS
     if least > DOUBT:
         test.stats[SMALLEST_NONZERO] = min(test.stats[SMALLEST_NONZERO], least)
