@@ -20,7 +20,8 @@ from scipy.linalg.lapack import dpotrf, dpotrs
 
 REGULARISATIONS = (1e-14, 1e-12, 1e-10, 1e-8, 1e-6)
 MAX_STEPS = 60
-WEAK = 1e-12  # columns whose share of the normal matrix is below this are left to the refinement
+MOSTLY = 0.7  # share of strong columns above which picking them out costs more than it saves
+WEAK = 1e-8  # columns whose share of the normal matrix is below this are left to the refinement
 PARALLEL_WORK = 2e7
 
 
@@ -59,45 +60,52 @@ class MasterPoint:
     steps: int
 
 
-def _weighted_gram(atoms, diagonal, chosen):
-    """Aᵀ diag(d) A over the chosen rows, in two threads that each run a single-threaded product."""
+def _weighted_gram(source, diagonal):
+    """Aᵀ diag(d) A, in two threads that each run a single-threaded product."""
+    top = diagonal.max()
+    root = np.sqrt(diagonal / top)
+    strong = diagonal > WEAK * top
+    if strong.mean() < MOSTLY:
+        source, root = source[strong], root[strong]
 
     def part(rows):
-        scaled = atoms[rows] * np.sqrt(diagonal[rows])[:, None]
+        scaled = source[rows] * root[rows, None]
         return scaled.T @ scaled
 
-    if len(chosen) * atoms.shape[1] ** 2 < PARALLEL_WORK:
-        return part(chosen)
-    half = len(chosen) // 2
-    with ThreadPoolExecutor(2) as pool:
-        first, second = pool.map(part, (chosen[:half], chosen[half:]))
-    first += second
-    return first
+    n_rows, n = source.shape
+    if n_rows * n**2 < PARALLEL_WORK:
+        total = part(slice(None))
+    else:
+        with ThreadPoolExecutor(2) as pool:
+            total, second = pool.map(part, (slice(0, n_rows // 2), slice(n_rows // 2, None)))
+        total += second
+    return total * top
 
 
 class _Normal:
     """The normal matrix Aᵀ diag(d) A + κ11ᵀ + H, factored, with refined solves."""
 
-    def __init__(self, atoms, diagonal, kappa, free, curvature):
+    def __init__(self, atoms, diagonal, kappa, free, curvature, refine_tol):
         self.atoms, self.diagonal, self.kappa, self.free = atoms, diagonal, kappa, free
-        self.curvature = curvature
-        strong = np.flatnonzero(diagonal > WEAK * diagonal.max())
-        matrix = _weighted_gram(atoms, diagonal, strong)
-        if kappa:
-            matrix += kappa
-        if curvature is not None:
-            matrix += curvature.matrix
+        self.curvature, self.refine_tol = curvature, refine_tol
+        self._factorise()
+        if free:
+            self.ones_solution = self._solve(np.ones(len(matrix)))
+
+    def _factorise(self):
+        matrix = _weighted_gram(self.atoms, self.diagonal)
+        if self.kappa:
+            matrix += self.kappa
+        if self.curvature is not None:
+            matrix += self.curvature.matrix
         mean = float(np.trace(matrix)) / len(matrix)
         for size in REGULARISATIONS:
             regular = matrix.copy(order="F")
             regular[np.diag_indices_from(regular)] += size * mean
             self.factor, failed = dpotrf(regular, lower=1, clean=0, overwrite_a=1)
             if not failed:
-                break
-        else:
-            raise LinAlgError("the normal matrix could not be factored")
-        if free:
-            self.ones_solution = self._solve(np.ones(len(matrix)))
+                return
+        raise LinAlgError("the normal matrix could not be factored")
 
     def _apply(self, x):
         out = self.atoms.T @ (self.diagonal * (self.atoms @ x))
@@ -113,7 +121,7 @@ class _Normal:
         size = np.linalg.norm(rhs)
         direction, old = np.zeros_like(x), 1.0
         for step in range(max_refinements):
-            if np.linalg.norm(residual) <= 1e-13 * size:
+            if np.linalg.norm(residual) <= self.refine_tol * size:
                 break
             preconditioned, _ = dpotrs(self.factor, residual, lower=1)
             new = float(residual @ preconditioned)
@@ -183,6 +191,7 @@ def solve_master(
     free = offset_cost == 0
     kappa = 0.0 if free or np.isinf(offset_cost) else 1.0 / offset_cost
     m = len(atoms)
+    refine_tol = float(np.clip(1e-6 * tol, 1e-13, 1e-8))
     dual = start.copy()
     product = atoms @ dual
     s, t = 1.0 - product, 1.0 + product
@@ -213,7 +222,7 @@ def solve_master(
         if gap <= tol and (left <= max(tol, 1e-11) * np.abs(targets).sum() or stalled >= 3):
             break
         last_left = left
-        normal = _Normal(atoms, p / s + q / t, kappa, free, curvature)
+        normal = _Normal(atoms, p / s + q / t, kappa, free, curvature, refine_tol)
 
         # predictor: straight to complementarity zero
         affine, _ = normal.solve(gradient + atoms.T @ (p - q))
