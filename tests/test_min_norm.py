@@ -20,7 +20,9 @@ TOL = {"column-generation": 1e-9, "conic:CLARABEL": 1e-7, "conic:SCS": 1e-6, "co
 
 
 def solve(case: ProblemCase, **options) -> covopt.Solution:
-    return covopt.min_norm(case.X, case.y, bias=case.bias, output_bias=case.output_bias, **options)
+    return covopt.min_norm(
+        case.X, case.y, bias=case.bias, output_bias=case.output_bias, random_state=0, **options
+    )
 
 
 def unit_neurons(solution: covopt.Solution) -> tuple[np.ndarray, np.ndarray, float]:
@@ -35,7 +37,9 @@ def check_solution(case: ProblemCase, solution: covopt.Solution, tol: float) -> 
     """What every solution must satisfy, by brute force in the user's units."""
     check_kkt(case, *unit_neurons(solution), solution.dual, tol=tol)
     size = np.abs(case.targets).max() or 1.0
-    assert np.abs(solution.network.predict(np.reshape(case.X, (len(case.y), -1))) - case.y).max() <= 1e-9 * size
+    assert (
+        np.abs(solution.network.predict(np.reshape(case.X, (len(case.y), -1))) - case.y).max() <= 1e-9 * size
+    )
     unit = max(solution.cost, 1e-3 * size)
     assert solution.lower_bound <= solution.cost + 1e-9 * unit
     assert solution.network.squared_norm == pytest.approx(solution.cost, rel=1e-12, abs=1e-300)
@@ -123,8 +127,8 @@ def table(seed: int, d: int = 2) -> tuple[np.ndarray, np.ndarray]:
 
 
 def cost(X, y, **options) -> float:
-    solution = covopt.min_norm(X, y, tol=1e-8, **options)
-    assert solution.status is Status.CERTIFIED
+    solution = covopt.min_norm(X, y, **{"tol": 1e-8, "random_state": 0, **options})
+    assert solution.status is Status.CERTIFIED, solution.summary()
     return solution.cost
 
 
@@ -282,12 +286,12 @@ def test_frames_lists_and_columns_are_one_table():
     pd, pl = pytest.importorskip("pandas"), pytest.importorskip("polars")
     X, y = [[0, 1], [1, 0], [2, 5]], [1, 2, 4]
     columns = {"a": [0, 1, 2], "b": [1, 0, 5]}
-    plain = covopt.min_norm(X, y)
+    plain = covopt.min_norm(X, y, random_state=0)
     for inputs, targets in (
         (np.array(X), np.array(y)[:, None]), (pd.DataFrame(columns), pd.Series(y, name="t")),
         (pl.DataFrame(columns), pl.Series("t", y)),
     ):  # fmt: skip
-        solution = covopt.min_norm(inputs, targets)
+        solution = covopt.min_norm(inputs, targets, random_state=0)
         np.testing.assert_array_equal(solution.network.hidden_weights, plain.network.hidden_weights)
     assert solution.data.feature_names == ("a", "b")
 

@@ -32,7 +32,7 @@ def finish_network(
         Unit neurons, signed weights, offset.
     """
     used = weights != 0
-    best = neurons[used], weights[used], offset
+    best = _without_idle(problem, neurons[used], weights[used], offset)
     if not len(best[0]):
         return best
     for sparsify in (False, True):
@@ -42,7 +42,19 @@ def finish_network(
         ceiling = problem.primal_value(best[1], best[2]) * (1 + COSTS)
         if residual <= allowed and problem.primal_value(candidate[1], candidate[2]) <= ceiling:
             best = candidate
-    return best
+    return _without_idle(problem, *best)
+
+
+def _without_idle(problem: ShallowProblem, neurons, weights, offset):
+    """Leave out neurons of negligible mass where the others, or the offset, interpolate without them."""
+    heavy = np.abs(weights) > NEGLIGIBLE * max(1.0, float(np.abs(weights).max(initial=0.0)))
+    if heavy.all():
+        return neurons, weights, offset
+    moved = offset
+    if problem.has_offset:
+        moved += float((problem.targets - offset - problem.atoms(neurons[heavy]) @ weights[heavy]).mean())
+    fewer = neurons[heavy], weights[heavy], moved
+    return fewer if _residual(problem, *fewer) <= EXACT else (neurons, weights, offset)
 
 
 def _residual(problem, neurons, weights, offset):

@@ -1,0 +1,296 @@
+"""A checker that rejects: every number of a solution changed, one at a time."""
+
+import copy
+import json
+
+import numpy as np
+import pytest
+
+import covopt
+from covopt.errors import BudgetError, InputError, SolutionFileError
+from covopt.solution import Solution
+
+KINDS = ["none", "penalized", "free"]
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def solution(request) -> Solution:
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((9, 2))
+    # not plain noise: there 1ᵀλ = 0, and one solution is right for every kind of output bias
+    y = X[:, 0] ** 2 + 2.0 + 0.1 * rng.standard_normal(9)
+    return covopt.min_norm(X, y, output_bias=request.param, tol=1e-8, random_state=0)
+
+
+def changed(solution: Solution, mutate) -> Solution:
+    """The solution after a round trip through JSON with one change."""
+    content = json.loads(json.dumps(solution.to_dict()))
+    before = copy.deepcopy(content)
+    mutate(content)
+    assert content != before, "nothing was changed"
+    return Solution.from_dict(content)
+
+
+def set_at(*path, factor=None, add=None, to=None):
+    def mutate(content):
+        *way, last = path
+        for key in way:
+            content = content[key]
+        if factor is not None:
+            content[last] *= factor
+        elif add is not None:
+            content[last] += add
+        else:
+            content[last] = to
+
+    return mutate
+
+
+def failed(solution: Solution) -> set[str]:
+    verification = covopt.verify(solution)
+    assert verification.ok == all(check.ok for check in verification.checks)
+    return {check.name for check in verification.checks if not check.ok}
+
+
+def test_the_solution_itself_passes(solution):
+    verification = covopt.verify(solution)
+    assert verification.ok, verification.summary()
+    assert verification.summary().endswith("verified")
+    assert verification.certificate.cost == solution.cost
+    assert verification.to_dict()["ok"] is True
+    assert failed(changed(solution, set_at("message", to="else"))) == set()
+
+
+@pytest.mark.parametrize(
+    ("path", "change", "check"),
+    [
+        (("cost",), {"factor": 1 + 1e-6}, "norm"),
+        (("cost",), {"factor": 1 - 1e-6}, "norm"),
+        (("cost",), {"to": float("nan")}, "norm"),
+        (("lower_bound",), {"factor": 1 + 1e-6}, "lower bound"),
+        (("lower_bound",), {"to": float("nan")}, "lower bound"),
+        (("lower_bound",), {"to": float("inf")}, "lower bound"),
+        (("gap",), {"add": 1e-6}, "gap"),
+        (("gap",), {"to": -1.0}, "gap"),
+        (("gap",), {"to": float("nan")}, "gap"),
+        (("certificate", "residual"), {"add": 1e-6}, "residual"),
+        (("certificate", "gauge"), {"add": 1e-3}, "dual feasible"),
+        (("certificate", "gauge"), {"add": -1e-3}, "dual feasible"),
+        (("tol",), {"to": float("nan")}, "status"),
+        (("network", "hidden_weights", 0, 0), {"add": 1e-6}, "interpolation"),
+        (("network", "hidden_weights", 0, 0), {"add": 1e-6}, "norm"),
+        (("network", "hidden_weights", 0, 0), {"to": float("nan")}, "network"),
+        (("network", "output_weights", 0, 0), {"add": 1e-6}, "interpolation"),
+        (("network", "output_weights", 0, 0), {"factor": -1.0}, "interpolation"),
+        (("network", "output_weights", 0, 0), {"to": float("inf")}, "network"),
+        (("network", "output_bias", 0), {"add": 1e-6}, "interpolation"),
+        (("problem", "X", 0, 0), {"add": 1e-3}, "interpolation"),
+        (("problem", "X", 0, 0), {"to": float("nan")}, "data"),
+        (("problem", "Y", 0, 0), {"add": 1e-6}, "interpolation"),
+        (("problem", "Y", 0, 0), {"to": float("nan")}, "data"),
+        (("problem", "bias"), {"add": 1e-3}, "interpolation"),
+        (("problem", "bias"), {"to": float("inf")}, "data"),
+        (("dual", 0), {"to": float("nan")}, "dual"),
+        (("dual", 0), {"to": float("inf")}, "dual"),
+        (("problem", "output_bias"), {"to": "nonsense"}, "problem"),
+        (("problem", "potential"), {"to": "label-noise"}, "problem"),
+    ],
+)
+def test_every_number_matters(solution, path, change, check):
+    assert check in failed(changed(solution, set_at(*path, **change)))
+
+
+@pytest.mark.parametrize("factor", [1 - 1e-3, 1 + 1e-3, -1.0, 0.0])
+def test_every_multiplier_matters(solution, factor):
+    # the optimal λ of points in general position is unique: any other one proves less
+    for i in range(len(solution.dual)):
+        assert failed(changed(solution, set_at("dual", i, factor=factor))), i
+
+
+def test_every_weight_matters(solution):
+    for j in range(len(solution.network)):
+        for a in range(solution.network.hidden_weights.shape[1]):
+            for delta in (1e-6, -1e-6):
+                assert failed(changed(solution, set_at("network", "hidden_weights", j, a, add=delta)))
+        for delta in (1e-6, -1e-6):
+            assert failed(changed(solution, set_at("network", "output_weights", j, 0, add=delta)))
+
+
+def test_every_point_and_target_matters(solution):
+    for i in range(len(solution.dual)):
+        assert failed(changed(solution, set_at("problem", "Y", i, 0, add=1e-6))), i
+        for a in range(2):
+            # a row on which every neuron is silent or balanced may move for the network, but not for the dual
+            assert failed(changed(solution, set_at("problem", "X", i, a, add=0.5))), (i, a)
+
+
+def test_a_neuron_dropped_or_doubled(solution):
+    def drop(content):
+        content["network"]["hidden_weights"].pop()
+        content["network"]["output_weights"].pop()
+
+    def double(content):
+        content["network"]["hidden_weights"].append([0.1] * 3)
+        content["network"]["output_weights"].append([0.1])
+
+    assert {"interpolation", "norm"} <= failed(changed(solution, drop))
+    assert {"interpolation", "norm"} <= failed(changed(solution, double))
+
+
+def test_an_unbalanced_network_costs_more_than_it_says(solution):
+    def rescale(content):  # same function, larger norm
+        content["network"]["hidden_weights"][0] = [2 * w for w in content["network"]["hidden_weights"][0]]
+        content["network"]["output_weights"][0][0] /= 2
+
+    names = failed(changed(solution, rescale))
+    assert "norm" in names
+    assert "interpolation" not in names
+
+
+def test_a_multiple_of_the_dual_proves_the_same_but_is_not_feasible(solution):
+    def scale(content):
+        content["dual"] = [2 * v for v in content["dual"]]
+
+    assert "dual feasible" in failed(changed(solution, scale))
+
+
+def test_a_shifted_dual_is_not_one_of_a_free_offset():
+    solution = covopt.min_norm([[-1.0], [0.0], [1.0]], [0.0, 1.0, 0.0], output_bias="free")
+
+    def shift(content):
+        content["dual"] = [v + 0.01 for v in content["dual"]]
+
+    assert failed(changed(solution, shift))
+
+
+def test_another_kind_of_output_bias_is_another_problem(solution):
+    for kind in KINDS:
+        if kind != solution.output_bias:
+            assert failed(changed(solution, set_at("problem", "output_bias", to=kind))), kind
+
+
+def test_a_status_cannot_be_raised():
+    rng = np.random.default_rng(0)
+    stopped = covopt.min_norm(
+        rng.standard_normal((40, 2)), rng.standard_normal(40), callback=lambda state: state.round == 3
+    )
+    assert stopped.status.code == "callback"
+    assert covopt.verify(stopped).ok
+    assert "status" in failed(changed(stopped, set_at("status", to="certified")))
+
+
+def test_a_tighter_tolerance_than_was_reached_is_rejected():
+    rng = np.random.default_rng(0)
+    coarse = covopt.min_norm(rng.standard_normal((40, 2)), rng.standard_normal(40), tol=1e-2, random_state=0)
+    assert coarse.gap > 1e-6
+    assert failed(changed(coarse, set_at("tol", to=0.9 * coarse.gap))) == {"status"}
+
+
+def test_a_network_that_misses_the_points_cannot_be_certified(solution):
+    def cheaper(content):  # cheaper than the bound, off by more than is allowed
+        for row in content["network"]["hidden_weights"]:
+            row[:] = [0.99 * w for w in row]
+        content["cost"] = float("nan")
+
+    assert {"interpolation", "norm", "status"} <= failed(changed(solution, cheaper))
+
+
+def test_a_cost_below_the_bound_is_a_gap():
+    # slope 50 between points 1e-11 apart: without it the targets are missed by 5e-10 only
+    X, y = [[0.0], [1e-11], [1.0]], [0.0, 5e-10, 1.0]
+    lazy = covopt.min_norm([[0.0], [1.0]], [0.0, 1.0]).network
+    solution = covopt.min_norm(X, y)
+    content = solution.to_dict()
+    content["network"]["hidden_weights"] = lazy.hidden_weights.tolist()
+    content["network"]["output_weights"] = lazy.output_weights.tolist()
+    content["cost"], content["status"] = lazy.squared_norm, "certified"
+    content["gap"], content["lower_bound"] = 0.0, lazy.squared_norm
+    assert lazy.squared_norm < 0.5 * solution.lower_bound
+    mutated = Solution.from_dict(content)
+    assert np.abs(lazy.predict(np.array(X)) - y).max() <= 1e-9
+    assert "status" in failed(mutated)
+
+
+@pytest.mark.parametrize(
+    "mutate",
+    [
+        set_at("time_s", to=1e6), set_at("history", to=[]), set_at("random_state", to=7),
+        set_at("solver", to="x"), set_at("covopt", to="9.9"), set_at("problem", "notes", to=["a note"]),
+        set_at("problem", "feature_names", to=["a", "b"]), set_at("network", "n_neurons", to=0),
+        set_at("certificate", "bound", to="words"), set_at("lower_bound", factor=1 - 1e-12),
+        set_at("tol", to=0.5),  # a weaker claim
+        set_at("status", to="gap"),  # no claim
+    ],
+)  # fmt: skip
+def test_what_is_harmless_by_design(solution, mutate):
+    assert failed(changed(solution, mutate)) == set()
+
+
+def test_a_smaller_lower_bound_is_true_but_has_another_gap(solution):
+    assert failed(changed(solution, set_at("lower_bound", factor=0.5))) == {"gap"}
+
+
+def test_multipliers_of_rows_that_follow_from_others_must_vanish():
+    solution = covopt.min_norm([[1.0], [2.0], [-1.0]], [1.0, 2.0, 3.0], bias=0.0)
+    idle = int(np.flatnonzero(solution.dual == 0)[0])
+    assert covopt.verify(solution).ok
+    assert "dual" in failed(changed(solution, set_at("dual", idle, to=0.25)))
+
+
+def test_the_table_is_compared(solution):
+    X, y = solution.data.X, solution.data.Y[:, 0]
+    assert covopt.verify(solution, X, y).ok
+    order = np.random.default_rng(1).permutation(len(y))
+    assert covopt.verify(solution, X[order], y[order]).ok, "in any order"
+    for other_X, other_y in (
+        (X + 1e-9, y), (X, y + 1e-9), (X[1:], y[1:]), (X[:, :1], y), (X[order], y), (-X, y),
+    ):  # fmt: skip
+        verification = covopt.verify(solution, other_X, other_y)
+        assert not verification.ok
+        assert not next(check for check in verification.checks if check.name == "table").ok
+    with pytest.raises(InputError, match="needs Y together with X"):
+        covopt.verify(solution, X)
+    with pytest.raises(InputError, match="row 0"):
+        covopt.verify(solution, np.where(np.arange(9)[:, None] == 0, np.nan, X), y)
+
+
+def test_the_table_of_repeated_points():
+    X, y = [[0.0], [1.0], [1.0], [2.0]], [0.0, 1.0, 3.0, 2.0]
+    solution = covopt.min_norm(X, y, duplicates="mean")
+    assert covopt.verify(solution, X, y).ok
+    assert not covopt.verify(solution, X, [0.0, 1.0, 3.1, 2.0]).ok
+
+
+def test_contradictory_data_in_a_file_fail_the_check(solution):
+    def repeat(content):
+        content["problem"]["X"][1] = content["problem"]["X"][0]
+
+    verification = covopt.verify(changed(solution, repeat))
+    assert not verification.ok
+    assert verification.certificate is None
+    assert "same point" in verification.summary()
+
+
+def test_from_a_file_and_missing_files(solution, tmp_path):
+    solution.save(tmp_path / "s.json")
+    assert covopt.verify(tmp_path / "s.json").ok
+    assert covopt.verify(str(tmp_path / "s.json"), solution.data.X, solution.data.Y).ok
+    with pytest.raises(SolutionFileError, match="cannot read"):
+        covopt.verify(tmp_path / "none.json")
+
+
+@pytest.mark.parametrize("solver", ["auto", "conic:CLARABEL"])
+def test_the_checker_runs_an_oracle_of_its_own(solution, solver, monkeypatch):
+    from covopt import verification
+
+    called = []
+    inner = verification.certify
+    monkeypatch.setattr(
+        verification, "certify", lambda *args, **kwargs: called.append(1) or inner(*args, **kwargs)
+    )
+    assert covopt.verify(solution).ok
+    assert called
+
+
+def test_budget_errors_do_not_escape():
+    assert issubclass(BudgetError, covopt.errors.CovoptError)
