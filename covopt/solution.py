@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from covopt.certificates.duality import Certificate, distance
+from covopt.certificates.duality import INTERPOLATES, Certificate, distance, residual_of
 from covopt.certificates.sparsity import SparseSupport, sparsest_support
 from covopt.certificates.tight import TightSet, tight_set
 from covopt.certificates.uniqueness import AMBIGUOUS, Uniqueness, analyse_uniqueness
@@ -30,6 +30,7 @@ FORMAT = "covopt-solution"
 SCHEMA = 1
 BRACKET = ("cost", "lower_bound", "gap")
 ACCURATE = 1e-7  # with a larger gap the tight set cannot be read off
+NEEDED = 1e-4  # share of the cost above which a neuron's mass is no rounding
 REFINED_GAP = 1e-9  # the tight set is read off a dual at least this accurate
 REFINE_TIME_S = 60.0  # and this long at most is spent on getting there
 
@@ -216,8 +217,13 @@ class Solution:
         oracle, dual, neurons, weights, offset = self._refined
         if self.is_unique:
             network = self._network_of(reduction, neurons, weights, offset)
+            if len(network) > own:
+                network = self.network
             count = len(network)
-            return Sparsest(network, count, count, True, own == count, "the minimiser is unique")
+            # a mass may be no more than the error of the dual; such a neuron is not known to be needed
+            needed = int((np.abs(weights) > NEEDED * problem.primal_value(weights, offset)).sum())
+            lower = min(needed, count)
+            return Sparsest(network, count, lower, lower == count, own == count, "the minimiser is unique")
         tight = tight_set(problem, oracle, dual, slack=1e-6)
         cost = problem.primal_value(weights, 0.0)
         support: SparseSupport | None = sparsest_support(
@@ -227,7 +233,7 @@ class Solution:
             return Sparsest(self.network, own, 1, own == 1, True, "no sparser network was found in time")
         found = finish_network(problem, support.neurons, support.weights, support.offset)
         network = self._network_of(reduction, *found)
-        if len(network) > own:
+        if len(network) > own or residual_of(self.data, network) > INTERPOLATES:
             network = self.network
         proven = len(network) <= support.lower_bound
         return Sparsest(

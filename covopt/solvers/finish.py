@@ -37,10 +37,11 @@ def finish_network(
         return best
     for sparsify in (False, True):
         candidate = _pass(problem, *best, sparsify=sparsify)
-        residual = _residual(problem, *candidate)
-        allowed = max(EXACT, _residual(problem, *best))
+        residual, before = _residual(problem, *candidate), _residual(problem, *best)
         ceiling = problem.primal_value(best[1], best[2]) * (1 + COSTS)
-        if residual <= allowed and problem.primal_value(candidate[1], candidate[2]) <= ceiling:
+        cheap = problem.primal_value(candidate[1], candidate[2]) <= ceiling
+        # a network that misses the points has no cost to be compared with
+        if residual <= EXACT < before or (cheap and residual <= max(EXACT, before)):
             best = candidate
     return _without_idle(problem, *best)
 

@@ -1,0 +1,308 @@
+"""What a solve returns, its file, and the sparsest minimiser."""
+
+import json
+import os
+import stat
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.optimize import nnls
+
+import covopt
+from covopt.errors import SolutionFileError
+from covopt.solution import Solution
+from covopt.status import Status
+from tests.problem_bank import CASES, ProblemCase
+
+
+def solve(case: ProblemCase, tol: float = 1e-9) -> Solution:
+    return covopt.min_norm(
+        case.X, case.y, bias=case.bias, output_bias=case.output_bias, tol=tol, random_state=0
+    )
+
+
+def example(**options) -> Solution:
+    rng = np.random.default_rng(0)
+    return covopt.min_norm(rng.standard_normal((8, 2)), rng.standard_normal(8), random_state=0, **options)
+
+
+def bits(array) -> bytes:
+    return np.ascontiguousarray(array, dtype=float).tobytes()
+
+
+# ---------------------------------------------------------------------- files
+@pytest.mark.parametrize("case", CASES[::3], ids=lambda case: case.name)
+def test_the_round_trip_is_exact_to_the_bit(case, tmp_path):
+    before = solve(case)
+    before.save(tmp_path / "s.json")
+    after = covopt.load(tmp_path / "s.json")
+    for first, second in (
+        (before.data.X, after.data.X), (before.data.Y, after.data.Y), (before.dual, after.dual),
+        (before.network.hidden_weights, after.network.hidden_weights),
+        (before.network.output_weights, after.network.output_weights),
+        (before.network.output_bias, after.network.output_bias),
+    ):  # fmt: skip
+        assert np.shape(first) == np.shape(second)
+        assert bits(first) == bits(second)
+    assert after.to_dict() == before.to_dict()
+    assert after.certificate == before.certificate
+    assert after.status is before.status
+    assert after.network.counts_output_bias == before.network.counts_output_bias
+    assert covopt.verify(tmp_path / "s.json").ok
+
+
+@given(st.lists(st.floats(allow_nan=False, allow_infinity=False, width=64), min_size=3, max_size=3))
+def test_any_finite_number_survives(numbers):
+    content = example().to_dict()
+    content["problem"]["Y"][0] = [numbers[0]]
+    content["network"]["hidden_weights"][0] = numbers
+    content["dual"][0] = numbers[1]
+    again = Solution.from_dict(json.loads(json.dumps(content)))
+    assert bits(again.network.hidden_weights[0]) == bits(numbers)
+    assert bits(again.dual[0]) == bits(numbers[1])
+    assert bits(again.data.Y[0]) == bits([numbers[0]])
+
+
+def test_a_table_without_features_round_trips(tmp_path):
+    solution = covopt.min_norm(np.zeros((2, 0)), [1.5, 1.5])
+    solution.save(tmp_path / "s.json")
+    assert covopt.load(tmp_path / "s.json").data.X.shape == (2, 0)
+    assert covopt.verify(tmp_path / "s.json").ok
+
+
+def test_names_and_notes_are_kept(tmp_path):
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame({"age": [1.0, 2.0, 2.0], "bmi": [0.0, 1.0, 1.0]})
+    solution = covopt.min_norm(frame, pd.Series([1.0, 2.0, 3.0], name="target"), duplicates="mean")
+    solution.save(tmp_path / "s.json")
+    data = covopt.load(tmp_path / "s.json").data
+    assert data.feature_names == ("age", "bmi")
+    assert data.target_names == ("target",)
+    assert len(data.notes) == 1
+
+
+def test_saving_replaces_the_file_and_leaves_nothing_else(tmp_path):
+    path = tmp_path / "s.json"
+    path.write_text("old")
+    example().save(path)
+    assert covopt.load(path).status is Status.CERTIFIED
+    assert os.listdir(tmp_path) == ["s.json"]
+    umask = os.umask(0)
+    os.umask(umask)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o666 & ~umask
+
+
+@pytest.mark.parametrize("step", ["json.dump", "os.fsync", "os.replace"])
+def test_a_failing_write_leaves_the_old_file(step, tmp_path, monkeypatch):
+    path = tmp_path / "s.json"
+    solution = example()
+    solution.save(path)
+    old = path.read_bytes()
+
+    def fail(*args, **kwargs):
+        raise OSError("disk full")
+
+    monkeypatch.setattr(f"covopt.solution.{step}", fail)
+    with pytest.raises(OSError, match="disk full"):
+        solution.save(path)
+    assert path.read_bytes() == old
+    assert os.listdir(tmp_path) == ["s.json"]
+
+
+def test_a_number_that_json_does_not_know_leaves_the_old_file(tmp_path):
+    path = tmp_path / "s.json"
+    solution = example()
+    solution.save(path)
+    old = path.read_bytes()
+    solution.dual = solution.dual * np.nan
+    with pytest.raises(ValueError, match="JSON compliant"):
+        solution.save(path)
+    assert path.read_bytes() == old
+    assert os.listdir(tmp_path) == ["s.json"]
+
+
+def test_saving_into_the_working_directory_and_into_none(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    example().save("s.json")
+    assert covopt.load("s.json").status is Status.CERTIFIED
+    with pytest.raises(FileNotFoundError):
+        example().save(tmp_path / "none" / "s.json")
+
+
+@pytest.mark.parametrize(
+    ("mutate", "message"),
+    [
+        (lambda c: c.update(format="else"), "not a covopt solution"),
+        (lambda c: c.pop("format"), "not a covopt solution"),
+        (lambda c: c.update(schema=2), "schema 2; this covopt reads schema 1. Upgrade"),
+        (lambda c: c.update(schema="1"), "schema '1'"),
+        (lambda c: c.pop("dual"), "damaged: KeyError.'dual'"),
+        (lambda c: c["dual"].pop(), "do not fit together"),
+        (lambda c: c["problem"]["X"].pop(), "damaged"),
+        (lambda c: c["problem"]["X"][0].pop(), "damaged"),
+        (lambda c: c["problem"].pop("bias"), "damaged"),
+        (lambda c: c["network"]["output_weights"].pop(), "do not fit together"),
+        (lambda c: c["network"]["hidden_weights"][0].pop(), "damaged"),
+        (lambda c: c.update(network=[]), "damaged"),
+        (lambda c: c.update(status="optimal"), "unknown status code 'optimal'"),
+        (lambda c: c.update(tol="tiny"), "damaged"),
+        (lambda c: c.update(cost=None), "damaged"),
+        (lambda c: c["problem"].update(output_bias=["none"]), "must be names"),
+        (lambda c: c["problem"]["X"][0].__setitem__(0, "x"), "damaged"),
+    ],
+)
+def test_damaged_files_are_named(mutate, message, tmp_path):
+    content = example().to_dict()
+    mutate(content)
+    path = tmp_path / "s.json"
+    path.write_text(json.dumps(content))
+    with pytest.raises(SolutionFileError, match=message):
+        covopt.load(path)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[1, 2]", "null", '"text"', "\xff\xfe", "a,b\n1,2\n"])
+def test_other_files_are_not_solutions(text, tmp_path):
+    path = tmp_path / "s.json"
+    path.write_bytes(text.encode("latin-1"))
+    with pytest.raises(SolutionFileError, match=r"s\.json is not a JSON file|not a covopt solution"):
+        covopt.load(path)
+
+
+def test_missing_files_and_directories(tmp_path):
+    with pytest.raises(SolutionFileError, match=r"cannot read .*none\.json: No such file"):
+        covopt.load(tmp_path / "none.json")
+    with pytest.raises(SolutionFileError, match="cannot read"):
+        covopt.load(tmp_path)
+
+
+def test_a_cut_file_is_not_read_as_a_solution(tmp_path):
+    path = tmp_path / "s.json"
+    example().save(path)
+    text = path.read_text()
+    for share in (0.1, 0.5, 0.99):
+        path.write_text(text[: int(share * len(text))])
+        with pytest.raises(SolutionFileError):
+            covopt.load(path)
+
+
+# ---------------------------------------------------------------------- numbers for people
+def test_summary_and_properties():
+    solution = example()
+    assert solution.objective == solution.cost == solution.certificate.cost
+    assert solution.gap == pytest.approx((solution.cost - solution.lower_bound) / solution.cost, abs=1e-15)
+    text = solution.summary()
+    for part in ("8 points, 2 features", "CERTIFIED", "lower bound", "neurons", "column-generation"):
+        assert part in text
+
+
+def test_a_stopped_solve_says_so():
+    solution = example(tol=1e-9, callback=lambda state: True)
+    assert solution.status is Status.CALLBACK
+    assert "CALLBACK: stopped by the callback" in solution.summary()
+
+
+def test_an_empty_network_that_misses_the_points_has_a_gap():
+    from covopt.certificates.duality import distance
+
+    assert distance(0.0, 2.0) == 1.0
+    assert distance(2.0, 0.0) == 1.0
+    assert distance(4.0, 3.0) == 0.25
+    assert distance(3.0, 4.0) == 0.25  # cheaper than the bound: no proof of anything
+    assert distance(0.0, 0.0) == 0.0
+
+
+# ---------------------------------------------------------------------- tight set, uniqueness, fewest neurons
+def fewest_by_brute_force(solution: Solution) -> int:
+    """Fewest tight columns whose nonnegative combination (and a free offset) interpolates: all supports."""
+    tight = solution.tight_set()
+    rows, y = solution.data.lifted, solution.data.Y[:, 0]
+    columns = np.maximum(rows @ tight.neurons.T, 0.0) * np.sign(tight.values)
+    extra = np.zeros((len(y), 0))
+    if solution.output_bias == "free":
+        extra = np.column_stack([np.ones(len(y)), -np.ones(len(y))])
+    if solution.output_bias == "penalized":
+        y = y - solution.data.bias * solution.network.output_bias[0]
+    for size in range(len(tight) + 1):
+        for support in combinations(range(len(tight)), size):
+            chosen = np.column_stack([columns[:, list(support)], extra])
+            missed = nnls(chosen, y)[1] if chosen.shape[1] else np.linalg.norm(y)
+            if missed <= 1e-4 * np.linalg.norm(solution.data.Y):
+                return size
+    raise AssertionError("the tight set does not hold a minimiser")
+
+
+def tiny_cases() -> list[ProblemCase]:
+    rng = np.random.default_rng(5)
+    cases = list(CASES)
+    for number in range(10):
+        kind = ("none", "penalized", "free")[number % 3]
+        n = int(rng.integers(3, 7))
+        X = rng.standard_normal((n, 1 + number % 2))
+        y = rng.integers(-2, 3, n).astype(float) if number % 2 else rng.standard_normal(n)
+        cases.append(ProblemCase(f"tiny-{number}", X, y, 1.0, None, kind))
+    return cases
+
+
+@pytest.mark.parametrize("case", tiny_cases(), ids=lambda case: case.name)
+def test_the_sparsest_minimiser_is_the_fewest_of_all_supports(case):
+    solution = solve(case)
+    found = solution.sparsest()
+    assert len(found.network) == found.n_neurons
+    assert found.n_neurons <= len(solution.network)
+    assert found.lower_bound <= found.n_neurons
+    assert found.agrees == (found.n_neurons == len(solution.network))
+    size = np.abs(case.targets).max() or 1.0
+    points = np.reshape(case.X, (len(case.y), -1))
+    assert np.abs(found.network.predict(points) - case.targets).max() <= 1e-8 * size
+    assert found.network.squared_norm <= solution.cost * (1 + 1e-6) + 1e-9 * size
+    if len(solution.tight_set()) <= 12:
+        fewest = fewest_by_brute_force(solution)
+        assert found.lower_bound <= fewest
+        if found.proven:
+            assert found.n_neurons == fewest
+
+
+def test_an_affine_target_with_a_free_bias_needs_one_neuron():
+    case = next(case for case in CASES if case.name == "affine-free")
+    solution = solve(case)
+    found = solution.sparsest()
+    assert solution.is_unique is False
+    assert (found.n_neurons, found.lower_bound, found.proven) == (1, 1, True)
+    assert found.network.squared_norm == pytest.approx(2 * np.sqrt(2), rel=1e-8)
+
+
+def test_the_tight_set_holds_every_neuron_of_the_solution():
+    for kind in ("none", "penalized", "free"):
+        rng = np.random.default_rng(2)
+        X = rng.standard_normal((10, 2))
+        solution = covopt.min_norm(
+            X, X[:, 0] ** 2 + rng.standard_normal(10), output_bias=kind, tol=1e-9, random_state=0
+        )
+        tight = solution.tight_set()
+        assert (np.abs(np.abs(tight.values) - 1) <= 1e-6).all()
+        np.testing.assert_allclose(np.linalg.norm(tight.neurons, axis=1), 1.0, atol=1e-12)
+        values = solution.dual @ np.maximum(solution.data.lifted @ tight.neurons.T, 0.0)
+        np.testing.assert_allclose(values, tight.values, atol=1e-6)
+        for w, v in zip(solution.network.hidden_weights, solution.network.output_weights[:, 0], strict=True):
+            unit = w / np.linalg.norm(w)
+            near = np.abs(tight.neurons - unit).max(axis=1) < 1e-3
+            assert (near & (np.sign(tight.values) == np.sign(v))).any()
+
+
+def test_uniqueness_is_not_claimed_from_a_coarse_bracket(monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((30, 2))
+    solution = covopt.min_norm(X, np.sin(3 * X[:, 0]), tol=1e-9, callback=lambda state: state.round == 2)
+    assert solution.gap > 1e-3
+    monkeypatch.setattr("covopt.solution.ColumnGeneration.solve", lambda self: self.point)  # refining fails
+    assert solution.is_unique is None
+    assert "needs a gap of" in solution.uniqueness.reason
+
+
+def test_uniqueness_is_refined_from_a_stopped_solve():
+    case = next(case for case in CASES if case.name == "parallel-rows")
+    stopped = covopt.min_norm(case.X, case.y, bias=case.bias, callback=lambda state: True, random_state=0)
+    assert stopped.is_unique is True
