@@ -90,7 +90,7 @@ class _Normal:
         self.curvature, self.refine_tol = curvature, refine_tol
         self._factorise()
         if free:
-            self.ones_solution = self._solve(np.ones(len(matrix)))
+            self.ones_solution = self._solve(np.ones(self.atoms.shape[1]))
 
     def _factorise(self):
         matrix = _weighted_gram(self.atoms, self.diagonal)
