@@ -69,6 +69,8 @@ def distance(cost: float, lower_bound: float) -> float:
     allowed: it proves nothing, and the distance says how far off it is.
     """
     size = max(cost, lower_bound)
+    if np.isnan(size + lower_bound):
+        return np.nan
     return abs(cost - lower_bound) / size if size > 0 else 0.0
 
 

@@ -34,7 +34,7 @@ def caratheodory(atoms: np.ndarray, weights: np.ndarray, *, rank_tol: float = 1e
     n = len(atoms)
     sign = np.where(weights < 0, -1.0, 1.0)
     masses = np.abs(weights).astype(float)
-    order = np.argsort(-masses, kind="stable")
+    order = np.argsort(-masses, kind="stable")[: np.count_nonzero(masses)]
     kept = order[:0]
     for start in range(0, len(order), max(n, 1)):
         batch = np.concatenate([kept, order[start : start + max(n, 1)]])

@@ -1,0 +1,116 @@
+"""The solver by itself: bounds at every round, stopping, any oracle."""
+
+import numpy as np
+import pytest
+
+from covopt.oracles.base import Pricing
+from covopt.oracles.faces import FaceOracle
+from covopt.problems.shallow import ShallowProblem
+from covopt.solvers.column_generation import ColumnGeneration, relative_gap
+from covopt.status import Status
+
+OFFSETS = [np.inf, 0.7, 0.0]
+
+
+def problem(seed=0, n=30, offset_cost=np.inf, kind="noise"):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, 2))
+    rows = np.column_stack([X, np.ones(n)])
+    rows /= np.linalg.norm(rows, axis=1).max()
+    y = rng.standard_normal(n) if kind == "noise" else np.sin(2 * X[:, 0]) * X[:, 1]
+    return ShallowProblem(rows, y / np.abs(y).max(), offset_cost)
+
+
+@pytest.mark.parametrize("kind", ["noise", "smooth"])
+@pytest.mark.parametrize("offset_cost", OFFSETS)
+def test_the_bracket_closes_monotonically_around_the_optimum(offset_cost, kind):
+    case = problem(offset_cost=offset_cost, kind=kind)
+    states = []
+    point = ColumnGeneration(
+        case, FaceOracle(case.rows), tol=1e-9, random_state=0, callback=lambda s: states.append(s) or False
+    ).solve()
+    assert point.status is Status.CERTIFIED
+    assert point.gap <= 1e-9
+    lower, upper = np.array([[s.lower_bound, s.upper_bound] for s in states]).T
+    assert (np.diff(lower) >= 0).all()
+    assert (upper[1:] <= upper[:-1]).all()
+    assert (lower <= point.upper_bound * (1 + 1e-12)).all()
+    assert (upper >= point.lower_bound * (1 - 1e-12)).all()
+    # what it claims, recomputed
+    assert np.abs(case.atoms(point.neurons) @ point.weights + point.offset - case.targets).max() <= 1e-9
+    assert case.primal_value(point.weights, point.offset) == pytest.approx(point.upper_bound, rel=1e-12)
+    assert case.dual_value(point.dual) == pytest.approx(point.lower_bound, rel=1e-12)
+    assert FaceOracle(case.rows).price(point.dual).upper_bound <= 1 + 1e-12
+
+
+@pytest.mark.parametrize("offset_cost", OFFSETS)
+def test_seeds_and_start_neurons_lead_to_the_same_value(offset_cost):
+    case = problem(seed=1, offset_cost=offset_cost)
+    oracle = FaceOracle(case.rows)
+    first = ColumnGeneration(case, oracle, tol=1e-8, random_state=0).solve()
+    second = ColumnGeneration(case, oracle, tol=1e-8, random_state=5).solve()
+    warm = ColumnGeneration(case, oracle, tol=1e-8, random_state=0, start_neurons=first.neurons).solve()
+    for other in (second, warm):
+        assert other.upper_bound == pytest.approx(first.upper_bound, rel=3e-8)
+    assert len(warm.history) <= len(first.history)
+
+
+def test_a_bound_that_is_too_large_costs_only_the_gap():
+    """An oracle whose bound is 1 % loose leaves valid, looser brackets and never a false certificate."""
+    case = problem(seed=2)
+    exact = FaceOracle(case.rows)
+
+    class Loose:
+        def price(self, dual, *, threshold=0.0, max_neurons=None):
+            found = exact.price(dual, threshold=threshold, max_neurons=max_neurons)
+            return Pricing(found.neurons, found.values, 1.01 * found.upper_bound, False)
+
+    optimum = ColumnGeneration(case, exact, tol=1e-9, random_state=0).solve()
+    point = ColumnGeneration(case, Loose(), tol=1e-6, random_state=0, max_rounds=30).solve()
+    assert point.status is Status.GAP
+    assert point.lower_bound <= optimum.lower_bound / 1.01 * (1 + 1e-6)
+    assert point.upper_bound >= optimum.lower_bound * (1 - 1e-9)
+
+
+def test_stopping_by_rounds_time_callback_and_ctrl_c():
+    case = problem(n=60, kind="smooth")
+    oracle = FaceOracle(case.rows)
+    assert ColumnGeneration(case, oracle, tol=1e-9, max_rounds=2).solve().status is Status.GAP
+    assert ColumnGeneration(case, oracle, tol=1e-9, time_limit_s=1e-9).solve().status is Status.TIME_LIMIT
+    assert ColumnGeneration(case, oracle, tol=1e-9, callback=lambda s: True).solve().status is Status.CALLBACK
+
+    def interrupt(state):
+        raise KeyboardInterrupt
+
+    assert ColumnGeneration(case, oracle, tol=1e-9, callback=interrupt).solve().status is Status.INTERRUPTED
+
+
+@pytest.mark.parametrize("targets", [[0.0, 1.0, 0.0], [0.0, 1.0, 1.0], [1.0, 0.0, 0.0]])
+def test_a_free_offset_where_targets_have_zeros(targets):
+    rows = np.array([[-1.0, 1.0], [0.0, 1.0], [1.0, 1.0]]) / np.sqrt(2)
+    case = ShallowProblem(rows, np.array(targets), 0.0)
+    point = ColumnGeneration(case, FaceOracle(rows), tol=1e-9).solve()
+    assert point.status is Status.CERTIFIED
+    assert point.lower_bound > 0.1
+
+
+def test_a_constant_target_needs_only_the_offset():
+    rows = np.array([[-1.0, 1.0], [0.0, 1.0], [1.0, 1.0]]) / np.sqrt(2)
+    point = ColumnGeneration(ShallowProblem(rows, np.ones(3), 0.0), FaceOracle(rows), tol=1e-9).solve()
+    assert (len(point.neurons), point.offset, point.upper_bound) == (0, 1.0, 0.0)
+
+
+def test_a_free_offset_with_three_points_on_a_grid():
+    X = np.array([[-3.0, 3.0], [-1.0, -1.0], [3.0, 3.0]])
+    rows = np.column_stack([X, np.ones(3)])
+    y = np.array([1.1801655972128011, 1.7434452131360432, -0.17687203551915195])
+    case = ShallowProblem(rows, y, 0.0)
+    point = ColumnGeneration(case, FaceOracle(rows), tol=1e-8, random_state=0).solve()
+    assert point.status is Status.CERTIFIED, point.gap
+
+
+@pytest.mark.parametrize(
+    ("upper", "lower", "gap"), [(2.0, 1.0, 0.5), (0.0, 0.0, 0.0), (np.inf, 1.0, np.inf), (1.0, 1.0, 0.0)]
+)
+def test_relative_gap(upper, lower, gap):
+    assert relative_gap(upper, lower) == gap

@@ -1,0 +1,137 @@
+"""Merging within closed cells, faces and their spans, and the finish."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from covopt.problems.shallow import ShallowProblem
+from covopt.solvers.finish import finish_network
+from covopt.solvers.merging import merge_in_cells, polish
+
+SEEDS = st.integers(0, 10_000)
+
+
+def random_network(seed, n=8, rank=3, m=20, grid=False):
+    rng = np.random.default_rng(seed)
+    rows = rng.integers(-2, 3, (n, rank)).astype(float) if grid else rng.standard_normal((n, rank))
+    rows = np.unique(rows[rows.any(axis=1)], axis=0)
+    neurons = rng.standard_normal((m, rank))
+    # some on hyperplanes of rows, as optimal ones are
+    for j in range(m // 2):
+        row = rows[rng.integers(len(rows))]
+        neurons[j] -= row * (neurons[j] @ row) / (row @ row)
+    neurons /= np.linalg.norm(neurons, axis=1, keepdims=True)
+    return rows, neurons, rng.standard_normal(m)
+
+
+def separated(rows, first, second):
+    units = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    a, b = units @ first / np.linalg.norm(first), units @ second / np.linalg.norm(second)
+    return bool(((a > 1e-10) & (b < -1e-10) | (a < -1e-10) & (b > 1e-10)).any())
+
+
+@given(SEEDS, st.booleans())
+def test_merging_keeps_outputs_and_never_raises_the_cost(seed, grid):
+    rows, neurons, weights = random_network(seed, grid=grid)
+    faces = merge_in_cells(rows, neurons, weights)
+    before = np.maximum(rows @ neurons.T, 0) @ weights
+    np.testing.assert_allclose(faces.outputs(rows), before, atol=1e-9)
+    assert faces.masses.sum() <= np.abs(weights).sum() * (1 + 1e-12)
+    assert len(faces) <= len(weights)
+
+
+@given(SEEDS, st.booleans())
+def test_merged_neurons_of_one_sign_are_separated(seed, grid):
+    rows, neurons, weights = random_network(seed, grid=grid)
+    faces = merge_in_cells(rows, neurons, weights)
+    once = faces.vectors / faces.masses[:, None], faces.signs * faces.masses
+    again = merge_in_cells(rows, *once)
+    # greedy groups may leave two that a second pass merges; then none is left
+    last = merge_in_cells(rows, again.vectors / again.masses[:, None], again.signs * again.masses)
+    for j in range(len(last)):
+        for k in range(j):
+            if last.signs[j] == last.signs[k]:
+                assert separated(rows, last.vectors[j], last.vectors[k])
+
+
+@given(SEEDS)
+def test_active_and_touched_are_the_signs(seed):
+    rows, neurons, weights = random_network(seed)
+    faces = merge_in_cells(rows, neurons, weights)
+    heights = faces.vectors @ rows.T
+    assert (heights[faces.active] > -1e-9).all()
+    assert (np.abs(heights[~faces.touched]) < 1e-9).all()
+    assert (heights[faces.touched & ~faces.active] < 1e-9).all()
+
+
+@given(SEEDS, st.booleans())
+def test_spans_are_the_null_spaces_of_the_silent_rows(seed, beside):
+    rows, neurons, weights = random_network(seed)
+    faces = merge_in_cells(rows, neurons, weights)
+    basis, owner = faces.spans(rows, beside_neuron=beside)
+    assert (np.diff(owner) >= 0).all()
+    for j in range(len(faces)):
+        own = basis[owner == j]
+        silent = rows[~faces.touched[j]]
+        dimension = 3 - (np.linalg.matrix_rank(silent, tol=1e-8) if len(silent) else 0)
+        assert len(own) == dimension - beside
+        np.testing.assert_allclose(own @ own.T, np.eye(len(own)), atol=1e-9)
+        if len(silent) and len(own):
+            assert np.abs(silent @ own.T).max() < 1e-6
+        direction = faces.vectors[j] / faces.masses[j]
+        along = np.linalg.norm(own @ direction) if len(own) else 0.0
+        assert along == pytest.approx(0.0 if beside else 1.0, abs=1e-8)
+
+
+@given(SEEDS, st.booleans())
+def test_polish_interpolates_and_stays_in_the_faces(seed, moves_offset):
+    rows, neurons, weights = random_network(seed, m=30)
+    faces = merge_in_cells(rows, neurons, weights)
+    rng = np.random.default_rng(seed)
+    targets = faces.outputs(rows) + 0.3 * moves_offset
+    moved, offset, residual = polish(
+        rows, targets + 1e-6 * rng.standard_normal(len(rows)), faces, 0.3 * moves_offset,
+        moves_offset=moves_offset,
+    )  # fmt: skip
+    assert residual <= 1e-12 * max(1.0, np.abs(targets).max())
+    assert np.abs(moved.vectors - faces.vectors).max() < 1e-2
+    heights = moved.vectors @ rows.T
+    assert (np.abs(heights[~faces.touched]) < 1e-9).all()
+    assert moves_offset or offset == 0
+
+
+@pytest.mark.parametrize("offset_cost", [np.inf, 0.0, 2.0])
+def test_the_finish_interpolates_with_few_neurons_at_no_higher_cost(offset_cost):
+    for seed in range(8):
+        rows, neurons, weights = random_network(seed, n=9, m=40)
+        offset = 0.0 if np.isinf(offset_cost) else 0.4
+        targets = np.maximum(rows @ neurons.T, 0) @ weights + offset
+        size = np.abs(targets).max()
+        problem = ShallowProblem(rows, targets / size, offset_cost)
+        before = problem.primal_value(weights / size, offset / size)
+        units, masses, moved = finish_network(problem, neurons, weights / size, offset / size)
+        assert np.abs(problem.atoms(units) @ masses + moved - problem.targets).max() <= 1e-11
+        assert problem.primal_value(masses, moved) <= before * (1 + 1e-9)
+        assert len(masses) <= len(rows)
+        np.testing.assert_allclose(np.linalg.norm(units, axis=1), 1.0, atol=1e-12)
+
+
+def test_the_finish_repairs_a_network_that_misses_the_points():
+    rows, neurons, weights = random_network(1, n=9, m=30)
+    targets = np.maximum(rows @ neurons.T, 0) @ weights
+    targets /= (size := np.abs(targets).max())
+    wrong = weights / size * (1 - 1e-8 * np.arange(30) / 30)  # cheaper, and 1e-8 off
+    problem = ShallowProblem(rows, targets)
+    units, masses, offset = finish_network(problem, neurons, wrong, 0.0)
+    assert np.abs(problem.atoms(units) @ masses + offset - targets).max() <= 1e-11
+
+
+def test_the_finish_drops_idle_neurons_beside_an_offset():
+    rows = np.array([[-1.0, 1.0], [0.0, 1.0], [1.0, 1.0]]) / np.sqrt(2)
+    problem = ShallowProblem(rows, np.ones(3), 0.0)
+    neurons = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0]])
+    units, masses, offset = finish_network(problem, neurons, np.array([1e-12, -1e-13, 1e-12]), 1.0)
+    assert len(units) == len(masses) == 0
+    assert offset == pytest.approx(1.0, abs=1e-12)
+    assert len(finish_network(problem, np.zeros((0, 2)), np.zeros(0), 1.0)[0]) == 0
