@@ -1,11 +1,12 @@
 """Shared set-up: reproducible hypothesis runs, and one BLAS thread so that workers do not compete."""
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from threadpoolctl import threadpool_limits
 
 settings.register_profile(
     "covopt", deadline=None, derandomize=True, max_examples=12, print_blob=True,
+    phases=[Phase.explicit, Phase.generate],  # shrinking a failure would solve for minutes
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )  # fmt: skip
 settings.load_profile("covopt")

@@ -110,9 +110,9 @@ def test_every_multiplier_matters(solution, factor):
 def test_every_weight_matters(solution):
     for j in range(len(solution.network)):
         for a in range(solution.network.hidden_weights.shape[1]):
-            for delta in (1e-6, -1e-6):
+            for delta in (1e-3, -1e-3):
                 assert failed(changed(solution, set_at("network", "hidden_weights", j, a, add=delta)))
-        for delta in (1e-6, -1e-6):
+        for delta in (1e-3, -1e-3):
             assert failed(changed(solution, set_at("network", "output_weights", j, 0, add=delta)))
 
 

@@ -12,7 +12,7 @@ preconditioned conjugate gradients on the product form: the matrix itself loses 
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from scipy.linalg import LinAlgError
@@ -85,14 +85,9 @@ def _weighted_gram(source, diagonal):
 class _Normal:
     """The normal matrix Aᵀ diag(d) A + κ11ᵀ + H, factored, with refined solves."""
 
-    def __init__(self, atoms, diagonal, kappa, free, curvature, refine_tol):
-        self.atoms, self.diagonal, self.kappa, self.free = atoms, diagonal, kappa, free
+    def __init__(self, atoms, diagonal, kappa, curvature, refine_tol):
+        self.atoms, self.diagonal, self.kappa = atoms, diagonal, kappa
         self.curvature, self.refine_tol = curvature, refine_tol
-        self._factorise()
-        if free:
-            self.ones_solution = self._solve(np.ones(self.atoms.shape[1]))
-
-    def _factorise(self):
         matrix = _weighted_gram(self.atoms, self.diagonal)
         if self.kappa:
             matrix += self.kappa
@@ -115,7 +110,8 @@ class _Normal:
             out += self.curvature.factor @ (self.curvature.factor.T @ x)
         return out
 
-    def _solve(self, rhs, max_refinements=4):
+    def solve(self, rhs: np.ndarray, max_refinements: int = 4) -> np.ndarray:
+        """Solve with the factor, then refine on the product form."""
         x, _ = dpotrs(self.factor, rhs, lower=1)
         residual = rhs - self._apply(x)
         size = np.linalg.norm(rhs)
@@ -135,15 +131,6 @@ class _Normal:
             residual = residual - alpha * applied
             old = new
         return x
-
-    def solve(self, rhs: np.ndarray) -> tuple[np.ndarray, float]:
-        """Return the step, and the multiplier of 1ᵀλ = 0 when the offset is free."""
-        x = self._solve(rhs)
-        if not self.free:
-            return x, 0.0
-        multiplier = float(x.sum() / self.ones_solution.sum())
-        x = x - multiplier * self.ones_solution
-        return x - x.mean(), multiplier
 
 
 def _step_length(values, steps):
@@ -188,8 +175,9 @@ def solve_master(
     -------
     MasterPoint
     """
-    free = offset_cost == 0
-    kappa = 0.0 if free or np.isinf(offset_cost) else 1.0 / offset_cost
+    if offset_cost == 0:
+        return _solve_centred(atoms, targets, start, tol, plus, minus, curvature, max_steps)
+    kappa = 0.0 if np.isinf(offset_cost) else 1.0 / offset_cost
     m = len(atoms)
     refine_tol = float(np.clip(1e-6 * tol, 1e-13, 1e-8))
     dual = start.copy()
@@ -203,17 +191,15 @@ def solve_master(
         # lift to complementarity products no smaller than a fraction of their mean
         level = max((float(plus @ s) + float(minus @ t)) / (2 * m), 1e-3 * tol * scale / m)
         p, q = np.maximum(plus, 0.3 * level / s), np.maximum(minus, 0.3 * level / t)
-    offset = 0.0
     gap = last_left = np.inf
     step = stalled = 0
     for step in range(1, max_steps + 1):
         z = p - q
-        gradient = targets - atoms.T @ z  # what the offset and the curvature must explain
+        residual = targets - atoms.T @ z  # what the offset and the curvature must explain
         if kappa:
-            gradient = gradient - kappa * dual.sum()
+            residual = residual - kappa * dual.sum()
         if curvature is not None:
-            gradient = gradient - curvature.factor @ (curvature.factor.T @ (dual - curvature.centre))
-        residual = gradient - gradient.mean() if free else gradient
+            residual = residual - curvature.factor @ (curvature.factor.T @ (dual - curvature.centre))
         complementarity = float(p @ s + q @ t)
         value = max(abs(float(targets @ dual)), scale)
         gap = complementarity / value
@@ -222,10 +208,13 @@ def solve_master(
         if gap <= tol and (left <= max(tol, 1e-11) * np.abs(targets).sum() or stalled >= 3):
             break
         last_left = left
-        normal = _Normal(atoms, p / s + q / t, kappa, free, curvature, refine_tol)
+        try:
+            normal = _Normal(atoms, p / s + q / t, kappa, curvature, refine_tol)
+        except LinAlgError:  # as far as double precision goes
+            break
 
         # predictor: straight to complementarity zero
-        affine, _ = normal.solve(gradient + atoms.T @ (p - q))
+        affine = normal.solve(residual + atoms.T @ (p - q))
         change = atoms @ affine
         dp = -p + p / s * change
         dq = -q - q / t * change
@@ -236,8 +225,8 @@ def solve_master(
         mean = max(complementarity / (2 * m), 1e-300)
         target_p = centring * mean + dp * change  # − dp·ds with ds = −change
         target_q = centring * mean - dq * change
-        rhs = gradient + atoms.T @ (p - q - target_p / s + target_q / t)
-        direction, offset = normal.solve(rhs)
+        rhs = residual + atoms.T @ (p - q - target_p / s + target_q / t)
+        direction = normal.solve(rhs)
         change = atoms @ direction
         dp = target_p / s - p + p / s * change
         dq = target_q / t - q - q / t * change
@@ -256,9 +245,21 @@ def solve_master(
         p, q = np.maximum(p + beta * dp, 1e-300), np.maximum(q + beta * dq, 1e-300)
         if max(alpha, beta) < 1e-7:
             break
-    if kappa:
-        offset = kappa * float(dual.sum())
-    elif free:
-        gradient = targets - atoms.T @ (p - q)
-        offset = float(gradient.mean())
-    return MasterPoint(dual, p, q, offset, gap, step)
+    return MasterPoint(dual, p, q, kappa * float(dual.sum()), gap, step)
+
+
+def _solve_centred(atoms, targets, start, tol, plus, minus, curvature, max_steps) -> MasterPoint:
+    """Free offset: solve over λ = Eν with the columns of E an orthonormal basis of 1ᵀλ = 0."""
+    n = len(targets)
+    # the Householder reflection that maps the first unit vector to 1/√n, without its first column
+    mirror = np.full(n, 1.0 / np.sqrt(n))
+    mirror[0] -= 1.0
+    basis = np.eye(n)[:, 1:] - np.outer(mirror, mirror[1:] * (2.0 / (mirror @ mirror)))
+    if curvature is not None:
+        curvature = Curvature(basis.T @ curvature.factor, basis.T @ curvature.centre)
+    found = solve_master(
+        atoms @ basis, basis.T @ targets, basis.T @ start, tol=tol, plus=plus, minus=minus,
+        curvature=curvature, max_steps=max_steps,
+    )  # fmt: skip
+    offset = float((targets - atoms.T @ (found.plus - found.minus)).mean())
+    return replace(found, dual=basis @ found.dual, offset=offset)
