@@ -22,7 +22,7 @@ _PUBLIC: dict[str, str] = {
     "verify": "covopt.verification",
 }
 
-__all__ = ["__version__", *sorted(_PUBLIC)]
+__all__ = ["__version__", *sorted(_PUBLIC)]  # noqa: PLE0604
 
 
 def __getattr__(name: str) -> Any:

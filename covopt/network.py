@@ -92,7 +92,7 @@ class ReLUNetwork:
         return np.column_stack([X, np.full(len(X), self.bias)]) if self.bias > 0 else X
 
     def predict(self, X: np.ndarray) -> np.ndarray:
-        """Outputs, of shape (N,) for one output and (N, k) for more.
+        """Return the outputs, of shape (N,) for one output and (N, k) for more.
 
         Parameters
         ----------

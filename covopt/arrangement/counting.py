@@ -43,7 +43,7 @@ def _inverse(a, p):
 
 
 @njit(cache=True)
-def _restrict(old, i, c, new, probe, p, table, stamps, stamp, keys):  # noqa: PLR0917
+def _restrict(old, i, c, new, probe, p, table, stamps, stamp, keys):
     """Restrict the rows before ``i`` to the hyperplane of row ``i``; write one row a line, return how many.
 
     Rows on one line agree in (u·y)/(v·y) for the two probes u, v; others agree with probability 2/p.

@@ -120,7 +120,7 @@ class Run:
             )
 
 
-def run_task(  # noqa: PLR0917
+def run_task(
     rows: np.ndarray,
     low: int,
     high: int,

@@ -133,7 +133,7 @@ def room(output, more, later, members):
 
 
 @njit(cache=True)
-def _start(problem, tableau, state, scale, level, free, up, line, pattern):  # noqa: PLR0917
+def _start(problem, tableau, state, scale, level, free, up, line, pattern):
     """Set ``pattern`` to the signs before the first crossing, list the crossings; return their number and
     that of the rows that hold the line.
     """
@@ -173,7 +173,7 @@ def _closest(line, m):
 
 
 @njit(cache=True, fastmath=FAST)
-def _write_tops(  # noqa: PLR0917
+def _write_tops(
     out, count, tableau, free, slope, column_of, chosen, d, order, start, stop, masks, pattern, stats, keep
 ):
     """Cross the simple vertices ``order[start:stop]``; write the cell below each that is new.
@@ -207,7 +207,7 @@ def _write_tops(  # noqa: PLR0917
 
 
 @njit(cache=True)
-def _tie_group(problem, tableau, scale, free, up, line, m, start, d, by_infinity, ids, test):  # noqa: PLR0917
+def _tie_group(problem, tableau, scale, free, up, line, m, start, d, by_infinity, ids, test):
     """Split the crossings at one parameter, from ``start``, into vertices; return how many.
 
     Rows that cross together may still be apart by an infinitesimal of c₀ when it is at infinity.
@@ -250,7 +250,7 @@ def _tie_group(problem, tableau, scale, free, up, line, m, start, d, by_infinity
 
 
 @njit(cache=True)
-def _leave(output, tableau, state, n, free, up, order, start, stop, level, masks, pattern):  # noqa: PLR0917
+def _leave(output, tableau, state, n, free, up, order, start, stop, level, masks, pattern):
     """Leave the vertex ``order[start:stop]`` for later."""
     left = output.counters[LATER]
     n_words = pattern.size
@@ -275,7 +275,7 @@ def _leave(output, tableau, state, n, free, up, order, start, stop, level, masks
 
 
 @njit(cache=True, inline="always")
-def walk(problem, stack, d, level, line, pattern, test, output, keep):  # noqa: PLR0917
+def walk(problem, stack, d, level, line, pattern, test, output, keep):
     """Walk the line of the first ``d`` chosen rows and use its vertices; return the output."""
     tableau, state, scale = stack.tableaux[d], stack.states[d], stack.scales[d]
     masks, order = problem.masks, line.order

@@ -52,7 +52,7 @@ def _top_level(problem, level, output, keep):
 
 
 @njit(cache=True)
-def _sweep_levels(problem, low, high, prefix, stack, line, test, keep):  # noqa: PLR0917
+def _sweep_levels(problem, low, high, prefix, stack, line, test, keep):
     """Sweep levels ``low`` to ``high``; vertices on more rows than their rank are listed, not resolved."""
     n_columns, n = problem.rows.shape
     pattern = np.empty_like(problem.base)
@@ -115,7 +115,7 @@ def _restrict(problem, members, first):
 
 
 @njit(cache=True)
-def _write_inner(out, count, cell, tops, members, masks):  # noqa: PLR0917
+def _write_inner(out, count, cell, tops, members, masks):
     """Write ``cell`` with the signs of ``members`` replaced by each pattern of ``tops``."""
     n_words = cell.size
     for s in range(len(tops)):
@@ -128,7 +128,7 @@ def _write_inner(out, count, cell, tops, members, masks):  # noqa: PLR0917
 
 
 @njit(cache=True)
-def _sweep(problem, low, high, prefix, test, keep):  # noqa: PLR0917
+def _sweep(problem, low, high, prefix, test, keep):
     n_columns, n = problem.rows.shape
     stack, line = make_stack(n_columns, n), make_line(n)
     output = _sweep_levels(problem, low, high, prefix, stack, line, test, keep)
@@ -167,7 +167,7 @@ def _sweep(problem, low, high, prefix, test, keep):  # noqa: PLR0917
 
 
 @njit(cache=True)
-def sweep(rows, low, high, prefix, masks, base, zero_below, residues, primes, stats, keep):  # noqa: PLR0917
+def sweep(rows, low, high, prefix, masks, base, zero_below, residues, primes, stats, keep):
     """List the cells on the positive side of c₀, levels ``low`` to ``high`` (excluded), as packed patterns.
 
     Parameters

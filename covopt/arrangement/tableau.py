@@ -98,7 +98,7 @@ def is_zero(ratio, test, ids, q):
 
 
 @njit(cache=True, fastmath=FAST)
-def _pivot(old, new, width, column, b, level, first):  # noqa: PLR0917
+def _pivot(old, new, width, column, b, level, first):
     pivot = 1.0 / old[column, b]
     for j in range(width):
         new[column, j] = old[column, j] * pivot
@@ -111,7 +111,7 @@ def _pivot(old, new, width, column, b, level, first):  # noqa: PLR0917
 
 
 @njit(cache=True, fastmath=FAST)
-def _relative_rest(new, n, b, used, column, level, scale, rest, state, new_state):  # noqa: PLR0917
+def _relative_rest(new, n, b, used, column, level, scale, rest, state, new_state):
     """Size of each row off the flat, relative to the numbers that cancelled in it; return the least.
 
     Rows of the smaller flat, and ``b``, do not count.
@@ -136,7 +136,7 @@ def _relative_rest(new, n, b, used, column, level, scale, rest, state, new_state
 
 
 @njit(cache=True)
-def exchange(problem, stack, d, b, level, rest, test):  # noqa: PLR0917
+def exchange(problem, stack, d, b, level, rest, test):
     """Put row ``b`` into the basis. Return False when ``b`` is not the first choice of its flat."""
     old, new = stack.tableaux[d], stack.tableaux[d + 1]
     state, new_state, scale = stack.states[d], stack.states[d + 1], stack.scales[d + 1]
@@ -209,7 +209,7 @@ def _ranks(key, m, padded, ranks):
 
 
 @njit(cache=True)
-def sort_crossings(key, order, m, spare_key, spare_order, ranks):  # noqa: PLR0917
+def sort_crossings(key, order, m, spare_key, spare_order, ranks):
     """Sort ``order[:m]`` by the floats ``key[:m]``, both moved along.
 
     The last three are overwritten; ``spare_key`` has 16 entries more than ``key``.

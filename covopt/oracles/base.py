@@ -1,4 +1,4 @@
-"""The one question that every solver and certificate asks: which neuron violates a dual point most?
+"""The one question that every solver and certificate asks: the neuron that violates a dual point most.
 
 For a dual point λ and unit neurons w the oracle maximises
 
@@ -43,8 +43,6 @@ class Pricing:
 class Oracle(Protocol):
     """``price(dual) -> Pricing``; everything that a solver knows about the neurons."""
 
-    def price(
-        self, dual: np.ndarray, *, threshold: float = 0.0, max_neurons: int | None = None
-    ) -> Pricing:
+    def price(self, dual: np.ndarray, *, threshold: float = 0.0, max_neurons: int | None = None) -> Pricing:
         """Return local maxima of |F| with value at least ``threshold`` (the best one always)."""
         ...

@@ -22,7 +22,7 @@ ROUNDING = 64 * np.finfo(float).eps
 
 
 def count_faces(n_lines: int, rank: int) -> float:
-    """Number of faces that one pricing looks at: each arc, and the 3^(r−2) − 1 faces that meet it.
+    """Return the number of faces that one pricing looks at: each arc, and the 3^(r−2) − 1 faces that meet it.
 
     Faces are counted once for every arc on their boundary, as they are visited.
     """

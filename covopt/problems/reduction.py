@@ -115,7 +115,7 @@ def opposite_rows(rows: np.ndarray, targets: np.ndarray, keep: np.ndarray) -> np
     InputError
         Naming the pair that is furthest from linear.
     """
-    _, line_of, ratio = merge_lines(rows[keep])
+    _, line_of, _ = merge_lines(rows[keep])
     order = np.argsort(line_of, kind="stable")
     first = order[:-1][line_of[order[:-1]] == line_of[order[1:]]]
     second = order[1:][line_of[order[:-1]] == line_of[order[1:]]]

@@ -307,7 +307,7 @@ class ColumnGeneration:
         return tight | (weights > 1e-6 * weights.max())
 
     def _fresh(self, pricing: Pricing, gap: float) -> np.ndarray:
-        """New columns, best first, without those already there."""
+        """Return new columns, best first, without those already there."""
         limit = max(10, len(self.problem.targets) // 2) if gap > 1e-2 else len(pricing.neurons)
         neurons = pricing.neurons
         if len(neurons) and len(self.neurons):

@@ -192,8 +192,8 @@ def solve_master(
         level = max((float(plus @ s) + float(minus @ t)) / (2 * m), 1e-3 * tol * scale / m)
         p, q = np.maximum(plus, 0.3 * level / s), np.maximum(minus, 0.3 * level / t)
     gap = last_left = np.inf
-    step = stalled = 0
-    for step in range(1, max_steps + 1):
+    steps = stalled = 0
+    for steps in range(1, max_steps + 1):  # noqa: B007
         z = p - q
         residual = targets - atoms.T @ z  # what the offset and the curvature must explain
         if kappa:
@@ -245,7 +245,7 @@ def solve_master(
         p, q = np.maximum(p + beta * dp, 1e-300), np.maximum(q + beta * dq, 1e-300)
         if max(alpha, beta) < 1e-7:
             break
-    return MasterPoint(dual, p, q, kappa * float(dual.sum()), gap, step)
+    return MasterPoint(dual, p, q, kappa * float(dual.sum()), gap, steps)
 
 
 def _solve_centred(atoms, targets, start, tol, plus, minus, curvature, max_steps) -> MasterPoint:

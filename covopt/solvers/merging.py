@@ -37,7 +37,7 @@ class Faces:
         return np.linalg.norm(self.vectors, axis=1)
 
     def outputs(self, rows: np.ndarray) -> np.ndarray:
-        """Outputs of the network on the rows, by the rows' true signs."""
+        """Return the outputs of the network on the rows, by the rows' true signs."""
         return np.maximum(rows @ self.vectors.T, 0.0) @ self.signs
 
     def spans(self, rows: np.ndarray, *, beside_neuron: bool = False) -> tuple[np.ndarray, np.ndarray]:
