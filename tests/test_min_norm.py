@@ -3,6 +3,7 @@
 import re
 import threading
 import warnings
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -448,7 +449,7 @@ def test_the_callback_stops(rounds, tmp_path):
     bounds = np.array([[state.lower_bound, state.upper_bound] for state in seen])
     assert (np.diff(bounds[:, 0]) >= 0).all()
     assert (bounds[1:, 1] <= bounds[:-1, 1]).all()
-    assert all(earlier.time_s <= later.time_s for earlier, later in zip(seen, seen[1:], strict=False))
+    assert all(earlier.time_s <= later.time_s for earlier, later in pairwise(seen))
     check_bracket(solution, X, y)
     # what the callback saw is in the user's units
     assert bounds[-1, 0] == pytest.approx(solution.lower_bound, rel=1e-6)
