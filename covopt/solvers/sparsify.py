@@ -35,31 +35,43 @@ def caratheodory(atoms: np.ndarray, weights: np.ndarray, *, rank_tol: float = 1e
     sign = np.where(weights < 0, -1.0, 1.0)
     masses = np.abs(weights).astype(float)
     order = np.argsort(-masses, kind="stable")[: np.count_nonzero(masses)]
-    kept = order[:0]
-    for start in range(0, len(order), max(n, 1)):
-        batch = np.concatenate([kept, order[start : start + max(n, 1)]])
-        masses[batch] = _reduce(atoms[:, batch] * sign[batch], masses[batch], rank_tol)
+    kept = order[:n]
+    extra = max(32, n // 8)  # few at a time: rounding errors grow along an elimination
+    for start in range(n, len(order), extra):
+        batch = np.concatenate([kept, order[start : start + extra]])
+        masses[batch] = _spend_surplus(atoms[:, batch] * sign[batch], masses[batch])
         kept = batch[masses[batch] > 0]
+    masses[kept] = _spend_dependent(atoms[:, kept] * sign[kept], masses[kept], rank_tol)
     return sign * masses
 
 
-def _reduce(signed: np.ndarray, masses: np.ndarray, rank_tol: float) -> np.ndarray:
+def _normalise(signed: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     scale = np.linalg.norm(signed, axis=0)
     scale = np.where(scale > 0, scale, 1.0)
-    unit = signed / scale
+    return signed / scale, scale
+
+
+def _spend_surplus(signed: np.ndarray, masses: np.ndarray) -> np.ndarray:
+    """More columns than rows: the last columns of Q are null vectors whatever the rank, cheaper than an SVD's."""
+    unit, scale = _normalise(signed)
     n, m = unit.shape
-    if m > n:
-        # whatever the rank, the last columns of Q are orthogonal to the rows: much cheaper than an SVD
-        orthogonal, _ = qr(unit.T, check_finite=False)
-        masses = _eliminate(np.ascontiguousarray(orthogonal[:, n:].T / scale), masses.copy())
-    living = np.flatnonzero(masses > 0)
-    diagonal = np.abs(np.diag(qr(unit[:, living], mode="r", pivoting=True, check_finite=False)[0]))
-    if len(diagonal) and diagonal[-1] <= rank_tol * diagonal[0]:
-        _, values, right = svd(unit[:, living], full_matrices=True, check_finite=False)
-        rank = int((values > rank_tol * values[0]).sum())
-        masses = masses.copy()
-        masses[living] = _eliminate(np.ascontiguousarray(right[rank:] / scale[living]), masses[living])
-    return masses
+    if m <= n:
+        return masses
+    orthogonal, _ = qr(unit.T, check_finite=False)
+    return _eliminate(np.ascontiguousarray(orthogonal[:, n:].T / scale), masses.copy())
+
+
+def _spend_dependent(signed: np.ndarray, masses: np.ndarray, rank_tol: float) -> np.ndarray:
+    """Reduce what is still dependent among at most as many columns as rows."""
+    if not signed.size:
+        return masses
+    unit, scale = _normalise(signed)
+    diagonal = np.abs(np.diag(qr(unit, mode="r", pivoting=True, check_finite=False)[0]))
+    if diagonal[-1] > rank_tol * diagonal[0] and unit.shape[1] <= unit.shape[0]:
+        return masses
+    _, values, right = svd(unit, full_matrices=True, check_finite=False)
+    rank = int((values > rank_tol * values[0]).sum())
+    return _eliminate(np.ascontiguousarray(right[rank:] / scale), masses.copy())
 
 
 @njit(cache=True)
