@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 INK = "#1a1a1a"
 POSITIVE = "#0b4f8a"
 NEGATIVE = "#b3401e"
+MOST_KINKS = 60
 _OUTPUT_STYLES = ("-", "--", ":", "-.")
 
 
@@ -224,7 +225,10 @@ def plot_surface_2d(
     cost, positive = _costs_and_signs(network)
     ax.set(xlim=(left, right), ylim=(bottom, top), xlabel="x₀", ylabel="x₁")
     segments, kept = _clip_lines(slope, offset, (left, right, bottom, top))
-    # A hundred lines at full width would cover the surface.
+    within = len(kept)
+    if within > MOST_KINKS:  # hundreds of lines would hide the surface
+        costliest = np.sort(np.argsort(-cost[kept], kind="stable")[:MOST_KINKS])
+        segments, kept = segments[costliest], kept[costliest]
     widest = float(np.clip(24 / np.sqrt(max(len(kept), 1)) / 2, 1.0, 2.4))
     widths = widest * (0.15 + 0.85 * np.sqrt(cost[kept]))
     arrows = (0.1 + 0.025 * widest**2) * (0.4 + 0.6 * np.sqrt(cost[kept]))
@@ -253,8 +257,10 @@ def plot_surface_2d(
         linewidths=0.8,
         zorder=4,
     )
-    outside = len(slope) - len(kept)
-    note = f" ({outside} active on one side of it only)" if outside else ""
+    notes = [f"the kinks of the {len(kept)} costliest drawn"] if len(kept) < within else []
+    outside = len(slope) - within
+    notes += [f"{outside} without a kink here"] if outside else []
+    note = f" ({', '.join(notes)})" if notes else ""
     ax.set_title(f"{count(len(slope), 'neuron')}{note}", fontsize="medium")
     legend_below(
         ax,

@@ -73,7 +73,7 @@ def min_norm(
     time_limit_s : float, optional
         Seconds after which the best bracket so far is returned.
     random_state : int, optional
-        Seeds the starting columns; the optimum does not depend on it.
+        Seeds the starting columns (fixed by default); the optimum does not depend on it.
     callback : callable, optional
         Called after every round with a state (``round``, ``lower_bound``, ``upper_bound``, ``gap``, ``n_columns``,
         ``time_s``; bounds of ‖W‖² in the user's units); a true answer stops.
@@ -171,9 +171,10 @@ def _solve(
             units, scaled, bias=data.bias, offset=moved, counts_output_bias=output_bias != "free"
         )
         dual = reduction.invert_dual(point.dual)
-        certificate = certify(
-            data, network, dual, output_bias=output_bias, reduced=reduced
-        )  # fmt: skip
+        certificate = certify(data, network, dual, output_bias=output_bias, reduced=reduced)
+        if certificate.gauge > 1.0 + 1e-12:  # the solver's scaling met another rounding
+            dual = dual / certificate.gauge
+            certificate = certify(data, network, dual, output_bias=output_bias, reduced=reduced)
     status = point.status
     if certificate.exact and certificate.interpolates and certificate.gap <= tol:
         status = Status.CERTIFIED

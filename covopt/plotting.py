@@ -23,9 +23,6 @@ from covopt._plotting_function import (
 )
 from covopt.errors import BudgetError, InputError
 
-_FINE_GAP = 1e-9  # a dual this accurate shows its tight set without being solved on
-_SMALL = 60  # samples up to which solving on takes about a second
-
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -51,13 +48,12 @@ def dual_values(dual: np.ndarray, lifted: np.ndarray, neurons: np.ndarray) -> np
 
 
 def _tight_neurons(solution: Any) -> np.ndarray:
-    """Return the tight set where it is at hand; none where it would take a second, much finer solve."""
+    """Return the tight set of a certified solution, to the accuracy of its own dual."""
     width = solution.data.lifted.shape[1]
-    small = solution.data.n_samples <= _SMALL and solution.status.code == "certified"
-    if not small and solution.gap > _FINE_GAP:
+    if solution.status.code != "certified":
         return np.zeros((0, width))
     try:
-        return np.asarray(solution.tight_set().neurons).reshape(-1, width)
+        return np.asarray(solution.tight_set(refine=False).neurons).reshape(-1, width)
     except BudgetError:
         return np.zeros((0, width))
 

@@ -142,7 +142,7 @@ class Solution:
         dual = reduction.apply_dual(self.dual)
         if self.gap > REFINED_GAP:
             point = ColumnGeneration(
-                problem, oracle, tol=REFINED_GAP / 10, random_state=self.random_state, start_neurons=neurons,
+                problem, oracle, tol=REFINED_GAP, random_state=self.random_state, start_neurons=neurons,
                 max_rounds=100, time_limit_s=REFINE_TIME_S,
             ).solve()  # fmt: skip
             if point.gap < self.gap:
@@ -150,12 +150,15 @@ class Solution:
                 neurons, weights, offset = finish_network(problem, point.neurons, point.weights, point.offset)
         return oracle, dual, neurons, weights, offset
 
-    def tight_set(self, slack: float = 1e-6) -> TightSet:
+    def tight_set(self, slack: float = 1e-6, *, refine: bool = True) -> TightSet:
         """Return all (cell, sign) pairs whose dual value is within ``slack`` of one; minimisers live there.
 
         Parameters
         ----------
         slack : float
+        refine : bool
+            Solve on to a gap of 1e-9 first when this solution is coarser; otherwise its own dual is used, and
+            ``slack`` is at least ten times its gap.
 
         Returns
         -------
@@ -170,7 +173,11 @@ class Solution:
         problem, reduction = self._reduced
         if not len(problem.rows) or not self.dual.any():
             return TightSet(np.zeros((0, self.network.hidden_weights.shape[1])), np.zeros(0))
-        oracle, dual, *_ = self._refined
+        if refine:
+            oracle, dual, *_ = self._refined
+        else:
+            oracle, dual = FaceOracle(problem.rows), reduction.apply_dual(self.dual)
+            slack = min(0.1, max(slack, 10.0 * self.gap))
         tight = tight_set(problem, oracle, dual, slack=slack)
         return TightSet(tight.neurons @ reduction.basis.T, tight.values)
 

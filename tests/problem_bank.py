@@ -239,7 +239,7 @@ def gauge(rows: np.ndarray, dual: np.ndarray, cells: np.ndarray | None = None) -
     return best
 
 
-def check_kkt(  # noqa: PLR0917
+def check_kkt(
     case: ProblemCase,
     neurons: np.ndarray,
     weights: np.ndarray,

@@ -6,6 +6,7 @@ import pytest
 from matplotlib.collections import LineCollection
 
 import covopt
+from covopt._plotting_function import MOST_KINKS
 from covopt.data import Data
 from covopt.datasets import make_random_plane
 from covopt.errors import BudgetError, InputError
@@ -45,7 +46,7 @@ def stand_in(d, n=20, neurons=10, *, bias=1.0, gap=1e-10, rounds=5):
     tight = SimpleNamespace(neurons=hidden, values=np.ones(neurons))
     return SimpleNamespace(
         data=data, network=network, dual=rng.standard_normal(n), history=history, cost=9.0, lower_bound=8.9,
-        gap=gap, status=Status.CERTIFIED, tight_set=lambda: tight,
+        gap=gap, status=Status.CERTIFIED, tight_set=lambda refine=True: tight,
     )  # fmt: skip
 
 
@@ -90,7 +91,8 @@ def test_kink_lines_are_where_neurons_vanish_and_inside_the_axes(bias):
     segments = np.concatenate([np.array(c.get_segments()) for c in lines])
     (left, right), (bottom, top) = ax.get_xlim(), ax.get_ylim()
     ends = segments.reshape(-1, 2)
-    assert len(segments) > 100
+    assert len(segments) == MOST_KINKS
+    assert f"of the {MOST_KINKS} costliest" in ax.get_title()
     assert ends[:, 0].min() >= left - 1e-9
     assert ends[:, 0].max() <= right + 1e-9
     assert ends[:, 1].min() >= bottom - 1e-9
@@ -107,7 +109,7 @@ def test_axis_parallel_and_constant_neurons():
     network = ReLUNetwork.from_neurons(hidden, np.ones(4), bias=1.0)
     ax = plot_surface_2d(network, np.array([[-1.0, -1.0], [1.0, 1.0]]), [0.0, 1.0])
     assert sum(len(c.get_segments()) for c in ax.collections if isinstance(c, LineCollection)) == 2
-    assert "2 active on one side" in ax.get_title()
+    assert "2 without a kink here" in ax.get_title()
 
 
 def test_network_without_neurons(tmp_path):
@@ -124,14 +126,15 @@ def test_dual_values_scale_neurons_to_the_sphere():
 
 
 def test_the_tight_set_is_not_worth_another_solve():
-    def never():
-        raise AssertionError
+    def no_refinement(refine=True):
+        assert not refine
+        raise BudgetError
 
     solution = stand_in(3, n=100, gap=1e-6)
-    solution.tight_set = never
+    solution.tight_set = no_refinement
     assert "tight" not in " ".join(plot_dual(solution).get_legend_handles_labels()[1])
 
-    def too_many():
+    def too_many(refine=True):
         raise BudgetError
 
     solution = stand_in(3)

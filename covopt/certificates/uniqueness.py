@@ -76,7 +76,7 @@ def analyse_uniqueness(problem: ShallowProblem, tight: TightSet, offset: float) 
         return Uniqueness(
             None,
             f"the {len(near)} tight columns are linearly independent (smallest singular value {near_size:.1e}), but "
-            f"{between} more are within {AMBIGUOUS[1]:g} of tight and the dual is not accurate enough to exclude them",
+            f"{between} more are within {AMBIGUOUS[1]:g} of tight: the dual is not accurate enough to exclude them",
             len(near),
         )
     spread = _largest_move(problem, near, offset)

@@ -35,6 +35,7 @@ CURVATURE_GAP = 2e-6
 MERGE_GAP = 1e-3
 SEEDS_PER_ROW = 2
 MAX_IDLE = 8
+ROUNDING = 1e-14
 FEASIBLE = 1e-10  # largest residual, relative to max|y| = 1, at which a network counts as interpolating
 
 
@@ -70,10 +71,14 @@ class Point:
 
 
 def relative_gap(upper: float, lower: float) -> float:
-    """(upper − lower) / upper, zero when both vanish."""
+    """|upper − lower| / max(upper, lower), zero when both vanish.
+
+    An upper bound below the lower one belongs to a network that misses the points by rounding: no reason to stop.
+    """
     if not np.isfinite(upper):
         return np.inf
-    return max(0.0, upper - lower) / upper if upper > 0 else 0.0
+    size = max(upper, lower)
+    return abs(upper - lower) / size if size > 0 else 0.0
 
 
 class ColumnGeneration:
@@ -89,7 +94,7 @@ class ColumnGeneration:
     time_limit_s : float, optional
     max_rounds : int
     random_state : int, optional
-        Seeds the starting vertices.
+        Seeds the starting vertices; without one the seed is fixed.
     callback : callable, optional
         Receives a :class:`RoundState`; a true answer stops.
     """
@@ -108,7 +113,7 @@ class ColumnGeneration:
     ):
         self.problem, self.oracle, self.tol = problem, oracle, tol
         self.time_limit_s, self.max_rounds, self.callback = time_limit_s, max_rounds, callback
-        self.rng = np.random.default_rng(random_state)
+        self.rng = np.random.default_rng(0 if random_state is None else random_state)
         self.start_neurons = start_neurons
         self.faces: Faces | None = None
         self.residual = np.inf
@@ -153,7 +158,8 @@ class ColumnGeneration:
 
     def _set_columns(self, neurons: np.ndarray) -> None:
         neurons = np.unique(np.round(neurons, 13), axis=0)
-        neurons /= np.linalg.norm(neurons, axis=1, keepdims=True)
+        norms = np.linalg.norm(neurons, axis=1, keepdims=True)
+        neurons = neurons[norms[:, 0] > 0.5] / norms[norms[:, 0] > 0.5]
         atoms = self.problem.atoms(neurons).T
         live = atoms.max(axis=1) > 1e-13
         self.neurons, self.atoms = neurons[live], np.ascontiguousarray(atoms[live])
@@ -241,7 +247,7 @@ class ColumnGeneration:
         found = False
         if not curved:
             weights, offset, residual = self._repair(master)
-            if residual <= FEASIBLE:
+            if residual <= self._negligible:
                 used = weights != 0
                 self._offer(self.neurons[used], weights[used], offset)
                 found = True
@@ -252,11 +258,18 @@ class ColumnGeneration:
                 self.problem.rows, self.problem.targets, faces, offset, moves_offset=self.problem.has_offset
             )
             self.faces = faces
-            if self.residual <= FEASIBLE:
+            if self.residual <= self._negligible:
                 self.faces, masses = polished, polished.masses
                 self._offer(polished.vectors / masses[:, None], polished.signs * masses, offset)
                 found = True
         return found
+
+    @property
+    def _negligible(self) -> float:
+        """Residual that is worth less than a tenth of the tolerance: missing the points by r saves ⟨λ, r⟩."""
+        price = float(np.abs(self.point.dual).sum())
+        worth = 0.1 * self.tol * self.point.lower_bound / price if price > 0 else FEASIBLE
+        return max(min(FEASIBLE, worth), ROUNDING)
 
     def _offer(self, neurons: np.ndarray, weights: np.ndarray, offset: float) -> None:
         value = self.problem.primal_value(weights, offset)
@@ -279,7 +292,7 @@ class ColumnGeneration:
         correction = LeastNorm(scaled)
         for attempt in range(6):
             residual = problem.targets - self.atoms.T @ weights - offset
-            if np.abs(residual).max() <= 0.01 * FEASIBLE:
+            if np.abs(residual).max() <= 0.01 * self._negligible:
                 break
             step = correction.solve(residual, accurate=attempt >= 3)
             weights = weights + metric * step[: len(weights)]
