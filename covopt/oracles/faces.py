@@ -114,7 +114,7 @@ class FaceOracle:
         if max_neurons is not None:
             neurons, values = neurons[:max_neurons], values[:max_neurons]
         best = float(np.abs(values).max(initial=0.0))
-        return Pricing(neurons, values, max(bound, best), exact=True)
+        return Pricing(neurons, values, float(max(bound, best)), exact=True)
 
     def _candidates(self, mu, linear, threshold, complete):
         if self.rank == 1:

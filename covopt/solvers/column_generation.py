@@ -33,6 +33,7 @@ from covopt.status import Status
 
 CURVATURE_GAP = 2e-6
 MERGE_GAP = 1e-3
+EARLY = 0.1
 SEEDS_PER_ROW = 2
 MAX_IDLE = 8
 ROUNDING = 1e-14
@@ -184,7 +185,10 @@ class ColumnGeneration:
             dual = self.problem.project_dual(master.dual)
             pricing = self.oracle.price(dual, threshold=threshold)
             self._offer_dual(dual, pricing)
-            if not self._offer_network(master, curved=curvature is not None):
+            # far from the end a network is made every few rounds only: it costs as much as a master step
+            if gap > EARLY and number % 3 and pricing.upper_bound > 1.0 + EARLY:
+                pass
+            elif not self._offer_network(master, curved=curvature is not None):
                 self._offer_network(self._plain(start, master, accuracy), curved=False)
             new_gap = self.point.gap
             if self._should_stop(number, master, pricing):
@@ -252,7 +256,7 @@ class ColumnGeneration:
                 self._offer(self.neurons[used], weights[used], offset)
                 found = True
         if self.point.gap <= MERGE_GAP:
-            heavy = np.abs(weights) > 1e-9 * np.abs(weights).max(initial=0.0)
+            heavy = np.abs(weights) > 1e-7 * np.abs(weights).max(initial=0.0)
             faces = merge_in_cells(self.problem.rows, self.neurons[heavy], weights[heavy])
             polished, offset, self.residual = polish(
                 self.problem.rows, self.problem.targets, faces, offset, moves_offset=self.problem.has_offset

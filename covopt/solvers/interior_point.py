@@ -11,18 +11,17 @@ preconditioned conjugate gradients on the product form: the matrix itself loses 
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 from scipy.linalg import LinAlgError
 from scipy.linalg.lapack import dpotrf, dpotrs
 
+from covopt.solvers.gram import weighted_gram
+
 REGULARISATIONS = (1e-14, 1e-12, 1e-10, 1e-8, 1e-6)
 MAX_STEPS = 60
-MOSTLY = 0.7  # share of strong columns above which picking them out costs more than it saves
 WEAK = 1e-8  # columns whose share of the normal matrix is below this are left to the refinement
-PARALLEL_WORK = 2e7
 
 
 @dataclass
@@ -60,35 +59,13 @@ class MasterPoint:
     steps: int
 
 
-def _weighted_gram(source, diagonal):
-    """Aᵀ diag(d) A, in two threads that each run a single-threaded product."""
-    top = diagonal.max()
-    root = np.sqrt(diagonal / top)
-    strong = diagonal > WEAK * top
-    if strong.mean() < MOSTLY:
-        source, root = source[strong], root[strong]
-
-    def part(rows):
-        scaled = source[rows] * root[rows, None]
-        return scaled.T @ scaled
-
-    n_rows, n = source.shape
-    if n_rows * n**2 < PARALLEL_WORK:
-        total = part(slice(None))
-    else:
-        with ThreadPoolExecutor(2) as pool:
-            total, second = pool.map(part, (slice(0, n_rows // 2), slice(n_rows // 2, None)))
-        total += second
-    return total * top
-
-
 class _Normal:
     """The normal matrix Aᵀ diag(d) A + κ11ᵀ + H, factored, with refined solves."""
 
     def __init__(self, atoms, diagonal, kappa, curvature, refine_tol):
         self.atoms, self.diagonal, self.kappa = atoms, diagonal, kappa
         self.curvature, self.refine_tol = curvature, refine_tol
-        matrix = _weighted_gram(self.atoms, self.diagonal)
+        matrix = weighted_gram(self.atoms, self.diagonal, weak=WEAK)
         if self.kappa:
             matrix += self.kappa
         if self.curvature is not None:

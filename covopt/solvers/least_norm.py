@@ -7,6 +7,8 @@ from contextlib import suppress
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, lstsq, qr, solve_triangular
 
+from covopt.solvers.gram import weighted_gram
+
 
 class LeastNorm:
     """Solve min ‖x‖ s.t. Mᵀ x = r repeatedly, in the least-squares sense where there is no such x.
@@ -22,7 +24,7 @@ class LeastNorm:
 
     def __init__(self, matrix: np.ndarray):
         self.matrix = matrix
-        gram = matrix.T @ matrix
+        gram = weighted_gram(matrix, np.ones(len(matrix)))
         gram[np.diag_indices_from(gram)] += 1e-14 * float(np.trace(gram)) / len(gram)
         self._orthogonal: np.ndarray | None = None
         self._triangle: np.ndarray | None = None
