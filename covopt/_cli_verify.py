@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Any
 
 
-def run_verify(solution: Path, table: Path | None) -> Any:
+def run_verify(solution: Path, table: Path | None, *, exact: bool = False) -> Any:
     """Verify a solution file, against a table where one is given."""
     import covopt
 
     if table is None:
-        return covopt.verify(solution)
+        return covopt.verify(solution, exact=exact)
     from covopt.datasets import load_table
 
     saved = covopt.load(solution).data
     X, Y, _, _ = load_table(table, target=saved.target_names, features=saved.feature_names)
-    return covopt.verify(solution, X, Y)
+    return covopt.verify(solution, X, Y, exact=exact)

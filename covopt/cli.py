@@ -266,6 +266,10 @@ def verify(
             metavar="[TABLE]", help="The table it claims to fit; without it, the copy in the file."
         ),
     ] = None,
+    exact: Annotated[
+        bool,
+        typer.Option("--exact", help="Recompute residual, norm and dual value in rational arithmetic too."),
+    ] = False,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -274,7 +278,7 @@ def verify(
         from covopt._cli_verify import run_verify
 
         with Progress("verifying", enabled=not (as_json or quiet)):
-            verification = run_verify(solution, table)
+            verification = run_verify(solution, table, exact=exact)
         code = Exit.CERTIFIED if verification.ok else Exit.VERIFICATION_FAILED
         if as_json:
             print_json(
