@@ -9,7 +9,7 @@ import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import IntEnum
 from pathlib import Path
@@ -175,18 +175,3 @@ class Progress:
         """Replace the text beside the spinner."""
         if self._status is not None:
             self._status.update(self._task, description=text)
-
-
-def write_atomically(path: Path, write: Callable[[Any], None]) -> None:
-    """Write a binary file whole or not at all."""
-    handle, part = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            write(stream)
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(part, 0o666 & ~umask)
-        os.replace(part, path)
-    except BaseException:
-        Path(part).unlink(missing_ok=True)
-        raise

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from covopt._cli_report import Exit, Progress, check_outputs, print_json, reporting, write_atomically
+from covopt._cli_report import Exit, Progress, check_outputs, print_json, reporting
+from covopt.files import write_atomically
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -18,6 +17,7 @@ from covopt.certificates.tight import TightSet, tight_set
 from covopt.certificates.uniqueness import AMBIGUOUS, Uniqueness, analyse_uniqueness
 from covopt.data import Data
 from covopt.errors import BudgetError, SolutionFileError
+from covopt.files import write_atomically
 from covopt.network import ReLUNetwork
 from covopt.oracles.faces import FaceOracle
 from covopt.problems.reduction import Reduction, reduce_data
@@ -351,23 +351,8 @@ class Solution:
         ----------
         path : path-like
         """
-        target = Path(path)
-        handle, temporary = tempfile.mkstemp(
-            dir=target.parent or ".", prefix=f".{target.name}.", suffix=".tmp"
-        )
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                json.dump(self.to_dict(), file, allow_nan=False)
-                file.write("\n")
-                file.flush()
-                os.fsync(file.fileno())
-            umask = os.umask(0)
-            os.umask(umask)
-            os.chmod(temporary, 0o666 & ~umask)
-            os.replace(temporary, target)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
+        text = json.dumps(self.to_dict(), allow_nan=False) + "\n"
+        write_atomically(path, lambda stream: stream.write(text.encode()))
 
     def plot(self, path: str | os.PathLike[str] | None = None):
         """Draw the function and the certificate; returns the matplotlib figure, saved to ``path`` if given."""
