@@ -31,7 +31,7 @@ def bound_gauge(
     Examples
     --------
     >>> bound, exact = bound_gauge(np.eye(3), np.array([3.0, 4.0, 0.0]))
-    >>> round(bound, 9), exact
+    >>> round(float(bound), 9), exact
     (5.0, True)
     """
     support = np.flatnonzero(dual)
