@@ -8,6 +8,7 @@ from numba import njit
 DELTA = 1e-13
 SLACK = 8 * DELTA
 DEPENDENT = 32 * DELTA
+EPS = 2.0**-52
 COUNT, THRESHOLD, BEST = 0, 1, 2  # entries of the array ``state``
 
 
@@ -61,104 +62,119 @@ def _frame(rows, subset, frame):
 
 
 @njit(cache=True, nogil=True)
-def _invert(matrix, members, count, inverse):
-    """Inverse of a principal block of a Gram matrix (Gauss–Jordan); False where it is singular."""
-    for p in range(count):
-        for q in range(count):
-            inverse[p, q] = matrix[members[p], members[q]]
-    for p in range(count):
-        pivot = inverse[p, p]
-        if not pivot > 1e-20:
+def _coordinates(rows, subset, frame, lower):
+    """Fill ``lower`` with the coordinates of the subset's rows in the frame: a triangle, by Gram–Schmidt."""
+    for p in range(len(subset)):
+        for q in range(len(subset)):
+            lower[p, q] = _dot(rows[subset[p]], frame[q]) if q <= p else 0.0
+
+
+@njit(cache=True, nogil=True)
+def _project_out(lower, lifted, projector, axes):
+    """Fill ``projector`` with the projection of ℝᵏ on the complement of the rows of ``lower`` that are not lifted.
+
+    By Gram–Schmidt, run twice: as accurate as the rows are given, however close to dependent they are, where an
+    inverse of their Gram matrix would square the condition number.
+    """
+    k = len(lower)
+    count = 0
+    for p in range(k):
+        for q in range(k):
+            projector[p, q] = 1.0 if p == q else 0.0
+    for p in range(k):
+        if lifted >> p & 1:
+            continue
+        axis = axes[count]
+        axis[:] = lower[p]
+        for _ in range(2):
+            for m in range(count):
+                s = _dot(axes[m], axis)
+                for c in range(k):
+                    axis[c] -= s * axes[m, c]
+        length = np.sqrt(_dot(axis, axis))
+        if length < 0.5 * DEPENDENT:
             return False
-        inverse[p, p] = 1.0
-        for q in range(count):
-            inverse[p, q] /= pivot
-        for m in range(count):
-            if m != p:
-                f = inverse[m, p]
-                inverse[m, p] = 0.0
-                for q in range(count):
-                    inverse[m, q] -= f * inverse[p, q]
+        for c in range(k):
+            axis[c] /= length
+        for m in range(k):
+            for c in range(k):
+                projector[m, c] -= axis[m] * axis[c]
+        count += 1
     return True
 
 
 @njit(cache=True, nogil=True)
-def _prepare(rows, mu, subset, gram, dual, usable, matrix, offset, work, members):
-    """Per circle: Gram matrix, dual basis, and for every lift t = matrix[L] a + offset[L, plus]."""
+def _prepare(mu, subset, lower, usable, projector, matrix, offset, axes):
+    """Per circle and lift L: the projection of the gradient, and t = matrix[L] a + offset[L, plus].
+
+    All in the frame's coordinates of the span of the circle's rows: a = (frame_q·g)_q.
+    """
     k = len(subset)
-    r = rows.shape[1]
-    for p in range(k):
-        members[p] = p
-        for q in range(p + 1):
-            gram[p, q] = gram[q, p] = _dot(rows[subset[p]], rows[subset[q]])
-    if not _invert(gram, members, k, work):
-        return False
-    for p in range(k):
-        for c in range(r):
-            s = 0.0
-            for q in range(k):
-                s += work[p, q] * rows[subset[q], c]
-            dual[p, c] = s
     for lifted in range(1, 1 << k):
-        kept = 0
         sign = 0  # orientations that the kept rows allow: bit 0 maxima, bit 1 minima
         positive = negative = False
         for p in range(k):
             if not lifted >> p & 1:
-                members[kept] = p
-                kept += 1
                 positive |= mu[subset[p]] > 0.0
                 negative |= mu[subset[p]] < 0.0
         sign = (0 if positive else 1) + (0 if negative else 2)
         usable[lifted] = 0
-        if sign == 0 or not _invert(gram, members, kept, work):
+        if sign == 0 or not _project_out(lower, lifted, projector[lifted], axes):
             continue
         usable[lifted] = sign
         for p in range(k):
             if lifted >> p & 1:
                 for q in range(k):
-                    matrix[lifted, p, q] = 1.0 if p == q else 0.0
-                for q in range(kept):
-                    s = 0.0
-                    for m in range(kept):
-                        s -= gram[p, members[m]] * work[m, q]
-                    matrix[lifted, p, members[q]] = s
+                    matrix[lifted, p, q] = _dot(lower[p], projector[lifted, q])
         plus = lifted
         while True:
             for p in range(k):
                 if lifted >> p & 1:
                     s = 0.0
-                    for q in range(k):
-                        c_q = 0.0
-                        for m in range(k):
-                            if plus >> m & 1:
-                                c_q += mu[subset[m]] * gram[q, m]
-                        s += matrix[lifted, p, q] * c_q
+                    for m in range(k):
+                        if plus >> m & 1:
+                            s += mu[subset[m]] * _dot(matrix[lifted, p], lower[m])
                     offset[lifted, plus, p] = s
             if plus == 0:
                 break
             plus = (plus - 1) & lifted
-    return True
 
 
 @njit(cache=True, nogil=True)
-def _is_peak(rows, mu, normals, g, sign, gram, work, members):
+def _is_peak(rows, mu, normals, g, sign, work, factor):
     """Whether some θ ∈ [0, 1] makes g + Σ θ_j μ_j z_j orthogonal to the normals: a local maximum."""
     count = len(normals)
+    r = rows.shape[1]
+    least = 1.0
     for p in range(count):
         if sign * mu[normals[p]] > 0.0:
             return False
-        members[p] = p
+        for c in range(r):
+            work[p, c] = rows[normals[p], c]
+        for _ in range(2):
+            for q in range(p):
+                s = _dot(work[q], work[p])
+                for c in range(r):
+                    work[p, c] -= s * work[q, c]
+        length = np.sqrt(_dot(work[p], work[p]))
+        if length < DEPENDENT:
+            return False
+        least = min(least, length)
+        for c in range(r):
+            work[p, c] /= length
         for q in range(p + 1):
-            gram[p, q] = gram[q, p] = _dot(rows[normals[p]], rows[normals[q]])
-    if not _invert(gram, members, count, work):
-        return False
-    for p in range(count):
-        s = 0.0
-        for q in range(count):
-            s -= work[p, q] * _dot(rows[normals[q]], g)
-        m = mu[normals[p]]
-        if sign * s > 1e-9 * abs(m) or sign * (s - m) < -1e-9 * abs(m):
+            factor[p, q] = _dot(rows[normals[p]], work[q])
+    # the shares' own error: rounding in g, magnified by the rows' dependence
+    error = 64.0 * EPS * np.sqrt(_dot(g, g)) / least
+    for q in range(count - 1, -1, -1):
+        s = -_dot(work[q], g)
+        for p in range(q + 1, count):
+            s -= factor[p, q] * factor[p, p + 1]
+        s /= factor[q, q]
+        factor[q, q + 1] = s
+        m = mu[normals[q]]
+        tolerance = 1e-9 * abs(m) + error
+        if sign * s > tolerance or sign * (s - m) < -tolerance:
             return False
     return True
 
@@ -221,8 +237,8 @@ def _record(found, value, state, w, v):
 
 @njit(cache=True, nogil=True)
 def _lifted_faces(
-    rows, mu, subset, signs, half, ends, u, g, usable, matrix, offset, dual, tiny, state, found, value, top,
-    a, t0, t, w, full, normals, gram, work, members,
+    rows, mu, subset, signs, half, ends, u, g, frame, lower, usable, projector, matrix, offset, tiny, state,
+    found, value, top, a, t0, t, w, full, normals, work, factor,
 ):  # fmt: skip
     """Find the maximisers of |F| inside the faces of dimension ≥ 3 around one arc.
 
@@ -231,7 +247,7 @@ def _lifted_faces(
     r = rows.shape[1]
     k = r - 2
     for p in range(k):
-        a[p] = _dot(rows[subset[p]], g)
+        a[p] = _dot(frame[p], g)
     for lifted in range(1, 1 << k):
         allowed = usable[lifted]
         if allowed == 0:
@@ -261,13 +277,18 @@ def _lifted_faces(
             if up + down > 0:
                 for c in range(r):
                     w[c] = u[c]
+                full[:k] = a
                 for p in range(k):
-                    if lifted >> p & 1:
-                        for c in range(r):
-                            w[c] += t[p] * dual[p, c]
+                    if plus >> p & 1:
+                        for q in range(p + 1):
+                            full[q] += mu[subset[p]] * lower[p, q]
+                for p in range(k):
+                    s = _dot(projector[lifted, p], full[:k])
+                    for c in range(r):
+                        w[c] += s * frame[p, c]
                 square = _dot(w, w)
-                lower = min(state[BEST], state[THRESHOLD])
-                if square > lower * lower and square > 0.0:
+                floor = min(state[BEST], state[THRESHOLD])
+                if square > floor * floor and square > 0.0:
                     length = np.sqrt(square)
                     sign = 1.0 if up else -1.0
                     inside = _inside(rows, subset, signs, half, ends, lifted, plus, t, w, sign, length)
@@ -291,7 +312,7 @@ def _lifted_faces(
                                 elif plus >> p & 1:
                                     for c in range(r):
                                         full[c] += mu[i] * rows[i, c]
-                            if _is_peak(rows, mu, normals[:kept], full, sign, gram, work, members):
+                            if _is_peak(rows, mu, normals[:kept], full, sign, work, factor):
                                 _record(found, value, state, w, sign * length)
             if plus == 0:
                 break
@@ -357,13 +378,14 @@ def walk(rows, mu, g0, subset, n_subsets, threshold, found, value, top):
     m = n - k
     n_masks = 1 << k
     frame = np.empty((r, r))
-    gram = np.empty((r, r))
     work = np.empty((r, r))
-    dual = np.empty((k, r))
+    factor = np.empty((r, r + 1))
+    lower = np.empty((k, k))
+    axes = np.empty((k, k))
+    projector = np.empty((n_masks, k, k))
     usable = np.zeros(n_masks, np.int64)
     matrix = np.empty((n_masks, k, k))
     offset = np.empty((n_masks, n_masks, k))
-    members = np.empty(r, np.int64)
     normals = np.empty(r, np.int64)
     ends = np.empty(2, np.int64)
     angle = np.empty(m)
@@ -387,11 +409,11 @@ def walk(rows, mu, g0, subset, n_subsets, threshold, found, value, top):
     tiny = SLACK * lipschitz
     state = np.array([0.0, threshold, 0.0])
     for _ in range(n_subsets):
-        if not _frame(rows, subset, frame) or not _prepare(
-            rows, mu, subset, gram, dual, usable, matrix, offset, work, members
-        ):
+        if not _frame(rows, subset, frame):
             _advance(subset, n)
             continue
+        _coordinates(rows, subset, frame, lower)
+        _prepare(mu, subset, lower, usable, projector, matrix, offset, axes)
         e1 = frame[k]
         e2 = frame[k + 1]
         _cross(rows, subset, e1, e2, angle, others)
@@ -443,7 +465,7 @@ def walk(rows, mu, g0, subset, n_subsets, threshold, found, value, top):
                         for c in range(r):
                             h[c] -= own * rows[head, c]
                         sign = 1.0 if vertex > 0.0 else -1.0
-                        if _is_peak(rows, mu, normals[: k + 1], h, sign, gram, work, members):
+                        if _is_peak(rows, mu, normals[: k + 1], h, sign, work, factor):
                             _record(found, value, state, w, vertex)
                         for c in range(r):
                             h[c] += own * rows[head, c]
@@ -459,11 +481,11 @@ def walk(rows, mu, g0, subset, n_subsets, threshold, found, value, top):
                     if length > state[BEST]:
                         state[BEST] = length
                         top[:] = w
-                    if length > state[THRESHOLD] and _is_peak(rows, mu, subset, h, sign, gram, work, members):
+                    if length > state[THRESHOLD] and _is_peak(rows, mu, subset, h, sign, work, factor):
                         _record(found, value, state, w, sign * length)
                 _lifted_faces(
-                    rows, mu, subset, signs, half, ends, u, h, usable, matrix, offset, dual, tiny,
-                    state, found, value, top, a, t0, t, w, full, normals, gram, work, members,
+                    rows, mu, subset, signs, half, ends, u, h, frame, lower, usable, projector, matrix, offset,
+                    tiny, state, found, value, top, a, t0, t, w, full, normals, work, factor,
                 )  # fmt: skip
             own = -signs[head] * mu[head]
             signs[head] = -signs[head]

@@ -7,11 +7,12 @@ met on a walk along the circles: each set K of r − 2 rows leaves a plane; its 
 rows are sorted by angle, and the gradient is carried from arc to arc. On every arc
 
 - the maximum over the closed arc is in closed form: ‖P_K g‖, or the value at an end (a vertex);
-- a face of higher dimension lifts some rows L ⊂ K off zero, with signs, and keeps J = K \ L. As w* is
-  the sum of its part in the plane, which no lift changes, and of Σ_{k∈L} t_k d_k with (d_k) the basis
-  dual to K, only the numbers t_k = z_k·w* matter, which are affine in a = (z_k·g)_{k∈K} with matrices
-  prepared once per circle. The signs of the t_k rule out most lifts, the two rows that end the arc most
-  others; only then all signs are tested.
+- a face of higher dimension lifts some rows L ⊂ K off zero, with signs, and keeps J = K \ L. Then w* is
+  its part in the plane, which no lift changes, plus Π_J a, with a the coordinates of g in an orthonormal
+  basis of span K and Π_J the projection on the complement of J there, prepared once per circle by
+  Gram–Schmidt (an inverse of J's Gram matrix would square the condition number, which is large for
+  points far from the origin). The numbers t_k = z_k·w*, k ∈ L, are affine in a. Their signs rule out
+  most lifts, the two rows that end the arc most others; only then all signs are tested.
 
 Maxima of F on a simple arrangement need μ_j ≤ 0 on J (concave kinks), minima μ_j ≥ 0; this filters the
 lifts. Arcs and vertices are valued without a filter, and reported only where they are local maxima:

@@ -57,6 +57,29 @@ def test_collinear_points():
     check(rows, np.array([1.0, -2, 2, -1, 1, -1, 0.5]), np.zeros(4))
 
 
+@pytest.mark.parametrize("shift", [1e2, 1e4, 1e6])
+@pytest.mark.parametrize("d", [3, 4])
+def test_points_far_from_the_origin(d, shift):
+    rng = np.random.default_rng(0)
+    rows = np.column_stack([shift + rng.standard_normal((14, d)), np.ones(14)]) / shift
+    mu = rng.standard_normal(14)
+    mu -= rows @ np.linalg.lstsq(rows, mu, rcond=None)[0]
+    _, values, bound = FlatSweep(rows).price(mu, np.zeros(d + 1), 0.0)
+    lipschitz = np.abs(mu) @ np.linalg.norm(rows, axis=1)
+    assert abs(values[0]) <= bound <= abs(values[0]) + 4e-12 * lipschitz
+
+
+@pytest.mark.parametrize("noise", [1e-11, 1e-10, 1e-9, 1e-8, 1e-6])
+def test_rows_nearly_in_special_position(noise):
+    rng = np.random.default_rng(1)
+    for r in (4, 5, 6):
+        rows = rng.integers(-1, 2, (9, r)) + noise * rng.standard_normal((9, r))
+        for mu in (rng.standard_normal(9), np.ones(9)):
+            _, values, bound = FlatSweep(rows).price(mu, np.zeros(r), 0.0)
+            lipschitz = np.abs(mu) @ np.linalg.norm(rows, axis=1)
+            assert abs(values[0]) <= bound <= abs(values[0]) + 1e-11 * lipschitz
+
+
 def local_maxima_by_faces(rows, mu, linear):
     """Project the gradient of every face on its flat; keep the points with the face's signs and no ascent."""
     n, r = rows.shape
