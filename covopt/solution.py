@@ -37,18 +37,23 @@ REFINE_TIME_S = 60.0  # and this long at most is spent on getting there
 
 @dataclass(frozen=True)
 class Sparsest:
-    """A minimal-norm network with the fewest neurons.
+    """A minimal-norm network with the fewest neurons, to the tolerance that ``message`` states.
+
+    The program on the tight set matches the targets to that tolerance, not exactly: a network with one neuron fewer
+    than every exact minimiser can come within it, and then it is the answer (it interpolates to 1e-9 of max|y| like
+    every network here, at a cost within the solution's own gap of the minimum).
 
     Attributes
     ----------
     network : ReLUNetwork
     n_neurons : int
     lower_bound : int
-        No minimal-norm network has fewer.
+        No minimal-norm network has fewer, to that tolerance.
     proven : bool
         Whether the two agree.
     agrees : bool
-        Whether the solution itself (a vertex of the ℓ1 problem) is already that sparse: ℓ1 and ℓ0 agree.
+        Whether the solution itself, a minimiser of the ℓ1 problem, is already that sparse. Where minimisers are not
+        unique it need not be a vertex of their set.
     message : str
     """
 
