@@ -13,7 +13,6 @@ import numpy as np
 
 from covopt.certificates.duality import INTERPOLATES, Certificate, distance, residual_of
 from covopt.certificates.sparsity import SparseSupport, sparsest_support
-from covopt.certificates.tight import TightSet, tight_set
 from covopt.certificates.uniqueness import AMBIGUOUS, Uniqueness, analyse_uniqueness
 from covopt.data import Data
 from covopt.errors import BudgetError, SolutionFileError
@@ -24,6 +23,8 @@ from covopt.problems.reduction import Reduction, reduce_data
 from covopt.problems.shallow import ShallowProblem
 from covopt.solvers.column_generation import ColumnGeneration
 from covopt.solvers.finish import finish_network
+from covopt.solvers.sharpen import sharpen
+from covopt.solvers.tight import TightSet, tight_set
 from covopt.status import Status
 
 FORMAT = "covopt-solution"
@@ -31,6 +32,7 @@ SCHEMA = 1
 BRACKET = ("cost", "lower_bound", "gap")
 ACCURATE = 1e-7  # with a larger gap the tight set cannot be read off
 NEEDED = 1e-4  # share of the cost above which a neuron's mass is no rounding
+ROUNDING = 1e-12  # relative error of a bracket in double precision
 REFINED_GAP = 1e-9  # the tight set is read off a dual at least this accurate
 REFINE_TIME_S = 60.0  # and this long at most is spent on getting there
 
@@ -153,6 +155,10 @@ class Solution:
             if point.gap < self.gap:
                 dual = point.dual
                 neurons, weights, offset = finish_network(problem, point.neurons, point.weights, point.offset)
+        gap = distance(problem.primal_value(weights, offset), problem.dual_value(dual))
+        sharp = sharpen(problem, oracle, dual, offset) if gap <= REFINED_GAP else None
+        if sharp is not None:
+            dual, neurons, weights, offset = sharp
         return oracle, dual, neurons, weights, offset
 
     def tight_set(self, slack: float = 1e-6, *, refine: bool = True) -> TightSet:
@@ -237,9 +243,10 @@ class Solution:
             lower = min(needed, count)
             return Sparsest(network, count, lower, lower == count, own == count, "the minimiser is unique")
         tight = tight_set(problem, oracle, dual, slack=1e-6)
-        cost = problem.primal_value(weights, 0.0)
+        cost, value = problem.primal_value(weights, 0.0), problem.primal_value(weights, offset)
+        excess = max(value - problem.dual_value(dual), ROUNDING * value)
         support: SparseSupport | None = sparsest_support(
-            problem, tight, offset, cost, time_limit_s=time_limit_s
+            problem, tight, offset, cost, excess=excess, time_limit_s=time_limit_s
         )
         if support is None:
             return Sparsest(self.network, own, 1, own == 1, True, "no sparser network was found in time")

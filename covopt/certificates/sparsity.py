@@ -8,8 +8,8 @@ import highspy
 import numpy as np
 from scipy import sparse
 
-from covopt.certificates.tight import TightSet
 from covopt.problems.shallow import ShallowProblem
+from covopt.solvers.tight import TightSet
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,13 @@ class SparseSupport:
 
 
 def sparsest_support(
-    problem: ShallowProblem, tight: TightSet, offset: float, cost: float, *, time_limit_s: float = 60.0
+    problem: ShallowProblem,
+    tight: TightSet,
+    offset: float,
+    cost: float,
+    *,
+    excess: float = 0.0,
+    time_limit_s: float = 60.0,
 ) -> SparseSupport | None:
     """Solve min ‖z‖₀ s.t. Σ z_j a_j = y over the tight columns, z_j of the column's sign.
 
@@ -49,9 +55,12 @@ def sparsest_support(
     problem : ShallowProblem
     tight : TightSet
     offset : float
-        B of the minimiser; moves only when it is free.
+        B of the minimiser. It moves when it is free, and a penalised one within its error.
     cost : float
         Primal value of the minimiser: no mass exceeds it.
+    excess : float
+        How far the network's primal value may be above the optimum. A penalised offset is known up to
+        √(2 excess/ρ), as the primal value is ρ-strongly convex in it.
     time_limit_s : float
 
     Returns
@@ -62,17 +71,18 @@ def sparsest_support(
     sign = np.sign(tight.values)
     columns = problem.atoms(tight.neurons) * sign
     n, m = columns.shape
-    free = problem.offset_cost == 0
-    targets = problem.targets if free or not problem.has_offset else problem.targets - offset
-    weights, *_ = np.linalg.lstsq(
-        np.column_stack([columns, np.ones(n)]) if free else columns, targets, rcond=1e-12
-    )
-    fitted = (np.column_stack([columns, np.ones(n)]) if free else columns) @ weights
-    slack = max(1e-8, 2 * float(np.abs(fitted - targets).max()))
+    free = problem.has_offset
+    error = 0.0
+    if free:
+        error = float(np.sqrt(2.0 * excess / problem.offset_cost)) if problem.offset_cost > 0 else np.inf
+    targets = problem.targets - offset if free else problem.targets
+    extended = np.column_stack([columns, np.ones((n, int(np.isinf(error))))])
+    weights, *_ = np.linalg.lstsq(extended, targets, rcond=1e-12)
+    slack = max(1e-8, 2 * float(np.abs(extended @ weights - targets).max()))
     ceiling = 1.001 * cost
-    # variables: masses, whether each is used, and a free offset
-    lower = np.concatenate([np.zeros(2 * m), np.full(int(free), -np.inf)])
-    upper = np.concatenate([np.full(m, ceiling), np.ones(m), np.full(int(free), np.inf)])
+    # variables: masses, whether each is used, and how far the offset moves
+    lower = np.concatenate([np.zeros(2 * m), np.full(int(free), -error)])
+    upper = np.concatenate([np.full(m, ceiling), np.ones(m), np.full(int(free), error)])
     equal = np.column_stack([columns, np.zeros((n, m)), np.ones((n, int(free)))])
     link = np.column_stack([np.eye(m), -ceiling * np.eye(m), np.zeros((m, int(free)))])
     model = highspy.Highs()
@@ -101,7 +111,7 @@ def sparsest_support(
     return SparseSupport(
         tight.neurons[used],
         (sign * values[:m])[used],
-        float(values[2 * m]) if free else offset,
+        offset + float(values[2 * m]) if free else offset,
         bound,
         int(used.sum()) <= bound,
         f"HiGHS: {model.modelStatusToString(model.getModelStatus()).lower()}, "

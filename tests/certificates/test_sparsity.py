@@ -1,17 +1,19 @@
 import numpy as np
 
 from covopt.certificates.sparsity import sparsest_support
-from covopt.certificates.tight import TightSet
 from covopt.problems.shallow import ShallowProblem
+from covopt.solvers.tight import TightSet
 
 RING = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [0.0, -1.0]])
 QUADRANTS = np.array([[1.0, 1.0], [1.0, -1.0], [-1.0, 1.0], [-1.0, -1.0]]) / np.sqrt(2)
 
 
-def solve(targets, values=(1, 1, 1, 1), offset_cost=np.inf, rows=RING, neurons=QUADRANTS, offset=0.0):
+def solve(
+    targets, values=(1, 1, 1, 1), offset_cost=np.inf, rows=RING, neurons=QUADRANTS, offset=0.0, excess=0.0
+):
     problem = ShallowProblem(rows, np.asarray(targets, float), offset_cost)
     tight = TightSet(neurons, np.array(values, float))
-    return problem, sparsest_support(problem, tight, offset, 10.0)
+    return problem, sparsest_support(problem, tight, offset, 10.0, excess=excess)
 
 
 def test_the_fewest_of_a_dependent_set():
@@ -46,3 +48,15 @@ def test_a_penalised_offset_stays_where_it_is():
     _, found = solve([4.0, 5.0, 6.0], (1, -1), 1.0, rows, neurons, offset=4.0)
     assert found.offset == 4.0
     assert len(found.neurons) == 1
+
+
+def test_a_penalised_offset_moves_within_its_error():
+    # the neuron alone misses by an offset of 1e-4: held at 0, the second one has to make up for it
+    rows = np.array([[-1.0, 1.0], [0.0, 1.0], [1.0, 1.0]])
+    neurons = np.array([[1.0, 1.0], [0.0, 1.0]]) / np.sqrt([[2], [1]])
+    targets = np.array([0.0, 1.0, 2.0])
+    _, found = solve(targets - 1e-4, (1, -1), 1.0, rows, neurons, offset=0.0)
+    assert (len(found.neurons), found.lower_bound) == (2, 2)
+    _, found = solve(targets - 1e-4, (1, -1), 1.0, rows, neurons, offset=0.0, excess=1e-8)
+    assert (len(found.neurons), found.lower_bound) == (1, 1)
+    assert abs(found.offset + 1e-4) <= 2e-8

@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 
 import covopt
-from covopt.certificates.tight import TightSet
 from covopt.certificates.uniqueness import analyse_uniqueness
 from covopt.problems.shallow import ShallowProblem
+from covopt.solvers.tight import TightSet
 from tests.problem_bank import CASES
 
 RING = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [0.0, -1.0]])

@@ -1,0 +1,66 @@
+"""Newton's method on the tight set: the last digits, confirmed from outside."""
+
+import numpy as np
+import pytest
+
+import covopt
+from covopt.datasets import make_random_plane, make_smooth
+from covopt.oracles.faces import FaceOracle
+from covopt.problems.reduction import reduce_data
+from covopt.solvers.sharpen import sharpen
+from tests.problem_bank import CASES
+
+
+def reduced(solution):
+    problem, reduction = reduce_data(solution.data, solution.output_bias)
+    offset = solution.data.bias * float(solution.network.output_bias[0]) / reduction.target_scale
+    return problem, FaceOracle(problem.rows), reduction.apply_dual(solution.dual), offset
+
+
+@pytest.mark.parametrize("output_bias", ["none", "penalized", "free"])
+@pytest.mark.parametrize("make", [make_smooth, make_random_plane])
+def test_gaps_of_rounding_size_and_fewer_neurons(make, output_bias):
+    X, y = make(30, random_state=4)
+    rough = covopt.min_norm(X, y, output_bias=output_bias, tol=2e-9)
+    problem, oracle, dual, offset = reduced(rough)
+    sharp, neurons, weights, offset = sharpen(problem, oracle, dual, offset)
+    assert oracle.price(sharp).upper_bound <= 1 + 1e-11
+    assert np.abs(problem.atoms(neurons) @ weights + offset - problem.targets).max() <= 1e-11
+    upper, lower = problem.primal_value(weights, offset), problem.dual_value(sharp)
+    assert abs(upper - lower) <= 1e-10 * upper
+    assert problem.dual_value(dual) <= lower * (1 + 1e-11)
+    assert len(weights) <= len(rough.network)
+    assert np.linalg.matrix_rank(problem.atoms(neurons), tol=1e-9) == len(weights)
+
+
+def test_min_norm_ends_with_it_at_the_tightest_tolerance():
+    X, y = make_smooth(40, random_state=1)
+    coarse, fine = covopt.min_norm(X, y), covopt.min_norm(X, y, tol=1e-9)
+    assert fine.gap <= 1e-10
+    assert len(fine.network) < len(coarse.network)
+    assert covopt.verify(fine).ok
+    assert fine.lower_bound * (1 - 1e-12) <= coarse.cost
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_closed_forms_are_left_alone_or_met(case):
+    solution = covopt.min_norm(case.X, case.y, bias=case.bias, output_bias=case.output_bias, tol=1e-9)
+    if solution.cost == 0 or not solution.dual.any():
+        return
+    problem, oracle, dual, offset = reduced(solution)
+    found = sharpen(problem, oracle, dual, offset)
+    if found is not None:
+        _, reduction = reduce_data(solution.data, solution.output_bias)
+        value = 2 * reduction.value_scale * problem.primal_value(found[2], found[3])
+        assert value == pytest.approx(case.cost, rel=1e-10)
+
+
+def test_an_inaccurate_dual_is_refused():
+    X, y = make_smooth(30, random_state=2)
+    problem, oracle, dual, offset = reduced(covopt.min_norm(X, y, tol=1e-9))
+    assert sharpen(problem, oracle, 0.9 * dual, offset) is None
+    noise = np.random.default_rng(0).standard_normal(len(dual))
+    spoiled = dual + 1e-3 * np.abs(dual).max() * noise
+    spoiled /= oracle.price(spoiled).upper_bound
+    found = sharpen(problem, oracle, spoiled, offset)
+    assert found is None or problem.dual_value(found[0]) >= problem.dual_value(dual) * (1 - 1e-9)
