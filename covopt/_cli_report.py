@@ -19,6 +19,8 @@ import typer
 
 from covopt.errors import CovoptError, CovoptWarning, InputError
 
+INTERRUPTED = "interrupted before there was anything to save"
+
 
 class Exit(IntEnum):
     """Exit codes of the command line."""
@@ -87,7 +89,18 @@ def reporting(as_json: bool) -> Iterator[list[str]]:
                 "out of memory; use fewer rows or features, or --count-only", Exit.INPUT_ERROR
             ) from None
         except KeyboardInterrupt:
-            raise fail("interrupted before there was anything to save", Exit.NOT_CERTIFIED) from None
+            raise fail(INTERRUPTED, Exit.NOT_CERTIFIED) from None
+        except Exception as error:
+            # Ctrl-C inside an extension module that is being imported comes out as its ImportError
+            if _is_interruption(error):
+                raise fail(INTERRUPTED, Exit.NOT_CERTIFIED) from None
+            raise
+
+
+def _is_interruption(error: BaseException | None) -> bool:
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error is not None
 
 
 def _one_line(error: BaseException) -> str:
@@ -115,6 +128,8 @@ def check_outputs(*outputs: Path | None, inputs: tuple[Path | None, ...] = ()) -
         if path.resolve() in taken:
             raise InputError(f"cannot write {path}: {taken[path.resolve()]}; choose another name.")
         taken[path.resolve()] = "another output has the same name"
+        if path.exists() and not path.is_file():  # a pipe or a device is written to as it is
+            continue
         try:
             with tempfile.TemporaryFile(dir=path.parent):
                 pass

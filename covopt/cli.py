@@ -140,7 +140,7 @@ def solve(
         str, typer.Option(metavar="error|mean", help="Rows that are one point with different targets.")
     ] = "error",
     seed: Annotated[
-        int | None, typer.Option(help="Seed of the starting neurons; the optimum is the same.")
+        int | None, typer.Option(min=0, help="Seed of the starting neurons; the optimum is the same.")
     ] = None,
     out: Annotated[Path | None, typer.Option(metavar="FILE.json", help="Save the solution.")] = None,
     plot: Annotated[

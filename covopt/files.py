@@ -12,6 +12,8 @@ from typing import IO
 def write_atomically(path: str | os.PathLike[str], write: Callable[[IO[bytes]], object]) -> None:
     """Let ``write`` fill a file beside ``path``, then put it there: a reader sees the old file or the whole new one.
 
+    Links are followed. What is no regular file (a pipe, ``/dev/null``) is written to, never replaced.
+
     Parameters
     ----------
     path : path-like
@@ -19,6 +21,11 @@ def write_atomically(path: str | os.PathLike[str], write: Callable[[IO[bytes]], 
         Receives a binary stream; what it raises is raised again, and nothing is left behind.
     """
     target = Path(path)
+    if target.exists() and not target.is_file():
+        with target.open("wb") as stream:
+            write(stream)
+        return
+    target = Path(os.path.realpath(target))
     handle, part = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
     try:
         with os.fdopen(handle, "wb") as stream:

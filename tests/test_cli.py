@@ -1,5 +1,7 @@
 import io
 import json
+import os
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -370,3 +372,46 @@ def test_help_is_light():
     assert done.stdout == "set()\n"
     assert "Exit codes" in run("--help").stdout
     assert covopt.__version__ in run("--version").stdout
+
+
+def test_what_is_no_file_is_written_to_and_stays(table, tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    assert run("solve", table, "--target", "y", "--quiet", "--out", pipe).exit_code == 0
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+    assert json.loads(os.read(reader, 1 << 16))["status"] == "certified"
+    os.close(reader)
+
+
+def test_links_are_followed(table, tmp_path):
+    target, link = tmp_path / "s.json", tmp_path / "link.json"
+    target.write_text("old")
+    link.symlink_to(target)
+    assert run("solve", table, "--target", "y", "--quiet", "--out", link).exit_code == 0
+    assert link.is_symlink()
+    assert covopt.load(target).status is covopt.Status.CERTIFIED
+
+
+def test_ctrl_c_inside_an_import_is_an_interruption(table, monkeypatch):
+    def stopped(*_, **__):
+        raise ImportError("initialization failed") from KeyboardInterrupt()
+
+    monkeypatch.setattr("covopt.api.min_norm", stopped)
+    assert "interrupted before" in refused(3, "solve", table, "--target", "y")
+
+
+@pytest.mark.parametrize(
+    ("inputs", "targets", "options", "part"),
+    [
+        ((1e300, 2e300), (1, 2), [], "X or bias"),
+        ((1, 2), (1e308, -1e308), [], "Y: the largest target"),
+        ((1, 2), (5e-324, 1e-323), [], "Y: the largest target"),
+        ((1, 2), (1, 2), ["--bias", "1e200"], "X or bias"),
+        ((1, 2), (1, 2), ["--bias", "1e-200", "--output-bias", "penalized"], "the penalized output bias"),
+    ],
+)
+def test_numbers_that_double_precision_has_no_room_for(tmp_path, inputs, targets, options, part):
+    path = tmp_path / "t.csv"
+    path.write_text("x,y\n" + "".join(f"{x},{y}\n" for x, y in zip(inputs, targets, strict=True)))
+    assert part in refused(1, "solve", path, "--target", "y", *options)

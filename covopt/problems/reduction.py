@@ -17,6 +17,7 @@ from covopt.oracles.lines import merge_lines
 from covopt.problems.shallow import ShallowProblem
 
 CONSISTENT = 1e-12
+SMALLEST = 1e-301  # sizes between this and its inverse leave room for what is computed with them
 
 
 @dataclass(frozen=True)
@@ -74,22 +75,37 @@ def reduce_data(data: Data, output_bias: str) -> tuple[ShallowProblem, Reduction
     Raises
     ------
     InputError
-        When opposite points forbid interpolation (see :func:`opposite_rows`).
+        When opposite points forbid interpolation (see :func:`opposite_rows`), or the numbers are so large or small
+        that the cost has no place in double precision.
     """
     keep = data.independent_rows
     basis = data.basis
     targets = data.Y[:, 0]
-    row_scale = float(np.linalg.norm(data.lifted[keep] @ basis, axis=1).max()) if len(keep) else 1.0
-    target_scale = float(np.abs(targets[keep]).max()) if len(keep) else 1.0
-    target_scale = target_scale or 1.0
+    row_scale = target_scale = 1.0
+    if len(keep):
+        with np.errstate(over="ignore"):
+            row_scale = float(np.linalg.norm(data.lifted[keep] @ basis, axis=1).max())
+        target_scale = float(np.abs(targets[keep]).max()) or 1.0
+    _check_size("X or bias", "the largest row has norm", row_scale)
+    _check_size("Y", "the largest target is", target_scale)
+    _check_size("Y", "measured in units of X the targets are", target_scale / row_scale)
     if data.bias == 0 and len(keep):
         keep = opposite_rows(data.X @ basis / row_scale, targets / target_scale, keep)
     rows = data.lifted[keep] @ basis / row_scale
     offset_cost = {"none": np.inf, "free": 0.0}.get(output_bias)
     if offset_cost is None:  # ½ b² with b = B / β, in units of the reduced value
-        offset_cost = row_scale * target_scale / data.bias**2
+        offset_cost = (row_scale / data.bias) * (target_scale / data.bias)
+        _check_size("bias", "the price of the penalized output bias is", offset_cost)
     problem = ShallowProblem(rows, targets[keep] / target_scale, offset_cost)
     return problem, Reduction(keep, data.n_samples, basis, row_scale, target_scale)
+
+
+def _check_size(name: str, what: str, value: float) -> None:
+    if not SMALLEST <= value <= 1.0 / SMALLEST:
+        raise InputError(
+            f"{name}: {what} {value:.3g}, outside of the range {SMALLEST:g} … {1.0 / SMALLEST:g} that double "
+            "precision has room for. Choose other units."
+        )
 
 
 def opposite_rows(rows: np.ndarray, targets: np.ndarray, keep: np.ndarray) -> np.ndarray:
