@@ -153,7 +153,8 @@ def restrict(rows: np.ndarray, subset: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
     F of a dual supported on S depends on w through its projection on the span V of the rows in S
     only, and shortening w lowers |F|. So its gauge is the one of the reduced rows Z_S V, in
-    dimension rank Z_S, and a neuron u of the reduced problem is V u in the full one.
+    dimension rank Z_S, and a neuron u of the reduced problem is V u in the full one. The rank is the
+    numerical one: Σ |λ_i| ‖z_i − V Vᵀ z_i‖ is what this may change F by.
 
     Returns
     -------
@@ -169,7 +170,11 @@ def restrict(rows: np.ndarray, subset: np.ndarray) -> tuple[np.ndarray, np.ndarr
     (1, 1)
     """
     chosen = rows[subset]
-    _, singular, vectors = np.linalg.svd(chosen, full_matrices=False)
+    # rows of length one: a short row with a large dual counts like any other
+    units = chosen / np.linalg.norm(chosen, axis=1, keepdims=True)
+    _, singular, vectors = np.linalg.svd(units, full_matrices=False)
     rank = int((singular > singular[0] * max(chosen.shape) * np.finfo(float).eps).sum())
+    if rank == chosen.shape[1]:
+        return chosen, np.eye(rank)
     basis = vectors[:rank].T
     return chosen @ basis, basis

@@ -37,12 +37,13 @@ def bound_gauge(
     support = np.flatnonzero(dual)
     if len(support) == 0:
         return 0.0, True
+    reduced, lost = rows, 0.0
     if len(support) < len(rows):
-        reduced, _ = restrict(rows, support)
-    else:
-        reduced = rows
+        reduced, basis = restrict(rows, support)
+        outside = np.linalg.norm(rows[support] - reduced @ basis.T, axis=1)
+        lost = float(np.abs(dual[support]) @ outside)
     try:
         oracle = FaceOracle(reduced, budget=budget)
     except BudgetError:
         return gauge_bound(rows, dual), False
-    return oracle.price(dual[support], threshold=np.inf).upper_bound, True
+    return oracle.price(dual[support], threshold=np.inf).upper_bound + lost, True

@@ -7,6 +7,7 @@ from numpy.testing import assert_allclose
 
 from covopt.oracles.bounds import choose_subset, gauge_bound, restrict
 from covopt.oracles.faces import FaceOracle, count_faces
+from covopt.oracles.support import bound_gauge
 
 
 @pytest.mark.parametrize("r", [1, 2, 3, 4, 5])
@@ -92,3 +93,10 @@ def test_restriction_keeps_the_gauge():
     assert abs(answer.values[0]) == pytest.approx(abs(full.values[0]), rel=1e-12)
     neurons = answer.neurons @ basis.T
     assert_allclose(np.maximum(neurons @ rows.T, 0) @ dual, answer.values, atol=1e-12)
+
+
+def test_short_rows_are_not_lost_beside_long_ones():
+    rows = np.array([[1.0, 0.0], [1e-18, 1e-18], [1.0, -1.0]])
+    bound, exact = bound_gauge(rows, np.array([1.0, 1e18, 0.0]))  # σ(w₁) + σ(w₁ + w₂)
+    assert exact
+    assert_allclose(bound, np.sqrt(5), rtol=1e-12)
