@@ -141,7 +141,7 @@ def _prepare(mu, subset, lower, usable, projector, matrix, offset, axes):
 
 
 @njit(cache=True, nogil=True)
-def _is_peak(rows, mu, normals, g, sign, work, factor):
+def _is_peak(rows, mu, normals, g, sign, lipschitz, work, factor):
     """Whether some θ ∈ [0, 1] makes g + Σ θ_j μ_j z_j orthogonal to the normals: a local maximum."""
     count = len(normals)
     r = rows.shape[1]
@@ -165,7 +165,7 @@ def _is_peak(rows, mu, normals, g, sign, work, factor):
         for q in range(p + 1):
             factor[p, q] = _dot(rows[normals[p]], work[q])
     # the shares' own error: rounding in g, magnified by the rows' dependence
-    error = 64.0 * EPS * np.sqrt(_dot(g, g)) / least
+    error = 64.0 * EPS * lipschitz / least
     for q in range(count - 1, -1, -1):
         s = -_dot(work[q], g)
         for p in range(q + 1, count):
@@ -237,8 +237,8 @@ def _record(found, value, state, w, v):
 
 @njit(cache=True, nogil=True)
 def _lifted_faces(
-    rows, mu, subset, signs, half, ends, u, g, frame, lower, usable, projector, matrix, offset, tiny, state,
-    found, value, top, a, t0, t, w, full, normals, work, factor,
+    rows, mu, subset, signs, half, ends, u, g, frame, lower, usable, projector, matrix, offset, tiny, lipschitz,
+    state, found, value, top, a, t0, t, w, full, normals, work, factor,
 ):  # fmt: skip
     """Find the maximisers of |F| inside the faces of dimension ≥ 3 around one arc.
 
@@ -312,7 +312,7 @@ def _lifted_faces(
                                 elif plus >> p & 1:
                                     for c in range(r):
                                         full[c] += mu[i] * rows[i, c]
-                            if _is_peak(rows, mu, normals[:kept], full, sign, work, factor):
+                            if _is_peak(rows, mu, normals[:kept], full, sign, lipschitz, work, factor):
                                 _record(found, value, state, w, sign * length)
             if plus == 0:
                 break
@@ -465,7 +465,7 @@ def walk(rows, mu, g0, subset, n_subsets, threshold, found, value, top):
                         for c in range(r):
                             h[c] -= own * rows[head, c]
                         sign = 1.0 if vertex > 0.0 else -1.0
-                        if _is_peak(rows, mu, normals[: k + 1], h, sign, work, factor):
+                        if _is_peak(rows, mu, normals[: k + 1], h, sign, lipschitz, work, factor):
                             _record(found, value, state, w, vertex)
                         for c in range(r):
                             h[c] += own * rows[head, c]
@@ -481,11 +481,13 @@ def walk(rows, mu, g0, subset, n_subsets, threshold, found, value, top):
                     if length > state[BEST]:
                         state[BEST] = length
                         top[:] = w
-                    if length > state[THRESHOLD] and _is_peak(rows, mu, subset, h, sign, work, factor):
+                    if length > state[THRESHOLD] and _is_peak(
+                        rows, mu, subset, h, sign, lipschitz, work, factor
+                    ):
                         _record(found, value, state, w, sign * length)
                 _lifted_faces(
                     rows, mu, subset, signs, half, ends, u, h, frame, lower, usable, projector, matrix, offset,
-                    tiny, state, found, value, top, a, t0, t, w, full, normals, work, factor,
+                    tiny, lipschitz, state, found, value, top, a, t0, t, w, full, normals, work, factor,
                 )  # fmt: skip
             own = -signs[head] * mu[head]
             signs[head] = -signs[head]

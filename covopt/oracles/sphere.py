@@ -115,7 +115,7 @@ def _holds_cell(rows, norms, i, e, sign, middle, slack):
 
 
 @njit(cache=True, nogil=True)
-def _vertex_is_peak(row_j, normal, kink, w, u, half, sign):
+def _vertex_is_peak(row_j, normal, kink, w, u, half, sign, slack):
     """Whether sign·F does not ascend from the vertex w along circle j, where its own row is silent."""
     d = np.empty(3)
     d[0] = row_j[1] * w[2] - row_j[2] * w[1]
@@ -126,8 +126,8 @@ def _vertex_is_peak(row_j, normal, kink, w, u, half, sign):
     if side < 0.0:
         side, along = -side, -along
     if half == 0:
-        return sign * (along + kink * side) <= 0.0 and -sign * along <= 0.0
-    return sign * along <= 0.0 and -sign * (along - kink * side) <= 0.0
+        return sign * (along + kink * side) <= slack and -sign * along <= slack
+    return sign * along <= slack and -sign * (along - kink * side) <= slack
 
 
 @njit(cache=True, nogil=True)
@@ -147,6 +147,11 @@ def _walk(
     u, e, w, middle, normal = np.empty(3), np.empty(3), np.empty(3), np.empty(3), np.empty(3)
     slope_in = np.empty(2)
     running = 0.0
+    # where the maximum on an arc falls on its end, rounding must not hide both
+    rounding = np.sqrt(_dot(g0, g0))
+    for i in range(n):
+        rounding += abs(mu[i]) * norms[i]
+    rounding *= ALLOWANCE
     for i in range(start, stop):
         e1, e2 = first[i], second[i]
         kink = mu[i] * norms[i]
@@ -198,9 +203,11 @@ def _walk(
                         if not lone or (
                             i < j
                             and sign * mu[j] <= 0.0
-                            and sign * slope_in[half] >= 0.0
-                            and sign * slope_out <= 0.0
-                            and _vertex_is_peak(rows[j], normal, kink, w, u, half, sign)
+                            and sign * slope_in[half] >= -rounding
+                            and sign * slope_out <= rounding
+                            and _vertex_is_peak(
+                                rows[j], normal, kink, w, u, half, sign, rounding * max(1.0, norms[j])
+                            )
                         ):
                             _insert(found, found_value, count, i, w, orient, value)
 
@@ -216,7 +223,7 @@ def _walk(
                         # away from the circle, on either side, sign·F must not ascend
                         up = sign * (un + (1 - half) * kink)
                         down = sign * (half * kink - un)
-                        slack = SIGN_TOLERANCE * (abs(un) + abs(kink))
+                        slack = SIGN_TOLERANCE * (abs(un) + abs(kink)) + rounding
                         if value > threshold and up <= slack and down <= slack:
                             for a in range(3):
                                 w[a] = ux * e1[a] + uy * e2[a]

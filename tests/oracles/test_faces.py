@@ -315,6 +315,15 @@ def test_complete_returns_every_local_maximum_of_the_sphere(make_rows):
         assert np.abs(found.neurons - w).max(axis=1).min() < 1e-8
 
 
+def test_a_maximum_on_an_arc_that_falls_on_its_end():
+    rows = np.array([[-1.0, 0, 1], [-1, 1, 1], [0, -1, 1], [0, 0, 1], [1, 1, 1]]) / np.sqrt(3)
+    # the peak (1, 1, 0)/√2 of the circle w₃ = 0 lies on the circle of row 1 as well
+    dual = np.array([1.82114761, -1.1331169, 0.62834214, -2.54111771, 1.22474487])
+    found = FaceOracle(rows).price(dual, complete=True)
+    expected = np.array([1.0, 1.0, 0.0]) / np.sqrt(2)
+    assert np.abs(found.neurons - expected).max(axis=1).min() < 1e-9
+
+
 def test_complete_is_not_cut_at_a_few_per_circle():
     rng = np.random.default_rng(5)
     rows = np.column_stack([rng.standard_normal((60, 2)), np.ones(60)])
