@@ -103,6 +103,7 @@ def min_norm(
     began = time.perf_counter()
     tol = check_tol(tol)
     time_limit_s = check_time_limit(time_limit_s)
+    _check_seed(random_state)
     check_choice("output_bias", output_bias, OUTPUT_BIASES)
     check_choice("potential", potential, ("variation",))
     check_choice("solver", solver, SOLVERS)
@@ -189,6 +190,13 @@ def _solve(
         data, output_bias, potential, network, dual, certificate, status, tol, name, history,
         time.perf_counter() - began, random_state,
     )  # fmt: skip
+
+
+def _check_seed(random_state: int | None) -> None:
+    if random_state is None:
+        return
+    if isinstance(random_state, bool) or not hasattr(random_state, "__index__") or int(random_state) < 0:
+        raise InputError(f"random_state must be a nonnegative integer or None; received {random_state!r}")
 
 
 def _sharpened(problem: ShallowProblem, oracle: FaceOracle, point: Point) -> Point:

@@ -603,3 +603,29 @@ def test_one_and_two_points(n, d, bias):
 def test_no_features_but_a_bias():
     solution = check_claims(np.zeros((3, 0)), [2.0, 2.0, 2.0])
     assert solution.cost == pytest.approx(4.0, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("X", "y"),
+    [
+        ([[0, 0], [0, 1], [1, 0], [1, 1]], [-1, -1, 0, 0]),
+        ([[-1, 0, 0], [-1, 1, -1], [1, 0, -1], [1, 0, 0]], [1, 0, 2, 3]),
+    ],
+)
+@pytest.mark.parametrize("seed", [None, 0, 4])
+def test_tiny_tables_with_many_optimal_duals(X, y, seed):
+    # columns that were dropped without progress came back for ever
+    solution = covopt.min_norm(X, y, random_state=seed)
+    assert solution.status is Status.CERTIFIED
+    assert len(solution.history) < 60
+
+
+@pytest.mark.parametrize("seed", [-1, 1.5, "a", True])
+def test_seeds_that_are_none(seed):
+    with pytest.raises(InputError, match="random_state must be a nonnegative integer"):
+        covopt.min_norm([[0.0], [1.0]], [0.0, 1.0], random_state=seed)
+
+
+def test_tables_without_room_in_double_precision_do_not_crash():
+    solution = covopt.min_norm(1e-200 * np.array([[1.0], [2.0], [3.0]]), 1e200 * np.array([1.0, -1.0, 5.0]))
+    assert solution.status is not Status.CERTIFIED or covopt.verify(solution).ok

@@ -127,6 +127,7 @@ class ColumnGeneration:
     def solve(self) -> Point:
         """Run until the gap is small, the time is up, the callback or the user says stop."""
         self._began = time.perf_counter()
+        self._deadline = None if self.time_limit_s is None else self._began + self.time_limit_s
         try:
             if self._start():
                 self._iterate()
@@ -163,7 +164,9 @@ class ColumnGeneration:
         neurons = neurons[norms[:, 0] > 0.5] / norms[norms[:, 0] > 0.5]
         atoms = self.problem.atoms(neurons).T
         live = atoms.max(axis=1) > 1e-13
-        self.neurons, self.atoms = neurons[live], np.ascontiguousarray(atoms[live])
+        if live.any():  # all of them vanish only on data without room in double precision
+            neurons, atoms = neurons[live], atoms[live]
+        self.neurons, self.atoms = neurons, np.ascontiguousarray(atoms)
 
     def _iterate(self) -> None:
         plus = minus = None
@@ -179,11 +182,12 @@ class ColumnGeneration:
                 accuracy = max(accuracy * 0.1 ** (1 + idle), 1e-14)
             master = solve_master(
                 self.atoms, self.problem.targets, start, offset_cost=self.problem.offset_cost,
-                tol=accuracy, plus=plus, minus=minus, curvature=curvature,
+                tol=accuracy, plus=plus, minus=minus, curvature=curvature, deadline=self._deadline,
             )  # fmt: skip
             threshold = 1.0 - min(0.05, 3.0 * np.sqrt(gap)) if gap < 1e-2 else 1.0
             dual = self.problem.project_dual(master.dual)
             pricing = self.oracle.price(dual, threshold=threshold)
+            bound = self.point.lower_bound
             self._offer_dual(dual, pricing)
             # far from the end a network is made every few rounds only: it costs as much as a master step
             if gap > EARLY and number % 3 and pricing.upper_bound > 1.0 + EARLY:
@@ -193,7 +197,8 @@ class ColumnGeneration:
             new_gap = self.point.gap
             if self._should_stop(number, master, pricing):
                 return
-            keep = self._keep(master)
+            # dropping without progress would let the same columns come and go for ever
+            keep = self._keep(master) if self.point.lower_bound > bound else slice(None)
             fresh = self._fresh(pricing, gap)
             # without new columns only a more accurate master can help
             idle = 0 if len(fresh) or new_gap < 0.5 * gap else idle + 1
@@ -213,7 +218,7 @@ class ColumnGeneration:
         """Solve the restricted problem without curvature on the same columns: its weights interpolate exactly."""
         return solve_master(
             self.atoms, self.problem.targets, start, offset_cost=self.problem.offset_cost, tol=accuracy,
-            plus=master.plus, minus=master.minus,
+            plus=master.plus, minus=master.minus, deadline=self._deadline,
         )  # fmt: skip
 
     def _should_stop(self, number: int, master: MasterPoint, pricing: Pricing) -> bool:
@@ -264,7 +269,9 @@ class ColumnGeneration:
             self.faces = faces
             if self.residual <= self._negligible:
                 self.faces, masses = polished, polished.masses
-                self._offer(polished.vectors / masses[:, None], polished.signs * masses, offset)
+                live = masses > 0
+                units = polished.vectors[live] / masses[live, None]
+                self._offer(units, (polished.signs * masses)[live], offset)
                 found = True
         return found
 

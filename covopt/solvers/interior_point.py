@@ -11,6 +11,7 @@ preconditioned conjugate gradients on the product form: the matrix itself loses 
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -129,6 +130,7 @@ def solve_master(
     minus: np.ndarray | None = None,
     curvature: Curvature | None = None,
     max_steps: int = MAX_STEPS,
+    deadline: float | None = None,
 ) -> MasterPoint:
     """Solve the restricted dual to a relative complementarity of ``tol``.
 
@@ -147,13 +149,15 @@ def solve_master(
         Multipliers to start from; they are lifted to the central path.
     curvature : Curvature, optional
     max_steps : int
+    deadline : float, optional
+        Reading of ``time.perf_counter`` after which no further step is begun.
 
     Returns
     -------
     MasterPoint
     """
     if offset_cost == 0:
-        return _solve_centred(atoms, targets, start, tol, plus, minus, curvature, max_steps)
+        return _solve_centred(atoms, targets, start, tol, plus, minus, curvature, max_steps, deadline)
     kappa = 0.0 if np.isinf(offset_cost) else 1.0 / offset_cost
     m = len(atoms)
     refine_tol = float(np.clip(1e-6 * tol, 1e-13, 1e-8))
@@ -185,6 +189,8 @@ def solve_master(
         if gap <= tol and (left <= max(tol, 1e-11) * np.abs(targets).sum() or stalled >= 3):
             break
         last_left = left
+        if deadline is not None and time.perf_counter() > deadline:
+            break
         try:
             normal = _Normal(atoms, p / s + q / t, kappa, curvature, refine_tol)
         except LinAlgError:  # as far as double precision goes
@@ -225,7 +231,7 @@ def solve_master(
     return MasterPoint(dual, p, q, kappa * float(dual.sum()), gap, steps)
 
 
-def _solve_centred(atoms, targets, start, tol, plus, minus, curvature, max_steps) -> MasterPoint:
+def _solve_centred(atoms, targets, start, tol, plus, minus, curvature, max_steps, deadline) -> MasterPoint:
     """Free offset: solve over λ = Eν with the columns of E an orthonormal basis of 1ᵀλ = 0."""
     n = len(targets)
     # the Householder reflection that maps the first unit vector to 1/√n, without its first column
@@ -236,7 +242,7 @@ def _solve_centred(atoms, targets, start, tol, plus, minus, curvature, max_steps
         curvature = Curvature(basis.T @ curvature.factor, basis.T @ curvature.centre)
     found = solve_master(
         atoms @ basis, basis.T @ targets, basis.T @ start, tol=tol, plus=plus, minus=minus,
-        curvature=curvature, max_steps=max_steps,
+        curvature=curvature, max_steps=max_steps, deadline=deadline,
     )  # fmt: skip
     offset = float((targets - atoms.T @ (found.plus - found.minus)).mean())
     return replace(found, dual=basis @ found.dual, offset=offset)

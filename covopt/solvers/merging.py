@@ -60,7 +60,8 @@ class Faces:
         silent = (~self.touched).astype(float) @ products
         values, vectors = np.linalg.eigh(silent.reshape(-1, rank, rank))
         free = values <= SPAN_TOLERANCE
-        directions = self.vectors / self.masses[:, None]
+        masses = self.masses
+        directions = self.vectors / np.where(masses > 0, masses, 1.0)[:, None]
         # the span holds the neuron itself, which rounding in nearly parallel rows could push out
         held = np.einsum("mrk,mr->mk", vectors, directions)
         lost = np.linalg.norm(np.where(free, 0.0, held), axis=1) > LOST
