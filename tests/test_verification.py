@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import covopt
-from covopt.errors import BudgetError, InputError, SolutionFileError
+from covopt.errors import InputError, SolutionFileError
 from covopt.solution import Solution
 
 KINDS = ["none", "penalized", "free"]
@@ -290,7 +290,3 @@ def test_the_checker_runs_an_oracle_of_its_own(solution, solver, monkeypatch):
     )
     assert covopt.verify(solution).ok
     assert called
-
-
-def test_budget_errors_do_not_escape():
-    assert issubclass(BudgetError, covopt.errors.CovoptError)
