@@ -1,0 +1,1 @@
+"""Completely positive matrices: bounds on the CP-rank, factorisations, the certificate."""

@@ -1,0 +1,101 @@
+"""The clique-cover number against brute force, closed forms and a second reading of the same pattern."""
+
+from itertools import combinations
+
+import networkx as nx
+import numpy as np
+import pytest
+
+from covopt.completely_positive.clique_cover import clique_cover_bound, edge_clique_cover
+
+
+def brute_force(graph: nx.Graph) -> int:
+    """Smallest number of cliques (not only maximal ones matter: maximal suffice) that cover all edges."""
+    cliques = [frozenset(c) for c in nx.find_cliques(graph)]
+    edges = [frozenset(e) for e in graph.edges]
+    isolated = sum(1 for v in graph if graph.degree(v) == 0)
+    useful = [c for c in cliques if len(c) > 1]
+    for size in range(len(useful) + 1):
+        for chosen in combinations(useful, size):
+            if all(any(edge <= clique for clique in chosen) for edge in edges):
+                return size + isolated
+    raise AssertionError("unreachable")
+
+
+def test_every_graph_on_up_to_six_vertices():
+    for graph in nx.graph_atlas_g()[1:209]:
+        found = edge_clique_cover(graph.nodes, graph.edges)
+        assert found.exact
+        assert found.lower == len(found.cover) == brute_force(graph)
+        for clique in found.cover:
+            assert all(graph.has_edge(u, v) for u, v in combinations(clique, 2))
+        covered = {tuple(sorted(p)) for c in found.cover for p in combinations(c, 2)}
+        assert covered >= {tuple(sorted(e)) for e in graph.edges}
+
+
+@pytest.mark.parametrize(
+    ("graph", "value"),
+    [
+        (nx.complete_graph(9), 1),
+        (nx.complete_bipartite_graph(5, 7), 35),
+        (nx.petersen_graph(), 15),
+        (nx.octahedral_graph(), 4),
+        (nx.empty_graph(4), 4),
+        (nx.complement(nx.path_graph(6)), brute_force(nx.complement(nx.path_graph(6)))),
+    ],
+)
+def test_closed_forms(graph, value):
+    found = edge_clique_cover(graph.nodes, graph.edges)
+    assert found.exact
+    assert found.lower == value
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_random_graphs_of_twelve_vertices_against_the_integer_program(seed):
+    from scipy.optimize import LinearConstraint, milp
+
+    graph = nx.gnp_random_graph(12, 0.6, seed=seed)
+    cliques = list(nx.find_cliques(graph))
+    edges = list(graph.edges)
+    table = np.array([[u in c and v in c for c in map(set, cliques)] for u, v in edges], dtype=float)
+    answer = milp(np.ones(len(cliques)), constraints=LinearConstraint(table, lb=1), integrality=1)
+    found = edge_clique_cover(graph.nodes, graph.edges)
+    isolated = sum(1 for v in graph if graph.degree(v) == 0)
+    assert found.exact
+    assert found.lower == round(answer.fun) + isolated
+
+
+def test_a_stopped_search_says_so_and_stays_below():
+    graph = nx.complement(nx.cycle_graph(9))
+    whole = edge_clique_cover(graph.nodes, graph.edges)
+    stopped = edge_clique_cover(graph.nodes, graph.edges, node_budget=0)
+    assert whole.exact
+    assert stopped.lower <= whole.lower <= len(stopped.cover)
+    assert stopped.exact == (stopped.lower == len(stopped.cover))
+
+
+def test_ambiguous_entries_may_be_used_but_need_no_cover():
+    A = np.eye(4) * 2.0
+    for i, j in [(0, 1), (1, 2), (2, 3), (3, 0)]:
+        A[i, j] = A[j, i] = 1.0
+    assert clique_cover_bound(A)[0] == 4
+    A[0, 2] = A[2, 0] = 1e-13
+    value, text = clique_cover_bound(A)
+    assert value == 2  # two triangles would do if the small entry is not a zero
+    assert "edge-clique cover" in text
+
+
+def test_isolated_vertices_count_and_empty_rows_do_not():
+    A = np.diag([1.0, 0.0, 3.0])
+    assert clique_cover_bound(A)[0] == 2
+
+
+def test_too_many_cliques_fall_back_to_a_scattered_set(monkeypatch):
+    from covopt.completely_positive import clique_cover
+
+    monkeypatch.setattr(clique_cover, "CLIQUE_BUDGET", 3)
+    graph = nx.cycle_graph(8)
+    found = clique_cover.edge_clique_cover(graph.nodes, graph.edges)
+    assert not found.exact
+    assert found.cover == ()
+    assert found.lower == 8
