@@ -3,10 +3,33 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from covopt.errors import InputError
+from covopt.validation import check_choice
+
+
+def check_inputs(X: Any, n_inputs: int) -> np.ndarray:
+    """Return the points as a float array of shape (N, d).
+
+    Raises
+    ------
+    InputError
+        For another number of columns, no rows, and entries that are not finite.
+    """
+    X = np.asarray(X, dtype=float)
+    if X.ndim != 2 or X.shape[1] != n_inputs:
+        raise InputError(f"X has shape {X.shape}; this network takes (N, {n_inputs})")
+    if len(X) == 0:
+        raise InputError("X has no rows; give the points on which the network is to stay the same.")
+    if not np.isfinite(X).all():
+        row, column = (int(i) for i in np.argwhere(~np.isfinite(X))[0])
+        raise InputError(
+            f"X row {row}, column {column} (counting from 0) is {X[row, column]}; drop that row."
+        )
+    return X
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,3 +129,76 @@ class ReLUNetwork:
         hidden = np.maximum(self.lift(X) @ self.hidden_weights.T, 0.0)
         outputs = hidden @ self.output_weights + self.bias * self.output_bias
         return outputs[:, 0] if outputs.shape[1] == 1 else outputs
+
+    def reduce(self, X: np.ndarray, *, preserve: str = "covariances") -> ReLUNetwork:
+        r"""Return a network with fewer neurons, the same outputs on X and no larger norm.
+
+        With ``preserve="covariances"`` the pair :math:`K = ZZ^T, K^\sigma = \sigma(Z)\sigma(Z)^T + \beta^2 1 1^T`
+        stays too, and at most :math:`r(r+1)/2 + N(N+1)/2 \le N(N+1)` neurons remain, r = rank of (X, β) (FL22
+        Prop 7, 8). With ``preserve="outputs"`` the norm falls and at most :math:`Nq - q(q-1)/2` remain,
+        q = min(N, k): N for one output. The steps and their proofs: :func:`covopt.sparsify.reduction.reduce_layer`.
+        A zero output bias stays zero; another one is solved for together with the output weights.
+
+        Parameters
+        ----------
+        X : array_like of shape (N, d)
+            The data on which the network is to stay the same. Elsewhere it may change.
+        preserve : {"covariances", "outputs"}
+
+        Raises
+        ------
+        InputError
+            When X does not fit, has no rows or entries that are not finite, or ``preserve`` is unknown.
+
+        Examples
+        --------
+        >>> rng = np.random.default_rng(0)
+        >>> wide = ReLUNetwork(rng.standard_normal((500, 4)), rng.standard_normal((500, 1)))
+        >>> X = rng.standard_normal((8, 3))
+        >>> len(wide.reduce(X)), len(wide.reduce(X, preserve="outputs"))
+        (46, 8)
+        """
+        from covopt.sparsify.reduction import PRESERVES, reduce_layer
+
+        check_choice("preserve", preserve, PRESERVES)
+        return self._from_layer(reduce_layer(self._layer(X), preserve=preserve))
+
+    def merge(self, X: np.ndarray) -> ReLUNetwork:
+        """Merge neurons within the cells of the data: same outputs on X, no larger norm, balanced.
+
+        One neuron per (cell, sign) remains for one output (SP20 Lemma 4.5); where d = 1 at most 4N − 2
+        (the merge step of FL22 Prop 15, which counts 4N). Silent neurons go.
+
+        Parameters
+        ----------
+        X : array_like of shape (N, d)
+
+        Raises
+        ------
+        InputError
+            When X does not fit, has no rows or entries that are not finite.
+
+        Examples
+        --------
+        >>> net = ReLUNetwork(np.array([[1.0, -0.2], [1.0, -0.4], [-1.0, -3.0]]), np.ones((3, 1)))
+        >>> merged = net.merge([[0.0], [1.0], [2.0]])
+        >>> len(merged), merged.predict([[0.0], [1.0], [2.0]])
+        (1, array([0. , 1.4, 3.4]))
+        """
+        from covopt.sparsify.merging import merge_in_cells
+
+        return self._from_layer(merge_in_cells(self._layer(X)))
+
+    def _layer(self, X: np.ndarray) -> Any:
+        from covopt.sparsify.layer import HiddenLayer
+
+        lifted = check_inputs(self.lift(X), self.hidden_weights.shape[1])
+        moves = self.bias > 0 and bool(np.any(self.output_bias))
+        offset, constant = (self.output_bias, self.bias) if moves else (None, 0.0)
+        return HiddenLayer(
+            lifted, self.hidden_weights, self.output_weights, constant, offset, not self.counts_output_bias
+        )
+
+    def _from_layer(self, layer: Any) -> ReLUNetwork:
+        offset = self.output_bias if layer.offset is None else layer.offset
+        return ReLUNetwork(layer.incoming, layer.outgoing, self.bias, offset, self.counts_output_bias)

@@ -1,0 +1,186 @@
+"""Deep ReLU networks as arrays: outputs, norm, hidden representations, reduction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from covopt.errors import InputError
+from covopt.network import check_inputs
+from covopt.validation import check_choice
+
+
+@dataclass(frozen=True, eq=False)
+class DeepReLUNetwork:
+    r"""The network :math:`Z_\ell = \sigma(Z_{\ell-1}) W_\ell^T + 1 b_\ell^T`, no σ on inputs and outputs.
+
+    Parameters
+    ----------
+    weights : sequence of ndarray of shape (n_ℓ, n_{ℓ−1})
+        W_1 … W_L, as in torch.nn.Linear.
+    biases : sequence of (ndarray of shape (n_ℓ,) or None), optional
+        b_1 … b_L, bias columns with β = 1; None for a layer without one. No biases by default.
+
+    Raises
+    ------
+    InputError
+        Where the shapes do not fit together or an entry is not finite.
+
+    Examples
+    --------
+    >>> net = DeepReLUNetwork([np.array([[1.0], [-1.0]]), np.array([[1.0, 1.0]])], [None, np.array([0.5])])
+    >>> net.predict([[-2.0], [1.0]])
+    array([2.5, 1.5])
+    >>> net.widths, net.squared_norm
+    ((2,), 4.25)
+    """
+
+    weights: Sequence[np.ndarray]
+    biases: Sequence[np.ndarray | None] | None = None
+
+    def __post_init__(self) -> None:
+        weights = tuple(np.asarray(w, dtype=float) for w in self.weights)
+        given = (None,) * len(weights) if self.biases is None else tuple(self.biases)
+        if not weights:
+            raise InputError("weights is empty; a network needs at least one layer.")
+        if len(given) != len(weights):
+            raise InputError(
+                f"biases has {len(given)} entries for {len(weights)} layers; give one (or None) per layer."
+            )
+        biases = tuple(None if b is None else np.asarray(b, dtype=float) for b in given)
+        for layer, (w, b) in enumerate(zip(weights, biases, strict=True)):
+            if w.ndim != 2:
+                raise InputError(
+                    f"weights[{layer}] has shape {w.shape}; a matrix (outputs, inputs) is needed."
+                )
+            if layer and w.shape[1] != len(weights[layer - 1]):
+                raise InputError(
+                    f"weights[{layer}] takes {w.shape[1]} inputs but layer {layer - 1} has "
+                    f"{len(weights[layer - 1])} outputs; the layers must fit together."
+                )
+            if b is not None and b.shape != (len(w),):
+                raise InputError(
+                    f"biases[{layer}] has shape {b.shape}; ({len(w)},) is needed beside weights of shape {w.shape}."
+                )
+            if not np.isfinite(w).all() or (b is not None and not np.isfinite(b).all()):
+                raise InputError(f"layer {layer} (counting from 0) has weights that are NaN or infinite.")
+        object.__setattr__(self, "weights", weights)
+        object.__setattr__(self, "biases", biases)
+
+    @property
+    def layers(self) -> tuple[tuple[np.ndarray, np.ndarray | None], ...]:
+        """The pairs (W_ℓ, b_ℓ)."""
+        return tuple(zip(self.weights, self.biases or (), strict=True))
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """Numbers of neurons of the hidden layers."""
+        return tuple(len(w) for w in self.weights[:-1])
+
+    @property
+    def n_inputs(self) -> int:
+        """Number of inputs d."""
+        return int(self.weights[0].shape[1])
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of outputs k."""
+        return len(self.weights[-1])
+
+    @property
+    def squared_norm(self) -> float:
+        """‖W‖²: every squared entry, all biases included."""
+        return float(sum((p**2).sum() for layer in self.layers for p in layer if p is not None))
+
+    def representations(self, X: Any) -> list[np.ndarray]:
+        """Return the pre-activations Z_1 … Z_L on the data, of shapes (N, n_ℓ).
+
+        Parameters
+        ----------
+        X : array_like of shape (N, d)
+
+        Raises
+        ------
+        InputError
+            When X has another number of columns, or entries that are not finite.
+        """
+        features = check_inputs(X, self.n_inputs)
+        found: list[np.ndarray] = []
+        for w, b in self.layers:
+            z = features @ w.T
+            found.append(z if b is None else z + b)
+            features = np.maximum(found[-1], 0.0)
+        return found
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return the outputs, of shape (N,) for one output and (N, k) for more.
+
+        Parameters
+        ----------
+        X : array_like of shape (N, d)
+
+        Raises
+        ------
+        InputError
+            When X has another number of columns, or entries that are not finite.
+        """
+        outputs = self.representations(X)[-1]
+        return outputs[:, 0] if outputs.shape[1] == 1 else outputs
+
+    def reduce(self, X: Any, *, preserve: str = "covariances") -> DeepReLUNetwork:
+        r"""Return a network with fewer neurons, the same outputs on X and no larger norm.
+
+        The hidden layers are reduced one after the other, each on the representation the layers before it leave: its
+        pre-activations are rescaled or merged and the next layer's weights follow, whose own pre-activations stay.
+        See :func:`covopt.sparsify.reduction.reduce_layer` for the two modes and their proofs.
+
+        Parameters
+        ----------
+        X : array_like of shape (N, d)
+            The data on which the network is to stay the same. Elsewhere it may change.
+        preserve : {"covariances", "outputs"}
+            Keep every pair :math:`(K_\ell, K_\ell^\sigma)` (FL22 Prop 7, 8), with at most
+            :math:`r(r+1)/2 + N(N+1)/2 \le N(N+1)` neurons in a layer whose inputs have rank r; or the outputs
+            alone, at a lower norm, with at most :math:`Nq - q(q-1)/2 \le N(N+1)/2`, q = min(N, outputs of the layer).
+
+        Returns
+        -------
+        DeepReLUNetwork
+
+        Raises
+        ------
+        InputError
+            When X does not fit or ``preserve`` is unknown.
+
+        Examples
+        --------
+        >>> rng = np.random.default_rng(0)
+        >>> shapes = [(80, 2), (70, 80), (1, 70)]
+        >>> net = DeepReLUNetwork([rng.standard_normal(s) for s in shapes])
+        >>> X = rng.standard_normal((5, 2))
+        >>> small = net.reduce(X, preserve="outputs")
+        >>> all(w <= 15 for w in small.widths), bool(np.allclose(small.predict(X), net.predict(X)))
+        (True, True)
+        """
+        from covopt.sparsify.layer import HiddenLayer
+        from covopt.sparsify.reduction import PRESERVES, reduce_layer
+
+        check_choice("preserve", preserve, PRESERVES)
+        features = check_inputs(X, self.n_inputs)
+        layers = [(w, b) for w, b in self.layers]
+        for ell in range(len(layers) - 1):
+            (w, b), (after, shift) = layers[ell], layers[ell + 1]
+            lifted = features if b is None else np.column_stack([features, np.ones(len(features))])
+            incoming = w if b is None else np.column_stack([w, b])
+            constant = 0.0 if shift is None else 1.0
+            found = reduce_layer(HiddenLayer(lifted, incoming, after.T, constant, shift), preserve=preserve)
+            if len(found) == 0:  # frameworks want a neuron per layer: a silent one
+                found = found.with_neurons(np.zeros((1, incoming.shape[1])), np.zeros((1, len(after))))
+            into = found.incoming
+            layers[ell] = (into, None) if b is None else (into[:, :-1], into[:, -1])
+            layers[ell + 1] = (found.outgoing.T, found.offset)
+            features = found.activations
+        return DeepReLUNetwork([w for w, _ in layers], [b for _, b in layers])

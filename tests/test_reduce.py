@@ -1,0 +1,300 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import covopt
+from covopt.errors import InputError
+from covopt.network import ReLUNetwork
+from covopt.sparsify.layer import HiddenLayer, as_good, least_outgoing, project_incoming
+from covopt.sparsify.merging import balance, cells, merge_aligned, merge_in_cells, merge_planar
+from covopt.sparsify.reduction import pair, reduce_layer
+
+
+def covariances(network, X):
+    z = network.lift(X) @ network.hidden_weights.T
+    a = np.maximum(z, 0)
+    return z @ z.T, a @ a.T + network.bias**2
+
+
+def random_network(rng, m, d, k, *, bias=1.0, offset=False):
+    shift = rng.standard_normal(k) if offset else np.zeros(k)
+    return ReLUNetwork(
+        rng.standard_normal((m, d + (bias > 0))), rng.standard_normal((m, k)), bias, shift
+    )  # fmt: skip
+
+
+def assert_same(old, new, X, *, keeps_pair):
+    outputs = old.predict(X)
+    np.testing.assert_allclose(new.predict(X), outputs, atol=1e-9 * max(np.abs(outputs).max(), 1e-300))
+    assert new.squared_norm <= old.squared_norm * (1 + 1e-9)
+    if keeps_pair:
+        for before, after in zip(covariances(old, X), covariances(new, X), strict=True):
+            assert np.linalg.norm(after - before) <= 1e-9 * np.linalg.norm(before)
+
+
+@pytest.mark.parametrize("d", [8, 20])
+@pytest.mark.parametrize("k", [1, 3])
+def test_five_hundred_random_neurons_on_eight_points(d, k):
+    rng = np.random.default_rng(d + k)
+    X = rng.standard_normal((8, d))
+    wide = random_network(rng, 500, d, k, offset=True)
+    small = wide.reduce(X)
+    assert len(small) <= 72
+    assert_same(wide, small, X, keeps_pair=True)
+    least = wide.reduce(X, preserve="outputs")
+    assert len(least) <= 8 * k - k * (k - 1) // 2
+    assert_same(wide, least, X, keeps_pair=False)
+    assert least.squared_norm < small.squared_norm
+
+
+def test_few_inputs_leave_fewer_than_the_general_bound():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((8, 2))
+    wide = random_network(rng, 500, 2, 2)
+    small = wide.reduce(X)
+    assert len(small) <= 3 * 4 // 2 + 36  # rank of (X, 1) is 3
+    assert_same(wide, small, X, keeps_pair=True)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.integers(0, 10**6), st.integers(1, 7), st.integers(1, 4), st.integers(0, 60), st.integers(1, 4),
+    st.sampled_from([0.0, 1.0, 0.3]), st.booleans(), st.sampled_from(["covariances", "outputs"]),
+)  # fmt: skip
+def test_what_is_preserved(seed, n, d, m, k, bias, offset, preserve):
+    rng = np.random.default_rng(seed)
+    X = rng.integers(-2, 3, (n, d)) * 1.0 if seed % 2 else rng.standard_normal((n, d))
+    network = random_network(rng, m, d, k, bias=bias, offset=offset and bias > 0)
+    network.hidden_weights[rng.random(m) < 0.2] = 0.0
+    if m > 4:
+        network.hidden_weights[1] = 3 * network.hidden_weights[0]
+        network.hidden_weights[2] = -network.hidden_weights[0]
+    small = network.reduce(X, preserve=preserve)
+    assert_same(network, small, X, keeps_pair=preserve == "covariances")
+    r = np.linalg.matrix_rank(network.lift(X))
+    if preserve == "covariances":
+        assert len(small) <= r * (r + 1) // 2 + n * (n + 1) // 2
+    else:
+        q = min(n, k)
+        assert len(small) <= n * q - q * (q - 1) // 2
+    again = small.reduce(X, preserve=preserve)
+    assert len(again) <= len(small)
+
+
+def test_a_network_that_cannot_be_reduced_stays_itself():
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((6, 3))
+    network = random_network(rng, 4, 3, 2)
+    same = network.reduce(X)
+    np.testing.assert_array_equal(same.hidden_weights, network.hidden_weights)
+    np.testing.assert_array_equal(same.output_weights, network.output_weights)
+
+
+@pytest.mark.parametrize("scale", [1e-150, 1e-8, 1e8, 1e150])
+def test_units_of_the_weights_do_not_matter(scale):
+    rng = np.random.default_rng(2)
+    X = rng.standard_normal((5, 2))
+    network = random_network(rng, 100, 2, 1)
+    scaled = ReLUNetwork(network.hidden_weights * scale, network.output_weights / scale, 1.0)
+    reference, small = network.reduce(X, preserve="outputs"), scaled.reduce(X, preserve="outputs")
+    assert len(reference) == len(small) <= 5
+    assert small.squared_norm == pytest.approx(reference.squared_norm, rel=1e-9)
+
+
+def test_order_of_points_and_rotation_leave_width_and_norm():
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((6, 3))
+    network = random_network(rng, 80, 3, 1, bias=0.0)
+    turn = np.linalg.qr(rng.standard_normal((3, 3)))[0]
+    turned = ReLUNetwork(network.hidden_weights @ turn, network.output_weights, 0.0)
+    order = rng.permutation(6)
+    one, other = network.reduce(X), turned.reduce((X @ turn)[order])
+    assert len(one) == len(other)
+    assert_same(turned, other, X @ turn, keeps_pair=True)
+
+
+def test_minimal_norm_network_keeps_its_cost():
+    rng = np.random.default_rng(4)
+    X, y = rng.standard_normal((10, 2)), rng.standard_normal(10)
+    solution = covopt.min_norm(X, y)
+    for preserve in ("covariances", "outputs"):
+        small = solution.network.reduce(X, preserve=preserve)
+        assert len(small) <= len(solution.network)
+        assert small.squared_norm == pytest.approx(solution.cost, rel=1e-6)
+
+
+def test_split_optimal_network_comes_back_to_the_optimum():
+    rng = np.random.default_rng(5)
+    X, y = rng.standard_normal((8, 2)), rng.standard_normal(8)
+    solution = covopt.min_norm(X, y)
+    net = solution.network
+    share = rng.dirichlet(np.ones(20), size=len(net)).ravel() ** 0.5
+    split = ReLUNetwork(
+        np.repeat(net.hidden_weights, 20, axis=0) * share[:, None],
+        np.repeat(net.output_weights, 20, axis=0) * share[:, None],
+        1.0,
+    )
+    assert split.squared_norm == pytest.approx(net.squared_norm)
+    for preserve in ("covariances", "outputs"):
+        assert len(split.reduce(X, preserve=preserve)) <= len(net)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 10**6), st.integers(1, 12), st.integers(1, 80))
+def test_merge_on_a_line_is_proposition_15(seed, n, m):
+    rng = np.random.default_rng(seed)
+    X = np.unique(rng.integers(-6, 7, n))[:, None] * 1.0
+    wide = random_network(rng, m, 1, 1)
+    merged = wide.merge(X)
+    assert len(merged) <= 4 * len(X) - 2
+    assert_same(wide, merged, X, keeps_pair=False)
+    into, out = np.linalg.norm(merged.hidden_weights, axis=1), np.abs(merged.output_weights[:, 0])
+    np.testing.assert_allclose(into, out, rtol=1e-9)
+    assert len(wide.reduce(X, preserve="outputs")) <= len(X)
+
+
+def test_the_merge_reaches_its_bound_on_a_line():
+    rng = np.random.default_rng(0)
+    X = np.arange(4.0)[:, None]
+    merged = random_network(rng, 4000, 1, 1).merge(X)
+    assert len(merged) == 4 * 4 - 2
+
+
+def test_merge_lowers_the_norm_of_neurons_that_are_not_parallel():
+    X = [[1.0], [2.0], [3.0]]
+    net = ReLUNetwork(np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([[1.0], [1.0]]))
+    merged = net.merge(X)
+    assert len(merged) == 1
+    assert merged.squared_norm == pytest.approx(2 * np.sqrt(2))
+    np.testing.assert_allclose(merged.predict(X), [2.0, 3.0, 4.0])
+
+
+def test_opposite_signs_in_a_cell_stay_apart_without_vectors():
+    X = [[1.0], [2.0]]
+    net = ReLUNetwork(np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([[1.0], [-1.0]]))
+    assert len(net.merge(X)) == 2
+
+
+def test_singular_vectors_merge_a_cell_with_vector_outputs():
+    rng = np.random.default_rng(6)
+    inputs = np.array([1.0, 0, 0, 0, 0]) + 1e-3 * rng.random((3, 5))  # the cell is almost a half space
+    incoming = rng.standard_normal((40, 5))
+    incoming[:, 0] = np.abs(incoming[:, 0]) + 0.1
+    layer = HiddenLayer(inputs, incoming, rng.standard_normal((40, 2)))
+    merged = merge_in_cells(layer)
+    assert len(merged) == 2
+    np.testing.assert_allclose(merged.outputs, layer.outputs, rtol=1e-12)
+    assert merged.squared_norm == pytest.approx(
+        2 * np.linalg.svd(layer.incoming.T @ layer.outgoing, compute_uv=False).sum()
+    )
+
+
+def test_singular_vectors_outside_the_cell_are_not_taken():
+    # X = I: the cell is the quadrant; Y = [[2, 1], [1, 2]] needs both singular vectors (1, 1) and (1, −1)
+    layer = HiddenLayer(np.eye(2), np.array([[2.0, 1.0], [1.0, 2.0]]), np.eye(2))
+    merged = merge_in_cells(layer)
+    assert len(merged) == 2
+    np.testing.assert_allclose(merged.outputs, layer.outputs, atol=1e-14)
+
+
+def test_planar_cells_keep_two_neurons_and_the_pair():
+    rng = np.random.default_rng(7)
+    X = np.column_stack([np.sort(rng.standard_normal(5)), np.ones(5)])
+    layer = HiddenLayer(X, rng.standard_normal((200, 2)), rng.standard_normal((200, 4)))
+    merged = merge_planar(layer)
+    assert len(merged) <= 4 * 5
+    for old, new in zip(pair(layer), pair(merged), strict=True):
+        np.testing.assert_allclose(new, old, atol=1e-12 * np.abs(old).max())
+    np.testing.assert_allclose(merged.outputs, layer.outputs, atol=1e-12 * np.abs(layer.outputs).max())
+    assert merged.squared_norm < layer.squared_norm
+
+
+def test_aligned_neurons_become_one_and_the_pair_stays():
+    w, v = np.array([1.0, 2.0, -1.0]), np.array([[1.0, 0.0], [0.0, 2.0], [3.0, 1.0]])
+    layer = HiddenLayer(np.random.default_rng(0).standard_normal((6, 3)), np.outer([1.0, 2.0, 0.5], w), v)
+    merged = merge_aligned(layer)
+    assert len(merged) == 1
+    np.testing.assert_allclose(merged.outputs, layer.outputs, atol=1e-13)
+    for old, new in zip(pair(layer), pair(merged), strict=True):
+        np.testing.assert_allclose(new, old, atol=1e-13)
+    assert merged.squared_norm < layer.squared_norm
+
+
+def test_kinks_on_points_join_a_cell_next_to_them():
+    X = np.column_stack([[-1.0, 0.0, 1.0], np.ones(3)])
+    groups = cells(HiddenLayer(X, np.array([[1.0, 0.0], [1.0, 0.5], [-1.0, 0.0]]), np.ones((3, 1))))
+    assert sorted(map(len, groups)) == [1, 2]
+
+
+def test_silent_neurons():
+    X = [[1.0], [2.0]]
+    net = ReLUNetwork(np.array([[-1.0, 0.0], [0.0, 0.0], [1.0, 0.0]]), np.array([[1.0], [1.0], [1.0]]))
+    assert len(net.reduce(X)) == 2, "a neuron that is silent on the data counts in K"
+    least = net.reduce(X, preserve="outputs")
+    assert len(least) == 1
+    np.testing.assert_allclose(least.predict(X), [1.0, 2.0])
+    dead = ReLUNetwork(-np.ones((3, 2)), np.ones((3, 1)))
+    assert len(dead.reduce(X, preserve="outputs")) == 0
+    assert dead.reduce(X, preserve="outputs").predict(X).tolist() == [0.0, 0.0]
+
+
+def test_free_and_penalised_output_bias():
+    rng = np.random.default_rng(8)
+    X = rng.standard_normal((6, 2))
+    for counts in (True, False):
+        net = ReLUNetwork(
+            rng.standard_normal((60, 3)), rng.standard_normal((60, 1)), 2.0, np.array([5.0]), counts
+        )
+        for preserve in ("covariances", "outputs"):
+            small = net.reduce(X, preserve=preserve)
+            assert_same(net, small, X, keeps_pair=preserve == "covariances")
+            assert small.counts_output_bias is counts
+    none = ReLUNetwork(rng.standard_normal((60, 3)), rng.standard_normal((60, 1)))
+    assert not none.reduce(X, preserve="outputs").output_bias.any()
+
+
+def test_nearly_aligned_neurons_lose_no_accuracy():
+    rng = np.random.default_rng(9)
+    X = rng.standard_normal((6, 3))
+    base = rng.standard_normal((3, 4))
+    hidden = np.repeat(base, 30, axis=0) + 1e-7 * rng.standard_normal((90, 4))
+    net = ReLUNetwork(hidden, rng.standard_normal((90, 2)))
+    for preserve in ("covariances", "outputs"):
+        assert_same(net, net.reduce(X, preserve=preserve), X, keeps_pair=preserve == "covariances")
+
+
+def test_helpers():
+    rng = np.random.default_rng(10)
+    inputs = np.outer([1.0, 2.0], [1.0, 1.0])
+    np.testing.assert_allclose(project_incoming(inputs, np.array([[1.0, 0.0]])), [[0.5, 0.5]])
+    layer = HiddenLayer(rng.random((3, 2)), rng.random((4, 2)), rng.random((4, 1)))
+    np.testing.assert_allclose(balance(layer).outputs, layer.outputs)
+    assert not as_good(layer, layer.outputs + 1.0, np.inf)
+    assert not as_good(layer, layer.outputs, 0.99 * layer.squared_norm)
+    least = least_outgoing(layer, layer.outputs)
+    expected = np.linalg.pinv(layer.activations) @ layer.outputs
+    np.testing.assert_allclose(least.outgoing, expected, rtol=1e-8)
+    assert reduce_layer(layer.take(np.zeros(0, dtype=int))).incoming.shape == (0, 2)
+
+
+@pytest.mark.parametrize(
+    ("X", "message"),
+    [
+        (np.zeros((3, 3)), r"X has shape \(3, 3\); this network takes \(N, 2\)"),
+        (np.zeros((0, 2)), "X has no rows"),
+        ([[0.0, 1.0], [np.nan, 0.0]], r"X row 1, column 0 \(counting from 0\) is nan"),
+    ],
+)
+def test_points_that_do_not_fit(X, message):
+    net = ReLUNetwork(np.ones((2, 3)), np.ones((2, 1)))
+    for method in (net.reduce, net.merge):
+        with pytest.raises(InputError, match=message):
+            method(X)
+
+
+def test_unknown_mode():
+    with pytest.raises(
+        InputError, match="preserve must be one of 'covariances', 'outputs'; received 'output'"
+    ):
+        ReLUNetwork(np.ones((2, 2)), np.ones((2, 1))).reduce([[1.0]], preserve="output")

@@ -1,0 +1,121 @@
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from covopt.deep_network import DeepReLUNetwork
+from covopt.errors import InputError
+from covopt.network import ReLUNetwork
+
+
+def random_deep(rng, shape, *, biased=True):
+    weights = [rng.standard_normal((b, a)) / np.sqrt(a) for a, b in pairwise(shape)]
+    return DeepReLUNetwork(weights, [rng.standard_normal(len(w)) if biased else None for w in weights])
+
+
+def pairs(network, X):
+    found = []
+    for z in network.representations(X)[:-1]:
+        a = np.maximum(z, 0)
+        found += [z @ z.T, a @ a.T + 1.0]
+    return found
+
+
+@pytest.mark.parametrize("biased", [True, False])
+def test_three_layers_keep_outputs_pairs_and_norm(biased):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((5, 3))
+    wide = random_deep(rng, (3, 150, 120, 2), biased=biased)
+    small = wide.reduce(X)
+    first = 10 if biased else 6  # r (r + 1) / 2 with r the rank of what enters
+    assert small.widths[0] <= first + 15
+    assert small.widths[1] <= 15 + 15
+    scale = np.abs(wide.predict(X)).max()
+    np.testing.assert_allclose(small.predict(X), wide.predict(X), atol=1e-9 * scale)
+    assert small.squared_norm <= wide.squared_norm * (1 + 1e-9)
+    for old, new in zip(pairs(wide, X), pairs(small, X), strict=True):
+        assert np.linalg.norm(new - old) <= 1e-9 * np.linalg.norm(old)
+    least = wide.reduce(X, preserve="outputs")
+    assert max(least.widths) <= 15
+    assert least.squared_norm < small.squared_norm
+    np.testing.assert_allclose(least.predict(X), wide.predict(X), atol=1e-9 * scale)
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    st.integers(0, 10**6), st.integers(1, 5), st.lists(st.integers(1, 40), min_size=1, max_size=4),
+    st.sampled_from(["covariances", "outputs"]),
+)  # fmt: skip
+def test_any_depth(seed, n, widths, preserve):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, 2))
+    wide = random_deep(rng, (2, *widths, 2), biased=bool(seed % 2))
+    small = wide.reduce(X, preserve=preserve)
+    assert all(1 <= a <= b for a, b in zip(small.widths, wide.widths, strict=True))
+    scale = max(np.abs(z).max() for z in wide.representations(X))
+    np.testing.assert_allclose(small.predict(X), wide.predict(X), atol=1e-9 * scale)
+    assert small.squared_norm <= wide.squared_norm * (1 + 1e-9)
+    assert [b is None for b in small.biases] == [b is None for b in wide.biases]
+
+
+def test_two_layers_agree_with_the_shallow_network():
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((5, 2))
+    shallow = ReLUNetwork(
+        rng.standard_normal((90, 3)), rng.standard_normal((90, 2)), 1.0, np.array([1.0, 2.0])
+    )
+    deep = DeepReLUNetwork(
+        [shallow.hidden_weights[:, :2], shallow.output_weights.T],
+        [shallow.hidden_weights[:, 2], shallow.output_bias],
+    )
+    np.testing.assert_allclose(deep.predict(X), shallow.predict(X), atol=1e-12)
+    assert deep.squared_norm == pytest.approx(shallow.squared_norm)
+    for preserve in ("covariances", "outputs"):
+        a, b = deep.reduce(X, preserve=preserve), shallow.reduce(X, preserve=preserve)
+        assert a.widths == (len(b),)
+        assert a.squared_norm == pytest.approx(b.squared_norm)
+
+
+def test_a_silent_layer_keeps_one_neuron():
+    net = DeepReLUNetwork([-np.ones((3, 1)), np.ones((2, 3))], [None, np.array([1.0, 2.0])])
+    small = net.reduce([[1.0], [2.0]], preserve="outputs")
+    assert small.widths == (1,)
+    np.testing.assert_allclose(small.predict([[1.0], [2.0]]), [[1.0, 2.0], [1.0, 2.0]])
+
+
+def test_one_layer_has_nothing_to_reduce():
+    net = DeepReLUNetwork([np.array([[1.0, 2.0]])])
+    assert net.reduce([[1.0, 1.0]]).widths == ()
+    assert net.n_outputs == 1
+    assert net.predict([[1.0, 1.0]]).tolist() == [3.0]
+
+
+@pytest.mark.parametrize(
+    ("weights", "biases", "message"),
+    [
+        ([], None, "weights is empty"),
+        ([np.ones((2, 1))], [None, None], "biases has 2 entries for 1 layers"),
+        ([np.ones(2)], None, r"weights\[0\] has shape \(2,\)"),
+        ([np.ones((2, 1)), np.ones((1, 3))], None, r"weights\[1\] takes 3 inputs but layer 0 has 2 outputs"),
+        ([np.ones((2, 1))], [np.ones(3)], r"biases\[0\] has shape \(3,\); \(2,\) is needed"),
+        (
+            [np.full((2, 1), np.inf)],
+            None,
+            r"layer 0 \(counting from 0\) has weights that are NaN or infinite",
+        ),
+        ([np.ones((2, 1))], [np.array([1.0, np.nan])], "layer 0 .* NaN or infinite"),
+    ],
+)
+def test_layers_that_do_not_fit(weights, biases, message):
+    with pytest.raises(InputError, match=message):
+        DeepReLUNetwork(weights, biases)
+
+
+def test_points_and_modes_that_do_not_fit():
+    net = DeepReLUNetwork([np.ones((2, 3)), np.ones((1, 2))])
+    with pytest.raises(InputError, match=r"X has shape \(4, 2\); this network takes \(N, 3\)"):
+        net.reduce(np.zeros((4, 2)))
+    with pytest.raises(InputError, match="preserve must be one of"):
+        net.reduce(np.zeros((4, 3)), preserve="norm")
