@@ -1,0 +1,222 @@
+"""Why a matrix is not completely positive, each reason with numbers that anybody can check without rounding."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from covopt.completely_positive.dominance import smallest_comparison
+from covopt.completely_positive.matrix import SymmetricMatrix
+from covopt.completely_positive.pattern import DEFAULT_TOL, is_triangle_free, support_pattern
+from covopt.completely_positive.rational import negative_direction, quadratic_form
+
+EXACT_SIZE = 40  # elimination in fractions up to here
+NEAR = 1e-7  # smallest eigenvalue, relative, below which the sign of an exact matrix is settled in fractions
+
+
+def negative_entry(matrix: SymmetricMatrix, tol: float = DEFAULT_TOL) -> dict[str, Any] | None:
+    """Return the most negative entry where it is no rounding: BᵀB with B ≥ 0 has none.
+
+    Parameters
+    ----------
+    matrix : SymmetricMatrix
+    tol : float
+        Floats down to −tol·√(a_ii a_jj) count as zero; exact entries have to be nonnegative.
+
+    Examples
+    --------
+    >>> from covopt.completely_positive.matrix import read_matrix
+    >>> negative_entry(read_matrix([[1, -1], [-1, 2]]))["text"]
+    'A[0, 1] = -1 is negative'
+    """
+    A = matrix.values
+    i, j = (int(k) for k in np.unravel_index(int(A.argmin()), A.shape))
+    if A[i, j] >= 0:
+        return None
+    size = np.sqrt(max(A[i, i], 0.0) * max(A[j, j], 0.0)) or float(np.abs(A).max())
+    if matrix.exact is None and A[i, j] >= -tol * size:
+        return None
+    return {"kind": "entry", "index": [i, j], "text": f"A[{i}, {j}] = {A[i, j]:g} is negative"}
+
+
+def negative_eigenvalue(matrix: SymmetricMatrix, tol: float = DEFAULT_TOL) -> dict[str, Any] | None:
+    """Return v with vᵀAv < 0: BᵀB is positive semidefinite.
+
+    Exact entries: v is exact too. Floats: vᵀAv < −tol·(Σ|v_i|√a_ii)², so that no matrix within the tolerance is
+    positive semidefinite either.
+
+    Parameters
+    ----------
+    matrix : SymmetricMatrix
+        Entrywise nonnegative.
+    tol : float
+
+    Examples
+    --------
+    >>> from covopt.completely_positive.matrix import read_matrix
+    >>> negative_eigenvalue(read_matrix([[1, 2], [2, 1]]))["kind"]
+    'eigenvalue'
+    """
+    A = matrix.values
+    hollow = [(i, j) for i, j in np.argwhere(A != 0).tolist() if A[i, i] == 0]
+    n = len(A)
+    if hollow:
+        i, j = hollow[0]
+        small = SymmetricMatrix(A[np.ix_([i, j], [i, j])]).fractions()
+        direction = negative_direction(small)
+        vector = [Fraction(0)] * n
+        vector[i], vector[j] = direction if direction is not None else (Fraction(0), Fraction(0))
+        return _direction("eigenvalue", vector, f"A[{i}, {i}] = 0 but A[{i}, {j}] is not")
+    alive = np.flatnonzero(np.diag(A) > 0)
+    if not len(alive) or matrix.graph is not None:
+        return None
+    roots = np.sqrt(np.diag(A)[alive])
+    values, vectors = np.linalg.eigh(A[np.ix_(alive, alive)] / np.outer(roots, roots))
+    if values[0] > NEAR:
+        return None
+    vector = [Fraction(0)] * n
+    for place, entry in zip(alive, _rounded(vectors[:, 0], roots), strict=True):
+        vector[place] = entry
+    if is_negative(matrix, vector, tol):
+        return _direction(
+            "eigenvalue", vector, f"smallest eigenvalue {values[0]:.3g} in the scaling with unit diagonal"
+        )
+    if matrix.exact is not None and n <= EXACT_SIZE:
+        exact = negative_direction(matrix.fractions())
+        if exact is not None:
+            return _direction("eigenvalue", exact, "a negative eigenvalue, found in rational arithmetic")
+    return None
+
+
+def indefinite_comparison(matrix: SymmetricMatrix, tol: float = DEFAULT_TOL) -> dict[str, Any] | None:
+    """Return v with vᵀMv < 0 for the comparison matrix M of a triangle-free A: then A is not completely positive.
+
+    With two entries a row at most, flipping one of them turns a factor of A into one of M (theory.md §5).
+
+    Parameters
+    ----------
+    matrix : SymmetricMatrix
+        Entrywise nonnegative with a triangle-free support graph.
+    tol : float
+
+    Examples
+    --------
+    >>> from covopt.completely_positive.matrix import read_matrix
+    >>> shift = np.roll(np.eye(5, dtype=int), 1, axis=0)
+    >>> A = 3 * np.eye(5, dtype=int) + 2 * (shift + shift.T)
+    >>> indefinite_comparison(read_matrix(A))["kind"]
+    'comparison'
+    """
+    found = smallest_comparison(matrix.values)
+    if found.value > NEAR:
+        return None
+    flipped = comparison_of(matrix)
+    vector = _rounded(found.vector * np.sqrt(np.diag(matrix.values)), np.sqrt(np.diag(matrix.values)))
+    text = f"its graph has no triangle and its comparison matrix has the eigenvalue {found.value:.3g} (unit diagonal)"
+    if is_negative(flipped, vector, tol):
+        return _direction("comparison", vector, text)
+    if matrix.exact is not None and len(matrix) <= EXACT_SIZE:
+        exact = negative_direction(flipped.fractions())
+        if exact is not None:
+            return _direction(
+                "comparison", exact, "its comparison matrix is indefinite, found in rational arithmetic"
+            )
+    return None
+
+
+def comparison_of(matrix: SymmetricMatrix) -> SymmetricMatrix:
+    """Return the comparison matrix, exact where the matrix is.
+
+    Examples
+    --------
+    >>> from covopt.completely_positive.matrix import read_matrix
+    >>> comparison_of(read_matrix([[2, 1], [1, 2]])).exact[0][1]
+    Fraction(-1, 1)
+    """
+    A = matrix.values
+    exact = None
+    if matrix.exact is not None:
+        exact = tuple(
+            tuple(entry if i == j else -abs(entry) for j, entry in enumerate(row))
+            for i, row in enumerate(matrix.exact)
+        )
+    return SymmetricMatrix(2.0 * np.diag(np.diag(A)) - np.abs(A), exact)
+
+
+def is_negative(matrix: SymmetricMatrix, vector: Sequence[Fraction], tol: float = DEFAULT_TOL) -> bool:
+    """Whether vᵀAv < 0 in exact arithmetic: with floats, for every matrix within the tolerance.
+
+    Parameters
+    ----------
+    matrix : SymmetricMatrix
+    vector : sequence of Fraction
+    tol : float
+
+    Examples
+    --------
+    >>> from covopt.completely_positive.matrix import read_matrix
+    >>> is_negative(read_matrix([[1, 2], [2, 1]]), [Fraction(1), Fraction(-1)])
+    True
+    """
+    margin = Fraction(0)
+    if matrix.exact is None:
+        reach = sum(abs(v) * Fraction(float(r)) for v, r in zip(vector, _roots(matrix.values), strict=True))
+        margin = Fraction(tol) * reach * reach
+    return quadratic_form(matrix.fractions(), vector) < -margin
+
+
+def separated(matrix: SymmetricMatrix, S: Sequence[Sequence[int]], tol: float = DEFAULT_TOL) -> bool:
+    """Whether ⟨A, S⟩ < 0 in exact arithmetic: with floats, for every matrix within the tolerance.
+
+    Parameters
+    ----------
+    matrix : SymmetricMatrix
+    S : sequence of sequences of int
+        Symmetric. That it is copositive has to be checked elsewhere.
+    tol : float
+
+    Examples
+    --------
+    >>> from covopt.completely_positive.matrix import read_matrix
+    >>> separated(read_matrix([[1, 2], [2, 1]]), [[1, -1], [-1, 1]])
+    True
+    """
+    n = range(len(matrix))
+    entries = matrix.fractions()
+    margin = Fraction(0)
+    if matrix.exact is None:
+        roots = [Fraction(float(r)) for r in _roots(matrix.values)]
+        margin = Fraction(tol) * sum(
+            (abs(int(S[i][j])) * roots[i] * roots[j] for i in n for j in n), Fraction(0)
+        )
+    return sum((entries[i][j] * int(S[i][j]) for i in n for j in n), Fraction(0)) < -margin
+
+
+def has_triangle(matrix: SymmetricMatrix) -> bool:
+    """Whether the support graph, every nonzero entry an edge, has a triangle.
+
+    Examples
+    --------
+    >>> from covopt.completely_positive.graphs import complete_bipartite
+    >>> from covopt.completely_positive.matrix import read_matrix
+    >>> has_triangle(read_matrix(complete_bipartite(2, 2)))
+    False
+    """
+    return not is_triangle_free(support_pattern(matrix.values, 0.0).edges)
+
+
+def _roots(A: np.ndarray) -> np.ndarray:
+    return np.sqrt(np.maximum(np.diag(A), 0.0))
+
+
+def _rounded(unit_vector: np.ndarray, roots: np.ndarray) -> list[Fraction]:
+    """Return D^(-1/2) times a vector as fractions: the floats as they are, largest entry near 1."""
+    scaled = unit_vector / roots
+    return [Fraction(float(f"{entry:.9g}")) for entry in (scaled / np.abs(scaled).max()).tolist()]
+
+
+def _direction(kind: str, vector: Sequence[Fraction], text: str) -> dict[str, Any]:
+    return {"kind": kind, "vector": [str(entry) for entry in vector], "text": text}

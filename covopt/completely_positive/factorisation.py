@@ -1,0 +1,231 @@
+"""Numerical factorisation A = (U∘U)ᵀ(U∘U): many Levenberg–Marquardt starts at once, nonnegative by construction."""
+
+from __future__ import annotations
+
+import time
+from itertools import islice
+
+import numpy as np
+
+from covopt.completely_positive.clique_cover import edge_clique_cover
+from covopt.completely_positive.pattern import DEFAULT_TOL, Pattern, support_pattern
+
+MEMORY_BYTES = 2e8
+SUPPORTS = 500  # maximal cliques that rows are drawn from
+SETTLED = 1e-13
+
+
+def residual_of(A: np.ndarray, B: np.ndarray) -> float:
+    """Return max |BᵀB − A|_ij / √(a_ii a_jj); rows and columns of A that vanish count by themselves.
+
+    Examples
+    --------
+    >>> residual_of(np.array([[1.0, 0.0], [0.0, 4.0]]), np.array([[1.0, 0.0], [0.0, 2.0]]))
+    0.0
+    """
+    roots = np.sqrt(np.maximum(np.diag(A), 0.0))
+    roots = np.where(roots > 0, roots, roots.max(initial=0.0) or 1.0)
+    return float((np.abs(B.T @ B - A) / np.outer(roots, roots)).max(initial=0.0))
+
+
+def numerical_factor(
+    A: np.ndarray,
+    n_rows: int,
+    *,
+    n_starts: int = 32,
+    max_iter: int = 200,
+    time_limit_s: float | None = None,
+    tol: float = DEFAULT_TOL,
+    random_state: int | None = 0,
+) -> np.ndarray | None:
+    r"""Look for a nonnegative factor with ``n_rows`` rows.
+
+    .. math:: \min_U \tfrac12 \| (U\circ U)^\top (U\circ U) - A \|_F^2, \qquad U \in \mathbb{R}^{m\times n}
+
+    in the scaling with a unit diagonal. Every row is confined to a clique of the support graph: the first ones to a
+    minimum edge-clique cover, the others to maximal cliques drawn at random, so that zeros of A are met exactly. A
+    start that comes close is finished by Gauss–Newton steps on its positive entries. HEURISTIC: None proves nothing.
+
+    Parameters
+    ----------
+    A : ndarray of shape (n, n)
+        Entrywise nonnegative with a positive diagonal.
+    n_rows : int
+    n_starts : int
+    max_iter : int
+        Steps per start.
+    time_limit_s : float, optional
+    tol : float
+        Relative residual that counts as a factor, see :func:`residual_of`.
+    random_state : int, optional
+
+    Returns
+    -------
+    ndarray of shape (n_rows, n) or None
+
+    References
+    ----------
+    theory.md §5.
+
+    Examples
+    --------
+    >>> A = np.array([[2.0, 1.0, 1.0], [1.0, 2.0, 1.0], [1.0, 1.0, 2.0]])
+    >>> B = numerical_factor(A, 3)
+    >>> B.shape, residual_of(A, B) < 1e-12, bool((B >= 0).all())
+    ((3, 3), True, True)
+    """
+    end = None if time_limit_s is None else time.perf_counter() + time_limit_s
+    rng = np.random.default_rng(random_state)
+    roots = np.sqrt(np.diag(A))
+    unit = A / np.outer(roots, roots)
+    n = len(unit)
+    supports = _supports(support_pattern(unit, tol))
+    pairs = n * (n + 1) // 2
+    batch = int(np.clip(MEMORY_BYTES / (16.0 * pairs * n * n_rows), 1, 16))
+    while n_starts > 0 and (end is None or time.perf_counter() < end):
+        size = min(batch, n_starts)
+        n_starts -= size
+        masks = np.stack([_assign(supports, n_rows, n, rng) for _ in range(size)])
+        starts = np.sqrt(rng.random((size, n_rows, n)) * np.sqrt(2.0 / max(1.0, n_rows / 2.0))) * masks
+        for U in _descend(unit, starts, max_iter, end):
+            B = _settled(unit, U * U)
+            if (B >= 0).all() and residual_of(unit, B) <= tol:
+                return B * roots
+    return None
+
+
+def _supports(pattern: Pattern) -> tuple[list[np.ndarray], list[np.ndarray]] | None:
+    """Return (minimum cover, maximal cliques); None where every row may use every vertex."""
+    import networkx as nx
+
+    n = len(pattern.vertices)
+    if len(pattern.edges) == n * (n - 1) // 2:
+        return None
+    cover = edge_clique_cover(pattern.vertices, pattern.edges, node_budget=2000).cover
+    graph = nx.Graph(pattern.edges)
+    graph.add_nodes_from(pattern.vertices)
+    cliques = islice(nx.find_cliques(graph), SUPPORTS)
+    return [np.array(c) for c in cover], [np.array(sorted(c)) for c in cliques]
+
+
+def _assign(supports, n_rows: int, n: int, rng: np.random.Generator) -> np.ndarray:
+    if supports is None:
+        return np.ones((n_rows, n))
+    cover, cliques = supports
+    mask = np.zeros((n_rows, n))
+    for row in range(n_rows):
+        mask[row, cover[row] if row < len(cover) else cliques[rng.integers(len(cliques))]] = 1.0
+    return mask
+
+
+def _descend(unit: np.ndarray, U: np.ndarray, max_iter: int, end: float | None) -> np.ndarray:
+    """Levenberg–Marquardt on all starts together; return them, the smallest residual first."""
+    i, j = np.triu_indices(len(unit))
+    weight = np.where(i == j, 1.0, np.sqrt(2.0))
+    size, rows, n = U.shape
+    place = np.arange(len(i))
+    damping = np.full(size, 1e-2)
+
+    def errors(table: np.ndarray) -> np.ndarray:
+        B = table * table
+        return ((B.transpose(0, 2, 1) @ B)[:, i, j] - unit[i, j]) * weight
+
+    error = errors(U)
+    value = (error**2).sum(1)
+    for _ in range(max_iter):
+        if value.min() < SETTLED**2 or (end is not None and time.perf_counter() > end):
+            break
+        B = U * U
+        slope = np.zeros((len(i), n, size, rows))
+        spread = B.transpose(2, 0, 1)
+        slope[place, i] += spread[j]
+        slope[place, j] += spread[i]
+        J = slope.transpose(2, 0, 3, 1) * (2.0 * U)[:, None] * weight[None, :, None, None]
+        J = J.reshape(size, len(i), rows * n)
+        normal = J @ J.transpose(0, 2, 1)
+        normal[:, place, place] += damping[:, None]
+        try:
+            dual = np.linalg.solve(normal, error[:, :, None])
+        except np.linalg.LinAlgError:
+            damping *= 10.0
+            continue
+        moved = U - (J.transpose(0, 2, 1) @ dual)[:, :, 0].reshape(U.shape)
+        after = errors(moved)
+        reached = (after**2).sum(1)
+        better = reached < value
+        U = np.where(better[:, None, None], moved, U)
+        error = np.where(better[:, None], after, error)
+        value = np.where(better, reached, value)
+        damping = np.clip(np.where(better, damping * 0.2, damping * 4.0), 1e-15, 1e6)
+    return U[np.argsort(value)]
+
+
+def _settled(unit: np.ndarray, B: np.ndarray) -> np.ndarray:
+    """Gauss–Newton on the entries that are clearly positive; the factor it started from where that fails."""
+    if residual_of(unit, B) > 1e-3:
+        return B
+    i, j = np.triu_indices(len(unit))
+    best = B
+    for floor in (1e-3, 1e-5, 0.0):
+        free = floor < B
+        moved = np.where(free, B, 0.0)
+        where = np.argwhere(free)
+        for _ in range(8):
+            error = (moved.T @ moved)[i, j] - unit[i, j]
+            if np.abs(error).max() < 1e-16:
+                break
+            slope = np.zeros((len(i), len(where)))
+            at_i, at_j = i[:, None] == where[:, 1], j[:, None] == where[:, 1]
+            slope += at_i * moved[where[:, 0]][:, j].T
+            slope += at_j * moved[where[:, 0]][:, i].T
+            step = np.linalg.lstsq(slope, error, rcond=1e-12)[0]
+            moved[free] -= step
+        if (moved >= 0).all() and residual_of(unit, moved) < residual_of(unit, best):
+            best = moved
+        if residual_of(unit, best) < SETTLED:
+            break
+    return best
+
+
+def caratheodory(B: np.ndarray) -> np.ndarray:
+    r"""Cut a factor to rows with linearly independent squares, hence to at most n(n+1)/2 of them, BᵀB unchanged.
+
+    .. math:: \sum_r t_r b_r b_r^\top = B^\top B,\quad t \ge 0,\quad \text{the } b_r b_r^\top \text{ with } t_r > 0
+        \text{ independent}
+
+    Parameters
+    ----------
+    B : ndarray of shape (m, n)
+        Nonnegative.
+
+    Returns
+    -------
+    ndarray of shape (m', n)
+        Nonnegative, m' ≤ min(m, n(n+1)/2).
+
+    References
+    ----------
+    Carathéodory's theorem for cones; FL22 Prop 7.
+
+    Examples
+    --------
+    >>> B = np.random.default_rng(0).random((20, 3))
+    >>> C = caratheodory(B)
+    >>> len(C) <= 6, bool(abs(C.T @ C - B.T @ B).max() < 1e-12)
+    (True, True)
+    """
+    i, j = np.triu_indices(B.shape[1])
+    B = B[(B > 0).any(1)]
+    while len(B):
+        squares = (B[:, i] * B[:, j]).T
+        squares = squares / np.linalg.norm(squares, axis=0)
+        _, values, right = np.linalg.svd(squares)
+        rank = int((values > 1e-11 * values[0]).sum())
+        if rank == len(B):
+            break
+        # B is rescaled by t, and t moves along a null vector of the squares until a row vanishes
+        null = right[-1] / np.linalg.norm((B[:, i] * B[:, j]), axis=1)
+        null = null if null.max() > 0 else -null
+        t = 1.0 - null / null.max()
+        B = (np.sqrt(np.maximum(t, 0.0))[:, None] * B)[t > 1e-14]
+    return B

@@ -1,0 +1,305 @@
+"""Graphs, their matrices EᵀE (FL22 Prop 13), and the triangle-free ones ready to use."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from covopt.completely_positive.pattern import is_triangle_free
+from covopt.errors import InputError
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+GRAPH_SUFFIXES = (".g6", ".graphml")
+
+
+def is_graph(value: Any) -> bool:
+    """Whether ``value`` is a networkx graph; networkx itself is not imported for the answer.
+
+    Examples
+    --------
+    >>> is_graph(cycle(4)), is_graph([[1.0]])
+    (True, False)
+    """
+    return any(base.__module__.startswith("networkx.") for base in type(value).__mro__)
+
+
+def check_graph(graph: nx.Graph) -> nx.Graph:
+    """Return the graph where it is simple and undirected and has a vertex.
+
+    Parameters
+    ----------
+    graph : networkx.Graph
+
+    Raises
+    ------
+    InputError
+        For a directed graph, a multigraph, a loop, or no vertex at all.
+
+    Examples
+    --------
+    >>> check_graph(cycle(4)).number_of_edges()
+    4
+    """
+    if graph.is_directed():
+        raise InputError(
+            "the graph is directed, and an incidence matrix EᵀE needs edges without direction; "
+            "pass graph.to_undirected()."
+        )
+    if graph.is_multigraph():
+        raise InputError(
+            "the graph is a multigraph, and parallel edges have no place in EᵀE; pass nx.Graph(graph)."
+        )
+    loop = next(((u, v) for u, v in graph.edges if u == v), None)
+    if loop is not None:
+        raise InputError(
+            f"the graph has a loop at vertex {loop[0]!r}; remove it (nx.selfloop_edges finds them all)."
+        )
+    if graph.number_of_nodes() == 0:
+        raise InputError("the graph has no vertex; give it at least one.")
+    return graph
+
+
+def incidence(graph: nx.Graph) -> np.ndarray:
+    r"""Return the incidence matrix: E_ev = 1 where vertex v is an end of edge e (FL22 Prop 13).
+
+    Parameters
+    ----------
+    graph : networkx.Graph
+
+    Returns
+    -------
+    ndarray of shape (n_edges, n_vertices)
+        Integers; vertices and edges in the order of the graph.
+
+    Raises
+    ------
+    InputError
+        See :func:`check_graph`.
+
+    Examples
+    --------
+    >>> incidence(cycle(3))
+    array([[1, 1, 0],
+           [1, 0, 1],
+           [0, 1, 1]])
+    """
+    check_graph(graph)
+    place = {v: i for i, v in enumerate(graph.nodes)}
+    E = np.zeros((graph.number_of_edges(), len(place)), dtype=np.int64)
+    for row, (u, v) in enumerate(graph.edges):
+        E[row, place[u]] = E[row, place[v]] = 1
+    return E
+
+
+def graph_matrix(graph: nx.Graph) -> np.ndarray:
+    """Return A = EᵀE: degrees on the diagonal, 1 where there is an edge.
+
+    Parameters
+    ----------
+    graph : networkx.Graph
+
+    Examples
+    --------
+    >>> graph_matrix(complete_bipartite(1, 2))
+    array([[2, 1, 1],
+           [1, 1, 0],
+           [1, 0, 1]])
+    """
+    E = incidence(graph)
+    return E.T @ E
+
+
+def complete_bipartite(m: int, n: int) -> nx.Graph:
+    """Return K_{m,n}; with m = n = N/2 its matrix is FL22's B_N, of CP-rank N²/4.
+
+    Examples
+    --------
+    >>> complete_bipartite(3, 3).number_of_edges()
+    9
+    """
+    import networkx as nx
+
+    return nx.complete_bipartite_graph(_count("m", m), _count("n", n))
+
+
+def cycle(n: int) -> nx.Graph:
+    """Return the cycle on n ≥ 3 vertices; triangle-free from n = 4 on.
+
+    Examples
+    --------
+    >>> sorted(dict(cycle(5).degree).values())
+    [2, 2, 2, 2, 2]
+    """
+    import networkx as nx
+
+    return nx.cycle_graph(_count("n", n, 3))
+
+
+def petersen() -> nx.Graph:
+    """Return the Petersen graph: 10 vertices, 15 edges, no triangle, chromatic number 3.
+
+    Examples
+    --------
+    >>> petersen().number_of_edges()
+    15
+    """
+    import networkx as nx
+
+    return nx.petersen_graph()
+
+
+def mycielski(k: int) -> nx.Graph:
+    """Return Mycielski's triangle-free graph of chromatic number k ≥ 1 (K₁, K₂, C₅, Grötzsch, …).
+
+    Examples
+    --------
+    >>> [mycielski(k).number_of_nodes() for k in (2, 3, 4, 5)]
+    [2, 5, 11, 23]
+    """
+    import networkx as nx
+
+    return nx.mycielski_graph(_count("k", k))
+
+
+def grotzsch() -> nx.Graph:
+    """Return the Grötzsch graph: 11 vertices, 20 edges, no triangle, chromatic number 4.
+
+    Examples
+    --------
+    >>> grotzsch().number_of_edges()
+    20
+    """
+    return mycielski(4)
+
+
+def random_triangle_free(n: int, *, n_edges: int | None = None, random_state: int | None = None) -> nx.Graph:
+    """Run the random triangle-free process: pairs in random order, each kept where it closes no triangle.
+
+    Parameters
+    ----------
+    n : int
+        Vertices.
+    n_edges : int, optional
+        Stop at this many edges; by default go on until no pair can be added.
+    random_state : int, optional
+
+    Returns
+    -------
+    networkx.Graph
+        With at most ``n_edges`` edges: the process may end before.
+
+    Raises
+    ------
+    InputError
+        Where n is not a positive integer, or n_edges is negative.
+
+    Examples
+    --------
+    >>> graph = random_triangle_free(12, random_state=0)
+    >>> is_triangle_free(list(graph.edges))
+    True
+    """
+    import networkx as nx
+
+    n = _count("n", n)
+    limit = None if n_edges is None else _count("n_edges", n_edges, 0)
+    rng = np.random.default_rng(random_state)
+    pairs = np.column_stack(np.triu_indices(n, 1))
+    near: list[set[int]] = [set() for _ in range(n)]
+    graph = nx.empty_graph(n)
+    for u, v in rng.permutation(pairs).tolist():
+        if limit is not None and graph.number_of_edges() >= limit:
+            break
+        if not near[u] & near[v]:
+            near[u].add(v)
+            near[v].add(u)
+            graph.add_edge(u, v)
+    return graph
+
+
+def triangle_free_graphs(n: int) -> Iterator[nx.Graph]:
+    """Yield every triangle-free graph on n ≤ 8 vertices once, up to isomorphism.
+
+    Up to 7 vertices from networkx's atlas; on 8 by joining a new vertex to every independent set of the graphs on 7,
+    isomorphic copies dropped.
+
+    Parameters
+    ----------
+    n : int
+
+    Raises
+    ------
+    InputError
+        Where n is not between 1 and 8.
+
+    Examples
+    --------
+    >>> [sum(1 for _ in triangle_free_graphs(n)) for n in range(1, 8)]
+    [1, 2, 3, 7, 14, 38, 107]
+    """
+    import networkx as nx
+
+    if _count("n", n) > 8:
+        raise InputError(f"n must be at most 8 (all graphs are listed); received {n!r}.")
+    if n <= 7:
+        for graph in nx.graph_atlas_g():
+            if graph.number_of_nodes() == n and is_triangle_free(list(graph.edges)):
+                yield graph
+        return
+    seen: dict[Any, list[nx.Graph]] = {}
+    for smaller in triangle_free_graphs(n - 1):
+        nodes = list(smaller.nodes)
+        for mask in range(1 << len(nodes)):
+            joined = [v for i, v in enumerate(nodes) if mask >> i & 1]
+            if any(smaller.has_edge(u, v) for i, u in enumerate(joined) for v in joined[:i]):
+                continue
+            graph = smaller.copy()
+            graph.add_edges_from((len(nodes), v) for v in joined)
+            graph.add_node(len(nodes))
+            near = {v: graph.degree(v) for v in graph}
+            key = tuple(sorted((near[v], *sorted(near[u] for u in graph[v])) for v in graph))
+            rivals = seen.setdefault(key, [])
+            if not any(
+                nx.faster_could_be_isomorphic(graph, r) and nx.is_isomorphic(graph, r) for r in rivals
+            ):
+                rivals.append(graph)
+                yield graph
+
+
+def read_graph(path: str | os.PathLike[str]) -> nx.Graph:
+    """Read a graph from a graph6 (``.g6``) or GraphML (``.graphml``) file.
+
+    Parameters
+    ----------
+    path : path-like
+
+    Raises
+    ------
+    InputError
+        Where the file holds no graph of that format, more than one, or one that :func:`check_graph` refuses.
+    """
+    import networkx as nx
+
+    path = Path(path)
+    try:
+        graph = nx.read_graph6(path) if path.suffix.lower() == ".g6" else nx.read_graphml(path)
+    except OSError:
+        raise
+    except Exception as error:
+        raise InputError(f"{path} is not a readable {path.suffix} file: {error}") from None
+    if isinstance(graph, list):
+        raise InputError(f"{path} holds {len(graph)} graphs; keep the line of one of them.")
+    return check_graph(graph)
+
+
+def _count(name: str, value: Any, least: int = 1) -> int:
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not whole or value < least:
+        raise InputError(f"{name} must be an integer of at least {least}; received {value!r}.")
+    return int(value)

@@ -1,0 +1,209 @@
+"""The matrix whose CP-rank is asked for: checked, with its exact entries where the input has them."""
+
+from __future__ import annotations
+
+import math
+import os
+from dataclasses import dataclass
+from fractions import Fraction
+from numbers import Rational
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from covopt.completely_positive.graphs import graph_matrix, is_graph
+from covopt.errors import InputError
+from covopt.tabular import to_matrix
+
+ASYMMETRY = 1e-12  # of √(a_ii a_jj), or of the largest entry: more than that is no rounding
+Exact = tuple[tuple[Fraction, ...], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class SymmetricMatrix:
+    """A symmetric matrix as floats and, where its entries are integers or fractions, exactly.
+
+    Attributes
+    ----------
+    values : ndarray of shape (n, n)
+    exact : tuple of tuples of Fraction, or None
+        None where the entries came as floats that are not all integers: then they are known up to rounding only.
+    graph : networkx.Graph or None
+        Where the matrix is the EᵀE of a graph.
+    """
+
+    values: np.ndarray
+    exact: Exact | None = None
+    graph: Any = None
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def part(self, vertices: tuple[int, ...]) -> SymmetricMatrix:
+        """Return the principal submatrix on ``vertices``."""
+        exact = (
+            None if self.exact is None else tuple(tuple(self.exact[i][j] for j in vertices) for i in vertices)
+        )
+        return SymmetricMatrix(self.values[np.ix_(vertices, vertices)], exact)
+
+    def without(self, pairs: tuple[tuple[int, int], ...]) -> SymmetricMatrix:
+        """Return a copy with the entries of ``pairs`` set to zero."""
+        values = self.values.copy()
+        for i, j in pairs:
+            values[i, j] = values[j, i] = 0.0
+        return SymmetricMatrix(values)
+
+    def integers(self) -> list[list[int]] | None:
+        """Return a positive multiple of the exact matrix with integer entries; None where it is not exact."""
+        if self.exact is None:
+            return None
+        scale = math.lcm(*(entry.denominator for row in self.exact for entry in row))
+        return [[int(entry * scale) for entry in row] for row in self.exact]
+
+    def fractions(self) -> list[list[Fraction]]:
+        """Return the entries as fractions: the exact ones, or the floats as they are."""
+        if self.exact is not None:
+            return [list(row) for row in self.exact]
+        return [[Fraction(float(entry)) for entry in row] for row in self.values]
+
+
+def read_matrix(A: Any) -> SymmetricMatrix:
+    """Check a matrix or a graph.
+
+    Parameters
+    ----------
+    A : array_like of shape (n, n), networkx.Graph or SymmetricMatrix
+        Integers and fractions stay exact; so do floats that are all integers.
+
+    Returns
+    -------
+    SymmetricMatrix
+
+    Raises
+    ------
+    InputError
+        Where it is not square, not symmetric, not finite, empty, or a graph with direction, parallel edges or loops.
+
+    Examples
+    --------
+    >>> read_matrix([[2, 1], [1, 2]]).exact[0][1]
+    Fraction(1, 1)
+    >>> read_matrix([[0.1, 0.0], [0.0, 0.2]]).exact is None
+    True
+    """
+    if isinstance(A, SymmetricMatrix):
+        return A
+    if is_graph(A):
+        values = graph_matrix(A)
+        exact = tuple(tuple(Fraction(int(entry)) for entry in row) for row in values)
+        return SymmetricMatrix(values.astype(float), exact, A)
+    rational = _rational(A)
+    values, _ = to_matrix("A", A)
+    if values.ndim != 2 or values.shape[0] != values.shape[1]:
+        raise InputError(f"A must be a square matrix; received shape {values.shape}.")
+    if len(values) == 0:
+        raise InputError("A is empty; give it at least one row.")
+    check_finite_entries(values)
+    check_symmetric(values, rational)
+    if rational is None and (values == np.round(values)).all() and np.abs(values).max() < 2**53:
+        rational = tuple(tuple(Fraction(int(entry)) for entry in row) for row in values)
+    return SymmetricMatrix((values + values.T) / 2, rational)
+
+
+def check_finite_entries(values: np.ndarray) -> None:
+    """Refuse NaN and infinity.
+
+    Raises
+    ------
+    InputError
+        With the first such entry.
+    """
+    if not np.isfinite(values).all():
+        i, j = (int(k) for k in np.argwhere(~np.isfinite(values))[0])
+        raise InputError(f"A[{i}, {j}] is {values[i, j]}; every entry must be a finite number.")
+
+
+def check_symmetric(values: np.ndarray, exact: Exact | None = None) -> None:
+    """Refuse a matrix whose halves differ by more than rounding.
+
+    Raises
+    ------
+    InputError
+        With the entry that differs most.
+    """
+    gap = np.abs(values - values.T)
+    n = range(len(values))
+    if exact is not None:
+        worst = next(((i, j) for i in n for j in n if exact[i][j] != exact[j][i]), None)
+    else:
+        rounding = gap.max() <= ASYMMETRY * np.abs(values).max()
+        worst = None if rounding else divmod(int(gap.argmax()), len(values))
+    if worst is not None:
+        i, j = worst
+        raise InputError(
+            f"A must be symmetric; received A[{i}, {j}] = {values[i, j]!r} and A[{j}, {i}] = {values[j, i]!r}. "
+            "Pass (A + A.T) / 2 if that is what you mean."
+        )
+
+
+def _rational(A: Any) -> Exact | None:
+    """Return the entries as fractions where all of them are integers or fractions of Python or NumPy."""
+    try:
+        rows = [list(row) for row in (A.tolist() if isinstance(A, np.ndarray) else A)]
+    except TypeError:
+        return None
+    if not all(isinstance(entry, Rational) and not isinstance(entry, bool) for row in rows for entry in row):
+        return None
+    return tuple(tuple(Fraction(entry) for entry in row) for row in rows)
+
+
+def read_csv(path: str | os.PathLike[str]) -> SymmetricMatrix:
+    """Read a matrix from a text file: one row per line, entries as integers, decimals or fractions, kept exactly.
+
+    Parameters
+    ----------
+    path : path-like
+        Separated by commas, semicolons, tabs or blanks; ``#`` starts a comment.
+
+    Raises
+    ------
+    InputError
+        Where an entry is no number, with its line, or the matrix is not square and symmetric.
+    """
+    path = Path(path)
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError:
+        raise InputError(f"{path} is not a text file; save the matrix as CSV.") from None
+    rows: list[list[Fraction]] = []
+    for number, line in enumerate(text.splitlines(), 1):
+        content = line.partition("#")[0].strip()
+        if not content:
+            continue
+        words = (
+            [w.strip() for w in content.replace(";", ",").split(",")]
+            if _has(content, ",;")
+            else content.split()
+        )
+        rows.append([_entry(path, number, word) for word in words])
+    lengths = {len(row) for row in rows}
+    if not rows or lengths != {len(rows)}:
+        raise InputError(
+            f"{path} must hold a square matrix without a header line; received {len(rows)} rows of "
+            f"{' or '.join(map(str, sorted(lengths))) or 'no'} entries."
+        )
+    return read_matrix(rows)
+
+
+def _has(text: str, marks: str) -> bool:
+    return any(mark in text for mark in marks)
+
+
+def _entry(path: Path, line: int, word: str) -> Fraction:
+    try:
+        return Fraction(word.replace(" ", ""))
+    except (ValueError, ZeroDivisionError):
+        raise InputError(
+            f"{path}, line {line}: {word!r} is no number; write integers, decimals or fractions such as 3/7."
+        ) from None

@@ -1,0 +1,120 @@
+"""Triangle-free support graphs: the CP-rank is a formula, and the factor is explicit (FL22 Prop 13)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from covopt.completely_positive.dominance import dominance_factor, smallest_comparison
+from covopt.completely_positive.matrix import SymmetricMatrix
+from covopt.completely_positive.pattern import DEFAULT_TOL, is_triangle_free, support_pattern
+from covopt.completely_positive.rational import modular_rank
+
+
+def rank_bound(matrix: SymmetricMatrix, tol: float = DEFAULT_TOL) -> tuple[int, str]:
+    """Bound the rank of A, and so its CP-rank, from below.
+
+    Exact entries: the rank modulo a prime, which the rank cannot fall short of. Floats: the singular values of
+    D^(-1/2) A D^(-1/2) above n·tol, so that no matrix within tol·√(a_ii a_jj) entrywise has a smaller rank.
+
+    Parameters
+    ----------
+    matrix : SymmetricMatrix
+    tol : float
+
+    Examples
+    --------
+    >>> from covopt.completely_positive.matrix import read_matrix
+    >>> rank_bound(read_matrix([[1, 1], [1, 1]]))[0]
+    1
+    """
+    integers = matrix.integers()
+    if integers is not None:
+        return modular_rank(
+            integers
+        ), "rank of A, modulo a prime in integers (a factor BᵀB = A has at least rank A rows)"
+    A = matrix.values
+    alive = np.diag(A) > 0
+    roots = np.sqrt(np.diag(A)[alive])
+    if not len(roots):
+        return 0, "rank of A"
+    values = np.linalg.svd(A[np.ix_(alive, alive)] / np.outer(roots, roots), compute_uv=False)
+    n = len(values)
+    rank = int((values > n * max(tol, 4.0 * np.finfo(float).eps)).sum())
+    return (
+        rank,
+        f"rank of every matrix within {tol:g} of A, relative to √(a_ii a_jj) (a factor has at least rank A rows)",
+    )
+
+
+def triangle_free_rank(matrix: SymmetricMatrix, tol: float = DEFAULT_TOL) -> tuple[int, str] | None:
+    r"""Return the CP-rank of a matrix with a connected triangle-free support graph, if it is completely positive.
+
+    .. math::
+
+        \operatorname{rank_{cp}}(A) = |E| \text{ if the graph has a cycle},\qquad
+        \operatorname{rank}(A) \text{ if it is a tree}
+
+    A zero entry a_uv forbids rows that hold both u and v, so every row sits on one edge or one vertex and every edge
+    needs a row of its own (FL22 Prop 13; Berman and Shaked-Monderer 2003 for arbitrary weights).
+
+    Parameters
+    ----------
+    matrix : SymmetricMatrix
+        With a connected support graph.
+    tol : float
+
+    Returns
+    -------
+    tuple of int and str, or None
+        None where the graph has a triangle or an entry may or may not be zero.
+
+    Examples
+    --------
+    >>> from covopt.completely_positive.graphs import cycle
+    >>> from covopt.completely_positive.matrix import read_matrix
+    >>> triangle_free_rank(read_matrix(cycle(6)))
+    (6, 'triangle-free support graph with a cycle: one row per edge (FL22 Prop 13)')
+    """
+    pattern = support_pattern(matrix.values, tol)
+    if pattern.ambiguous or not is_triangle_free(pattern.edges):
+        return None
+    if len(pattern.edges) >= len(pattern.vertices):
+        return len(pattern.edges), "triangle-free support graph with a cycle: one row per edge (FL22 Prop 13)"
+    rank, _ = rank_bound(matrix, tol)
+    return max(rank, len(pattern.edges)), "support graph is a tree: the CP-rank is the rank (theory.md §5)"
+
+
+def triangle_free_factor(A: np.ndarray, tol: float = DEFAULT_TOL) -> np.ndarray | None:
+    """Factor a matrix with a connected triangle-free support graph by as many rows as its CP-rank.
+
+    One eigenvector or linear solve with the comparison matrix, then O(|E|): see
+    :func:`~covopt.completely_positive.dominance.dominance_factor`.
+
+    Parameters
+    ----------
+    A : ndarray of shape (n, n)
+    tol : float
+
+    Returns
+    -------
+    ndarray of shape (m, n) or None
+        None exactly where A is not completely positive: its comparison matrix has a negative eigenvalue.
+
+    Examples
+    --------
+    >>> from covopt.completely_positive.graphs import complete_bipartite, graph_matrix
+    >>> triangle_free_factor(graph_matrix(complete_bipartite(3, 3)).astype(float)).shape
+    (9, 6)
+    """
+    return dominance_factor(A, tol)
+
+
+def is_completely_positive_triangle_free(A: np.ndarray, tol: float = DEFAULT_TOL) -> bool:
+    """Whether the comparison matrix is positive semidefinite: then, and only then, A is completely positive.
+
+    Examples
+    --------
+    >>> is_completely_positive_triangle_free(np.array([[1.0, 1.0], [1.0, 1.0]]))
+    True
+    """
+    return smallest_comparison(A).value >= -tol
