@@ -10,6 +10,7 @@ __version__ = "0.1.0"
 # Public name -> module that defines it; imported on first use so that `import covopt` stays light.
 _PUBLIC: dict[str, str] = {
     "Data": "covopt.data",
+    "DeepReLUNetwork": "covopt.deep_network",
     "ReLUNetwork": "covopt.network",
     "Solution": "covopt.solution",
     "Status": "covopt.status",
@@ -19,6 +20,7 @@ _PUBLIC: dict[str, str] = {
     "enumerate_cells": "covopt.arrangement.enumeration",
     "load": "covopt.solution",
     "min_norm": "covopt.api",
+    "sparsity_bounds": "covopt.widths.bounds",
     "verify": "covopt.verification",
 }
 

@@ -1,0 +1,261 @@
+"""Bounds on the number of neurons of a network of smallest norm through a table."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from math import comb
+from typing import Any
+
+import numpy as np
+
+from covopt.arrangement.counting import count_cells
+from covopt.completely_positive.clique_cover import clique_cover_bound
+from covopt.data import Data
+from covopt.errors import BudgetError, InputError, PrecisionWarning
+from covopt.validation import check_choice
+from covopt.widths.lower import bend_bound, exact_rank, lower_rank
+
+OUTPUT_BIASES = ("none", "penalized", "free")
+_COUNT_BUDGET = 2e7  # row operations: seconds
+
+
+@dataclass(frozen=True)
+class SparsityBound:
+    """One bound on the number of neurons.
+
+    Attributes
+    ----------
+    kind : {"upper", "lower"}
+        Upper: some network of smallest norm has at most this many. Lower: every one has at least this many.
+    value : int
+    name : str
+        The formula.
+    source : str
+    reason : str
+        Why it applies to this table.
+    """
+
+    kind: str
+    value: int
+    name: str
+    source: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class SparsityBounds:
+    """All bounds that apply, the best first within its kind.
+
+    Attributes
+    ----------
+    bounds : tuple of SparsityBound
+    """
+
+    bounds: tuple[SparsityBound, ...]
+
+    @property
+    def upper(self) -> int:
+        """Some network of smallest norm has at most this many neurons."""
+        return min(b.value for b in self.bounds if b.kind == "upper")
+
+    @property
+    def lower(self) -> int:
+        """Every network of smallest norm has at least this many neurons."""
+        return max(b.value for b in self.bounds if b.kind == "lower")
+
+    def summary(self) -> str:
+        """Return a table, one bound a line."""
+        lines = [f"{self.lower} ≤ neurons of the sparsest network of smallest norm ≤ {self.upper}"]
+        lines += [
+            f"  {'≤' if b.kind == 'upper' else '≥'} {b.value:<8} {b.name:<24} {b.source}: {b.reason}"
+            for b in self.bounds
+        ]
+        return "\n".join(lines)
+
+
+def sparsity_bounds(X: Any, Y: Any, *, bias: float = 1.0, output_bias: str = "none") -> SparsityBounds:
+    r"""Bound the number of neurons of the sparsest shallow network of smallest norm through the points.
+
+    .. math:: \min \#\{j : v_j \ne 0\} \quad\text{over the minimisers of } \sum_j \|w_j\|^2 + \|v_j\|^2 \,(+\|b\|^2)
+              \text{ s.t. } \sum_j \sigma(\tilde X w_j) v_j^T + \beta 1 b^T = Y.
+
+    n is the number of distinct points (of distinct rays where the bias is 0), r the rank of the points with their
+    bias, q the rank of Y (after centring its columns where the output bias is free).
+
+    Parameters
+    ----------
+    X : array_like of shape (N, d)
+    Y : array_like of shape (N,) or (N, k)
+    bias : float
+    output_bias : {"none", "penalized", "free"}
+        The output bias is no neuron and is not counted.
+
+    Returns
+    -------
+    SparsityBounds
+
+    Raises
+    ------
+    InputError
+        When the table cannot be used, or an output bias is asked for without a bias.
+
+    Notes
+    -----
+    Upper bounds. Let a network be optimal, :math:`a_j = \sigma(\tilde X w_j)`. Its output weights are the least for
+    its neurons, so :math:`v_j = \Lambda^T a_j` with :math:`\Lambda = (K^\sigma)^+ Y`, rank Λ ≤ q. Rescaling the
+    neurons by :math:`\sqrt{\alpha_j}` keeps the outputs when
+    :math:`\sum_j \alpha_j a_j a_j^T \Lambda = Y - \beta 1 b^T`, and costs
+    :math:`\sum_j \alpha_j(\|w_j\|^2+\|v_j\|^2)`, linear in α ≥ 0: a vertex has at most as many neurons as the
+    dimension of
+
+    .. math:: \{S\Lambda : S = S^T\}, \quad \dim = nq - \tfrac{q(q-1)}{2},
+
+    the :math:`q(q-1)/2` because :math:`B^T S B` is symmetric (B a basis of the image of Λ). That is n for one output
+    and n(n + 1)/2 at most: half of FL22's N(N + 1), since K enters the cost through one linear functional only. With
+    a free output bias :math:`1^T\Lambda = 0`, everything happens beside the constants, and n becomes n − 1. On a
+    cell the same argument runs with :math:`w_j w_j^T B`, r in place of n. Where r = 2 two neurons per cell are enough
+    for any number of outputs: see :func:`covopt.sparsify.merging.merge_planar`. With one output every minimiser
+    merges to one neuron per (cell, sign) (SP20 Lemma 4.5), and silent ones cost without use: 4N − 2 where d = 1,
+    while FL22 Prop 15 counts 4N.
+
+    Lower bounds hold for every network through the points: its outputs have rank at most the number of neurons, and
+    one neuron bends a function on the line at one point. For X = I, no bias and a completely positive Y
+    every minimiser has :math:`K = (Y Y^T)^{1/2} = Y` and at least as many neurons as the CP-rank of Y (FL22 Prop 14).
+
+    Examples
+    --------
+    >>> bounds = sparsity_bounds([[-1.0], [0.0], [1.0], [2.0]], [1.0, 0.0, 1.0, 0.0])
+    >>> bounds.lower, bounds.upper
+    (1, 4)
+    >>> print(bounds.summary())  # doctest: +ELLIPSIS
+    1 ≤ neurons of the sparsest network of smallest norm ≤ 4
+      ≤ 4        N                        Fisher–Jerome; SP20 §4: ...
+    """
+    check_choice("output_bias", output_bias, OUTPUT_BIASES)
+    data = Data.validate(X, Y, bias=bias)
+    if output_bias != "none" and data.bias == 0:
+        raise InputError(
+            f"output_bias={output_bias!r} needs a positive bias: the output bias enters the network as bias * b"
+        )
+    rows = data.independent_rows
+    found = [*_upper(data, rows, output_bias), *_lower(data, rows, output_bias)]
+    uppers = sorted((b for b in found if b.kind == "upper"), key=lambda b: b.value)
+    lowers = sorted((b for b in found if b.kind == "lower"), key=lambda b: -b.value)
+    return SparsityBounds((*uppers, *lowers))
+
+
+def _upper(data: Data, rows: np.ndarray, output_bias: str) -> list[SparsityBound]:
+    n, k = len(rows), data.n_outputs
+    targets, inputs = data.Y[rows], data.lifted[rows]
+    r = exact_rank(inputs)
+    found: list[SparsityBound] = []
+
+    def add(value: int, name: str, source: str, reason: str) -> None:
+        found.append(SparsityBound("upper", int(value), name, source, reason))
+
+    what = "distinct points" if data.bias > 0 else "distinct rays"
+    kept = f"{n} {what}"
+    if k == 1:
+        add(n, "N", "Fisher–Jerome; SP20 §4", f"one output, {kept}")
+    else:
+        add(n * k, "N·k", "Carathéodory on the outputs", f"{kept}, {k} outputs")
+    add(n * (n + 1), "N(N+1)", "FL22 Prop 7", f"Carathéodory in the pair (K, Kᵠ), {kept}")
+    pair = r * (r + 1) // 2 + n * (n + 1) // 2
+    add(pair, "r(r+1)/2 + N(N+1)/2", "FL22 Prop 7, sharpened", f"K lies in the image of X̃, of rank {r}")
+    add(
+        n * (n + 1) // 2, "N(N+1)/2", "Notes of sparsity_bounds", "K enters the cost by one linear functional"
+    )
+    q = exact_rank(targets)
+    add(
+        n * q - q * (q - 1) // 2, "Nq − q(q−1)/2", "Notes of sparsity_bounds", f"outputs of rank {q}, {kept}"
+    )  # fmt: skip
+    if output_bias == "free":
+        q, m = exact_rank(targets, beside_constants=True), n - 1
+        add(
+            m * q - q * (q - 1) // 2, "(N−1)q − q(q−1)/2", "Notes of sparsity_bounds",
+            f"free output bias: the constants are free; centred outputs of rank {q}",
+        )  # fmt: skip
+    if data.n_features == 1 and k == 1 and data.bias > 0:
+        add(4 * n, "4N", "FL22 Prop 15", f"one input, one output, {kept}")
+    found += _by_cells(data, rows, r, min(q, r))
+    factor = _identity_factor(data, output_bias)
+    if factor is not None:
+        edges, strict = factor
+        add(
+            edges + strict, "edges + dominant rows", "FL22 Prop 14; Kaykobad 1987",
+            "X = I, no bias, Y diagonally dominant and ≥ 0: K = Y, a factor with one row per edge and dominant row",
+        )  # fmt: skip
+    return found
+
+
+def _by_cells(data: Data, rows: np.ndarray, r: int, q: int) -> list[SparsityBound]:
+    n = len(rows)
+    if r == 0 or q == 0:
+        return []
+    cells, how = _count(data.X[rows], data.bias, n, r)
+    active = cells - 1 if data.bias > 0 else cells  # with a bias the cell where all rows are silent exists
+    text = f"{how}{', the silent one left out' if data.bias > 0 else ''}"
+    if data.n_outputs == 1:
+        return [
+            SparsityBound(
+                "upper", 2 * active, "2·cells", "SP20 Lemma 4.5, Thm 4.2", f"one per (cell, sign); {text}"
+            )
+        ]
+    each = min(r, 2) if r <= 2 else r * q - q * (q - 1) // 2
+    source = "LQ decomposition in a planar cell" if r == 2 else "Carathéodory on each cell"
+    return [SparsityBound("upper", each * active, f"{each}·cells", source, f"points of rank {r}; {text}")]
+
+
+def _count(X: np.ndarray, bias: float, n: int, r: int) -> tuple[int, str]:
+    most = min(2 * sum(comb(n - 1, i) for i in range(r)), 2**n)
+    if most <= _COUNT_BUDGET:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", PrecisionWarning)
+            try:
+                cells = count_cells(X, bias=bias, budget=_COUNT_BUDGET)
+            except (BudgetError, PrecisionWarning):
+                pass
+            else:
+                return cells, f"{cells} cells counted"
+    return most, f"at most {most} cells (general position)"
+
+
+def _lower(data: Data, rows: np.ndarray, output_bias: str) -> list[SparsityBound]:
+    targets = data.Y[rows]
+    centred = output_bias != "none"
+    rank = lower_rank(targets, beside_constants=centred)
+    reason = "outputs of this rank beside the constants" if centred else "outputs of this rank"
+    found = [SparsityBound("lower", rank, "rank Y", "σ(Z)V has rank at most its width", reason)]
+    if data.n_features == 1 and data.bias > 0:
+        bends = bend_bound(data.X[rows, 0], targets)
+        found.append(
+            SparsityBound(
+                "lower", bends, "bends", "a neuron bends at one point",
+                f"{bends} triples of neighbours off a line, side by side",
+            )
+        )  # fmt: skip
+    if _identity_factor(data, output_bias) is not None:
+        bound, why = clique_cover_bound(data.Y, 0.0)
+        found.append(
+            SparsityBound("lower", bound, "CP-rank of Y", "FL22 Prop 14", f"K = Y at every minimiser; {why}")
+        )
+    return found
+
+
+def _identity_factor(data: Data, output_bias: str) -> tuple[int, int] | None:
+    """Edges and strictly dominant rows where X = I and Y is a diagonally dominant matrix ≥ 0, else None."""
+    X, Y = data.X, data.Y
+    n = len(X)
+    if data.bias > 0 or output_bias != "none" or X.shape != (n, n) or Y.shape != (n, n):
+        return None
+    if not np.array_equal(X, np.eye(n)) or not np.array_equal(Y, Y.T) or (Y < 0).any():
+        return None
+    beside = np.array([np.sum(np.delete(row, i)) for i, row in enumerate(Y)])
+    # sums of n floats: only what is dominant beyond rounding, or exactly in integers, counts
+    exact = bool((np.round(Y) == Y).all() and Y.max(initial=0.0) * n < 2**53)
+    slack = 0.0 if exact else 2.0 * n * float(np.finfo(float).eps)
+    if (np.diag(Y) < beside * (1.0 + slack)).any():
+        return None
+    strict = int((np.diag(Y) > beside).sum())
+    return int((np.triu(Y, 1) > 0).sum()), strict

@@ -1,0 +1,108 @@
+"""What every network through the points needs: rank and bends, safe from rounding."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+
+_EXACT_WORK = 60_000  # fraction operations: below a second
+
+
+def lower_rank(matrix: np.ndarray, *, beside_constants: bool = False) -> int:
+    """Return a number that the rank cannot fall short of: singular values beyond rounding (Weyl).
+
+    Parameters
+    ----------
+    matrix : ndarray of shape (N, k)
+    beside_constants : bool
+        Of the columns modulo the constants: the least rank of Y − 1bᵀ.
+
+    Examples
+    --------
+    >>> lower_rank(np.array([[1.0], [1.0]])), lower_rank(np.array([[1.0], [1.0]]), beside_constants=True)
+    (1, 0)
+    """
+    scale = np.abs(matrix).max(axis=0, initial=0.0)
+    units = np.ldexp(matrix[:, scale > 0], -np.frexp(scale[scale > 0])[1])
+    if beside_constants:
+        units = units - units.mean(axis=0)
+    if not units.size:
+        return 0
+    values = np.linalg.svd(units, compute_uv=False)
+    # columns of size one: centring and the SVD err by a few ulp of their number of entries
+    return int((values > 16 * np.finfo(float).eps * units.size).sum())
+
+
+def exact_rank(matrix: np.ndarray, *, beside_constants: bool = False) -> int:
+    """Return a number that the rank does not exceed: the rank in rationals, or min(N, k) where that takes long.
+
+    Parameters
+    ----------
+    matrix : ndarray of shape (N, k)
+    beside_constants : bool
+        Of the columns modulo the constants.
+
+    Examples
+    --------
+    >>> exact_rank(np.array([[0.5, 1.0], [0.25, 0.5]]))
+    1
+    """
+    n, k = matrix.shape
+    most = min(n - 1 if beside_constants else n, k)
+    if lower_rank(matrix, beside_constants=beside_constants) >= most:
+        return max(most, 0)
+    if n * k * min(n, k) > _EXACT_WORK:
+        return most
+    rows = [[Fraction(float(v)) for v in row] for row in matrix]
+    if beside_constants:
+        rows = [[a - b for a, b in zip(row, rows[0], strict=True)] for row in rows[1:]]
+    rank = 0
+    for column in range(k):
+        pivot = next((i for i in range(rank, len(rows)) if rows[i][column]), None)
+        if pivot is None:
+            continue
+        rows[rank], rows[pivot] = rows[pivot], rows[rank]
+        head = rows[rank]
+        for i in range(rank + 1, len(rows)):
+            if rows[i][column]:
+                factor = rows[i][column] / head[column]
+                rows[i] = [a - factor * b for a, b in zip(rows[i], head, strict=True)]
+        rank += 1
+    return rank
+
+
+def bend_bound(x: np.ndarray, targets: np.ndarray) -> int:
+    """Count triples of neighbouring points off a line that share no interval: each needs a bend of its own.
+
+    A network on the line with m neurons is piecewise linear with at most m bends. Between the ends of three
+    points that lie on no line there is a bend; the open intervals of the triples counted here are disjoint. The
+    test is exact, in rationals.
+
+    Parameters
+    ----------
+    x : ndarray of shape (N,)
+        Distinct.
+    targets : ndarray of shape (N, k)
+
+    Examples
+    --------
+    >>> bend_bound(np.arange(5.0), np.array([[0.0], [1.0], [0.0], [1.0], [0.0]]))
+    2
+    """
+    order = np.argsort(x)
+    points = [Fraction(float(v)) for v in x[order]]
+    values = [[Fraction(float(v)) for v in row] for row in targets[order]]
+    count, i = 0, 0
+    while i + 2 < len(points):
+        left, right = points[i + 1] - points[i], points[i + 2] - points[i + 1]
+        bent = any(
+            (b - a) * right != (c - b) * left
+            for a, b, c in zip(values[i], values[i + 1], values[i + 2], strict=True)
+        )
+        if bent:
+            count += 1
+            i += 2
+        else:
+            i += 1
+    return count
