@@ -1,0 +1,304 @@
+r"""All faces of a central arrangement, once each, as sign vectors: what the vector oracle prices.
+
+From the top, flats: {w : z_i·w = 0, i ∈ C} for the closed sets C of rows, dimension by dimension; a row
+joins C when its part in the flat is shorter than a tolerance. From the bottom, faces: a ray at both
+ends of every line, and from dimension d to d + 1 each face F of a flat, seen from a flat one dimension
+higher, is a facet of two faces there: the rows that vanish on F, but not on the higher flat, are
+multiples of each other on it, hence all their signs follow from the side. Every pointed cone of
+dimension d ≥ 2 has facets, so nothing is missed and no vertex, interior point or linear program is needed:
+the only decisions that rounding could get wrong are which parts of rows are zero and the signs at the rays,
+all of them parts longer than the tolerance. They are made in whitened coordinates (columns of Z
+orthonormal, rows of length one), where the gap between zero and nonzero is widest.
+
+**When the gap is not clear** (parts close to the tolerance, or faces that violate Euler's relation) the next
+tolerance is tried, and then the rows are moved by fixed pseudorandom vectors. What this costs is measured:
+``slack`` tells how far the rows as given are from rows that have exactly these faces.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import comb
+
+import numpy as np
+
+TOLERANCES = (1e-11, 1e-10, 1e-9, 1e-8, 1e-7, 1e-6)
+GAP = 30.0  # no part may be closer to the tolerance than by this factor
+MOVES = (0.0, 1e-8, 1e-6)
+CHUNK = 2_000_000
+
+
+def count_lattice(n_lines: int, rank: int) -> float:
+    """Count the faces of n hyperplanes in general position; no arrangement of n hyperplanes has more.
+
+    >>> count_lattice(3, 2)
+    12.0
+    """
+    total = 0.0
+    for d in range(1, rank + 1):
+        others = n_lines - rank + d
+        total += comb(n_lines, rank - d) * 2.0 * sum(comb(others - 1, i) for i in range(d))
+    return total
+
+
+@dataclass(frozen=True)
+class FaceLevel:
+    """The faces of one dimension d.
+
+    Attributes
+    ----------
+    bases : ndarray of shape (n_flats, r, d)
+        An orthonormal basis of each flat.
+    members : uint64 ndarray of shape (n_flats, n_words)
+        Rows that vanish on the flat, as bits.
+    normals : int ndarray of shape (n_flats, r - d)
+        Independent rows among them.
+    conditioning : ndarray of shape (n_flats,)
+        The shortest part that one of the normals adds to those before it, in whitened coordinates: if ε is what the
+        normals miss on the computed flat, ε / conditioning is what other rows of length one notice.
+    flat, cell, parent : int ndarray of shape (n_faces,)
+        The flat that each face spans, a cell that it bounds and a face one dimension higher.
+    """
+
+    bases: np.ndarray
+    members: np.ndarray
+    normals: np.ndarray
+    conditioning: np.ndarray
+    flat: np.ndarray
+    cell: np.ndarray
+    parent: np.ndarray
+
+
+@dataclass(frozen=True)
+class FaceLattice:
+    """All faces of an arrangement.
+
+    Attributes
+    ----------
+    cells : uint64 ndarray of shape (n_cells, n_words)
+        Rows that are positive, as bits.
+    levels : tuple of FaceLevel
+        Of dimensions 1 … r.
+    slack : ndarray of shape (n,)
+        How far each row, scaled to length one, may be from vanishing where it is taken to vanish.
+    """
+
+    cells: np.ndarray
+    levels: tuple[FaceLevel, ...]
+    slack: np.ndarray
+
+
+def pack(flags: np.ndarray) -> np.ndarray:
+    """Pack boolean rows into 64-bit words.
+
+    >>> pack(np.array([[True, False, True]]))
+    array([[5]], dtype=uint64)
+    """
+    octets = np.packbits(flags, axis=-1, bitorder="little")
+    padded = np.zeros((*octets.shape[:-1], -(-octets.shape[-1] // 8) * 8), dtype=np.uint8)
+    padded[..., : octets.shape[-1]] = octets
+    return padded.view("<u8").astype(np.uint64)
+
+
+def unpack(words: np.ndarray, n: int) -> np.ndarray:
+    """Undo :func:`pack`.
+
+    >>> unpack(np.array([[5]], dtype=np.uint64), 3)
+    array([[ True, False,  True]])
+    """
+    octets = np.ascontiguousarray(words.astype("<u8")).view(np.uint8)
+    return np.unpackbits(octets, axis=-1, count=n, bitorder="little").view(bool)
+
+
+def _distinct(label: np.ndarray, words: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the position of the first of each kind of row (label, words), and the kind of each row."""
+    order = np.lexsort((*words.T, label))
+    fresh = np.ones(len(order), dtype=bool)
+    fresh[1:] = label[order[1:]] != label[order[:-1]]
+    for column in words.T:
+        fresh[1:] |= column[order[1:]] != column[order[:-1]]
+    kind = np.empty(len(order), dtype=np.int64)
+    kind[order] = np.cumsum(fresh) - 1
+    return order[fresh], kind
+
+
+@dataclass
+class _Flats:
+    """Flats of one dimension: bases (f, d, r) as rows, members, and the pairs (flat, flat one lower)."""
+
+    basis: np.ndarray
+    members: np.ndarray
+    normals: np.ndarray
+    upper: np.ndarray | None = None  # of each pair, the flat of this dimension …
+    lower: np.ndarray | None = None  # … and the one below
+    positive: np.ndarray | None = None  # the rows that are positive on one side of the lower flat
+
+
+class _UnclearError(Exception):
+    """The decisions about ranks contradict each other or cannot be told from rounding."""
+
+
+def _descend(units: np.ndarray, flats: _Flats, tolerance: float) -> _Flats:
+    """Find the flats of one dimension less, and note the pairs in ``flats``."""
+    n = len(units)
+    d = flats.basis.shape[1]
+    step = max(1, CHUNK // (n * n * d))
+    found: list[tuple[np.ndarray, ...]] = []
+    for start in range(0, len(flats.basis), step):
+        basis = flats.basis[start : start + step]
+        inside = unpack(flats.members[start : start + step], n)
+        parts = units @ basis.transpose(0, 2, 1)  # of every row, in the flat
+        of, row = np.nonzero(~inside)
+        normal = parts[of, row]
+        length = np.linalg.norm(normal, axis=1)
+        mirror = normal / length[:, None]
+        side = np.einsum("cnd,cd->cn", parts[of], mirror)
+        mirror[:, 0] += np.copysign(1.0, mirror[:, 0])  # Householder: the normal becomes the first axis
+        mirror /= np.linalg.norm(mirror, axis=1, keepdims=True)
+        along = np.einsum("cnd,cd->cn", parts[of], mirror)
+        rest = parts[of][:, :, 1:] - 2.0 * along[:, :, None] * mirror[:, None, 1:]
+        size = np.linalg.norm(rest, axis=2)
+        size[inside[of]] = 0.0
+        if ((size > tolerance / GAP) & (size < tolerance * GAP)).any():
+            raise _UnclearError
+        vanishing = size <= tolerance
+        vanishing[np.arange(len(row)), row] = True
+        turned = np.einsum("cdr,cd->cr", basis[of], mirror)
+        lower = basis[of][:, 1:] - 2.0 * mirror[:, 1:, None] * turned[:, None, :]
+        members = pack(vanishing)
+        # one pair of flats shows up for every row that tells them apart
+        first, _ = _distinct(of, members)
+        new = vanishing & ~inside[of]
+        found.append(
+            (
+                of[first] + start,
+                members[first],
+                pack(new & (side > 0))[first],
+                lower[first],
+                np.concatenate([flats.normals[of + start], row[:, None]], axis=1)[first],
+            )
+        )
+    upper, members, positive, basis, normals = (np.concatenate(part) for part in zip(*found, strict=True))
+    first, kind = _distinct(np.zeros(len(members), dtype=np.int64), members)
+    flats.upper, flats.lower, flats.positive = upper, kind, positive
+    return _Flats(basis[first], members[first], normals[first])
+
+
+def _expand(counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """For groups of the given sizes: the group of each entry, and its place in the group."""
+    group = np.repeat(np.arange(len(counts)), counts)
+    return group, np.arange(len(group)) - np.repeat(np.cumsum(counts) - counts, counts)
+
+
+def _ascend(flats: _Flats, lower: _Flats, flat: np.ndarray, positive: np.ndarray):
+    """From the faces one dimension lower (sorted by flat) make those of ``flats``.
+
+    Returns flat and positive of the faces, and for each lower face one of them that it bounds.
+    """
+    assert flats.upper is not None and flats.lower is not None and flats.positive is not None
+    begin = np.searchsorted(flat, np.arange(len(lower.members) + 1))
+    pair, place = _expand((begin[1:] - begin[:-1])[flats.lower])
+    face = begin[flats.lower[pair]] + place
+    new = lower.members[flats.lower] & ~flats.members[flats.upper]
+    ahead = positive[face] | flats.positive[pair]
+    behind = positive[face] | (new & ~flats.positive)[pair]
+    label = np.concatenate([flats.upper[pair], flats.upper[pair]])
+    words = np.concatenate([ahead, behind])
+    first, kind = _distinct(label, words)
+    parent = np.empty(len(flat), dtype=np.int64)
+    parent[face] = kind[: len(face)]
+    return label[first], words[first], parent
+
+
+def _build(lines: np.ndarray, whitened: np.ndarray, tolerance: float):
+    """Enumerate; ``lines`` have length one, ``whitened`` are the same lines after a change of coordinates."""
+    n, r = whitened.shape
+    lengths = np.linalg.norm(whitened, axis=1)
+    units = whitened / lengths[:, None]
+    flats = [_Flats(np.eye(r)[None], pack(np.zeros((1, n), bool)), np.empty((1, 0), dtype=np.int64))]
+    for _ in range(r - 1):
+        flats.append(_descend(units, flats[-1], tolerance))
+    rays = flats[-1]
+    height = rays.basis[:, 0] @ units.T
+    inside = unpack(rays.members, n)
+    flat = np.repeat(np.arange(len(rays.members)), 2)
+    up, down = pack((height > 0) & ~inside), pack((height < 0) & ~inside)
+    positive = np.stack([up, down], axis=1).reshape(-1, up.shape[1])
+    faces, parents = [flat], []
+    for d in range(1, r):
+        flat, positive, parent = _ascend(flats[r - 1 - d], flats[r - d], flat, positive)
+        faces.append(flat)
+        parents.append(parent)
+    euler = sum((-1) ** d * len(flat) for d, flat in enumerate(faces))
+    if euler != 1 + (-1) ** (r - 1):
+        raise _UnclearError
+    cell = np.arange(len(faces[-1]))
+    levels: list[FaceLevel] = []
+    slack = np.zeros(n)
+    for d in range(r, 0, -1):
+        parent = parents[d - 1] if d < r else cell
+        cell = cell[parent]
+        here = flats[r - d]
+        bases, conditioning = _bases(lines, units, lengths / lengths.max(), here.normals)
+        for start in range(0, len(bases), step := max(1, CHUNK // (n * d))):
+            part = np.linalg.norm(np.matmul(lines, bases[start : start + step]), axis=2)
+            part[~unpack(here.members[start : start + step], n)] = 0.0
+            np.maximum(slack, part.max(axis=0), out=slack)
+        levels.append(
+            FaceLevel(bases, here.members, here.normals, conditioning, faces[d - 1], cell, parent)
+        )  # fmt: skip
+    return positive, tuple(levels[::-1]), slack
+
+
+def _bases(
+    lines: np.ndarray, units: np.ndarray, weights: np.ndarray, normals: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Orthonormal bases of the flats where the given rows vanish, and how independent these rows are."""
+    n_flats, m = normals.shape
+    r = lines.shape[1]
+    if m == 0:
+        return np.tile(np.eye(r), (n_flats, 1, 1)), np.ones(n_flats)
+    q, _ = np.linalg.qr(lines[normals].transpose(0, 2, 1), mode="complete")
+    triangle = np.linalg.qr(units[normals].transpose(0, 2, 1), mode="r")
+    parts = np.abs(np.einsum("fii->fi", triangle)) * weights[normals]
+    return np.ascontiguousarray(q[:, :, m:]), parts.min(axis=1)
+
+
+def build_lattice(rows: np.ndarray) -> FaceLattice:
+    """Enumerate all faces of the arrangement {w : z_i·w = 0}.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n, r)
+        One row per line, none zero, of full column rank.
+
+    Returns
+    -------
+    FaceLattice
+
+    Raises
+    ------
+    ArithmeticError
+        If the ranks of the rows cannot be told from rounding even after moving the rows by 1e-6.
+
+    Examples
+    --------
+    >>> lattice = build_lattice(np.eye(3))
+    >>> [len(level.flat) for level in lattice.levels], len(lattice.cells)
+    ([6, 12, 8], 8)
+    """
+    lines = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    random = np.random.default_rng(20)
+    for move in MOVES:
+        shift = random.standard_normal(lines.shape)
+        moved = lines + move * shift / np.linalg.norm(shift, axis=1, keepdims=True)
+        whitened = np.linalg.svd(moved, full_matrices=False)[0]
+        for tolerance in TOLERANCES:
+            try:
+                cells, levels, slack = _build(moved, whitened, tolerance)
+            except _UnclearError:
+                continue
+            return FaceLattice(cells, levels, slack + move)
+    raise ArithmeticError(
+        "the ranks of these rows cannot be told from rounding; round the data to fewer digits"
+    )

@@ -1,0 +1,343 @@
+r"""The exact oracle for vector outputs: every face of the arrangement, priced by a top eigenvector.
+
+On the cell s, G(w) = Λᵀσ(Zw) is linear, G(w) = M_s w with M_s = L + Σ_{s_i = 1} μ_i z_iᵀ (rows on one line
+merged, see :mod:`covopt.oracles.base`; now μ_i ∈ ℝᵏ, L ∈ ℝ^{k×r}). A maximiser of ‖G‖ over the sphere lies in
+the relative interior of one face. There it is a local maximum of wᵀM_sᵀM_s w on the unit sphere of the face's
+span, hence a top eigenvector of the form restricted to the span, since on a sphere a quadratic form has no other
+local maxima, and it has the face's signs. So h(Λ)² is the largest top eigenvalue κ₁ of a face that holds its top
+eigenvector v. A face of a cell's face has a smaller κ₁: what is below the best so far is never looked at.
+
+**The bound.** Let a be the rounding error of M_s (a few ε Σ‖Λ_i‖‖z_i‖), σ how independent the face's normals are
+and γ = κ₁ − κ₂ the gap of the face's form.
+
+1. Davis and Kahan: v is off by at most θ = 2e/γ + O(ε/σ), with e = 2√κ₁ (a + O(ε/σ) Σ‖Λ_i‖‖z_i‖). A face is given
+   up only when v and −v are outside by more than θ.
+2. A face where v is outside by less than θ is in doubt. It may count with its κ₁. Or: if it holds the maximiser w*,
+   all points of the circle through w* in the plane of the two top eigenvectors have values² ≥ κ₁ − γ; the circle
+   goes to −w*, which is outside since faces are pointed, so it meets a face of lower dimension. A descent of at most
+   r − 1 such steps ends in a face that is not in doubt: h² ≤ (largest κ₁ of the faces not in doubt) +
+   (r − 1)(γ + 2e), with the largest γ + 2e that occurs.
+   The smaller of the two is taken; this is what settles ties, where eigenvectors mean nothing.
+3. The computed flat is the exact one of rows moved by O(ε). At the maximiser this costs only O(ε) Σ‖Λ_i‖‖z_i‖: with p = G(w*)/h the scalar function p·G has a maximum at w*, so its gradient is h w* plus Σ θ_j (p·μ_j) z_j with
+   θ ∈ [0, 1], and moving w* by Δ to the computed flat changes p·G by Σ θ_j (p·μ_j)(z_j·Δ) = O(ε) and h|Δ|²/2,
+   |Δ| = O(ε/σ).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from covopt.errors import BudgetError, InputError
+from covopt.oracles.base import Pricing
+from covopt.oracles.face_lattice import FaceLevel, build_lattice, count_lattice, unpack
+from covopt.oracles.faces import DEFAULT_FACE_BUDGET
+from covopt.oracles.lines import merge_lines
+
+EPS = float(np.finfo(float).eps)
+ROUNDING = 64 * EPS
+FEWEST_ROWS = 64  # below, a face costs as much as with that many rows
+BLOCK = 1 << 20
+INTERIOR = 1e-12
+WARM = 64
+CLIMBS = 8
+
+
+def count_vector_faces(n_lines: int, rank: int) -> float:
+    """Return what one vector pricing costs, in the unit of :func:`covopt.oracles.faces.count_faces`.
+
+    Every face is looked at once, and costs about as much as passing by one face for every row.
+
+    Examples
+    --------
+    >>> count_vector_faces(3, 2)
+    768.0
+    """
+    return max(n_lines, FEWEST_ROWS) * count_lattice(n_lines, rank)
+
+
+class VectorFaceOracle:
+    r"""Exact pricing by faces for vector outputs: h(Λ) = max over unit w of ‖Λᵀσ(Zw)‖₂, in any dimension.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (N, r)
+        Z, of full column rank without zero rows; rows on one line are merged inside.
+    budget : float
+        Largest cost of a pricing, as :func:`count_vector_faces` counts it. All faces are kept in memory.
+    n_threads : int
+        Accepted for symmetry with :class:`covopt.oracles.faces.FaceOracle`; the work is done by BLAS and LAPACK.
+
+    Raises
+    ------
+    BudgetError
+        When the arrangement has more faces than ``budget`` allows; nothing has been computed by then.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> oracle = VectorFaceOracle(np.eye(2))
+    >>> answer = oracle.price(np.array([[3.0, 1.0], [4.0, 0.0]]))
+    >>> answer.values.round(9), bool(answer.upper_bound - answer.values[0] < 1e-12)
+    (array([5.03679629]), True)
+    """
+
+    def __init__(self, rows: np.ndarray, *, budget: float = DEFAULT_FACE_BUDGET, n_threads: int = 2):
+        self.rows = np.ascontiguousarray(rows, dtype=float)
+        self.lines, self._line_of, self._ratio = merge_lines(self.rows)
+        self.rank = self.rows.shape[1]
+        self.n_threads = n_threads
+        self.n_faces = count_vector_faces(len(self.lines), self.rank)
+        if self.n_faces > budget:
+            raise BudgetError(
+                f"the exact vector oracle would keep {count_lattice(len(self.lines), self.rank):.3g} faces "
+                f"({len(self.lines)} rows in dimension {self.rank}) at a cost of {self.n_faces:.3g}, above the "
+                f"budget of {budget:.3g}"
+            )
+        self._lengths = np.linalg.norm(self.rows, axis=1)
+        self._units = self.lines / np.linalg.norm(self.lines, axis=1, keepdims=True)
+        self._lattice = build_lattice(self.lines)
+        moved = np.linalg.norm(self.rows - self._ratio[:, None] * self.lines[self._line_of], axis=1)
+        # what merging lines and vanishing parts of rows may change ‖G‖ by, per unit of ‖Λ_i‖
+        self._slack = moved + self._lattice.slack[self._line_of] * self._lengths
+        self._warm = np.empty((0, self.rank))
+
+    def evaluate(self, dual: np.ndarray, neurons: np.ndarray) -> np.ndarray:
+        """‖G‖ at each neuron, from the rows as given."""
+        return np.linalg.norm(np.maximum(neurons @ self.rows.T, 0.0) @ dual, axis=1)
+
+    def price(
+        self,
+        dual: np.ndarray,
+        *,
+        threshold: float = 0.0,
+        max_neurons: int | None = None,
+        complete: bool = False,
+    ) -> Pricing:
+        """Return the local maxima of ‖Λᵀσ(Zw)‖ above ``threshold`` and a valid bound on h(Λ).
+
+        Parameters
+        ----------
+        dual : ndarray of shape (N, k)
+        threshold : float
+            Maxima below it may be left out, the best one never.
+        max_neurons : int, optional
+            Keep only that many, the best first.
+        complete : bool
+            For symmetry with :class:`covopt.oracles.faces.FaceOracle`: the maxima are always all returned.
+
+        Returns
+        -------
+        Pricing
+            Values are not negative. Where the rows are in special position, some neurons may be a face's best point
+            without being local maxima.
+
+        Raises
+        ------
+        InputError
+            If ``dual`` does not have one row per row of Z.
+        """
+        dual = np.ascontiguousarray(dual, dtype=float)
+        if dual.ndim != 2 or len(dual) != len(self.rows):
+            raise InputError(f"dual must have shape ({len(self.rows)}, k), one row per row, got {dual.shape}")
+        sizes = np.linalg.norm(dual, axis=1)
+        lipschitz = float(sizes @ self._lengths)
+        if lipschitz == 0.0:
+            return Pricing(np.eye(1, self.rank), np.zeros(1), 0.0, exact=True)
+        search = _Search(self, dual, lipschitz, threshold)
+        neurons = search.run()
+        values = self.evaluate(dual, neurons)
+        if values.max(initial=0.0) < search.best * (1 - 1e-12):
+            neurons = np.concatenate([neurons, search.best_neuron[None]])
+            values = np.append(values, search.best)
+        neurons, values = _distinct(neurons, values)
+        self._warm = neurons[:WARM]
+        bound = search.bound() + float(sizes @ self._slack)
+        keep = values >= threshold
+        keep[0] = True
+        if max_neurons is not None:
+            keep[max(max_neurons, 1) :] = False
+        return Pricing(neurons[keep], values[keep], float(max(bound, values[0])), exact=True)
+
+
+class _Search:
+    """One pricing: the state that passes from dimension to dimension."""
+
+    def __init__(self, oracle: VectorFaceOracle, dual: np.ndarray, lipschitz: float, threshold: float):
+        self.oracle, self.dual, self.lipschitz = oracle, dual, lipschitz
+        self.threshold = max(threshold, 0.0)
+        n, r, k = len(oracle.lines), oracle.rank, dual.shape[1]
+        weight = np.abs(oracle._ratio)[:, None] * dual
+        self.mu = np.zeros((n, k))
+        np.add.at(self.mu, oracle._line_of, weight)
+        opposite = np.zeros((n, k))
+        np.add.at(opposite, oracle._line_of, np.where(oracle._ratio[:, None] < 0, weight, 0.0))
+        self.linear = -opposite.T @ oracle.lines
+        self.steps = (self.mu[:, :, None] * oracle.lines[:, None, :]).reshape(n, k * r)
+        self.error = (n + 64) * EPS * lipschitz  # of M_s, a sum of n terms
+        self.settled = 0.0  # the largest κ₁ of a face that holds its v
+        self.doubts: list[tuple[float, float]] = []  # κ₁ and γ + 2e of the others
+        self.best = 0.0
+        self.best_neuron = np.eye(1, r)[0]
+        self._climb()
+
+    def _climb(self) -> None:
+        """Make a few power steps w ← M_sᵀM_s w, for a value to prune with."""
+        rows = self.oracle.rows
+        w = np.concatenate([self.oracle._warm, self.oracle._units[:WARM], -self.oracle._units[:WARM]])
+        for _ in range(CLIMBS):
+            t = w @ rows.T
+            self._note(w, np.linalg.norm(np.maximum(t, 0.0) @ self.dual, axis=1))
+            w = ((np.maximum(t, 0.0) @ self.dual) @ self.dual.T * (t > 0)) @ rows
+            length = np.linalg.norm(w, axis=1, keepdims=True)
+            w = (w / np.where(length > 0, length, 1.0))[length[:, 0] > 0]
+            if len(w) == 0:
+                break
+
+    def _note(self, neurons: np.ndarray, values: np.ndarray) -> None:
+        if len(values) and values.max() > self.best:
+            top = int(values.argmax())
+            self.best, self.best_neuron = float(values[top]), neurons[top].copy()
+
+    @property
+    def floor(self) -> float:
+        """Square below which a face is of no interest; the best face itself is always looked at."""
+        return min(self.best * (1 - 1e-9), self.threshold) ** 2
+
+    def bound(self) -> float:
+        """Combine the faces not in doubt with the cheaper treatment of each one in doubt."""
+        settled = max(self.settled, self.best**2)
+        doubts = sorted((gap, top) for top, gap in self.doubts if top > settled)
+        bound = max([settled] + [top for _, top in doubts])
+        for count in range(1, len(doubts) + 1):
+            rest = max([settled] + [top for _, top in doubts[count:]])
+            bound = min(bound, rest + (self.oracle.rank - 1) * doubts[count - 1][0])
+        return float(np.sqrt(bound)) + self.error + ROUNDING * self.lipschitz
+
+    def run(self) -> np.ndarray:
+        """Visit the faces from the cells down; return the points that are reported."""
+        lattice = self.oracle._lattice
+        found = [np.empty((0, self.oracle.rank))]
+        above = np.full(len(lattice.cells), np.inf)
+        for level in reversed(lattice.levels):
+            tops = above[level.parent]
+            active = np.flatnonzero(tops > self.floor)
+            width = max(len(self.oracle.lines) * 2, self.steps.shape[1] + level.bases.shape[2] ** 2)
+            block = max(256, BLOCK // width)
+            for start in range(0, len(active), block):
+                chosen = active[start : start + block]
+                tops[chosen] = np.minimum(tops[chosen], self._visit(level, chosen, found))
+            above = tops
+        return np.concatenate(found)
+
+    def _visit(self, level: FaceLevel, faces: np.ndarray, found: list[np.ndarray]) -> np.ndarray:
+        """Price faces; returns a bound on the square over each, and appends points to ``found``."""
+        oracle = self.oracle
+        n, r = oracle.lines.shape
+        flat = level.flat[faces]
+        positive = unpack(oracle._lattice.cells[level.cell[faces]], n).astype(float)
+        maps = self.linear + (positive @ self.steps).reshape(len(faces), -1, r)
+        images = np.matmul(maps, level.bases[flat])
+        bounds = np.einsum("fkd,fkd->f", images, images)
+        kept = np.flatnonzero(bounds > self.floor)
+        if len(kept) == 0:
+            return bounds
+        top, second, vector = _top_eigenpairs(images[kept])
+        bounds[kept] = top
+        alive = top > self.floor
+        kept, top, second, vector = kept[alive], top[alive], second[alive], vector[alive]
+        flat = flat[kept]
+        w = np.einsum("frd,fd->fr", level.bases[flat], vector)
+        signed = (2.0 * positive[kept] - 1.0) * (w @ oracle._units.T)
+        inside = unpack(level.members[flat], n)
+        least = np.where(inside, np.inf, signed).min(axis=1)
+        most = np.where(inside, -np.inf, signed).max(axis=1)
+        back = -most > least
+        w[back] *= -1.0
+        margin = np.where(back, -most, least)
+        outside, inner = np.maximum(0.0, -margin), margin > INTERIOR
+        roundoff = 16.0 * EPS / level.conditioning[flat]
+        error = 2.0 * np.sqrt(np.maximum(top, 0.0)) * (self.error + roundoff * self.lipschitz)
+        turn = np.zeros(len(kept))
+        if vector.shape[1] == 1:
+            outside[:] = 0.0  # a ray holds itself
+        else:
+            with np.errstate(divide="ignore"):
+                turn = 2.0 * error / (top - second)
+        plausible = np.flatnonzero(outside <= ROUNDING + roundoff + turn)
+        unsure = plausible[outside[plausible] > ROUNDING + roundoff[plausible]]
+        if len(unsure):
+            # a row notices a turn inside the flat only by its part there
+            parts = np.linalg.norm(np.matmul(oracle._units, level.bases[flat[unsure]]), axis=2)
+            reach = (ROUNDING + roundoff[unsure])[:, None] + np.minimum(turn[unsure], 2.0)[:, None] * parts
+            side = np.where(back[unsure], -1.0, 1.0)[:, None] * signed[unsure]
+            refuted = ((side < -reach) & ~inside[unsure]).any(axis=1)
+            refuted &= ((side > reach) & ~inside[unsure]).any(axis=1)
+            plausible = np.setdiff1d(plausible, unsure[refuted])
+        if len(plausible) == 0:
+            return bounds
+        kept, top, second, w = kept[plausible], top[plausible], second[plausible], w[plausible]
+        values = oracle.evaluate(self.dual, w)
+        self._note(w, values)
+        settled = (outside[plausible] <= ROUNDING) | (values**2 >= top - 2.0 * self.error * np.sqrt(top))
+        if settled.any():
+            self.settled = max(self.settled, float(top[settled].max()))
+        gaps = top - second + 2.0 * error[plausible]
+        self.doubts += [(float(t), float(g)) for t, g in zip(top[~settled], gaps[~settled], strict=True)]
+        # a point on the boundary is reported by the face whose interior it is in, a zero of G by none
+        good = np.flatnonzero(inner[plausible] & (values >= self.threshold) & (values > 2.0 * self.error))
+        if len(good):
+            chosen = faces[kept[good]]
+            w = w[good]
+            found.append(w[self._are_peaks(level, chosen, maps[kept[good]], positive[kept[good]], w)])
+        return bounds
+
+    def _are_peaks(
+        self, level: FaceLevel, faces: np.ndarray, maps: np.ndarray, positive: np.ndarray, w: np.ndarray
+    ) -> np.ndarray:
+        """Whether ‖G‖ does not ascend out of the face; not asked where rows are in special position.
+
+        Along u the slope is p·M u without the face's normals z_j, plus Σ (p·μ_j) σ(z_j·u), p = G/‖G‖. For independent
+        normals it is never positive if and only if the gradient is h w + Σ c_j z_j with c_j ≥ 0 ≥ c_j + p·μ_j.
+        """
+        normals = level.normals[level.flat[faces]]
+        m = normals.shape[1]
+        if m == 0:
+            return np.ones(len(w), dtype=bool)
+        members = np.bitwise_count(level.members[level.flat[faces]]).sum(axis=1)
+        image = np.einsum("fkr,fr->fk", maps, w)
+        image /= np.linalg.norm(image, axis=1, keepdims=True)
+        kinks = np.einsum("fk,fmk->fm", image, self.mu[normals])
+        rows = self.oracle.lines[normals]
+        active = np.take_along_axis(positive, normals, axis=1)
+        gradient = np.einsum("fkr,fk->fr", maps, image) - np.einsum("fm,fmr->fr", active * kinks, rows)
+        q, triangle = np.linalg.qr(rows.transpose(0, 2, 1))
+        shares = np.linalg.solve(triangle, np.einsum("frm,fr->fm", q, gradient)[:, :, None])[:, :, 0]
+        scale = np.linalg.norm(rows, axis=2) * level.conditioning[level.flat[faces]][:, None]
+        tolerance = 1e-9 * np.abs(kinks) + 16.0 * self.error / scale
+        ascends = (shares < -tolerance) | (shares + kinks > tolerance)
+        return (members > m) | ~ascends.any(axis=1)
+
+
+def _top_eigenpairs(images: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the two largest eigenvalues of AᵀA, and the vector of the first, for A of shape (f, k, d)."""
+    forms = np.matmul(images.transpose(0, 2, 1), images)
+    if forms.shape[1] == 1:
+        top = forms[:, 0, 0]
+        return top, np.full(len(top), -np.inf), np.ones((len(top), 1))
+    if forms.shape[1] == 2:
+        half = 0.5 * (forms[:, 0, 0] - forms[:, 1, 1])
+        middle = 0.5 * (forms[:, 0, 0] + forms[:, 1, 1])
+        radius = np.hypot(half, forms[:, 0, 1])
+        angle = 0.5 * np.arctan2(forms[:, 0, 1], half)
+        return middle + radius, middle - radius, np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    values, vectors = np.linalg.eigh(forms)
+    return values[:, -1], values[:, -2], vectors[:, :, -1]
+
+
+def _distinct(neurons: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Sort by value, best first, and drop repeated directions."""
+    order = np.argsort(-values, kind="stable")
+    neurons, values = neurons[order], values[order]
+    _, first = np.unique(np.round(neurons, 9) + 0.0, axis=0, return_index=True)
+    first.sort()
+    return neurons[first], values[first]
