@@ -9,6 +9,7 @@ __version__ = "0.1.0"
 
 # Public name -> module that defines it; imported on first use so that `import covopt` stays light.
 _PUBLIC: dict[str, str] = {
+    "CPRankCertificate": "covopt.completely_positive.certificate",
     "Data": "covopt.data",
     "DeepReLUNetwork": "covopt.deep_network",
     "ReLUNetwork": "covopt.network",
@@ -17,9 +18,12 @@ _PUBLIC: dict[str, str] = {
     "Verification": "covopt.verification",
     "cell_lp": "covopt.solvers.cell_lp",
     "count_cells": "covopt.arrangement.counting",
+    "cp_rank": "covopt.completely_positive.rank",
     "enumerate_cells": "covopt.arrangement.enumeration",
     "load": "covopt.solution",
     "min_norm": "covopt.api",
+    "random_triangle_free": "covopt.completely_positive.graphs",
+    "tight_instance": "covopt.tight",
     "sparsity_bounds": "covopt.widths.bounds",
     "verify": "covopt.verification",
 }

@@ -258,6 +258,42 @@ def cells(
                 typer.echo(f"{'saved':<16} {out}")
 
 
+@app.command("cp-rank", epilog=_EPILOG)
+def cp_rank(
+    source: Annotated[
+        Path, typer.Argument(metavar="FILE", help="Symmetric matrix (.csv) or graph (.g6, .graphml).")
+    ],
+    *,
+    tol: Annotated[
+        float, typer.Option(help="Relative size of rounding in the entries and the factor.")
+    ] = 1e-9,
+    time_limit: TimeLimit = 300.0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the numerical search.")] = 0,
+    out: Annotated[Path | None, typer.Option(metavar="FILE.json", help="Save the certificate.")] = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Bracket the CP-rank of a matrix or of a graph's EᵀE, or prove that the matrix is not completely positive."""
+    with reporting(as_json) as heard:
+        check_outputs(out, inputs=(source,))
+        from covopt._cli_cp_rank import as_record, exit_code, run_cp_rank
+
+        with Progress("bounding the CP-rank", enabled=not (as_json or quiet)):
+            found = run_cp_rank(source, tol=tol, time_limit_s=time_limit, seed=seed)
+        if out is not None:
+            found.save(out)
+        code = exit_code(found)
+        if as_json:
+            print_json(
+                {**as_record(found), "exit_code": int(code), "warnings": heard, "certificate_file": out}
+            )
+        elif not quiet:
+            typer.echo(found.summary())
+            if out is not None:
+                typer.echo(f"{'saved':<10} {out}")
+        raise typer.Exit(code)
+
+
 @app.command(epilog=_EPILOG)
 def verify(
     solution: Annotated[Path, typer.Argument(metavar="SOLUTION.json", help="A file that solve has saved.")],

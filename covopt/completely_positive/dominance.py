@@ -1,9 +1,9 @@
 r"""Factors with at most one row per edge, from the comparison matrix M = 2 diag(A) − A.
 
-If M is positive semidefinite some positive d makes DAD diagonally dominant (M is a possibly singular M-matrix), and A
-is a sum of edges. Kaykobad (1987) counts \|E\| rows and one for every strictly dominant vertex. Here what is left over
-is carried by edges, one owned by each vertex of a spanning tree with one more edge, so that a connected graph that is
-no tree needs \|E\| rows and a tree needs rank A of them.
+If M is positive semidefinite some positive d makes DAD diagonally dominant (M is a possibly singular M-matrix), and
+A is a sum of edges. Kaykobad (1987) counts \|E\| rows and one for every strictly dominant vertex. Here what is left
+over is carried by edges, one owned by each vertex of a spanning tree with one more edge, so that a connected graph
+that is no tree needs \|E\| rows and a tree needs rank A of them.
 """
 
 from __future__ import annotations

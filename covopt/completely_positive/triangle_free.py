@@ -46,7 +46,9 @@ def rank_bound(matrix: SymmetricMatrix, tol: float = DEFAULT_TOL) -> tuple[int, 
     )
 
 
-def triangle_free_rank(matrix: SymmetricMatrix, tol: float = DEFAULT_TOL) -> tuple[int, str] | None:
+def triangle_free_rank(
+    matrix: SymmetricMatrix, tol: float = DEFAULT_TOL, *, rank_tol: float = DEFAULT_TOL
+) -> tuple[int, str] | None:
     r"""Return the CP-rank of a matrix with a connected triangle-free support graph, if it is completely positive.
 
     .. math::
@@ -62,6 +64,9 @@ def triangle_free_rank(matrix: SymmetricMatrix, tol: float = DEFAULT_TOL) -> tup
     matrix : SymmetricMatrix
         With a connected support graph.
     tol : float
+        Of the pattern.
+    rank_tol : float
+        Of the rank, which only a tree needs.
 
     Returns
     -------
@@ -80,7 +85,7 @@ def triangle_free_rank(matrix: SymmetricMatrix, tol: float = DEFAULT_TOL) -> tup
         return None
     if len(pattern.edges) >= len(pattern.vertices):
         return len(pattern.edges), "triangle-free support graph with a cycle: one row per edge (FL22 Prop 13)"
-    rank, _ = rank_bound(matrix, tol)
+    rank, _ = rank_bound(matrix, rank_tol)
     return max(rank, len(pattern.edges)), "support graph is a tree: the CP-rank is the rank (theory.md §5)"
 
 

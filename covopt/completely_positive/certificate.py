@@ -1,0 +1,352 @@
+"""The answer of ``cp_rank``: a bracket on the CP-rank, the factor, the reasons, and the file that carries them."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass, field
+from enum import Enum
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from covopt.completely_positive.factorisation import residual_of
+from covopt.completely_positive.matrix import SymmetricMatrix
+from covopt.errors import SolutionFileError
+from covopt.files import write_atomically
+
+FORMAT = "covopt-cp-rank"
+SCHEMA = 1
+
+
+class CPStatus(Enum):
+    """What is known; every member carries its message."""
+
+    EXACT = ("exact", "completely positive, and the CP-rank is known")
+    BRACKET = ("bracket", "completely positive, and the CP-rank lies in the bracket")
+    NOT_CP = ("not_cp", "not completely positive: there is no factor of any size")
+    UNDECIDED = ("undecided", "neither a factor nor a reason against one was found")
+
+    def __init__(self, code: str, message: str):
+        self.code = code
+        self.message = message
+
+    @classmethod
+    def from_code(cls, code: str) -> CPStatus:
+        """Return the member with this ``code``."""
+        for member in cls:
+            if member.code == code:
+                return member
+        raise ValueError(f"unknown status {code!r}; known: {', '.join(m.code for m in cls)}")
+
+    def __str__(self) -> str:
+        return self.code
+
+
+@dataclass(frozen=True, eq=False)
+class Reason:
+    """One bound, or one reason against complete positivity.
+
+    Attributes
+    ----------
+    side : {"lower", "upper", "not_cp"}
+    value : int or None
+        The bound; None with ``not_cp``.
+    method : str
+        ``rank``, ``clique-cover``, ``triangle-free``, ``moment``, ``face``, ``factor``, ``theorem``, and for
+        ``not_cp``: ``entry``, ``eigenvalue``, ``comparison``, ``copositive``.
+    text : str
+        In words, with the source.
+    vertices : tuple of int
+        The connected component of the support graph that it speaks about; the CP-rank is the sum over components.
+    data : dict
+        What the check needs besides the matrix, JSON types.
+    """
+
+    side: str
+    value: int | None
+    method: str
+    text: str
+    vertices: tuple[int, ...]
+    data: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """The answer under one reading of the entries that may be zeros.
+
+    Attributes
+    ----------
+    name : str
+        ``given``: every entry as it is; ``zeros``: the ambiguous entries are zeros.
+    status : CPStatus
+    lower : int or None
+        None where A is not completely positive.
+    upper : int or None
+        None unless A is known to be completely positive.
+    factor : ndarray of shape (m, n) or None
+    reasons : tuple of Reason
+    """
+
+    name: str
+    status: CPStatus
+    lower: int | None
+    upper: int | None
+    factor: np.ndarray | None
+    reasons: tuple[Reason, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class CPRankCertificate:
+    r"""A bracket on the CP-rank with its proof.
+
+    .. math::
+
+        \operatorname{rank_{cp}}(A) = \min\{m : A = B^\top B,\ B \in \mathbb{R}^{m\times n},\ B \ge 0\}
+
+    Attributes
+    ----------
+    matrix : SymmetricMatrix
+    tol : float
+        What counts as rounding where the entries are floats.
+    readings : tuple of Reading
+        One; two where entries may or may not be zeros, and then every number here covers both.
+    notes : tuple of str
+    time_s : float
+    """
+
+    matrix: SymmetricMatrix
+    tol: float
+    readings: tuple[Reading, ...]
+    notes: tuple[str, ...] = ()
+    time_s: float = 0.0
+
+    @property
+    def status(self) -> CPStatus:
+        """Combined over the readings: they have to agree on more than a bracket."""
+        found = {reading.status for reading in self.readings}
+        if found <= {CPStatus.EXACT, CPStatus.BRACKET}:
+            return CPStatus.EXACT if self.lower == self.upper else CPStatus.BRACKET
+        return found.pop() if len(found) == 1 else CPStatus.UNDECIDED
+
+    @property
+    def lower(self) -> int | None:
+        """No factor has fewer rows; None where there is no factor at all."""
+        values = [reading.lower for reading in self.readings if reading.lower is not None]
+        return min(values, default=None)
+
+    @property
+    def upper(self) -> int | None:
+        """Some factor has no more rows; None where that is not known."""
+        values = [reading.upper for reading in self.readings]
+        return None if any(v is None for v in values) else max(v for v in values if v is not None)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the CP-rank is known."""
+        return self.status is CPStatus.EXACT
+
+    @property
+    def factor(self) -> np.ndarray | None:
+        """B ≥ 0 with BᵀB = A up to ``residual``; of the reading with more rows where there are two."""
+        factors = [reading.factor for reading in self.readings if reading.factor is not None]
+        return max(factors, key=len, default=None)
+
+    @property
+    def residual(self) -> float | None:
+        """Max |BᵀB − A|_ij / √(a_ii a_jj)."""
+        return None if self.factor is None else residual_of(self.matrix.values, self.factor)
+
+    @property
+    def reasons(self) -> tuple[Reason, ...]:
+        """Every bound that was computed, reading by reading, component by component."""
+        return tuple(reason for reading in self.readings for reason in reading.reasons)
+
+    def summary(self) -> str:
+        """Return a few lines for people."""
+        kind = "exact entries" if self.matrix.exact is not None else f"floats, rounding up to {self.tol:g}"
+        if self.matrix.graph is not None:
+            kind = f"EᵀE of a graph with {self.matrix.graph.number_of_edges()} edges"
+        rows = [("matrix", f"{len(self.matrix)} × {len(self.matrix)}, {kind}")]
+        rows.append(("status", f"{self.status.code.upper()}: {self.status.message}"))
+        if self.status is not CPStatus.NOT_CP:
+            if self.is_exact:
+                rows.append(("CP-rank", f"{self.lower}"))
+            elif self.upper is not None:
+                rows.append(("CP-rank", f"between {self.lower} and {self.upper}"))
+            else:
+                rows.append(("CP-rank", f"at least {self.lower}, if A is completely positive at all"))
+        if self.factor is not None:
+            rows.append(("factor", f"{len(self.factor)} nonnegative rows, residual {self.residual:.1e}"))
+        for reading in self.readings:
+            if len(self.readings) > 1:
+                rows.append(
+                    ("reading", f"{reading.name}: {reading.status.code}, {reading.lower} to {reading.upper}")
+                )
+            rows.extend(_reason_rows(reading))
+        rows.extend(("note", note) for note in self.notes)
+        rows.append(("time", f"{self.time_s:.2f} s"))
+        return "\n".join(f"{name:<10} {text}" for name, text in rows)
+
+    def verify(self) -> list[Any]:
+        """Recompute every claim; see :func:`~covopt.completely_positive.checking.verify_cp_rank`."""
+        from covopt.completely_positive.checking import verify_cp_rank
+
+        return verify_cp_rank(self)
+
+    # ------------------------------------------------------------------ files
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as JSON types; floats and fractions survive the round trip exactly."""
+        from covopt import __version__
+
+        exact = self.matrix.exact
+        return {
+            "format": FORMAT,
+            "schema": SCHEMA,
+            "covopt": __version__,
+            "status": self.status.code,
+            "lower": self.lower,
+            "upper": self.upper,
+            "matrix": self.matrix.values.tolist(),
+            "exact": None if exact is None else [[str(entry) for entry in row] for row in exact],
+            "tol": self.tol,
+            "readings": [
+                {
+                    "name": reading.name,
+                    "status": reading.status.code,
+                    "lower": reading.lower,
+                    "upper": reading.upper,
+                    "factor": None if reading.factor is None else reading.factor.tolist(),
+                    "reasons": [
+                        {
+                            "side": reason.side,
+                            "value": reason.value,
+                            "method": reason.method,
+                            "text": reason.text,
+                            "vertices": list(reason.vertices),
+                            "data": reason.data,
+                        }
+                        for reason in reading.reasons
+                    ],
+                }
+                for reading in self.readings
+            ],
+            "notes": list(self.notes),
+            "time_s": self.time_s,
+        }
+
+    @classmethod
+    def from_dict(cls, content: dict[str, Any]) -> CPRankCertificate:
+        """Inverse of :meth:`to_dict`; checks only the shape of the content (see ``verify``).
+
+        Raises
+        ------
+        SolutionFileError
+            Where the content is something else, of another schema, or contradicts itself.
+        """
+        if not isinstance(content, dict) or content.get("format") != FORMAT:
+            raise SolutionFileError(f"this is not a CP-rank certificate: its format field is not {FORMAT!r}")
+        if content.get("schema") != SCHEMA:
+            raise SolutionFileError(
+                f"the file has schema {content.get('schema')!r}; this covopt reads schema {SCHEMA}. Upgrade covopt."
+            )
+        try:
+            values = np.array(content["matrix"], dtype=float)
+            if values.ndim != 2 or values.shape[0] != values.shape[1] or not len(values):
+                raise ValueError("the matrix is not square")
+            exact = content["exact"]
+            if exact is not None:
+                exact = tuple(tuple(Fraction(entry) for entry in row) for row in exact)
+                if [len(row) for row in exact] != [len(values)] * len(values):
+                    raise ValueError("the exact matrix has another shape than the matrix")
+            readings = tuple(_reading(part, len(values)) for part in content["readings"])
+            if not readings or len({reading.name for reading in readings}) != len(readings):
+                raise ValueError("the readings are missing or repeated")
+            certificate = cls(
+                SymmetricMatrix(values, exact), float(content["tol"]), readings,
+                tuple(str(note) for note in content["notes"]), float(content["time_s"]),
+            )  # fmt: skip
+            for name in ("lower", "upper"):
+                if content[name] != getattr(certificate, name):
+                    raise ValueError(
+                        f"{name} is {content[name]}, the readings say {getattr(certificate, name)}"
+                    )
+            if content["status"] != certificate.status.code:
+                raise ValueError(f"status is {content['status']}, the readings say {certificate.status.code}")
+            return certificate
+        except (KeyError, TypeError, ValueError, AttributeError, ZeroDivisionError) as error:
+            raise SolutionFileError(f"the CP-rank certificate is damaged: {error!r}") from error
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write one JSON file, atomically.
+
+        Parameters
+        ----------
+        path : path-like
+        """
+        text = json.dumps(self.to_dict(), allow_nan=False) + "\n"
+        write_atomically(path, lambda stream: stream.write(text.encode()))
+
+
+def load_cp_rank(path: str | os.PathLike[str]) -> CPRankCertificate:
+    """Read a certificate written by :meth:`CPRankCertificate.save`.
+
+    Parameters
+    ----------
+    path : path-like
+
+    Raises
+    ------
+    SolutionFileError
+        Where the file is missing, not JSON, no CP-rank certificate, damaged, or of a newer schema.
+    """
+    try:
+        content = json.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SolutionFileError(f"cannot read {os.fspath(path)}: {error.strerror or error}") from error
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise SolutionFileError(f"{os.fspath(path)} is not a JSON file: {error}") from error
+    return CPRankCertificate.from_dict(content)
+
+
+def _whole(value: Any) -> int | None:
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
+        raise ValueError(f"a bound must be a nonnegative integer or null, not {value!r}")
+    return value
+
+
+def _reading(content: dict[str, Any], n: int) -> Reading:
+    factor = content["factor"]
+    if factor is not None:
+        factor = np.array(factor, dtype=float).reshape(len(factor), n)
+    reasons = tuple(
+        Reason(
+            str(part["side"]), _whole(part["value"]), str(part["method"]), str(part["text"]),
+            tuple(int(v) for v in part["vertices"]), dict(part["data"]),
+        )
+        for part in content["reasons"]
+    )  # fmt: skip
+    if any(not 0 <= v < n for reason in reasons for v in reason.vertices):
+        raise ValueError("a reason speaks about a row that the matrix does not have")
+    return Reading(
+        str(content["name"]), CPStatus.from_code(content["status"]), _whole(content["lower"]),
+        _whole(content["upper"]), factor, reasons,
+    )  # fmt: skip
+
+
+def _reason_rows(reading: Reading) -> list[tuple[str, str]]:
+    """Return one line per reason; components that are alike are counted, not repeated."""
+    groups: dict[tuple[str, int | None, str], int] = {}
+    for reason in reading.reasons:
+        key = (reason.side, reason.value, reason.text)
+        groups[key] = groups.get(key, 0) + 1
+    several = len({reason.vertices for reason in reading.reasons}) > 1
+    rows = []
+    for (side, value, text), count in groups.items():
+        sign = {"lower": "≥", "upper": "≤"}.get(side)
+        bound = f"{sign} {value}: " if sign else ""
+        where = f"{count} component{'s' * (count > 1)}, each " if several and sign else ""
+        rows.append((side.replace("_", " "), f"{where}{bound}{text}"))
+    return rows

@@ -1,0 +1,350 @@
+"""``cp_rank``: bounds in order of cost, stopping where they meet."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from covopt.completely_positive import exclusion
+from covopt.completely_positive.caps import theorem_cap
+from covopt.completely_positive.certificate import CPRankCertificate, CPStatus, Reading, Reason
+from covopt.completely_positive.checking import readings_of
+from covopt.completely_positive.clique_cover import clique_cover_bound
+from covopt.completely_positive.dominance import dominance_factor
+from covopt.completely_positive.factorisation import caratheodory, numerical_factor, residual_of
+from covopt.completely_positive.matrix import SymmetricMatrix, read_matrix
+from covopt.completely_positive.pattern import DEFAULT_TOL, support_pattern
+from covopt.completely_positive.triangle_free import rank_bound, triangle_free_factor, triangle_free_rank
+from covopt.errors import BudgetError, InputError, PrecisionWarning, SolverError
+from covopt.validation import check_time_limit, check_tol
+
+LOOSEST_TOL = 1e-6
+QUICK_SHARE = 0.1  # of the time left goes to a first numerical search, before the expensive bounds
+COPOSITIVE_SIZE = 12  # exact copositivity checks, and with them the face certificate, up to this size
+MOMENT_SIZE = {1: 40, 2: 9}
+MOMENT_SHARE = 0.4
+
+
+def cp_rank(
+    A: Any, *, tol: float = DEFAULT_TOL, time_limit_s: float | None = 300.0, random_state: int | None = 0
+) -> CPRankCertificate:
+    r"""Bracket the CP-rank of a matrix, or of a graph's EᵀE, with a proof; or prove that there is none.
+
+    .. math::
+
+        \operatorname{rank_{cp}}(A) = \min\{m : A = B^\top B,\ B \in \mathbb{R}^{m\times n},\ B \ge 0\}
+
+    The support graph falls into components, whose CP-ranks add up. On each of them, until the bounds meet: rank,
+    triangle-free formula and explicit factor, edge-clique cover, comparison-matrix factor, numerical factors from the
+    lower bound up, the face certificate, moment bounds, and theorems.
+
+    Parameters
+    ----------
+    A : array_like of shape (n, n), or networkx.Graph
+        Integers and fractions are exact. Other floats are known up to ``tol``: where a nonzero entry is that small,
+        both readings of it are answered, the bracket covers both, and a warning says so.
+    tol : float
+        Relative size of rounding: entries against √(a_ii a_jj), and the residual of a factor likewise.
+    time_limit_s : float, optional
+        When it is over, the bracket found so far is returned. It is looked at between steps, not within one.
+    random_state : int, optional
+        Of the numerical search.
+
+    Returns
+    -------
+    CPRankCertificate
+
+    Raises
+    ------
+    InputError
+        For a matrix that is not square, symmetric and finite, a directed graph, a multigraph, or a bad option.
+
+    References
+    ----------
+    FL22 §4.2; theory.md §5.
+
+    Examples
+    --------
+    >>> from covopt.completely_positive.graphs import complete_bipartite
+    >>> certificate = cp_rank(complete_bipartite(3, 3))
+    >>> certificate.lower, certificate.upper, certificate.factor.shape
+    (9, 9, (9, 6))
+    >>> cp_rank([[1, 2], [2, 1]]).status.code
+    'not_cp'
+    """
+    began = time.perf_counter()
+    tol = check_tol(tol)
+    if tol > LOOSEST_TOL:
+        raise InputError(
+            f"tol must be at most {LOOSEST_TOL:g}, or patterns lose their meaning; received {tol!r}."
+        )
+    limit = check_time_limit(time_limit_s)
+    matrix = read_matrix(A)
+    options = _Options(tol, None if limit is None else began + limit, random_state)
+    readings, notes = [], list[str]()
+    found = readings_of(matrix, tol)
+    for name, meant in found:
+        reading, said = _read(name, meant, options)
+        readings.append(reading)
+        notes.extend(note for note in said if note not in notes)
+    if len(found) > 1:
+        count = len(support_pattern(matrix.values, tol).ambiguous)
+        message = (
+            f"{count} {'entries' if count > 1 else 'entry'} of A cannot be told from zero at the tolerance {tol:g}; "
+            "the bracket covers both readings. Set them to zero, or pass exact entries (integers, fractions)."
+        )
+        notes.append(message)
+        warnings.warn(message, PrecisionWarning, stacklevel=2)
+    return CPRankCertificate(matrix, tol, tuple(readings), tuple(notes), time.perf_counter() - began)
+
+
+@dataclass(frozen=True)
+class _Options:
+    tol: float
+    end: float | None
+    random_state: int | None
+
+    def left(self, share: float = 1.0) -> float | None:
+        """Return the seconds left, times ``share``."""
+        return None if self.end is None else max(0.0, share * (self.end - time.perf_counter()))
+
+    @property
+    def over(self) -> bool:
+        return self.end is not None and time.perf_counter() >= self.end
+
+
+@dataclass
+class _Piece:
+    """One component while it is being worked on."""
+
+    matrix: SymmetricMatrix
+    vertices: tuple[int, ...]
+    options: _Options
+    reasons: list[Reason] = field(default_factory=list)
+    factor: np.ndarray | None = None
+    against: Reason | None = None
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def lower(self) -> int:
+        return max((r.value or 0 for r in self.reasons if r.side == "lower"), default=0)
+
+    @property
+    def upper(self) -> int | None:
+        if self.factor is None:
+            return None
+        return min((r.value for r in self.reasons if r.side == "upper" and r.value is not None), default=None)
+
+    @property
+    def closed(self) -> bool:
+        return self.against is not None or (self.upper is not None and self.upper <= self.lower)
+
+    def say(
+        self, side: str, value: int | None, method: str, text: str, data: dict[str, Any] | None = None
+    ) -> None:
+        reason = Reason(side, value, method, text, self.vertices, data or {})
+        if side == "not_cp":
+            self.against = reason
+        else:
+            self.reasons.append(reason)
+
+    def take(self, factor: np.ndarray | None, text: str) -> bool:
+        """Keep a factor where it is one and has fewer rows than the one before."""
+        if factor is None:
+            return False
+        factor = factor[(factor > 0).any(1)]
+        if self.factor is not None and len(factor) >= len(self.factor):
+            return False
+        residual = residual_of(self.matrix.values, factor)
+        if residual > self.options.tol or (factor < 0).any():
+            return False
+        self.factor = factor
+        self.reasons = [r for r in self.reasons if r.method != "factor"]
+        self.say("upper", len(factor), "factor", f"{text}, residual {residual:.0e}")
+        return True
+
+
+def _read(name: str, matrix: SymmetricMatrix, options: _Options) -> tuple[Reading, list[str]]:
+    everything = tuple(range(len(matrix)))
+    for test in (exclusion.negative_entry, exclusion.negative_eigenvalue):
+        found = test(matrix, options.tol)
+        if found is not None:
+            return _not_cp(
+                name, Reason("not_cp", None, found["kind"], found["text"], everything, _data(found))
+            ), []
+    pieces: list[_Piece] = []
+    for vertices in support_pattern(matrix.values, 0.0).components():
+        piece = _Piece(matrix.part(vertices), vertices, options)
+        _solve(piece)
+        if piece.against is not None:
+            return _not_cp(name, piece.against), piece.notes
+        pieces.append(piece)
+    reasons = tuple(reason for piece in pieces for reason in piece.reasons)
+    notes = [note for piece in pieces for note in piece.notes]
+    lower = sum(piece.lower for piece in pieces)
+    if any(piece.factor is None for piece in pieces):
+        open_ = max(
+            (piece for piece in pieces if piece.factor is None), key=lambda piece: len(piece.vertices)
+        )
+        cap, source = theorem_cap(open_.matrix)
+        notes.append(
+            f"no factor of the component of row {open_.vertices[0]}; if there is one, {cap} rows do ({source})"
+        )
+        return Reading(name, CPStatus.UNDECIDED, lower, None, None, reasons), notes
+    upper = sum(piece.upper or 0 for piece in pieces)
+    factor = np.zeros((sum(len(piece.factor) for piece in pieces if piece.factor is not None), len(matrix)))
+    row = 0
+    for piece in pieces:
+        if piece.factor is not None:
+            factor[row : row + len(piece.factor), list(piece.vertices)] = piece.factor
+            row += len(piece.factor)
+    status = CPStatus.EXACT if lower == upper else CPStatus.BRACKET
+    return Reading(name, status, lower, upper, factor, reasons), notes
+
+
+def _not_cp(name: str, reason: Reason) -> Reading:
+    return Reading(name, CPStatus.NOT_CP, None, None, None, (reason,))
+
+
+def _data(found: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in found.items() if key not in ("kind", "text")}
+
+
+def _solve(piece: _Piece) -> None:
+    """Work on one component until its bounds meet or nothing is left to try."""
+    matrix, tol = piece.matrix, piece.options.tol
+    A, n = matrix.values, len(matrix)
+    if n == 1:
+        piece.say("lower", 1, "rank", "rank of A")
+        piece.take(np.sqrt(A), "square root")
+        return
+    formula = triangle_free_rank(matrix, 0.0, rank_tol=tol)
+    if formula is not None:
+        found = exclusion.indefinite_comparison(matrix, tol)
+        if found is not None:
+            piece.say("not_cp", None, found["kind"], found["text"], _data(found))
+            return
+        piece.say("lower", formula[0], "triangle-free", formula[1])
+        piece.take(
+            triangle_free_factor(A, tol), "explicit factor of a triangle-free matrix, one row per edge"
+        )
+        if piece.closed:
+            return
+    value, text = rank_bound(matrix, tol)
+    piece.say("lower", value, "rank", text)
+    if formula is None:
+        value, text = clique_cover_bound(A, 0.0)
+        piece.say("lower", value, "clique-cover", text)
+    piece.take(
+        dominance_factor(A, tol), "positive semidefinite comparison matrix (Kaykobad 1987): one row per edge"
+    )
+    _search(piece, piece.options.left(QUICK_SHARE), n_starts=16)
+    _cap(piece)
+    if not piece.closed:
+        _face(piece)
+    if not piece.closed and piece.factor is None:
+        _separate(piece)
+    if not piece.closed:
+        _moments(piece)
+    if not piece.closed:
+        _search(piece, piece.options.left(), n_starts=64)
+        _cap(piece)
+    if not piece.closed and piece.options.over:
+        piece.notes.append("the time limit was reached; the bracket is valid")
+
+
+def _cap(piece: _Piece) -> None:
+    if piece.factor is None or any(reason.method == "theorem" for reason in piece.reasons):
+        return
+    value, text = theorem_cap(piece.matrix)
+    piece.say("upper", value, "theorem", text)
+
+
+def _search(piece: _Piece, time_limit_s: float | None, *, n_starts: int) -> None:
+    """Numerical factors: from the lower bound up, the steps growing; then between what failed and what worked."""
+    A, n = piece.matrix.values, len(piece.matrix)
+    end = None if time_limit_s is None else time.perf_counter() + time_limit_s
+    most = theorem_cap(piece.matrix)[0] if piece.factor is None else len(piece.factor) - 1
+    failed, step = piece.lower - 1, 1
+    while failed < most and not piece.closed:
+        rows = min(failed + step, most)
+        left = None if end is None else end - time.perf_counter()
+        if left is not None and left <= 0:
+            return
+        factor = numerical_factor(
+            A, rows, n_starts=n_starts, time_limit_s=left, tol=piece.options.tol,
+            random_state=piece.options.random_state,
+        )  # fmt: skip
+        if factor is not None:
+            reduced = caratheodory(factor)
+            if residual_of(A, reduced) > 10.0 * residual_of(A, factor) + 1e-14:
+                reduced = factor
+            piece.take(reduced, "numerical factor by Levenberg–Marquardt")
+            most, step = rows - 1, 1
+        else:
+            failed = rows
+            step = max(1, step + (rows - piece.lower) // max(4, n))
+
+
+def _face(piece: _Piece) -> None:
+    if len(piece.matrix) > COPOSITIVE_SIZE or piece.options.over:
+        return
+    from covopt.completely_positive.face import face_certificate
+
+    try:
+        found = face_certificate(_raw(piece.matrix), time_limit_s=piece.options.left())
+    except (BudgetError, SolverError) as error:
+        piece.notes.append(f"no face certificate: {error}")
+        return
+    if found is None:
+        return
+    data = found.to_dict()
+    if found.lower is not None and found.lower > piece.lower:
+        piece.say("lower", int(found.lower), "face", found.reason, data)
+    if found.factor is not None:
+        factor = np.array([[float(entry) for entry in row] for row in found.factor])
+        piece.take(factor, "atoms of the face certificate")
+
+
+def _separate(piece: _Piece) -> None:
+    if len(piece.matrix) > COPOSITIVE_SIZE or piece.options.over:
+        return
+    from covopt.completely_positive.copositive import is_copositive_exact
+    from covopt.completely_positive.face import separate
+
+    try:
+        S = separate(_raw(piece.matrix))
+    except (BudgetError, SolverError) as error:
+        piece.notes.append(f"no separating copositive matrix: {error}")
+        return
+    if S is None:
+        return
+    table = [[int(entry) for entry in row] for row in S]
+    if exclusion.separated(piece.matrix, table, piece.options.tol) and is_copositive_exact(table):
+        text = "⟨A, S⟩ < 0 for a copositive integer matrix S, checked in integers"
+        piece.say("not_cp", None, "copositive", text, {"S": table})
+
+
+def _moments(piece: _Piece) -> None:
+    from covopt.completely_positive.moments import moment_bound
+
+    for level in (1, 2):
+        if piece.closed or piece.options.over or len(piece.matrix) > MOMENT_SIZE[level]:
+            return
+        try:
+            found = moment_bound(
+                _raw(piece.matrix), level=level, time_limit_s=piece.options.left(MOMENT_SHARE)
+            )
+        except (BudgetError, SolverError) as error:
+            piece.notes.append(f"no moment bound of level {level}: {error}")
+            return
+        if found.integer > piece.lower:
+            piece.say("lower", int(found.integer), "moment", found.reason, found.data)
+
+
+def _raw(matrix: SymmetricMatrix) -> Any:
+    return matrix.values if matrix.exact is None else matrix.exact
