@@ -226,8 +226,8 @@ def random_triangle_free(n: int, *, n_edges: int | None = None, random_state: in
 def triangle_free_graphs(n: int) -> Iterator[nx.Graph]:
     """Yield every triangle-free graph on n ≤ 8 vertices once, up to isomorphism.
 
-    Up to 7 vertices from networkx's atlas; on 8 by joining a new vertex to every independent set of the graphs on 7,
-    isomorphic copies dropped.
+    Up to 7 vertices from networkx's atlas; on 8 by joining a new vertex of largest degree to independent sets of the
+    graphs on 7, isomorphic copies dropped.
 
     Parameters
     ----------
@@ -263,6 +263,8 @@ def triangle_free_graphs(n: int) -> Iterator[nx.Graph]:
             graph.add_edges_from((len(nodes), v) for v in joined)
             graph.add_node(len(nodes))
             near = {v: graph.degree(v) for v in graph}
+            if near[len(nodes)] < max(near.values()):
+                continue  # it comes up again where the new vertex is one of largest degree
             key = tuple(sorted((near[v], *sorted(near[u] for u in graph[v])) for v in graph))
             rivals = seen.setdefault(key, [])
             if not any(

@@ -1,0 +1,115 @@
+"""Factors: what they multiply to, how many rows they have, and that none of it depends on units."""
+
+import networkx as nx
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from covopt.completely_positive.dominance import dominance_factor, smallest_comparison
+from covopt.completely_positive.factorisation import caratheodory, numerical_factor, residual_of
+from covopt.completely_positive.graphs import (
+    complete_bipartite,
+    graph_matrix,
+    incidence,
+    triangle_free_graphs,
+)
+
+
+def weighted(graph: nx.Graph, rng: np.random.Generator, slack: float) -> np.ndarray:
+    """A completely positive matrix with this support graph; slack on the diagonal makes it easier."""
+    E = incidence(graph) * np.exp(rng.standard_normal((graph.number_of_edges(), graph.number_of_nodes())))
+    A = E.T @ E
+    return A + slack * np.diag(rng.random(len(A)) * np.diag(A))
+
+
+@pytest.mark.parametrize("slack", [0.0, 1e-14, 1e-9, 1e-3, 1.0, 100.0])
+def test_one_row_per_edge_for_every_connected_triangle_free_graph_on_six_vertices(slack):
+    rng = np.random.default_rng(0)
+    for graph in triangle_free_graphs(6):
+        if not nx.is_connected(graph):
+            continue
+        A, edges = weighted(graph, rng, slack), graph.number_of_edges()
+        B = dominance_factor(A)
+        assert (B >= 0).all()
+        assert residual_of(A, B) < 1e-9 if slack < 1e-8 else residual_of(A, B) < 1e-11
+        assert len(B) == edges if edges >= 6 else len(B) in (5, 6)
+        assert ((B > 0).sum(1) <= 2).all()
+
+
+def test_large_bipartite_graph():
+    A = graph_matrix(complete_bipartite(50, 50)).astype(float)
+    B = dominance_factor(A)
+    assert B.shape == (2500, 100)
+    assert np.abs(B.T @ B - A).max() < 1e-10
+    assert B.min() >= 0
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(3, 9), st.integers(0, 10**6), st.floats(0.0, 3.0))
+def test_diagonally_dominant_matrices_need_one_row_per_edge(n, seed, slack):
+    rng = np.random.default_rng(seed)
+    graph = (
+        nx.complete_graph(n)
+        if seed % 3 == 0
+        else nx.connected_watts_strogatz_graph(n, 2 + n // 3, 0.4, seed=seed)
+    )
+    A = np.zeros((n, n))
+    for u, v in graph.edges:
+        A[u, v] = A[v, u] = rng.random() + 0.01
+    A += np.diag(A.sum(1) + slack * rng.random(n))
+    B = dominance_factor(A)
+    assert residual_of(A, B) < 1e-11
+    assert (B >= 0).all()
+    assert len(B) <= max(graph.number_of_edges(), n)
+
+
+def test_no_factor_where_the_comparison_matrix_is_indefinite():
+    A = np.array([[1.0, 0.9, 0.9], [0.9, 1.0, 0.9], [0.9, 0.9, 1.0]])
+    assert smallest_comparison(A).value == pytest.approx(1 - 1.8)
+    assert dominance_factor(A) is None
+
+
+def test_random_matrix_of_twenty_rows():
+    B = np.random.default_rng(0).random((30, 20))
+    A = B.T @ B
+    F = numerical_factor(A, 20, time_limit_s=60.0)
+    assert residual_of(A, F) < 1e-9
+    assert F.min() >= 0
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(2, 4), st.integers(0, 10**6), st.sampled_from(["gram", "sparse", "low", "integers"]))
+def test_doubly_nonnegative_matrices_up_to_four_rows_have_a_factor_of_n_rows(n, seed, kind):
+    rng = np.random.default_rng(seed)
+    for _ in range(10_000):
+        rows = max(1, n - 1) if kind == "low" else n
+        B = (
+            rng.integers(-1, 4, (n, n)).astype(float)
+            if kind == "integers"
+            else rng.standard_normal((rows, n))
+        )
+        if kind == "sparse":
+            B = np.abs(B) * (rng.random(B.shape) < 0.6)
+        A = B.T @ B
+        if A.min() >= 0 and np.diag(A).min() > 0:
+            break
+    F = numerical_factor(A, n, n_starts=128)
+    assert F is not None
+    assert residual_of(A, F) < 1e-9
+
+
+def test_the_search_says_none_where_there_is_no_factor():
+    A = np.array([[1.0, 0.5], [0.5, 1.0]])
+    assert numerical_factor(A, 1, n_starts=8) is None
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(1, 4), st.integers(1, 25), st.integers(0, 10**6))
+def test_caratheodory(n, m, seed):
+    rng = np.random.default_rng(seed)
+    B = rng.random((m, n)) * (rng.random((m, n)) < 0.7)
+    C = caratheodory(B)
+    assert len(C) <= min(m, n * (n + 1) // 2)
+    assert (C >= 0).all()
+    assert np.abs(C.T @ C - B.T @ B).max() < 1e-11
