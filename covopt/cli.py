@@ -326,6 +326,43 @@ def verify(
         raise typer.Exit(code)
 
 
+@app.command()
+def reduce(
+    model: Annotated[
+        Path,
+        typer.Argument(metavar="MODEL", help="State dict of Linear and ReLU: .safetensors, .pt or .pth."),
+    ],
+    table: Table,
+    *,
+    out: Annotated[Path, typer.Option(metavar="FILE", help="The smaller model, in the same format.")],
+    target: Annotated[
+        str | None, typer.Option(metavar="Y", help="Columns of the table that are no inputs.")
+    ] = None,
+    features: Features = None,
+    preserve: Annotated[
+        str,
+        typer.Option(
+            metavar="covariances|outputs",
+            help="Keep every pair (K, Kσ) and the outputs on the table, or the outputs alone at a lower norm.",
+        ),
+    ] = "covariances",
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Cut a trained ReLU network to fewer neurons: same outputs on the table, no larger norm."""
+    with reporting(as_json) as heard:
+        check_outputs(out, inputs=(model, table))
+        from covopt._cli_reduce import lines, run_reduce
+
+        with Progress("reducing", enabled=not (as_json or quiet)):
+            found = run_reduce(model, table, target, features, out, preserve)
+        if as_json:
+            print_json({**found, "model_file": out, "exit_code": int(Exit.CERTIFIED), "warnings": heard})
+        elif not quiet:
+            for line in [*lines(found), f"{'saved':<14} {out}"]:
+                typer.echo(line)
+
+
 def main() -> None:
     """Run the command line."""
     app()
