@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -248,9 +249,7 @@ def triangle_free_graphs(n: int) -> Iterator[nx.Graph]:
     if _count("n", n) > 8:
         raise InputError(f"n must be at most 8 (all graphs are listed); received {n!r}.")
     if n <= 7:
-        for graph in nx.graph_atlas_g():
-            if graph.number_of_nodes() == n and is_triangle_free(list(graph.edges)):
-                yield graph
+        yield from (graph.copy() for graph in _small_triangle_free()[n])
         return
     seen: dict[Any, list[nx.Graph]] = {}
     for smaller in triangle_free_graphs(n - 1):
@@ -272,6 +271,18 @@ def triangle_free_graphs(n: int) -> Iterator[nx.Graph]:
             ):
                 rivals.append(graph)
                 yield graph
+
+
+@cache
+def _small_triangle_free() -> dict[int, list[nx.Graph]]:
+    """Return those of networkx's atlas by their number of vertices; reading the atlas takes a second."""
+    import networkx as nx
+
+    found: dict[int, list[nx.Graph]] = {n: [] for n in range(8)}
+    for graph in nx.graph_atlas_g():
+        if is_triangle_free(list(graph.edges)):
+            found[graph.number_of_nodes()].append(graph)
+    return found
 
 
 def read_graph(path: str | os.PathLike[str]) -> nx.Graph:

@@ -330,11 +330,11 @@ def _separate(piece: _Piece) -> None:
 
 
 def _moments(piece: _Piece) -> None:
-    from covopt.completely_positive.moments import moment_bound
-
     for level in (1, 2):
         if piece.closed or piece.options.over or len(piece.matrix) > MOMENT_SIZE[level]:
             return
+        from covopt.completely_positive.moments import moment_bound
+
         try:
             found = moment_bound(
                 _raw(piece.matrix), level=level, time_limit_s=piece.options.left(MOMENT_SHARE)

@@ -137,7 +137,7 @@ def test_files(tmp_path):
     with pytest.raises(InputError, match="holds 2 graphs"):
         graphs.read_graph(tmp_path / "two.g6")
     (tmp_path / "bad.graphml").write_text("<nothing")
-    with pytest.raises(InputError, match="is not a readable .graphml file"):
+    with pytest.raises(InputError, match=r"is not a readable \.graphml file"):
         graphs.read_graph(tmp_path / "bad.graphml")
 
 
@@ -146,7 +146,7 @@ def test_files(tmp_path):
     [
         ("1,2\n2,x\n", "line 2: 'x' is no number"),
         ("1,2\n2,1/0\n", "line 2: '1/0' is no number"),
-        ("1,2,3\n2,1,0\n", r"must hold a square matrix .* received 2 rows of 3 entries"),
+        ("1,2,3\n2,1,0\n", "must hold a square matrix .* received 2 rows of 3 entries"),
         ("", "received 0 rows of no entries"),
         ("1,2\n3,1\n", "A must be symmetric"),
     ],

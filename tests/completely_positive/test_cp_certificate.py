@@ -1,0 +1,266 @@
+"""A checker that rejects: certificates changed in one place, and files that are something else."""
+
+import copy
+import json
+
+import numpy as np
+import pytest
+
+import covopt
+from covopt.completely_positive import graphs
+from covopt.completely_positive.certificate import CPRankCertificate, CPStatus, load_cp_rank
+from covopt.completely_positive.checking import verify_cp_rank
+from covopt.errors import SolutionFileError
+
+RING = 1.7 * np.eye(5) + np.roll(np.eye(5), 1, axis=0) + np.roll(np.eye(5), -1, axis=0)
+CASES = {
+    "graph": graphs.petersen(),
+    "components": np.kron(np.eye(2, dtype=int), graphs.graph_matrix(graphs.cycle(5))),
+    "dense": np.cov(np.random.default_rng(0).random((6, 5)).T) + 0.5,
+    "not_cp": RING,
+    "eigenvalue": [[1.0, 1.5], [1.5, 1.0]],
+}
+
+
+@pytest.fixture(scope="module", params=list(CASES))
+def certificate(request) -> CPRankCertificate:
+    return covopt.cp_rank(CASES[request.param])
+
+
+def failed(content: dict) -> set[str]:
+    return {check.name for check in verify_cp_rank(CPRankCertificate.from_dict(content)) if not check.ok}
+
+
+def test_round_trip(certificate, tmp_path):
+    certificate.save(tmp_path / "c.json")
+    again = load_cp_rank(tmp_path / "c.json")
+    assert again.to_dict() == certificate.to_dict()
+    assert (again.lower, again.upper, again.status) == (
+        certificate.lower,
+        certificate.upper,
+        certificate.status,
+    )
+    checks = verify_cp_rank(tmp_path / "c.json")
+    assert all(check.ok for check in checks)
+    assert checks == certificate.verify()
+
+
+def set_lower(content, value):
+    content["readings"][0]["lower"] = content["lower"] = value
+
+
+def set_upper(content, value):
+    content["readings"][0]["upper"] = content["upper"] = value
+
+
+def bracket(content):
+    status = "exact" if content["lower"] == content["upper"] else "bracket"
+    content["status"] = content["readings"][0]["status"] = status
+
+
+def raise_lower(content):
+    set_lower(content, content["lower"] + 1)
+    bracket(content)
+
+
+def cut_upper(content):
+    set_upper(content, content["upper"] - 1)
+    bracket(content)
+
+
+def raise_reason(content):
+    for reason in content["readings"][0]["reasons"]:
+        if reason["side"] == "lower":
+            reason["value"] += 1
+
+
+def cut_reason(content):
+    for reason in content["readings"][0]["reasons"]:
+        if reason["side"] == "upper":
+            reason["value"] -= 1
+
+
+def drop_lower_reasons(content):
+    reading = content["readings"][0]
+    reading["reasons"] = [reason for reason in reading["reasons"] if reason["side"] != "lower"]
+
+
+def drop_row(content):
+    content["readings"][0]["factor"].pop()
+
+
+def bend_factor(content):
+    content["readings"][0]["factor"][0][0] += 1e-3
+
+
+def negative_factor(content):
+    factor = np.array(content["readings"][0]["factor"])
+    factor[0] *= -1  # BᵀB stays the same
+    content["readings"][0]["factor"] = factor.tolist()
+
+
+def bend_matrix(content):
+    content["matrix"][0][0] *= 1.01
+    content["exact"] = None
+
+
+def asymmetric_matrix(content):
+    content["matrix"][0][1] += 1.0
+
+
+def other_exact_entry(content):
+    content["exact"] = [["1"] * len(content["matrix"]) for _ in content["matrix"]]
+
+
+def loose_tolerance(content):
+    content["tol"] = 0.1
+
+
+@pytest.mark.parametrize(
+    ("mutate", "caught"),
+    [
+        (raise_lower, "lower"),
+        (cut_upper, "upper"),
+        (raise_reason, "lower"),
+        (cut_reason, "upper"),
+        (drop_lower_reasons, "lower"),
+        (drop_row, "factor"),
+        (bend_factor, "factor"),
+        (negative_factor, "factor"),
+        (bend_matrix, "factor"),
+        (asymmetric_matrix, "matrix"),
+        (other_exact_entry, "matrix"),
+        (loose_tolerance, "matrix"),
+    ],
+)
+@pytest.mark.parametrize("case", ["graph", "components", "dense"])
+def test_a_changed_certificate_is_rejected(case, mutate, caught):
+    content = json.loads(json.dumps(covopt.cp_rank(CASES[case]).to_dict()))
+    before = copy.deepcopy(content)
+    mutate(content)
+    assert content != before
+    names = failed(content)
+    assert names
+    known = {"rank", "clique-cover", "triangle-free", "theorem", "factor"}
+    assert caught in names or (mutate in (raise_reason, cut_reason) and names & known)
+
+
+def zero_vector(reason):
+    reason["data"]["vector"] = ["0"] * len(reason["data"]["vector"])
+
+
+def short_vector(reason):
+    reason["data"]["vector"].pop()
+
+
+def no_vector(reason):
+    del reason["data"]["vector"]
+
+
+def words_for_numbers(reason):
+    reason["data"]["vector"][0] = "x"
+
+
+def other_method(reason):
+    reason["method"] = "entry"
+
+
+def unknown_method(reason):
+    reason["method"] = "intuition"
+
+
+@pytest.mark.parametrize(
+    "mutate", [zero_vector, short_vector, no_vector, words_for_numbers, other_method, unknown_method]
+)
+@pytest.mark.parametrize("case", ["not_cp", "eigenvalue"])
+def test_a_changed_reason_against_is_rejected(case, mutate):
+    content = json.loads(json.dumps(covopt.cp_rank(CASES[case]).to_dict()))
+    mutate(content["readings"][0]["reasons"][0])
+    assert failed(content)
+
+
+def test_not_cp_without_a_reason_is_rejected():
+    content = covopt.cp_rank(CASES["dense"]).to_dict()
+    content["readings"][0] |= {
+        "status": "not_cp",
+        "lower": None,
+        "upper": None,
+        "factor": None,
+        "reasons": [],
+    }
+    content |= {"status": "not_cp", "lower": None, "upper": None}
+    assert failed(content) == {"not_cp"}
+
+
+def test_comparison_needs_a_triangle_free_graph():
+    content = covopt.cp_rank(RING).to_dict()
+    matrix = np.array(content["matrix"])
+    matrix[matrix == 0] = 0.9
+    content["matrix"] = matrix.tolist()
+    assert failed(content) == {"comparison"}
+
+
+def test_undecided_claims_no_upper_bound():
+    content = covopt.cp_rank(CASES["dense"]).to_dict()
+    content["readings"][0] |= {"status": "undecided", "factor": None, "upper": 5}
+    content |= {"status": "undecided", "upper": 5}
+    assert "upper" in failed(content)
+
+
+def test_a_missing_reading_is_rejected():
+    A = 1.1 * graphs.graph_matrix(graphs.cycle(4))
+    A[0, 2] = A[2, 0] = 1e-12
+    with pytest.warns(covopt.errors.PrecisionWarning):
+        found = covopt.cp_rank(A, time_limit_s=20)
+    content = found.to_dict()
+    assert not failed(content)
+    content["readings"].pop()
+    part = content["readings"][0]
+    content |= {"status": part["status"], "lower": part["lower"], "upper": part["upper"]}
+    assert failed(content) == {"readings"}
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"format": "covopt-solution"}, "this is not a CP-rank certificate"),
+        ({"schema": 2}, "the file has schema 2; this covopt reads schema 1"),
+        ({"lower": 99}, "lower is 99, the readings say 15"),
+        ({"status": "bracket"}, "status is bracket, the readings say exact"),
+        ({"matrix": [[1.0, 2.0]]}, "the matrix is not square"),
+        ({"exact": [["1"]]}, "the exact matrix has another shape"),
+        ({"readings": []}, "the readings are missing or repeated"),
+        ({"tol": None}, "the CP-rank certificate is damaged"),
+    ],
+)
+def test_damaged_files(change, words):
+    with pytest.raises(SolutionFileError, match=words):
+        CPRankCertificate.from_dict(covopt.cp_rank(CASES["graph"]).to_dict() | change)
+
+
+def test_files_that_cannot_be_read(tmp_path):
+    with pytest.raises(SolutionFileError, match="cannot read"):
+        load_cp_rank(tmp_path / "none.json")
+    (tmp_path / "a.json").write_text("{")
+    with pytest.raises(SolutionFileError, match="is not a JSON file"):
+        load_cp_rank(tmp_path / "a.json")
+
+
+def test_bounds_are_nonnegative_integers():
+    content = covopt.cp_rank(CASES["graph"]).to_dict()
+    content["readings"][0]["lower"] = content["lower"] = 14.5
+    with pytest.raises(SolutionFileError, match="a bound must be a nonnegative integer"):
+        CPRankCertificate.from_dict(content)
+
+
+def test_reasons_speak_about_rows_that_exist():
+    content = covopt.cp_rank(CASES["graph"]).to_dict()
+    content["readings"][0]["reasons"][0]["vertices"] = [0, 99]
+    with pytest.raises(SolutionFileError, match="a row that the matrix does not have"):
+        CPRankCertificate.from_dict(content)
+
+
+def test_status_codes():
+    assert [CPStatus.from_code(status.code) for status in CPStatus] == list(CPStatus)
+    with pytest.raises(ValueError, match="unknown status 'x'"):
+        CPStatus.from_code("x")

@@ -1,0 +1,178 @@
+"""cp_rank against closed forms, all small triangle-free graphs, published matrices, and changes of units."""
+
+from fractions import Fraction
+
+import networkx as nx
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import covopt
+from covopt.completely_positive import graphs
+from covopt.completely_positive.certificate import CPStatus
+from covopt.completely_positive.checking import verify_cp_rank
+from covopt.completely_positive.factorisation import residual_of
+from covopt.errors import InputError, PrecisionWarning
+
+
+def verified(certificate) -> bool:
+    checks = verify_cp_rank(certificate)
+    assert all(check.ok for check in checks), [check for check in checks if not check.ok]
+    return True
+
+
+@pytest.mark.parametrize("n", range(1, 9))
+def test_every_triangle_free_graph_on_up_to_eight_vertices(n):
+    for graph in graphs.triangle_free_graphs(n):
+        found = covopt.cp_rank(graph)
+        assert found.is_exact
+        assert found.lower == found.upper == graph.number_of_edges()
+        assert len(found.factor) == graph.number_of_edges()
+        assert found.residual < 1e-12
+        assert found.factor.min(initial=0.0) >= 0.0
+        assert verified(found)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_weighted_trees_need_their_rank(seed):
+    rng = np.random.default_rng(seed)
+    tree = nx.random_labeled_tree(7, seed=seed)
+    W = graphs.incidence(tree) * rng.integers(1, 5, (6, 7))
+    assert covopt.cp_rank(W.T @ W).lower == 6
+    found = covopt.cp_rank(W.T @ W + np.diag([0, 0, 0, 1, 0, 0, 0]))
+    assert (found.lower, found.upper) == (7, 7)
+    assert verified(found)
+
+
+@pytest.mark.parametrize(
+    ("A", "value"),
+    [
+        (graphs.complete_bipartite(4, 4), 16),
+        (graphs.petersen(), 15),
+        (graphs.grotzsch(), 20),
+        (graphs.mycielski(5), 71),
+        (
+            graphs.random_triangle_free(40, random_state=0),
+            graphs.random_triangle_free(40, random_state=0).size(),
+        ),
+        (nx.disjoint_union(graphs.cycle(5), graphs.complete_bipartite(2, 3)), 11),
+        (np.ones((6, 6), dtype=int), 1),
+        (np.eye(4), 4),
+        (np.zeros((3, 3)), 0),
+        ([[5]], 1),
+        ([[Fraction(1, 2), Fraction(1, 3)], [Fraction(1, 3), Fraction(2, 9)]], 1),
+        (np.kron(np.eye(3, dtype=int), np.ones((2, 2), dtype=int)), 3),
+    ],
+)
+def test_closed_forms(A, value):
+    found = covopt.cp_rank(A)
+    assert found.is_exact
+    assert (found.lower, found.upper, len(found.factor)) == (value, value, value)
+    assert verified(found)
+
+
+def test_large_bipartite_graph_to_ten_digits():
+    found = covopt.cp_rank(graphs.complete_bipartite(50, 50))
+    assert found.lower == found.upper == 2500
+    A = graphs.graph_matrix(found.matrix.graph)
+    assert np.abs(found.factor.T @ found.factor - A).max() < 1e-10
+
+
+def test_random_matrix_of_twenty_rows():
+    B = np.random.default_rng(3).random((30, 20))
+    found = covopt.cp_rank(B.T @ B)
+    assert found.residual < 1e-9
+    assert found.lower == 20 <= found.upper
+    assert verified(found)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(2, 4), st.integers(0, 10**6), st.booleans())
+def test_doubly_nonnegative_up_to_four_rows(n, seed, integers):
+    rng = np.random.default_rng(seed)
+    for _ in range(10_000):
+        B = rng.integers(-2, 4, (n, n)) if integers else rng.standard_normal((n, n))
+        if (B.T @ B).min() >= 0 and np.diag(B.T @ B).min() > 0:
+            break
+    found = covopt.cp_rank(B.T @ B)
+    assert found.status in (CPStatus.EXACT, CPStatus.BRACKET)
+    assert found.upper <= n
+    assert found.residual < 1e-9
+    assert verified(found)
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 10**6))
+def test_units_and_order_do_not_matter(seed):
+    rng = np.random.default_rng(seed)
+    graph = graphs.random_triangle_free(9, n_edges=int(rng.integers(3, 15)), random_state=seed)
+    W = graphs.incidence(graph) * np.exp(0.5 * rng.standard_normal((graph.size(), 9)))
+    A = W.T @ W
+    order = rng.permutation(9)
+    d = np.exp(rng.uniform(-8, 8, 9))
+    first = covopt.cp_rank(A)
+    for other in (A[np.ix_(order, order)], 1e-200 * A, 1e150 * A, d[:, None] * A * d):
+        again = covopt.cp_rank(other)
+        assert (again.status, again.lower, again.upper) == (first.status, first.lower, first.upper)
+
+
+def test_a_small_entry_gets_both_readings_and_a_warning():
+    W = graphs.incidence(graphs.cycle(4)).astype(float)
+    A = 1.1 * W.T @ W
+    A[0, 2] = A[2, 0] = 1e-12
+    with pytest.warns(PrecisionWarning, match="1 entry of A cannot be told from zero"):
+        found = covopt.cp_rank(A, time_limit_s=20)
+    zeros, given_ = found.readings
+    assert (zeros.name, zeros.lower, zeros.upper) == ("zeros", 4, 4)
+    assert given_.name == "given"
+    assert found.lower == min(4, given_.lower)
+    assert found.upper == max(4, given_.upper)
+    assert verified(found)
+    assert "reading" in found.summary()
+
+
+def test_exact_entries_are_never_ambiguous():
+    big = 10**14
+    found = covopt.cp_rank([[big, 1], [1, big]])
+    assert (found.lower, found.upper, len(found.readings)) == (2, 2, 1)
+
+
+def test_a_rounding_below_zero_is_a_zero():
+    A = np.array([[1.5, -1e-17, 0.5], [-1e-17, 1.0, 0.25], [0.5, 0.25, 2.0]])
+    found = covopt.cp_rank(A)
+    assert (found.lower, found.upper) == (3, 3)
+    assert verified(found)
+
+
+def test_time_limit_keeps_the_bracket_valid():
+    rng = np.random.default_rng(0)
+    B = rng.random((40, 15)) * (rng.random((40, 15)) < 0.3)
+    found = covopt.cp_rank(B.T @ B, time_limit_s=1e-3)
+    assert found.lower >= 15 or found.lower >= np.linalg.matrix_rank(B)
+    assert found.status is not CPStatus.NOT_CP
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"tol": 1e-3}, "tol must be at most 1e-06"),
+        ({"tol": 0}, "tol must be a positive finite number"),
+        ({"time_limit_s": -1}, "time_limit_s must be a positive number of seconds"),
+    ],
+)
+def test_options_that_are_refused(options, words):
+    with pytest.raises(InputError, match=words):
+        covopt.cp_rank(np.eye(2), **options)
+
+
+def test_summary_says_the_bound_and_its_source():
+    text = covopt.cp_rank(graphs.petersen()).summary()
+    assert "CP-rank    15" in text
+    assert "FL22 Prop 13" in text
+    assert "EXACT" in text
+
+
+def test_residual_is_relative_to_the_diagonal():
+    A = np.diag([1.0, 1e-12])
+    assert residual_of(A, np.diag([1.0, 0.0])) == 1.0

@@ -1,0 +1,90 @@
+"""Matrices that are not completely positive, and near misses that are."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import covopt
+from covopt.completely_positive.certificate import CPStatus
+from covopt.completely_positive.checking import verify_cp_rank
+from covopt.completely_positive.exclusion import is_negative, negative_eigenvalue
+from covopt.completely_positive.matrix import read_matrix
+from covopt.completely_positive.rational import exact_rank, modular_rank, negative_direction, quadratic_form
+
+
+def ring(n: int, diagonal: float, neighbour: float) -> np.ndarray:
+    shift = np.roll(np.eye(n), 1, axis=0)
+    return diagonal * np.eye(n) + neighbour * (shift + shift.T)
+
+
+@pytest.mark.parametrize(
+    ("A", "method"),
+    [
+        ([[1, -1], [-1, 2]], "entry"),
+        ([[-1.5]], "entry"),
+        ([[1, 2], [2, 1]], "eigenvalue"),
+        ([[0, 1], [1, 1]], "eigenvalue"),
+        ([[0.0, 0.5], [0.5, 0.0]], "eigenvalue"),
+        ([[10**12, 10**12 + 1], [10**12 + 1, 10**12 + 1]], "eigenvalue"),
+        (ring(5, 1.7, 1.0), "comparison"),  # positive definite: 1.7 > 2 cos(π/5)
+        ([[int(x) for x in row] for row in ring(7, 19, 10)], "comparison"),
+    ],
+)
+def test_reasons(A, method):
+    found = covopt.cp_rank(A)
+    assert found.status is CPStatus.NOT_CP
+    assert (found.lower, found.upper, found.factor) == (None, None, None)
+    assert [reason.method for reason in found.reasons] == [method]
+    assert all(check.ok for check in verify_cp_rank(found))
+    assert "NOT_CP" in found.summary()
+
+
+def test_singular_exact_matrices_are_not_excluded():
+    assert covopt.cp_rank([[1, 1], [1, 1]]).lower == 1
+    found = covopt.cp_rank([[int(x) for x in row] for row in ring(6, 2, 1)])
+    assert found.lower == found.upper == 6
+
+
+def test_rounding_is_no_reason():
+    v = np.random.default_rng(0).random(6)
+    A = np.outer(v, v)
+    A[0, 0] *= 1 - 1e-13
+    found = covopt.cp_rank(A)
+    assert found.status is CPStatus.EXACT
+    assert found.lower == 1
+
+
+def test_a_component_decides_for_the_whole():
+    A = np.zeros((8, 8))
+    A[:3, :3] = 1.5
+    A[3:, 3:] = ring(5, 1.7, 1.0)
+    found = covopt.cp_rank(A)
+    assert found.status is CPStatus.NOT_CP
+    assert found.reasons[0].vertices == (3, 4, 5, 6, 7)
+    assert all(check.ok for check in verify_cp_rank(found))
+
+
+def test_the_margin_covers_every_matrix_within_the_tolerance():
+    matrix = read_matrix([[1.0, 1.0 + 1e-6], [1.0 + 1e-6, 1.0]])
+    vector = [Fraction(1), Fraction(-1)]
+    assert matrix.exact is None
+    assert is_negative(matrix, vector, 1e-9)
+    assert not is_negative(matrix, vector, 1e-6)
+    assert negative_eigenvalue(matrix, 1e-6) is None
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_exact_definiteness_against_eigenvalues(seed):
+    rng = np.random.default_rng(seed)
+    B = rng.integers(-3, 4, (int(rng.integers(1, 6)), 5))
+    M = B.T @ B - (seed % 2) * np.diag(rng.integers(0, 2, 5))
+    exact = [[Fraction(int(x)) for x in row] for row in M]
+    vector = negative_direction(exact)
+    smallest = np.linalg.eigvalsh(M.astype(float))[0]
+    if vector is None:
+        assert smallest > -1e-9
+    else:
+        assert quadratic_form(exact, vector) < 0
+        assert smallest < 0
+    assert exact_rank(exact) == modular_rank(M.tolist()) == np.linalg.matrix_rank(M)

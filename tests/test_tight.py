@@ -1,0 +1,61 @@
+"""FL22 Prop 14 and Remark 23 on graphs."""
+
+import networkx as nx
+import numpy as np
+import pytest
+
+import covopt
+from covopt.completely_positive import graphs
+from covopt.errors import InputError
+
+
+@pytest.mark.parametrize(
+    "graph",
+    [
+        graphs.complete_bipartite(3, 3),
+        graphs.cycle(7),
+        graphs.petersen(),
+        graphs.random_triangle_free(9, random_state=2),
+    ],
+)
+def test_one_neuron_per_edge(graph):
+    instance = covopt.tight_instance(graph)
+    edges = graph.number_of_edges()
+    assert instance.n_neurons == len(instance.network) == edges
+    assert instance.cost == 4 * edges == instance.network.squared_norm
+    # Tr (YYᵀ)^½ is the sum of the singular values of Y
+    assert instance.cost == pytest.approx(2 * np.linalg.norm(instance.Y, "nuc"), rel=1e-12)
+    for network in (instance.network, instance.small_network):
+        assert np.abs(network.predict(instance.X) - instance.Y).max() < 1e-12
+    assert len(instance.small_network) == graph.number_of_nodes()
+    assert instance.small_network.squared_norm > instance.cost
+    assert "Prop 14" in instance.summary()
+
+
+@pytest.mark.parametrize("n", [4, 6, 10])
+def test_remark_23(n):
+    instance = covopt.tight_instance(graphs.complete_bipartite(n // 2, n // 2))
+    assert instance.cost == n**2
+    assert instance.n_neurons == n**2 // 4
+    assert instance.small_network.squared_norm == pytest.approx(n**2 + n, rel=1e-14)
+
+
+def test_a_graph_with_triangles_needs_fewer_neurons_than_edges():
+    instance = covopt.tight_instance(nx.complete_graph(4))
+    assert instance.n_neurons == len(instance.network) == 4
+    assert instance.cost == 24
+    assert instance.network.squared_norm == pytest.approx(24, rel=1e-12)
+    assert np.abs(instance.network.predict(instance.X) - instance.Y).max() < 1e-12
+
+
+def test_the_hidden_covariance_is_the_root():
+    instance = covopt.tight_instance(graphs.cycle(5))
+    hidden = np.maximum(instance.X @ instance.network.hidden_weights.T, 0.0)
+    assert np.abs(hidden @ hidden.T - instance.Y).max() < 1e-14
+
+
+def test_graphs_that_are_refused():
+    with pytest.raises(InputError, match="the graph has no edge"):
+        covopt.tight_instance(nx.empty_graph(3))
+    with pytest.raises(InputError, match="the graph is directed"):
+        covopt.tight_instance(nx.DiGraph([(0, 1)]))
