@@ -1,0 +1,183 @@
+"""Copositive matrices in exact arithmetic: the decision, a witness against it, and all zeros of the form.
+
+S is copositive where xᵀSx ≥ 0 for all x ≥ 0. Both questions are answered by one walk over the 2ⁿ − 1 principal
+submatrices S_σ, with integers only.
+
+- S is NOT copositive exactly when some S_σ is nonsingular with x = −S_σ⁻¹1 > 0. Take a smallest σ on which the form
+  takes a negative value. Its minimum over the simplex of σ lies inside (smaller supports have none), so S_σx = m1
+  with m < 0 < x. Were S_σ singular, moving x along the kernel would keep the value and reach the boundary. Conversely
+  such an x has xᵀSx = −1ᵀx < 0.
+- For a copositive S the MINIMAL zeros (x ≥ 0, xᵀSx = 0, smallest support) are the positive kernel vectors of the S_σ
+  of corank one. Every zero is a sum of minimal zeros u, v, … with uᵀSv = 0 (Hildebrand 2014), because Su ≥ 0.
+
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import combinations
+from typing import Any
+
+from covopt.completely_positive.face_rational import as_integers, bareiss, exact_matrix, inner
+from covopt.errors import BudgetError
+
+MAX_ORDER = 16
+
+
+@dataclass(frozen=True)
+class CopositiveScan:
+    """What the walk over all principal submatrices found.
+
+    Attributes
+    ----------
+    copositive : bool
+    witness : tuple of Fraction, or None
+        x ≥ 0 with xᵀSx < 0 where S is not copositive.
+    zeros : tuple of tuple of int
+        The minimal zeros as coprime integer vectors, where S is copositive.
+    isolated : bool
+        Whether S is copositive and every zero is a multiple of a minimal one.
+    """
+
+    copositive: bool
+    witness: tuple[Fraction, ...] | None
+    zeros: tuple[tuple[int, ...], ...]
+    isolated: bool
+
+
+def scan_copositive(S: Any) -> CopositiveScan:
+    r"""Decide exactly whether S is copositive; give a witness, or all minimal zeros.
+
+    .. math::
+
+        x^\top S x \ge 0 \quad \text{for all } x \ge 0 \ ?
+
+    Parameters
+    ----------
+    S : array_like of shape (n, n)
+        Symmetric, n ≤ 16; floats are taken as the rationals they store.
+
+    Returns
+    -------
+    CopositiveScan
+
+    Raises
+    ------
+    InputError
+        Not square, not symmetric, or not finite.
+    BudgetError
+        n > 16: the walk visits 2ⁿ submatrices.
+
+    References
+    ----------
+    Hadeler, On copositive matrices, Linear Algebra Appl. 49 (1983).
+    Hildebrand, Minimal zeros of copositive matrices, Linear Algebra Appl. 459 (2014).
+
+    Examples
+    --------
+    >>> scan_copositive([[1, -1], [-1, 1]])
+    CopositiveScan(copositive=True, witness=None, zeros=((1, 1),), isolated=True)
+    >>> scan_copositive([[1, -2], [-2, 1]]).witness
+    (Fraction(1, 1), Fraction(1, 1))
+    """
+    exact = exact_matrix(S, "S")
+    n = len(exact)
+    if n > MAX_ORDER:
+        raise BudgetError(
+            f"the exact test of copositivity visits all principal submatrices and takes n ≤ {MAX_ORDER}; "
+            f"received n = {n}. Test the blocks of S that a permutation splits it into, or a sum of a positive "
+            "semidefinite and a nonnegative matrix, by other means."
+        )
+    matrix = as_integers(exact)
+    zeros: list[tuple[int, ...]] = []
+    for support in _supports(n):
+        rows = [[matrix[i][j] for j in support] + [-1] for i in support]
+        reduced, pivots, pivot = bareiss(rows)
+        k = len(support)
+        if len(pivots) == k:
+            if all(row[k] * pivot > 0 for row in reduced):
+                values = [Fraction(row[k], pivot) for row in reduced]
+                low = min(values)
+                witness = _spread([v / low for v in values], support, n, Fraction(0))
+                return CopositiveScan(False, tuple(witness), (), False)
+        elif len(pivots) == k - 1:
+            kernel = _kernel(reduced, pivots, pivot, k)
+            if kernel is not None:
+                zeros.append(tuple(_spread(kernel, support, n, 0)))
+    isolated = all(_bilinear(matrix, u, v) > 0 for u, v in combinations(zeros, 2))
+    return CopositiveScan(True, None, tuple(zeros), isolated)
+
+
+def is_copositive_exact(S: Any) -> bool:
+    """Decide exactly whether xᵀSx ≥ 0 for all x ≥ 0 (n ≤ 16).
+
+    Parameters
+    ----------
+    S : array_like of shape (n, n)
+
+    Returns
+    -------
+    bool
+
+    Raises
+    ------
+    InputError
+        Not square, not symmetric, or not finite.
+    BudgetError
+        n > 16.
+
+    Examples
+    --------
+    The Horn matrix is copositive, yet no sum of a semidefinite and a nonnegative matrix.
+
+    >>> horn = [[1, -1, 1, 1, -1], [-1, 1, -1, 1, 1], [1, -1, 1, -1, 1], [1, 1, -1, 1, -1], [-1, 1, 1, -1, 1]]
+    >>> is_copositive_exact(horn)
+    True
+    """
+    return scan_copositive(S).copositive
+
+
+def quadratic_value(S: Sequence[Sequence[Any]], x: Sequence[Any]) -> Fraction:
+    """Return xᵀSx exactly.
+
+    Examples
+    --------
+    >>> quadratic_value([[1, -2], [-2, 1]], (1, 1))
+    Fraction(-2, 1)
+    """
+    return inner(S, [[Fraction(a) * b for b in x] for a in x])
+
+
+def _supports(n: int) -> Iterator[tuple[int, ...]]:
+    for size in range(1, n + 1):
+        yield from combinations(range(n), size)
+
+
+def _kernel(reduced: list[list[int]], pivots: list[int], pivot: int, k: int) -> list[int] | None:
+    """Return the kernel vector as coprime positive integers, None where it is not strictly positive."""
+    free = next(c for c in range(k) if c not in pivots)
+    kernel = [0] * k
+    kernel[free] = abs(pivot)
+    sign = 1 if pivot > 0 else -1
+    for row, column in zip(reduced, pivots, strict=False):
+        kernel[column] = -sign * row[free]
+        if kernel[column] <= 0:
+            return None
+    common = math.gcd(*kernel)
+    return [x // common for x in kernel]
+
+
+def _spread(values: Sequence[Any], support: Sequence[int], n: int, zero: Any) -> list[Any]:
+    full = [zero] * n
+    for i, value in zip(support, values, strict=True):
+        full[i] = value
+    return full
+
+
+def _bilinear(matrix: list[list[int]], u: Sequence[int], v: Sequence[int]) -> int:
+    return sum(
+        x * sum(s * y for s, y in zip(row, v, strict=True)) for x, row in zip(u, matrix, strict=True) if x
+    )

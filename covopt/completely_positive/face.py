@@ -1,0 +1,369 @@
+"""The face certificate: the CP-rank of a matrix on the boundary of the completely positive cone, exactly.
+
+A copositive S with ⟨A, S⟩ = 0 leaves no choice: in A = Σ bbᵀ with b ≥ 0 the terms bᵀSb ≥ 0 add up to zero, so every
+row b of every factor is a zero of S. Where the zeros of S are finitely many rays, the CP-rank is the fewest of them
+whose rank-one matrices hold A in their conic hull, a finite question. And ⟨A, S⟩ < 0 proves that there is no factor.
+
+S is found by a semidefinite program and then replaced by an integer matrix; all that is claimed about it,
+copositivity, zeros, the count, is decided in rational arithmetic (theory.md §5).
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from covopt.completely_positive.copositive import MAX_ORDER, is_copositive_exact, scan_copositive
+from covopt.completely_positive.face_atoms import fewest_atoms
+from covopt.completely_positive.face_parrilo import minimise_over_k1
+from covopt.completely_positive.face_rational import as_integers, exact_matrix, inner
+from covopt.completely_positive.face_recovery import candidate_matrices
+from covopt.errors import BudgetError, InputError
+from covopt.validation import check_time_limit
+
+logger = logging.getLogger(__name__)
+
+TOUCHING = 1e-5  # of the trace: larger minima over K¹ belong to matrices off the boundary
+BELOW = 1e-7
+READING = Fraction(1, 2**44)  # rounding of float entries, against √(a_ii a_jj)
+RATIO_DENOMINATOR = 10**5
+ROUNDING_SCALES = tuple(10**k for k in range(1, 10))
+
+Rational = tuple[tuple[Fraction, ...], ...]
+
+
+@dataclass(frozen=True)
+class FaceCertificate:
+    """A proof of the CP-rank by a face of the completely positive cone; all of it exact.
+
+    Attributes
+    ----------
+    S : tuple of tuple of int
+        Copositive, ⟨A, S⟩ = 0.
+    zeros : tuple of tuple of int
+        All zeros of S up to scaling; they are isolated.
+    weights : tuple of Fraction
+        Σ_k w_k u_k u_kᵀ = A over the zeros u_k, the fewest possible positive.
+    freedom : int
+        0 where the weights are the only ones.
+    lower, upper : int
+        Both the number of positive weights: the CP-rank.
+    matrix : tuple of tuple of Fraction
+        A as it was read: float entries that are multiples of small ratios by rounding only are read as those.
+    reason : str
+        In words.
+    """
+
+    S: tuple[tuple[int, ...], ...]
+    zeros: tuple[tuple[int, ...], ...]
+    weights: tuple[Fraction, ...]
+    freedom: int
+    lower: int
+    upper: int
+    matrix: Rational
+    reason: str
+
+    @property
+    def factor(self) -> np.ndarray:
+        """B with rows √w_k u_k for w_k > 0: BᵀB = A up to the rounding of the square roots."""
+        rows = [
+            [float(u) * float(w) ** 0.5 for u in zero]
+            for w, zero in zip(self.weights, self.zeros, strict=True)
+            if w > 0
+        ]
+        return np.array(rows).reshape(len(rows), len(self.matrix))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return JSON types; fractions as text."""
+        return {
+            "S": [list(row) for row in self.S],
+            "zeros": [list(u) for u in self.zeros],
+            "weights": [str(w) for w in self.weights],
+            "freedom": self.freedom,
+            "lower": self.lower,
+            "upper": self.upper,
+            "matrix": [[str(x) for x in row] for row in self.matrix],
+            "reason": self.reason,
+        }
+
+    @classmethod
+    def from_dict(cls, content: dict[str, Any]) -> FaceCertificate:
+        """Inverse of :meth:`to_dict`; nothing is checked beyond types.
+
+        Raises
+        ------
+        InputError
+            A field is missing or is of another type.
+        """
+        try:
+            return cls(
+                tuple(tuple(int(x) for x in row) for row in content["S"]),
+                tuple(tuple(int(x) for x in u) for u in content["zeros"]),
+                tuple(Fraction(w) for w in content["weights"]),
+                int(content["freedom"]),
+                int(content["lower"]),
+                int(content["upper"]),
+                tuple(tuple(Fraction(x) for x in row) for row in content["matrix"]),
+                str(content["reason"]),
+            )
+        except (KeyError, TypeError, ValueError, ZeroDivisionError) as error:
+            raise InputError(
+                f"content must be a face certificate as to_dict writes it; received one with {error!r}."
+            ) from error
+
+
+def face_certificate(A: Any, *, time_limit_s: float | None = None) -> FaceCertificate | None:
+    r"""Compute the CP-rank of a matrix on the boundary of the completely positive cone, with its proof.
+
+    .. math::
+
+        \min\{\langle A, S\rangle : S \in K^1,\ \operatorname{Tr} S = n\} = 0
+        \quad\Rightarrow\quad b^\top S b = 0 \text{ for every row } b \text{ of every } B \ge 0,\ B^\top B = A
+
+    Parameters
+    ----------
+    A : array_like of shape (n, n)
+        Symmetric, positive diagonal, n ≤ 16. Integers, Fractions or floats. Floats are read exactly first; where that
+        fails, as the multiples of small ratios that they round (``matrix`` of the certificate).
+    time_limit_s : float, optional
+        For each call of the semidefinite solver.
+
+    Returns
+    -------
+    FaceCertificate or None
+        None where no certificate was found: A lies off the boundary, the zeros of S are not isolated or not
+        rational, or there are too many ways to write A. The log (level INFO) says which. None proves nothing.
+
+    Raises
+    ------
+    InputError
+        Not square, symmetric and finite, or a diagonal entry is not positive.
+    BudgetError
+        n > 16.
+
+    References
+    ----------
+    Bomze, Schachinger, Ullrich, From seven to eleven, Linear Algebra Appl. 459 (2014):
+    there the zeros of a copositive matrix come first, and A is built on them.
+
+    Examples
+    --------
+    >>> found = face_certificate([[5, 2, 1], [2, 8, 6], [1, 6, 5]])
+    >>> found is None
+    True
+    >>> face_certificate([[4, 2], [2, 1]]).upper
+    1
+    """
+    exact = _read(A, time_limit_s)
+    values = np.array([[float(x) for x in row] for row in exact])
+    point = minimise_over_k1(values, time_limit_s=check_time_limit(time_limit_s))
+    if point is None:
+        return _none("the semidefinite program gave no point")
+    if point.value > TOUCHING:
+        return _none(f"A is off the boundary: every K¹ matrix of trace n gives at least {point.value:.1e}")
+    if point.value < -TOUCHING:
+        return _none(f"a copositive matrix gives {point.value:.1e} < 0: A is not completely positive")
+    readings = [exact]
+    ratios = _small_ratios(exact)
+    if ratios is not None and ratios != exact:
+        readings.append(ratios)
+    for reading in readings:
+        for S in candidate_matrices(reading, point):
+            found = _examine(reading, S)
+            if found is not None:
+                return found
+    return _none("no integer matrix near the minimiser passed the exact tests")
+
+
+def separate(A: Any, *, time_limit_s: float | None = None) -> list[list[int]] | None:
+    r"""Find a copositive integer matrix that proves A not to be completely positive.
+
+    .. math::
+
+        \langle A, S\rangle < 0, \qquad x^\top S x \ge 0 \ \text{ for all } x \ge 0
+
+    Parameters
+    ----------
+    A : array_like of shape (n, n)
+        Symmetric, positive diagonal, n ≤ 16.
+    time_limit_s : float, optional
+        For each call of the semidefinite solver.
+
+    Returns
+    -------
+    list of list of int, or None
+        S, small integers first; copositivity and sign are checked exactly. None where Parrilo's cone K¹ holds no such
+        matrix (A may be completely positive or not) or the search failed.
+
+    Raises
+    ------
+    InputError
+        Not square, symmetric and finite, or a diagonal entry is not positive.
+    BudgetError
+        n > 16.
+
+    Examples
+    --------
+    A doubly nonnegative matrix that is not completely positive (Berman and Shaked-Monderer 2003).
+
+    >>> A = [[1, 1, 0, 0, 1], [1, 2, 1, 0, 0], [0, 1, 2, 1, 0], [0, 0, 1, 2, 1], [1, 0, 0, 1, 6]]
+    >>> S = separate(A)
+    >>> is_copositive_exact(S), inner(A, S) < 0
+    (True, True)
+    """
+    exact = _read(A, time_limit_s)
+    values = np.array([[float(x) for x in row] for row in exact])
+    point = minimise_over_k1(values, time_limit_s=check_time_limit(time_limit_s))
+    if point is None or point.value > -BELOW:
+        return None
+    target = point.S / np.abs(point.S).max()
+    goal = float(np.sum(target * values))
+    for scale in ROUNDING_SCALES:
+        # nearest gives the nicer numbers; upward keeps copositivity, as a nonnegative matrix is added
+        for rounded in (np.rint(scale * target), np.ceil(scale * (target + 1e-7))):
+            S = [[int(x) for x in row] for row in rounded]
+            if inner(exact, S) < Fraction(scale * goal) / 4 and is_copositive_exact(S):
+                return as_integers([[Fraction(x) for x in row] for row in S])
+    return None
+
+
+def check_face_certificate(A: Any, certificate: FaceCertificate) -> list[str]:
+    r"""Check every claim of a face certificate from A alone, in rational arithmetic.
+
+        .. math::
+
+            S 	ext{ copositive},\quad \langle A, S
+    angle = 0,\quad A = \sum_k w_k u_k u_k^	op,\quad w \ge 0
+
+        with u_k the zeros of S, recomputed, and the number of positive w_k, recomputed, the smallest.
+
+    Parameters
+    ----------
+        A : array_like of shape (n, n)
+        certificate : FaceCertificate
+
+    Returns
+    -------
+        list of str
+            The claims that do not hold; empty where the certificate is valid.
+
+    Raises
+    ------
+        InputError
+            A is not square, symmetric and finite, or a diagonal entry is not positive.
+
+    Examples
+    --------
+        >>> A = [[4, 2], [2, 1]]
+        >>> found = face_certificate(A)
+        >>> check_face_certificate(A, found)
+        []
+        >>> check_face_certificate([[4, 2], [2, 2]], found)
+        ['the matrix of the certificate is not A']
+    """
+    exact = _read(A, None)
+    n = len(exact)
+    matrix = [list(row) for row in certificate.matrix]
+    if not _same(exact, matrix):
+        return ["the matrix of the certificate is not A"]
+    S = [list(row) for row in certificate.S]
+    if [len(row) for row in S] != [n] * n or any(S[i][j] != S[j][i] for i in range(n) for j in range(i)):
+        return [f"S is not a symmetric matrix of order {n}"]
+    violated = []
+    if inner(matrix, S) != 0:
+        violated.append("⟨A, S⟩ is not zero")
+    scan = scan_copositive(S)
+    if not scan.copositive:
+        return [*violated, "S is not copositive"]
+    if set(scan.zeros) != set(certificate.zeros) or len(scan.zeros) != len(certificate.zeros):
+        return [*violated, "the zeros are not those of S"]
+    if not scan.isolated:
+        violated.append("the zeros of S are not isolated")
+    weights = certificate.weights
+    if len(weights) != len(certificate.zeros):
+        return [*violated, "there is not one weight per zero"]
+    if min(weights, default=Fraction(0)) < 0:
+        violated.append("a weight is negative")
+    for i in range(n):
+        for j in range(n):
+            terms = (w * u[i] * u[j] for w, u in zip(weights, certificate.zeros, strict=True))
+            if sum(terms, Fraction(0)) != matrix[i][j]:
+                return [*violated, f"Σ w_k u_k u_kᵀ differs from A at [{i}, {j}]"]
+    if certificate.upper < sum(w > 0 for w in weights):
+        violated.append("the upper bound is below the number of positive weights")
+    fewest = fewest_atoms(matrix, certificate.zeros)
+    if fewest is None or certificate.lower > fewest.count:
+        violated.append("the lower bound is not proved: fewer zeros may do")
+    return violated
+
+
+def _examine(A: list[list[Fraction]], S: list[list[int]]) -> FaceCertificate | None:
+    if inner(A, S) != 0:
+        return _none("an integer candidate S does not vanish on A")
+    scan = scan_copositive(S)
+    if not scan.copositive:
+        return _none("an integer candidate S is not copositive")
+    if not scan.isolated:
+        return _none("the zeros of S are not isolated: its face is not a cone over finitely many rays")
+    fewest = fewest_atoms(A, scan.zeros)
+    if fewest is None:
+        return _none("A is not a nonnegative combination of the zeros of S, or there are too many ways")
+    how = (
+        "their rank-one matrices are linearly independent, so A is written in one way only"
+        if fewest.freedom == 0
+        else f"the fewest over all vertices of the {fewest.freedom}-dimensional polytope of weights"
+    )
+    reason = (
+        f"an integer copositive S with ⟨A, S⟩ = 0 forces every row onto its {len(scan.zeros)} isolated zeros; "
+        f"{fewest.count} of them are needed ({how}); exact arithmetic, theory.md §5"
+    )
+    return FaceCertificate(
+        tuple(map(tuple, S)), scan.zeros, fewest.weights, fewest.freedom, fewest.count, fewest.count,
+        tuple(map(tuple, A)), reason,
+    )  # fmt: skip
+
+
+def _read(A: Any, time_limit_s: float | None) -> list[list[Fraction]]:
+    check_time_limit(time_limit_s)
+    exact = exact_matrix(A)
+    if len(exact) > MAX_ORDER:
+        raise BudgetError(
+            f"the face certificate needs an exact test of copositivity, possible for n ≤ {MAX_ORDER}; received "
+            f"n = {len(exact)}. Split A into the components of its support graph, or use the other bounds of cp_rank."
+        )
+    for i, row in enumerate(exact):
+        if row[i] <= 0:
+            raise InputError(
+                f"A[{i}, {i}] must be positive; received {float(row[i])!r}. Remove zero rows with their columns; a "
+                "negative diagonal entry already means that A is not completely positive."
+            )
+    return exact
+
+
+def _small_ratios(A: list[list[Fraction]]) -> list[list[Fraction]] | None:
+    """Return the matrix of small ratios to the first diagonal entry that A rounds, None where there is none."""
+    unit = A[0][0]
+    ratios = [[(x / unit).limit_denominator(RATIO_DENOMINATOR) for x in row] for row in A]
+    matrix = [[r * unit for r in row] for row in ratios]
+    return matrix if _same(A, matrix) else None
+
+
+def _same(A: list[list[Fraction]], matrix: list[list[Fraction]]) -> bool:
+    n = len(A)
+    if [len(row) for row in matrix] != [n] * n:
+        return False
+    return all(
+        (A[i][j] - matrix[i][j]) ** 2 <= READING**2 * A[i][i] * A[j][j]
+        and (A[i][j] != 0 or matrix[i][j] == 0)
+        for i in range(n)
+        for j in range(n)
+    )
+
+
+def _none(reason: str) -> FaceCertificate | None:
+    logger.info("no face certificate: %s", reason)
+    return None
