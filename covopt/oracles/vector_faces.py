@@ -18,8 +18,9 @@ and γ = κ₁ − κ₂ the gap of the face's form.
    r − 1 such steps ends in a face that is not in doubt: h² ≤ (largest κ₁ of the faces not in doubt) +
    (r − 1)(γ + 2e), with the largest γ + 2e that occurs.
    The smaller of the two is taken; this is what settles ties, where eigenvectors mean nothing.
-3. The computed flat is the exact one of rows moved by O(ε). At the maximiser this costs only O(ε) Σ‖Λ_i‖‖z_i‖: with p = G(w*)/h the scalar function p·G has a maximum at w*, so its gradient is h w* plus Σ θ_j (p·μ_j) z_j with
-   θ ∈ [0, 1], and moving w* by Δ to the computed flat changes p·G by Σ θ_j (p·μ_j)(z_j·Δ) = O(ε) and h|Δ|²/2,
+3. The computed flat is the exact one of rows moved by O(ε). At the maximiser this costs only O(ε) Σ‖Λ_i‖‖z_i‖: with
+   p = G(w*)/h the scalar function p·G has a maximum at w*, so its gradient is h w* plus Σ θ_j (p·μ_j) z_j with
+   θ ∈ [0, 1], and moving w* by Δ to the computed flat changes p·G by Σ θ_j (p·μ_j)(z_j·Δ) = O(ε) and by h|Δ|²/2,
    |Δ| = O(ε/σ).
 """
 
@@ -29,6 +30,7 @@ import numpy as np
 
 from covopt.errors import BudgetError, InputError
 from covopt.oracles.base import Pricing
+from covopt.oracles.face_kernel import sum_maps, visit
 from covopt.oracles.face_lattice import FaceLevel, build_lattice, count_lattice, unpack
 from covopt.oracles.faces import DEFAULT_FACE_BUDGET
 from covopt.oracles.lines import merge_lines
@@ -36,7 +38,7 @@ from covopt.oracles.lines import merge_lines
 EPS = float(np.finfo(float).eps)
 ROUNDING = 64 * EPS
 FEWEST_ROWS = 64  # below, a face costs as much as with that many rows
-BLOCK = 1 << 20
+BLOCK = 1 << 14
 INTERIOR = 1e-12
 WARM = 64
 CLIMBS = 8
@@ -172,8 +174,11 @@ class _Search:
         opposite = np.zeros((n, k))
         np.add.at(opposite, oracle._line_of, np.where(oracle._ratio[:, None] < 0, weight, 0.0))
         self.linear = -opposite.T @ oracle.lines
-        self.steps = (self.mu[:, :, None] * oracle.lines[:, None, :]).reshape(n, k * r)
-        self.error = (n + 64) * EPS * lipschitz  # of M_s, a sum of n terms
+        steps = (self.mu[:, :, None] * oracle.lines[:, None, :]).reshape(n, k * r)
+        self.maps = np.empty((len(oracle._lattice.cells), k, r))
+        flat_maps = self.maps.reshape(-1, k * r)
+        sum_maps(oracle._lattice.cells, steps, self.linear.ravel(), flat_maps)
+        self.error = (16 + r) * EPS * lipschitz  # of M_s on the basis of a flat
         self.settled = 0.0  # the largest κ₁ of a face that holds its v
         self.doubts: list[tuple[float, float]] = []  # κ₁ and γ + 2e of the others
         self.best = 0.0
@@ -216,84 +221,44 @@ class _Search:
     def run(self) -> np.ndarray:
         """Visit the faces from the cells down; return the points that are reported."""
         lattice = self.oracle._lattice
-        found = [np.empty((0, self.oracle.rank))]
+        found = []
         above = np.full(len(lattice.cells), np.inf)
         for level in reversed(lattice.levels):
             tops = above[level.parent]
             active = np.flatnonzero(tops > self.floor)
-            width = max(len(self.oracle.lines) * 2, self.steps.shape[1] + level.bases.shape[2] ** 2)
-            block = max(256, BLOCK // width)
-            for start in range(0, len(active), block):
-                chosen = active[start : start + block]
-                tops[chosen] = np.minimum(tops[chosen], self._visit(level, chosen, found))
+            for start in range(0, len(active), BLOCK):
+                found.append(self._visit(level, active[start : start + BLOCK], tops))
             above = tops
-        return np.concatenate(found)
+        return np.concatenate([np.empty((0, self.oracle.rank)), *found])
 
-    def _visit(self, level: FaceLevel, faces: np.ndarray, found: list[np.ndarray]) -> np.ndarray:
-        """Price faces; returns a bound on the square over each, and appends points to ``found``."""
-        oracle = self.oracle
-        n, r = oracle.lines.shape
-        flat = level.flat[faces]
-        positive = unpack(oracle._lattice.cells[level.cell[faces]], n).astype(float)
-        maps = self.linear + (positive @ self.steps).reshape(len(faces), -1, r)
-        images = np.matmul(maps, level.bases[flat])
-        bounds = np.einsum("fkd,fkd->f", images, images)
-        kept = np.flatnonzero(bounds > self.floor)
-        if len(kept) == 0:
-            return bounds
-        top, second, vector = _top_eigenpairs(images[kept])
-        bounds[kept] = top
-        alive = top > self.floor
-        kept, top, second, vector = kept[alive], top[alive], second[alive], vector[alive]
-        flat = flat[kept]
-        w = np.einsum("frd,fd->fr", level.bases[flat], vector)
-        signed = (2.0 * positive[kept] - 1.0) * (w @ oracle._units.T)
-        inside = unpack(level.members[flat], n)
-        least = np.where(inside, np.inf, signed).min(axis=1)
-        most = np.where(inside, -np.inf, signed).max(axis=1)
-        back = -most > least
-        w[back] *= -1.0
-        margin = np.where(back, -most, least)
-        outside, inner = np.maximum(0.0, -margin), margin > INTERIOR
-        roundoff = 16.0 * EPS / level.conditioning[flat]
-        error = 2.0 * np.sqrt(np.maximum(top, 0.0)) * (self.error + roundoff * self.lipschitz)
-        turn = np.zeros(len(kept))
-        if vector.shape[1] == 1:
-            outside[:] = 0.0  # a ray holds itself
-        else:
-            with np.errstate(divide="ignore"):
-                turn = 2.0 * error / (top - second)
-        plausible = np.flatnonzero(outside <= ROUNDING + roundoff + turn)
-        unsure = plausible[outside[plausible] > ROUNDING + roundoff[plausible]]
-        if len(unsure):
-            # a row notices a turn inside the flat only by its part there
-            parts = np.linalg.norm(np.matmul(oracle._units, level.bases[flat[unsure]]), axis=2)
-            reach = (ROUNDING + roundoff[unsure])[:, None] + np.minimum(turn[unsure], 2.0)[:, None] * parts
-            side = np.where(back[unsure], -1.0, 1.0)[:, None] * signed[unsure]
-            refuted = ((side < -reach) & ~inside[unsure]).any(axis=1)
-            refuted &= ((side > reach) & ~inside[unsure]).any(axis=1)
-            plausible = np.setdiff1d(plausible, unsure[refuted])
-        if len(plausible) == 0:
-            return bounds
-        kept, top, second, w = kept[plausible], top[plausible], second[plausible], w[plausible]
+    def _visit(self, level: FaceLevel, faces: np.ndarray, tops: np.ndarray) -> np.ndarray:
+        """Price faces of one dimension, lower their ``tops``; returns the points to report."""
+        oracle, m = self.oracle, len(faces)
+        face = np.empty(m, dtype=np.int64)
+        neuron = np.empty((m, oracle.rank))
+        second, error, outside, margin = (np.empty(m) for _ in range(4))
+        count = visit(
+            faces, level.flat, level.cell, oracle._lattice.cells, self.maps, level.bases, level.members,
+            level.conditioning, oracle._units, tops, self.floor, self.error, self.lipschitz, EPS, ROUNDING,
+            face, neuron, second, error, outside, margin,
+        )  # fmt: skip
+        face, w, second, error = face[:count], neuron[:count], second[:count], error[:count]
+        if count == 0:
+            return w
+        top = tops[face]
         values = oracle.evaluate(self.dual, w)
         self._note(w, values)
-        settled = (outside[plausible] <= ROUNDING) | (values**2 >= top - 2.0 * self.error * np.sqrt(top))
+        settled = (outside[:count] <= 0.0) | (values**2 >= top - 2.0 * self.error * np.sqrt(top))
         if settled.any():
             self.settled = max(self.settled, float(top[settled].max()))
-        gaps = top - second + 2.0 * error[plausible]
+        gaps = top - second + 2.0 * error
         self.doubts += [(float(t), float(g)) for t, g in zip(top[~settled], gaps[~settled], strict=True)]
         # a point on the boundary is reported by the face whose interior it is in, a zero of G by none
-        good = np.flatnonzero(inner[plausible] & (values >= self.threshold) & (values > 2.0 * self.error))
-        if len(good):
-            chosen = faces[kept[good]]
-            w = w[good]
-            found.append(w[self._are_peaks(level, chosen, maps[kept[good]], positive[kept[good]], w)])
-        return bounds
+        good = (margin[:count] > INTERIOR) & (values >= self.threshold) & (values > 4.0 * self.error)
+        w = w[good]
+        return w[self._are_peaks(level, face[good], w)] if len(w) else w
 
-    def _are_peaks(
-        self, level: FaceLevel, faces: np.ndarray, maps: np.ndarray, positive: np.ndarray, w: np.ndarray
-    ) -> np.ndarray:
+    def _are_peaks(self, level: FaceLevel, faces: np.ndarray, w: np.ndarray) -> np.ndarray:
         """Whether ‖G‖ does not ascend out of the face; not asked where rows are in special position.
 
         Along u the slope is p·M u without the face's normals z_j, plus Σ (p·μ_j) σ(z_j·u), p = G/‖G‖. For independent
@@ -304,11 +269,13 @@ class _Search:
         if m == 0:
             return np.ones(len(w), dtype=bool)
         members = np.bitwise_count(level.members[level.flat[faces]]).sum(axis=1)
+        maps = self.maps[level.cell[faces]]
         image = np.einsum("fkr,fr->fk", maps, w)
         image /= np.linalg.norm(image, axis=1, keepdims=True)
         kinks = np.einsum("fk,fmk->fm", image, self.mu[normals])
         rows = self.oracle.lines[normals]
-        active = np.take_along_axis(positive, normals, axis=1)
+        cells = self.oracle._lattice.cells[level.cell[faces]]
+        active = np.take_along_axis(unpack(cells, len(self.oracle.lines)), normals, axis=1)
         gradient = np.einsum("fkr,fk->fr", maps, image) - np.einsum("fm,fmr->fr", active * kinks, rows)
         q, triangle = np.linalg.qr(rows.transpose(0, 2, 1))
         shares = np.linalg.solve(triangle, np.einsum("frm,fr->fm", q, gradient)[:, :, None])[:, :, 0]
@@ -316,22 +283,6 @@ class _Search:
         tolerance = 1e-9 * np.abs(kinks) + 16.0 * self.error / scale
         ascends = (shares < -tolerance) | (shares + kinks > tolerance)
         return (members > m) | ~ascends.any(axis=1)
-
-
-def _top_eigenpairs(images: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the two largest eigenvalues of AᵀA, and the vector of the first, for A of shape (f, k, d)."""
-    forms = np.matmul(images.transpose(0, 2, 1), images)
-    if forms.shape[1] == 1:
-        top = forms[:, 0, 0]
-        return top, np.full(len(top), -np.inf), np.ones((len(top), 1))
-    if forms.shape[1] == 2:
-        half = 0.5 * (forms[:, 0, 0] - forms[:, 1, 1])
-        middle = 0.5 * (forms[:, 0, 0] + forms[:, 1, 1])
-        radius = np.hypot(half, forms[:, 0, 1])
-        angle = 0.5 * np.arctan2(forms[:, 0, 1], half)
-        return middle + radius, middle - radius, np.stack([np.cos(angle), np.sin(angle)], axis=1)
-    values, vectors = np.linalg.eigh(forms)
-    return values[:, -1], values[:, -2], vectors[:, :, -1]
 
 
 def _distinct(neurons: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

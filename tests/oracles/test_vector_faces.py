@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from scipy.stats import special_ortho_group
 
 from covopt.errors import BudgetError, InputError
+from covopt.oracles.face_kernel import sum_maps, visit
 from covopt.oracles.face_lattice import build_lattice, count_lattice, pack, unpack
 from covopt.oracles.faces import FaceOracle
 from covopt.oracles.vector_faces import VectorFaceOracle, count_vector_faces
@@ -270,3 +271,41 @@ def test_packing_round_trip():
     flags = np.random.default_rng(0).random((5, 131)) < 0.5
     assert pack(flags).shape == (5, 3)
     assert np.array_equal(unpack(pack(flags), 131), flags)
+
+
+@pytest.mark.parametrize(("n", "r", "k"), [(8, 2, 1), (9, 3, 2), (8, 4, 3), (8, 4, 6), (7, 5, 2)])
+def test_kernels_against_numpy(n, r, k):
+    rng = np.random.default_rng(n * r + k)
+    rows, dual = rng.standard_normal((n, r)), rng.standard_normal((n, k))
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    lattice = build_lattice(rows)
+    steps = (dual[:, :, None] * rows[:, None, :]).reshape(n, k * r)
+    linear = rng.standard_normal(k * r)
+    maps = np.empty((len(lattice.cells), k * r))
+    sum_maps(lattice.cells, steps, linear, maps)
+    assert np.allclose(maps, linear + unpack(lattice.cells, n) @ steps, rtol=0, atol=1e-13)
+    maps = maps.reshape(-1, k, r)
+    for level in lattice.levels:
+        m, d = len(level.flat), level.bases.shape[2]
+        tops = np.full(m, np.inf)
+        face, neuron = np.empty(m, dtype=np.int64), np.empty((m, r))
+        second, error, outside, margin = (np.empty(m) for _ in range(4))
+        count = visit(
+            np.arange(m), level.flat, level.cell, lattice.cells, maps, level.bases, level.members,
+            level.conditioning, rows, tops, 0.0, 1e-15, 1.0, 2.0**-52, 1e-14,
+            face, neuron, second, error, outside, margin,
+        )  # fmt: skip
+        images = maps[level.cell] @ level.bases[level.flat]
+        singular, right = np.linalg.svd(images)[1:]
+        assert np.allclose(tops, singular[:, 0] ** 2, rtol=1e-12)
+        signs = 2.0 * unpack(lattice.cells[level.cell], n) - 1.0
+        signed = signs * (np.einsum("frd,fd->fr", level.bases[level.flat], right[:, 0]) @ rows.T)
+        signed[unpack(level.members[level.flat], n)] = np.nan
+        most = np.fmax(np.nanmin(signed, axis=1), -np.nanmax(signed, axis=1))
+        expected = np.flatnonzero(most >= 0.0) if d > 1 else np.arange(m)
+        assert np.array_equal(face[:count], expected)
+        if d > 1:
+            assert np.allclose(margin[:count], most[expected], rtol=0, atol=1e-10)
+            assert not outside[:count].any()
+        if min(k, d) > 1:
+            assert np.allclose(second[:count], singular[expected, 1] ** 2, rtol=1e-9, atol=1e-12)
