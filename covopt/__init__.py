@@ -20,10 +20,12 @@ _PUBLIC: dict[str, str] = {
     "count_cells": "covopt.arrangement.counting",
     "cp_rank": "covopt.completely_positive.rank",
     "enumerate_cells": "covopt.arrangement.enumeration",
+    "frank_wolfe": "covopt.cone",
     "load": "covopt.solution",
     "min_norm": "covopt.api",
     "random_triangle_free": "covopt.completely_positive.graphs",
     "tight_instance": "covopt.tight",
+    "sigma_rank": "covopt.widths.sigma_rank",
     "sparsity_bounds": "covopt.widths.bounds",
     "verify": "covopt.verification",
 }

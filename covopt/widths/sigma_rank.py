@@ -1,0 +1,229 @@
+"""Rank_σ of a pair of covariances: the fewest neurons of a layer that has them."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from covopt.completely_positive.certificate import CPStatus
+from covopt.completely_positive.clique_cover import clique_cover_bound
+from covopt.completely_positive.rank import cp_rank
+from covopt.errors import InputError, PrecisionWarning
+from covopt.sparsify.layer import HiddenLayer
+from covopt.sparsify.reduction import reduce_layer
+from covopt.validation import check_time_limit, check_tol
+from covopt.widths.pair import read_pair
+from covopt.widths.search import decompose, pair_residual
+
+_STARTS = 12  # per width
+_FEW_STARTS, _QUICK_WIDTHS = 4, 4
+_CP_SHARE, _WIDE_SHARE = 0.3, 0.3
+_CP_LEAST_S = 2.0  # with less, the CP-rank's own search is not worth starting
+
+
+@dataclass(frozen=True, eq=False)
+class SigmaRank:
+    """A bracket on Rank_σ.
+
+    Attributes
+    ----------
+    lower : int
+        No decomposition has fewer columns.
+    upper : int or None
+        Columns of ``decomposition``; None where none was found: whether the pair lies in S is then undecided.
+    decomposition : ndarray of shape (N, upper) or None
+        Z with ZZᵀ = K and σ(Z)σ(Z)ᵀ = Kᵠ − β²11ᵀ up to ``residual``.
+    residual : float or None
+        Largest error of an entry, against √(K_ii K_jj).
+    reasons : tuple of str
+        Every bound with its source.
+    """
+
+    lower: int
+    upper: int | None
+    decomposition: np.ndarray | None
+    residual: float | None
+    reasons: tuple[str, ...]
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the bounds meet."""
+        return self.lower == self.upper
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether the pair is known to lie in S: a decomposition was found."""
+        return self.upper is not None
+
+    def summary(self) -> str:
+        """Return a few lines for people."""
+        if self.upper is None:
+            head = f"undecided: no decomposition found; Rank_σ ≥ {self.lower} if the pair lies in S at all"
+        else:
+            head = f"Rank_σ = {self.lower}" if self.is_exact else f"{self.lower} ≤ Rank_σ ≤ {self.upper}"
+        return "\n".join([head, *(f"  {reason}" for reason in self.reasons)])
+
+
+def sigma_rank(
+    K: Any,
+    K_sigma: Any,
+    *,
+    bias: float = 0.0,
+    tol: float = 1e-9,
+    time_limit_s: float | None = 60.0,
+    random_state: int | None = 0,
+) -> SigmaRank:
+    r"""Bracket the fewest neurons whose covariances are (K, Kᵠ), with a decomposition.
+
+    .. math:: \mathrm{Rank}_\sigma(K, K^\sigma) = \min\Big\{m : K = \sum_{j=1}^m z_j z_j^T,\;
+              K^\sigma = \sum_{j=1}^m \sigma(z_j)\sigma(z_j)^T + \beta^2 1 1^T\Big\}
+
+    A layer of width n has these covariances if and only if n ≥ Rank_σ (FL22 (4.1), Prop 8). Lower bounds: rank K
+    (FL22 Lemma 10) and the CP-rank of :math:`K^\sigma - \beta^2 1 1^T` (FL22 §4.2). Upper bounds: the narrowest
+    decomposition found, by Levenberg–Marquardt from the lower bound up, Carathéodory from a wide one
+    (r(r + 1)/2 + N(N + 1)/2 neurons are always enough, r = rank K), and a nonnegative factor where K equals
+    :math:`K^\sigma - \beta^2 1 1^T`: then every z_j is nonnegative and Rank_σ is the CP-rank.
+
+    Parameters
+    ----------
+    K, K_sigma : array_like of shape (N, N)
+    bias : float
+        β. The default is no bias.
+    tol : float
+        What counts as rounding in the entries, against √(K_ii K_jj).
+    time_limit_s : float, optional
+    random_state : int, optional
+
+    Returns
+    -------
+    SigmaRank
+        With ``upper`` None where no decomposition was found within the time. The search is heuristic: that proves
+        nothing, and the pair may lie outside S.
+
+    Raises
+    ------
+    InputError
+        For matrices that are not square, symmetric, finite and of one shape, and for a pair that is proved to
+        lie outside S: an indefinite matrix, a negative entry of Kᵠ − β²11ᵀ, one that is not completely positive,
+        entries of K that σ does not allow.
+
+    Examples
+    --------
+    >>> Z = np.array([[1.0, -1.0], [0.5, 2.0]])
+    >>> found = sigma_rank(Z @ Z.T, np.maximum(Z, 0) @ np.maximum(Z, 0).T)
+    >>> found.lower, found.upper, found.residual < 1e-9
+    (2, 2, True)
+    """
+    began = time.perf_counter()
+    tol = check_tol(tol)
+    limit = check_time_limit(time_limit_s)
+    end = began + (3600.0 if limit is None else limit)
+    first, P = read_pair(K, K_sigma, bias, tol)
+    alive = np.diag(first) > 0
+    n = len(first)
+    if not alive.any():
+        return SigmaRank(0, 0, np.zeros((n, 0)), 0.0, ("= 0: K vanishes",))
+    kept = np.ix_(alive, alive)
+    unit, active = _scaled(first[kept], P[kept])
+    rank = _rank(unit, tol)
+    reasons = [f"≥ {rank}: rank of K, of every matrix within the tolerance (FL22 Lemma 10)"]
+    lower, factor = rank, None
+    if active.any():
+        low, factor, said = _cp_part(active, tol, _CP_SHARE * (end - began), random_state)
+        lower = max(lower, low)
+        reasons.append(f"≥ {low}: CP-rank of Kᵠ − β²11ᵀ (FL22 §4.2): {said}")
+    size = len(unit)
+    enough = rank * (rank + 1) // 2 + size * (size + 1) // 2
+    Z: np.ndarray | None = None
+    if factor is not None and np.abs(unit - active).max() <= tol:
+        Z = factor.T
+        reasons.append(f"≤ {Z.shape[1]}: K = Kᵠ − β²11ᵀ, so every z_j ≥ 0: a nonnegative factor of K")
+    else:
+        Z, said = _search(unit, active, lower, enough, tol, end, random_state)
+        if Z is not None:
+            reasons.append(f"≤ {Z.shape[1]}: {said}")
+    if Z is None or pair_residual(Z, unit, active) > tol:
+        reasons.append(
+            f"if the pair lies in S, {enough} neurons are enough (Carathéodory, r(r+1)/2 + N(N+1)/2; FL22 Lemma 10, "
+            "sharpened); no decomposition was found, so whether it does is undecided"
+        )
+        return SigmaRank(lower, None, None, None, tuple(reasons))
+    full = np.zeros((n, Z.shape[1]))
+    full[alive] = Z * np.sqrt(np.diag(first)[alive])[:, None]
+    return SigmaRank(lower, Z.shape[1], full, pair_residual(full, first, P), tuple(reasons))
+
+
+def _scaled(K: np.ndarray, P: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Scale the points to K_ii = 1, which σ commutes with."""
+    roots = np.sqrt(np.diag(K))
+    return K / np.outer(roots, roots), P / np.outer(roots, roots)
+
+
+def _rank(unit: np.ndarray, tol: float) -> int:
+    return int((np.linalg.eigvalsh(unit) > len(unit) * max(tol, 1e-14)).sum())
+
+
+def _cp_part(
+    P: np.ndarray, tol: float, time_limit_s: float, random_state: int | None
+) -> tuple[int, np.ndarray | None, str]:
+    alive = np.diag(P) > tol
+    if not alive.any():
+        return 0, None, "it vanishes"
+    part = np.maximum(P[np.ix_(alive, alive)], 0.0)
+    if time_limit_s < _CP_LEAST_S:
+        low, why = clique_cover_bound(part, tol)
+        return max(low, _rank(part, tol)), None, f"{why}, or its rank; no time for more"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PrecisionWarning)  # the bracket covers both readings of tiny entries
+        found = cp_rank(part, tol=min(tol, 1e-6), time_limit_s=time_limit_s, random_state=random_state)
+    if found.status is CPStatus.NOT_CP:
+        against = next((r.text for r in found.reasons if r.side == "not_cp"), found.status.message)
+        raise InputError(f"the pair is outside S: K_sigma − β²11ᵀ is not completely positive: {against}")
+    low = found.lower or 0
+    best = max((r for r in found.reasons if r.side == "lower"), key=lambda r: r.value or 0, default=None)
+    factor = None
+    if found.factor is not None:
+        factor = np.zeros((len(found.factor), len(P)))
+        factor[:, alive] = found.factor
+    return low, factor, best.text if best is not None else "its certificate"
+
+
+def _search(
+    unit: np.ndarray,
+    active: np.ndarray,
+    lower: int,
+    enough: int,
+    tol: float,
+    end: float,
+    random_state: int | None,
+) -> tuple[np.ndarray | None, str]:
+    rng = np.random.default_rng(random_state)
+    left = end - time.perf_counter()
+
+    def ascend(widths: range, n_starts: int) -> tuple[np.ndarray | None, str]:
+        for width in widths:
+            found = decompose(unit, active, width, n_starts=n_starts, tol=tol, rng=rng, end=end)
+            if found is not None:
+                return found, f"found by Levenberg–Marquardt at width {width}, verified"
+        return None, ""
+
+    best, said = ascend(range(lower, min(lower + _QUICK_WIDTHS, enough + 1)), _FEW_STARTS)
+    if best is None:
+        until = min(end, time.perf_counter() + _WIDE_SHARE * left)
+        wide = decompose(unit, active, enough, n_starts=_FEW_STARTS, tol=tol, rng=rng, end=until)
+        if wide is not None:
+            best, said = _fewer(wide), f"Carathéodory from {enough} columns found by Levenberg–Marquardt"
+            if pair_residual(best, unit, active) > tol:
+                best, said = wide, f"found by Levenberg–Marquardt at width {enough}, verified"
+    narrower, why = ascend(range(lower, enough + 1 if best is None else best.shape[1]), _STARTS)
+    return (best, said) if narrower is None else (narrower, why)
+
+
+def _fewer(Z: np.ndarray) -> np.ndarray:
+    """Carathéodory in the pair: the layer whose inputs are the points themselves."""
+    layer = HiddenLayer(np.eye(len(Z)), Z.T, np.zeros((Z.shape[1], 1)))
+    return reduce_layer(layer).incoming.T

@@ -1,0 +1,176 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import covopt
+from covopt.errors import InputError
+from covopt.widths.pair import read_pair
+from covopt.widths.search import decompose, pair_residual
+
+
+def pair_of(Z, bias=0.0):
+    A = np.maximum(Z, 0)
+    return Z @ Z.T, A @ A.T + bias**2
+
+
+def assert_decomposes(found, K, K_sigma, bias=0.0):
+    Z = found.decomposition
+    assert Z.shape == (len(K), found.upper)
+    A = np.maximum(Z, 0)
+    scale = np.abs(K).max()
+    np.testing.assert_allclose(Z @ Z.T, K, atol=1e-9 * scale)
+    np.testing.assert_allclose(A @ A.T + bias**2, K_sigma, atol=1e-9 * max(scale, bias**2))
+    assert found.lower <= found.upper
+    assert found.residual <= 1e-9
+
+
+@settings(max_examples=12, deadline=None)
+@given(st.integers(0, 10**6), st.integers(1, 4), st.integers(1, 4), st.sampled_from([0.0, 0.7]))
+def test_brackets_hold_the_width_of_a_random_layer(seed, n, m, bias):
+    Z = np.random.default_rng(seed).standard_normal((n, m))
+    K, K_sigma = pair_of(Z, bias)
+    found = covopt.sigma_rank(K, K_sigma, bias=bias, time_limit_s=20)
+    assert found.lower <= m
+    assert found.is_decided
+    assert_decomposes(found, K, K_sigma, bias)
+
+
+def test_units_of_the_points_do_not_matter():
+    Z = np.random.default_rng(0).standard_normal((3, 2))
+    for scales in ([1e-6, 1.0, 1e6], [1e100, 1e100, 1e100]):
+        K, K_sigma = pair_of(np.array(scales)[:, None] * Z)
+        assert covopt.sigma_rank(K, K_sigma).upper == 2
+
+
+@pytest.mark.parametrize("half", [2, 3])
+def test_feature_learning_example(half):
+    n = 2 * half
+    B = np.block([[half * np.eye(half), np.ones((half, half))], [np.ones((half, half)), half * np.eye(half)]])
+    found = covopt.sigma_rank(B, B)
+    assert (found.lower, found.upper) == (n * n // 4, n * n // 4)
+    assert_decomposes(found, B, B)
+    assert (found.decomposition >= 0).all()
+    assert "nonnegative factor" in found.summary()
+
+
+def test_a_wide_layer_is_cut_to_caratheodory_at_most():
+    Z = np.random.default_rng(1).standard_normal((3, 40))
+    K, K_sigma = pair_of(Z)
+    found = covopt.sigma_rank(K, K_sigma)
+    assert found.upper <= 12
+    assert_decomposes(found, K, K_sigma)
+
+
+def test_one_point_with_both_signs():
+    found = covopt.sigma_rank([[5.0]], [[1.0]])
+    assert found.upper == 2, "one positive and one negative neuron"
+    assert found.lower == 1
+    assert covopt.sigma_rank([[5.0]], [[5.0]]).upper == 1
+    assert covopt.sigma_rank([[5.0]], [[0.0]]).decomposition.tolist()[0][0] == pytest.approx(-np.sqrt(5))
+
+
+def test_points_where_everything_vanishes():
+    zero = covopt.sigma_rank(np.zeros((2, 2)), np.ones((2, 2)), bias=1.0)
+    assert (zero.lower, zero.upper, zero.is_exact) == (0, 0, True)
+    assert zero.decomposition.shape == (2, 0)
+    K, K_sigma = pair_of(np.array([[1.0, -1.0], [0.0, 0.0]]))
+    found = covopt.sigma_rank(K, K_sigma)
+    assert found.decomposition[1].tolist() == [0.0] * found.upper
+
+
+def test_undecided_is_said_plainly():
+    Z = np.random.default_rng(2).standard_normal((6, 8))
+    found = covopt.sigma_rank(*pair_of(Z), time_limit_s=1e-6)
+    assert not found.is_decided
+    assert found.upper is None
+    assert found.decomposition is None
+    assert found.lower == 6
+    assert found.summary().startswith(
+        "undecided: no decomposition found; Rank_σ ≥ 6 if the pair lies in S at all"
+    )
+    assert "Carathéodory" in found.reasons[-1]
+
+
+def test_a_pair_outside_the_cone_is_not_decomposed():
+    # t_01 and t_10 cannot both be reached: then q_0·q_1 < 0. The cheap conditions end at K_01 = 0.028.
+    P = np.array([[1.0, 0.9], [0.9, 1.0]])
+    found = covopt.sigma_rank([[2.0, 0.05], [0.05, 2.0]], P, time_limit_s=3)
+    assert not found.is_decided
+    with pytest.raises(InputError, match=r"K is 0.02 at \(0, 1\) .* below P_ij"):
+        covopt.sigma_rank([[2.0, 0.02], [0.02, 2.0]], P)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 10**6), st.integers(1, 6), st.integers(1, 8), st.booleans())
+def test_pairs_of_layers_pass_every_condition(seed, n, m, integers):
+    rng = np.random.default_rng(seed)
+    Z = (
+        rng.integers(-2, 3, (n, m)) * 1.0
+        if integers
+        else rng.standard_normal((n, m)) * 10.0 ** rng.integers(-5, 5)
+    )
+    if seed % 3 == 0:
+        Z[rng.integers(n)] *= 1e-7
+    K, K_sigma = pair_of(Z)
+    read_pair(K, K_sigma, 0.0, 1e-9)
+    K, K_sigma = pair_of(Z, bias=0.5)
+    read_pair(K, K_sigma, 0.5, 1e-9)
+
+
+def test_search_returns_only_what_it_checked():
+    rng = np.random.default_rng(3)
+    Z = rng.standard_normal((3, 3))
+    K, P = pair_of(Z)
+    import time
+
+    options = dict(n_starts=5, tol=1e-9, rng=rng, end=time.perf_counter() + 30)
+    found = decompose(K, P, 3, **options)
+    assert pair_residual(found, K, P) < 1e-9
+    assert pair_residual(found + 1e-6, K, P) > 1e-9
+    assert decompose(K, P, 2, **options) is None, "narrower than the rank"
+
+
+@pytest.mark.parametrize(
+    ("K", "K_sigma", "message"),
+    [
+        (np.ones((2, 3)), np.ones((2, 2)), r"K must be a square matrix with a row per point; received"),
+        (np.ones((2, 2)), np.ones((3, 3)), r"K has shape \(2, 2\) but K_sigma has \(3, 3\)"),
+        ([[1.0, 0.5], [0.4, 1.0]], np.eye(2), r"K is not symmetric: entry \(0, 1\) is 0.5 but \(1, 0\) is 0.4"),
+        (np.eye(2), [[1.0, 0.5], [0.0, 1.0]], "K_sigma is not symmetric"),
+        ([[1.0, np.nan], [np.nan, 1.0]], np.eye(2), "K row 0 .* is NaN"),
+        ([[1.0, 2.0], [2.0, 1.0]], np.eye(2), "outside S: K is not positive semidefinite; .* least eigenvalue is -1"),
+        ([[-1.0]], [[0.0]], "outside S: K is not positive semidefinite, its diagonal entry 0 is -1"),
+        (4 * np.eye(3), np.eye(3) + 0.9 * np.array([[0, 1, -1], [1, 0, 1], [-1, 1, 0]]),
+         r"outside S: K_sigma has a negative entry, -0.9 at \(0, 2\)"),
+        (np.eye(2), np.array([[1.0, 0.9], [0.9, 0.5]]), "outside S: K_sigma is not positive semidefinite"),
+        (np.eye(2), [[2.0, 0.0], [0.0, 1.0]],
+         r"at diagonal entry 0 K_sigma is 2 but K is 1; σ\(z\)² cannot exceed z²"),
+        ([[1.0, 0.9], [0.9, 1.0]], [[1.0, 0.5], [0.5, 1.0]], r"outside S: K is 0.9 at \(0, 1\) .* above P_ij"),
+        ([[1.0, 0.1], [0.1, 1.0]], [[1.0, 0.5], [0.5, 1.0]], r"outside S: K is 0.1 at \(0, 1\) .* below P_ij"),
+    ],
+)  # fmt: skip
+def test_pairs_that_cannot_be(K, K_sigma, message):
+    with pytest.raises(InputError, match=message):
+        covopt.sigma_rank(K, K_sigma)
+
+
+def test_doubly_nonnegative_but_not_completely_positive():
+    # Hall's matrix: nonnegative and positive semidefinite, its pentagon has an indefinite comparison matrix
+    c = (np.sqrt(5) - 1) / 2
+    A = np.eye(5) + c * (np.roll(np.eye(5), 1, axis=0) + np.roll(np.eye(5), -1, axis=0))
+    assert np.linalg.eigvalsh(A)[0] > -1e-9
+    with pytest.raises(InputError, match="outside S: K_sigma − β²11ᵀ is not completely positive"):
+        covopt.sigma_rank(A, A)
+
+
+def test_bias_is_taken_off_first():
+    K, K_sigma = pair_of(np.array([[1.0], [-1.0]]), bias=2.0)
+    assert read_pair(K, K_sigma, 2.0, 1e-9)[1].tolist() == [[1.0, 0.0], [0.0, 0.0]]
+    assert covopt.sigma_rank(K, K_sigma, bias=2.0).upper == 1
+    with pytest.raises(InputError, match="K_sigma − β²11ᵀ has a negative entry, -2 at"):
+        covopt.sigma_rank(np.eye(2), np.eye(2), bias=np.sqrt(3.0))
+    with pytest.raises(InputError, match="bias must be a finite number"):
+        covopt.sigma_rank(K, K_sigma, bias=-1)
+    with pytest.raises(InputError, match="tol must be"):
+        covopt.sigma_rank(K, K_sigma, tol=0)
