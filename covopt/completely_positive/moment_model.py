@@ -1,0 +1,258 @@
+"""The moment relaxation of the CP-rank as one conic program, over the maximal cliques of the support graph.
+
+Every row x of a factor has its support in a clique (an entry A_uv = 0 forbids x_u x_v > 0), so the rows fall into
+groups, one per maximal clique V, and L_V(f) = Σ f(x) over a group is a linear functional on polynomials in x_V with
+
+- Σ_V L_V(xxᵀ) = A and Σ_V L_V(1) = number of rows, which is minimised;
+- M_t(L_V) ⪰ 0, and g·L_V likewise for g = √A_ii x_i − x_i² and g = A_ij − x_i x_j, both nonnegative on rows.
+
+What is not used of "x ≥ 0" and "A − xxᵀ ⪰ 0" there can be added; ``PARTS`` lists who adds what.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations, combinations_with_replacement
+
+import numpy as np
+from scipy import sparse
+
+from covopt.errors import BudgetError
+
+MAX_BLOCK = 80
+MAX_CLIQUES = 2000
+PARTS: dict[str, frozenset[str]] = {
+    "plain": frozenset(),
+    # "signs": L(u) ≥ 0, L(gu) ≥ 0 for monomials u; "tensor": the matrix inequality A ⪰ xxᵀ times [x][x]ᵀ
+    "dagger": frozenset({"signs", "tensor"}),
+    # "pairs": x_i x_j·L has a positive semidefinite moment matrix; "square": A⊗A ⪰ L(xxᵀ⊗xxᵀ)
+    "strong": frozenset({"signs", "pairs", "square"}),
+}
+
+Monomial = tuple[int, ...]
+Terms = Sequence[tuple[int, float]]
+
+
+@dataclass(frozen=True)
+class MomentModel:
+    """min cᵀy s.t. By = b − Gy in the cone: zeros, then nonnegatives, then semidefinite matrices.
+
+    Attributes
+    ----------
+    cost : ndarray of shape (m,)
+    G : sparse matrix of shape (rows, m)
+        Row by row; a semidefinite block has its upper triangle, column by column, without factors √2.
+    b : ndarray of shape (rows,)
+    n_equal, n_signs : int
+        Rows of the first two cones.
+    blocks : tuple of int
+        Orders of the semidefinite blocks.
+    degrees : ndarray of int, shape (m,)
+    bounds : ndarray of shape (m,)
+        Of degree 2 and more: an upper bound on the moment for every factor. Of degree 0 and 1: on the moment divided
+        by the number of rows of the factor.
+    """
+
+    cost: np.ndarray
+    G: sparse.csr_matrix
+    b: np.ndarray
+    n_equal: int
+    n_signs: int
+    blocks: tuple[int, ...]
+    degrees: np.ndarray
+    bounds: np.ndarray
+
+
+@dataclass
+class _Rows:
+    """Rows of b − Gy as they are written down."""
+
+    rows: list[int] = field(default_factory=list)
+    columns: list[int] = field(default_factory=list)
+    values: list[float] = field(default_factory=list)
+    b: list[float] = field(default_factory=list)
+
+    def add(self, terms: Terms, constant: float = 0.0) -> None:
+        here = len(self.b)
+        for column, value in terms:
+            self.rows.append(here)
+            self.columns.append(column)
+            self.values.append(-value)
+        self.b.append(constant)
+
+
+@dataclass(frozen=True)
+class _Clique:
+    """The moments of one clique: where each monomial of degree at most 2t has its column."""
+
+    vertices: tuple[int, ...]
+    columns: dict[Monomial, int]
+
+    def __call__(self, *factors: Monomial) -> int:
+        return self.columns[tuple(sorted(sum(factors, ())))]
+
+    def monomials(self, degree: int) -> list[Monomial]:
+        return [m for d in range(degree + 1) for m in combinations_with_replacement(self.vertices, d)]
+
+
+def moment_model(A: np.ndarray, level: int, method: str) -> MomentModel:
+    r"""Write down the relaxation.
+
+    .. math::
+
+        \min \sum_V L_V(1) \quad\text{s.t.}\quad \sum_V L_V(xx^\top) = A,\quad M_t(L_V) \succeq 0,\quad
+        M_{t-1}(gL_V) \succeq 0
+
+    Parameters
+    ----------
+    A : ndarray of shape (n, n)
+        Symmetric, entrywise nonnegative, positive diagonal near one.
+    level : {1, 2}
+        t.
+    method : {"plain", "dagger", "strong"}
+
+    Returns
+    -------
+    MomentModel
+
+    Raises
+    ------
+    BudgetError
+        A semidefinite block of order above 80, or more than 2000 maximal cliques.
+
+    References
+    ----------
+    Gribling, de Laat, Laurent (2019), doi:10.1007/s10208-018-09410-y. Korda, Laurent, Magron, Steenkamp (2024),
+    doi:10.1007/s10107-023-01993-x.
+
+    Examples
+    --------
+    >>> model = moment_model(np.array([[1.0, 0.5], [0.5, 1.0]]), 1, "plain")
+    >>> model.G.shape, model.blocks
+    ((12, 6), (3,))
+    """
+    parts = PARTS[method] if level > 1 else PARTS[method] & {"signs"}
+    cliques = _cliques(A, level)
+    n = len(A)
+    widest = max(cliques, key=lambda c: len(c.vertices))
+    largest = max(
+        len(widest.monomials(level)),
+        n * (1 + len(widest.vertices)) if "tensor" in parts else 0,
+        n * (n + 1) // 2 if "square" in parts else 0,
+    )
+    if largest > MAX_BLOCK:
+        raise BudgetError(
+            f"the moment bound of level {level} ({method}) has a semidefinite block of order {largest}, above "
+            f"{MAX_BLOCK}; take level 1 or method 'plain', or split A into the components of its support graph."
+        )
+    roots = np.nextafter(np.nextafter(np.sqrt(np.diag(A)), np.inf), np.inf)
+    rows = _Rows()
+    inside = {v: [c for c in cliques if v in c.vertices] for v in range(n)}
+    for i in range(n):
+        for j in range(i, n):
+            if A[i, j] > 0:
+                rows.add([(c((i, j)), -1.0) for c in inside[i] if j in c.vertices], float(A[i, j]))
+    n_equal = len(rows.b)
+    for clique in cliques:
+        if "signs" in parts:
+            for u in clique.monomials(2 * level):
+                rows.add([(clique(u), 1.0)])
+        if "signs" in parts or level == 1:
+            for i, j in combinations_with_replacement(clique.vertices, 2):
+                for u in clique.monomials(2 * level - 2):
+                    rows.add(_localised(A, roots, clique, i, j, u))
+    n_signs = len(rows.b) - n_equal
+    blocks: list[int] = []
+    for clique in cliques:
+        _semidefinite(rows, blocks, clique.monomials(level), lambda u, v, c=clique: ([(c(u, v), 1.0)], 0.0))
+        if level > 1:
+            _second_level(rows, blocks, A, roots, clique, parts)
+    if "square" in parts:
+        _square(rows, blocks, A, cliques)
+    m = sum(len(c.columns) for c in cliques)
+    cost, degrees, bounds = np.zeros(m), np.zeros(m, dtype=int), np.ones(m)
+    for clique in cliques:
+        cost[clique(())] = 1.0
+        for monomial, column in clique.columns.items():
+            degrees[column] = len(monomial)
+            bounds[column] = np.prod(roots[list(monomial)]) * (1 + 1e-14)
+    G = sparse.csr_matrix((rows.values, (rows.rows, rows.columns)), shape=(len(rows.b), m))
+    return MomentModel(cost, G, np.array(rows.b), n_equal, n_signs, tuple(blocks), degrees, bounds)
+
+
+def _cliques(A: np.ndarray, level: int) -> list[_Clique]:
+    import networkx as nx
+
+    graph = nx.from_numpy_array((A > 0) & ~np.eye(len(A), dtype=bool))
+    found: list[_Clique] = []
+    start = 0
+    for vertices in nx.find_cliques(graph):
+        if len(found) == MAX_CLIQUES:
+            raise BudgetError(
+                f"the support graph has more than {MAX_CLIQUES} maximal cliques, too many for the moment bound; "
+                "use the combinatorial bounds of cp_rank."
+            )
+        ordered = tuple(sorted(vertices))
+        names = [m for d in range(2 * level + 1) for m in combinations_with_replacement(ordered, d)]
+        found.append(_Clique(ordered, {name: start + k for k, name in enumerate(names)}))
+        start += len(names)
+    return found
+
+
+def _localised(A: np.ndarray, roots: np.ndarray, clique: _Clique, i: int, j: int, u: Monomial) -> Terms:
+    """Return L(gu) for g = √A_ii x_i − x_i² (i = j) or g = A_ij − x_i x_j."""
+    if i == j:
+        return [(clique((i,), u), float(roots[i])), (clique((i, i), u), -1.0)]
+    return [(clique(u), float(A[i, j])), (clique((i, j), u), -1.0)]
+
+
+def _second_level(
+    rows: _Rows, blocks: list[int], A: np.ndarray, roots: np.ndarray, clique: _Clique, parts: Iterable[str]
+) -> None:
+    basis = clique.monomials(1)
+    for i, j in combinations_with_replacement(clique.vertices, 2):
+        _semidefinite(
+            rows,
+            blocks,
+            basis,
+            lambda u, v, i=i, j=j: (_localised(A, roots, clique, i, j, tuple(sorted(u + v))), 0.0),
+        )
+    if "pairs" in parts:
+        for i, j in combinations(clique.vertices, 2):
+            _semidefinite(rows, blocks, basis, lambda u, v, i=i, j=j: ([(clique(u, v, (i, j)), 1.0)], 0.0))
+    if "tensor" in parts:
+        inside = set(clique.vertices)
+
+        def entry(first: tuple[int, Monomial], second: tuple[int, Monomial]) -> tuple[Terms, float]:
+            (i, u), (j, v) = first, second
+            terms = [(clique(u, v), float(A[i, j]))] if A[i, j] else []
+            if i in inside and j in inside:
+                terms.append((clique((i, j), u, v), -1.0))
+            return terms, 0.0
+
+        _semidefinite(rows, blocks, [(i, u) for i in range(len(A)) for u in basis], entry)
+
+
+def _square(rows: _Rows, blocks: list[int], A: np.ndarray, cliques: Sequence[_Clique]) -> None:
+    """A⊗A ⪰ Σ L(xxᵀ⊗xxᵀ), on symmetric tensors; on the others the right-hand side vanishes."""
+    columns: dict[Monomial, list[int]] = {}
+
+    def entry(first: tuple[int, int], second: tuple[int, int]) -> tuple[Terms, float]:
+        (i, j), (k, m) = first, second
+        key = tuple(sorted((i, j, k, m)))
+        if key not in columns:
+            wanted = set(key)
+            columns[key] = [c(key) for c in cliques if wanted <= set(c.vertices)]
+        return [(c, -1.0) for c in columns[key]], float(A[i, k] * A[j, m] + A[i, m] * A[j, k]) / 2
+
+    _semidefinite(rows, blocks, list(combinations_with_replacement(range(len(A)), 2)), entry)
+
+
+def _semidefinite(
+    rows: _Rows, blocks: list[int], basis: Sequence, entry: Callable[..., tuple[Terms, float]]
+) -> None:
+    blocks.append(len(basis))
+    for q, v in enumerate(basis):
+        for u in basis[: q + 1]:
+            rows.add(*entry(u, v))

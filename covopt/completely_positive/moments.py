@@ -1,0 +1,237 @@
+"""Moment bounds on the CP-rank, rounded to rigorous ones."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from covopt.completely_positive.face_rational import exact_matrix
+from covopt.completely_positive.moment_model import PARTS, MomentModel, moment_model
+from covopt.completely_positive.moment_rounding import rigorous_value
+from covopt.errors import InputError, SolverError
+from covopt.validation import check_choice, check_time_limit
+
+METHODS = tuple(PARTS)
+WORDS = {
+    "plain": "",
+    "dagger": ", with signs and A ⪰ xxᵀ localised (ξ†)",
+    "strong": ", with signs, pairs x_i x_j localised and A⊗A",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class MomentBound:
+    """A lower bound on the CP-rank.
+
+    Attributes
+    ----------
+    value : float
+        No factor of A has fewer rows; rigorous, rounding included.
+    integer : int
+        ``value`` rounded up, the bound on the CP-rank.
+    solver_value : float
+        What the solver reports for the relaxation; not rigorous.
+    reason : str
+        In words.
+    data : dict
+        Level, method and dual point: what :func:`check_moment_bound` needs besides A. JSON types.
+    """
+
+    value: float
+    integer: int
+    solver_value: float
+    reason: str
+    data: dict[str, Any]
+
+
+def moment_bound(
+    A: Any, *, level: int = 1, method: str = "strong", time_limit_s: float | None = None
+) -> MomentBound:
+    r"""Bound the CP-rank from below by an ideal-sparse moment relaxation.
+
+    .. math::
+
+        \min \sum_V L_V(1) \quad\text{s.t.}\quad \sum_V L_V(xx^\top) = A,\quad M_t(L_V) \succeq 0,\quad
+        M_{t-1}((\sqrt{A_{ii}}x_i - x_i^2) L_V) \succeq 0,\quad M_{t-1}((A_{ij} - x_i x_j) L_V) \succeq 0
+
+    over the maximal cliques V of the support graph (:mod:`covopt.completely_positive.moment_model`). The solver's
+    dual point is only a hint: ``value`` is recomputed from A as :func:`rigorous_value` describes, so it bounds the rank of
+    every factor even where the solver stopped early. All these bounds stay below the convex bound τ_cp of Fawzi and
+    Parrilo, hence below the CP-rank itself on many matrices.
+
+    Parameters
+    ----------
+    A : array_like of shape (n, n)
+        Symmetric and entrywise nonnegative. Where A is not completely positive the bound is vacuous.
+    level : {1, 2}
+        t. Level 2 takes seconds at n = 7 and minutes at n = 10.
+    method : {"strong", "plain", "dagger"}
+        ``plain`` is ξ_t of Gribling, de Laat and Laurent, ``dagger`` their ξ_t† as Korda and others computed it,
+        ``strong`` adds other valid inequalities: stronger and faster than ``dagger`` on everything measured. At level
+        1 they hardly differ.
+    time_limit_s : float, optional
+        For the solver; the bound from where it stopped is valid, if weak.
+
+    Returns
+    -------
+    MomentBound
+
+    Raises
+    ------
+    InputError
+        Not square, symmetric and finite, a negative entry, a zero diagonal entry in a nonzero row, or an unknown
+        option.
+    BudgetError
+        A semidefinite block of order above 80, or more than 2000 maximal cliques.
+    SolverError
+        The solver finds the relaxation infeasible (then A is not completely positive, as far as it can tell), or
+        stops without a point.
+
+    References
+    ----------
+    Gribling, de Laat, Laurent, Lower bounds on matrix factorization ranks (2019), doi:10.1007/s10208-018-09410-y.
+    Korda, Laurent, Magron, Steenkamp, Exploiting ideal-sparsity (2024), doi:10.1007/s10107-023-01993-x.
+
+    Examples
+    --------
+    EᵀE of the four-cycle: one row per edge.
+
+    >>> bound = moment_bound([[2, 1, 0, 1], [1, 2, 1, 0], [0, 1, 2, 1], [1, 0, 1, 2]])
+    >>> bound.integer, bound.value <= 4
+    (4, True)
+    """
+    limit = check_time_limit(time_limit_s)
+    scaled = _scaled(A)
+    if not len(scaled):
+        return MomentBound(0.0, 0, 0.0, "A is zero", {"level": level, "method": method, "dual": []})
+    model = moment_model(scaled, check_level(level), check_choice("method", method, METHODS))
+    dual, solver_value = _solve(model, limit)
+    value = rigorous_value(model, dual)
+    return MomentBound(
+        value,
+        max(1, math.ceil(value)) if math.isfinite(value) else 1,
+        solver_value,
+        f"moment relaxation of level {level} over the maximal cliques{WORDS[method]}: {value:.4f}, rigorous "
+        "(Gribling, de Laat and Laurent 2019; Korda and others 2024)",
+        {"level": level, "method": method, "dual": dual.tolist()},
+    )
+
+
+def check_moment_bound(A: Any, data: dict[str, Any], claimed: int) -> tuple[bool, str]:
+    """Recompute the bound from A and the stored dual point; no solver runs.
+
+    Parameters
+    ----------
+    A : array_like of shape (n, n)
+    data : dict
+        As in :attr:`MomentBound.data`.
+    claimed : int
+
+    Returns
+    -------
+    (bool, str)
+        Whether the CP-rank is at least ``claimed``, and what was recomputed.
+
+    Raises
+    ------
+    InputError
+        A cannot be used, or ``data`` is not what :func:`moment_bound` stores.
+
+    Examples
+    --------
+    >>> A = [[2, 1], [1, 2]]
+    >>> bound = moment_bound(A)
+    >>> check_moment_bound(A, bound.data, 2)[0], check_moment_bound(A, bound.data, 3)[0]
+    (True, False)
+    """
+    try:
+        level, method = check_level(data["level"]), check_choice("method", data["method"], METHODS)
+        dual = np.array(data["dual"], dtype=float)
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(
+            f"data must hold the level, method and dual of a moment bound; received one with {error!r}."
+        ) from error
+    scaled = _scaled(A)
+    if not len(scaled):
+        return claimed <= 0, "A is zero"
+    value = rigorous_value(moment_model(scaled, level, method), dual)
+    at_least = max(1, math.ceil(value)) if math.isfinite(value) else 1
+    return claimed <= at_least, f"recomputed {value:.4f}"
+
+
+def check_level(level: Any) -> int:
+    """Return the level where it is 1 or 2.
+
+    Raises
+    ------
+    InputError
+        Otherwise.
+
+    Examples
+    --------
+    >>> check_level(2)
+    2
+    """
+    if isinstance(level, bool) or level not in (1, 2):
+        raise InputError(f"level must be 1 or 2 (higher moments are out of reach); received {level!r}.")
+    return int(level)
+
+
+def _scaled(A: Any) -> np.ndarray:
+    """Return A without zero rows, scaled by powers of two, which is exact, to a diagonal in [1/2, 2]."""
+    exact = exact_matrix(A)
+    values = np.array([[float(x) for x in row] for row in exact])
+    for i, j in np.argwhere(values < 0)[:1]:
+        raise InputError(
+            f"A[{i}, {j}] must be nonnegative; received {values[i, j]!r}: a matrix with a negative entry is not "
+            "completely positive and has no factor."
+        )
+    for i in np.flatnonzero((np.diag(values) == 0) & (values > 0).any(1))[:1]:
+        raise InputError(
+            f"A[{i}, {i}] must be positive in a nonzero row; received 0: A is not positive semidefinite."
+        )
+    kept = np.diag(values) > 0
+    values = values[np.ix_(kept, kept)]
+    scale = np.exp2(-np.round(np.log2(np.diag(values)) / 2))
+    return values * np.outer(scale, scale)
+
+
+def _solve(model: MomentModel, time_limit_s: float | None) -> tuple[np.ndarray, float]:
+    """Return a dual point without factors √2, and the solver's value."""
+    import clarabel
+
+    weights = np.ones(len(model.b))
+    start = model.n_equal + model.n_signs
+    for order in model.blocks:
+        ends = start + np.cumsum(np.arange(1, order + 1)) - 1
+        size = order * (order + 1) // 2
+        weights[start : start + size] = math.sqrt(2.0)
+        weights[ends] = 1.0
+        start += size
+    cones = [clarabel.ZeroConeT(model.n_equal)]
+    if model.n_signs:
+        cones.append(clarabel.NonnegativeConeT(model.n_signs))
+    cones += [clarabel.PSDTriangleConeT(order) for order in model.blocks]
+    settings = clarabel.DefaultSettings()
+    settings.verbose = False
+    settings.max_threads = 1
+    settings.direct_solve_method = "faer"
+    if time_limit_s is not None:
+        settings.time_limit = time_limit_s
+    G = sparse.csc_matrix(sparse.diags(weights) @ model.G)
+    quadratic = sparse.csc_matrix((len(model.cost),) * 2)
+    result = clarabel.DefaultSolver(quadratic, model.cost, G, weights * model.b, cones, settings).solve()
+    status = str(result.status)
+    if "PrimalInfeasible" in status:
+        raise SolverError(
+            "the moment relaxation is infeasible as far as the solver can tell, so A is probably not completely "
+            "positive; ask covopt.completely_positive.face.separate for a proof."
+        )
+    dual = np.asarray(result.z) / weights
+    if not np.isfinite(dual).all():
+        raise SolverError(f"the semidefinite solver stopped without a point ({status}); try level 1.")
+    return dual, float(result.obj_val)
