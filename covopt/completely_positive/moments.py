@@ -59,9 +59,9 @@ def moment_bound(
         M_{t-1}((\sqrt{A_{ii}}x_i - x_i^2) L_V) \succeq 0,\quad M_{t-1}((A_{ij} - x_i x_j) L_V) \succeq 0
 
     over the maximal cliques V of the support graph (:mod:`covopt.completely_positive.moment_model`). The solver's
-    dual point is only a hint: ``value`` is recomputed from A as :func:`rigorous_value` describes, so it bounds the rank of
-    every factor even where the solver stopped early. All these bounds stay below the convex bound τ_cp of Fawzi and
-    Parrilo, hence below the CP-rank itself on many matrices.
+    dual point is only a hint: ``value`` is recomputed from A as :func:`rigorous_value` describes, so it bounds the
+    rank of every factor even where the solver stopped early. All these bounds stay below the convex bound τ_cp of
+    Fawzi and Parrilo, hence below the CP-rank itself on many matrices.
 
     Parameters
     ----------
