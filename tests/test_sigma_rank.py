@@ -54,6 +54,29 @@ def test_feature_learning_example(half):
     assert "nonnegative factor" in found.summary()
 
 
+def test_layers_that_never_change_sign_have_the_cp_rank():
+    B = np.block([[2 * np.eye(2), np.ones((2, 2))], [np.ones((2, 2)), 2 * np.eye(2)]])
+    silent = covopt.sigma_rank(B, np.zeros((4, 4)))
+    assert (silent.lower, silent.upper) == (4, 4)
+    assert (silent.decomposition <= 0).all()
+    flip = np.array([1.0, -1.0, 1.0, -1.0])
+    half = B * (np.outer(flip, flip) > 0) * (flip > 0)[:, None]
+    with pytest.raises(InputError, match=r"outside S: K is 1 at \(0, 3\) .* above P_ij"):
+        covopt.sigma_rank(B, half)
+    mixed = covopt.sigma_rank(B * np.outer(flip, flip), half)
+    assert (mixed.lower, mixed.upper) == (4, 4)
+    assert_decomposes(mixed, B * np.outer(flip, flip), half)
+
+
+def test_a_bias_that_does_not_round_leaves_zeros_open():
+    B = np.block([[2 * np.eye(2), np.ones((2, 2))], [np.ones((2, 2)), 2 * np.eye(2)]])
+    exact = covopt.sigma_rank(B, B + 1.0, bias=1.0)
+    assert (exact.lower, exact.upper) == (4, 4)
+    rounded = covopt.sigma_rank(B, B + 0.7**2, bias=0.7, time_limit_s=15)
+    assert rounded.lower <= 4
+    assert_decomposes(rounded, B, B + 0.7**2, 0.7)
+
+
 def test_a_wide_layer_is_cut_to_caratheodory_at_most():
     Z = np.random.default_rng(1).standard_normal((3, 40))
     K, K_sigma = pair_of(Z)
@@ -162,11 +185,15 @@ def test_doubly_nonnegative_but_not_completely_positive():
     assert np.linalg.eigvalsh(A)[0] > -1e-9
     with pytest.raises(InputError, match="outside S: K_sigma − β²11ᵀ is not completely positive"):
         covopt.sigma_rank(A, A)
+    with pytest.raises(
+        InputError, match="K on the points where no neuron changes sign, .* is not completely positive"
+    ):
+        covopt.sigma_rank(A, np.zeros((5, 5)))
 
 
 def test_bias_is_taken_off_first():
     K, K_sigma = pair_of(np.array([[1.0], [-1.0]]), bias=2.0)
-    assert read_pair(K, K_sigma, 2.0, 1e-9)[1].tolist() == [[1.0, 0.0], [0.0, 0.0]]
+    assert read_pair(K, K_sigma, 2.0, 1e-9).P.tolist() == [[1.0, 0.0], [0.0, 0.0]]
     assert covopt.sigma_rank(K, K_sigma, bias=2.0).upper == 1
     with pytest.raises(InputError, match="K_sigma − β²11ᵀ has a negative entry, -2 at"):
         covopt.sigma_rank(np.eye(2), np.eye(2), bias=np.sqrt(3.0))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,23 @@ from covopt.validation import check_bias
 ASYMMETRY = 1e-12
 
 
-def read_pair(K: Any, K_sigma: Any, bias: Any, tol: float) -> tuple[np.ndarray, np.ndarray]:
+@dataclass(frozen=True, eq=False)
+class Pair:
+    """K and P = Kᵠ − β²11ᵀ.
+
+    Attributes
+    ----------
+    K, P : ndarray of shape (N, N)
+    lost : float
+        Entries of P up to this size may be rounding of the subtraction, and are set to zero; 0 where it is exact.
+    """
+
+    K: np.ndarray
+    P: np.ndarray
+    lost: float
+
+
+def read_pair(K: Any, K_sigma: Any, bias: Any, tol: float) -> Pair:
     r"""Return K and :math:`P = K^\sigma - \beta^2 1 1^T` as symmetric arrays, if they can lie in S.
 
     With p = σ(z), q = σ(−z) a layer has :math:`P = \sum pp^T`, :math:`Q = \sum qq^T`, :math:`T = \sum pq^T`, all
@@ -37,7 +54,7 @@ def read_pair(K: Any, K_sigma: Any, bias: Any, tol: float) -> tuple[np.ndarray, 
 
     Examples
     --------
-    >>> read_pair([[2.0]], [[1.5]], 1.0, 1e-9)[1]
+    >>> read_pair([[2.0]], [[1.5]], 1.0, 1e-9).P
     array([[0.5]])
     """
     beta = check_bias(bias)
@@ -47,11 +64,14 @@ def read_pair(K: Any, K_sigma: Any, bias: Any, tol: float) -> tuple[np.ndarray, 
             f"K has shape {first.shape} but K_sigma has {second.shape}; both belong to the same points."
         )
     P = second - beta**2
-    lost = 8e-16 * beta**2  # what taking β² off leaves of rounding, in every entry
+    exact = beta == 0 or bool(
+        beta.is_integer() and (second == np.round(second)).all() and second.max() < 2**53
+    )
+    lost = 0.0 if exact else 8e-16 * beta**2  # what taking β² off leaves of rounding, in every entry
     roots = np.sqrt(np.maximum(np.diag(first), lost / tol))
     _check_semidefinite("K", first, roots, tol)
     _check_conditions(first, P, roots, "K_sigma − β²11ᵀ" if beta > 0 else "K_sigma", tol)
-    return first, np.where(np.abs(P) <= lost, 0.0, P)
+    return Pair(first, np.where(np.abs(P) <= lost, 0.0, P), lost)
 
 
 def _square(name: str, values: Any) -> np.ndarray:

@@ -122,74 +122,88 @@ def sigma_rank(
     tol = check_tol(tol)
     limit = check_time_limit(time_limit_s)
     end = began + (3600.0 if limit is None else limit)
-    first, P = read_pair(K, K_sigma, bias, tol)
-    alive = np.diag(first) > 0
-    n = len(first)
+    pair = read_pair(K, K_sigma, bias, tol)
+    alive = np.diag(pair.K) > 0
+    n = len(pair.K)
     if not alive.any():
         return SigmaRank(0, 0, np.zeros((n, 0)), 0.0, ("= 0: K vanishes",))
     kept = np.ix_(alive, alive)
-    unit, active = _scaled(first[kept], P[kept])
+    first, P = pair.K[kept], pair.P[kept]
+    roots = np.sqrt(np.diag(first))
+    unit, active = first / np.outer(roots, roots), P / np.outer(roots, roots)
     rank = _rank(unit, tol)
     reasons = [f"≥ {rank}: rank of K, of every matrix within the tolerance (FL22 Lemma 10)"]
-    lower, factor = rank, None
-    if active.any():
-        low, factor, said = _cp_part(active, tol, _CP_SHARE * (end - began), random_state)
+    lower, Z, size = rank, None, len(unit)
+    share = _CP_SHARE * (end - began)
+    heard = np.flatnonzero(np.diag(active) > tol)
+    low, factor, said = 0, None, "it vanishes"
+    if len(heard):
+        # what the subtraction of β² leaves open is passed on as open: tiny, not zero
+        cautious = np.where(np.abs(P) <= pair.lost, pair.lost, P)[np.ix_(heard, heard)]
+        low, factor, said = _cp_bounds(cautious, "K_sigma − β²11ᵀ", tol, share, random_state)
+    reasons.append(f"≥ {low}: CP-rank of Kᵠ − β²11ᵀ (FL22 §4.2): {said}")
+    lower = max(lower, low)
+    positive, negative = np.diag(first) == np.diag(P), np.diag(P) == 0
+    signed = np.flatnonzero(positive | negative) if pair.lost == 0 else np.array([], dtype=int)
+    if negative[signed].any():
+        flip = np.where(negative, -1.0, 1.0)
+        name = "K on the points where no neuron changes sign, its inactive points negated,"
+        flipped = (first * np.outer(flip, flip))[np.ix_(signed, signed)]
+        low, factor, said = _cp_bounds(flipped, name, tol, share, random_state)
+        reasons.append(f"≥ {low}: CP-rank of {name} {said}")
         lower = max(lower, low)
-        reasons.append(f"≥ {low}: CP-rank of Kᵠ − β²11ᵀ (FL22 §4.2): {said}")
-    size = len(unit)
-    enough = rank * (rank + 1) // 2 + size * (size + 1) // 2
-    Z: np.ndarray | None = None
-    if factor is not None and np.abs(unit - active).max() <= tol:
-        Z = factor.T
-        reasons.append(f"≤ {Z.shape[1]}: K = Kᵠ − β²11ᵀ, so every z_j ≥ 0: a nonnegative factor of K")
     else:
-        Z, said = _search(unit, active, lower, enough, tol, end, random_state)
+        flip = np.ones(size)
+    if factor is not None and len(signed) == size:
+        Z = flip[:, None] * factor.T / roots[:, None]
+        reasons.append(f"≤ {Z.shape[1]}: no neuron changes sign on any point: a nonnegative factor")
+    if Z is None or pair_residual(Z, unit, active) > tol:
+        Z, said = _search(unit, active, lower, enough_neurons(rank, size), tol, end, random_state)
         if Z is not None:
             reasons.append(f"≤ {Z.shape[1]}: {said}")
     if Z is None or pair_residual(Z, unit, active) > tol:
         reasons.append(
-            f"if the pair lies in S, {enough} neurons are enough (Carathéodory, r(r+1)/2 + N(N+1)/2; FL22 Lemma 10, "
-            "sharpened); no decomposition was found, so whether it does is undecided"
+            f"if the pair lies in S, {enough_neurons(rank, size)} neurons are enough (Carathéodory; FL22 Lemma 10, "
+            "sharpened to r(r+1)/2 + N(N+1)/2); no decomposition was found, so whether it does is undecided"
         )
         return SigmaRank(lower, None, None, None, tuple(reasons))
     full = np.zeros((n, Z.shape[1]))
-    full[alive] = Z * np.sqrt(np.diag(first)[alive])[:, None]
-    return SigmaRank(lower, Z.shape[1], full, pair_residual(full, first, P), tuple(reasons))
+    full[alive] = Z * roots[:, None]
+    return SigmaRank(lower, Z.shape[1], full, pair_residual(full, pair.K, pair.P), tuple(reasons))
 
 
-def _scaled(K: np.ndarray, P: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Scale the points to K_ii = 1, which σ commutes with."""
-    roots = np.sqrt(np.diag(K))
-    return K / np.outer(roots, roots), P / np.outer(roots, roots)
+def enough_neurons(rank: int, n: int) -> int:
+    """Return r(r + 1)/2 + N(N + 1)/2: the dimension of the pairs with K in an image of dimension r.
+
+    Examples
+    --------
+    >>> enough_neurons(8, 8)
+    72
+    """
+    return rank * (rank + 1) // 2 + n * (n + 1) // 2
 
 
 def _rank(unit: np.ndarray, tol: float) -> int:
     return int((np.linalg.eigvalsh(unit) > len(unit) * max(tol, 1e-14)).sum())
 
 
-def _cp_part(
-    P: np.ndarray, tol: float, time_limit_s: float, random_state: int | None
+def _cp_bounds(
+    A: np.ndarray, name: str, tol: float, time_limit_s: float, random_state: int | None
 ) -> tuple[int, np.ndarray | None, str]:
-    alive = np.diag(P) > tol
-    if not alive.any():
-        return 0, None, "it vanishes"
-    part = np.maximum(P[np.ix_(alive, alive)], 0.0)
+    """Return a lower bound on the CP-rank, a factor where one was found, and the reason."""
+    roots = np.sqrt(np.diag(A))
+    A = np.where(np.abs(A) <= tol * np.outer(roots, roots), np.abs(A), A)
     if time_limit_s < _CP_LEAST_S:
-        low, why = clique_cover_bound(part, tol)
-        return max(low, _rank(part, tol)), None, f"{why}, or its rank; no time for more"
+        low, why = clique_cover_bound(A, tol)
+        return max(low, _rank(A / np.outer(roots, roots), tol)), None, f"{why}, or its rank; no time for more"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PrecisionWarning)  # the bracket covers both readings of tiny entries
-        found = cp_rank(part, tol=min(tol, 1e-6), time_limit_s=time_limit_s, random_state=random_state)
+        found = cp_rank(A, tol=min(tol, 1e-6), time_limit_s=time_limit_s, random_state=random_state)
     if found.status is CPStatus.NOT_CP:
         against = next((r.text for r in found.reasons if r.side == "not_cp"), found.status.message)
-        raise InputError(f"the pair is outside S: K_sigma − β²11ᵀ is not completely positive: {against}")
-    low = found.lower or 0
+        raise InputError(f"the pair is outside S: {name} is not completely positive: {against}")
     best = max((r for r in found.reasons if r.side == "lower"), key=lambda r: r.value or 0, default=None)
-    factor = None
-    if found.factor is not None:
-        factor = np.zeros((len(found.factor), len(P)))
-        factor[:, alive] = found.factor
-    return low, factor, best.text if best is not None else "its certificate"
+    return found.lower or 0, found.factor, best.text if best is not None else "its certificate"
 
 
 def _search(
