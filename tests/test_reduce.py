@@ -140,6 +140,18 @@ def test_split_optimal_network_comes_back_to_the_optimum():
         assert len(split.reduce(X, preserve=preserve)) <= len(net)
 
 
+def test_feature_learning_example_cannot_go_below_its_cp_rank():
+    # FL22 Prop 14 with Y = B_4: four neurons, one per edge of a square, however the optimum is split
+    edges = np.array([[1.0, 0, 1, 0], [1, 0, 0, 1], [0, 1, 1, 0], [0, 1, 0, 1]])
+    share = np.random.default_rng(6).dirichlet(np.ones(15), size=4).ravel()[:, None] ** 0.5
+    split = ReLUNetwork(np.repeat(edges, 15, axis=0) * share, np.repeat(edges, 15, axis=0) * share, 0.0)
+    for preserve in ("covariances", "outputs"):
+        small = split.reduce(np.eye(4), preserve=preserve)
+        assert len(small) == 4
+        assert small.squared_norm == pytest.approx(4.0**2)
+    np.testing.assert_allclose(split.predict(np.eye(4)), edges.T @ edges, atol=1e-12)
+
+
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 10**6), st.integers(1, 12), st.integers(1, 80))
 def test_merge_on_a_line_is_proposition_15(seed, n, m):
@@ -250,6 +262,7 @@ def test_free_and_penalised_output_bias():
             small = net.reduce(X, preserve=preserve)
             assert_same(net, small, X, keeps_pair=preserve == "covariances")
             assert small.counts_output_bias is counts
+        assert len(small) <= (6 if counts else 5), "a free output bias takes the means"
     none = ReLUNetwork(rng.standard_normal((60, 3)), rng.standard_normal((60, 1)))
     assert not none.reduce(X, preserve="outputs").output_bias.any()
 

@@ -186,7 +186,7 @@ def test_doubly_nonnegative_but_not_completely_positive():
     with pytest.raises(InputError, match="outside S: K_sigma − β²11ᵀ is not completely positive"):
         covopt.sigma_rank(A, A)
     with pytest.raises(
-        InputError, match="K on the points where no neuron changes sign, .* is not completely positive"
+        InputError, match=r"K on the points where no neuron changes sign, .* is not completely positive"
     ):
         covopt.sigma_rank(A, np.zeros((5, 5)))
 

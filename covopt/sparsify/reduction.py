@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from scipy.linalg import lstsq, svd
 
@@ -33,7 +35,8 @@ def reduce_layer(layer: HiddenLayer, *, preserve: str = "covariances") -> Hidden
     :math:`v_j = \Lambda^T \sigma(z_j)`, :math:`\Lambda = (K^\sigma)^+ F`. They lie in
     :math:`\{S\Lambda : S = S^T\}`, so at most :math:`Nq - q(q-1)/2` neurons remain, q = rank Λ ≤ rank F ≤ min(N, k):
     N for scalar outputs, never more than N(N+1)/2. (:math:`B^T S B` is symmetric
-    for a basis B of the image of Λ, which takes q(q − 1)/2 off N q.)
+    for a basis B of the image of Λ, which takes q(q − 1)/2 off N q. Beside a free offset the constants cost nothing,
+    and N is N − 1.)
 
     Parameters
     ----------
@@ -107,7 +110,7 @@ def _keep_outputs(layer: HiddenLayer) -> HiddenLayer:
             merge_in_cells,
             merge_planar,
             lambda x: balance(least_outgoing(x, outputs)),
-            _spend_contributions,
+            lambda x: _spend_contributions(x, outputs),
         ):
             best = better(step(best), best)
         if len(best) in (0, width):
@@ -115,14 +118,22 @@ def _keep_outputs(layer: HiddenLayer) -> HiddenLayer:
     return best
 
 
-def _spend_contributions(layer: HiddenLayer) -> HiddenLayer:
+def _spend_contributions(layer: HiddenLayer, outputs: np.ndarray) -> HiddenLayer:
     if len(layer) == 0:
         return layer
     costs = (layer.incoming**2).sum(axis=1) + (layer.outgoing**2).sum(axis=1)
-    masses = _vertex(_contributions(layer.activations, layer.outgoing.T), costs)
+    activations = layer.activations
+    moves = layer.offset is not None and layer.free_offset
+    if moves:  # the offset takes up the means at no cost
+        activations = activations - activations.mean(axis=0)
+    masses = _vertex(_contributions(activations, layer.outgoing.T), costs)
     chosen = np.flatnonzero(masses)
     root = np.sqrt(masses[chosen])[:, None]
-    return layer.with_neurons(root * layer.incoming[chosen], root * layer.outgoing[chosen])
+    fewer = layer.with_neurons(root * layer.incoming[chosen], root * layer.outgoing[chosen])
+    if not moves:
+        return fewer
+    offset = (outputs - fewer.activations @ fewer.outgoing).mean(axis=0) / layer.constant
+    return replace(fewer, offset=offset)
 
 
 def _vertex(atoms: np.ndarray, costs: np.ndarray) -> np.ndarray:
