@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from covopt.completely_positive.copositive import MAX_ORDER, is_copositive_exact, scan_copositive
-from covopt.completely_positive.face_atoms import fewest_atoms
+from covopt.completely_positive.face_atoms import AtomCount, atoms_needed, fewest_atoms
 from covopt.completely_positive.face_parrilo import minimise_over_k1
 from covopt.completely_positive.face_rational import as_integers, exact_matrix, inner
 from covopt.completely_positive.face_recovery import candidate_matrices
@@ -29,7 +29,8 @@ logger = logging.getLogger(__name__)
 
 TOUCHING = 1e-5  # of the trace: larger minima over K¹ belong to matrices off the boundary
 BELOW = 1e-7
-READING = Fraction(1, 2**44)  # rounding of float entries, against √(a_ii a_jj)
+READING_BITS = -44
+READING = Fraction(2) ** READING_BITS  # rounding of float entries, against √(a_ii a_jj)
 RATIO_DENOMINATOR = 10**5
 ROUNDING_SCALES = tuple(10**k for k in range(1, 10))
 
@@ -47,11 +48,11 @@ class FaceCertificate:
     zeros : tuple of tuple of int
         All zeros of S up to scaling; they are isolated.
     weights : tuple of Fraction
-        Σ_k w_k u_k u_kᵀ = A over the zeros u_k, the fewest possible positive.
+        Σ_k w_k u_k u_kᵀ = A over the zeros u_k, ``upper`` of them positive.
     freedom : int
         0 where the weights are the only ones.
     lower, upper : int
-        Both the number of positive weights: the CP-rank.
+        The CP-rank where they agree: always but where there are very many ways to write A.
     matrix : tuple of tuple of Fraction
         A as it was read: float entries that are multiples of small ratios by rounding only are read as those.
     reason : str
@@ -136,7 +137,7 @@ def face_certificate(A: Any, *, time_limit_s: float | None = None) -> FaceCertif
     -------
     FaceCertificate or None
         None where no certificate was found: A lies off the boundary, the zeros of S are not isolated or not
-        rational, or there are too many ways to write A. The log (level INFO) says which. None proves nothing.
+        rational. The log (level INFO) says which. None proves nothing.
 
     Raises
     ------
@@ -158,9 +159,10 @@ def face_certificate(A: Any, *, time_limit_s: float | None = None) -> FaceCertif
     >>> face_certificate([[4, 2], [2, 1]]).upper
     1
     """
-    exact = _read(A, time_limit_s)
+    limit = check_time_limit(time_limit_s)
+    exact = _read(A)
     values = np.array([[float(x) for x in row] for row in exact])
-    point = minimise_over_k1(values, time_limit_s=check_time_limit(time_limit_s))
+    point = minimise_over_k1(values, time_limit_s=limit)
     if point is None:
         return _none("the semidefinite program gave no point")
     if point.value > TOUCHING:
@@ -173,7 +175,7 @@ def face_certificate(A: Any, *, time_limit_s: float | None = None) -> FaceCertif
         readings.append(ratios)
     for reading in readings:
         for S in candidate_matrices(reading, point):
-            found = _examine(reading, S)
+            found = _examine(reading, S, reading is exact, limit)
             if found is not None:
                 return found
     return _none("no integer matrix near the minimiser passed the exact tests")
@@ -215,9 +217,10 @@ def separate(A: Any, *, time_limit_s: float | None = None) -> list[list[int]] | 
     >>> is_copositive_exact(S), inner(A, S) < 0
     (True, True)
     """
-    exact = _read(A, time_limit_s)
+    limit = check_time_limit(time_limit_s)
+    exact = _read(A)
     values = np.array([[float(x) for x in row] for row in exact])
-    point = minimise_over_k1(values, time_limit_s=check_time_limit(time_limit_s))
+    point = minimise_over_k1(values, time_limit_s=limit)
     if point is None or point.value > -BELOW:
         return None
     target = point.S / np.abs(point.S).max()
@@ -265,7 +268,7 @@ def check_face_certificate(A: Any, certificate: FaceCertificate) -> list[str]:
         >>> check_face_certificate([[4, 2], [2, 2]], found)
         ['the matrix of the certificate is not A']
     """
-    exact = _read(A, None)
+    exact = _read(A)
     n = len(exact)
     matrix = [list(row) for row in certificate.matrix]
     if not _same(exact, matrix):
@@ -295,13 +298,14 @@ def check_face_certificate(A: Any, certificate: FaceCertificate) -> list[str]:
                 return [*violated, f"Σ w_k u_k u_kᵀ differs from A at [{i}, {j}]"]
     if certificate.upper < sum(w > 0 for w in weights):
         violated.append("the upper bound is below the number of positive weights")
-    fewest = fewest_atoms(matrix, certificate.zeros)
-    if fewest is None or certificate.lower > fewest.count:
+    if certificate.lower > atoms_needed(matrix, certificate.zeros):
         violated.append("the lower bound is not proved: fewer zeros may do")
     return violated
 
 
-def _examine(A: list[list[Fraction]], S: list[list[int]]) -> FaceCertificate | None:
+def _examine(
+    A: list[list[Fraction]], S: list[list[int]], given: bool, time_limit_s: float | None
+) -> FaceCertificate | None:
     if inner(A, S) != 0:
         return _none("an integer candidate S does not vanish on A")
     scan = scan_copositive(S)
@@ -309,26 +313,32 @@ def _examine(A: list[list[Fraction]], S: list[list[int]]) -> FaceCertificate | N
         return _none("an integer candidate S is not copositive")
     if not scan.isolated:
         return _none("the zeros of S are not isolated: its face is not a cone over finitely many rays")
-    fewest = fewest_atoms(A, scan.zeros)
+    fewest = fewest_atoms(A, scan.zeros, time_limit_s=time_limit_s)
     if fewest is None:
-        return _none("A is not a nonnegative combination of the zeros of S, or there are too many ways")
-    how = (
-        "their rank-one matrices are linearly independent, so A is written in one way only"
-        if fewest.freedom == 0
-        else f"the fewest over all vertices of the {fewest.freedom}-dimensional polytope of weights"
-    )
+        return _none("A is not a nonnegative combination of the zeros of S, or none was found exactly")
     reason = (
         f"an integer copositive S with ⟨A, S⟩ = 0 forces every row onto its {len(scan.zeros)} isolated zeros; "
-        f"{fewest.count} of them are needed ({how}); exact arithmetic, theory.md §5"
+        f"at least {fewest.lower} of them are needed ({_how(fewest)}); exact arithmetic, theory.md §5"
     )
+    if not given:
+        reason += (
+            f"; proved for the matrix of small ratios that the float entries round, within 2^{READING_BITS}"
+        )
     return FaceCertificate(
-        tuple(map(tuple, S)), scan.zeros, fewest.weights, fewest.freedom, fewest.count, fewest.count,
+        tuple(map(tuple, S)), scan.zeros, fewest.weights, fewest.freedom, fewest.lower, fewest.upper,
         tuple(map(tuple, A)), reason,
     )  # fmt: skip
 
 
-def _read(A: Any, time_limit_s: float | None) -> list[list[Fraction]]:
-    check_time_limit(time_limit_s)
+def _how(fewest: AtomCount) -> str:
+    if fewest.freedom == 0:
+        return "their rank-one matrices are linearly independent, so A is written in one way only"
+    if fewest.lower == fewest.upper:
+        return f"the fewest in the {fewest.freedom}-dimensional polytope of weights"
+    return f"a linear bound on the {fewest.freedom}-dimensional polytope of weights; {fewest.upper} do"
+
+
+def _read(A: Any) -> list[list[Fraction]]:
     exact = exact_matrix(A)
     if len(exact) > MAX_ORDER:
         raise BudgetError(

@@ -6,42 +6,56 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
-from math import comb
+from math import ceil, comb
+
+import numpy as np
+from scipy.optimize import Bounds, LinearConstraint, linprog, milp
 
 from covopt.completely_positive.face_rational import row_reduce
 
 MAX_VERTICES = 20_000
+MILP_SECONDS = 20.0
+POSITIVE = 1e-7
+
+Matrix = Sequence[Sequence[Fraction]]
+Atoms = Sequence[Sequence[int]]
 
 
 @dataclass(frozen=True)
 class AtomCount:
-    """The sparsest way to write A over the atoms.
+    """Few atoms over which A can be written, and how few they can be.
 
     Attributes
     ----------
     weights : tuple of Fraction
-        w ≥ 0 with Σ_k w_k u_k u_kᵀ = A, as few as possible of them positive.
-    count : int
-        How many are positive.
+        w ≥ 0 with Σ_k w_k u_k u_kᵀ = A.
+    lower : int
+        At least so many weights are positive in every solution.
     freedom : int
         Dimension of the solutions of Σ w_k u_k u_kᵀ = A without signs; 0 where w is unique.
     """
 
     weights: tuple[Fraction, ...]
-    count: int
+    lower: int
     freedom: int
 
+    @property
+    def upper(self) -> int:
+        """How many weights are positive here."""
+        return _count(self.weights)
 
-def fewest_atoms(A: Sequence[Sequence[Fraction]], atoms: Sequence[Sequence[int]]) -> AtomCount | None:
-    r"""Minimise the number of atoms exactly.
+
+def fewest_atoms(A: Matrix, atoms: Atoms, *, time_limit_s: float | None = None) -> AtomCount | None:
+    r"""Minimise the number of atoms.
 
     .. math::
 
         \min\ |\{k : w_k > 0\}| \quad\text{s.t.}\quad \sum_k w_k u_k u_k^\top = A,\quad w \ge 0
 
-    A solution with the fewest atoms has linearly independent ones, so it is a vertex of the polytope of solutions;
-    all vertices are visited: there are at most binom(m, q) for m atoms and q free parameters. Where the matrices uuᵀ
-    are linearly independent (q = 0) the solution is unique and nothing has to be searched.
+    A solution with the fewest atoms has linearly independent ones, so it is a vertex of the polytope of solutions.
+    Up to 20 000 choices of zeros (binom(m, q) for m atoms and q free parameters; one where the matrices uuᵀ are
+    linearly independent) all vertices are visited exactly. Beyond, a mixed-integer program proposes a support, the
+    weights on it are solved exactly, and ``lower`` is the bound of :func:`atoms_needed`.
 
     Parameters
     ----------
@@ -49,53 +63,169 @@ def fewest_atoms(A: Sequence[Sequence[Fraction]], atoms: Sequence[Sequence[int]]
         Symmetric.
     atoms : sequence of sequence of int
         The vectors u ≥ 0.
+    time_limit_s : float, optional
+        For the mixed-integer program, 20 s at most.
 
     Returns
     -------
     AtomCount or None
-        None where A is not in the conic hull, or where more than 20 000 vertices would have to be visited.
+        None where A is not in the conic hull, or no exact solution was found on the proposed support.
 
     Examples
     --------
     Over (1, 0), (0, 1), (1, 1) the matrix [[2, 1], [1, 2]] is written in one way.
 
     >>> found = fewest_atoms([[Fraction(2), Fraction(1)], [Fraction(1), Fraction(2)]], [(1, 0), (0, 1), (1, 1)])
-    >>> found.count, found.freedom
-    (3, 0)
+    >>> found.lower, found.upper, found.freedom
+    (3, 3, 0)
     """
-    n, m = len(A), len(atoms)
-    if m == 0:
+    family = _Family.of(A, atoms)
+    if family is None:
         return None
-    rows = [[u[i] * u[j] for u in atoms] + [A[i][j]] for i in range(n) for j in range(i, n)]
-    reduced, pivots = row_reduce(rows, m)
-    if any(row[m] for row in reduced[len(pivots) :]):
+    if family.enumerable:
+        best = family.sparsest_vertex()
+        return None if best is None else AtomCount(tuple(best), _count(best), family.freedom)
+    support = _proposed_support(A, atoms, min(time_limit_s or MILP_SECONDS, MILP_SECONDS))
+    part = _Family.of(A, [atoms[k] for k in support])
+    if part is None or part.freedom or min(part.offset) < 0:
         return None
-    free = [k for k in range(m) if k not in pivots]
-    freedom = len(free)
-    if comb(m, freedom) > MAX_VERTICES:
-        return None
-    # w = offset + Σ_f direction_f t_f with t the free weights themselves
-    offset = [Fraction(0)] * m
-    directions = [[Fraction(0)] * m for _ in free]
-    for row, pivot in zip(reduced, pivots, strict=False):
-        offset[pivot] = row[m]
+    weights = [Fraction(0)] * len(atoms)
+    for k, value in zip(support, part.offset, strict=True):
+        weights[k] = value
+    return AtomCount(tuple(weights), atoms_needed(A, atoms), family.freedom)
+
+
+def atoms_needed(A: Matrix, atoms: Atoms) -> int:
+    r"""Return a number of atoms that no solution undercuts, proved in rational arithmetic.
+
+    .. math::
+
+        \sum_{k: w_k > 0} 1 \ge \sum_k w_k / \bar w_k \ge \max\{\langle A, Y\rangle :
+        u_k^\top Y u_k \le 1/\bar w_k\}, \qquad \bar w_k = \min_{ij} A_{ij} / (u_{k,i} u_{k,j})
+
+    The solver's Y is shrunk until it is feasible exactly. Where all vertices can be visited, the exact minimum.
+
+    Parameters
+    ----------
+    A : sequence of sequence of Fraction
+    atoms : sequence of sequence of int
+
+    Returns
+    -------
+    int
+        0 where A is not in the conic hull.
+
+    Examples
+    --------
+    >>> atoms_needed([[Fraction(2), Fraction(1)], [Fraction(1), Fraction(2)]], [(1, 0), (0, 1), (1, 1)])
+    3
+    """
+    family = _Family.of(A, atoms)
+    if family is None:
+        return 0
+    if family.enumerable:
+        best = family.sparsest_vertex()
+        return 0 if best is None else _count(best)
+    most = [_most(A, u) for u in atoms]
+    used = [k for k, cap in enumerate(most) if cap > 0]
+    table, target = _table(A, [atoms[k] for k in used])
+    costs = [1 / most[k] for k in used]
+    scale = np.array([float(c) for c in costs])
+    found = linprog(
+        -np.array([float(t) for t in target]), A_ub=(np.array(table, dtype=float) / scale).T,
+        b_ub=np.ones(len(used)), bounds=(None, None), method="highs",
+    )  # fmt: skip
+    if found.x is None:
+        return 0
+    dual = [Fraction(float(y)) for y in found.x]
+    excess = max(
+        sum((y * row[k] for y, row in zip(dual, table, strict=True) if row[k]), Fraction(0)) / costs[k]
+        for k in range(len(used))
+    )
+    value = sum((y * t for y, t in zip(dual, target, strict=True)), Fraction(0)) / max(excess, Fraction(1))
+    return max(0, ceil(value))
+
+
+@dataclass(frozen=True)
+class _Family:
+    """All w with Σ w_k u_k u_kᵀ = A: an offset plus the span of directions, one per free weight."""
+
+    offset: list[Fraction]
+    directions: list[list[Fraction]]
+
+    @classmethod
+    def of(cls, A: Matrix, atoms: Atoms) -> _Family | None:
+        m = len(atoms)
+        if m == 0:
+            return None
+        table, target = _table(A, atoms)
+        reduced, pivots = row_reduce([[*row, t] for row, t in zip(table, target, strict=True)], m)
+        if any(row[m] for row in reduced[len(pivots) :]):
+            return None
+        free = [k for k in range(m) if k not in pivots]
+        offset = [Fraction(0)] * m
+        directions = [[Fraction(0)] * m for _ in free]
+        for row, pivot in zip(reduced, pivots, strict=False):
+            offset[pivot] = row[m]
+            for direction, column in zip(directions, free, strict=True):
+                direction[pivot] = -row[column]
         for direction, column in zip(directions, free, strict=True):
-            direction[pivot] = -row[column]
-    for direction, column in zip(directions, free, strict=True):
-        direction[column] = Fraction(1)
-    best: list[Fraction] | None = None
-    for zero in combinations(range(m), freedom):
-        system = [[direction[k] for direction in directions] + [-offset[k]] for k in zero]
-        solved, found = row_reduce(system, freedom)
-        if len(found) < freedom:
-            continue
-        weights = list(offset)
-        for row, direction in zip(solved, directions, strict=True):
-            if row[freedom]:
-                weights = [w + row[freedom] * d if d else w for w, d in zip(weights, direction, strict=True)]
-        if min(weights) >= 0 and (best is None or _count(weights) < _count(best)):
-            best = weights
-    return None if best is None else AtomCount(tuple(best), _count(best), freedom)
+            direction[column] = Fraction(1)
+        return cls(offset, directions)
+
+    @property
+    def freedom(self) -> int:
+        return len(self.directions)
+
+    @property
+    def enumerable(self) -> bool:
+        return comb(len(self.offset), self.freedom) <= MAX_VERTICES
+
+    def sparsest_vertex(self) -> list[Fraction] | None:
+        best: list[Fraction] | None = None
+        for zero in combinations(range(len(self.offset)), self.freedom):
+            system = [[direction[k] for direction in self.directions] + [-self.offset[k]] for k in zero]
+            solved, found = row_reduce(system, self.freedom)
+            if len(found) < self.freedom:
+                continue
+            weights = list(self.offset)
+            for row, direction in zip(solved, self.directions, strict=True):
+                if row[-1]:
+                    weights = [w + row[-1] * d if d else w for w, d in zip(weights, direction, strict=True)]
+            if min(weights) >= 0 and (best is None or _count(weights) < _count(best)):
+                best = weights
+        return best
+
+
+def _table(A: Matrix, atoms: Atoms) -> tuple[list[list[int]], list[Fraction]]:
+    """Return the equations Σ_k w_k u_ki u_kj = A_ij, i ≤ j."""
+    pairs = [(i, j) for i in range(len(A)) for j in range(i, len(A))]
+    return [[u[i] * u[j] for u in atoms] for i, j in pairs], [A[i][j] for i, j in pairs]
+
+
+def _most(A: Matrix, u: Sequence[int]) -> Fraction:
+    """Return the largest w with w·uuᵀ ≤ A entry by entry."""
+    support = [i for i, x in enumerate(u) if x]
+    return min(A[i][j] / (u[i] * u[j]) for i in support for j in support)
+
+
+def _proposed_support(A: Matrix, atoms: Atoms, time_limit_s: float) -> list[int]:
+    table, target = _table(A, atoms)
+    caps = np.array([float(_most(A, u)) for u in atoms])
+    m = len(atoms)
+    # in units of its cap every weight lies in [0, 1], and w ≤ z switches it
+    scaled = np.hstack([np.array(table, dtype=float) * caps, np.zeros((len(table), m))])
+    sizes = np.array([max(float(t), 1e-300) for t in target])
+    goal = np.array([float(t) for t in target]) / sizes
+    equal = LinearConstraint(scaled / sizes[:, None], goal, goal)
+    switch = LinearConstraint(np.hstack([np.eye(m), -np.eye(m)]), -np.inf, 0)
+    found = milp(
+        np.r_[np.zeros(m), np.ones(m)], constraints=[equal, switch], bounds=Bounds(0, 1),
+        integrality=np.r_[np.zeros(m), np.ones(m)], options={"time_limit": time_limit_s},
+    )  # fmt: skip
+    if found.x is None:
+        return []
+    return [k for k in range(m) if found.x[k] > POSITIVE]
 
 
 def _count(weights: Sequence[Fraction]) -> int:
