@@ -59,3 +59,18 @@ def test_graphs_that_are_refused():
         covopt.tight_instance(nx.empty_graph(3))
     with pytest.raises(InputError, match="the graph is directed"):
         covopt.tight_instance(nx.DiGraph([(0, 1)]))
+
+
+@pytest.mark.parametrize(
+    "graph", [graphs.cycle(4), graphs.complete_bipartite(2, 3), graphs.complete_bipartite(3, 3)]
+)
+def test_agreement_with_min_norm(graph):
+    instance = covopt.tight_instance(graph)
+    solution = covopt.min_norm(instance.X, instance.Y, bias=0.0, tol=1e-5, random_state=0)
+    assert solution.lower_bound <= instance.cost * (1 + 1e-9)
+    assert solution.cost >= instance.cost * (1 - 1e-9)
+    assert solution.cost == pytest.approx(instance.cost, rel=1e-5)
+    # the covariance is the same at every minimiser, and no minimiser has fewer neurons than the CP-rank
+    hidden = np.maximum(instance.X @ solution.network.hidden_weights.T, 0.0)
+    assert np.abs(hidden @ hidden.T - instance.Y).max() < 0.05
+    assert len(solution.network) >= instance.n_neurons

@@ -12,6 +12,7 @@ from covopt.completely_positive.pattern import DEFAULT_TOL, Pattern, support_pat
 
 MEMORY_BYTES = 2e8
 SUPPORTS = 500  # maximal cliques that rows are drawn from
+RANDOM_COVERS = 0.75  # share of the starts whose rows do not follow the minimum cover
 SETTLED = 1e-13
 
 
@@ -42,8 +43,8 @@ def numerical_factor(
 
     .. math:: \min_U \tfrac12 \| (U\circ U)^\top (U\circ U) - A \|_F^2, \qquad U \in \mathbb{R}^{m\times n}
 
-    in the scaling with a unit diagonal. Every row is confined to a clique of the support graph: the first ones to a
-    minimum edge-clique cover, the others to maximal cliques drawn at random, so that zeros of A are met exactly. A
+    in the scaling with a unit diagonal. Every row is confined to a clique of the support graph, so that zeros of A
+    are met exactly: the first ones to a clique cover, minimum or random, the others to maximal cliques at random. A
     start that comes close is finished by Gauss–Newton steps on its positive entries. HEURISTIC: None proves nothing.
 
     Parameters
@@ -108,14 +109,41 @@ def _supports(pattern: Pattern) -> tuple[list[np.ndarray], list[np.ndarray]] | N
     return [np.array(c) for c in cover], [np.array(sorted(c)) for c in cliques]
 
 
-def _assign(supports, n_rows: int, n: int, rng: np.random.Generator) -> np.ndarray:
+def _assign(
+    supports: tuple[list[np.ndarray], list[np.ndarray]] | None, n_rows: int, n: int, rng: np.random.Generator
+) -> np.ndarray:
+    """Draw the support of every row: cliques that cover every edge, then others, each used twice only if need be."""
     if supports is None:
         return np.ones((n_rows, n))
     cover, cliques = supports
+    chosen = _random_cover(cliques, n, rng) if rng.random() < RANDOM_COVERS else []
+    if not chosen or len(chosen) > n_rows:
+        chosen = list(cover)
+    known = {tuple(clique) for clique in chosen}
+    spare = [clique for clique in cliques if tuple(clique) not in known]
+    while len(chosen) < n_rows:
+        pool = spare or cliques
+        chosen.append(pool.pop(int(rng.integers(len(pool)))) if spare else pool[rng.integers(len(pool))])
     mask = np.zeros((n_rows, n))
-    for row in range(n_rows):
-        mask[row, cover[row] if row < len(cover) else cliques[rng.integers(len(cliques))]] = 1.0
+    for row, clique in zip(mask, chosen, strict=False):
+        row[clique] = 1.0
     return mask
+
+
+def _random_cover(cliques: list[np.ndarray], n: int, rng: np.random.Generator) -> list[np.ndarray]:
+    """Cover the pairs and vertices in random order, each by a clique drawn from those that hold it."""
+    inside = np.zeros((len(cliques), n), dtype=bool)
+    for row, clique in zip(inside, cliques, strict=True):
+        row[clique] = True
+    open_ = (inside.T.astype(int) @ inside.astype(int)) > 0
+    chosen: list[np.ndarray] = []
+    while open_.any():
+        pairs = np.argwhere(np.triu(open_))
+        i, j = pairs[rng.integers(len(pairs))]
+        clique = cliques[rng.choice(np.flatnonzero(inside[:, i] & inside[:, j]))]
+        open_[np.ix_(clique, clique)] = False
+        chosen.append(clique)
+    return chosen
 
 
 def _descend(unit: np.ndarray, U: np.ndarray, max_iter: int, end: float | None) -> np.ndarray:

@@ -176,3 +176,35 @@ def test_summary_says_the_bound_and_its_source():
 def test_residual_is_relative_to_the_diagonal():
     A = np.diag([1.0, 1e-12])
     assert residual_of(A, np.diag([1.0, 0.0])) == 1.0
+
+
+def circulant(row):
+    """Symmetric circulant; the last entry is the diagonal."""
+    row = [row[-1], *row[:-1]]
+    return np.array([[row[(j - i) % len(row)] for j in range(len(row))] for i in range(len(row))])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("row", [(531, 81, 150, 150, 81, 531, 926), (108, 27, 4, 4, 27, 108, 163)])
+def test_published_matrices_of_bomze_schachinger_and_ullrich(row):
+    found = covopt.cp_rank(circulant(row))
+    assert (found.lower, found.upper, len(found.factor)) == (14, 14, 14)
+    assert found.residual < 1e-12
+    assert "face" in {reason.method for reason in found.reasons}
+    assert verified(found)
+    content = found.to_dict()
+    face = next(reason for reason in content["readings"][0]["reasons"] if reason["method"] == "face")
+    face["data"] = face["data"] | {
+        "S": [[x + (i == j == 0) for j, x in enumerate(r)] for i, r in enumerate(face["data"]["S"])]
+    }
+    assert not all(check.ok for check in verify_cp_rank(type(found).from_dict(content)))
+
+
+@pytest.mark.parametrize(
+    ("graph", "value"),
+    [(nx.octahedral_graph(), 6), (nx.complete_graph(5), 5), (nx.wheel_graph(6), 6), (nx.diamond_graph(), 4)],
+)
+def test_graphs_with_triangles(graph, value):
+    found = covopt.cp_rank(graph, time_limit_s=60)
+    assert (found.lower, found.upper) == (value, value)
+    assert verified(found)
