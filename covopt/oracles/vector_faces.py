@@ -30,6 +30,7 @@ import numpy as np
 
 from covopt.errors import BudgetError, InputError
 from covopt.oracles.base import Pricing
+from covopt.oracles.doubts import settle_doubts
 from covopt.oracles.face_kernel import sum_maps, visit
 from covopt.oracles.face_lattice import FaceLevel, build_lattice, count_lattice, unpack
 from covopt.oracles.faces import DEFAULT_FACE_BUDGET
@@ -210,12 +211,7 @@ class _Search:
 
     def bound(self) -> float:
         """Combine the faces not in doubt with the cheaper treatment of each one in doubt."""
-        settled = max(self.settled, self.best**2)
-        doubts = sorted((gap, top) for top, gap in self.doubts if top > settled)
-        bound = max([settled] + [top for _, top in doubts])
-        for count in range(1, len(doubts) + 1):
-            rest = max([settled] + [top for _, top in doubts[count:]])
-            bound = min(bound, rest + (self.oracle.rank - 1) * doubts[count - 1][0])
+        bound = settle_doubts(max(self.settled, self.best**2), self.doubts, self.oracle.rank - 1)
         return float(np.sqrt(bound)) + self.error + ROUNDING * self.lipschitz
 
     def run(self) -> np.ndarray:
