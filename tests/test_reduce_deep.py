@@ -60,6 +60,16 @@ def test_any_depth(seed, n, widths, preserve):
     assert [b is None for b in small.biases] == [b is None for b in wide.biases]
 
 
+def test_sweeps_are_repeated_while_they_pay():
+    rng = np.random.default_rng(2)
+    X = rng.standard_normal((6, 2))
+    wide = random_deep(rng, (2, 60, 60, 60, 1))
+    small = wide.reduce(X, preserve="outputs")
+    again = small.reduce(X, preserve="outputs")
+    assert again.squared_norm >= 0.95 * small.squared_norm
+    np.testing.assert_allclose(again.predict(X), wide.predict(X), atol=1e-9 * np.abs(wide.predict(X)).max())
+
+
 def test_two_layers_agree_with_the_shallow_network():
     rng = np.random.default_rng(1)
     X = rng.standard_normal((5, 2))
