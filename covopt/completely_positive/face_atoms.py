@@ -100,10 +100,11 @@ def atoms_needed(A: Matrix, atoms: Atoms) -> int:
 
     .. math::
 
-        \sum_{k: w_k > 0} 1 \ge \sum_k w_k / \bar w_k \ge \max\{\langle A, Y\rangle :
-        u_k^\top Y u_k \le 1/\bar w_k\}, \qquad \bar w_k = \min_{ij} A_{ij} / (u_{k,i} u_{k,j})
+        |\{k : w_k > 0\}| \ge |F| + \Big\lceil \min \sum_{k \notin F} w_k / \bar w_k \Big\rceil, \qquad
+        F = \{k : \min w_k > 0\}, \quad \bar w_k = \max w_k
 
-    The solver's Y is shrunk until it is feasible exactly. Where all vertices can be visited, the exact minimum.
+    over the polytope of solutions. The minima and maxima are linear programs, each replaced by the exact value of a
+    dual point that is exactly feasible. Where all vertices can be visited, the exact minimum instead.
 
     Parameters
     ----------
@@ -126,24 +127,38 @@ def atoms_needed(A: Matrix, atoms: Atoms) -> int:
     if family.enumerable:
         best = family.sparsest_vertex()
         return 0 if best is None else _count(best)
-    most = [_most(A, u) for u in atoms]
-    used = [k for k, cap in enumerate(most) if cap > 0]
-    table, target = _table(A, [atoms[k] for k in used])
-    costs = [1 / most[k] for k in used]
-    scale = np.array([float(c) for c in costs])
-    found = linprog(
-        -np.array([float(t) for t in target]), A_ub=(np.array(table, dtype=float) / scale).T,
-        b_ub=np.ones(len(used)), bounds=(None, None), method="highs",
-    )  # fmt: skip
-    if found.x is None:
-        return 0
-    dual = [Fraction(float(y)) for y in found.x]
-    excess = max(
-        sum((y * row[k] for y, row in zip(dual, table, strict=True) if row[k]), Fraction(0)) / costs[k]
-        for k in range(len(used))
-    )
-    value = sum((y * t for y, t in zip(dual, target, strict=True)), Fraction(0)) / max(excess, Fraction(1))
-    return max(0, ceil(value))
+    return _needed_by_duality(A, atoms)
+
+
+def _needed_by_duality(A: Matrix, atoms: Atoms) -> int:
+    table, target = _table(A, atoms)
+    sizes = [sum(x * x for x in u) for u in atoms]
+    trace = sum((A[i][i] for i in range(len(A))), Fraction(0))
+    numbers, goal = np.array(table, dtype=float), np.array([float(t) for t in target])
+
+    def at_least(costs: Sequence[Fraction]) -> Fraction:
+        """Bound min Σ c_k w_k below: Y with u_kᵀYu_k ≤ c_k gives ⟨A, Y⟩; a multiple of I repairs the solver's."""
+        approximate = np.array([float(c) for c in costs])
+        found = linprog(-goal, A_ub=numbers.T, b_ub=approximate, bounds=(None, None), method="highs")
+        dual = [Fraction(0)] * len(table) if found.x is None else [Fraction(float(y)) for y in found.x]
+        values = [Fraction(0)] * len(atoms)
+        for y, row in zip(dual, table, strict=True):
+            if y:
+                values = [v + y * x if x else v for v, x in zip(values, row, strict=True)]
+        excess = max((v - c) / size for v, c, size in zip(values, costs, sizes, strict=True))
+        return sum((y * t for y, t in zip(dual, target, strict=True)), Fraction(0)) - excess * trace
+
+    forced = 0
+    rest = [Fraction(0)] * len(atoms)
+    for k in range(len(atoms)):
+        only = [Fraction(int(i == k)) for i in range(len(atoms))]
+        if at_least(only) > 0:
+            forced += 1
+            continue
+        most = min(_most(A, atoms[k]), -at_least([-c for c in only]))
+        if most > 0:
+            rest[k] = 1 / most
+    return forced + max(0, ceil(at_least(rest)))
 
 
 @dataclass(frozen=True)
