@@ -15,7 +15,9 @@ as a rule holds strictly and is reached after finitely many steps. Such P are kn
 P_TT = 0 and Σ_{i∈T} P_ji u_i = −(Mu)_j ≥ 0 for j ∉ T; the steps are projected on them.
 
 A node is closed when λ_max(X) ≤ β; when few rows are undecided, by looking at all its supports T, as a maximiser
-with support T is the top eigenvector of M_T.
+with support T is the top eigenvector of M_T. Where this is tied, eigenvectors mean nothing, but the maximum is met
+on a smaller support as well (:mod:`covopt.oracles.doubts`). Only up to the gap of the tie, so then the tree is grown
+once more without the conditions on exact maximisers, with P alone.
 """
 
 from __future__ import annotations
@@ -33,6 +35,7 @@ TOLERANCE = (
     2e-13  # nodes are closed when their bound is not above β by more than this (relative to the trace)
 )
 STEPS = 80
+SHARP = 1e-11  # a bound within this of a value counts as attained
 ROOT_STEPS = 400
 SCANNED_ROOT = 12  # rows up to which all supports are looked at when the root stays open
 SCANNED = 8  # undecided rows up to which a node is closed that way
@@ -60,10 +63,10 @@ def _onto_weighted_simplex(points: np.ndarray, weights: np.ndarray, totals: np.n
 class _Multipliers:
     """P and Y of one node, and the matrix X that they make."""
 
-    def __init__(self, form, inside, included, beta, known):
+    def __init__(self, form, inside, included, beta, known, cuts):
         self.inside = inside
         self.form = form[np.ix_(inside, inside)]
-        self.outside = np.setdiff1d(np.arange(len(form)), inside)
+        outside = np.setdiff1d(np.arange(len(form)), inside)
         m = len(inside)
         self.p = np.zeros((m, m))
         self.known = None
@@ -71,7 +74,7 @@ class _Multipliers:
         rows = self.form[kept].copy()
         # a hair below β, so that rounding cannot make the condition false
         rows[np.arange(len(kept)), kept] -= beta * (1.0 - 1e-12)
-        self.rows = np.concatenate([rows, -form[np.ix_(self.outside, inside)]])
+        self.rows = np.concatenate([rows, -form[np.ix_(outside, inside)]]) if cuts else np.empty((0, m))
         self.y = np.zeros((len(self.rows), m))
         if known is not None:
             u = known[inside]
@@ -226,11 +229,33 @@ def bound_form(
     >>> better, float(round(bound, 9)), exact
     (None, 0.5, True)
     """
+    better, closed, doubts, finished = _grow(form, points, node_limit, cuts=True)
+    if better is not None:
+        points = np.concatenate([better[None], points])
+    beta = float(points[0] @ form @ points[0])
+    bound = max([closed] + [top for top, _ in doubts])
+    if finished and bound > beta + SHARP:
+        # ties: descents to lower supports need nodes that hold for all points, not for exact maximisers only
+        again, closed, doubts, done = _grow(form, points, node_limit, cuts=False)
+        better = better if again is None else again
+        if done:
+            bound = min(bound, settle_doubts(closed, doubts, len(form)))
+        else:
+            bound = min(bound, max([closed] + [top for top, _ in doubts]))
+    best = points[0] if better is None else better
+    return better, bound, finished and bound <= float(best @ form @ best) + SHARP
+
+
+def _grow(
+    form: np.ndarray, points: np.ndarray, node_limit: int, *, cuts: bool
+) -> tuple[np.ndarray | None, float, list[tuple[float, float]], bool]:
+    """Grow the tree: a better point, the bound over all that is not in doubt, the doubts, and whether it ended."""
     n = len(form)
     heights = np.einsum("mi,ij,mj->m", points, form, points)
     beta, better = float(heights[0]), None
     maxima = points[heights >= heights[0] * (1.0 - 1e-12)]
     closed = beta
+    doubts: list[tuple[float, float]] = []
     number = count()
     nobody = np.empty(0, dtype=np.int64)
     heap = [(-np.inf, next(number), np.arange(n), nobody)]
@@ -245,8 +270,7 @@ def bound_form(
         vector = vectors[:, -1] * (np.sign(vectors[:, -1].sum()) or 1.0)
         bound = min(-above, top)
         if vector.min() >= 0.0 and values[-1] > beta:
-            beta = float(values[-1])
-            better = np.zeros(n)
+            beta, better = float(values[-1]), np.zeros(n)
             better[inside] = vector
             maxima = better[None]
         if bound > beta + TOLERANCE:
@@ -256,7 +280,7 @@ def bound_form(
                 if np.isin(support, inside).all() and np.isin(included, support).all():
                     known = u
                     break
-            node = _Multipliers(form, inside, included, beta, known)
+            node = _Multipliers(form, inside, included, beta, known, cuts)
             lower, where = _descend(node, beta, beta + 0.5 * TOLERANCE, ROOT_STEPS if visited == 1 else STEPS)
             if lower < bound:
                 bound, vector = lower, where * (np.sign(where.sum()) or 1.0)
@@ -264,17 +288,14 @@ def bound_form(
             closed = max(closed, bound)
             continue
         if len(inside) - len(included) <= (SCANNED_ROOT if visited == 1 else SCANNED):
-            value, point, doubts = scan_supports(form, inside, included, beta)
+            value, point, open_ = scan_supports(form, inside, included, beta)
             if point is not None:
                 beta, better, maxima = value, point, point[None]
-            if visited == 1:
-                # nothing else is open, and no branch has used that the maximiser is one exactly
-                return better, min(bound, settle_doubts(beta, doubts, n)), True
-            closed = max([closed] + [min(bound, doubt) for doubt, _ in doubts])
+            doubts += [(min(bound, doubt), gap) for doubt, gap in open_]
             continue
         free = ~np.isin(inside, included)
         branch = inside[free][np.argmin(vector[free])]
         heapq.heappush(heap, (-bound, next(number), inside[inside != branch], included))
         heapq.heappush(heap, (-bound, next(number), inside, np.sort(np.append(included, branch))))
     closed = max([closed, beta] + [-node[0] for node in heap])
-    return better, closed, closed <= beta + 1e-11
+    return better, closed, [doubt for doubt in doubts if doubt[0] > closed], not heap
