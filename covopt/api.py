@@ -14,12 +14,14 @@ from covopt.certificates.duality import certify
 from covopt.data import Data
 from covopt.errors import BudgetError, InputError
 from covopt.network import ReLUNetwork
+from covopt.oracles.choose import exact_oracle
 from covopt.oracles.faces import FaceOracle
 from covopt.problems.reduction import Reduction, reduce_data
 from covopt.problems.shallow import ShallowProblem
 from covopt.solution import Solution
-from covopt.solvers.column_generation import ColumnGeneration, Point, RoundState
+from covopt.solvers.column_generation import Point, RoundState
 from covopt.solvers.finish import finish_network
+from covopt.solvers.generation import generate
 from covopt.solvers.heuristic import solve_heuristic
 from covopt.solvers.sharpen import sharpen
 from covopt.status import Status
@@ -49,18 +51,18 @@ def min_norm(
 
     .. math::
 
-        R_2(X, y) = \min_{w, v, b} \; \sum_j \|w_j\|^2 + v_j^2 \,(+\, b^2)
+        R_2(X, Y) = \min_{w, v, b} \; \sum_j \|w_j\|^2 + \|v_j\|^2 \,(+\, \|b\|^2)
         \quad \text{s.t.} \quad \sum_j v_j\, \sigma(w_j \cdot (x_i, \beta)) + \beta b = y_i,
 
     over networks of any width. By homogeneity this is twice the variation norm of the interpolant, a convex
-    problem whose dual is :math:`\max \langle\lambda, y\rangle` s.t.
-    :math:`|\langle\lambda, \sigma(\tilde X w)\rangle| \le 1` for all unit w (FL22 §2; SP20 §2; Bach 2017).
+    problem whose dual is :math:`\max \langle\Lambda, Y\rangle` s.t.
+    :math:`\|\Lambda^\top \sigma(\tilde X w)\| \le 1` for all unit w (FL22 §2, §3.2; SP20 §2; Bach 2017).
 
     Parameters
     ----------
     X : array_like, pandas or polars frame, of shape (N, d)
-    Y : array_like of shape (N,)
-        One target per row.
+    Y : array_like of shape (N,) or (N, k)
+        One target or one vector of targets per row.
     bias : float
         β ≥ 0, the constant that is appended to every input; 0 for none.
     output_bias : {"none", "penalized", "free"}
@@ -108,10 +110,6 @@ def min_norm(
     check_choice("potential", potential, ("variation",))
     check_choice("solver", solver, SOLVERS)
     data = Data.validate(X, Y, bias=bias, duplicates=duplicates)
-    if data.n_outputs != 1:
-        raise InputError(
-            f"Y has {data.n_outputs} columns; min_norm solves for one target, so pass one of them"
-        )
     if output_bias != "none" and data.bias == 0:
         raise InputError(
             f"output_bias={output_bias!r} needs a positive bias: the output bias enters the network as bias * b"
@@ -154,6 +152,11 @@ def _solve(
             point = _zero_point(problem)
             name = "closed form"
         elif solver.startswith("conic:"):
+            if problem.is_vector:
+                raise InputError(
+                    f"solver={solver!r} handles one output (a cell may need several neurons with more), but Y has "
+                    f'{data.n_outputs} columns of rank {problem.targets.shape[1]}; use solver="auto"'
+                )
             from covopt.solvers.reference import solve_all_cells
 
             point, name = solve_all_cells(problem, solver.removeprefix("conic:"), tol, time_limit_s)
@@ -163,13 +166,14 @@ def _solve(
                 "tol": tol, "time_limit_s": time_limit_s, "random_state": random_state, "callback": observe,
             }  # fmt: skip
             try:
-                oracle = FaceOracle(problem.rows)
+                oracle = exact_oracle(problem.rows, problem.vector_outputs)
             except BudgetError:
                 name = "column-generation with local search"
                 point = solve_heuristic(problem, **options)
             else:
-                point = ColumnGeneration(problem, oracle, **options).solve()
-                if point.status is Status.CERTIFIED and point.gap <= SHARPEN_GAP:
+                point = generate(problem, oracle, **options)
+                sharp = point.status is Status.CERTIFIED and point.gap <= SHARPEN_GAP
+                if sharp and isinstance(oracle, FaceOracle):
                     point = _sharpened(problem, oracle, point)
         neurons, weights, offset = finish_network(problem, point.neurons, point.weights, point.offset)
         units, scaled, moved = reduction.invert_network(neurons, weights, offset)
@@ -200,7 +204,7 @@ def _check_seed(random_state: int | None) -> None:
 
 
 def _sharpened(problem: ShallowProblem, oracle: FaceOracle, point: Point) -> Point:
-    sharp = sharpen(problem, oracle, point.dual, point.offset)
+    sharp = sharpen(problem, oracle, point.dual, float(point.offset))
     if sharp is None:
         return point
     dual, neurons, weights, offset = sharp
@@ -210,5 +214,6 @@ def _sharpened(problem: ShallowProblem, oracle: FaceOracle, point: Point) -> Poi
 def _zero_point(problem: ShallowProblem) -> Point:
     rank = problem.rows.shape[1]
     return Point(
-        np.zeros((0, rank)), np.zeros(0), 0.0, 0.0, np.zeros(len(problem.rows)), 0.0, Status.CERTIFIED
+        np.zeros((0, rank)), np.zeros((0, *problem.targets.shape[1:])), np.zeros(problem.targets.shape[1:])[()], 0.0,
+        np.zeros(problem.targets.shape), 0.0, Status.CERTIFIED,
     )  # fmt: skip

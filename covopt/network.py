@@ -71,24 +71,39 @@ class ReLUNetwork:
         weights: np.ndarray,
         *,
         bias: float,
-        offset: float = 0.0,
+        offset: float | np.ndarray = 0.0,
         counts_output_bias: bool = True,
     ) -> ReLUNetwork:
-        """Balanced network of unit neurons with scalar output weights c_j: ‖w_j‖ = |v_j| = √|c_j|.
+        """Balanced network of unit neurons with output weights c_j: ‖w_j‖ = ‖v_j‖ = √‖c_j‖.
 
         Parameters
         ----------
         neurons : ndarray of shape (m, D)
-        weights : ndarray of shape (m,)
+        weights : ndarray of shape (m,) or (m, k)
         bias : float
-        offset : float
+        offset : float or ndarray of shape (k,)
             B = β b, added to the output.
         counts_output_bias : bool
         """
-        root = np.sqrt(np.abs(weights))
-        output_bias = np.array([offset / bias if bias > 0 else 0.0])
-        return cls(
-            root[:, None] * neurons, (np.sign(weights) * root)[:, None], bias, output_bias, counts_output_bias
+        columns = weights[:, None] if weights.ndim == 1 else weights
+        mass = np.hypot.reduce(columns, axis=1)  # squares of 1e-160 would vanish
+        root = np.sqrt(mass)
+        output = columns / np.where(root > 0, root, 1.0)[:, None]
+        shift = np.broadcast_to(np.asarray(offset, dtype=float), (columns.shape[1],))
+        output_bias = shift / bias if bias > 0 else np.zeros(columns.shape[1])
+        return cls(root[:, None] * neurons, output, bias, output_bias, counts_output_bias)
+
+    def to_neurons(self) -> tuple[np.ndarray, np.ndarray, float | np.ndarray]:
+        """Inverse of :meth:`from_neurons`: unit neurons, output weights and offset; scalars for one output."""
+        size = np.hypot.reduce(self.hidden_weights, axis=1) if len(self) else np.zeros(0)
+        live = size > 0
+        neurons = self.hidden_weights[live] / size[live, None]
+        weights = size[live, None] * self.output_weights[live]
+        offset = self.bias * self.output_bias
+        return (
+            (neurons, weights[:, 0], float(offset[0]))
+            if weights.shape[1] == 1
+            else (neurons, weights, offset)
         )
 
     def __len__(self) -> int:

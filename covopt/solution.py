@@ -11,60 +11,19 @@ from typing import Any
 
 import numpy as np
 
-from covopt.certificates.duality import INTERPOLATES, Certificate, distance, residual_of
-from covopt.certificates.sparsity import SparseSupport, sparsest_support
-from covopt.certificates.uniqueness import AMBIGUOUS, Uniqueness, analyse_uniqueness
+from covopt.certificates.duality import Certificate
+from covopt.certificates.minimisers import Minimisers, Sparsest
+from covopt.certificates.uniqueness import Uniqueness
 from covopt.data import Data
-from covopt.errors import BudgetError, SolutionFileError
+from covopt.errors import SolutionFileError
 from covopt.files import write_atomically
 from covopt.network import ReLUNetwork
-from covopt.oracles.faces import FaceOracle
-from covopt.problems.reduction import Reduction, reduce_data
-from covopt.problems.shallow import ShallowProblem
-from covopt.solvers.column_generation import ColumnGeneration
-from covopt.solvers.finish import finish_network
-from covopt.solvers.sharpen import sharpen
-from covopt.solvers.tight import TightSet, tight_set
+from covopt.solvers.tight import TightSet
 from covopt.status import Status
 
 FORMAT = "covopt-solution"
 SCHEMA = 1
 BRACKET = ("cost", "lower_bound", "gap")
-ACCURATE = 1e-7  # with a larger gap the tight set cannot be read off
-NEEDED = 1e-4  # share of the cost above which a neuron's mass is no rounding
-ROUNDING = 1e-12  # relative error of a bracket in double precision
-REFINED_GAP = 1e-9  # the tight set is read off a dual at least this accurate
-REFINE_TIME_S = 60.0  # and this long at most is spent on getting there
-
-
-@dataclass(frozen=True)
-class Sparsest:
-    """A minimal-norm network with the fewest neurons, to the tolerance that ``message`` states.
-
-    The program on the tight set matches the targets to that tolerance, not exactly: a network with one neuron fewer
-    than every exact minimiser can come within it, and then it is the answer (it interpolates to 1e-9 of max|y| like
-    every network here, at a cost within the solution's own gap of the minimum).
-
-    Attributes
-    ----------
-    network : ReLUNetwork
-    n_neurons : int
-    lower_bound : int
-        No minimal-norm network has fewer, to that tolerance.
-    proven : bool
-        Whether the two agree.
-    agrees : bool
-        Whether the solution itself, a minimiser of the ℓ1 problem, is already that sparse. Where minimisers are not
-        unique it need not be a vertex of their set.
-    message : str
-    """
-
-    network: ReLUNetwork
-    n_neurons: int
-    lower_bound: int
-    proven: bool
-    agrees: bool
-    message: str
 
 
 @dataclass(eq=False)
@@ -74,8 +33,8 @@ class Solution:
     Attributes
     ----------
     network : ReLUNetwork
-    dual : ndarray of shape (N,)
-        λ, feasible: |⟨λ, σ(X̃ w)⟩| ≤ 1 for every unit neuron w.
+    dual : ndarray of shape (N,) or (N, k)
+        Λ, feasible: ‖Λᵀσ(X̃ w)‖ ≤ 1 for every unit neuron w.
     certificate : Certificate
     status : Status
     data : Data
@@ -118,9 +77,10 @@ class Solution:
     def summary(self) -> str:
         """Return a few lines for people."""
         certificate = self.certificate
+        outputs = f"{self.data.n_outputs} outputs, " if self.data.n_outputs > 1 else ""
         rows = [
-            ("problem", f"{self.data.n_samples} points, {self.data.n_features} features, bias {self.data.bias:g}, "
-                        f"output bias {self.output_bias}"),
+            ("problem", f"{self.data.n_samples} points, {self.data.n_features} features, {outputs}"
+                        f"bias {self.data.bias:g}, output bias {self.output_bias}"),
             ("status", f"{self.status.code.upper()}: {self.status.message}"),
             ("cost ‖W‖²", f"{self.cost:.10g}"),
             ("lower bound", f"{self.lower_bound:.10g}  ({certificate.bound})"),
@@ -133,36 +93,13 @@ class Solution:
 
     # ------------------------------------------------------------------ structure of the set of minimisers
     @cached_property
-    def _reduced(self) -> tuple[ShallowProblem, Reduction]:
-        return reduce_data(self.data, self.output_bias)
-
-    @cached_property
-    def _refined(self) -> tuple[FaceOracle, np.ndarray, np.ndarray, np.ndarray, float]:
-        """Oracle, dual and network, solved on to a gap of 1e-9 when this solution is coarser."""
-        problem, reduction = self._reduced
-        oracle = FaceOracle(problem.rows)
-        root = np.linalg.norm(self.network.hidden_weights, axis=1)
-        neurons = self.network.hidden_weights / root[:, None]
-        weights = root * self.network.output_weights[:, 0]
-        offset = float(self.data.bias * self.network.output_bias[0])
-        neurons, weights, offset = reduction.apply_network(neurons, weights, offset)
-        dual = reduction.apply_dual(self.dual)
-        if self.gap > REFINED_GAP:
-            point = ColumnGeneration(
-                problem, oracle, tol=REFINED_GAP, random_state=self.random_state, start_neurons=neurons,
-                max_rounds=100, time_limit_s=REFINE_TIME_S,
-            ).solve()  # fmt: skip
-            if point.gap < self.gap:
-                dual = point.dual
-                neurons, weights, offset = finish_network(problem, point.neurons, point.weights, point.offset)
-        gap = distance(problem.primal_value(weights, offset), problem.dual_value(dual))
-        sharp = sharpen(problem, oracle, dual, offset) if gap <= REFINED_GAP else None
-        if sharp is not None:
-            dual, neurons, weights, offset = sharp
-        return oracle, dual, neurons, weights, offset
+    def _minimisers(self) -> Minimisers:
+        return Minimisers(self.data, self.output_bias, self.network, self.dual, self.gap, self.random_state)
 
     def tight_set(self, slack: float = 1e-6, *, refine: bool = True) -> TightSet:
         """Return all (cell, sign) pairs whose dual value is within ``slack`` of one; minimisers live there.
+
+        With several outputs: all maximisers of ‖Λᵀσ(X̃ w)‖, each with the direction of its output weight.
 
         Parameters
         ----------
@@ -181,34 +118,12 @@ class Solution:
         BudgetError
             When the arrangement has too many faces to look at.
         """
-        problem, reduction = self._reduced
-        if not len(problem.rows) or not self.dual.any():
-            return TightSet(np.zeros((0, self.network.hidden_weights.shape[1])), np.zeros(0))
-        if refine:
-            oracle, dual, *_ = self._refined
-        else:
-            oracle, dual = FaceOracle(problem.rows), reduction.apply_dual(self.dual)
-            slack = min(0.1, max(slack, 10.0 * self.gap))
-        tight = tight_set(problem, oracle, dual, slack=slack)
-        return TightSet(tight.neurons @ reduction.basis.T, tight.values)
+        return self._minimisers.tight_set(slack, refine=refine)
 
-    @cached_property
+    @property
     def uniqueness(self) -> Uniqueness:
         """Whether this is the only minimal-norm network, with the reason (SP20 Thm 4.7, eq. 21)."""
-        problem, _ = self._reduced
-        if not len(problem.rows) or self.cost == 0:
-            return Uniqueness(True, "the zero network is the only one of norm zero", 0)
-        try:
-            oracle, dual, _, weights, offset = self._refined
-        except BudgetError as error:
-            return Uniqueness(None, f"the tight set is out of reach: {error}", 0)
-        gap = distance(problem.primal_value(weights, offset), problem.dual_value(dual))
-        if gap > ACCURATE:
-            return Uniqueness(
-                None, f"the tight set needs a gap of {ACCURATE:g}; the best bracket has {gap:.1e}", 0
-            )
-        tight = tight_set(problem, oracle, dual, slack=AMBIGUOUS[1])
-        return analyse_uniqueness(problem, tight, offset)
+        return self._minimisers.uniqueness
 
     @property
     def is_unique(self) -> bool | None:
@@ -228,42 +143,7 @@ class Solution:
         BudgetError
             When the arrangement has too many faces for the tight set.
         """
-        problem, reduction = self._reduced
-        own = len(self.network)
-        if own == 0:
-            return Sparsest(self.network, 0, 0, True, True, "the zero network has no neuron")
-        oracle, dual, neurons, weights, offset = self._refined
-        if self.is_unique:
-            network = self._network_of(reduction, neurons, weights, offset)
-            if len(network) > own:
-                network = self.network
-            count = len(network)
-            # a mass may be no more than the error of the dual; such a neuron is not known to be needed
-            needed = int((np.abs(weights) > NEEDED * problem.primal_value(weights, offset)).sum())
-            lower = min(needed, count)
-            return Sparsest(network, count, lower, lower == count, own == count, "the minimiser is unique")
-        tight = tight_set(problem, oracle, dual, slack=1e-6)
-        cost, value = problem.primal_value(weights, 0.0), problem.primal_value(weights, offset)
-        excess = max(value - problem.dual_value(dual), ROUNDING * value)
-        support: SparseSupport | None = sparsest_support(
-            problem, tight, offset, cost, excess=excess, time_limit_s=time_limit_s
-        )
-        if support is None:
-            return Sparsest(self.network, own, 1, own == 1, True, "no sparser network was found in time")
-        found = finish_network(problem, support.neurons, support.weights, support.offset)
-        network = self._network_of(reduction, *found)
-        if len(network) > own or residual_of(self.data, network) > INTERPOLATES:
-            network = self.network
-        proven = len(network) <= support.lower_bound
-        return Sparsest(
-            network, len(network), support.lower_bound, proven, own == len(network), support.message
-        )
-
-    def _network_of(self, reduction: Reduction, neurons, weights, offset) -> ReLUNetwork:
-        units, scaled, moved = reduction.invert_network(neurons, weights, offset)
-        return ReLUNetwork.from_neurons(
-            units, scaled, bias=self.data.bias, offset=moved, counts_output_bias=self.output_bias != "free"
-        )
+        return self._minimisers.sparsest(time_limit_s)
 
     # ------------------------------------------------------------------ files and pictures
     def to_dict(self) -> dict[str, Any]:
@@ -332,13 +212,14 @@ class Solution:
             )
             network = ReLUNetwork(
                 np.array(net["hidden_weights"], dtype=float).reshape(-1, width),
-                np.array(net["output_weights"], dtype=float).reshape(-1, 1),
+                np.array(net["output_weights"], dtype=float).reshape(-1, data.n_outputs),
                 data.bias,
                 np.array(net["output_bias"], dtype=float),
                 problem["output_bias"] != "free",
             )
             dual = np.array(content["dual"], dtype=float)
-            if len(network.hidden_weights) != len(network.output_weights) or dual.shape != (len(X),):
+            shape = data.Y.shape if data.n_outputs > 1 else (len(X),)
+            if len(network.hidden_weights) != len(network.output_weights) or dual.shape != shape:
                 raise ValueError("lengths of the arrays do not fit together")
             if not isinstance(problem["output_bias"], str) or not isinstance(problem["potential"], str):
                 raise ValueError("output_bias and potential must be names")

@@ -174,7 +174,9 @@ def _structure(solution: Solution) -> list[Check]:
     data, network, checks = solution.data, solution.network, []
     width = data.n_features + (data.bias > 0)
     fits = network.hidden_weights.shape[1] == width and network.bias == data.bias
-    checks.append(Check("network", fits, f"{len(network)} neurons on {width} inputs, bias {network.bias:g}"))
+    fits &= network.output_weights.shape[1] == data.n_outputs == len(network.output_bias)
+    size = f"{width} inputs" if data.n_outputs == 1 else f"{width} inputs and {data.n_outputs} outputs"
+    checks.append(Check("network", fits, f"{len(network)} neurons on {size}, bias {network.bias:g}"))
     if solution.output_bias == "none":
         silent = not network.output_bias.any()
         checks.append(Check("output bias", silent, "absent" if silent else "present although there is none"))
@@ -188,12 +190,12 @@ def _structure(solution: Solution) -> list[Check]:
 def _dual_rows(solution: Solution, keep: np.ndarray) -> list[Check]:
     """Check what the bound does not see: multipliers of rows that follow from others, and 1ᵀλ = 0."""
     size = float(np.abs(solution.dual).max(initial=0.0))
-    idle = float(np.abs(np.delete(solution.dual, keep)).max(initial=0.0))
+    idle = float(np.abs(np.delete(solution.dual, keep, axis=0)).max(initial=0.0))
     checks = []
     if idle > 0:
         checks.append(Check("dual", False, f"has {idle:.3g} on rows whose targets follow from others"))
     if solution.output_bias == "free":
-        total = abs(float(solution.dual.sum()))
+        total = float(np.abs(solution.dual.sum(axis=0)).max())
         ok = total <= AGREES * size * len(solution.dual)
         checks.append(Check("dual sum", ok, f"is {total:.2e}, which a free output bias needs to be 0"))
     return checks

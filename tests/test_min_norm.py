@@ -333,7 +333,6 @@ BAD = {
     "zero-row-no-bias": (dict(X=[[0.0, 0.0], [1.0, 0.0], [2.0, 2.0]], bias=0), r"row 0.*all zero"),
     "same-point": (dict(X=[[0.0, 1.0], [2.0, 2.0], [2.0, 2.0]]), r"rows 1 and 2.*same point.*by 1.*mean"),
     "one-ray": (dict(X=[[1.0, 1.0], [1.0, 0.0], [2.0, 2.0]], bias=0), r"rows 0 and 2.*one ray.*bias"),
-    "two-outputs": (dict(Y=np.ones((3, 2))), r"Y has 2 columns.*one target"),
     "negative-bias": (dict(bias=-1), r"bias must be.*received -1"),
     "nan-bias": (dict(bias=np.nan), r"bias must be.*received nan"),
     "text-bias": (dict(bias="1"), r"bias must be.*received '1'"),
@@ -361,7 +360,7 @@ def test_bad_input_is_one_clear_error_and_nothing_is_computed(name, monkeypatch)
     def computed(*args, **kwargs):
         raise AssertionError("computed although the input is bad")
 
-    for worker in ("FaceOracle", "ColumnGeneration", "finish_network", "certify"):
+    for worker in ("exact_oracle", "generate", "finish_network", "certify"):
         monkeypatch.setattr(api, worker, computed)
     options, message = BAD[name]
     options = {"X": GOOD_X, "Y": GOOD_Y, **options}

@@ -59,7 +59,7 @@ class Certificate:
 def residual_of(data: Data, network: ReLUNetwork) -> float:
     """max_i |f(x_i) − y_i| / max_i |y_i| (absolute when all targets vanish)."""
     scale = float(np.abs(data.Y).max()) or 1.0
-    return float(np.abs(network.predict(data.X) - data.Y[:, 0]).max()) / scale
+    return float(np.abs(network.predict(data.X).reshape(data.Y.shape) - data.Y).max()) / scale
 
 
 def distance(cost: float, lower_bound: float) -> float:
@@ -89,8 +89,8 @@ def certify(
     ----------
     data : Data
     network : ReLUNetwork
-    dual : ndarray of shape (N,)
-        λ in the user's units; rows whose targets follow from others carry zero.
+    dual : ndarray of shape (N,) or (N, k)
+        Λ in the user's units; rows whose targets follow from others carry zero.
     output_bias : {"none", "penalized", "free"}
     budget : float
         Largest number of faces that the exact oracle may look at; beyond it h(λ) is bounded by a relaxation.
@@ -108,10 +108,10 @@ def certify(
     scaled, value = problem.scale_dual(reduced_dual, gauge)
     # <λ, y> is a sum of numbers that may cancel: take its rounding error off
     terms = float(np.abs(scaled).sum() * np.abs(problem.targets).max())
-    value = max(0.0, value - (len(scaled) + 8) * np.finfo(float).eps * terms)
+    value = max(0.0, value - (scaled.size + 8) * np.finfo(float).eps * terms)
     lower = 2.0 * value * reduction.value_scale
     gap = distance(cost, lower)
-    support = int(np.count_nonzero(reduced_dual))
+    support = int(np.count_nonzero(reduced_dual.reshape(len(reduced_dual), -1).any(axis=1)))
     bound = "dual point divided by the exact maximum over all faces"
     if exact and support < len(reduced_dual):
         bound = f"dual point supported on {support} rows, divided by its exact maximum over all faces"

@@ -25,9 +25,9 @@ class ExactValues:
     cost : Fraction
         ‖W‖² (a free output bias not counted).
     lower_bound : Fraction
-        max over 0 ≤ t ≤ 1/gauge of 2t⟨λ, y⟩ − t²β²(1ᵀλ)² (the last term with a penalised output bias only).
+        max over 0 ≤ t ≤ 1/gauge of 2t⟨Λ, Y⟩ − t²β²‖Λᵀ1‖² (the last term with a penalised output bias only).
     dual_sum : Fraction
-        1ᵀλ.
+        Largest entry of |Λᵀ1|.
     """
 
     residual: Fraction
@@ -44,10 +44,9 @@ def exact_values(
     Parameters
     ----------
     data : Data
-        With one output.
     network : ReLUNetwork
-    dual : ndarray of shape (N,)
-        λ in the user's units.
+    dual : ndarray of shape (N,) or (N, k)
+        Λ in the user's units.
     output_bias : {"none", "penalized", "free"}
     gauge : float
         An upper bound on h(λ).
@@ -60,40 +59,53 @@ def exact_values(
     >>> values.residual, values.cost, values.lower_bound
     (Fraction(0, 1), Fraction(2, 1), Fraction(2, 1))
     """
-    rows = [[Fraction(x) for x in row] for row in data.lifted.tolist()]
-    targets = [Fraction(y) for y in data.Y[:, 0].tolist()]
-    hidden = [[Fraction(w) for w in row] for row in network.hidden_weights.tolist()]
-    output = [Fraction(v) for v in network.output_weights[:, 0].tolist()]
-    shift = Fraction(network.bias) * Fraction(float(network.output_bias[0]))
+    rows = _fractions(data.lifted)
+    targets = _fractions(data.Y)
+    hidden = _fractions(network.hidden_weights)
+    output = _fractions(network.output_weights)
+    shift = [Fraction(network.bias) * b for b in _fractions(network.output_bias[None, :])[0]]
     worst = Fraction(0)
     for row, target in zip(rows, targets, strict=True):
-        value = shift
-        for neuron, weight in zip(hidden, output, strict=True):
+        values = list(shift)
+        for neuron, weights in zip(hidden, output, strict=True):
             height = sum((w * x for w, x in zip(neuron, row, strict=True)), Fraction(0))
             if height > 0:
-                value += weight * height
-        worst = max(worst, abs(value - target))
-    size = max((abs(y) for y in targets), default=Fraction(0)) or Fraction(1)
-    cost = sum((w * w for row in hidden for w in row), Fraction(0)) + sum(
-        (v * v for v in output), Fraction(0)
-    )
+                values = [value + weight * height for value, weight in zip(values, weights, strict=True)]
+        worst = max(worst, *(abs(value - goal) for value, goal in zip(values, target, strict=True)))
+    size = max((abs(y) for row in targets for y in row), default=Fraction(0)) or Fraction(1)
+    cost = sum((w * w for row in hidden + output for w in row), Fraction(0))
     if output_bias == "penalized":
-        cost += Fraction(float(network.output_bias[0])) ** 2
-    multipliers = [Fraction(m) for m in dual.tolist()]
-    linear = sum((m * y for m, y in zip(multipliers, targets, strict=True)), Fraction(0))
-    total = sum(multipliers, Fraction(0))
-    return ExactValues(
-        worst / size, cost, _best_multiple(linear, total, data.bias, output_bias, gauge), total
+        cost += sum((Fraction(float(b)) ** 2 for b in network.output_bias), Fraction(0))
+    multipliers = _fractions(dual.reshape(len(dual), -1))
+    linear = sum(
+        (
+            m * y
+            for row, goal in zip(multipliers, targets, strict=True)
+            for m, y in zip(row, goal, strict=True)
+        ),
+        Fraction(0),
     )
+    totals = [sum(column, Fraction(0)) for column in zip(*multipliers, strict=True)]
+    square = sum((total * total for total in totals), Fraction(0))
+    return ExactValues(
+        worst / size,
+        cost,
+        _best_multiple(linear, square, data.bias, output_bias, gauge),
+        max((abs(total) for total in totals), default=Fraction(0)),
+    )
+
+
+def _fractions(array: np.ndarray) -> list[list[Fraction]]:
+    return [[Fraction(entry) for entry in row] for row in array.tolist()]
 
 
 def _best_multiple(
-    linear: Fraction, total: Fraction, bias: float, output_bias: str, gauge: float
+    linear: Fraction, square: Fraction, bias: float, output_bias: str, gauge: float
 ) -> Fraction:
     if linear <= 0 or gauge <= 0:
         return Fraction(0)
     step = 1 / Fraction(gauge)
-    curvature = (Fraction(bias) * total) ** 2 if output_bias == "penalized" else Fraction(0)
+    curvature = Fraction(bias) ** 2 * square if output_bias == "penalized" else Fraction(0)
     if curvature > 0:
         step = min(step, linear / curvature)
     return 2 * step * linear - step**2 * curvature

@@ -19,8 +19,8 @@ class SparseSupport:
     Attributes
     ----------
     neurons : ndarray of shape (m, r)
-    weights : ndarray of shape (m,)
-    offset : float
+    weights : ndarray of shape (m,) or (m, k)
+    offset : float or ndarray of shape (k,)
     lower_bound : int
         No minimiser has fewer neurons (the program's proven bound).
     proven : bool
@@ -30,7 +30,7 @@ class SparseSupport:
 
     neurons: np.ndarray
     weights: np.ndarray
-    offset: float
+    offset: float | np.ndarray
     lower_bound: int
     proven: bool
     message: str
@@ -39,7 +39,7 @@ class SparseSupport:
 def sparsest_support(
     problem: ShallowProblem,
     tight: TightSet,
-    offset: float,
+    offset: float | np.ndarray,
     cost: float,
     *,
     excess: float = 0.0,
@@ -54,7 +54,7 @@ def sparsest_support(
     ----------
     problem : ShallowProblem
     tight : TightSet
-    offset : float
+    offset : float or ndarray of shape (k,)
         B of the minimiser. It moves when it is free, and a penalised one within its error.
     cost : float
         Primal value of the minimiser: no mass exceeds it.
@@ -68,30 +68,33 @@ def sparsest_support(
     SparseSupport or None
         None when the solver found no point in time.
     """
-    sign = np.sign(tight.values)
-    columns = problem.atoms(tight.neurons) * sign
+    columns = tight.columns(problem)
     n, m = columns.shape
-    free = problem.has_offset
+    shifts = np.zeros((n, 0))
+    if problem.has_offset:
+        k = problem.targets.shape[1] if problem.is_vector else 1
+        shifts = np.tile(np.eye(k), (len(problem.rows), 1))
+    free = shifts.shape[1]
     error = 0.0
     if free:
         error = float(np.sqrt(2.0 * excess / problem.offset_cost)) if problem.offset_cost > 0 else np.inf
-    targets = problem.targets - offset if free else problem.targets
-    extended = np.column_stack([columns, np.ones((n, int(np.isinf(error))))])
+    targets = (problem.targets - offset if free else problem.targets).ravel()
+    extended = np.column_stack([columns, shifts if np.isinf(error) else shifts[:, :0]])
     weights, *_ = np.linalg.lstsq(extended, targets, rcond=1e-12)
     slack = max(1e-8, 2 * float(np.abs(extended @ weights - targets).max()))
     ceiling = 1.001 * cost
     # variables: masses, whether each is used, and how far the offset moves
-    lower = np.concatenate([np.zeros(2 * m), np.full(int(free), -error)])
-    upper = np.concatenate([np.full(m, ceiling), np.ones(m), np.full(int(free), error)])
-    equal = np.column_stack([columns, np.zeros((n, m)), np.ones((n, int(free)))])
-    link = np.column_stack([np.eye(m), -ceiling * np.eye(m), np.zeros((m, int(free)))])
+    lower = np.concatenate([np.zeros(2 * m), np.full(free, -error)])
+    upper = np.concatenate([np.full(m, ceiling), np.ones(m), np.full(free, error)])
+    equal = np.column_stack([columns, np.zeros((n, m)), shifts])
+    link = np.column_stack([np.eye(m), -ceiling * np.eye(m), np.zeros((m, free))])
     model = highspy.Highs()
     model.setOptionValue("output_flag", False)
     model.setOptionValue("time_limit", time_limit_s)
     model.setOptionValue("mip_rel_gap", 0.0)
     model.passModel(
         _model(
-            objective=np.concatenate([np.zeros(m), np.ones(m), np.zeros(int(free))]),
+            objective=np.concatenate([np.zeros(m), np.ones(m), np.zeros(free)]),
             bounds=(lower, upper),
             matrix=sparse.csr_array(np.concatenate([equal, link])),
             sides=(
@@ -110,8 +113,8 @@ def sparsest_support(
     bound = int(np.ceil(info.mip_dual_bound - 1e-6))
     return SparseSupport(
         tight.neurons[used],
-        (sign * values[:m])[used],
-        offset + float(values[2 * m]) if free else offset,
+        (tight.outputs.T * values[:m]).T[used],
+        offset + (values[2 * m :] if problem.is_vector else float(values[2 * m])) if free else offset,
         bound,
         int(used.sum()) <= bound,
         f"HiGHS: {model.modelStatusToString(model.getModelStatus()).lower()}, "

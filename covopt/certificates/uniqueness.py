@@ -34,11 +34,12 @@ class Uniqueness:
     n_tight: int
 
 
-def analyse_uniqueness(problem: ShallowProblem, tight: TightSet, offset: float) -> Uniqueness:
+def analyse_uniqueness(problem: ShallowProblem, tight: TightSet, offset: float | np.ndarray) -> Uniqueness:
     """Decide uniqueness from the tight set of an accurate dual.
 
-    All minimisers are supported on the tight (cell, sign) pairs, each at the cell's one maximiser. Linearly
-    independent tight columns therefore leave one vector of masses; otherwise linear programs look for a second
+    All minimisers are supported on the tight (cell, sign) pairs, each at the cell's one maximiser; with vector
+    outputs on the maximisers of ‖Λᵀσ(Z w)‖, each with the output direction Λᵀσ(Z w). Linearly independent tight
+    columns therefore leave one vector of masses; otherwise linear programs look for a second
     nonnegative one with the same outputs (and then the same cost, as ⟨λ, a⟩ = ±1 on every column).
 
     Parameters
@@ -46,9 +47,13 @@ def analyse_uniqueness(problem: ShallowProblem, tight: TightSet, offset: float) 
     problem : ShallowProblem
     tight : TightSet
         Collected with a slack of at least 1e-4.
-    offset : float
+    offset : float or ndarray of shape (k,)
         B of a minimiser; a penalised offset is itself unique.
     """
+    if not tight.isolated:
+        return Uniqueness(
+            None, "the tight neurons may form an arc (a largest eigenvalue is nearly double)", len(tight)
+        )
     near = tight.within(AMBIGUOUS[0])
     wide = tight.within(AMBIGUOUS[1])
     if len(wide) == 0:
@@ -105,15 +110,17 @@ def analyse_uniqueness(problem: ShallowProblem, tight: TightSet, offset: float) 
     )
 
 
-def _columns(problem: ShallowProblem, tight: TightSet) -> np.ndarray:
-    columns = problem.atoms(tight.neurons) * np.sign(tight.values)
-    if problem.offset_cost == 0:
-        columns = np.column_stack([columns, np.ones(len(columns))])
-    return columns
+def _columns(problem: ShallowProblem, tight: TightSet) -> tuple[np.ndarray, int]:
+    """Columns of the masses and of a free offset, and how many the latter has."""
+    columns = tight.columns(problem)
+    if problem.offset_cost > 0:
+        return columns, 0
+    k = problem.targets.shape[1] if problem.is_vector else 1
+    return np.column_stack([columns, np.tile(np.eye(k), (len(problem.rows), 1))]), k
 
 
 def _independence(problem: ShallowProblem, tight: TightSet) -> tuple[bool, float]:
-    columns = _columns(problem, tight)
+    columns, _ = _columns(problem, tight)
     if columns.shape[1] > columns.shape[0]:
         return False, 0.0
     if columns.shape[1] == 0:
@@ -123,14 +130,13 @@ def _independence(problem: ShallowProblem, tight: TightSet) -> tuple[bool, float
     return size > INDEPENDENT, size
 
 
-def _largest_move(problem: ShallowProblem, tight: TightSet, offset: float) -> float | None:
+def _largest_move(problem: ShallowProblem, tight: TightSet, offset: float | np.ndarray) -> float | None:
     """How far the masses can move on the optimal face, relative to the cost, along a few random directions."""
-    columns = _columns(problem, tight)
-    free = problem.offset_cost == 0
+    columns, free = _columns(problem, tight)
     m = columns.shape[1]
-    targets = problem.targets if free or not problem.has_offset else problem.targets - offset
+    targets = (problem.targets if free or not problem.has_offset else problem.targets - offset).ravel()
     # positions carry the dual's error, so the outputs are matched to a tolerance
-    signed = np.column_stack([columns, -columns[:, -1:]]) if free else columns
+    signed = np.column_stack([columns, -columns[:, m - free :]])
     try:
         fit, _ = nnls(signed, targets)
     except RuntimeError:  # no convergence
@@ -143,8 +149,7 @@ def _largest_move(problem: ShallowProblem, tight: TightSet, offset: float) -> fl
     widest, unit = 0.0, 0.0
     for _ in range(3):
         direction = rng.standard_normal((m,))
-        if free:
-            direction[-1] = 0.0
+        direction[m - free :] = 0.0
         direction = direction / np.linalg.norm(direction)
         ends: list[np.ndarray] = []
         for sign in (1.0, -1.0):

@@ -2,7 +2,9 @@
 
 For a dual point λ and unit neurons w the oracle maximises
 
-    F(w) = ⟨λ, σ(X̃ w)⟩,      h(λ) = max over ‖w‖ = 1 of |F(w)|.
+    F(w) = ⟨λ, σ(X̃ w)⟩,      h(λ) = max over ‖w‖ = 1 of |F(w)|,
+
+or, with k outputs and Λ of shape (N, k), the norm ‖Λᵀ σ(X̃ w)‖.
 
 Rows on one line through the origin share a hyperplane, so the compiled kernels work with one row z_i per
 line, one weight μ_i per row and a linear part g₀:   F(w) = ⟨g₀, w⟩ + Σ_i μ_i σ(z_i·w),
@@ -27,7 +29,7 @@ class Pricing:
     neurons : ndarray of shape (m, D)
         Unit directions, best first by ``abs(values)``.
     values : ndarray of shape (m,)
-        F at each neuron, signed: a positive value asks for a positive output weight.
+        F at each neuron, signed: a positive value asks for a positive output weight. With k outputs the norm.
     upper_bound : float
         A number that h(λ) does not exceed, rounding included, whatever ``exact`` says.
     exact : bool
@@ -43,6 +45,13 @@ class Pricing:
 class Oracle(Protocol):
     """``price(dual) -> Pricing``; everything that a solver knows about the neurons."""
 
-    def price(self, dual: np.ndarray, *, threshold: float = 0.0, max_neurons: int | None = None) -> Pricing:
-        """Return local maxima of |F| with value at least ``threshold`` (the best one always)."""
+    def price(
+        self,
+        dual: np.ndarray,
+        *,
+        threshold: float = 0.0,
+        max_neurons: int | None = None,
+        complete: bool = False,
+    ) -> Pricing:
+        """Return local maxima of |F| with value at least ``threshold``: the best one always, all if ``complete``."""
         ...

@@ -6,20 +6,21 @@ import numpy as np
 
 from covopt.errors import BudgetError
 from covopt.oracles.bounds import gauge_bound, restrict
-from covopt.oracles.faces import DEFAULT_FACE_BUDGET, FaceOracle
+from covopt.oracles.choose import exact_oracle
+from covopt.oracles.faces import DEFAULT_FACE_BUDGET
 
 
 def bound_gauge(
     rows: np.ndarray, dual: np.ndarray, *, budget: float = DEFAULT_FACE_BUDGET
 ) -> tuple[float, bool]:
-    """Bound h(λ) = max over unit w of |⟨λ, σ(Z w)⟩| from above.
+    """Bound h(λ) = max over unit w of |⟨λ, σ(Z w)⟩|, or h(Λ) = max ‖Λᵀσ(Z w)‖, from above.
 
-    Rows where λ vanishes do not enter h, so the arrangement of the support is enough.
+    Rows where Λ vanishes do not enter h, so the arrangement of the support is enough.
 
     Parameters
     ----------
     rows : ndarray of shape (N, r)
-    dual : ndarray of shape (N,)
+    dual : ndarray of shape (N,) or (N, k)
     budget : float
         Largest number of faces for the exact oracle.
 
@@ -34,16 +35,19 @@ def bound_gauge(
     >>> round(float(bound), 9), exact
     (5.0, True)
     """
-    support = np.flatnonzero(dual)
+    n_outputs = 0 if dual.ndim == 1 else dual.shape[1]
+    magnitude = np.linalg.norm(dual.reshape(len(dual), -1), axis=1)
+    support = np.flatnonzero(magnitude)
     if len(support) == 0:
         return 0.0, True
     reduced, lost = rows, 0.0
     if len(support) < len(rows):
         reduced, basis = restrict(rows, support)
         outside = np.linalg.norm(rows[support] - reduced @ basis.T, axis=1)
-        lost = float(np.abs(dual[support]) @ outside)
+        lost = float(magnitude[support] @ outside)
     try:
-        oracle = FaceOracle(reduced, budget=budget)
+        oracle = exact_oracle(reduced, n_outputs, budget=budget)
     except BudgetError:
         return gauge_bound(rows, dual), False
-    return oracle.price(dual[support], threshold=np.inf).upper_bound + lost, True
+    pricing = oracle.price(dual[support], threshold=np.inf)
+    return pricing.upper_bound + lost, pricing.exact

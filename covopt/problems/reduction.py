@@ -7,6 +7,7 @@ Like a cvxpy reduction: :func:`reduce_data` applies, :meth:`Reduction.invert_net
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.linalg import qr
@@ -17,6 +18,7 @@ from covopt.oracles.lines import merge_lines
 from covopt.problems.shallow import ShallowProblem
 
 CONSISTENT = 1e-12
+OUTPUT_RANK = 1e-13  # singular value of Y, relative to the largest, that counts as zero
 SMALLEST = 1e-301  # sizes between this and its inverse leave room for what is computed with them
 
 
@@ -25,8 +27,10 @@ class Reduction:
     """How the reduced problem relates to the user's units.
 
     Reduced rows are Z = X̃[keep] V / s_x with V an orthonormal basis of the row space of X̃, reduced targets
-    y[keep] / s_y. A unit neuron u stands for w = V u, an output weight c' for c = (s_y / s_x) c', an offset B'
-    for B = s_y B', a dual λ' for λ = λ' / s_x on the kept rows and zero elsewhere.
+    Y[keep] U / s_y with U orthonormal: a basis of the row space of Y where its rank is below k, else the identity
+    (None). Targets of rank one make a scalar problem. A unit neuron u stands for w = V u, an output weight c' for
+    c = (s_y / s_x) U c', an offset B' for B = s_y U B', a dual Λ' for Λ = Λ' Uᵀ / s_x on the kept rows and zero
+    elsewhere; since ‖U v‖ = ‖v‖ neither costs nor h(Λ) change.
     """
 
     keep: np.ndarray
@@ -34,6 +38,7 @@ class Reduction:
     basis: np.ndarray
     row_scale: float
     target_scale: float
+    outputs: np.ndarray | None = None
 
     @property
     def value_scale(self) -> float:
@@ -41,26 +46,49 @@ class Reduction:
         return self.target_scale / self.row_scale
 
     def invert_network(
-        self, neurons: np.ndarray, weights: np.ndarray, offset: float
-    ) -> tuple[np.ndarray, np.ndarray, float]:
-        """Return unit neurons (m, D), output weights (m,) and offset in the user's units."""
-        return neurons @ self.basis.T, weights * self.value_scale, offset * self.target_scale
+        self, neurons: np.ndarray, weights: np.ndarray, offset: float | np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, float | np.ndarray]:
+        """Return unit neurons (m, D), output weights (m,) or (m, k) and offset in the user's units."""
+        return (
+            neurons @ self.basis.T,
+            self.raise_outputs(weights) * self.value_scale,
+            self.raise_outputs(offset) * self.target_scale,
+        )
 
     def apply_network(
-        self, neurons: np.ndarray, weights: np.ndarray, offset: float
-    ) -> tuple[np.ndarray, np.ndarray, float]:
-        """Return neurons (m, r), weights and offset of the reduced problem."""
-        return neurons @ self.basis, weights / self.value_scale, offset / self.target_scale
+        self, neurons: np.ndarray, weights: np.ndarray, offset: float | np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, float | np.ndarray]:
+        """Return neurons (m, r), weights and offset of the reduced problem; inputs of a vector problem are (m, k)."""
+        return (
+            neurons @ self.basis,
+            self._lower(weights) / self.value_scale,
+            self._lower(offset) / self.target_scale,
+        )
 
     def invert_dual(self, dual: np.ndarray) -> np.ndarray:
         """Return the dual on all N rows in the user's units."""
-        full = np.zeros(self.n_samples)
-        full[self.keep] = dual / self.row_scale
+        raised = self.raise_outputs(dual)
+        full = np.zeros((self.n_samples, *raised.shape[1:]))
+        full[self.keep] = raised / self.row_scale
         return full
 
     def apply_dual(self, dual: np.ndarray) -> np.ndarray:
         """Return the reduced dual of a dual in the user's units that vanishes on dropped rows."""
-        return dual[self.keep] * self.row_scale
+        return self._lower(dual[self.keep]) * self.row_scale
+
+    def raise_outputs(self, values: Any) -> Any:
+        """Return numbers or vectors of the reduced outputs as vectors of the user's."""
+        if self.outputs is None:
+            return values
+        if self.outputs.shape[1] == 1:  # scalar values: one number for every row of a column
+            return np.multiply.outer(values, self.outputs[:, 0])
+        return values @ self.outputs.T
+
+    def _lower(self, values: Any) -> Any:
+        if self.outputs is None:
+            return values
+        lowered = values @ self.outputs
+        return lowered[..., 0] if self.outputs.shape[1] == 1 else lowered
 
 
 def reduce_data(data: Data, output_bias: str) -> tuple[ShallowProblem, Reduction]:
@@ -69,7 +97,7 @@ def reduce_data(data: Data, output_bias: str) -> tuple[ShallowProblem, Reduction
     Parameters
     ----------
     data : Data
-        With one output; contradictory rows were refused when it was made.
+        Contradictory rows were refused when it was made.
     output_bias : {"none", "penalized", "free"}
 
     Raises
@@ -80,7 +108,7 @@ def reduce_data(data: Data, output_bias: str) -> tuple[ShallowProblem, Reduction
     """
     keep = data.independent_rows
     basis = data.basis
-    targets = data.Y[:, 0]
+    targets, outputs = reduce_outputs(data.Y)
     row_scale = target_scale = 1.0
     if len(keep):
         with np.errstate(over="ignore"):
@@ -97,7 +125,41 @@ def reduce_data(data: Data, output_bias: str) -> tuple[ShallowProblem, Reduction
         offset_cost = (row_scale / data.bias) * (target_scale / data.bias)
         _check_size("bias", "the price of the penalized output bias is", offset_cost)
     problem = ShallowProblem(rows, targets[keep] / target_scale, offset_cost)
-    return problem, Reduction(keep, data.n_samples, basis, row_scale, target_scale)
+    return problem, Reduction(keep, data.n_samples, basis, row_scale, target_scale, outputs)
+
+
+def reduce_outputs(Y: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+    """Rotate the outputs to as many as Y has rank; rank one leaves scalar targets.
+
+    Parameters
+    ----------
+    Y : ndarray of shape (N, k)
+
+    Returns
+    -------
+    targets : ndarray of shape (N,) or (N, rank)
+        Y U.
+    U : ndarray of shape (k, rank) or None
+        Orthonormal columns; None when nothing is rotated.
+
+    Examples
+    --------
+    >>> targets, U = reduce_outputs(np.array([[3.0, 4.0], [6.0, 8.0]]))
+    >>> targets.shape, U.shape
+    ((2,), (2, 1))
+    """
+    if Y.shape[1] == 1:
+        return Y[:, 0], None
+    top = float(np.abs(Y).max(initial=0.0))
+    if top == 0.0:
+        return np.zeros(len(Y)), np.eye(Y.shape[1])[:, :1]
+    _, singular, right = np.linalg.svd(Y / top, full_matrices=False)
+    rank = int((singular > OUTPUT_RANK * singular[0]).sum())
+    if rank == Y.shape[1]:
+        return Y, None
+    basis = right[:rank].T
+    targets = Y @ basis
+    return (targets[:, 0] if rank == 1 else targets), basis
 
 
 def _check_size(name: str, what: str, value: float) -> None:
@@ -117,7 +179,7 @@ def opposite_rows(rows: np.ndarray, targets: np.ndarray, keep: np.ndarray) -> np
     Parameters
     ----------
     rows : ndarray of shape (N, r)
-    targets : ndarray of shape (N,)
+    targets : ndarray of shape (N,) or (N, k)
     keep : ndarray of int
         Rows on distinct rays.
 
@@ -139,9 +201,10 @@ def opposite_rows(rows: np.ndarray, targets: np.ndarray, keep: np.ndarray) -> np
         return keep
     lengths = np.linalg.norm(rows[keep], axis=1)
     directions = rows[keep][first] / lengths[first, None]
-    odd = targets[keep][first] / lengths[first] - targets[keep][second] / lengths[second]
+    values = targets[keep].reshape(len(keep), -1) / lengths[:, None]
+    odd = values[first] - values[second]
     slope = np.linalg.lstsq(directions, odd, rcond=None)[0]
-    misfit = np.abs(directions @ slope - odd) * np.minimum(lengths[first], lengths[second])
+    misfit = np.abs(directions @ slope - odd).max(axis=1) * np.minimum(lengths[first], lengths[second])
     if misfit.max() > 1e3 * CONSISTENT * max(1.0, float(np.abs(odd).max())):
         worst = int(misfit.argmax())
         i, j = sorted((int(keep[first[worst]]), int(keep[second[worst]])))

@@ -54,11 +54,11 @@ class RoundState:
 
 @dataclass
 class Point:
-    """Best points of a solver, in the units of the :class:`ShallowProblem`."""
+    """Best points of a solver, in the units and shapes of the :class:`ShallowProblem`."""
 
     neurons: np.ndarray
     weights: np.ndarray
-    offset: float
+    offset: float | np.ndarray
     upper_bound: float
     dual: np.ndarray
     lower_bound: float

@@ -1,10 +1,11 @@
-"""The last pass over a network: merged within cells, at most N neurons, interpolating to rounding."""
+"""The last pass over a network: merged within cells, few neurons (N, or N·k), interpolating to rounding."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from covopt.problems.shallow import ShallowProblem
+from covopt.problems.shallow import ShallowProblem, sizes
+from covopt.solvers.least_norm import LeastNorm
 from covopt.solvers.merging import Faces, merge_in_cells, polish
 from covopt.solvers.sparsify import caratheodory
 
@@ -14,8 +15,8 @@ COSTS = 1e-10  # relative rise of the cost that it may bring
 
 
 def finish_network(
-    problem: ShallowProblem, neurons: np.ndarray, weights: np.ndarray, offset: float
-) -> tuple[np.ndarray, np.ndarray, float]:
+    problem: ShallowProblem, neurons: np.ndarray, weights: np.ndarray, offset: float | np.ndarray
+) -> tuple[np.ndarray, np.ndarray, float | np.ndarray]:
     """Merge, sparsify and polish a network; each step is kept only if it interpolates at no higher cost.
 
     Parameters
@@ -23,14 +24,16 @@ def finish_network(
     problem : ShallowProblem
     neurons : ndarray of shape (m, r)
         Unit directions.
-    weights : ndarray of shape (m,)
-    offset : float
+    weights : ndarray of shape (m,) or (m, k)
+    offset : float or ndarray of shape (k,)
 
     Returns
     -------
-    (ndarray, ndarray, float)
-        Unit neurons, signed weights, offset.
+    (ndarray, ndarray, float or ndarray)
+        Unit neurons, weights, offset.
     """
+    if problem.is_vector:
+        return _finish_vector(problem, neurons, weights, offset)
     used = weights != 0
     best = _without_idle(problem, neurons[used], weights[used], offset)
     if not len(best[0]):
@@ -59,7 +62,64 @@ def _without_idle(problem: ShallowProblem, neurons, weights, offset):
 
 
 def _residual(problem, neurons, weights, offset):
-    return float(np.abs(problem.atoms(neurons) @ weights + offset - problem.targets).max(initial=0.0))
+    return float(np.abs(problem.residual(neurons, weights, offset)).max(initial=0.0))
+
+
+def _finish_vector(problem: ShallowProblem, neurons, weights, offset):
+    """With vector outputs: Carathéodory on the masses ‖v_j‖ at fixed output directions, and a polish.
+
+    A cell may need several neurons here, so nothing is merged within cells: column generation has moved what
+    belongs together already.
+    """
+    used = sizes(weights) > 0
+    best = neurons[used], weights[used], offset
+    if not used.any():
+        return best
+    for step in (_without_light, _sparsified, _without_light):
+        candidate = _polished(problem, *step(problem, *best))
+        residual, before = _residual(problem, *candidate), _residual(problem, *best)
+        ceiling = problem.primal_value(best[1], best[2]) * (1 + COSTS)
+        cheap = problem.primal_value(candidate[1], candidate[2]) <= ceiling
+        if residual <= EXACT < before or (cheap and residual <= max(EXACT, before)):
+            best = candidate
+    return best
+
+
+def _without_light(problem, neurons, weights, offset):
+    mass = sizes(weights)
+    heavy = mass > NEGLIGIBLE * max(1.0, float(mass.max(initial=0.0)))
+    return neurons[heavy], weights[heavy], offset
+
+
+def _sparsified(problem, neurons, weights, offset):
+    mass = sizes(weights)
+    columns = problem.atoms(neurons)[:, None, :] * (weights / mass[:, None]).T[None, :, :]
+    kept = caratheodory(columns.reshape(-1, len(mass)), mass)
+    live = kept > 0
+    return neurons[live], weights[live] * (kept / mass)[live, None], offset
+
+
+def _polished(problem, neurons, weights, offset):
+    """Correct the output weights by the smallest change, relative to their size, that interpolates."""
+    if not len(neurons):
+        return neurons, weights, offset
+    mass = sizes(weights)
+    metric = np.sqrt(mass)
+    atoms = problem.atoms(neurons).T
+    scaled = atoms * metric[:, None]
+    if problem.has_offset:
+        lever = float(np.sqrt(mass.mean()))
+        scaled = np.concatenate([scaled, np.full((1, scaled.shape[1]), lever)])
+    correction = LeastNorm(scaled)
+    for _ in range(3):
+        missed = problem.residual(neurons, weights, offset)
+        if np.abs(missed).max() <= 1e-16:
+            break
+        step = correction.solve(missed, accurate=True)
+        weights = weights + metric[:, None] * step[: len(weights)]
+        if problem.has_offset:
+            offset = offset + lever * step[-1]
+    return neurons, weights, offset
 
 
 def _pass(problem: ShallowProblem, neurons, weights, offset, *, sparsify: bool):

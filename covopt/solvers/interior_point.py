@@ -231,13 +231,20 @@ def solve_master(
     return MasterPoint(dual, p, q, kappa * float(dual.sum()), gap, steps)
 
 
-def _solve_centred(atoms, targets, start, tol, plus, minus, curvature, max_steps, deadline) -> MasterPoint:
-    """Free offset: solve over λ = Eν with the columns of E an orthonormal basis of 1ᵀλ = 0."""
-    n = len(targets)
-    # the Householder reflection that maps the first unit vector to 1/√n, without its first column
+def basis_of_centred(n: int) -> np.ndarray:
+    """Orthonormal basis of 1ᵀλ = 0 as columns, shape (n, n − 1).
+
+    The Householder reflection that maps the first unit vector to 1/√n, without its first column.
+    """
     mirror = np.full(n, 1.0 / np.sqrt(n))
     mirror[0] -= 1.0
-    basis = np.eye(n)[:, 1:] - np.outer(mirror, mirror[1:] * (2.0 / (mirror @ mirror)))
+    size = float(mirror @ mirror)
+    return np.eye(n)[:, 1:] - np.outer(mirror, mirror[1:] * (2.0 / size if size > 0 else 0.0))
+
+
+def _solve_centred(atoms, targets, start, tol, plus, minus, curvature, max_steps, deadline) -> MasterPoint:
+    """Free offset: solve over λ = Eν with the columns of E an orthonormal basis of 1ᵀλ = 0."""
+    basis = basis_of_centred(len(targets))
     if curvature is not None:
         curvature = Curvature(basis.T @ curvature.factor, basis.T @ curvature.centre)
     found = solve_master(

@@ -66,7 +66,7 @@ def sharpen(
     value = problem.primal_value(network[1], network[2])
     if np.abs(missed).max() > 1e-11 or abs(value - new[1]) > 1e-10 * abs(value):
         return None
-    return new[0], *network
+    return new[0], network[0], network[1], float(network[2])
 
 
 def _newton(problem: ShallowProblem, tight: TightSet, dual: np.ndarray, offset: float):

@@ -2,29 +2,40 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 
 import numpy as np
 
-from covopt.oracles.faces import FaceOracle
+from covopt.oracles.base import Oracle
 from covopt.problems.shallow import ShallowProblem
 from covopt.solvers.merging import ON_PLANE
+
+SAME = 1e-7  # distance of unit neurons below which they are one maximiser
+MOST_SILENT = 7  # hyperplanes through a neuron up to which all faces around it are looked at
 
 
 @dataclass(frozen=True)
 class TightSet:
-    """Maximisers of |⟨λ, σ(Z w)⟩|, one per (closed cell, sign), best first.
+    """Maximisers of |⟨λ, σ(Z w)⟩|, one per (closed cell, sign), best first; or of ‖Λᵀσ(Z w)‖, each one.
 
     Attributes
     ----------
     neurons : ndarray of shape (m, D)
         Unit directions.
     values : ndarray of shape (m,)
-        ⟨λ, a(w)⟩, signed, for a λ with h(λ) ≤ 1.
+        ⟨λ, a(w)⟩, signed, for a λ with h(λ) ≤ 1; ‖Λᵀa(w)‖ with vector outputs.
+    outputs : ndarray of shape (m,) or (m, k)
+        The direction of each neuron's output weight in every minimiser: a sign, or Λᵀa(w)/‖Λᵀa(w)‖.
+    isolated : bool
+        Whether every maximiser is known to be isolated. With one output each closed cell has one per sign; with
+        more, a form whose largest eigenvalue is double has a whole arc of them.
     """
 
     neurons: np.ndarray
     values: np.ndarray
+    outputs: np.ndarray
+    isolated: bool = True
 
     def __len__(self) -> int:
         return len(self.neurons)
@@ -32,17 +43,25 @@ class TightSet:
     def within(self, slack: float) -> TightSet:
         """Return those with value at least 1 − slack."""
         keep = np.abs(self.values) >= 1.0 - slack
-        return TightSet(self.neurons[keep], self.values[keep])
+        return TightSet(self.neurons[keep], self.values[keep], self.outputs[keep], self.isolated)
+
+    def columns(self, problem: ShallowProblem) -> np.ndarray:
+        """Return what one unit of mass on each neuron adds to vec Y, shape (N, m) or (N·k, m)."""
+        atoms = problem.atoms(self.neurons)
+        if not problem.is_vector:
+            return atoms * self.outputs
+        return (atoms[:, None, :] * self.outputs.T[None, :, :]).reshape(-1, len(self))
 
 
-def tight_set(problem: ShallowProblem, oracle: FaceOracle, dual: np.ndarray, *, slack: float) -> TightSet:
+def tight_set(problem: ShallowProblem, oracle: Oracle, dual: np.ndarray, *, slack: float) -> TightSet:
     """Collect the local maxima within ``slack`` of one.
 
     Parameters
     ----------
     problem : ShallowProblem
-    oracle : FaceOracle
-    dual : ndarray of shape (N,)
+    oracle : Oracle
+        Exact.
+    dual : ndarray of shape (N,) or (N, k)
         Feasible.
     slack : float
     """
@@ -51,10 +70,48 @@ def tight_set(problem: ShallowProblem, oracle: FaceOracle, dual: np.ndarray, *, 
     neurons, values = pricing.neurons[tight], pricing.values[tight]
     units = problem.rows / np.linalg.norm(problem.rows, axis=1, keepdims=True)
     side = np.sign(np.where(np.abs(neurons @ units.T) > ON_PLANE, neurons @ units.T, 0.0))
+    if problem.is_vector:
+        return _vector_set(problem, dual, neurons, values, side, slack)
     kept: list[int] = []
     for j in range(len(neurons)):
         # a closed cell has one maximiser per sign: what shares a cell with a better one is not another
         same = [k for k in kept if values[k] * values[j] > 0 and not np.any(side[k] * side[j] < 0)]
         if not same:
             kept.append(j)
-    return TightSet(neurons[kept], values[kept])
+    return TightSet(neurons[kept], values[kept], np.sign(values[kept]))
+
+
+def _vector_set(problem, dual, neurons, values, side, slack) -> TightSet:
+    kept: list[int] = []
+    for j in range(len(neurons)):
+        if not kept or np.linalg.norm(neurons[kept] - neurons[j], axis=1).min() > SAME:
+            kept.append(j)
+    outputs = problem.atoms(neurons[kept]).T @ dual
+    outputs = outputs / np.linalg.norm(outputs, axis=1, keepdims=True)
+    isolated = all(_is_isolated(problem.rows, dual, side[j], slack) for j in kept)
+    return TightSet(neurons[kept], values[kept], outputs, isolated)
+
+
+def _is_isolated(rows: np.ndarray, dual: np.ndarray, side: np.ndarray, slack: float) -> bool:
+    """Whether no arc of maximisers ends in this one.
+
+    An arc runs inside a face F whose closure holds the neuron, and there it maximises wᵀQ_F w over the sphere in
+    the face's span: Q_F has the double eigenvalue 1, its largest. So every face around the neuron is looked at, in
+    all sign patterns of the silent rows (more than there are).
+    """
+    silent = np.flatnonzero(side == 0)
+    if len(silent) > MOST_SILENT:
+        return False
+    near = max(10.0 * slack, 1e-6)
+    base = (rows * (side > 0)[:, None]).T @ dual
+    for signs in itertools.product((0, 1, -1), repeat=len(silent)):
+        pattern = np.array(signs, dtype=int)
+        active, fixed = silent[pattern > 0], rows[silent[pattern == 0]]
+        form = base + rows[active].T @ dual[active]
+        if len(fixed):
+            _, size, right = np.linalg.svd(fixed / np.linalg.norm(fixed, axis=1, keepdims=True))
+            form = right[int((size > 1e-9).sum()) :] @ form
+        singular = np.linalg.svd(form, compute_uv=False)
+        if len(singular) > 1 and singular[1] >= 1.0 - near and singular[0] <= 1.0 + near:
+            return False
+    return True

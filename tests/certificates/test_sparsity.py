@@ -12,7 +12,7 @@ def solve(
     targets, values=(1, 1, 1, 1), offset_cost=np.inf, rows=RING, neurons=QUADRANTS, offset=0.0, excess=0.0
 ):
     problem = ShallowProblem(rows, np.asarray(targets, float), offset_cost)
-    tight = TightSet(neurons, np.array(values, float))
+    tight = TightSet(neurons, np.array(values, float), np.sign(np.array(values, float)))
     return problem, sparsest_support(problem, tight, offset, 10.0, excess=excess)
 
 

@@ -17,7 +17,8 @@ def unit(*neurons):
 
 def analyse(rows, targets, neurons, values=None, offset_cost=np.inf, offset=0.0):
     problem = ShallowProblem(np.asarray(rows, float), np.asarray(targets, float), offset_cost)
-    tight = TightSet(unit(*neurons), np.ones(len(neurons)) if values is None else np.array(values))
+    values = np.ones(len(neurons)) if values is None else np.array(values)
+    tight = TightSet(unit(*neurons), values, np.sign(values))
     return analyse_uniqueness(problem, tight, offset)
 
 
@@ -72,7 +73,7 @@ def test_the_constant_counts_with_a_free_offset():
 
 def test_an_empty_tight_set_is_the_zero_network():
     found = analyse_uniqueness(
-        ShallowProblem(np.eye(2), np.zeros(2)), TightSet(np.zeros((0, 2)), np.zeros(0)), 0.0
+        ShallowProblem(np.eye(2), np.zeros(2)), TightSet(np.zeros((0, 2)), np.zeros(0), np.zeros(0)), 0.0
     )
     assert found.unique is True
 

@@ -11,6 +11,7 @@ from covopt.oracles import support
 from covopt.oracles.faces import FaceOracle
 from covopt.oracles.support import bound_gauge
 from covopt.problems.shallow import ShallowProblem
+from covopt.solvers.column_generation import ColumnGeneration
 from covopt.solvers.heuristic import solve_heuristic
 from covopt.status import Status
 
@@ -25,7 +26,7 @@ def instance(seed: int, n: int, d: int, offset_cost: float) -> ShallowProblem:
 @pytest.mark.parametrize("seed", range(4))
 def test_bounds_enclose_the_exact_optimum(seed, offset_cost):
     problem = instance(seed, 12, 2, offset_cost)
-    exact = api.ColumnGeneration(problem, FaceOracle(problem.rows), tol=1e-7).solve()
+    exact = ColumnGeneration(problem, FaceOracle(problem.rows), tol=1e-7).solve()
     # a budget of a few faces: the subset's arrangement is a small part of the whole
     found = solve_heuristic(problem, tol=1e-6, random_state=seed, subset_budget=500)
     assert found.status is Status.HEURISTIC
@@ -36,10 +37,10 @@ def test_bounds_enclose_the_exact_optimum(seed, offset_cost):
 
 
 def test_min_norm_falls_back_and_says_so(monkeypatch):
-    def scarce(rows, *, budget=None, **options):
-        return FaceOracle(rows, budget=2000, **options)
+    def scarce(rows, n_outputs):
+        return FaceOracle(rows, budget=2000)
 
-    monkeypatch.setattr(api, "FaceOracle", scarce)
+    monkeypatch.setattr(api, "exact_oracle", scarce)
     rng = np.random.default_rng(5)
     X, y = rng.standard_normal((25, 2)), rng.standard_normal(25)
     solution = covopt.min_norm(X, y, time_limit_s=20)

@@ -1,0 +1,205 @@
+"""The set of minimal-norm networks around a certified one: its tight set, whether it is one point, its sparsest."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from covopt.certificates.duality import INTERPOLATES, distance, residual_of
+from covopt.certificates.sparsity import SparseSupport, sparsest_support
+from covopt.certificates.uniqueness import AMBIGUOUS, Uniqueness, analyse_uniqueness
+from covopt.data import Data
+from covopt.errors import BudgetError
+from covopt.network import ReLUNetwork
+from covopt.oracles.base import Oracle
+from covopt.oracles.choose import exact_oracle
+from covopt.oracles.faces import FaceOracle
+from covopt.problems.reduction import Reduction, reduce_data
+from covopt.problems.shallow import ShallowProblem, sizes
+from covopt.solvers.finish import finish_network
+from covopt.solvers.generation import generate
+from covopt.solvers.sharpen import sharpen
+from covopt.solvers.tight import TightSet, tight_set
+
+ACCURATE = 1e-7  # with a larger gap the tight set cannot be read off
+NEEDED = 1e-4  # share of the cost above which a neuron's mass is no rounding
+ROUNDING = 1e-12  # relative error of a bracket in double precision
+REFINED_GAP = 1e-9  # the tight set is read off a dual at least this accurate
+REFINE_TIME_S = 60.0  # and this long at most is spent on getting there
+
+
+@dataclass(frozen=True)
+class Sparsest:
+    """A minimal-norm network with the fewest neurons, to the tolerance that ``message`` states.
+
+    The program on the tight set matches the targets to that tolerance, not exactly: a network with one neuron fewer
+    than every exact minimiser can come within it, and then it is the answer (it interpolates to 1e-9 of max|y| like
+    every network here, at a cost within the solution's own gap of the minimum).
+
+    Attributes
+    ----------
+    network : ReLUNetwork
+    n_neurons : int
+    lower_bound : int
+        No minimal-norm network has fewer, to that tolerance.
+    proven : bool
+        Whether the two agree.
+    agrees : bool
+        Whether the solution itself, a minimiser of the ℓ1 problem, is already that sparse. Where minimisers are not
+        unique it need not be a vertex of their set.
+    message : str
+    """
+
+    network: ReLUNetwork
+    n_neurons: int
+    lower_bound: int
+    proven: bool
+    agrees: bool
+    message: str
+
+
+class Minimisers:
+    """What is known about all minimal-norm networks, from one of them and its dual.
+
+    Parameters
+    ----------
+    data : Data
+    output_bias : {"none", "penalized", "free"}
+    network : ReLUNetwork
+    dual : ndarray of shape (N,) or (N, k)
+    gap : float
+        Relative gap of the two.
+    random_state : int or None
+    """
+
+    def __init__(
+        self,
+        data: Data,
+        output_bias: str,
+        network: ReLUNetwork,
+        dual: np.ndarray,
+        gap: float,
+        random_state: int | None = None,
+    ):
+        self.data, self.output_bias, self.network = data, output_bias, network
+        self.dual, self.gap, self.random_state = dual, gap, random_state
+
+    @cached_property
+    def _reduced(self) -> tuple[ShallowProblem, Reduction]:
+        return reduce_data(self.data, self.output_bias)
+
+    def _oracle(self) -> Oracle:
+        problem, _ = self._reduced
+        return exact_oracle(problem.rows, problem.vector_outputs)
+
+    @cached_property
+    def _refined(self) -> tuple[Oracle, np.ndarray, np.ndarray, np.ndarray, float | np.ndarray]:
+        """Oracle, dual and network, solved on to a gap of 1e-9 when this solution is coarser."""
+        problem, reduction = self._reduced
+        oracle = self._oracle()
+        neurons, weights, offset = reduction.apply_network(*self.network.to_neurons())
+        dual = reduction.apply_dual(self.dual)
+        if self.gap > REFINED_GAP:
+            point = generate(
+                problem, oracle, tol=REFINED_GAP, random_state=self.random_state, start_neurons=neurons,
+                max_rounds=100, time_limit_s=REFINE_TIME_S,
+            )  # fmt: skip
+            if point.gap < self.gap:
+                dual = point.dual
+                neurons, weights, offset = finish_network(problem, point.neurons, point.weights, point.offset)
+        gap = distance(problem.primal_value(weights, offset), problem.dual_value(dual))
+        if gap <= REFINED_GAP and isinstance(oracle, FaceOracle):
+            sharp = sharpen(problem, oracle, dual, float(offset))
+            if sharp is not None:
+                dual, neurons, weights, offset = sharp
+        return oracle, dual, neurons, weights, offset
+
+    def tight_set(self, slack: float, *, refine: bool) -> TightSet:
+        """See :meth:`covopt.solution.Solution.tight_set`."""
+        problem, reduction = self._reduced
+        if not len(problem.rows) or not self.dual.any():
+            width, k = self.network.hidden_weights.shape[1], self.dual.shape[1:]
+            return TightSet(np.zeros((0, width)), np.zeros(0), np.zeros((0, *k)))
+        if refine:
+            oracle, dual, *_ = self._refined
+        else:
+            oracle, dual = self._oracle(), reduction.apply_dual(self.dual)
+            slack = min(0.1, max(slack, 10.0 * self.gap))
+        tight = tight_set(problem, oracle, dual, slack=slack)
+        outputs = tight.outputs
+        if reduction.outputs is not None:
+            outputs = reduction.raise_outputs(outputs)
+        return TightSet(tight.neurons @ reduction.basis.T, tight.values, outputs, tight.isolated)
+
+    @cached_property
+    def uniqueness(self) -> Uniqueness:
+        """Whether there is one minimal-norm network only, with the reason."""
+        problem, _ = self._reduced
+        if not len(problem.rows) or self.network.squared_norm == 0:
+            return Uniqueness(True, "the zero network is the only one of norm zero", 0)
+        try:
+            oracle, dual, _, weights, offset = self._refined
+        except BudgetError as error:
+            return Uniqueness(None, f"the tight set is out of reach: {error}", 0)
+        gap = distance(problem.primal_value(weights, offset), problem.dual_value(dual))
+        if gap > ACCURATE:
+            return Uniqueness(
+                None, f"the tight set needs a gap of {ACCURATE:g}; the best bracket has {gap:.1e}", 0
+            )
+        tight = tight_set(problem, oracle, dual, slack=AMBIGUOUS[1])
+        return analyse_uniqueness(problem, tight, offset)
+
+    def sparsest(self, time_limit_s: float) -> Sparsest:
+        """See :meth:`covopt.solution.Solution.sparsest`."""
+        problem, reduction = self._reduced
+        own = len(self.network)
+        if own == 0:
+            return Sparsest(self.network, 0, 0, True, True, "the zero network has no neuron")
+        oracle, dual, neurons, weights, offset = self._refined
+        if self.uniqueness.unique:
+            network = self._network_of(reduction, neurons, weights, offset)
+            if len(network) > own:
+                network = self.network
+            count = len(network)
+            # a mass may be no more than the error of the dual; such a neuron is not known to be needed
+            needed = int((sizes(weights) > NEEDED * problem.primal_value(weights, offset)).sum())
+            lower = min(needed, count)
+            return Sparsest(network, count, lower, lower == count, own == count, "the minimiser is unique")
+        tight = tight_set(problem, oracle, dual, slack=1e-6)
+        if not tight.isolated:
+            return Sparsest(
+                self.network,
+                own,
+                1,
+                own == 1,
+                True,
+                "the tight neurons may form an arc: no finite program finds it",
+            )
+        cost, value = problem.primal_value(weights, 0.0), problem.primal_value(weights, offset)
+        excess = max(value - problem.dual_value(dual), ROUNDING * value)
+        support: SparseSupport | None = sparsest_support(
+            problem, tight, offset, cost, excess=excess, time_limit_s=time_limit_s
+        )
+        if support is None:
+            return Sparsest(self.network, own, 1, own == 1, True, "no sparser network was found in time")
+        found = finish_network(problem, support.neurons, support.weights, support.offset)
+        network = self._network_of(reduction, *found)
+        dear = network.squared_norm > self.network.squared_norm * (1.0 + max(self.gap, REFINED_GAP))
+        if (
+            len(network) > own
+            or residual_of(self.data, network) > INTERPOLATES
+            or (problem.is_vector and dear)
+        ):
+            network = self.network
+        proven = len(network) <= support.lower_bound
+        return Sparsest(
+            network, len(network), support.lower_bound, proven, own == len(network), support.message
+        )
+
+    def _network_of(self, reduction: Reduction, neurons, weights, offset) -> ReLUNetwork:
+        units, scaled, moved = reduction.invert_network(neurons, weights, offset)
+        return ReLUNetwork.from_neurons(
+            units, scaled, bias=self.data.bias, offset=moved, counts_output_bias=self.output_bias != "free"
+        )

@@ -1,0 +1,236 @@
+"""Vector outputs end to end: closed forms, a second solver, the conditions of optimality, mutated certificates."""
+
+import dataclasses
+import json
+import re
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import covopt
+from covopt.errors import InputError
+
+RNG = np.random.default_rng(11)
+
+
+def bipartite(n):
+    """B_N of FL22 Prop 14: EᵀE for the incidence matrix E of the complete bipartite graph K_{N/2,N/2}."""
+    half = n // 2
+    ones = np.ones((half, half))
+    return np.block([[half * np.eye(half), ones], [ones, half * np.eye(half)]])
+
+
+def certified(X, Y, **options):
+    solution = covopt.min_norm(X, Y, **options)
+    assert solution.status is covopt.Status.CERTIFIED, solution.summary()
+    report = covopt.verify(solution)
+    assert report.ok, report.summary()
+    assert solution.lower_bound <= solution.cost * (1 + 1e-12)
+    return solution
+
+
+def covariance(solution):
+    """K₁ = Z Zᵀ of the balanced network."""
+    heights = solution.network.lift(solution.data.X) @ solution.network.hidden_weights.T
+    return heights @ heights.T
+
+
+@pytest.mark.parametrize("n", [4, 6, 8, 10])
+def test_bipartite_matrices_cost_n_squared(n):
+    solution = certified(np.eye(n), bipartite(n), bias=0)
+    assert solution.cost == pytest.approx(n**2, rel=2e-6)
+    assert solution.lower_bound <= n**2 * (1 + 1e-9)
+    # FL22 Prop 14: at every minimiser K₁ = (YYᵀ)^{1/2}; a gap of 1e-6 leaves it a thousandth of its size
+    assert np.abs(covariance(solution) - bipartite(n)).max() < 1e-2 * n
+
+
+def test_one_hot_targets():
+    labels = np.array([0, 0, 0, 1, 1, 2])
+    solution = certified(np.eye(6), np.eye(3)[labels], bias=0)
+    assert solution.cost == pytest.approx(2 * (np.sqrt(3) + np.sqrt(2) + 1), rel=2e-6)
+
+
+def test_two_neurons_in_one_open_cell():
+    Y = np.array([[2.0, 1.0], [1.0, 2.0]])
+    solution = certified(np.eye(2), Y, bias=0)
+    assert solution.cost == pytest.approx(8.0, rel=2e-6)  # 2 Tr Y, Y = (YYᵀ)^{1/2} completely positive
+    assert len(solution.network) >= 2
+    np.testing.assert_allclose(covariance(solution), Y, atol=1e-2)
+
+
+def test_where_the_doubly_nonnegative_bound_is_not_tight():
+    i = np.arange(5)
+    Y = np.cos(4 * np.pi * (i[:, None] - i[None, :]) / 5) ** 2
+    solution = certified(np.eye(5), Y, bias=0)
+    assert solution.lower_bound <= 10.067982 + 1e-6
+    assert solution.cost == pytest.approx(10.067982, abs=2e-5)
+
+
+def on_a_grid(X, Y, bias, output_bias, count=4000):
+    """Upper bound on R₂ from neurons on a dense grid of angles (D = 2), by a cone solver."""
+    angles = np.linspace(0, 2 * np.pi, count, endpoint=False)
+    rows = np.column_stack([X, np.full(len(X), bias)])
+    # the kinks as well: most optimal neurons lie on them
+    kinks = np.arctan2(rows[:, 0], -rows[:, 1])
+    angles = np.concatenate([angles, kinks, kinks + np.pi])
+    atoms = np.maximum(rows @ np.array([np.cos(angles), np.sin(angles)]), 0.0)
+    weights, b = cp.Variable((len(angles), Y.shape[1])), cp.Variable((1, Y.shape[1]))
+    outputs, cost = atoms @ weights, 2 * cp.sum(cp.norm(weights, 2, axis=1))
+    if output_bias != "none":
+        outputs = outputs + bias * np.ones((len(X), 1)) @ b
+        cost = cost + cp.sum_squares(b) if output_bias == "penalized" else cost
+    program = cp.Problem(cp.Minimize(cost), [outputs == Y])
+    program.solve(solver="CLARABEL")
+    return program.value
+
+
+@pytest.mark.parametrize("output_bias", ["none", "penalized", "free"])
+def test_against_a_dense_grid_of_angles(output_bias):
+    rng = np.random.default_rng(3)
+    X, Y = rng.standard_normal((7, 1)), rng.standard_normal((7, 2))
+    solution = certified(X, Y, bias=0.7, output_bias=output_bias)
+    grid = on_a_grid(X, Y, 0.7, output_bias)
+    assert solution.lower_bound <= grid * (1 + 1e-6)
+    assert solution.cost == pytest.approx(grid, rel=1e-4)
+
+
+@pytest.mark.parametrize("output_bias", ["none", "penalized", "free"])
+def test_the_conditions_of_optimality(output_bias):
+    rng = np.random.default_rng(4)
+    X, Y = rng.standard_normal((9, 2)), rng.standard_normal((9, 3))
+    solution = certified(X, Y, bias=1.3, output_bias=output_bias, tol=1e-8)
+    network, dual = solution.network, solution.dual
+    lifted = network.lift(X)
+    assert np.abs(network.predict(X) - Y).max() < 1e-9 * np.abs(Y).max()
+    np.testing.assert_allclose(
+        np.linalg.norm(network.hidden_weights, axis=1), np.linalg.norm(network.output_weights, axis=1)
+    )
+    # feasible, by sampling that knows nothing of faces
+    directions = rng.standard_normal((20000, 3))
+    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+    assert np.linalg.norm(np.maximum(directions @ lifted.T, 0) @ dual, axis=1).max() <= 1 + 1e-9
+    # complementary: a neuron's output weight is along Λᵀa(w), of norm one
+    mass = np.linalg.norm(network.hidden_weights, axis=1)
+    heavy = mass > 1e-2 * mass.max()
+    slopes = np.maximum(network.hidden_weights @ lifted.T, 0)[heavy] @ dual / mass[heavy, None]
+    units = network.output_weights[heavy] / mass[heavy, None]
+    assert np.abs(slopes - units).max() < 1e-2
+    penalty = 1.3**2 * float(np.sum(dual.sum(axis=0) ** 2)) if output_bias == "penalized" else 0.0
+    assert 2 * np.vdot(dual, Y) - penalty == pytest.approx(solution.cost, rel=1e-7)
+    if output_bias == "free":
+        assert np.abs(dual.sum(axis=0)).max() < 1e-9
+
+
+def test_targets_of_rank_one_are_one_output():
+    X, y = RNG.standard_normal((12, 2)), RNG.standard_normal(12)
+    one = certified(X, y)
+    both = certified(X, np.outer(y, [3.0, -4.0]))
+    assert both.cost == pytest.approx(5 * one.cost, rel=2e-6)
+    assert both.dual.shape == (12, 2)
+    assert certified(X, y[:, None]).cost == pytest.approx(one.cost, rel=1e-12)
+
+
+def test_zero_targets_and_constant_ones():
+    X = RNG.standard_normal((6, 2))
+    zero = certified(X, np.zeros((6, 3)))
+    assert (zero.cost, len(zero.network), zero.dual.shape) == (0.0, 0, (6, 3))
+    constant = certified(X, np.tile([1.0, 2.0], (6, 1)), output_bias="free")
+    np.testing.assert_allclose(constant.network.output_bias, [1.0, 2.0])
+    assert constant.cost == 0.0
+
+
+@settings(max_examples=8, deadline=None)
+@given(st.integers(0, 10**6), st.floats(0.01, 100), st.floats(0.01, 100))
+def test_invariances(seed, x_scale, y_scale):
+    rng = np.random.default_rng(seed)
+    X, Y = rng.standard_normal((6, 2)), rng.standard_normal((6, 2))
+    base = covopt.min_norm(X, Y, bias=0)
+    turn_in, turn_out = (np.linalg.qr(rng.standard_normal((2, 2)))[0] for _ in range(2))
+    order = rng.permutation(6)
+    other = covopt.min_norm(x_scale * (X @ turn_in)[order], y_scale * (Y @ turn_out)[order], bias=0)
+    assert other.status is covopt.Status.CERTIFIED
+    assert other.cost * x_scale / y_scale == pytest.approx(base.cost, rel=3e-6)
+
+
+def test_many_outputs_and_opposite_points():
+    rng = np.random.default_rng(8)
+    X = np.array([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -2.0], [1.0, 1.0]])
+    solution = certified(X, rng.standard_normal((5, 6)), bias=0)
+    assert solution.network.output_weights.shape[1] == 6
+    compass = np.array([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0], [1.0, 1.0], [-1.0, -1.0]])
+    targets = np.zeros((6, 2))
+    targets[4, 1] = 1.0  # the odd part of the second output is not linear
+    with pytest.raises(InputError, match="are opposite points, and bias is 0"):
+        covopt.min_norm(compass, targets, bias=0)
+
+
+@pytest.mark.parametrize("output_bias", ["none", "penalized", "free"])
+def test_a_saved_file_verifies_and_a_mutated_one_does_not(tmp_path, output_bias):
+    rng = np.random.default_rng(5)
+    X, Y = rng.standard_normal((7, 2)), rng.standard_normal((7, 2))
+    solution = certified(X, Y, output_bias=output_bias)
+    solution.save(tmp_path / "s.json")
+    again = covopt.load(tmp_path / "s.json")
+    np.testing.assert_array_equal(again.dual, solution.dual)
+    np.testing.assert_array_equal(again.network.output_weights, solution.network.output_weights)
+    assert covopt.verify(tmp_path / "s.json", X, Y, exact=True).ok
+    assert not covopt.verify(tmp_path / "s.json", X, Y[:, ::-1]).ok
+
+    def refused(change):
+        content = json.loads((tmp_path / "s.json").read_text())
+        change(content)
+        (tmp_path / "bad.json").write_text(json.dumps(content))
+        assert not covopt.verify(tmp_path / "bad.json").ok
+
+    def scale(rows, factor):
+        rows[:] = [[factor * entry for entry in row] for row in rows]
+
+    refused(lambda c: scale(c["dual"], 1.01))
+    refused(lambda c: scale(c["network"]["output_weights"], 0.99))
+    refused(lambda c: c["dual"][0].__setitem__(1, c["dual"][0][1] + 0.05))
+    refused(lambda c: c["network"]["output_bias"].__setitem__(1, 0.3))
+    refused(lambda c: c.__setitem__("lower_bound", c["cost"] * 1.001))
+    refused(lambda c: c["problem"]["Y"][2].__setitem__(0, 7.0))
+
+
+def test_a_dual_of_the_wrong_shape_is_a_damaged_file(tmp_path):
+    solution = certified(np.eye(2), np.array([[2.0, 1.0], [1.0, 2.0]]), bias=0)
+    content = solution.to_dict()
+    content["dual"] = [1.0, 2.0]
+    with pytest.raises(covopt.errors.SolutionFileError, match="lengths of the arrays do not fit"):
+        covopt.Solution.from_dict(content)
+
+
+def test_uniqueness_and_the_sparsest_network():
+    labels = np.array([0, 0, 1, 1, 1])
+    solution = certified(np.eye(5), np.eye(2)[labels], bias=0, tol=1e-9)
+    tight = solution.tight_set()
+    assert tight.outputs.shape == (len(tight), 2)
+    np.testing.assert_allclose(np.linalg.norm(tight.outputs, axis=1), 1.0)
+    sparsest = solution.sparsest()
+    assert sparsest.n_neurons <= len(solution.network)
+    assert sparsest.lower_bound <= 2
+    wide = certified(RNG.standard_normal((8, 1)), RNG.standard_normal((8, 2)), tol=1e-8)
+    assert wide.is_unique in (True, False, None)
+    assert len(wide.network) <= 16  # N·k
+
+
+def test_a_reference_solver_of_one_output_says_so():
+    with pytest.raises(InputError, match=re.escape("handles one output")):
+        covopt.min_norm(np.eye(3), np.eye(3), bias=0, solver="conic:CLARABEL")
+
+
+def test_time_limit_and_callback_return_a_bracket():
+    X, Y = RNG.standard_normal((25, 2)), RNG.standard_normal((25, 3))
+    stopped = covopt.min_norm(X, Y, callback=lambda state: state.round == 2)
+    assert stopped.status is covopt.Status.CALLBACK
+    assert 0 < stopped.lower_bound < stopped.cost < np.inf
+    assert covopt.verify(stopped).ok
+    late = covopt.min_norm(X, Y, time_limit_s=1e-9)
+    assert late.status is covopt.Status.TIME_LIMIT
+    assert covopt.verify(late).ok
+    changed = dataclasses.replace(late, status=covopt.Status.CERTIFIED)
+    assert not covopt.verify(changed).ok
