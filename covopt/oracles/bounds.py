@@ -12,6 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from covopt.oracles.faces import count_faces
+from covopt.oracles.lagrangian import UNDECIDED, bound_on_cone
 
 ROUNDING = 1e-12
 
@@ -86,18 +87,21 @@ def gauge_bound(rows: np.ndarray, dual: np.ndarray, *, n_rounds: int = 60) -> fl
     maximisers (they play against w); the best value met is returned, for both signs of λ the larger
     one. It is never more than max(Σ λ_i⁺‖z_i‖, Σ λ_i⁻‖z_i‖).
 
+    With several outputs h(Λ) = max ‖Λᵀσ(Zw)‖ is bounded by the eigenvalues of
+    :mod:`covopt.oracles.lagrangian`, and by Σ ‖λ_i‖‖z_i‖.
+
     Parameters
     ----------
     rows : ndarray of shape (N, r)
         Without zero rows.
-    dual : ndarray of shape (N,)
+    dual : ndarray of shape (N,) or (N, k)
     n_rounds : int
-        Updates of the multipliers; each costs O(N r²).
+        Updates of the multipliers; each costs O(N r²), with several outputs O((N + r)³).
 
     Returns
     -------
     float
-        An upper bound on h(λ), with 1e-12 Σ|λ_i|‖z_i‖ added for rounding.
+        An upper bound on h, with 1e-12 Σ‖λ_i‖‖z_i‖ added for rounding.
 
     Examples
     --------
@@ -106,21 +110,40 @@ def gauge_bound(rows: np.ndarray, dual: np.ndarray, *, n_rounds: int = 60) -> fl
     >>> 5.0 <= bound <= 7.0
     True
     """
+    if dual.ndim == 2:
+        return _outputs_bound(rows, dual, n_rounds)
     total = float(np.abs(dual) @ np.linalg.norm(rows, axis=1))
     bound = max(_one_sided_bound(rows, sign * dual, n_rounds) for sign in (1.0, -1.0))
     return bound + ROUNDING * total
 
 
+def _outputs_bound(rows: np.ndarray, dual: np.ndarray, n_rounds: int) -> float:
+    weights = importance(rows, dual)
+    total = float(weights.sum())
+    kept = weights > 0
+    if not kept.any():
+        return 0.0
+    state = np.full(int(kept.sum()), UNDECIDED)
+    relaxed = bound_on_cone(rows[kept], dual[kept], state, max_steps=n_rounds).value
+    return min(total, relaxed) + ROUNDING * total
+
+
+def importance(rows: np.ndarray, dual: np.ndarray) -> np.ndarray:
+    """Return what each row can at most contribute to h: |λ_i| ‖z_i‖, with several outputs ‖λ_i‖ ‖z_i‖."""
+    size = np.abs(dual) if dual.ndim == 1 else np.linalg.norm(dual, axis=1)
+    return size * np.linalg.norm(rows, axis=1)
+
+
 def choose_subset(rows: np.ndarray, dual: np.ndarray, budget: float) -> np.ndarray:
     """Choose the rows that carry a dual point, as many as the exact oracle can afford.
 
-    The order is by |λ_i| ‖z_i‖, what row i can at most contribute to F; λ should come from a
+    The order is by ‖λ_i‖ ‖z_i‖, what row i can at most contribute to F; λ should come from a
     heuristic solve of the whole problem. Any choice is valid.
 
     Parameters
     ----------
     rows : ndarray of shape (N, r)
-    dual : ndarray of shape (N,)
+    dual : ndarray of shape (N,) or (N, k)
     budget : float
         Largest number of faces per pricing, as counted by :func:`covopt.oracles.faces.count_faces`.
 
@@ -135,8 +158,8 @@ def choose_subset(rows: np.ndarray, dual: np.ndarray, budget: float) -> np.ndarr
     >>> choose_subset(np.eye(3), np.array([1.0, 0.0, -2.0]), budget=1e3)
     array([0, 2])
     """
-    importance = np.abs(dual) * np.linalg.norm(rows, axis=1)
-    order = np.argsort(-importance, kind="stable")[: max(1, int((importance > 0).sum()))]
+    weights = importance(rows, dual)
+    order = np.argsort(-weights, kind="stable")[: max(1, int((weights > 0).sum()))]
     low, high = 1, len(order)
     while low < high:
         middle = (low + high + 1) // 2

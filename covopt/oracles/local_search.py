@@ -6,76 +6,133 @@ over the ball (:mod:`covopt.oracles.concave`). The result v satisfies F(v) ≥ F
 finitely many tangents the climb ends after finitely many steps, mostly three or four. At its end no
 convex kink passes through w, as a rule, and then w is a local maximum of F: the projection of the
 gradient on its flat, exact to rounding, not a limit of gradient steps.
+
+With several outputs the height is ‖Λᵀσ(Zw)‖ = max over unit v of ⟨Λv, σ(Zw)⟩: turn v to the outputs
+at w, climb on the scalar function of that v, and so on; no step descends. The limit is a power
+iteration, so each end jumps to the top eigenvector of its cell's form on its flat.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 from numba import njit
 
 from covopt.oracles.base import Pricing
-from covopt.oracles.bounds import gauge_bound
+from covopt.oracles.bounds import gauge_bound, importance
 from covopt.oracles.concave import descend, evaluate
 
 MAX_TANGENTS = 100
 MAX_ROUNDS = 200
+MAX_TURNS = 300
+FLAT = 1e-9  # relative height at which a row counts as vanishing
 GAIN = 1e-14
+
+
+@njit(cache=True, nogil=True)
+def _ascend(rows, mu, linear, w, value, squares, concave, theta, ell, scratch, free, shift, max_tangents):
+    """Follow tangents from w, in place; return F there. ``concave`` and ``theta`` hold the rows with μ < 0 first."""
+    n, r = rows.shape
+    count = 0
+    for i in range(n):
+        if mu[i] < 0.0:
+            concave[count] = i
+            count += 1
+    for _ in range(max_tangents):
+        for c in range(r):
+            ell[c] = linear[c]
+        j = 0
+        for i in range(n):
+            s = 0.0
+            for c in range(r):
+                s += rows[i, c] * w[c]
+            active = s > 0.0
+            if mu[i] < 0.0:
+                theta[j] = 1.0 if active else 0.0
+                j += 1
+            if active:
+                for c in range(r):
+                    ell[c] += mu[i] * rows[i, c]
+        norm = descend(
+            ell, rows, mu, squares, concave[:count], theta[:count], MAX_ROUNDS, scratch, free, shift
+        )
+        if not norm > 0.0:
+            break
+        for c in range(r):
+            ell[c] /= norm
+        found = evaluate(rows, mu, linear, ell)
+        if not found > value + GAIN * abs(found):
+            break
+        gained = found > value + 1e-9 * abs(found)
+        value = found
+        for c in range(r):
+            w[c] = ell[c]
+        if not gained:
+            break
+    return value
 
 
 @njit(cache=True, nogil=True)
 def _climb(rows, mu, linear, starts, values):
     """Climb from every start, in place."""
     n, r = rows.shape
-    squares = np.empty(n)
-    concave = np.empty(n, np.int64)
-    count = 0
-    for i in range(n):
-        s = 0.0
-        for c in range(r):
-            s += rows[i, c] * rows[i, c]
-        squares[i] = s
-        if mu[i] < 0.0:
-            concave[count] = i
-            count += 1
-    theta = np.empty(count)
-    ell = np.empty(r)
-    scratch = np.empty((r, 2 * r))
-    free = np.empty(r, np.int64)
-    shift = np.empty(r)
+    squares = (rows**2).sum(axis=1)
+    concave, theta = np.empty(n, np.int64), np.empty(n)
+    ell, scratch, free, shift = np.empty(r), np.empty((r, 2 * r)), np.empty(r, np.int64), np.empty(r)
+    for p in range(len(starts)):
+        value = evaluate(rows, mu, linear, starts[p])
+        values[p] = _ascend(
+            rows,
+            mu,
+            linear,
+            starts[p],
+            value,
+            squares,
+            concave,
+            theta,
+            ell,
+            scratch,
+            free,
+            shift,
+            MAX_TANGENTS,
+        )
+
+
+@njit(cache=True, nogil=True)
+def _climb_outputs(rows, dual, starts, values):
+    """Climb on ‖Λᵀσ(Zw)‖ from every start, in place: turn the output direction, then follow one tangent."""
+    n, r = rows.shape
+    k = dual.shape[1]
+    squares = (rows**2).sum(axis=1)
+    concave, theta = np.empty(n, np.int64), np.empty(n)
+    ell, scratch, free, shift = np.empty(r), np.empty((r, 2 * r)), np.empty(r, np.int64), np.empty(r)
+    mu, output, zero = np.empty(n), np.empty(k), np.zeros(r)
     for p in range(len(starts)):
         w = starts[p]
-        values[p] = evaluate(rows, mu, linear, w)
-        for _ in range(MAX_TANGENTS):
-            for c in range(r):
-                ell[c] = linear[c]
-            j = 0
+        last = 0.0
+        for _ in range(MAX_TURNS):
+            output[:] = 0.0
             for i in range(n):
                 s = 0.0
                 for c in range(r):
                     s += rows[i, c] * w[c]
-                active = s > 0.0
-                if mu[i] < 0.0:
-                    theta[j] = 1.0 if active else 0.0
-                    j += 1
-                if active:
-                    for c in range(r):
-                        ell[c] += mu[i] * rows[i, c]
-            norm = descend(ell, rows, mu, squares, concave[:count], theta, MAX_ROUNDS, scratch, free, shift)
-            if not norm > 0.0:
+                if s > 0.0:
+                    for c in range(k):
+                        output[c] += s * dual[i, c]
+            norm = np.sqrt((output**2).sum())
+            if not norm > last + 1e-8 * norm:
+                last = max(norm, last)
                 break
-            for c in range(r):
-                ell[c] /= norm
-            value = evaluate(rows, mu, linear, ell)
-            if not value > values[p] + GAIN * abs(value):
-                break
-            gained = value > values[p] + 1e-9 * abs(value)
-            values[p] = value
-            for c in range(r):
-                w[c] = ell[c]
-            if not gained:
-                break
+            last = norm
+            for i in range(n):
+                s = 0.0
+                for c in range(k):
+                    s += dual[i, c] * output[c]
+                mu[i] = s / norm
+            _ascend(rows, mu, zero, w, norm, squares, concave, theta, ell, scratch, free, shift, 1)
+        values[p] = last
 
 
 def climb(
@@ -106,17 +163,84 @@ def climb(
     rows = np.ascontiguousarray(rows, dtype=float)
     points = np.array(starts, dtype=float, order="C")
     values = np.empty(len(points))
-    cuts = np.linspace(0, len(points), 4 * n_threads + 1 if n_threads > 1 else 2).astype(int)
 
     def work(start: int, stop: int) -> None:
         _climb(rows, mu, linear, points[start:stop], values[start:stop])
 
-    if n_threads > 1 and len(points) >= 64:
+    _in_parts(work, len(points), n_threads)
+    return points, values
+
+
+def climb_outputs(
+    rows: np.ndarray, dual: np.ndarray, starts: np.ndarray, *, n_threads: int = 2
+) -> tuple[np.ndarray, np.ndarray]:
+    """Climb on ‖Λᵀσ(Zw)‖ from unit vectors to local maxima.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n, r)
+    dual : ndarray of shape (n, k)
+    starts : ndarray of shape (m, r)
+
+    Returns
+    -------
+    points : ndarray of shape (p, r)
+        Distinct ends, p ≤ m.
+    values : ndarray of shape (p,)
+        Heights there; the best is no smaller than the best start.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> dual = np.array([[3.0, 0.0], [0.0, 4.0]])
+    >>> _, heights = climb_outputs(np.eye(2), dual, np.array([[0.8, 0.6], [1.0, 0.0]]))
+    >>> heights.round(9)
+    array([4., 3.])
+    """
+    rows = np.ascontiguousarray(rows, dtype=float)
+    dual = np.ascontiguousarray(dual, dtype=float)
+    points = np.array(starts, dtype=float, order="C")
+    values = np.empty(len(points))
+
+    def work(start: int, stop: int) -> None:
+        _climb_outputs(rows, dual, points[start:stop], values[start:stop])
+
+    for digits in (5, 10):
+        _in_parts(work, len(points), n_threads)
+        # rounded keys also bring together ends that approach one maximum from two sides
+        _, first = np.unique(np.round(points, digits) + 0.0, axis=0, return_index=True)
+        points, values = points[np.sort(first)], values[np.sort(first)]
+        for p in range(len(points)):
+            points[p], values[p] = _settle(rows, dual, points[p], values[p])
+    _, first = np.unique(np.round(points, 8) + 0.0, axis=0, return_index=True)
+    return points[np.sort(first)], values[np.sort(first)]
+
+
+def _settle(rows: np.ndarray, dual: np.ndarray, w: np.ndarray, value: float) -> tuple[np.ndarray, float]:
+    """Jump to the top eigenvector of the cell's quadratic form on the flat through w, if that is higher."""
+    heights = rows @ w
+    at_zero = np.abs(heights) <= FLAT * np.linalg.norm(rows, axis=1)
+    matrix = dual[heights > 0].T @ rows[heights > 0]
+    if at_zero.any():
+        _, singular, vectors = np.linalg.svd(rows[at_zero])
+        basis = vectors[int((singular > FLAT * singular[0]).sum()) :]
+        if not len(basis):
+            return w, value
+        vector = np.linalg.svd(matrix @ basis.T)[2][0] @ basis
+    else:
+        vector = np.linalg.svd(matrix)[2][0]
+    vector *= 1.0 if vector @ w >= 0 else -1.0
+    found = float(np.linalg.norm(np.maximum(rows @ vector, 0.0) @ dual))
+    return (vector, found) if found > value else (w, value)
+
+
+def _in_parts(work: Callable[[int, int], None], count: int, n_threads: int) -> None:
+    if n_threads > 1 and count >= 64:
+        cuts = np.linspace(0, count, 4 * n_threads + 1).astype(int)
         with ThreadPoolExecutor(n_threads) as pool:
             list(pool.map(work, cuts[:-1], cuts[1:]))
     else:
-        work(0, len(points))
-    return points, values
+        work(0, count)
 
 
 class LocalSearchOracle:
@@ -161,14 +285,14 @@ class LocalSearchOracle:
     def _starts(self, dual: np.ndarray) -> np.ndarray:
         n, r = self.rows.shape
         quarter = max(1, self.n_starts // 4)
-        heavy = np.argsort(-np.abs(dual) * np.linalg.norm(self.rows, axis=1))[:quarter]
+        heavy = np.argsort(-importance(self.rows, dual))[:quarter]
         vertices = np.empty((quarter, r))
         for p in range(quarter):
             normals = self.rows[self._random.choice(n, min(n, r - 1), replace=False)]
             vertices[p] = np.linalg.qr(normals.T, mode="complete")[0][:, -1]
         starts = np.concatenate(
             [
-                [dual @ self.rows],
+                np.atleast_2d(dual.T @ self.rows),
                 self.rows[heavy],
                 vertices,
                 self._random.standard_normal((2 * quarter, r)),
@@ -179,19 +303,41 @@ class LocalSearchOracle:
         return (starts / np.where(norms > 0, norms, 1.0))[norms[:, 0] > 0]
 
     def price(self, dual: np.ndarray, *, threshold: float = 0.0, max_neurons: int | None = None) -> Pricing:
-        """Return the local maxima of |F| that the climbs met, and a bound on h(λ) from :func:`gauge_bound`.
+        """Return the local maxima that the climbs met, and a bound on h from :func:`gauge_bound`.
 
         Parameters
         ----------
-        dual : ndarray of shape (N,)
+        dual : ndarray of shape (N,) or (N, k)
+            One output: maxima of |F|. Several: maxima of ‖Λᵀσ(Zw)‖, values ≥ 0.
         threshold : float
             Maxima below it are left out, the best one never.
         max_neurons : int, optional
             Keep only that many, the best first.
         """
+        found = self.search(dual, threshold=threshold, max_neurons=max_neurons)
+        bound = max(gauge_bound(self.rows, dual), found.upper_bound)
+        return Pricing(found.neurons, found.values, bound, exact=False)
+
+    def search(self, dual: np.ndarray, *, threshold: float = 0.0, max_neurons: int | None = None) -> Pricing:
+        """Price without a bound: ``upper_bound`` is the best value met, which h may exceed."""
         dual = np.ascontiguousarray(dual, dtype=float)
-        zero = np.zeros(self.rows.shape[1])
         starts = self._starts(dual)
+        if dual.ndim == 2:
+            points, _ = climb_outputs(self.rows, dual, starts, n_threads=self.n_threads)
+            values = np.linalg.norm(np.maximum(points @ self.rows.T, 0.0) @ dual, axis=1)
+        else:
+            points, values = self._climb_both_signs(dual, starts)
+        order = np.argsort(-np.abs(values), kind="stable")
+        points, values = points[order], values[order]
+        keep = (np.abs(values) >= threshold) & (values != 0.0)
+        keep[0] = True
+        if max_neurons is not None:
+            keep[max_neurons:] = False
+        self.warm = points[: max(self.n_starts // 2, 1)]
+        return Pricing(points[keep], values[keep], float(abs(values[0])), exact=False)
+
+    def _climb_both_signs(self, dual: np.ndarray, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        zero = np.zeros(self.rows.shape[1])
         ends = []
         for sign in (1.0, -1.0):
             points, heights = climb(self.rows, sign * dual, zero, starts, n_threads=self.n_threads)
@@ -200,13 +346,4 @@ class LocalSearchOracle:
         points = np.concatenate(ends)
         _, first = np.unique(np.round(points, 8) + 0.0, axis=0, return_index=True)
         points = points[first]
-        values = np.maximum(points @ self.rows.T, 0.0) @ dual
-        order = np.argsort(-np.abs(values), kind="stable")
-        points, values = points[order], values[order]
-        keep = np.abs(values) > threshold
-        keep[0] = True
-        if max_neurons is not None:
-            keep[max_neurons:] = False
-        self.warm = points[: max(self.n_starts // 2, 1)]
-        best = float(abs(values[0]))
-        return Pricing(points[keep], values[keep], max(gauge_bound(self.rows, dual), best), exact=False)
+        return points, np.maximum(points @ self.rows.T, 0.0) @ dual

@@ -7,6 +7,8 @@ from numpy.testing import assert_allclose
 
 from covopt.oracles.bounds import choose_subset, gauge_bound, restrict
 from covopt.oracles.faces import FaceOracle, count_faces
+from covopt.oracles.lagrangian import OFF, ON, UNDECIDED, bound_on_cone
+from covopt.oracles.local_search import climb_outputs
 from covopt.oracles.support import bound_gauge
 
 
@@ -100,3 +102,51 @@ def test_short_rows_are_not_lost_beside_long_ones():
     bound, exact = bound_gauge(rows, np.array([1.0, 1e18, 0.0]))  # σ(w₁) + σ(w₁ + w₂)
     assert exact
     assert_allclose(bound, np.sqrt(5), rtol=1e-12)
+
+
+def vector_height(rows, dual, neurons):
+    return np.linalg.norm(np.maximum(neurons @ rows.T, 0.0) @ dual, axis=1)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 10**6), st.integers(1, 5), st.integers(1, 10), st.integers(1, 4), st.integers(0, 80))
+def test_vector_gauge_bound_exceeds_every_direction(seed, r, n, k, n_rounds):
+    rng = np.random.default_rng(seed)
+    rows, dual = rng.standard_normal((n, r)), rng.standard_normal((n, k)) * (rng.random((n, 1)) < 0.8)
+    w = rng.standard_normal((5000, r))
+    best = vector_height(rows, dual, w / np.linalg.norm(w, axis=1, keepdims=True)).max()
+    bound = gauge_bound(rows, dual, n_rounds=n_rounds)
+    assert best <= bound <= np.linalg.norm(dual, axis=1) @ np.linalg.norm(rows, axis=1) * (1 + 1e-9)
+
+
+def test_vector_gauge_bound_is_close_on_random_duals_and_zero_at_zero():
+    rng = np.random.default_rng(0)
+    rows, dual = rng.standard_normal((20, 8)), rng.standard_normal((20, 3))
+    w = rng.standard_normal((50, 8))
+    found = climb_outputs(rows, dual, w / np.linalg.norm(w, axis=1, keepdims=True))[1].max()
+    assert found <= gauge_bound(rows, dual, n_rounds=200) <= 1.03 * found
+    assert gauge_bound(rows, np.zeros((20, 3))) == 0.0
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_every_multiplier_and_every_cone_gives_a_valid_bound(seed):
+    rng = np.random.default_rng(seed)
+    rows, dual = rng.standard_normal((7, 3)), rng.standard_normal((7, 2))
+    w = rng.standard_normal((20000, 3))
+    w /= np.linalg.norm(w, axis=1, keepdims=True)
+    heights, values = w @ rows.T, vector_height(rows, dual, w)
+    state = rng.choice([UNDECIDED, ON, OFF], 7)
+    inside = ((heights >= 0) | (state != ON)).all(axis=1) & ((heights <= 0) | (state != OFF)).all(axis=1)
+    arbitrary = np.abs(rng.standard_normal((14, 14)))
+    for multipliers in (None, arbitrary + arbitrary.T):
+        for steps in (0, 1, 10, 50):
+            found = bound_on_cone(rows, dual, state, multipliers, max_steps=steps)
+            assert values[inside].max(initial=0.0) <= found.value
+
+
+def test_subset_of_a_vector_dual_and_its_gauge():
+    rng = np.random.default_rng(3)
+    rows, dual = rng.standard_normal((30, 6)), rng.standard_normal((30, 2))
+    subset = choose_subset(rows, dual, 1e5)
+    weight = np.linalg.norm(dual, axis=1) * np.linalg.norm(rows, axis=1)
+    assert weight[subset].min() >= np.delete(weight, subset).max()

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from covopt.oracles.faces import FaceOracle
-from covopt.oracles.local_search import LocalSearchOracle, climb
+from covopt.oracles.local_search import LocalSearchOracle, climb, climb_outputs
 
 
 def climb_slowly(rows, mu, linear, start):
@@ -93,3 +93,47 @@ def test_threshold_max_neurons_and_warm_starts():
 def test_zero_dual():
     answer = LocalSearchOracle(np.eye(4), random_state=0).price(np.zeros(4))
     assert answer.values[0] == 0.0 and answer.upper_bound == 0.0
+
+
+def vector_height(rows, dual, points):
+    return np.linalg.norm(np.maximum(points @ rows.T, 0) @ dual, axis=1)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 10**6), st.integers(1, 6), st.integers(1, 20), st.integers(1, 4), st.booleans())
+def test_climbs_with_several_outputs_end_no_lower(seed, r, n, k, integer):
+    rng = np.random.default_rng(seed)
+    rows = rng.integers(-2, 3, (n, r)).astype(float) if integer else rng.standard_normal((n, r))
+    rows = rows[np.linalg.norm(rows, axis=1) > 0]
+    dual = rng.standard_normal((len(rows), k))
+    for direction in rng.standard_normal((5, r)):
+        start = direction / np.linalg.norm(direction)
+        points, values = climb_outputs(rows, dual, start[None])
+        assert np.allclose(np.linalg.norm(points, axis=1), 1)
+        assert np.allclose(values, vector_height(rows, dual, points), atol=1e-11)
+        assert values[0] >= vector_height(rows, dual, start[None])[0] * (1 - 1e-12)
+
+
+def test_ends_of_vector_climbs_are_local_maxima():
+    rng = np.random.default_rng(7)
+    rows, dual = rng.standard_normal((15, 5)), rng.standard_normal((15, 3))
+    found = LocalSearchOracle(rows, n_starts=64, random_state=0).price(dual)
+    assert found.values[0] <= found.upper_bound
+    assert (np.diff(found.values) <= 0).all()
+    near = found.neurons[0] + 1e-4 * rng.standard_normal((2000, 5))
+    near /= np.linalg.norm(near, axis=1, keepdims=True)
+    assert vector_height(rows, dual, near).max() <= found.values[0] * (1 + 1e-13)
+
+
+def test_identity_with_a_nonnegative_dual_is_the_top_singular_value():
+    dual = np.random.default_rng(1).random((8, 3))
+    found = LocalSearchOracle(np.eye(8), n_starts=64, random_state=0).price(dual)
+    assert found.values[0] == pytest.approx(np.linalg.norm(dual, 2), rel=1e-12)
+
+
+def test_one_column_finds_what_the_scalar_search_finds():
+    rng = np.random.default_rng(2)
+    rows, dual = rng.standard_normal((20, 4)), rng.standard_normal(20)
+    scalar = LocalSearchOracle(rows, n_starts=64, random_state=0).price(dual)
+    vector = LocalSearchOracle(rows, n_starts=64, random_state=0).price(dual[:, None])
+    assert vector.values[0] == pytest.approx(abs(scalar.values[0]), rel=1e-12)

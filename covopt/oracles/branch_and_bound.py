@@ -1,0 +1,161 @@
+r"""Exact pricing without enumeration, by branch and bound over the signs of the rows.
+
+One output: :mod:`covopt.oracles.sign_tree`, compiled, thousands of nodes a second. Several:
+:mod:`covopt.oracles.cone_tree`, few nodes with strong bounds. Both start from the best neuron of a local search
+and stop when no open node can exceed it, or at a limit with a bound that holds all the same.
+"""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+
+from covopt.oracles.base import Pricing
+from covopt.oracles.bounds import restrict
+from covopt.oracles.cone_tree import ConeTree
+from covopt.oracles.local_search import LocalSearchOracle
+from covopt.oracles.sign_tree import SignTree
+
+EXACT = 1e-10
+ROUNDING = 1e-13
+CHUNK = 256
+NODES = 1_000_000
+CONES = 5000
+
+
+class BranchAndBoundOracle:
+    """Pricing for one or several outputs that is exact when it ends within its limits, and bounded in any case.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (N, r)
+        Rows without zero rows, in any position.
+    node_limit : int, optional
+        Most nodes per pricing: 10⁶ with one output (10 N bytes each), 5000 with several (16 N² bytes each).
+    time_limit_s : float, optional
+        Seconds per pricing.
+    slack : float
+        The bound of an infeasible dual, h > 1, need only be as close as this share of h − 1: a solver that is still
+        looking for columns has no use for more.
+    n_starts, random_state, n_threads
+        Of the local search that looks for the incumbent.
+
+    Examples
+    --------
+    >>> oracle = BranchAndBoundOracle(np.eye(3), random_state=0)
+    >>> answer = oracle.price(np.array([[3.0, 0.0], [4.0, 0.0], [0.0, 6.0]]))
+    >>> round(float(answer.values[0]), 9), round(answer.upper_bound, 8), answer.exact
+    (6.0, 6.0, True)
+    """
+
+    def __init__(
+        self,
+        rows: np.ndarray,
+        *,
+        node_limit: int | None = None,
+        time_limit_s: float | None = None,
+        slack: float = 0.0,
+        n_starts: int = 256,
+        random_state: int | np.random.Generator | None = None,
+        n_threads: int = 2,
+    ):
+        self.rows = np.ascontiguousarray(rows, dtype=float)
+        self.node_limit, self.time_limit_s, self.slack = node_limit, time_limit_s, slack
+        self.n_nodes = 0
+        self.local = LocalSearchOracle(
+            self.rows, n_starts=n_starts, random_state=random_state, n_threads=n_threads
+        )
+
+    def price(
+        self,
+        dual: np.ndarray,
+        *,
+        threshold: float = 0.0,
+        max_neurons: int | None = None,
+        complete: bool = False,
+    ) -> Pricing:
+        """Return local maxima and a valid bound on h, attained when the search ended.
+
+        Parameters
+        ----------
+        dual : ndarray of shape (N,) or (N, k)
+        threshold : float
+            Maxima below it may be left out, the best one never.
+        max_neurons : int, optional
+            Keep only that many, the best first.
+        complete : bool
+            Takes four times as many starts; there is no guarantee to find every local maximum.
+        """
+        dual = np.ascontiguousarray(dual, dtype=float)
+        outputs = dual.reshape(len(dual), -1)
+        starts, self.local.n_starts = self.local.n_starts, self.local.n_starts * (4 if complete else 1)
+        found = self.local.search(dual, threshold=threshold, max_neurons=max_neurons)
+        self.local.n_starts = starts
+        self.n_nodes = 0
+        support = np.flatnonzero(np.abs(outputs).max(axis=1, initial=0.0) > 0)
+        if len(support) == 0:
+            return Pricing(found.neurons, found.values, 0.0, exact=True)
+        reduced, basis = restrict(self.rows, support)
+        outside = np.linalg.norm(self.rows[support] - reduced @ basis.T, axis=1)
+        sizes = np.linalg.norm(outputs[support], axis=1)
+        lost = float(sizes @ outside) + ROUNDING * float(sizes @ np.linalg.norm(reduced, axis=1))
+        best = found.upper_bound
+        margin = EXACT * best
+        if self.slack > 0.0 and best > 1.0:
+            margin = max(margin, self.slack * (best - 1.0))
+        search = self._search_signs if outputs.shape[1] == 1 else self._search_cones
+        upper, point = search(reduced, outputs[support], found.neurons[:1] @ basis, best, margin)
+        neurons, values = found.neurons, found.values
+        size = float(np.linalg.norm(point))
+        if size > 0:
+            fresh = basis @ (point / size)
+            value = np.maximum(self.rows @ fresh, 0.0) @ outputs
+            shown = float(value[0]) if dual.ndim == 1 else float(np.linalg.norm(value))
+            if abs(shown) > best * (1.0 + EXACT):
+                neurons, values = np.vstack([fresh, neurons]), np.append(shown, values)
+                self.local.warm = np.vstack([fresh, self.local.warm])
+                best = abs(shown)
+        if max_neurons is not None:
+            neurons, values = neurons[:max_neurons], values[:max_neurons]
+        upper = max(upper + lost, best)
+        return Pricing(neurons, values, upper, exact=upper <= best * (1.0 + 2 * EXACT))
+
+    def _search_signs(
+        self, rows: np.ndarray, outputs: np.ndarray, points: np.ndarray, best: float, margin: float
+    ) -> tuple[float, np.ndarray]:
+        """Bound both signs of a scalar dual; return the bound and the incumbent when it is new."""
+        lengths = np.linalg.norm(rows, axis=1)
+        weights = outputs[:, 0] * lengths
+        total = float(np.abs(weights).sum())
+        limit = NODES if self.node_limit is None else self.node_limit
+        deadline = np.inf if self.time_limit_s is None else time.perf_counter() + self.time_limit_s
+        trees: list[SignTree] = []
+        highest, point = best / total, np.zeros(rows.shape[1])
+        try:
+            for sign in (1.0, -1.0):
+                trees.append(SignTree(rows / lengths[:, None], sign * weights / total, limit))
+            while True:
+                tree = max(trees, key=lambda tree: tree.bound)
+                self.n_nodes = sum(tree.n_nodes for tree in trees)
+                if tree.bound <= highest + margin / total or self.n_nodes >= limit or tree.is_full:
+                    break
+                if time.perf_counter() > deadline:
+                    break
+                tree.best = highest
+                tree.run(margin=margin / total, chunk=min(CHUNK, max(limit - self.n_nodes, 1)))
+                if tree.best > highest:
+                    highest, point = tree.best, tree.point.copy()
+        except KeyboardInterrupt:
+            pass
+        if len(trees) < 2:
+            return total, point
+        return total * max(tree.upper for tree in trees), point
+
+    def _search_cones(
+        self, rows: np.ndarray, outputs: np.ndarray, points: np.ndarray, best: float, margin: float
+    ) -> tuple[float, np.ndarray]:
+        tree = ConeTree(rows, outputs, points)
+        tree.run(margin, CONES if self.node_limit is None else self.node_limit, self.time_limit_s)
+        self.n_nodes = tree.n_nodes
+        return tree.upper, tree.incumbent

@@ -1,0 +1,221 @@
+r"""Eigenvalue bounds on max ‖Λᵀ σ(Z w)‖² over a cone of directions: the doubly nonnegative dual, stopped at any time.
+
+Fix what some rows do: z_i·w ≥ 0 (on), ≤ 0 (off) or = 0 (zero). With p = σ(Zw), q = σ(−Zw) every product of two of
+the numbers p_i, q_i is nonnegative and p_i q_i = 0, so for every symmetric N with N ≥ 0 outside of the
+pairs (p_i, q_i), where it is free,
+
+.. math::
+    \|Λ^T p\|^2 \le \|Λ^T p\|^2 + c^T N c, \qquad c = (p, q).
+
+Of an undecided row p_i = (z_i·w + r_i)/2 and q_i = (r_i − z_i·w)/2 with r_i = |z_i·w|; an on row has p_i = z_i·w and
+q_i = 0. So the right side is a quadratic form in x = (w, r), and ‖w‖² = xᵀSx with S = (I − ½ω Z_UᵀZ_U) ⊕ ½ω I
+because r_i² = (z_i·w)²: the bound is the top eigenvalue of the form in the metric S, convex in N. Its minimum over N
+is the dual of the doubly nonnegative relaxation (FL22 §3.2: the cone S, lifted); here N follows the gradient of a
+smoothed maximum for a few steps, because every N gives a valid bound.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import minimize
+
+UNDECIDED, ON, OFF, ZERO = 0, 1, 2, 3
+ROUNDING = 1e-13
+
+
+@dataclass(frozen=True)
+class ConeBound:
+    """What the relaxation of one cone says.
+
+    Attributes
+    ----------
+    value : float
+        Upper bound on ‖Λᵀσ(Zw)‖ over unit w in the cone, rounding included; 0 when no direction is left.
+    multipliers : ndarray of shape (2N, 2N)
+        N above, for p then q; a start for every part of the cone.
+    direction : ndarray of shape (r,)
+        Unit vector of the relaxation's maximiser, on the zero rows' flat; zero when none is left.
+    doubt : ndarray of shape (N,)
+        How far each undecided row is from a sign in the relaxation, as a share of its size.
+    """
+
+    value: float
+    multipliers: np.ndarray
+    direction: np.ndarray
+    doubt: np.ndarray
+
+
+class _Form:
+    """The quadratic form of one cone in coordinates where S = I, and its derivative in N."""
+
+    def __init__(self, rows: np.ndarray, dual: np.ndarray, state: np.ndarray):
+        n = len(rows)
+        self.basis = np.eye(rows.shape[1])
+        if (state == ZERO).any():
+            _, singular, vectors = np.linalg.svd(rows[state == ZERO])
+            self.basis = vectors[int((singular > 1e-12 * singular[0]).sum()) :].T
+        self.undecided = np.flatnonzero(state == UNDECIDED)
+        local = rows @ self.basis
+        rank, count = local.shape[1], len(self.undecided)
+        self.rank = rank
+        if rank == 0:
+            return
+        lengths = np.linalg.norm(rows, axis=1)
+        units = local[self.undecided] / lengths[self.undecided, None]
+        squares, vectors = np.linalg.eigh(units.T @ units)
+        omega = 1.0 / max(float(squares[-1]), 1e-3) if count else 1.0
+        self.root = (vectors / np.sqrt(1.0 - 0.5 * omega * np.clip(squares, 0, None))) @ vectors.T
+        moved = local @ self.root
+        p, q = np.zeros((n, rank + count)), np.zeros((n, rank + count))
+        on, off = state == ON, state == OFF
+        p[on, :rank], q[off, :rank] = moved[on], -moved[off]
+        p[self.undecided, :rank] = 0.5 * moved[self.undecided]
+        q[self.undecided, :rank] = -0.5 * moved[self.undecided]
+        place = rank + np.arange(count)
+        p[self.undecided, place] = q[self.undecided, place] = (
+            0.5 * np.sqrt(2.0 / omega) * lengths[self.undecided]
+        )
+        self.objective = dual.T @ p
+        slots = np.concatenate([p, q])
+        self.live = np.flatnonzero(np.linalg.norm(slots, axis=1) > 1e-10 * np.tile(lengths, 2))
+        self.sizes = np.linalg.norm(slots[self.live], axis=1)
+        self.slots = slots[self.live] / self.sizes[:, None]
+        self.first, self.second = np.triu_indices(len(self.live), 1)
+        self.free = (self.live[self.first] + n == self.live[self.second]) & (
+            state[self.live[self.first] % n] == UNDECIDED
+        )
+        self.gram = self.objective.T @ self.objective
+
+    def full(self, multipliers: np.ndarray) -> np.ndarray:
+        matrix = np.zeros((len(self.live), len(self.live)))
+        matrix[self.first, self.second] = 0.5 * multipliers
+        return matrix + matrix.T
+
+    def spectrum(self, multipliers: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
+        """Eigenvalues, eigenvectors, and what rounding may have moved them by."""
+        added = self.slots.T @ self.full(multipliers) @ self.slots
+        values, vectors = np.linalg.eigh(self.gram + added)
+        size = float(np.trace(self.gram) + np.abs(multipliers).sum() + np.abs(values).max())
+        return values, vectors, ROUNDING * size
+
+
+def bound_on_cone(
+    rows: np.ndarray,
+    dual: np.ndarray,
+    state: np.ndarray,
+    multipliers: np.ndarray | None = None,
+    *,
+    target: float = 0.0,
+    max_steps: int = 60,
+) -> ConeBound:
+    """Bound ‖Λᵀσ(Zw)‖ from above over the unit vectors of a cone.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (N, r)
+        Without zero rows.
+    dual : ndarray of shape (N, k)
+    state : ndarray of shape (N,)
+        What each row does: UNDECIDED, ON, OFF or ZERO.
+    multipliers : ndarray of shape (2N, 2N), optional
+        Where to start, from a cone that contains this one.
+    target : float
+        A bound this small is good enough.
+    max_steps : int
+        Steps of the multipliers; each costs one eigenvalue decomposition of size r + number of undecided rows.
+
+    Returns
+    -------
+    ConeBound
+
+    Examples
+    --------
+    >>> found = bound_on_cone(np.eye(2), np.array([[1.0], [-1.0]]), np.zeros(2, dtype=int))
+    >>> 1.0 <= found.value < 1.01
+    True
+    """
+    n = len(rows)
+    nothing = np.zeros((2 * n, 2 * n)) if multipliers is None else multipliers
+    form = _Form(rows, dual, state)
+    if form.rank == 0 or not len(form.live):
+        return ConeBound(0.0, nothing, np.zeros(rows.shape[1]), np.zeros(n))
+    block = nothing[np.ix_(form.live, form.live)] * np.outer(form.sizes, form.sizes)
+    start = 2.0 * block[form.first, form.second]
+    best = _Best(form)
+    value = best.offer(start)
+    enough = target**2
+    if value > enough and max_steps > 0 and len(start):
+        best.run(start, enough, max_steps)
+    kept = nothing.copy()
+    kept[np.ix_(form.live, form.live)] = form.full(best.multipliers) / np.outer(form.sizes, form.sizes)
+    direction, doubt = _read(form, best, n)
+    return ConeBound(float(np.sqrt(max(best.value, 0.0))), kept, direction, doubt)
+
+
+class _Best:
+    """The smallest top eigenvalue met; calls itself finished once it is small enough."""
+
+    def __init__(self, form: _Form):
+        self.form, self.value = form, np.inf
+        self.multipliers = np.zeros(0)
+        self.density = np.zeros((0, 0))
+
+    def offer(self, multipliers: np.ndarray, temperature: float = 0.0) -> float:
+        """Evaluate the bound at these multipliers; with a temperature also the smoothed one and its gradient."""
+        values, vectors, slack = self.form.spectrum(multipliers)
+        top = float(values[-1])
+        spread = temperature if temperature > 0 else 1e-3 * max(abs(top), 1e-300)
+        weights = np.exp((values - top) / spread)
+        total = float(weights.sum())
+        half = vectors * np.sqrt(weights / total)
+        if top + slack < self.value:
+            self.value, self.multipliers, self.density = top + slack, multipliers.copy(), half
+        self.smooth = top + spread * np.log(total)
+        self.half = half
+        return self.value
+
+    def run(self, start: np.ndarray, enough: float, max_steps: int) -> None:
+        form = self.form
+        size = len(self.density)
+        bounds = [(None, None) if free else (0.0, None) for free in form.free]
+        point = start
+        left = max_steps
+        for share in (0.3, 0.05):
+            distance = self.value - max(enough, 0.3 * self.value)
+            temperature = max(share * distance, 1e-4 * self.value) / np.log(size + 1.0)
+            scale = max(self.value, 1e-300)
+
+            def smoothed(x: np.ndarray, temperature=temperature, scale=scale) -> tuple[float, np.ndarray]:
+                self.offer(x * scale, temperature)
+                seen = form.slots @ self.half
+                return self.smooth / scale, (seen @ seen.T)[form.first, form.second]
+
+            def stop(_: np.ndarray) -> None:
+                if self.value <= enough:
+                    raise StopIteration
+
+            result = minimize(
+                smoothed, point / scale, jac=True, bounds=bounds, method="L-BFGS-B", callback=stop,
+                options={"maxfun": max(left // 2, 2), "maxiter": left, "maxcor": 12, "ftol": 1e-9, "gtol": 1e-9},
+            )  # fmt: skip
+            left -= int(result.nfev)
+            point = self.multipliers
+            if self.value <= enough or left <= 2:
+                return
+
+
+def _read(form: _Form, best: _Best, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Take a direction and the doubtful rows from the relaxation's density."""
+    half = best.density
+    local = form.root @ half[: form.rank]
+    vector = form.basis @ local[:, -1]
+    norm = float(np.linalg.norm(vector))
+    seen = (form.slots * form.sizes[:, None]) @ half
+    squares = np.zeros(2 * n)
+    squares[form.live] = (seen**2).sum(axis=1)
+    doubt = np.zeros(n)
+    p, q = squares[form.undecided], squares[n + form.undecided]
+    doubt[form.undecided] = np.sqrt(np.minimum(p, q)) + 1e-300
+    return (vector / norm if norm > 0 else vector), doubt

@@ -1,0 +1,197 @@
+"""Branch and bound for one output: best-first over the signs of the rows that make F convex, compiled.
+
+F(w) = Σ μ_i σ(z_i·w) is a minimum of linear functions in each row of negative weight, so only the others are branched
+on: at most 2^p nodes for p of them, whatever the dimension. :mod:`covopt.oracles.sign_bounds` bounds a node.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from covopt.oracles.sign_bounds import CONCAVE, FREE, OFF, ON, ROUNDS, bound_node, height, workspace
+
+
+@njit(cache=True, nogil=True)
+def _push(heap, count, bounds, item):
+    heap[count] = item
+    k = count
+    while k > 0:
+        up = (k - 1) // 2
+        if bounds[heap[up]] >= bounds[heap[k]]:
+            break
+        heap[up], heap[k] = heap[k], heap[up]
+        k = up
+    return count + 1
+
+
+@njit(cache=True, nogil=True)
+def _pop(heap, count, bounds):
+    top = heap[0]
+    count -= 1
+    heap[0] = heap[count]
+    k = 0
+    while True:
+        child = 2 * k + 1
+        if child >= count:
+            break
+        if child + 1 < count and bounds[heap[child + 1]] > bounds[heap[child]]:
+            child += 1
+        if bounds[heap[k]] >= bounds[heap[child]]:
+            break
+        heap[k], heap[child] = heap[child], heap[k]
+        k = child
+    return top, count
+
+
+@njit(cache=True, nogil=True)
+def _run(
+    rows, mu, squares, states, coefs, taus, nus, bounds, branches, heap, numbers, levels, point, margin, chunk
+):
+    """Branch ``chunk`` times on the node of largest bound.
+
+    ``numbers`` = open nodes, slots used, nodes met; ``levels`` = incumbent, largest bound given up. All of it is
+    updated in place, so that an interrupt after the call finds a consistent tree.
+    """
+    n, r = rows.shape
+    work = workspace(n, r)
+    coef, tau = np.empty(n), np.empty(n)
+    best, settled = levels[0], levels[1]
+    count, used = numbers[0], numbers[1]
+    for _ in range(chunk):
+        if count == 0 or bounds[heap[0]] <= best + margin or used + 1 >= len(bounds):
+            break
+        node, count = _pop(heap, count, bounds)
+        row = branches[node]
+        limit, start_nu = bounds[node], nus[node]
+        for side in range(2):
+            # the first child takes a new slot and the second its parent's
+            slot = used if side == 0 else node
+            states[slot] = states[node]
+            states[slot, row] = ON if side == 0 else OFF
+            coef[:] = coefs[node]
+            tau[:] = taus[node]
+            numbers[2] += 1
+            found, nu, branch = bound_node(
+                rows, mu, states[slot], coef, tau, start_nu, squares, best + margin, ROUNDS, work
+            )
+            value = height(rows, mu, work[3])
+            if value > best:
+                best = value
+                point[:] = work[3]
+            found = min(found, limit)
+            if side == 0 or found > best + margin:
+                coefs[slot] = coef
+                taus[slot] = tau
+            if found <= best + margin or branch < 0:
+                settled = max(settled, found)
+            else:
+                nus[slot], bounds[slot], branches[slot] = nu, found, branch
+                count = _push(heap, count, bounds, slot)
+                if side == 0:
+                    used += 1
+    numbers[0], numbers[1] = count, used
+    levels[0], levels[1] = best, settled
+
+
+class SignTree:
+    """Open nodes of one sign of a dual; its owner carries the incumbent from one sign to the other.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n, r)
+        Of length one.
+    mu : ndarray of shape (n,)
+        Nonzero weights, of size one: the sum of |μ| should be neither tiny nor huge.
+    capacity : int
+        Most nodes kept, about 10 n bytes each.
+
+    Attributes
+    ----------
+    best, point : float, ndarray of shape (r,)
+        The incumbent: F(point / ‖point‖) = best. Set ``best`` when it is known from elsewhere.
+
+    Examples
+    --------
+    >>> tree = SignTree(np.eye(2), np.array([0.3, 0.4]), 100)
+    >>> while tree.bound > tree.best + 1e-9:
+    ...     tree.run(margin=0.0, chunk=10)
+    >>> round(tree.best, 9), tree.upper < 0.5 + 1e-9
+    (0.5, True)
+    """
+
+    def __init__(self, rows: np.ndarray, mu: np.ndarray, capacity: int):
+        n, r = rows.shape
+        self.rows, self.mu = np.ascontiguousarray(rows), np.ascontiguousarray(mu)
+        self.squares = (self.rows**2).sum(axis=1)
+        self.capacity = capacity
+        self.point = np.zeros(r)
+        lengths = np.sqrt(self.squares)
+        convex = mu > 0
+        trivial = float(mu[convex] @ lengths[convex]) * (1.0 + 1e-13)
+        state = np.where(convex, FREE, CONCAVE).astype(np.int8)
+        coef, tau = np.where(convex, 0.5 * mu, 0.0), lengths / np.sqrt(r)
+        bound, nu, branch = bound_node(
+            self.rows,
+            self.mu,
+            state,
+            coef,
+            tau,
+            0.5 * trivial,
+            self.squares,
+            0.0,
+            5 * ROUNDS,
+            workspace(n, r),
+        )
+        bound = min(bound, trivial)
+        self._nodes = [
+            state[None], coef[None].astype(np.float32), tau[None].astype(np.float32), np.array([nu]),
+            np.array([bound]), np.array([branch]), np.array([0]),
+        ]  # fmt: skip
+        self._numbers = np.array([1, 1, 1])
+        self._levels = np.zeros(2)
+        if branch < 0:
+            self._levels[1], self._numbers[0] = bound, 0
+
+    @property
+    def bound(self) -> float:
+        """Largest bound of an open node."""
+        return float(self._nodes[4][self._nodes[6][0]]) if self._numbers[0] else 0.0
+
+    @property
+    def upper(self) -> float:
+        """What the maximum of F does not exceed (nor 0)."""
+        return max(self.bound, *self._levels.tolist())
+
+    @property
+    def best(self) -> float:
+        """Value of the incumbent."""
+        return float(self._levels[0])
+
+    @best.setter
+    def best(self, value: float) -> None:
+        self._levels[0] = max(value, self._levels[0])
+
+    @property
+    def n_nodes(self) -> int:
+        """Nodes that were bounded."""
+        return int(self._numbers[2])
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the capacity is spent."""
+        return bool(self._numbers[1] + 1 >= self.capacity)
+
+    def run(self, *, margin: float, chunk: int) -> None:
+        """Branch at most ``chunk`` times; nodes with bounds up to ``best + margin`` are given up."""
+        room = len(self._nodes[3])
+        if self._numbers[1] + chunk + 1 > room and room < self.capacity:
+            more = min(room + max(room, chunk + 2), self.capacity) - room
+            self._nodes = [
+                np.concatenate([part, np.zeros((more, *part.shape[1:]), part.dtype)]) for part in self._nodes
+            ]
+        states, coefs, taus, nus, bounds, branches, heap = self._nodes
+        _run(
+            self.rows, self.mu, self.squares, states, coefs, taus, nus, bounds, branches, heap, self._numbers,
+            self._levels, self.point, margin, chunk,
+        )  # fmt: skip
