@@ -66,7 +66,8 @@ def moment_bound(
     Parameters
     ----------
     A : array_like of shape (n, n)
-        Symmetric and entrywise nonnegative. Where A is not completely positive the bound is vacuous.
+        Symmetric and entrywise nonnegative. A value above n(n + 1)/2, which rows always do by Carathéodory, proves
+        that A is not completely positive.
     level : {1, 2}
         t. Level 2 takes seconds at n = 7 and minutes at n = 10.
     method : {"strong", "plain", "dagger"}
@@ -187,8 +188,8 @@ def _scaled(A: Any) -> np.ndarray:
     values = np.array([[float(x) for x in row] for row in exact])
     for i, j in np.argwhere(values < 0)[:1]:
         raise InputError(
-            f"A[{i}, {j}] must be nonnegative; received {values[i, j]!r}: a matrix with a negative entry is not "
-            "completely positive and has no factor."
+            f"A[{i}, {j}] must be nonnegative; received {float(values[i, j])!r}: such a matrix is not "
+            "completely positive, it has no factor."
         )
     for i in np.flatnonzero((np.diag(values) == 0) & (values > 0).any(1))[:1]:
         raise InputError(

@@ -1,0 +1,139 @@
+"""Exact copositivity: known matrices, the closed form for n = 3, witnesses, zeros."""
+
+from fractions import Fraction
+from itertools import combinations, product
+from math import sqrt
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from known_matrices import HOFFMAN_PEREIRA, HORN, S7
+
+from covopt.completely_positive.copositive import is_copositive_exact, quadratic_value, scan_copositive
+from covopt.errors import BudgetError, InputError
+
+
+def symmetric(n: int, low: int, high: int):
+    size = n * (n + 1) // 2
+    return st.lists(st.integers(low, high), min_size=size, max_size=size).map(lambda x: fill(n, x))
+
+
+def fill(n: int, entries: list[int]) -> list[list[int]]:
+    matrix = [[0] * n for _ in range(n)]
+    for i, j, value in zip(*np.triu_indices(n), entries, strict=True):
+        matrix[i][j] = matrix[j][i] = value
+    return matrix
+
+
+@pytest.mark.parametrize("S", [HORN, HOFFMAN_PEREIRA, S7], ids=["horn", "hoffman-pereira", "bomze"])
+def test_exceptional_matrices_sit_on_the_boundary(S):
+    scan = scan_copositive(S)
+    assert scan.copositive
+    assert scan.witness is None
+    assert all(quadratic_value(S, u) == 0 for u in scan.zeros)
+    assert np.linalg.eigvalsh(np.array(S, dtype=float))[0] < -0.1
+    n = len(S)
+    touched = {(i, j) for u in scan.zeros for i in range(n) for j in range(n) if u[i] and u[j]}
+    for i, j in touched:
+        lowered = [[Fraction(x) for x in row] for row in S]
+        lowered[i][j] -= Fraction(1, 10**9)
+        lowered[j][i] = lowered[i][j]
+        below = scan_copositive(lowered)
+        assert not below.copositive
+        assert quadratic_value(lowered, below.witness) < 0
+
+
+def test_minimal_zeros():
+    assert set(scan_copositive(HORN).zeros) == {
+        tuple(int(k in (i, (i + 1) % 5)) for k in range(5)) for i in range(5)
+    }
+    assert not scan_copositive(HORN).isolated
+    scan = scan_copositive(S7)
+    assert len(scan.zeros) == 14
+    assert scan.isolated
+    assert (9, 17, 9, 0, 0, 0, 0) in scan.zeros
+    assert (3, 3, 0, 0, 1, 0, 0) in scan.zeros
+
+
+@pytest.mark.parametrize(
+    ("S", "copositive"),
+    [
+        ([[0]], True),
+        ([[-1]], False),
+        ([[0, 0], [0, 0]], True),
+        ([[0, 1], [1, 0]], True),
+        ([[0, -1], [-1, 0]], False),
+        ([[0, -1], [-1, 5]], False),
+        ([[1, -1], [-1, 1]], True),
+        ([[1, -1], [-1, 1 - 2**-50]], False),
+        ([[Fraction(1, 4), Fraction(-1, 6)], [Fraction(-1, 6), Fraction(1, 9)]], True),
+    ],
+)
+def test_small(S, copositive):
+    assert is_copositive_exact(S) is copositive
+
+
+@given(st.lists(st.integers(-15, 15), min_size=3, max_size=3))
+def test_closed_form_for_three(entries):
+    a, b, c = (x / 10 for x in entries)
+    if min(a, b, c) < -1:
+        expected = False
+    else:
+        value = 1 + a + b + c + sqrt(2 * (1 + a) * (1 + b) * (1 + c))
+        if abs(value) < 1e-9:
+            return
+        expected = value > 0
+    x, y, z = entries
+    assert is_copositive_exact([[10, x, y], [x, 10, z], [y, z, 10]]) is expected
+
+
+@given(symmetric(4, -4, 6))
+def test_against_a_grid(S):
+    scan = scan_copositive(S)
+    grid = np.array(list(product(range(5), repeat=4)))
+    lowest = np.einsum("ki,ij,kj->k", grid, np.array(S), grid).min()
+    if scan.copositive:
+        assert lowest >= 0
+        assert all(quadratic_value(S, u) == 0 and min(u) >= 0 for u in scan.zeros)
+    else:
+        assert min(scan.witness) >= 0
+        assert quadratic_value(S, scan.witness) < 0
+
+
+@given(symmetric(5, -2, 3), st.permutations(range(5)), st.lists(st.integers(1, 4), min_size=5, max_size=5))
+def test_permutation_and_scaling(S, order, scale):
+    moved = [[S[i][j] * scale[i] * scale[j] for j in order] for i in order]
+    first, second = scan_copositive(S), scan_copositive(moved)
+    assert first.copositive == second.copositive
+    assert len(first.zeros) == len(second.zeros)
+    assert first.isolated == second.isolated
+
+
+def test_isolated_means_no_sum_of_two_zeros_is_a_zero():
+    scan = scan_copositive([[1, -1, 0], [-1, 1, 0], [0, 0, 0]])
+    assert set(scan.zeros) == {(1, 1, 0), (0, 0, 1)}
+    assert not scan.isolated
+    for u, v in combinations(scan_copositive(S7).zeros, 2):
+        assert quadratic_value(S7, [a + b for a, b in zip(u, v, strict=True)]) > 0
+
+
+@pytest.mark.parametrize(
+    ("S", "message"),
+    [
+        ([[1, 2], [3, 1]], "S must be symmetric; S[1, 0] = 3 but S[0, 1] = 2"),
+        ([[1, 2]], "S must be square; row 0 has 2 entries and there are 1 rows"),
+        ([[float("nan")]], "S[0, 0] must be a finite real number; received nan"),
+        ([["x"]], "S[0, 0] must be a finite real number; received 'x'"),
+        (3.0, "S must be a square matrix with at least one row; received float"),
+    ],
+)
+def test_errors(S, message):
+    with pytest.raises(InputError) as error:
+        is_copositive_exact(S)
+    assert message in str(error.value)
+
+
+def test_budget():
+    with pytest.raises(BudgetError, match="takes n ≤ 16; received n = 17"):
+        is_copositive_exact(np.eye(17))

@@ -1,0 +1,219 @@
+"""The face certificate: published CP-ranks, exact checks, mutations, matrices without one."""
+
+from dataclasses import replace
+from fractions import Fraction
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from known_matrices import HORN, M7, M7_TILDE, M8, M9, M11, NOT_CP, S7, twelve
+
+from covopt.completely_positive.copositive import is_copositive_exact
+from covopt.completely_positive.face import (
+    FaceCertificate,
+    check_face_certificate,
+    face_certificate,
+    separate,
+)
+from covopt.completely_positive.face_atoms import _needed_by_duality, atoms_needed, fewest_atoms
+from covopt.completely_positive.face_rational import exact_matrix, inner
+from covopt.errors import BudgetError, InputError
+
+
+@pytest.fixture(scope="module")
+def found():
+    return face_certificate(M7)
+
+
+@pytest.mark.parametrize(
+    ("A", "rank", "n_zeros"),
+    [
+        (M7, 14, 14),
+        (M7_TILDE, 14, 14),
+        (M8, 18, 18),
+        (M9, 26, 27),
+        (M11, 32, 33),
+        pytest.param(twelve(), 37, 64, marks=pytest.mark.slow),
+    ],
+    ids=["M7", "M7~", "M8", "M9", "M11", "M12"],
+)
+def test_published_ranks(A, rank, n_zeros):
+    certificate = face_certificate(A)
+    assert (certificate.lower, certificate.upper) == (rank, rank)
+    assert len(certificate.zeros) == n_zeros
+    assert certificate.factor.shape == (rank, len(A))
+    assert (certificate.factor >= 0).all()
+    assert np.abs(certificate.factor.T @ certificate.factor - np.array(A)).max() < 1e-12 * np.max(A)
+    assert inner(A, certificate.S) == 0
+    assert check_face_certificate(A, certificate) == []
+
+
+def test_singular_with_more_rows_than_the_rank():
+    ring = [[2, 1, 0, 1], [1, 2, 1, 0], [0, 1, 2, 1], [1, 0, 1, 2]]
+    certificate = face_certificate(ring)
+    assert np.linalg.matrix_rank(np.array(ring)) == 3
+    assert (certificate.lower, certificate.upper) == (4, 4)
+    assert set(certificate.zeros) == {(1, 1, 0, 0), (0, 1, 1, 0), (0, 0, 1, 1), (1, 0, 0, 1)}
+
+
+def test_the_published_copositive_matrix(found):
+    assert [list(row) for row in found.S] == S7
+    assert found.freedom == 0
+    assert "one way only" in found.reason
+    weights = [w for w in found.weights if w > 0]
+    assert len(weights) == 14
+    assert all(w.denominator == 1 or w.denominator < 100 for w in weights)
+
+
+def test_round_trip(found):
+    assert FaceCertificate.from_dict(found.to_dict()) == found
+    with pytest.raises(InputError, match="content must be a face certificate as to_dict writes it"):
+        FaceCertificate.from_dict({"S": [[1]]})
+
+
+def _with(rows, i, j, value):
+    changed = [list(row) for row in rows]
+    changed[i][j] = changed[j][i] = value
+    return tuple(map(tuple, changed))
+
+
+@pytest.mark.parametrize(
+    ("mutate", "claim"),
+    [
+        (lambda c: replace(c, lower=15), "the lower bound is not proved: fewer zeros may do"),
+        (lambda c: replace(c, upper=13), "the upper bound is below the number of positive weights"),
+        (lambda c: replace(c, S=_with(c.S, 0, 1, -152)), "⟨A, S⟩ is not zero"),
+        (lambda c: replace(c, S=_with(c.S, 0, 1, -154)), "S is not copositive"),
+        (lambda c: replace(c, S=tuple((0,) * 7 for _ in range(7))), "the zeros are not those of S"),
+        (lambda c: replace(c, S=c.S[:6]), "S is not a symmetric matrix of order 7"),
+        (lambda c: replace(c, zeros=c.zeros[1:], weights=c.weights[1:]), "the zeros are not those of S"),
+        (lambda c: replace(c, zeros=(*c.zeros[1:], (1,) * 7)), "the zeros are not those of S"),
+        (lambda c: replace(c, weights=(c.weights[0] + 1, *c.weights[1:])), "Σ w_k u_k u_kᵀ differs from A at"),
+        (lambda c: replace(c, weights=(-c.weights[0], *c.weights[1:])), "a weight is negative"),
+        (lambda c: replace(c, weights=c.weights[1:]), "there is not one weight per zero"),
+        (lambda c: replace(c, matrix=_with(c.matrix, 0, 0, Fraction(927))), "the matrix of the certificate is not A"),
+    ],
+)  # fmt: skip
+def test_mutations_are_rejected(found, mutate, claim):
+    assert any(claim in violated for violated in check_face_certificate(M7, mutate(found)))
+
+
+def test_another_matrix_is_rejected(found):
+    assert check_face_certificate(M7_TILDE, found) == ["the matrix of the certificate is not A"]
+    assert check_face_certificate(np.eye(6), found) == ["the matrix of the certificate is not A"]
+
+
+@given(st.permutations(range(7)), st.lists(st.integers(1, 5), min_size=7, max_size=7))
+def test_permutation_and_scaling(order, scale):
+    A = [[M7[i][j] * scale[i] * scale[j] for j in order] for i in order]
+    certificate = face_certificate(A)
+    assert (certificate.lower, certificate.upper) == (14, 14)
+
+
+def test_floats_are_read_as_small_ratios():
+    A = 0.1 * np.array(M7)
+    certificate = face_certificate(A)
+    assert certificate.lower == 14
+    assert "small ratios that the float entries round" in certificate.reason
+    assert check_face_certificate(A, certificate) == []
+    moved = A.copy()
+    moved[0, 0] *= 1 + 1e-10
+    assert check_face_certificate(moved, certificate) == ["the matrix of the certificate is not A"]
+    fractions = [[Fraction(x, 7) for x in row] for row in M7]
+    exact = face_certificate(fractions)
+    assert exact.lower == 14
+    assert "small ratios" not in exact.reason
+
+
+def test_without_a_certificate(caplog):
+    caplog.set_level("INFO", logger="covopt.completely_positive.face")
+    assert face_certificate(np.eye(4) + 1) is None
+    assert "A is off the boundary" in caplog.text
+    assert face_certificate(NOT_CP["nie"]) is None
+    assert "not completely positive" in caplog.text
+    B = np.array([[1, 0, 1, 0], [1, 0, 0, 1], [0, 1, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]])
+    caplog.clear()
+    assert face_certificate(B.T @ B) is None  # (x₀ + x₁ − x₂ − x₃)² vanishes on it, and on a whole cone
+    assert "the zeros of S are not isolated" in caplog.text
+
+
+@pytest.mark.parametrize("name", sorted(NOT_CP))
+def test_separation(name):
+    A = NOT_CP[name]
+    assert np.linalg.eigvalsh(np.array(A, dtype=float))[0] > -1e-12
+    S = separate(A)
+    assert inner(A, S) < 0
+    assert is_copositive_exact(S)
+
+
+def test_separation_by_the_horn_matrix():
+    A = np.array([[6, 4, 1, 1, 4], [4, 6, 4, 1, 1], [1, 4, 6, 4, 1], [1, 1, 4, 6, 4], [4, 1, 1, 4, 6]])
+    assert inner(A.tolist(), HORN) == 0
+    assert separate(A) is None
+    # ⟨Horn, I⟩ > 0: a little less of the identity is still positive definite, and no longer completely positive
+    below = A - 0.02 * np.eye(5)
+    assert np.linalg.eigvalsh(below)[0] > 0
+    S = separate(below)
+    assert inner(below.tolist(), S) < 0
+    assert is_copositive_exact(S)
+
+
+@given(st.integers(0, 10**6))
+def test_nothing_separates_a_completely_positive_matrix(seed):
+    rng = np.random.default_rng(seed)
+    B = rng.integers(0, 3, (6, 5))
+    A = B.T @ B + np.diag(np.all(B == 0, axis=0))
+    assert separate(A) is None
+    certificate = face_certificate(A)
+    if certificate is not None:
+        assert check_face_certificate(A, certificate) == []
+        assert np.linalg.matrix_rank(A) <= certificate.lower <= 6 + int(np.all(B == 0, axis=0).sum())
+
+
+def _fewest_by_brute_force(A: np.ndarray, atoms: np.ndarray) -> int:
+    table = np.array([np.outer(u, u).ravel() for u in atoms]).T
+    for size in range(1, len(atoms) + 1):
+        for chosen in combinations(range(len(atoms)), size):
+            part = table[:, chosen]
+            weights, _, rank, _ = np.linalg.lstsq(part, A.ravel())
+            if rank == size and weights.min() > -1e-9 and np.abs(part @ weights - A.ravel()).max() < 1e-8:
+                return size
+    raise AssertionError
+
+
+@given(st.integers(0, 10**6))
+def test_fewest_atoms_against_brute_force(seed):
+    rng = np.random.default_rng(seed)
+    atoms = np.unique(rng.integers(0, 3, (8, 3)), axis=0)
+    atoms = atoms[atoms.any(1)]
+    chosen = rng.choice(len(atoms), size=min(4, len(atoms)), replace=False)
+    A = sum(int(rng.integers(1, 4)) * np.outer(atoms[k], atoms[k]) for k in chosen)
+    exact = exact_matrix(A)
+    expected = _fewest_by_brute_force(A.astype(float), atoms.astype(float))
+    found = fewest_atoms(exact, atoms.tolist())
+    assert (found.lower, found.upper) == (expected, expected)
+    total = sum(float(w) * np.outer(u, u) for w, u in zip(found.weights, atoms, strict=True))
+    assert np.abs(total - A).max() < 1e-9
+    assert atoms_needed(exact, atoms.tolist()) == expected
+    assert 1 <= _needed_by_duality(exact, atoms.tolist()) <= expected
+
+
+def test_no_combination_of_the_atoms():
+    A = exact_matrix([[2, 1], [1, 2]])
+    assert fewest_atoms(A, [(1, 0), (0, 1)]) is None
+    assert fewest_atoms(A, []) is None
+    assert atoms_needed(A, [(1, 0), (0, 1)]) == 0
+
+
+@pytest.mark.parametrize("function", [face_certificate, separate])
+def test_errors(function):
+    with pytest.raises(InputError, match=r"A must be symmetric; A\[1, 0\] = 3 but A\[0, 1\] = 2"):
+        function([[1, 2], [3, 1]])
+    with pytest.raises(InputError, match=r"A\[1, 1\] must be positive; received 0.0. Remove zero rows"):
+        function([[1, 0], [0, 0]])
+    with pytest.raises(BudgetError, match="possible for n ≤ 16; received n = 17"):
+        function(np.eye(17))
+    with pytest.raises(InputError, match="time_limit_s must be a positive number of seconds"):
+        function(np.eye(2), time_limit_s=-1)
