@@ -138,6 +138,8 @@ class LiftedPoint:
     spans : list of ndarray of shape (r, r)
         Second moments of w.
     n_steps : int
+    settled : bool
+        Whether the solver calls it optimal to its tolerance.
     """
 
     dual: np.ndarray
@@ -145,6 +147,7 @@ class LiftedPoint:
     moments: list[np.ndarray]
     spans: list[np.ndarray]
     n_steps: int
+    settled: bool = True
 
 
 def run_lifted(

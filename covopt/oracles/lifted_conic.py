@@ -18,7 +18,7 @@ from covopt.oracles.lifted_admm import LiftedPoint, run_lifted
 
 AFFORDABLE = 3e10  # of the estimate below: about ten seconds
 ACCURACY = 1e-8
-SOLVED = ("Solved", "AlmostSolved", "MaxTime", "MaxIterations", "InsufficientProgress")
+SOLVED = ("Solved", "AlmostSolved")
 
 
 class _Block:
@@ -198,7 +198,8 @@ def run_conic(
         sp.triu(quadratic, format="csc"), cost, matrix, np.concatenate(right), cones, settings
     ).solve()
     values, slack = np.array(solution.x), np.array(solution.z)
-    if str(solution.status) not in SOLVED or not (np.isfinite(values).all() and np.isfinite(slack).all()):
+    # a point is checked whatever the solver thinks of it
+    if not (np.isfinite(values).all() and np.isfinite(slack).all()):
         return None
     found = values[:n_dual].reshape(given.shape) if targets is not None else given
     multipliers, moments, spans = [], [], []
@@ -209,7 +210,9 @@ def run_conic(
         at += len(block.weight)
         moments.append(moment)
         spans.append(span)
-    return LiftedPoint(found, multipliers, moments, spans, int(solution.iterations))
+    return LiftedPoint(
+        found, multipliers, moments, spans, int(solution.iterations), str(solution.status) in SOLVED
+    )
 
 
 def solve_lifted(lifts: list[Lift], *, affordable: float = AFFORDABLE, **options: Any) -> LiftedPoint:

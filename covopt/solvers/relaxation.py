@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 
@@ -22,14 +21,17 @@ from covopt.oracles.gauge_certificate import (
     check_gauge,
 )
 from covopt.oracles.lift import LEVELS, Lift
-from covopt.oracles.lifted_conic import solve_lifted
-from covopt.oracles.relaxation import best_of_rows, check_splits
+from covopt.oracles.lifted_admm import LiftedPoint, run_lifted
+from covopt.oracles.lifted_conic import AFFORDABLE, estimate_work, run_conic
+from covopt.oracles.relaxation import check_splits
 from covopt.oracles.splitting import Regions, certificate_of
 from covopt.problems.shallow import ShallowProblem
 from covopt.validation import check_choice, check_time_limit, check_tol
 
 MAX_ROWS = 80  # a step at so many rows takes about 10 ms
 MAX_SPLITS = 12
+UNITS = (1.0, 30.0, 1000.0)  # of the targets, tried one after the other where numbers are extreme
+LOSS = 1e-3
 
 
 @dataclass(frozen=True)
@@ -131,11 +133,7 @@ def solve_relaxation(
     steps = 0
     for turn in range(splits + 1):
         lifts = regions.lifts()
-        point = solve_lifted(
-            lifts, targets=run.targets, offset_cost=problem.offset_cost * run.value, tol=tol, max_steps=max_steps,
-            offset_weights=1.0 / run.lengths, deadline=deadline, look=partial(run.look, lifts),
-        )  # fmt: skip
-        run.look(lifts, point.dual, point.multipliers)
+        point = run.solve(lifts, tol, max_steps, deadline)
         steps += point.n_steps
         if turn == splits or run.bound >= enough or (deadline is not None and time.perf_counter() > deadline):
             break
@@ -206,6 +204,19 @@ def _value_rounding(problem: ShallowProblem, dual: np.ndarray) -> float:
     return (dual.size + 8) * float(np.finfo(float).eps) * float(np.abs(dual * problem.targets).sum())
 
 
+def _rough_cost(units: np.ndarray, targets: np.ndarray) -> float:
+    """Cost of a least-squares network on random neurons: solvers want an optimum of order one.
+
+    Near-parallel rows with different targets make it thousands of times what the targets' size says.
+    """
+    n_rows, rank = units.shape
+    directions = np.random.default_rng(0).standard_normal((4 * n_rows, rank))
+    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+    atoms = np.maximum(units @ np.concatenate([units, -units, directions]).T, 0.0)
+    weights = np.linalg.lstsq(atoms, targets, rcond=1e-10)[0]
+    return float(np.linalg.norm(weights, axis=1).sum()) or 1.0
+
+
 class _Run:
     """Rows and targets as the solver sees them, and the best dual so far."""
 
@@ -221,9 +232,9 @@ class _Run:
             self.support = np.sort(np.argsort(-importance, kind="stable")[:max_rows])
         self.lengths = lengths[self.support]
         self.unit = UnitRows.of(problem.rows, targets / lengths[:, None] ** 2, self.support)
-        mean = self.unit.dual  # the targets of the rows at length one, a dual of the right order
-        self.value = float((mean**2).sum()) / best_of_rows(self.unit) or 1.0
-        self.targets = mean / self.value
+        targets = self.unit.dual  # of the rows at length one
+        self.value = _rough_cost(self.unit.units, targets)
+        self.targets = targets / self.value
         self.bound = -np.inf
 
     def spread(self, dual: np.ndarray) -> np.ndarray:
@@ -232,12 +243,38 @@ class _Run:
         full[self.support] = dual / self.lengths[:, None]
         return self.problem.project_dual(full.reshape(self.problem.targets.shape))
 
-    def look(self, lifts: list[Lift], dual: np.ndarray, found: list[Multipliers]) -> bool:
-        """Keep what proves the largest lower bound."""
+    def solve(self, lifts: list[Lift], tol: float, max_steps: int, deadline: float | None) -> LiftedPoint:
+        """By the interior-point method where affordable, in other units if its answer proves little."""
+        kept = None
+        weights, outputs = 1.0 / self.lengths, self.targets.shape[1]
+        for factor in UNITS if estimate_work(lifts, outputs) <= AFFORDABLE else ():
+            left = None if deadline is None else deadline - time.perf_counter()
+            point = run_conic(
+                lifts, targets=factor * self.targets, offset_weights=weights, time_limit_s=left,
+                offset_cost=self.problem.offset_cost * self.value / factor,
+            )  # fmt: skip
+            if point is None:
+                continue
+            kept = point
+            loss = self.look(lifts, point.dual, point.multipliers)
+            if loss <= LOSS and point.settled:
+                break
+        if kept is None:
+            kept = run_lifted(
+                lifts, targets=self.targets, offset_weights=weights, deadline=deadline, tol=tol,
+                offset_cost=self.problem.offset_cost * self.value, max_steps=max_steps,
+                look=lambda dual, found: self.look(lifts, dual, found) < 0.0,
+            )  # fmt: skip
+            self.look(lifts, kept.dual, kept.multipliers)
+        return kept
+
+    def look(self, lifts: list[Lift], dual: np.ndarray, found: list[Multipliers]) -> float:
+        """Keep what proves the largest lower bound; return the share of the claim that is lost to rounding."""
         full = self.spread(dual)
         unit = full[self.support].reshape(len(self.support), -1) * self.lengths[:, None]
         gauge = max(bound_region(lift, unit, part) for lift, part in zip(lifts, found, strict=True))
         bound = self.problem.scale_dual(full, gauge)[1]
+        claim = self.problem.scale_dual(full, 1.0)[1]
         if bound > self.bound:
             self.bound, self.dual, self.multipliers, self.lifts = bound, full, found, lifts
-        return False
+        return 1.0 - bound / claim if claim > 0 else 1.0
