@@ -1,0 +1,305 @@
+r"""FL22's second reformulation: a network seen through the covariances of its representations (FL22 §3.2).
+
+With samples in rows, Z₀ᵠ = X̃, Z_ℓ = Z_{ℓ−1}ᵠ W_ℓᵀ, Z_ℓᵠ = [σ(Z_ℓ), β1], K_ℓ = Z_ℓZ_ℓᵀ, K_ℓᵠ = Z_ℓᵠ(Z_ℓᵠ)ᵀ,
+
+.. math::
+    \mathcal L^k(K, Z_L) = C(Z_L) + \lambda \sum_{\ell=1}^L \operatorname{Tr}\,[K_\ell (K_{\ell-1}^\sigma)^+],
+    \qquad \operatorname{Im} K_\ell \subset \operatorname{Im} K_{\ell-1}^\sigma .
+
+Nothing here inverts a nearly singular matrix: a basis of Im K_{ℓ−1}ᵠ is chosen by a rank decision that is reported,
+the trace is taken in it, and what K_ℓ has outside is reported as the defect (beyond a tolerance the value is ∞).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from covopt.errors import InputError
+from covopt.tabular import check_finite, to_matrix
+from covopt.validation import check_bias, check_choice
+
+LOSSES = ("sum", "mean")
+
+
+@dataclass(frozen=True)
+class CovarianceGradient:
+    """Derivatives of 𝓛ᵏ along moves that keep the image constraints.
+
+    Attributes
+    ----------
+    K : tuple of ndarray of shape (N, N)
+        ∂/∂K_ℓ = λ (K_{ℓ−1}ᵠ)⁺ for ℓ = 1 … L − 1.
+    K_sigma : tuple of ndarray of shape (N, N)
+        ∂/∂K_ℓᵠ = −λ (K_ℓᵠ)⁺ K_{ℓ+1} (K_ℓᵠ)⁺ for ℓ = 1 … L − 1.
+    outputs : ndarray of shape (N, k)
+        ∂/∂Z_L = C′(Z_L) + 2λ (K_{L−1}ᵠ)⁺ Z_L.
+    """
+
+    K: tuple[np.ndarray, ...]
+    K_sigma: tuple[np.ndarray, ...]
+    outputs: np.ndarray
+
+
+@dataclass(frozen=True)
+class Term:
+    """One term Tr[K_ℓ (K_{ℓ−1}ᵠ)⁺] and how it was computed.
+
+    Attributes
+    ----------
+    value : float
+        The trace within the computed image; ∞ when ``defect`` exceeds the tolerance.
+    rank : int
+        Rank of K_{ℓ−1}ᵠ, as decided.
+    spread : tuple of float
+        Largest eigenvalue counted as zero and smallest counted as nonzero, both relative to the largest.
+    defect : float
+        Share of Tr K_ℓ outside of the image.
+    regularized : float
+        Tr[K_ℓ (K_{ℓ−1}ᵠ + εI)⁻¹]; the value itself when ε = 0.
+    """
+
+    value: float
+    rank: int
+    spread: tuple[float, float]
+    defect: float
+    regularized: float
+
+
+@dataclass(frozen=True, eq=False)
+class Covariances:
+    """The pairs (K_ℓ, K_ℓᵠ), ℓ = 1 … L − 1, and the outputs Z_L of a network on N samples.
+
+    Attributes
+    ----------
+    inputs : ndarray of shape (N, N)
+        K₀ᵠ = X̃X̃ᵀ.
+    K, K_sigma : tuple of ndarray of shape (N, N)
+    outputs : ndarray of shape (N, k)
+        Z_L.
+    bias : float
+        β; K_ℓᵠ contains β²11ᵀ.
+    rank_tol : float
+        Eigenvalues of K_ℓᵠ below this share of the largest count as zero.
+    regularization : float
+        ε ≥ 0, in units of the mean eigenvalue of K_ℓᵠ. It never enters :meth:`value`; :attr:`regularized_cost` is the
+        cost with ε and :attr:`regularization_effect` the difference.
+    """
+
+    inputs: np.ndarray
+    K: tuple[np.ndarray, ...]
+    K_sigma: tuple[np.ndarray, ...]
+    outputs: np.ndarray
+    bias: float = 0.0
+    rank_tol: float = 1e-11
+    regularization: float = 0.0
+
+    def __post_init__(self) -> None:
+        n = len(self.inputs)
+        if len(self.K) != len(self.K_sigma):
+            raise InputError(
+                f"K and K_sigma must hold one matrix per hidden layer each; received {len(self.K)} and "
+                f"{len(self.K_sigma)}"
+            )
+        for name, matrices in (("inputs", (self.inputs,)), ("K", self.K), ("K_sigma", self.K_sigma)):
+            for layer, matrix in enumerate(matrices):
+                if np.shape(matrix) != (n, n):
+                    raise InputError(
+                        f"{name}[{layer}] must have shape ({n}, {n}); received {np.shape(matrix)}"
+                    )
+        if self.outputs.ndim != 2 or len(self.outputs) != n:
+            raise InputError(f"outputs must have shape ({n}, k); received {self.outputs.shape}")
+
+    @property
+    def depth(self) -> int:
+        """L."""
+        return len(self.K) + 1
+
+    @cached_property
+    def terms(self) -> tuple[Term, ...]:
+        """The L terms of the cost."""
+        tops = [*self.K, self.outputs @ self.outputs.T]
+        bottoms = [self.inputs, *self.K_sigma]
+        return tuple(
+            self._term(top, image) for top, image in zip(tops, map(self._image, bottoms), strict=True)
+        )
+
+    @property
+    def representation_cost(self) -> float:
+        """Σ_ℓ Tr[K_ℓ (K_{ℓ−1}ᵠ)⁺]: ‖W‖² of the cheapest weights with these covariances and outputs."""
+        return float(sum(term.value for term in self.terms))
+
+    @property
+    def regularized_cost(self) -> float:
+        """The cost with (K + εI)⁻¹ in place of the pseudo-inverse: finite, and too small."""
+        return float(sum(term.regularized for term in self.terms))
+
+    @property
+    def regularization_effect(self) -> float:
+        """``representation_cost − regularized_cost`` ≥ 0: what ε takes off the value."""
+        return self.representation_cost - self.regularized_cost
+
+    def value(self, Y: Any = None, *, lam: float = 1.0, loss: str = "sum") -> float:
+        r"""𝓛ᵏ with the squared error, or the representation cost alone.
+
+        Parameters
+        ----------
+        Y : array_like of shape (N,) or (N, k), optional
+            Targets; without them C = 0.
+        lam : float
+            λ.
+        loss : {"sum", "mean"}
+            C = ‖Z_L − Y‖² or that over N (FL22 writes both).
+        """
+        return self._error(Y, loss)[0] + lam * self.representation_cost
+
+    def gradient(self, Y: Any = None, *, lam: float = 1.0, loss: str = "sum") -> CovarianceGradient:
+        """Return the derivatives of :meth:`value` along moves within the images, see :class:`CovarianceGradient`."""
+        inverses = [self._inverse(matrix) for matrix in (self.inputs, *self.K_sigma)]
+        tops = [*self.K, self.outputs @ self.outputs.T]
+        return CovarianceGradient(
+            tuple(lam * inverse for inverse in inverses[:-1]),
+            tuple(
+                -lam * inverse @ top @ inverse for inverse, top in zip(inverses[1:], tops[1:], strict=True)
+            ),
+            self._error(Y, loss)[1] + 2.0 * lam * inverses[-1] @ self.outputs,
+        )
+
+    def _error(self, Y: Any, loss: str) -> tuple[float, np.ndarray]:
+        check_choice("loss", loss, LOSSES)
+        if Y is None:
+            return 0.0, np.zeros_like(self.outputs)
+        targets = to_matrix("Y", Y)[0]
+        targets = targets[:, None] if targets.ndim == 1 else targets
+        if targets.shape != self.outputs.shape:
+            raise InputError(
+                f"Y must have shape {self.outputs.shape}, as the outputs; received {targets.shape}"
+            )
+        check_finite("Y", targets, None)
+        missed = self.outputs - targets
+        share = 1.0 if loss == "sum" else 1.0 / len(missed)
+        return share * float(np.square(missed).sum()), 2.0 * share * missed
+
+    def _image(self, matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray, tuple[float, float]]:
+        """Eigenvalues and orthonormal basis of the image, and the gap of the rank decision."""
+        values, vectors = np.linalg.eigh(0.5 * (matrix + matrix.T))
+        top = float(values[-1]) if len(values) else 0.0
+        kept = values > self.rank_tol * max(top, 0.0)
+        share = values / top if top > 0 else values
+        spread = (
+            float(np.abs(share[~kept]).max(initial=0.0)),
+            float(share[kept].min(initial=1.0)),
+        )
+        return values[kept], vectors[:, kept], spread
+
+    def _term(self, top: np.ndarray, image: tuple) -> Term:
+        values, basis, spread = image
+        inner = np.einsum("nq,nm,mq->q", basis, top, basis)
+        total = float(np.trace(top))
+        defect = max(0.0, total - float(inner.sum())) / total if total > 0 else 0.0
+        value = float((inner / values).sum())
+        regular = value
+        if self.regularization > 0:
+            epsilon = self.regularization * float(values.sum()) / len(basis) if len(values) else 1.0
+            regular = (
+                float((inner / (values + epsilon)).sum()) + max(0.0, total - float(inner.sum())) / epsilon
+            )
+        outside = defect > 1e-9
+        return Term(np.inf if outside else value, len(values), spread, defect, regular)
+
+    def _inverse(self, matrix: np.ndarray) -> np.ndarray:
+        values, basis, _ = self._image(matrix)
+        return (basis / values) @ basis.T
+
+
+def covariance(
+    network: Any, X: Any, *, bias: float | None = None, rank_tol: float = 1e-11, regularization: float = 0.0
+) -> Covariances:
+    r"""Compute the covariances (K_ℓ, K_ℓᵠ) and outputs of a network, FL22's second set of variables.
+
+    Parameters
+    ----------
+    network : ReLUNetwork, anything with a ``network``, or a sequence of weight matrices
+        Matrices W_ℓ of shape (n_ℓ, n_{ℓ−1}), with one more column for the bias when β > 0.
+    X : array_like of shape (N, d)
+    bias : float, optional
+        β; needed with weight matrices only (default 0 there).
+    rank_tol : float
+        Relative eigenvalue below which a direction of K_ℓᵠ counts as outside of its image.
+    regularization : float
+        ε of :class:`Covariances`.
+
+    Returns
+    -------
+    Covariances
+
+    Raises
+    ------
+    InputError
+        When shapes do not fit, or an option is out of range.
+
+    Notes
+    -----
+    For a shallow network whose output bias is free, β²11ᵀ in K₁ᵠ still prices it; use "none" or "penalized" there.
+
+    Examples
+    --------
+    >>> import covopt
+    >>> found = covopt.covariance([[[1.0], [-1.0]], [[1.0, 1.0]]], [[1.0], [-1.0]])
+    >>> found.K[0].tolist(), found.K_sigma[0].tolist(), round(found.representation_cost, 9)
+    ([[2.0, -2.0], [-2.0, 2.0]], [[1.0, 0.0], [0.0, 1.0]], 4.0)
+    """
+    if not 0 <= rank_tol < 1:
+        raise InputError(f"rank_tol must be in [0, 1); received {rank_tol!r}")
+    if not regularization >= 0 or not np.isfinite(regularization):
+        raise InputError(f"regularization must be a finite number, not negative; received {regularization!r}")
+    weights, beta = _weights(network, bias)
+    inputs = to_matrix("X", X)[0]
+    inputs = inputs[:, None] if inputs.ndim == 1 else inputs
+    check_finite("X", inputs, None)
+    hidden = _lift(inputs, beta)
+    bottom = hidden @ hidden.T
+    K: list[np.ndarray] = []
+    K_sigma: list[np.ndarray] = []
+    for layer, matrix in enumerate(weights):
+        if matrix.ndim != 2 or matrix.shape[1] != hidden.shape[1]:
+            raise InputError(
+                f"layer {layer} (counting from 0) must have shape (width, {hidden.shape[1]}), the bias column "
+                f"included; received {matrix.shape}"
+            )
+        Z = hidden @ matrix.T
+        if layer == len(weights) - 1:
+            return Covariances(bottom, tuple(K), tuple(K_sigma), Z, beta, rank_tol, regularization)
+        hidden = _lift(np.maximum(Z, 0.0), beta)
+        K.append(Z @ Z.T)
+        K_sigma.append(hidden @ hidden.T)
+    raise InputError("network must hold at least one weight matrix; received none")
+
+
+def _lift(values: np.ndarray, beta: float) -> np.ndarray:
+    return np.column_stack([values, np.full(len(values), beta)]) if beta > 0 else values
+
+
+def _weights(network: Any, bias: float | None) -> tuple[Sequence[np.ndarray], float]:
+    network = getattr(network, "network", network)
+    if hasattr(network, "hidden_weights"):
+        if bias is not None and bias != network.bias:
+            raise InputError(
+                f"bias is {bias!r}, but the network was made with {network.bias!r}; leave it out"
+            )
+        output = network.output_weights.T
+        if network.bias > 0:
+            output = np.column_stack([output, network.output_bias])
+        return (network.hidden_weights, output), float(network.bias)
+    try:
+        matrices = [np.asarray(matrix, dtype=float) for matrix in network]
+    except (TypeError, ValueError):
+        raise InputError(
+            "network must be a ReLUNetwork, a solution, or a sequence of weight matrices; "
+            f"received {type(network).__name__}"
+        ) from None
+    return matrices, check_bias(0.0 if bias is None else bias)

@@ -1,0 +1,333 @@
+r"""Is a pair (K, Kᵠ) in FL22's cone S = cone{(zzᵀ, σ(z)σ(z)ᵀ)} + (0, β²11ᵀ)? A certificate either way.
+
+The nearest point of the cone is found by fully corrective Frank–Wolfe: nonnegative least squares on the atoms so far,
+local descent on the atoms themselves, and the exact minimum of zᵀAz + σ(z)ᵀBσ(z) for the residual (A, B). Either the
+residual vanishes, and the atoms are a decomposition; or the form is nonnegative for every z while ⟨A, K⟩ + ⟨B, Kᵠ −
+β²11ᵀ⟩ < 0, and (A, B) separates.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import numpy as np
+from scipy.optimize import least_squares, lsq_linear, nnls
+from threadpoolctl import threadpool_limits
+
+from covopt.errors import InputError
+from covopt.oracles.quadratic_faces import DEFAULT_BUDGET, QuadraticFaces
+from covopt.tabular import check_finite, to_matrix
+from covopt.validation import check_bias, check_tol
+
+MAX_ATOMS = 24  # new ones per iteration
+RIDGE = 1e-9
+NEGATIVE = 1e-9  # how far below zero a checked form may fall, relative to the size of the pair (A, B)
+EXACT = 1e-9
+SLIDES = 5  # iterations between two local descents on the atoms
+
+
+class Place(Enum):
+    """Answer of :func:`cone_membership`."""
+
+    IN = "in"
+    OUT = "out"
+    UNDECIDED = "undecided"
+
+
+@dataclass(frozen=True, eq=False)
+class Membership:
+    """Where a pair lies, with what proves it.
+
+    Attributes
+    ----------
+    status : Place
+    decomposition : ndarray of shape (m, N) or None
+        Rows z_j with K = Σ z_jz_jᵀ and Kᵠ = Σ σ(z_j)σ(z_j)ᵀ + β²11ᵀ, up to ``residual``.
+    residual : float
+        Frobenius distance of the pair to the nearest point found, relative to the pair's norm.
+    separator : (ndarray, ndarray) or None
+        (A, B) with ⟨A, K⟩ + ⟨B, Kᵠ − β²11ᵀ⟩ = ``separation`` < 0, and zᵀAz + σ(z)ᵀBσ(z) ≥ 0 for all z (in the image).
+    separation : float
+        With A and B of joint norm one and the pair scaled to norm one; 0 without separator.
+    """
+
+    status: Place
+    decomposition: np.ndarray | None
+    residual: float
+    separator: tuple[np.ndarray, np.ndarray] | None
+    separation: float
+
+
+def cone_membership(
+    K: Any,
+    K_sigma: Any,
+    *,
+    bias: float = 0.0,
+    X: Any = None,
+    tol: float = 1e-8,
+    max_iter: int = 200,
+    budget: int = DEFAULT_BUDGET,
+) -> Membership:
+    r"""Decide whether (K, Kᵠ) is in the cone S of a ReLU layer, with a decomposition or a separating pair.
+
+    Parameters
+    ----------
+    K, K_sigma : array_like of shape (N, N)
+        Symmetric.
+    bias : float
+        β; β²11ᵀ is taken off Kᵠ first.
+    X : array_like of shape (N, D), optional
+        Restricts z to the image of X, the lifted inputs X̃ with their bias column: the pairs that a first layer can
+        have. By default z is any vector of ℝᴺ (3ᴺ faces).
+    tol : float
+        Relative residual at which a decomposition counts.
+    max_iter : int
+    budget : int
+        Largest number of faces of the exact minimum.
+
+    Returns
+    -------
+    Membership
+        ``UNDECIDED`` when neither proof came out within ``max_iter``: the pair is within ``residual`` of the cone,
+        and no separation survives rounding.
+
+    Raises
+    ------
+    InputError
+        When the matrices are not symmetric N × N, or X does not fit.
+    BudgetError
+        When there are too many faces.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> z = np.array([[1.0, -1.0], [1.0, 1.0]])
+    >>> K, K_sigma = z.T @ z, np.maximum(z, 0).T @ np.maximum(z, 0)
+    >>> cone_membership(K, K_sigma).status.value
+    'in'
+    >>> cone_membership(K, K_sigma + np.eye(2)).status.value
+    'out'
+    """
+    tol, beta = check_tol(tol), check_bias(bias)
+    first, second = _symmetric("K", K), _symmetric("K_sigma", K_sigma)
+    if first.shape != second.shape:
+        raise InputError(f"K and K_sigma must have one shape; received {first.shape} and {second.shape}")
+    n = len(first)
+    second = second - beta**2
+    rows = _image(X, n)
+    size = float(np.sqrt(np.square(first).sum() + np.square(second).sum()))
+    if size == 0.0:
+        return Membership(Place.IN, np.zeros((0, n)), 0.0, None, 0.0)
+    first, second = first / size, second / size
+    outside = np.eye(n) - rows @ rows.T
+    if rows.shape[1] < n and np.trace(outside @ first) > max(tol, 1e-12):
+        A = -outside / np.linalg.norm(outside)
+        gap = float(np.vdot(A, first))
+        return Membership(Place.OUT, None, -gap, (A, np.zeros((n, n))), gap)
+    # small dense problems: threads would only get in each other's way
+    with threadpool_limits(1, user_api="blas"):
+        return _decide(QuadraticFaces(rows, budget=budget), rows, first, second, size, tol, max_iter)
+
+
+def _decide(faces, rows, first, second, size, tol, max_iter) -> Membership:
+    """Project on the cone until a decomposition or a separating pair comes out; the pair has norm one."""
+    n = len(first)
+    target = np.concatenate([first.ravel(), second.ravel()])
+    points = np.concatenate([np.eye(rows.shape[1]), -np.eye(rows.shape[1])])
+    residual = np.inf
+    rng = np.random.default_rng(0)
+    for iteration in range(max_iter):
+        masses, residual = _project(_atoms(rows, points), target)
+        points, masses = points[masses > 0], masses[masses > 0]
+        if residual > tol and len(points) and iteration % SLIDES == 2:
+            points = np.concatenate([points, _slide(rows, points, masses, target)])
+            masses, residual = _project(_atoms(rows, points), target)
+            points, masses = points[masses > 0], masses[masses > 0]
+        if residual <= tol:
+            decomposition = np.sqrt(size * masses)[:, None] * (points @ rows.T)
+            return Membership(Place.IN, decomposition, float(residual), None, 0.0)
+        missed = masses @ _atoms(rows, points) - target
+        A, B = missed[: n * n].reshape(n, n), missed[n * n :].reshape(n, n)
+        length = float(np.linalg.norm(missed))
+        A, B = A / length, B / length
+        lowest = faces.minimise(A, B)
+        found = _separate(faces, rows, A, B, lowest.lower_bound, first, second)
+        if found is None and lowest.values[0] > -1e-7 and residual > 1e-6:
+            # ties between eigenvalues leave faces in doubt: a neighbouring pair has none
+            noise = 1e-3 * residual * rng.standard_normal((2, n, n))
+            near = A + noise[0] + noise[0].T, B + noise[1] + noise[1].T
+            found = _separate(faces, rows, *near, faces.minimise(*near).lower_bound, first, second)
+        if found is not None:
+            A, B, separation = found
+            return Membership(Place.OUT, None, float(residual), (A, B), separation)
+        fresh = lowest.points[lowest.values < 0][:MAX_ATOMS]
+        if not len(fresh):
+            break
+        points = np.concatenate([points, fresh])
+    return Membership(Place.UNDECIDED, None, float(residual), None, 0.0)
+
+
+def check_membership(
+    membership: Membership,
+    K: Any,
+    K_sigma: Any,
+    *,
+    bias: float = 0.0,
+    X: Any = None,
+    tol: float = 1e-8,
+    budget: int = DEFAULT_BUDGET,
+) -> bool:
+    """Check the proof of a :class:`Membership` from the matrices alone; an undecided one proves nothing.
+
+    Parameters
+    ----------
+    membership : Membership
+    K, K_sigma, bias, X, tol, budget
+        As for :func:`cone_membership`.
+
+    Examples
+    --------
+    >>> K = np.array([[1.0, -1.0], [-1.0, 1.0]])
+    >>> found = cone_membership(K, np.zeros((2, 2)))
+    >>> found.status.value, check_membership(found, K, np.zeros((2, 2)))
+    ('out', True)
+    """
+    first, second = _symmetric("K", K), _symmetric("K_sigma", K_sigma) - check_bias(bias) ** 2
+    rows = _image(X, len(first))
+    size = float(np.sqrt(np.square(first).sum() + np.square(second).sum()))
+    if membership.status is Place.IN and membership.decomposition is not None:
+        Z = membership.decomposition
+        positive = np.maximum(Z, 0.0)
+        distance = np.hypot(np.linalg.norm(Z.T @ Z - first), np.linalg.norm(positive.T @ positive - second))
+        inside = np.linalg.norm(Z - Z @ rows @ rows.T) <= 1e-9 * max(float(np.linalg.norm(Z)), 1e-300)
+        return bool(inside and distance <= 2 * tol * size)
+    if membership.status is Place.OUT and membership.separator is not None:
+        A, B = membership.separator
+        total = float(np.vdot(A, first) + np.vdot(B, second))
+        error = (
+            1e-13 * len(first) * float(np.vdot(np.abs(A), np.abs(first)) + np.vdot(np.abs(B), np.abs(second)))
+        )
+        # the form may fall below zero by rounding only: what that is worth, times the trace of K, is taken off
+        lowest = QuadraticFaces(rows, budget=budget).minimise(0.5 * (A + A.T), 0.5 * (B + B.T)).lower_bound
+        mass = max(0.0, float(np.trace(rows.T @ first @ rows)))
+        length = float(np.sqrt(np.square(A).sum() + np.square(B).sum()))
+        return bool(lowest >= -NEGATIVE * length and total + error - min(0.0, lowest) * mass < 0)
+    return False
+
+
+def _separate(faces, rows, A, B, lowest, first, second):
+    """Shift A by what the form lacks, if ⟨A, K⟩ + ⟨B, C⟩ stays negative: then it separates."""
+    shift = max(0.0, -lowest) * (1.0 + 1e-9) + 1e-15
+    A = A + shift * (rows @ rows.T)
+    length = float(np.sqrt(np.square(A).sum() + np.square(B).sum()))
+    A, B = A / length, B / length
+    separation = float(np.vdot(A, first) + np.vdot(B, second))
+    error = 1e-12 * len(first)
+    return (A, B, separation) if separation < -error else None
+
+
+def _symmetric(name: str, matrix: Any) -> np.ndarray:
+    values = to_matrix(name, matrix)[0]
+    if values.ndim != 2 or values.shape[0] != values.shape[1]:
+        raise InputError(f"{name} must be a square matrix; received shape {values.shape}")
+    check_finite(name, values, None)
+    skew = np.abs(values - values.T)
+    if skew.max(initial=0.0) > 1e-9 * np.abs(values).max(initial=0.0):
+        i, j = np.unravel_index(int(skew.argmax()), skew.shape)
+        raise InputError(
+            f"{name} must be symmetric; entries ({i}, {j}) and ({j}, {i}) are {values[i, j]:g} and {values[j, i]:g}"
+        )
+    return 0.5 * (values + values.T)
+
+
+def _image(X: Any, n: int) -> np.ndarray:
+    """Orthonormal basis (N, r) of the image of X, as rows of the arrangement; all of ℝᴺ without X."""
+    if X is None:
+        return np.eye(n)
+    inputs = to_matrix("X", X)[0]
+    inputs = inputs[:, None] if inputs.ndim == 1 else inputs
+    if inputs.ndim != 2 or len(inputs) != n:
+        raise InputError(f"X must have {n} rows, as K has; received shape {inputs.shape}")
+    check_finite("X", inputs, None)
+    left, values, _ = np.linalg.svd(inputs, full_matrices=False)
+    rank = int((values > 1e-11 * values.max(initial=0.0)).sum())
+    if rank == 0:
+        raise InputError("X must not be zero: its image holds no representation")
+    return left[:, :rank]
+
+
+def _atoms(rows: np.ndarray, points: np.ndarray) -> np.ndarray:
+    """Flattened pairs (zzᵀ, σ(z)σ(z)ᵀ), one per row."""
+    z = points @ rows.T
+    positive = np.maximum(z, 0.0)
+    count = len(z)
+    return np.concatenate(
+        [
+            (z[:, :, None] * z[:, None, :]).reshape(count, -1),
+            (positive[:, :, None] * positive[:, None, :]).reshape(count, -1),
+        ],
+        axis=1,
+    )
+
+
+def _project(atoms: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, float]:
+    """Nonnegative least squares; the active-set method may cycle among nearly equal columns."""
+    count = len(atoms)
+    # a little of the identity makes the columns independent
+    matrix = np.concatenate([atoms.T, RIDGE * np.eye(count)])
+    try:
+        masses = nnls(matrix, np.concatenate([target, np.zeros(count)]), maxiter=20 * count)[0]
+    except RuntimeError:
+        masses = lsq_linear(matrix, np.concatenate([target, np.zeros(count)]), bounds=(0.0, np.inf)).x
+        masses = np.where(masses > 1e-9 * masses.max(initial=0.0), masses, 0.0)
+    return masses, float(np.linalg.norm(masses @ atoms - target))
+
+
+def _slide(rows: np.ndarray, points: np.ndarray, masses: np.ndarray, target: np.ndarray) -> np.ndarray:
+    """Descend from clusters of the atoms, coarse and fine; return unit points."""
+    found = []
+    for angle in (0.3, 0.1):
+        order = np.argsort(-masses)
+        heads: list[list[int]] = []
+        for j in order:
+            near = [group for group in heads if points[group[0]] @ points[j] > np.cos(angle)]
+            if near:
+                near[0].append(int(j))
+            else:
+                heads.append([int(j)])
+        start = []
+        for group in heads:
+            total = masses[group] @ points[group]
+            start.append(total / np.linalg.norm(total) * np.sqrt(masses[group].sum()))
+        moved = _descend(rows, np.array(start), target)
+        lengths = np.linalg.norm(moved, axis=1)
+        found.append(moved[lengths > 0] / lengths[lengths > 0, None])
+        if np.linalg.norm(_atoms(rows, moved).sum(axis=0) - target) <= EXACT:
+            break
+    return np.concatenate(found)
+
+
+def _descend(rows: np.ndarray, start: np.ndarray, target: np.ndarray) -> np.ndarray:
+    """Nonlinear least squares on the atoms: Σ (zzᵀ, σσᵀ) against the target."""
+    count, rank = start.shape
+    n = len(rows)
+
+    def residual(flat: np.ndarray) -> np.ndarray:
+        return _atoms(rows, flat.reshape(count, rank)).sum(axis=0) - target
+
+    def jacobian(flat: np.ndarray) -> np.ndarray:
+        z = flat.reshape(count, rank) @ rows.T
+        blocks = []
+        for values, mask in ((z, np.ones_like(z)), (np.maximum(z, 0.0), (z > 0).astype(float))):
+            moves = mask[:, :, None] * rows[None]  # (count, N, rank)
+            outer = np.einsum("cnr,cm->cnmr", moves, values)
+            both = outer + outer.transpose(0, 2, 1, 3)
+            blocks.append(both.transpose(1, 2, 0, 3).reshape(n * n, count * rank))
+        return np.concatenate(blocks)
+
+    found = least_squares(
+        residual, start.ravel(), jac=jacobian, xtol=1e-15, ftol=1e-15, gtol=1e-15, max_nfev=60
+    )
+    return np.asarray(found.x).reshape(count, rank)
