@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 from fractions import Fraction
+from numbers import Rational
 from typing import Any
 
 import numpy as np
@@ -34,8 +35,6 @@ READING = Fraction(2) ** READING_BITS  # rounding of float entries, against √(
 RATIO_DENOMINATOR = 10**5
 ROUNDING_SCALES = tuple(10**k for k in range(1, 10))
 
-Rational = tuple[tuple[Fraction, ...], ...]
-
 
 @dataclass(frozen=True)
 class FaceCertificate:
@@ -54,7 +53,7 @@ class FaceCertificate:
     lower, upper : int
         The CP-rank where they agree: always but where there are very many ways to write A.
     matrix : tuple of tuple of Fraction
-        A as it was read: float entries that are multiples of small ratios by rounding only are read as those.
+        A as it was read: floats that are multiples of small ratios but for rounding are read as those.
     reason : str
         In words.
     """
@@ -65,7 +64,7 @@ class FaceCertificate:
     freedom: int
     lower: int
     upper: int
-    matrix: Rational
+    matrix: tuple[tuple[Fraction, ...], ...]
     reason: str
 
     @property
@@ -170,7 +169,7 @@ def face_certificate(A: Any, *, time_limit_s: float | None = None) -> FaceCertif
     if point.value < -TOUCHING:
         return _none(f"a copositive matrix gives {point.value:.1e} < 0: A is not completely positive")
     readings = [exact]
-    ratios = _small_ratios(exact)
+    ratios = None if _given_exactly(A) else _small_ratios(exact)
     if ratios is not None and ratios != exact:
         readings.append(ratios)
     for reading in readings:
@@ -271,7 +270,7 @@ def check_face_certificate(A: Any, certificate: FaceCertificate) -> list[str]:
     exact = _read(A)
     n = len(exact)
     matrix = [list(row) for row in certificate.matrix]
-    if not _same(exact, matrix):
+    if exact != matrix if _given_exactly(A) else not _same(exact, matrix):
         return ["the matrix of the certificate is not A"]
     S = [list(row) for row in certificate.S]
     if [len(row) for row in S] != [n] * n or any(S[i][j] != S[j][i] for i in range(n) for j in range(i)):
@@ -352,6 +351,12 @@ def _read(A: Any) -> list[list[Fraction]]:
                 "negative diagonal entry already means that A is not completely positive."
             )
     return exact
+
+
+def _given_exactly(A: Any) -> bool:
+    """Whether no entry is a float, which may stand for a number nearby."""
+    rows = A.tolist() if hasattr(A, "tolist") else A
+    return all(isinstance(x, Rational) for row in rows for x in row)
 
 
 def _small_ratios(A: list[list[Fraction]]) -> list[list[Fraction]] | None:

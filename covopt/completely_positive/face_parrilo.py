@@ -2,7 +2,7 @@
 
 K¹ holds the S for which (Σ x_i²)·Σ_ij S_ij x_i² x_j² is a sum of squares. K¹ ⊂ copositive, and for n = 5 every
 copositive matrix of unit diagonal is in it. It changes under diagonal scaling, so the scaling is repeated until S
-has a unit diagonal.
+has a unit diagonal (Dickinson, Dür, Gijben, Hildebrand, Optim. Lett. 7, 2013).
 """
 
 from __future__ import annotations

@@ -127,6 +127,14 @@ def test_floats_are_read_as_small_ratios():
     assert "small ratios" not in exact.reason
 
 
+def test_exact_entries_are_never_rounded(found):
+    near = [[Fraction(x) for x in row] for row in M7]
+    near[0][0] += Fraction(1, 2**60)
+    assert face_certificate(near) is None
+    assert check_face_certificate(near, found) == ["the matrix of the certificate is not A"]
+    assert check_face_certificate(np.array(near, dtype=float), found) == []
+
+
 def test_without_a_certificate(caplog):
     caplog.set_level("INFO", logger="covopt.completely_positive.face")
     assert face_certificate(np.eye(4) + 1) is None
