@@ -23,7 +23,7 @@ from covopt.solvers.frank_wolfe import VARIANTS, FrankWolfe, FrankWolfeState
 from covopt.solvers.pruning import prune
 from covopt.status import Status
 from covopt.tabular import check_finite, to_matrix
-from covopt.validation import check_choice, check_time_limit, check_tol
+from covopt.validation import check_bias, check_choice, check_time_limit, check_tol
 
 OUTPUT_BIASES = ("none", "penalized", "free")
 
@@ -209,16 +209,17 @@ def frank_wolfe(
     lam = _check_lam(lam)
     if isinstance(max_iter, bool) or not hasattr(max_iter, "__index__") or int(max_iter) < 1:
         raise InputError(f"max_iter must be a positive integer; received {max_iter!r}")
-    data = Data.validate(X, Y, bias=bias, duplicates=duplicates)
-    if output_bias != "none" and data.bias == 0:
+    if output_bias != "none" and check_bias(bias) == 0:
         raise InputError(
             f"output_bias={output_bias!r} needs a positive bias: the output bias enters the network as bias * b"
         )
+    data = Data.validate(X, Y, bias=bias, duplicates=duplicates)
     problem, reduction = _reduce(data, output_bias, lam)
     begin = None if start is None else _check_start(start, data, reduction)
     unit = reduction.value_scale * (lam if lam > 0 else 1.0)
     with threadpool_limits(1, user_api="blas"):
-        if not len(problem.rows) or not problem.inner_targets.any():
+        left = np.abs(problem.inner_targets).max(initial=0.0)
+        if left <= 4 * np.finfo(float).eps * np.abs(problem.targets).max(initial=0.0):
             return _trivial(data, problem, reduction, output_bias, variant, tol, lam, began)
         oracle = _make_oracle(problem)
         solver = FrankWolfe(

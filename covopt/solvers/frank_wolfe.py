@@ -301,7 +301,21 @@ class FrankWolfe:
         pricing = self._price(moved.dual, 1.0, None)
         self._offer_dual(moved.dual, pricing)
         self._offer_network(moved.neurons, moved.masses, moved.dual)
-        return [pricing.neurons, moved.neurons]
+        found = [pricing.neurons, moved.neurons]
+        least = self._least_dual(moved.neurons, moved.masses)
+        if self.point.gap > self.tol and least is not None:
+            pricing = self._price(least, 1.0, None)
+            self._offer_dual(least, pricing)
+            found.append(pricing.neurons)
+        return found
+
+    def _least_dual(self, neurons: np.ndarray, masses: np.ndarray) -> np.ndarray | None:
+        """K⁺Y where K is singular: of all duals of these masses the shortest, optimal in FL22's Prop 14."""
+        values, vectors = np.linalg.eigh(self.problem.covariance(self.problem.atoms(neurons), masses))
+        used = values > 1e-9 * values[-1]
+        if used.all():
+            return None
+        return (vectors[:, used] / values[used]) @ (vectors[:, used].T @ self.problem.inner_targets)
 
     # ------------------------------------------------------------------ bounds
     def _price(self, dual: np.ndarray, threshold: float, count: int | None) -> Pricing:

@@ -1,0 +1,350 @@
+"""The four variants against closed forms, column generation and each other; steps and gradients by themselves."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import covopt
+from covopt.cone import ActiveSet
+from covopt.errors import BudgetError, InputError
+from covopt.oracles.vector_faces import VectorFaceOracle
+from covopt.problems.cone import ConeProblem
+from covopt.solvers.frank_wolfe import VARIANTS, FrankWolfe
+from covopt.solvers.fully_corrective import correct_masses, interpolate
+from covopt.solvers.masses import MassState, pencil_search
+from covopt.solvers.pruning import prune
+from covopt.solvers.sliding import cluster, slide
+
+
+def bipartite(n):
+    half = n // 2
+    return np.block(
+        [[half * np.eye(half), np.ones((half, half))], [np.ones((half, half)), half * np.eye(half)]]
+    )
+
+
+def random_data(seed, n=8, k=2):
+    rng = np.random.default_rng(seed)
+    return rng.standard_normal((n, 2)), rng.standard_normal((n, k))
+
+
+def check_result(result, X, Y, *, bias=1.0, tol):
+    """Recompute everything from the table: residual, cost, and the dual's gauge on many neurons."""
+    Y = np.reshape(Y, (len(Y), -1))
+    lifted = np.column_stack([X, np.full(len(X), bias)]) if bias else np.asarray(X, dtype=float)
+    assert np.abs(result.network.predict(X).reshape(Y.shape) - Y).max() <= 1e-9 * np.abs(Y).max()
+    assert result.cost == pytest.approx(result.network.squared_norm, rel=1e-12)
+    assert result.lower_bound <= result.cost * (1 + 1e-12)
+    assert result.cost - result.lower_bound <= tol * result.cost
+    w = np.random.default_rng(0).standard_normal((5000, lifted.shape[1]))
+    w = np.concatenate([w, result.network.hidden_weights])
+    w /= np.linalg.norm(w, axis=1, keepdims=True)
+    assert np.linalg.norm(np.maximum(w @ lifted.T, 0) @ result.dual, axis=1).max() <= 1 + 1e-9
+
+
+# ---------------------------------------------------------------------- pieces
+def dense_problem(seed, *, offset=0.0, ridge=0.0, n=5, m=14, k=2):
+    rng = np.random.default_rng(seed)
+    problem = ConeProblem(rng.standard_normal((n, 3)), rng.standard_normal((n, k)), offset, ridge)
+    neurons = rng.standard_normal((m, 3))
+    return problem, neurons / np.linalg.norm(neurons, axis=1, keepdims=True), rng.random(m) + 0.1
+
+
+KINDS = [{}, {"offset": 0.7}, {"offset": np.inf}, {"ridge": 0.3}, {"offset": 0.5, "ridge": 0.2}]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_slopes_are_the_derivatives_of_the_value(kind):
+    problem, neurons, masses = dense_problem(0, **kind)
+    atoms = problem.atoms(neurons)
+    state = MassState(problem, neurons, masses)
+    assert state.value == pytest.approx(problem.value(atoms, masses), rel=1e-10)
+    for j in range(len(masses)):
+        step = np.zeros_like(masses)
+        step[j] = 1e-6
+        numeric = (problem.value(atoms, masses + step) - problem.value(atoms, masses - step)) / 2e-6
+        assert numeric == pytest.approx(1 - state.slopes()[j], rel=1e-5, abs=1e-5)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("move", ["toward", "exchange", "rescale", "add"])
+def test_line_searches_are_exact_and_updates_agree_with_factorisations(kind, move):
+    problem, neurons, masses = dense_problem(1, **kind)
+    state = MassState(problem, neurons, masses)
+    before, start = state.value, state.masses.copy()
+    slopes = state.slopes()
+    best, worst = int(slopes.argmax()), int(slopes.argmin())
+    if move == "exchange":
+        state.exchange(best, worst)
+        direction = np.zeros_like(start)
+        direction[best], direction[worst] = 1.0, -1.0
+    elif move == "toward":
+        state.toward(best)
+        direction = -start.copy()
+        direction[best] += start.sum()
+    elif move == "add":
+        if slopes[best] <= 1:
+            state.masses *= 0.1
+            state.refresh()
+            before, start = state.value, state.masses.copy()
+            best = int(state.slopes().argmax())
+        state.add(best)
+        direction = np.eye(len(start))[best]
+    else:
+        state.rescale()
+        direction = start.copy()
+    assert state.value <= before + 1e-12
+    assert state.value == pytest.approx(problem.value(state.atoms, state.masses), rel=1e-9)
+    for step in (-1e-4, 1e-4):  # no better step next to it
+        moved = state.masses + step * direction
+        if moved.min() >= 0:
+            assert problem.value(state.atoms, moved) >= state.value * (1 - 1e-12)
+
+
+def test_pencil_search_at_a_bound_and_inside():
+    assert pencil_search(np.eye(1), np.eye(1), np.array([[3.0]]), 0.0, 0.5) == 0.5
+    assert pencil_search(np.eye(1), -np.eye(1), np.array([[3.0]]), 0.0, 0.5) == pytest.approx(0.0, abs=1e-12)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_fully_corrective_step_meets_its_optimality_conditions(kind):
+    problem, neurons, _ = dense_problem(2, **kind)
+    atoms = problem.atoms(neurons)
+    found = correct_masses(problem, atoms, tol=1e-10)
+    slack = 1 - np.square(atoms @ found.dual).sum(axis=1)
+    assert slack.min() > -1e-12
+    assert found.masses.min() > 0
+    assert found.masses @ slack <= 1e-9 * found.masses.sum()
+    np.testing.assert_allclose(
+        problem.covariance(atoms, found.masses) @ found.dual, problem.inner_targets, atol=1e-8
+    )
+    value = problem.dual_bound(found.dual, 1.0)[1]
+    weights, offset, network_value, residual = interpolate(problem, neurons, found.masses, found.dual)
+    assert residual <= 1e-12
+    assert value == pytest.approx(network_value, rel=1e-8)
+    assert problem.network_value(neurons, weights, offset)[0] == network_value
+
+
+def test_fully_corrective_step_with_a_singular_optimum_and_repeated_columns():
+    problem = ConeProblem(np.eye(4), bipartite(4))
+    edges = np.array([[1, 0, 1, 0], [1, 0, 0, 1], [0, 1, 1, 0], [0, 1, 0, 1]]) / np.sqrt(2)
+    neurons = np.concatenate([np.eye(4), edges, edges, edges[:1] + 1e-9])
+    found = correct_masses(problem, problem.atoms(neurons), tol=1e-11)
+    assert 2 * found.masses.sum() == pytest.approx(16.0, rel=1e-8)
+    weights, offset, value, _ = interpolate(problem, neurons, found.masses, found.dual)
+    assert value == pytest.approx(16.0, rel=1e-8)
+    assert len(prune(problem, neurons, weights, offset, slack=1e-8)[0]) == 4
+
+
+def test_sliding_is_quadratic_and_merges():
+    """One neuron beside its place: Newton finds y = σ(X̃w)v from 0.05 rad away."""
+    rows = np.array([[1.0, 0.2], [0.3, 1.0], [-1.0, 0.1]])
+    target = np.maximum(rows @ np.array([0.6, 0.8]), 0)[:, None] * np.array([[1.0, 2.0]])
+    problem = ConeProblem(rows, target)
+    near = np.array([[np.cos(0.87), np.sin(0.87)], [np.cos(0.97), np.sin(0.97)]])
+    weights = 0.5 * np.array([[1.0, 2.0], [1.0, 2.0]])
+    faces, outputs = cluster(rows, near, weights, 0.3)
+    assert len(faces) == 1
+    assert len(cluster(rows, near, weights, 0.01)[0]) == 2
+    dual = np.linalg.lstsq(
+        problem.atoms(near), weights / np.linalg.norm(weights, axis=1)[:, None], rcond=None
+    )[0]
+    moved = slide(problem, faces, outputs, dual)
+    assert moved is not None
+    assert moved.error <= 1e-12
+    np.testing.assert_allclose(problem.atoms(moved.neurons).T @ moved.weights, target, atol=1e-10)
+
+
+# ---------------------------------------------------------------------- closed forms
+@pytest.mark.parametrize("variant", ["fully-corrective", "sliding"])
+def test_one_hot_targets(variant):
+    """R₂(I, Y) = 2 Σ √m_i, one neuron per class (theory §5)."""
+    labels = np.array([0, 0, 0, 1, 1, 2])
+    result = covopt.frank_wolfe(np.eye(6), np.eye(3)[labels], bias=0.0, variant=variant, tol=1e-8)
+    assert result.cost == pytest.approx(2 * (3**0.5 + 2**0.5 + 1), rel=1e-8)
+    assert result.status.code == "certified"
+    assert len(result.network) == 3 or variant == "fully-corrective"
+
+
+@pytest.mark.parametrize("n", [4, 6])
+def test_bipartite_targets(n):
+    """R₂(I, B_N) = N², K₁ = B_N, a neuron per edge of K_{N/2,N/2} (FL22 Prop 14)."""
+    B = bipartite(n)
+    result = covopt.frank_wolfe(np.eye(n), B, bias=0.0, tol=1e-7)
+    assert result.cost == pytest.approx(n**2, rel=1e-6)
+    assert result.status.code == "certified"
+    found = covopt.covariance(result, np.eye(n))
+    np.testing.assert_allclose(found.K[0], B, atol=5e-3 * n)  # a gap of 1e-7 leaves the place its root
+    np.testing.assert_allclose(found.K_sigma[0], found.K[0], atol=5e-3 * n)
+
+
+def test_absolute_value_with_all_four_variants():
+    for variant in VARIANTS:
+        result = covopt.frank_wolfe(
+            [[-1.0], [0.0], [1.0]], [1.0, 0.0, 1.0], variant=variant, tol=1e-3, time_limit_s=5.0
+        )
+        assert result.lower_bound <= 4.0 + 1e-9 <= result.cost + 2e-9
+        assert result.gap <= 1e-3 or variant == "vanilla"
+
+
+def test_zero_targets_and_constant_ones():
+    assert len(covopt.frank_wolfe([[0.0], [1.0]], [0.0, 0.0]).network) == 0
+    free = covopt.frank_wolfe([[0.0], [1.0]], [[2.0, 1.0], [2.0, 1.0]], output_bias="free")
+    assert free.cost == 0.0
+    np.testing.assert_allclose(free.network.predict([[5.0]]), [[2.0, 1.0]])
+
+
+# ---------------------------------------------------------------------- against the other solver
+@pytest.mark.parametrize("output_bias", ["none", "penalized", "free"])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_one_output_against_column_generation(output_bias, seed):
+    X, Y = random_data(seed, n=12, k=1)
+    expected = covopt.min_norm(X, Y[:, 0], output_bias=output_bias, tol=1e-9).cost
+    for variant in ("fully-corrective", "sliding"):
+        result = covopt.frank_wolfe(X, Y, output_bias=output_bias, variant=variant, tol=1e-7)
+        assert result.cost == pytest.approx(expected, rel=1e-6)
+        assert result.lower_bound <= expected * (1 + 1e-9)
+        check_result(result, X, Y, tol=1e-7)
+
+
+@pytest.mark.parametrize("output_bias", ["none", "penalized", "free"])
+def test_several_outputs_are_certified_and_variants_agree(output_bias):
+    X, Y = random_data(3)
+    results = [
+        covopt.frank_wolfe(X, Y, output_bias=output_bias, variant=variant, tol=tol, max_iter=400)
+        for variant, tol in (("sliding", 1e-9), ("fully-corrective", 1e-7), ("pairwise", 1e-2))
+    ]
+    best = results[0]
+    check_result(best, X, Y, tol=1e-9)
+    for other in results[1:]:
+        assert other.lower_bound <= best.cost * (1 + 1e-9)
+        assert other.cost >= best.lower_bound * (1 - 1e-9)
+    assert results[1].cost == pytest.approx(best.cost, rel=1e-6)
+    if output_bias == "free":
+        np.testing.assert_allclose(best.dual.sum(axis=0), 0.0, atol=1e-9 * np.abs(best.dual).max())
+
+
+@given(seed=st.integers(0, 1000))
+@settings(max_examples=3)
+def test_invariances(seed):
+    X, Y = random_data(seed, n=6)
+    rng = np.random.default_rng(seed)
+    cost = covopt.frank_wolfe(X, Y, tol=1e-7).cost
+    order = rng.permutation(len(X))
+    assert covopt.frank_wolfe(X[order], Y[order], tol=1e-7).cost == pytest.approx(cost, rel=1e-6)
+    turn = np.linalg.qr(rng.standard_normal((2, 2)))[0]
+    assert covopt.frank_wolfe(X @ turn, Y @ turn.T, tol=1e-7).cost == pytest.approx(cost, rel=1e-6)
+    assert covopt.frank_wolfe(3 * X, 2 * Y, bias=3.0, tol=1e-7).cost == pytest.approx(cost * 2 / 3, rel=1e-6)
+
+
+def test_history_is_monotone_and_the_gaps_hold():
+    X, Y = random_data(5)
+    best = covopt.frank_wolfe(X, Y, tol=1e-9).cost
+    for variant in VARIANTS:
+        history = covopt.frank_wolfe(X, Y, variant=variant, tol=1e-6, max_iter=60).history
+        cost, bound, gap = (
+            np.array([h[name] for h in history]) for name in ("cost", "lower_bound", "fw_gap")
+        )
+        assert (np.diff(cost) <= 1e-9 * best).all()
+        assert (np.diff(bound) >= 0).all()
+        assert (bound <= best * (1 + 1e-9)).all()
+        assert (cost >= best * (1 - 1e-8)).all()
+        assert (cost - gap <= best * (1 + 1e-8)).all()
+        assert [h["iteration"] for h in history] == list(range(len(history)))
+
+
+def test_regularised_loss_reaches_interpolation_and_zero():
+    X, Y = random_data(6)
+    interpolating = covopt.frank_wolfe(X, Y, tol=1e-8)
+    small = covopt.frank_wolfe(X, Y, lam=1e-6, tol=1e-8)
+    assert small.objective == pytest.approx(1e-6 * interpolating.cost, rel=1e-2)
+    assert small.objective < 1e-6 * interpolating.cost
+    large = covopt.frank_wolfe(X, Y, lam=1e3)
+    assert large.objective == pytest.approx((Y**2).sum(), rel=1e-6)
+    middle = covopt.frank_wolfe(X, Y, lam=0.3, tol=1e-9)
+    missed = middle.network.predict(X) - Y
+    assert middle.objective == pytest.approx((missed**2).sum() + 0.3 * middle.network.squared_norm, rel=1e-12)
+    assert middle.status.code == "certified"
+    assert covopt.frank_wolfe(X, Y, lam=0.3, variant="pairwise", max_iter=200).objective >= middle.lower_bound
+
+
+def test_warm_start_goes_on_where_it_was():
+    X, Y = random_data(7)
+    first = covopt.frank_wolfe(X, Y, variant="pairwise", tol=1e-6, max_iter=60)
+    again = covopt.frank_wolfe(X, Y, variant="pairwise", start=first.active_set, max_iter=1)
+    assert again.history[0]["cost"] <= first.history[-1]["cost"] * (1 + 1e-3)
+    assert again.history[0]["cost"] < first.history[0]["cost"]
+    done = covopt.frank_wolfe(X, Y, tol=1e-8)
+    restarted = covopt.frank_wolfe(X, Y, start=done.active_set, tol=1e-6)
+    assert len(restarted.history) <= len(done.history)
+    assert restarted.cost == pytest.approx(done.cost, rel=1e-6)
+
+
+def test_callback_and_time_limit_stop():
+    X, Y = random_data(8)
+    seen = []
+    stopped = covopt.frank_wolfe(
+        X, Y, variant="vanilla", callback=lambda state: seen.append(state) or len(seen) == 3
+    )
+    assert stopped.status.code == "callback"
+    assert len(seen) == 3
+    assert stopped.lower_bound <= stopped.cost
+    assert stopped.residual <= 1e-9
+    assert covopt.frank_wolfe(X, Y, variant="vanilla", time_limit_s=1e-9).status.code == "time_limit"
+    assert "vanilla" in stopped.summary()
+
+
+def test_a_wrong_oracle_is_not_believed_blindly():
+    """The bound divides by what the oracle says, so an honest upper bound that is loose stays below the optimum."""
+    X, Y = random_data(9)
+    rows = np.column_stack([X, np.ones(len(X))])
+    exact = VectorFaceOracle(rows)
+
+    class Loose:
+        def price(self, dual, **options):
+            found = exact.price(dual, **options)
+            return dataclasses.replace(found, upper_bound=1.5 * found.upper_bound, exact=False)
+
+    problem = ConeProblem(rows, Y)
+    loose = FrankWolfe(problem, Loose(), tol=1e-6, max_iter=12).solve()
+    best = FrankWolfe(problem, exact, tol=1e-9).solve()
+    assert loose.lower_bound <= best.value / 1.5 * (1 + 1e-6)
+    assert not loose.exact
+    assert loose.status.code != "certified"
+
+
+# ---------------------------------------------------------------------- messages
+X2, Y2 = [[0.0], [1.0], [2.0]], [0.0, 1.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"variant": "away"}, "variant must be one of"),
+        ({"lam": -1.0}, "lam must be a finite number"),
+        ({"lam": True}, "lam must be a finite number"),
+        ({"max_iter": 0}, "max_iter must be a positive integer"),
+        ({"tol": 2.0}, "tol must be"),
+        ({"time_limit_s": -1}, "time_limit_s must be"),
+        ({"random_state": -1}, "random_state must be a nonnegative integer"),
+        ({"output_bias": "both"}, "output_bias must be one of"),
+        ({"output_bias": "free", "bias": 0.0}, "needs a positive bias"),
+        ({"start": 3}, "start must be an ActiveSet .* received int"),
+        ({"start": ActiveSet(np.ones((2, 3)), np.ones(2))}, r"neurons of shape \(m, 2\)"),
+        ({"start": ActiveSet(np.ones((2, 2)), np.ones(3))}, "and m masses"),
+        ({"start": ActiveSet(np.full((1, 2), np.nan), np.ones(1))}, "start.neurons"),
+        ({"start": ActiveSet(np.ones((2, 2)), np.array([1.0, -2.0]))}, "entry 1 is -2.0"),
+    ],
+)
+def test_messages(options, message):
+    with pytest.raises(InputError, match=message):
+        covopt.frank_wolfe(X2, Y2, **options)
+
+
+def test_too_many_faces():
+    rng = np.random.default_rng(0)
+    with pytest.raises(BudgetError, match="faces"):
+        covopt.frank_wolfe(rng.standard_normal((60, 9)), rng.standard_normal((60, 2)))
