@@ -80,7 +80,7 @@ def _diagonalise(form, vectors):
 
 
 @njit(cache=True, nogil=True)
-def _top_pair(image, form, vectors, v):
+def top_pair(image, form, vectors, v):
     """Fill v with the top eigenvector of AᵀA, A = image of shape (k, d); return the two largest eigenvalues."""
     k, d = image.shape
     size = min(k, d)
@@ -192,7 +192,7 @@ def visit(
         if trace <= floor:
             tops[f] = min(tops[f], trace)
             continue
-        top, other = _top_pair(image, form, vectors, v)
+        top, other = top_pair(image, form, vectors, v)
         top = min(top, trace)
         tops[f] = min(tops[f], top)
         if top <= floor:

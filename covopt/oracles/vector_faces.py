@@ -33,12 +33,15 @@ from covopt.oracles.base import Pricing
 from covopt.oracles.doubts import settle_doubts
 from covopt.oracles.face_kernel import sum_maps, visit
 from covopt.oracles.face_lattice import FaceLevel, build_lattice, count_lattice, unpack
-from covopt.oracles.faces import DEFAULT_FACE_BUDGET
+from covopt.oracles.faces import DEFAULT_FACE_BUDGET, count_faces
 from covopt.oracles.lines import merge_lines
+from covopt.oracles.vector_sphere import VectorSphereSweep
 
 EPS = float(np.finfo(float).eps)
 ROUNDING = 64 * EPS
 FEWEST_ROWS = 64  # below, a face costs as much as with that many rows
+MOST_TABLED = 40  # rows in dimension 3 beyond which circles are walked instead
+VISITS_PER_ARC = 4
 BLOCK = 1 << 14
 INTERIOR = 1e-12
 WARM = 64
@@ -55,6 +58,8 @@ def count_vector_faces(n_lines: int, rank: int) -> float:
     >>> count_vector_faces(3, 2)
     768.0
     """
+    if rank == 3 and n_lines > MOST_TABLED:
+        return VISITS_PER_ARC * count_faces(n_lines, rank)
     return max(n_lines, FEWEST_ROWS) * count_lattice(n_lines, rank)
 
 
@@ -66,9 +71,10 @@ class VectorFaceOracle:
     rows : ndarray of shape (N, r)
         Z, of full column rank without zero rows; rows on one line are merged inside.
     budget : float
-        Largest cost of a pricing, as :func:`count_vector_faces` counts it. All faces are kept in memory.
+        Largest cost of a pricing, as :func:`count_vector_faces` counts it. All faces are kept in memory, but for more
+        than 40 lines in dimension 3.
     n_threads : int
-        Accepted for symmetry with :class:`covopt.oracles.faces.FaceOracle`; the work is done by BLAS and LAPACK.
+        Threads that share the circles in dimension 3; elsewhere one does the work.
 
     Raises
     ------
@@ -92,16 +98,20 @@ class VectorFaceOracle:
         self.n_faces = count_vector_faces(len(self.lines), self.rank)
         if self.n_faces > budget:
             raise BudgetError(
-                f"the exact vector oracle would keep {count_lattice(len(self.lines), self.rank):.3g} faces "
+                f"the exact vector oracle would look at {count_lattice(len(self.lines), self.rank):.3g} faces "
                 f"({len(self.lines)} rows in dimension {self.rank}) at a cost of {self.n_faces:.3g}, above the "
                 f"budget of {budget:.3g}"
             )
         self._lengths = np.linalg.norm(self.rows, axis=1)
         self._units = self.lines / np.linalg.norm(self.lines, axis=1, keepdims=True)
-        self._lattice = build_lattice(self.lines)
-        moved = np.linalg.norm(self.rows - self._ratio[:, None] * self.lines[self._line_of], axis=1)
         # what merging lines and vanishing parts of rows may change ‖G‖ by, per unit of ‖Λ_i‖
-        self._slack = moved + self._lattice.slack[self._line_of] * self._lengths
+        self._slack = np.linalg.norm(self.rows - self._ratio[:, None] * self.lines[self._line_of], axis=1)
+        self._sweep = self._lattice = None
+        if self.rank == 3 and len(self.lines) > MOST_TABLED:
+            self._sweep = VectorSphereSweep(self.lines)
+        else:
+            self._lattice = build_lattice(self.lines)
+            self._slack += self._lattice.slack[self._line_of] * self._lengths
         self._warm = np.empty((0, self.rank))
 
     def evaluate(self, dual: np.ndarray, neurons: np.ndarray) -> np.ndarray:
@@ -167,7 +177,7 @@ class _Search:
 
     def __init__(self, oracle: VectorFaceOracle, dual: np.ndarray, lipschitz: float, threshold: float):
         self.oracle, self.dual, self.lipschitz = oracle, dual, lipschitz
-        self.threshold = max(threshold, 0.0)
+        self.threshold = max(float(threshold), 0.0)
         n, r, k = len(oracle.lines), oracle.rank, dual.shape[1]
         weight = np.abs(oracle._ratio)[:, None] * dual
         self.mu = np.zeros((n, k))
@@ -175,10 +185,6 @@ class _Search:
         opposite = np.zeros((n, k))
         np.add.at(opposite, oracle._line_of, np.where(oracle._ratio[:, None] < 0, weight, 0.0))
         self.linear = -opposite.T @ oracle.lines
-        steps = (self.mu[:, :, None] * oracle.lines[:, None, :]).reshape(n, k * r)
-        self.maps = np.empty((len(oracle._lattice.cells), k, r))
-        flat_maps = self.maps.reshape(-1, k * r)
-        sum_maps(oracle._lattice.cells, steps, self.linear.ravel(), flat_maps)
         self.error = (16 + r) * EPS * lipschitz  # of M_s on the basis of a flat
         self.settled = 0.0  # the largest κ₁ of a face that holds its v
         self.doubts: list[tuple[float, float]] = []  # κ₁ and γ + 2e of the others
@@ -216,7 +222,22 @@ class _Search:
 
     def run(self) -> np.ndarray:
         """Visit the faces from the cells down; return the points that are reported."""
-        lattice = self.oracle._lattice
+        oracle = self.oracle
+        if oracle._sweep is not None:
+            answer = oracle._sweep.price(
+                self.mu, self.linear, self.threshold, best=self.best, map_error=self.error,
+                n_threads=oracle.n_threads,
+            )  # fmt: skip
+            if answer.best > self.best:
+                self.best, self.best_neuron = answer.best, answer.best_neuron
+            self.settled, self.doubts = answer.settled, answer.doubts
+            return answer.neurons
+        lattice = oracle._lattice
+        assert lattice is not None
+        steps = (self.mu[:, :, None] * oracle.lines[:, None, :]).reshape(len(oracle.lines), -1)
+        self.cells = lattice.cells
+        self.maps = np.empty((len(lattice.cells), self.dual.shape[1], oracle.rank))
+        sum_maps(lattice.cells, steps, self.linear.ravel(), self.maps.reshape(len(self.maps), -1))
         found = []
         above = np.full(len(lattice.cells), np.inf)
         for level in reversed(lattice.levels):
@@ -234,7 +255,7 @@ class _Search:
         neuron = np.empty((m, oracle.rank))
         second, error, outside, margin = (np.empty(m) for _ in range(4))
         count = visit(
-            faces, level.flat, level.cell, oracle._lattice.cells, self.maps, level.bases, level.members,
+            faces, level.flat, level.cell, self.cells, self.maps, level.bases, level.members,
             level.conditioning, oracle._units, tops, self.floor, self.error, self.lipschitz, EPS, ROUNDING,
             face, neuron, second, error, outside, margin,
         )  # fmt: skip
@@ -270,7 +291,7 @@ class _Search:
         image /= np.linalg.norm(image, axis=1, keepdims=True)
         kinks = np.einsum("fk,fmk->fm", image, self.mu[normals])
         rows = self.oracle.lines[normals]
-        cells = self.oracle._lattice.cells[level.cell[faces]]
+        cells = self.cells[level.cell[faces]]
         active = np.take_along_axis(unpack(cells, len(self.oracle.lines)), normals, axis=1)
         gradient = np.einsum("fkr,fk->fr", maps, image) - np.einsum("fm,fmr->fr", active * kinks, rows)
         q, triangle = np.linalg.qr(rows.transpose(0, 2, 1))

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from scipy.stats import special_ortho_group
 
 from covopt.errors import BudgetError, InputError
+from covopt.oracles import vector_faces
 from covopt.oracles.face_kernel import sum_maps, visit
 from covopt.oracles.face_lattice import build_lattice, count_lattice, pack, unpack
 from covopt.oracles.faces import FaceOracle
@@ -218,7 +219,7 @@ def test_threshold_and_max_neurons_never_lose_the_best():
 
 def test_messages():
     rows = np.random.default_rng(0).standard_normal((6, 3))
-    with pytest.raises(BudgetError, match=r"keep 122 faces \(6 rows in dimension 3\) .* budget of 100"):
+    with pytest.raises(BudgetError, match=r"look at 122 faces \(6 rows in dimension 3\) .* budget of 100"):
         VectorFaceOracle(rows, budget=100)
     with pytest.raises(InputError, match=r"dual must have shape \(6, k\), one row per row, got \(6,\)"):
         VectorFaceOracle(rows).price(np.ones(6))
@@ -309,3 +310,89 @@ def test_kernels_against_numpy(n, r, k):
             assert not outside[:count].any()
         if min(k, d) > 1:
             assert np.allclose(second[:count], singular[expected, 1] ** 2, rtol=1e-9, atol=1e-12)
+
+
+def table_and_walk(monkeypatch, rows, dual, threshold=0.0, n_threads=1):
+    """The same pricing from the table of faces and from the walk along the circles."""
+    monkeypatch.setattr(vector_faces, "MOST_TABLED", 10**9)
+    table = VectorFaceOracle(rows).price(dual, threshold=threshold)
+    monkeypatch.setattr(vector_faces, "MOST_TABLED", 0)
+    walk = VectorFaceOracle(rows, n_threads=n_threads).price(dual, threshold=threshold)
+    assert walk.exact
+    assert walk.values[0] == pytest.approx(table.values[0], rel=1e-12)
+    assert walk.values[0] <= walk.upper_bound <= walk.values[0] * (1 + 1e-11)
+    return table, walk
+
+
+@pytest.mark.parametrize(("n", "k"), [(3, 2), (4, 1), (6, 3), (9, 5), (25, 2), (70, 3)])
+@pytest.mark.parametrize("seed", range(2))
+def test_the_walk_finds_what_the_table_holds(monkeypatch, n, k, seed):
+    rng = np.random.default_rng(seed)
+    rows, dual = rng.standard_normal((n, 3)), rng.standard_normal((n, k))
+    rows[0] *= 1e4
+    table, walk = table_and_walk(monkeypatch, rows, dual, n_threads=2)
+    assert np.allclose(walk.values, table.values, rtol=1e-10)
+    assert np.allclose(walk.neurons, table.neurons, atol=1e-6)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(st.lists(st.integers(-1, 2), min_size=3, max_size=3), min_size=4, max_size=10),
+    st.lists(st.lists(st.integers(-2, 2), min_size=2, max_size=2), min_size=10, max_size=10),
+)
+def test_the_walk_on_integer_rows(rows, dual):
+    rows = distinct_lines(np.array(rows, dtype=float))
+    dual = np.array(dual[: len(rows)], dtype=float)
+    assume(len(rows) and np.linalg.matrix_rank(rows) == 3 and dual.any())
+    with pytest.MonkeyPatch.context() as patch:
+        table, walk = table_and_walk(patch, rows, dual)
+    # every isolated maximum of the table is met
+    for w, value in zip(table.neurons, table.values, strict=True):
+        if is_peak(rows, dual, w) and value < table.values[0] * (1 - 1e-9):
+            assert np.abs(walk.values - value).min() < 1e-9
+
+
+def test_the_walk_on_ties_grids_and_nearly_special_rows(monkeypatch):
+    rng = np.random.default_rng(0)
+    table_and_walk(monkeypatch, np.eye(3), np.eye(3))
+    for size in (1e-15, 1e-13, 1e-11):
+        rows = special_ortho_group.rvs(3, random_state=rng)
+        table_and_walk(monkeypatch, rows, np.eye(3) + size * rng.standard_normal((3, 3)), threshold=np.inf)
+    grid = np.array([(1.0, x, y) for x in range(5) for y in range(5)])
+    for noise in (0.0, 1e-14, 1e-12, 1e-10, 1e-8):
+        monkeypatch.setattr(vector_faces, "MOST_TABLED", 0)
+        rows = grid + noise * rng.standard_normal(grid.shape)
+        dual = rng.integers(-2, 3, (25, 2)).astype(float)
+        answer = VectorFaceOracle(rows).price(dual, threshold=np.inf)
+        assert random_climb(rows, dual) <= answer.upper_bound <= answer.values[0] * (1 + 1e-9)
+
+
+def test_the_walk_on_nearly_parallel_rows(monkeypatch):
+    rng = np.random.default_rng(1)
+    for angle in (1e-4, 1e-7, 1e-10, 1e-13):
+        rows = np.repeat(rng.standard_normal((7, 3)), 2, axis=0)
+        rows[1::2] += angle * rng.standard_normal((7, 3))
+        dual = rng.standard_normal((14, 2))
+        monkeypatch.setattr(vector_faces, "MOST_TABLED", 0)
+        walk = VectorFaceOracle(rows).price(dual, threshold=np.inf)
+        monkeypatch.setattr(vector_faces, "MOST_TABLED", 100)
+        table = VectorFaceOracle(rows).price(dual, threshold=np.inf)
+        assert table.upper_bound <= table.values[0] + 1e-6 * lipschitz(rows, dual)
+        assert walk.upper_bound <= walk.values[0] * (1 + 1e-11)
+        assert walk.values[0] == pytest.approx(table.values[0], rel=1e-11)
+        assert random_climb(rows, dual) <= walk.upper_bound
+
+
+def test_more_rows_than_the_table_holds():
+    rng = np.random.default_rng(0)
+    rows, dual = rng.standard_normal((150, 3)), rng.standard_normal((150, 3))
+    oracle = VectorFaceOracle(rows)
+    assert oracle._sweep is not None
+    answer = oracle.price(dual)
+    assert all(is_peak(rows, dual, w) for w in answer.neurons)
+    assert random_climb(rows, dual) <= answer.upper_bound <= answer.values[0] * (1 + 1e-12)
+    assert count_vector_faces(1000, 3) < 1e8
+    column = oracle.price(dual[:, :1])
+    scalar = FaceOracle(rows).price(dual[:, 0], complete=True)
+    assert column.values[0] == pytest.approx(abs(scalar.values[0]), rel=1e-12)
+    assert len(column.values) == len(scalar.values)

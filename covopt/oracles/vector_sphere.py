@@ -1,0 +1,392 @@
+r"""Vector pricing in three dimensions by walking every great circle, for more rows than a table of faces can hold.
+
+As in :mod:`covopt.oracles.sphere` the crossings on each circle are sorted once, and one walk over half a circle sees
+both antipodal arcs; it carries the map M (k × 3, compensated sums) instead of the gradient: on the antipodal arc
+M' = 2L + Σ_{j≠i} μ_j z_jᵀ − M. Arcs are priced by the top eigenvector of a 2 × 2 form, cells by that of a 3 × 3 form.
+A cell is a convex polygon, so some arc of it has a smaller row than the two arcs beside it: only from such arcs a
+cell is priced (from all of its arcs where more than two circles meet, there the next arc is not the next crossing).
+
+What counts, what is in doubt and why is told in :mod:`covopt.oracles.vector_faces`. A crossing of two circles is
+known up to ε / sin of their angle, which is what an arc's end tolerates in addition.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+
+from covopt.oracles.face_kernel import top_pair
+from covopt.oracles.sphere import circle_frames, sort_crossings
+
+EPS = float(np.finfo(float).eps)
+ROUNDING = 64 * EPS
+TIE = 1e-10
+BLUR = 1e-13
+INTERIOR = 1e-12
+CAPACITY = 4096
+BEST, SETTLED, FOUND, DOUBTS = 0, 1, 2, 3  # entries of ``state``
+
+
+@njit(cache=True, nogil=True)
+def _value(rows, mu, linear, w, image):
+    """‖G(w)‖, from the rows."""
+    k = mu.shape[1]
+    for p in range(k):
+        image[p] = linear[p, 0] * w[0] + linear[p, 1] * w[1] + linear[p, 2] * w[2]
+    for i in range(len(rows)):
+        t = rows[i, 0] * w[0] + rows[i, 1] * w[1] + rows[i, 2] * w[2]
+        if t > 0.0:
+            for p in range(k):
+                image[p] += mu[i, p] * t
+    s = 0.0
+    for p in range(k):
+        s += image[p] * image[p]
+    return np.sqrt(s)
+
+
+@njit(cache=True, nogil=True)
+def _slope(gradient, image, mu_i, row, w):
+    """Along a row: p·M z (p = image/‖image‖, M w the image; the part along w taken off) and the kink p·μ_i."""
+    length = 0.0
+    kink = 0.0
+    for p in range(len(image)):
+        length += image[p] * image[p]
+        kink += image[p] * mu_i[p]
+    length = np.sqrt(length)
+    along = 0.0
+    across = 0.0
+    for c in range(3):
+        g = 0.0
+        for p in range(len(image)):
+            g += gradient[p, c] * image[p]
+        g /= length
+        along += g * row[c]
+        across += row[c] * w[c]
+    return along - across * length, kink / length
+
+
+@njit(cache=True, nogil=True)
+def _report(state, found, w, sign):
+    """Append sign · w to the points found; what does not fit is left out."""
+    count = int(state[FOUND])
+    if count < len(found):
+        for c in range(3):
+            found[count, c] = sign * w[c]
+        state[FOUND] = count + 1
+
+
+@njit(cache=True, nogil=True)
+def _settle(state, top, wrong, gap, w, sign, surely, rows, mu, linear, map_error, best_point, doubts, image):
+    """Count a piece's maximum at sign · w, or note its doubt; a full list counts it, which is valid too."""
+    v = np.empty(3)
+    for c in range(3):
+        v[c] = sign * w[c]
+    value = _value(rows, mu, linear, v, image)
+    if value > state[BEST]:
+        state[BEST] = value
+        best_point[:] = v
+    if top <= state[SETTLED]:
+        return value
+    count = int(state[DOUBTS])
+    if surely or value * value >= top - 2.0 * map_error * np.sqrt(top) or count == len(doubts):
+        state[SETTLED] = top
+    else:
+        doubts[count, 0] = top
+        doubts[count, 1] = gap + 2.0 * wrong
+        state[DOUBTS] = count + 1
+    return value
+
+
+@njit(cache=True, nogil=True)
+def walk_circles(
+    rows, lengths, first, second, order, cosine, sine, after, part, mu, linear, threshold, map_error,
+    start, stop, state, found, best_point, doubts,
+):  # fmt: skip
+    """Walk circles ``start … stop − 1``; fills ``state`` (see the constants), points, and doubts."""
+    n = len(rows)
+    m = n - 1
+    k = mu.shape[1]
+    maps = np.empty((k, 3))
+    lost = np.empty((k, 3))
+    total = np.empty((k, 3))
+    missed = np.empty((k, 3))
+    here = np.empty((k, 3))
+    cell = np.empty((k, 3))
+    flat = np.empty((k, 2))
+    form2, vectors2, v2 = np.empty((2, 2)), np.empty((2, 2)), np.empty(2)
+    form3, vectors3, v3 = np.empty((3, 3)), np.empty((3, 3)), np.empty(3)
+    w, image, scratch = np.empty(3), np.empty(k), np.empty(k)
+    signs = np.empty(n)
+    for i in range(start, stop):
+        e1, e2 = first[i], second[i]
+        for p in range(k):
+            for c in range(3):
+                maps[p, c] = linear[p, c]
+                lost[p, c] = 0.0
+                total[p, c] = 2.0 * linear[p, c]
+                missed[p, c] = 0.0
+        for q in range(m):
+            j = order[i, q]
+            signs[j] = -after[i, q]
+            for p in range(k):
+                for c in range(3):
+                    term = mu[j, p] * rows[j, c]
+                    new = total[p, c] + term
+                    shift = new - total[p, c]
+                    missed[p, c] += (total[p, c] - (new - shift)) + (term - shift)
+                    total[p, c] = new
+                    if signs[j] > 0.0:
+                        new = maps[p, c] + term
+                        shift = new - maps[p, c]
+                        lost[p, c] += (maps[p, c] - (new - shift)) + (term - shift)
+                        maps[p, c] = new
+        for q in range(m):
+            j = order[i, q]
+            cv, sv = cosine[i, q], sine[i, q]
+            ahead = q + 1 if q + 1 < m else 0
+            turned = 1.0 if q + 1 < m else -1.0
+            jn, cn, sn = order[i, ahead], turned * cosine[i, ahead], turned * sine[i, ahead]
+            beyond = ahead + 1 if ahead + 1 < m else 0
+            over = turned if ahead + 1 < m else -turned
+            cb, sb = over * cosine[i, beyond], over * sine[i, beyond]
+            last = q - 1 if q > 0 else m - 1
+            turned = 1.0 if q > 0 else -1.0
+            cp, sp = turned * cosine[i, last], turned * sine[i, last]
+            gap = cv * sn - sv * cn
+            # crossings whose order rounding could have changed
+            blur = max(TIE, BLUR / min(part[i, q], part[i, ahead]))
+            tied_here = gap <= blur or cp * sv - sp * cv <= max(blur, BLUR / part[i, last])
+            tied_ahead = gap <= blur or cn * sb - sn * cb <= max(blur, BLUR / part[i, beyond])
+            signs[j] = after[i, q]
+            for p in range(k):
+                for c in range(3):
+                    term = after[i, q] * mu[j, p] * rows[j, c]
+                    new = maps[p, c] + term
+                    shift = new - maps[p, c]
+                    lost[p, c] += (maps[p, c] - (new - shift)) + (term - shift)
+                    maps[p, c] = new
+            for half in range(2):
+                side = 1.0 - 2.0 * half
+                for p in range(k):
+                    for c in range(3):
+                        x = maps[p, c] + lost[p, c]
+                        here[p, c] = x if half == 0 else total[p, c] + missed[p, c] - x
+                floor = min(state[BEST] * (1.0 - 1e-9), threshold)
+
+                # the vertex where the arc begins
+                if i < j:
+                    s = 0.0
+                    for c in range(3):
+                        w[c] = side * (cv * e1[c] + sv * e2[c])
+                    for p in range(k):
+                        image[p] = here[p, 0] * w[0] + here[p, 1] * w[1] + here[p, 2] * w[2]
+                        s += image[p] * image[p]
+                    if s > floor * floor:
+                        state[SETTLED] = max(state[SETTLED], s)
+                        value = np.sqrt(s)
+                        if value > state[BEST]:
+                            state[BEST] = value
+                            best_point[:] = w
+                        if value >= threshold and value > 4.0 * map_error:
+                            peak = True
+                            if not tied_here:
+                                ai, kink_i = _slope(here, image, mu[i], rows[i], w)
+                                aj, kink_j = _slope(here, image, mu[j], rows[j], w)
+                                cross = 0.0
+                                for c in range(3):
+                                    cross += rows[i, c] * rows[j, c]
+                                if side * signs[j] > 0.0:  # the formula wants row j silent
+                                    ai -= kink_j * cross
+                                    aj -= kink_j * lengths[j] ** 2
+                                det = (lengths[i] * lengths[j]) ** 2 - cross * cross
+                                share_i = (ai * lengths[j] ** 2 - aj * cross) / det
+                                share_j = (aj * lengths[i] ** 2 - ai * cross) / det
+                                slack = 64.0 * map_error * lengths[i] * lengths[j] / det
+                                slack_i = slack * lengths[j] + 1e-9 * abs(kink_i)
+                                slack_j = slack * lengths[i] + 1e-9 * abs(kink_j)
+                                peak = (
+                                    share_i >= -slack_i
+                                    and share_i + kink_i <= slack_i
+                                    and share_j >= -slack_j
+                                    and share_j + kink_j <= slack_j
+                                )
+                            if peak:
+                                _report(state, found, w, 1.0)
+
+                # the arc
+                trace = 0.0
+                for p in range(k):
+                    flat[p, 0] = here[p, 0] * e1[0] + here[p, 1] * e1[1] + here[p, 2] * e1[2]
+                    flat[p, 1] = here[p, 0] * e2[0] + here[p, 1] * e2[1] + here[p, 2] * e2[2]
+                    trace += flat[p, 0] ** 2 + flat[p, 1] ** 2
+                if trace > floor * floor:
+                    top, other = top_pair(flat, form2, vectors2, v2)
+                    if top > floor * floor:
+                        wrong = 2.0 * np.sqrt(top) * map_error
+                        turn = min(2.0, 2.0 * wrong / (top - other)) if top - other > wrong else 2.0
+                        x = cv * v2[1] - sv * v2[0]
+                        y = v2[0] * sn - v2[1] * cn
+                        sign = 1.0 if min(x, y) >= min(-x, -y) else -1.0
+                        x, y = sign * x, sign * y
+                        slip_x, slip_y = ROUNDING / part[i, q], ROUNDING / part[i, ahead]
+                        if x >= -slip_x - turn and y >= -slip_y - turn:
+                            for c in range(3):
+                                w[c] = v2[0] * e1[c] + v2[1] * e2[c]
+                            value = _settle(
+                                state, top, wrong, top - other, w, sign * side, x >= -slip_x and y >= -slip_y,
+                                rows, mu, linear, map_error, best_point, doubts, scratch,
+                            )  # fmt: skip
+                            if (
+                                min(x, y) > INTERIOR
+                                and value >= threshold
+                                and value > 4.0 * map_error
+                                and abs(value - np.sqrt(top)) <= 1e-9 * value
+                            ):
+                                for c in range(3):
+                                    w[c] *= sign * side
+                                for p in range(k):
+                                    image[p] = here[p, 0] * w[0] + here[p, 1] * w[1] + here[p, 2] * w[2]
+                                along, kink = _slope(here, image, mu[i], rows[i], w)
+                                share = along / lengths[i] ** 2
+                                slack = 64.0 * map_error / lengths[i] + 1e-9 * abs(kink)
+                                if share >= -slack and share + kink <= slack:
+                                    _report(state, found, w, 1.0)
+
+                # the two cells beside it
+                if gap <= ROUNDING or not (tied_here or tied_ahead or (i < j and i < jn)):
+                    continue
+                for own in range(2):  # whether row i is active
+                    trace = 0.0
+                    for p in range(k):
+                        for c in range(3):
+                            cell[p, c] = here[p, c] + own * mu[i, p] * rows[i, c]
+                            trace += cell[p, c] ** 2
+                    floor = min(state[BEST] * (1.0 - 1e-9), threshold)
+                    if trace <= floor * floor:
+                        continue
+                    top, other = top_pair(cell, form3, vectors3, v3)
+                    if top <= floor * floor:
+                        continue
+                    wrong = 2.0 * np.sqrt(top) * map_error
+                    turn = min(2.0, 2.0 * wrong / (top - other)) if top - other > wrong else 2.0
+                    reach = ROUNDING + turn
+                    signs[i] = side * (2.0 * own - 1.0)
+                    plus, minus = np.inf, np.inf
+                    for row in range(n):
+                        t = rows[row, 0] * v3[0] + rows[row, 1] * v3[1] + rows[row, 2] * v3[2]
+                        t *= side * signs[row] / lengths[row]
+                        plus = min(plus, t)
+                        minus = min(minus, -t)
+                        if plus < -reach and minus < -reach:
+                            break
+                    if plus < -reach and minus < -reach:
+                        continue
+                    sign = 1.0 if plus >= minus else -1.0
+                    margin = max(plus, minus)
+                    value = _settle(
+                        state, top, wrong, top - other, v3, sign, margin >= -ROUNDING,
+                        rows, mu, linear, map_error, best_point, doubts, scratch,
+                    )  # fmt: skip
+                    if margin > INTERIOR and value >= threshold and value > 4.0 * map_error:
+                        _report(state, found, v3, sign)
+
+
+@dataclass(frozen=True)
+class SphereAnswer:
+    """What one walk over all circles saw.
+
+    Attributes
+    ----------
+    neurons : ndarray of shape (m, 3)
+        Local maxima, unsorted, possibly repeated.
+    best_neuron : ndarray of shape (3,)
+    best, settled : float
+        The value of ``best_neuron`` and the largest squared maximum of a piece that is not in doubt.
+    doubts : list of (float, float)
+        See :func:`covopt.oracles.doubts.settle_doubts`.
+    """
+
+    neurons: np.ndarray
+    best_neuron: np.ndarray
+    best: float
+    settled: float
+    doubts: list[tuple[float, float]]
+
+
+class VectorSphereSweep:
+    """All faces of an arrangement of great circles, presorted for repeated vector pricing.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n, 3)
+        One row per line, of rank 3.
+
+    Examples
+    --------
+    >>> sweep = VectorSphereSweep(np.eye(3))
+    >>> answer = sweep.price(np.eye(3)[:, :1] * 2.0, np.zeros((1, 3)), 0.0, best=0.0, map_error=1e-14)
+    >>> answer.best, answer.best_neuron
+    (2.0, array([1., 0., 0.]))
+    """
+
+    def __init__(self, rows: np.ndarray):
+        self.rows = np.ascontiguousarray(rows, dtype=float)
+        self.lengths = np.linalg.norm(self.rows, axis=1)
+        units = self.rows / self.lengths[:, None]
+        first, second = circle_frames(units)
+        self._frames = np.ascontiguousarray(first), np.ascontiguousarray(second)
+        self._crossings = sort_crossings(self.rows, *self._frames)
+        parts = np.hypot(units @ first.T, units @ second.T).T  # [i, j] of row j in the plane of circle i
+        self._parts = np.maximum(np.take_along_axis(parts, self._crossings[0].astype(np.int64), axis=1), EPS)
+
+    def price(
+        self,
+        mu: np.ndarray,
+        linear: np.ndarray,
+        threshold: float,
+        *,
+        best: float,
+        map_error: float,
+        n_threads: int = 2,
+    ) -> SphereAnswer:
+        """Walk all circles for G(w) = linear w + Σ mu_i σ(z_i·w).
+
+        Parameters
+        ----------
+        mu : ndarray of shape (n, k)
+        linear : ndarray of shape (k, 3)
+        threshold : float
+            Local maxima below it are left out.
+        best : float
+            A value of ‖G‖ that is known to be met; pieces below it and below the threshold are passed by.
+        map_error : float
+            What rounding may change a map's images of unit vectors by.
+        """
+        n = len(self.rows)
+        cuts = np.linspace(0, n, 4 * n_threads + 1 if n_threads > 1 and n >= 64 else 2).astype(int)
+
+        def work(piece: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+            state = np.array([best, 0.0, 0.0, 0.0])
+            found, point, doubts = np.empty((CAPACITY, 3)), np.full(3, np.nan), np.empty((CAPACITY, 2))
+            walk_circles(
+                self.rows, self.lengths, *self._frames, *self._crossings, self._parts, mu, linear, threshold,
+                map_error, cuts[piece], cuts[piece + 1], state, found, point, doubts,
+            )  # fmt: skip
+            return state, found[: int(state[FOUND])], point, doubts[: int(state[DOUBTS])]
+
+        if len(cuts) > 2:
+            with ThreadPoolExecutor(n_threads) as pool:
+                parts = list(pool.map(work, range(len(cuts) - 1)))
+        else:
+            parts = [work(0)]
+        state, _, point, _ = max(parts, key=lambda part: (not np.isnan(part[2][0]), part[0][BEST]))
+        return SphereAnswer(
+            np.concatenate([part[1] for part in parts]),
+            point,
+            float(state[BEST]),
+            max(float(part[0][SETTLED]) for part in parts),
+            [(float(top), float(gap)) for part in parts for top, gap in part[3]],
+        )
