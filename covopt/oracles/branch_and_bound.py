@@ -41,6 +41,22 @@ class BranchAndBoundOracle:
     n_starts, random_state, n_threads
         Of the local search that looks for the incumbent.
 
+    Attributes
+    ----------
+    n_nodes : int
+        Nodes of the last pricing.
+    interrupted : bool
+        Whether Ctrl-C ended the last pricing; its bound is valid all the same.
+
+    Notes
+    -----
+    How far it reaches, one core of a laptop-class machine, standard normal points with bias and standard normal
+    targets: at the optimal dual, the hardest one because some N maxima are equal, N = 20, d = 10 takes 150 nodes and
+    N = 40, d = 20 takes 3000 nodes and under a second where enumeration counts more than 10⁹ faces. At a random dual
+    of N = 40 rows in dimension 20 with 5 outputs it takes tens of cones and seconds; at optimal duals of several
+    outputs, N = 10, d = 4 takes hundreds of cones and half a minute, and N = 14, d = 8 is hardly within reach.
+    In dimension 3 and up to a few million faces the exact oracles by faces are faster.
+
     Examples
     --------
     >>> oracle = BranchAndBoundOracle(np.eye(3), random_state=0)
@@ -62,7 +78,7 @@ class BranchAndBoundOracle:
     ):
         self.rows = np.ascontiguousarray(rows, dtype=float)
         self.node_limit, self.time_limit_s, self.slack = node_limit, time_limit_s, slack
-        self.n_nodes = 0
+        self.n_nodes, self.interrupted = 0, False
         self.local = LocalSearchOracle(
             self.rows, n_starts=n_starts, random_state=random_state, n_threads=n_threads
         )
@@ -92,7 +108,7 @@ class BranchAndBoundOracle:
         starts, self.local.n_starts = self.local.n_starts, self.local.n_starts * (4 if complete else 1)
         found = self.local.search(dual, threshold=threshold, max_neurons=max_neurons)
         self.local.n_starts = starts
-        self.n_nodes = 0
+        self.n_nodes, self.interrupted = 0, False
         support = np.flatnonzero(np.abs(outputs).max(axis=1, initial=0.0) > 0)
         if len(support) == 0:
             return Pricing(found.neurons, found.values, 0.0, exact=True)
@@ -147,7 +163,7 @@ class BranchAndBoundOracle:
                 if tree.best > highest:
                     highest, point = tree.best, tree.point.copy()
         except KeyboardInterrupt:
-            pass
+            self.interrupted = True
         if len(trees) < 2:
             return total, point
         return total * max(tree.upper for tree in trees), point
@@ -157,5 +173,5 @@ class BranchAndBoundOracle:
     ) -> tuple[float, np.ndarray]:
         tree = ConeTree(rows, outputs, points)
         tree.run(margin, CONES if self.node_limit is None else self.node_limit, self.time_limit_s)
-        self.n_nodes = tree.n_nodes
+        self.n_nodes, self.interrupted = tree.n_nodes, tree.interrupted
         return tree.upper, tree.incumbent

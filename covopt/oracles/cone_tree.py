@@ -61,6 +61,7 @@ class ConeTree:
         self.incumbent, self.best = np.zeros(rows.shape[1]), 0.0
         self.n_nodes = self.pushed = 0
         self.settled = 0.0
+        self.interrupted = False
         self.heap: list[tuple[float, int, _Node]] = []
         for point in points:
             self._offer(point)
@@ -94,7 +95,7 @@ class ConeTree:
                     self._push(child)
         except KeyboardInterrupt:
             # the node in hand is still in the heap, so the bound stays valid
-            return
+            self.interrupted = True
 
     def _push(self, node: _Node) -> None:
         if node.bound > self.best + self.margin:

@@ -6,8 +6,14 @@ import numpy as np
 
 from covopt.errors import BudgetError
 from covopt.oracles.bounds import gauge_bound, restrict
+from covopt.oracles.branch_and_bound import BranchAndBoundOracle
 from covopt.oracles.choose import exact_oracle
 from covopt.oracles.faces import DEFAULT_FACE_BUDGET
+
+# of the branch and bound where faces are too many: a number of nodes, so that every machine gives the same answer
+NODES = 50_000
+CONES = 150
+STARTS = 128
 
 
 def bound_gauge(
@@ -22,12 +28,12 @@ def bound_gauge(
     rows : ndarray of shape (N, r)
     dual : ndarray of shape (N,) or (N, k)
     budget : float
-        Largest number of faces for the exact oracle.
+        Largest number of faces for the exact oracle; beyond it a branch and bound of limited size is tried.
 
     Returns
     -------
     (float, bool)
-        The bound, and whether every face of the support's arrangement was looked at.
+        The bound, and whether it is the maximum itself, to rounding.
 
     Examples
     --------
@@ -48,6 +54,11 @@ def bound_gauge(
     try:
         oracle = exact_oracle(reduced, n_outputs, budget=budget)
     except BudgetError:
-        return gauge_bound(rows, dual), False
+        limit = NODES if n_outputs == 0 else CONES
+        tree = BranchAndBoundOracle(reduced, node_limit=limit, random_state=0, n_starts=STARTS)
+        found = tree.price(dual[support], max_neurons=1)
+        if found.exact:
+            return found.upper_bound + lost, True
+        return min(found.upper_bound + lost, gauge_bound(rows, dual)), False
     pricing = oracle.price(dual[support], threshold=np.inf)
     return pricing.upper_bound + lost, pricing.exact

@@ -1,10 +1,11 @@
-"""When the faces are too many: a network by local search, and a lower bound that is valid all the same.
+"""When the faces are too many: column generation by branch and bound, and by local search where that gives up.
 
-The network comes from column generation whose oracle is a local search, so nothing proves that it is optimal. The
-lower bound is the better of two valid ones:
+While branch and bound ends within its limits all bounds are proofs, as with the oracle of faces. Once it does not,
+the local search alone looks for columns and nothing proves that the network is optimal. The lower bound is then
+the best of three valid ones:
 
-- the dual of that run, divided by a relaxation's upper bound on h(λ);
-- an optimal dual of fewer points: a λ supported on a subset S of the rows is a dual of the whole problem, and its
+- the dual of that run, divided by the bound on h(Λ) that branch and bound reached, or by a relaxation's;
+- an optimal dual of fewer points: a Λ supported on a subset S of the rows is a dual of the whole problem, and its
   h involves only the arrangement of S, which is chosen small enough for the exact oracle.
 """
 
@@ -16,27 +17,58 @@ from collections.abc import Callable
 
 import numpy as np
 
+from covopt.errors import BudgetError
 from covopt.oracles.base import Pricing
 from covopt.oracles.bounds import choose_subset, gauge_bound, restrict
-from covopt.oracles.faces import FaceOracle
+from covopt.oracles.branch_and_bound import BranchAndBoundOracle
+from covopt.oracles.choose import exact_oracle
 from covopt.oracles.local_search import LocalSearchOracle
+from covopt.oracles.support import CONES, NODES, STARTS
 from covopt.problems.shallow import ShallowProblem
-from covopt.solvers.column_generation import ColumnGeneration, Point, RoundState
+from covopt.solvers.column_generation import Point, RoundState, relative_gap
+from covopt.solvers.generation import generate
 from covopt.status import Status
 
 SUBSET_BUDGET = 2e6
+SUBSET_BUDGET_VECTOR = 1e5
 SUBSET_TOL = 1e-3
+SLACK = 0.1
+PRICING_S = 10.0
+FINAL_S = 30.0
 
 
-class _Trusted:
-    """Takes the best local maximum for h(λ): good enough to steer by, never reported as a bound."""
+class _Steering:
+    """Branch and bound until it fails to end in its limits; from then on the best local maximum passes for h.
 
-    def __init__(self, oracle: LocalSearchOracle):
-        self._oracle = oracle
+    ``trusted`` tells the two phases apart: what is computed from the second is never reported as a bound.
+    """
 
-    def price(self, dual: np.ndarray, *, threshold: float = 0.0, max_neurons: int | None = None) -> Pricing:
-        found = self._oracle.price(dual, threshold=threshold, max_neurons=max_neurons)
-        return dataclasses.replace(found, upper_bound=float(np.abs(found.values).max()))
+    def __init__(self, rows: np.ndarray, *, is_vector: bool, time_limit_s: float, random_state: int | None):
+        self._tree = BranchAndBoundOracle(
+            rows, node_limit=CONES if is_vector else NODES, time_limit_s=time_limit_s, slack=SLACK,
+            n_starts=2 * STARTS, random_state=random_state,
+        )  # fmt: skip
+        self._local = LocalSearchOracle(rows, random_state=random_state)
+        self.trusted = False
+
+    def price(
+        self,
+        dual: np.ndarray,
+        *,
+        threshold: float = 0.0,
+        max_neurons: int | None = None,
+        complete: bool = False,
+    ) -> Pricing:
+        if not self.trusted:
+            found = self._tree.price(dual, threshold=threshold, max_neurons=max_neurons, complete=complete)
+            if self._tree.interrupted:
+                raise KeyboardInterrupt
+            best = float(np.abs(found.values).max())
+            if found.exact or found.upper_bound <= best + 1.01 * SLACK * max(best - 1.0, 0.0):
+                return found
+            self.trusted = True
+            self._local.warm = self._tree.local.warm
+        return self._local.search(dual, threshold=threshold, max_neurons=max_neurons)
 
 
 def solve_heuristic(
@@ -46,41 +78,74 @@ def solve_heuristic(
     time_limit_s: float | None = None,
     random_state: int | None = None,
     callback: Callable[[RoundState], bool] | None = None,
-    subset_budget: float = SUBSET_BUDGET,
+    subset_budget: float | None = None,
+    pricing_s: float = PRICING_S,
 ) -> Point:
-    """Return a network without proof of optimality, with the best valid lower bound at hand.
+    """Return a network and the best valid lower bound at hand: a proof of optimality where branch and bound ends.
 
     Parameters
     ----------
     problem : ShallowProblem
+        With one output or several.
     tol : float
-        Gap at which the local search counts as converged.
+        Gap at which to stop.
     time_limit_s : float, optional
         Three quarters of it are for the network.
     random_state : int, optional
     callback : callable, optional
-        Sees upper bounds; the lower bound stays 0 until the end.
-    subset_budget : float
+        Sees valid bounds: the lower one stays where branch and bound left it.
+    subset_budget : float, optional
         Largest number of faces per pricing in the exact solve on a subset.
+    pricing_s : float
+        Seconds after which branch and bound gives up for the rest of the run.
+
+    Returns
+    -------
+    Point
+        Status ``CERTIFIED`` (or where the run was stopped) when every bound is a proof, else ``HEURISTIC``.
+
+    Examples
+    --------
+    >>> point = solve_heuristic(ShallowProblem(np.eye(3), np.array([3.0, 4.0, -6.0])), tol=1e-6)
+    >>> point.status.code, round(point.upper_bound, 6)
+    ('certified', 11.0)
     """
     began = time.perf_counter()
+    if time_limit_s is not None:
+        pricing_s = min(pricing_s, 0.1 * time_limit_s)
+    oracle = _Steering(
+        problem.rows, is_vector=problem.is_vector, time_limit_s=pricing_s, random_state=random_state
+    )
+    proven = 0.0
 
     def observe(state: RoundState) -> bool:
-        # what the loop calls a lower bound rests on the local search here
-        return callback is not None and callback(dataclasses.replace(state, lower_bound=0.0, gap=1.0))
+        nonlocal proven
+        if not oracle.trusted:
+            proven = state.lower_bound
+        shown = dataclasses.replace(
+            state, lower_bound=proven, gap=relative_gap(state.upper_bound, proven) if proven > 0 else 1.0
+        )
+        return callback is not None and callback(shown)
 
-    trusted = _Trusted(LocalSearchOracle(problem.rows, random_state=random_state))
-    point = ColumnGeneration(
-        problem, trusted, tol=max(tol, 1e-9), random_state=random_state, callback=observe,
+    point = generate(
+        problem, oracle, tol=max(tol, 1e-9), random_state=random_state, callback=observe,
         time_limit_s=None if time_limit_s is None else 0.75 * time_limit_s,
-    ).solve()  # fmt: skip
-    heuristic_dual = point.dual
-    dual, lower = problem.scale_dual(heuristic_dual, gauge_bound(problem.rows, heuristic_dual))
-    if point.status not in (Status.INTERRUPTED, Status.CALLBACK):
-        left = None if time_limit_s is None else max(0.1, time_limit_s - (time.perf_counter() - began))
-        other, value = _subset_bound(problem, heuristic_dual, subset_budget, left, random_state)
-        if value > lower:
-            dual, lower = other, value
+    )  # fmt: skip
+    if not oracle.trusted:
+        return point
+    stopped = point.status in (Status.INTERRUPTED, Status.CALLBACK)
+    left = np.inf if time_limit_s is None else max(0.1, time_limit_s - (time.perf_counter() - began))
+    dual, lower = problem.scale_dual(point.dual, gauge_bound(problem.rows, point.dual))
+    if not stopped:
+        tree = BranchAndBoundOracle(
+            problem.rows, time_limit_s=min(FINAL_S, 0.5 * left), random_state=random_state, n_starts=STARTS
+        )
+        for candidate in (
+            problem.scale_dual(point.dual, tree.price(point.dual, max_neurons=1).upper_bound),
+            _subset_bound(problem, point.dual, subset_budget, 0.5 * left, random_state),
+        ):
+            if candidate[1] > lower:
+                dual, lower = candidate
         point.status = Status.HEURISTIC
     point.dual, point.lower_bound = dual, lower
     return point
@@ -89,17 +154,24 @@ def solve_heuristic(
 def _subset_bound(
     problem: ShallowProblem,
     dual: np.ndarray,
-    budget: float,
-    time_limit_s: float | None,
+    budget: float | None,
+    time_limit_s: float,
     random_state: int | None,
 ) -> tuple[np.ndarray, float]:
     """Certified optimal dual of the most important rows, with zeros elsewhere."""
+    if budget is None:
+        budget = SUBSET_BUDGET_VECTOR if problem.is_vector else SUBSET_BUDGET
     chosen = choose_subset(problem.rows, dual, budget)
     rows, _ = restrict(problem.rows, chosen)
     part = ShallowProblem(rows, problem.targets[chosen], problem.offset_cost)
-    point = ColumnGeneration(
-        part, FaceOracle(rows), tol=SUBSET_TOL, time_limit_s=time_limit_s, random_state=random_state
-    ).solve()
-    full = np.zeros(len(problem.rows))
+    full = np.zeros_like(dual)
+    try:
+        oracle = exact_oracle(rows, dual.shape[1] if problem.is_vector else 0)
+    except BudgetError:
+        return full, 0.0
+    point = generate(
+        part, oracle, tol=SUBSET_TOL, random_state=random_state,
+        time_limit_s=time_limit_s if np.isfinite(time_limit_s) else None,
+    )  # fmt: skip
     full[chosen] = point.dual
     return full, problem.dual_value(full)

@@ -8,10 +8,12 @@ from covopt import api
 from covopt.certificates import duality
 from covopt.errors import BudgetError
 from covopt.oracles import support
+from covopt.oracles.choose import exact_oracle
 from covopt.oracles.faces import FaceOracle
 from covopt.oracles.support import bound_gauge
 from covopt.problems.shallow import ShallowProblem
-from covopt.solvers.column_generation import ColumnGeneration
+from covopt.solvers import heuristic
+from covopt.solvers.generation import generate
 from covopt.solvers.heuristic import solve_heuristic
 from covopt.status import Status
 
@@ -23,62 +25,121 @@ def instance(seed: int, n: int, d: int, offset_cost: float) -> ShallowProblem:
 
 
 @pytest.mark.parametrize("offset_cost", [np.inf, 1.0, 0.0])
-@pytest.mark.parametrize("seed", range(4))
-def test_bounds_enclose_the_exact_optimum(seed, offset_cost):
+@pytest.mark.parametrize("seed", range(2))
+def test_branch_and_bound_reaches_the_exact_optimum(seed, offset_cost):
     problem = instance(seed, 12, 2, offset_cost)
-    exact = ColumnGeneration(problem, FaceOracle(problem.rows), tol=1e-7).solve()
+    exact = generate(problem, FaceOracle(problem.rows), tol=1e-7)
+    found = solve_heuristic(problem, tol=1e-6, random_state=seed)
+    assert found.status is Status.CERTIFIED
+    assert found.gap <= 1e-6
+    assert found.lower_bound <= exact.upper_bound * (1 + 1e-9)
+    assert found.upper_bound >= exact.lower_bound * (1 - 1e-9)
+    assert FaceOracle(problem.rows).price(found.dual).upper_bound <= 1 + 1e-9
+
+
+@pytest.mark.parametrize("offset_cost", [np.inf, 1.0, 0.0])
+@pytest.mark.parametrize("k", [1, 2])
+def test_bounds_enclose_the_exact_optimum_without_branch_and_bound(k, offset_cost, monkeypatch):
+    monkeypatch.setattr(heuristic, "NODES", 1)
+    monkeypatch.setattr(heuristic, "CONES", 1)
+    monkeypatch.setattr(heuristic, "FINAL_S", 1e-9)
+    problem = instance(k, 9, 2, offset_cost)
+    if k > 1:
+        targets = np.random.default_rng(k).uniform(-1, 1, (9, k))
+        problem = ShallowProblem(problem.rows, targets, offset_cost)
+    oracle = exact_oracle(problem.rows, 0 if k == 1 else k)
+    exact = generate(problem, oracle, tol=1e-6)
+    seen = []
     # a budget of a few faces: the subset's arrangement is a small part of the whole
-    found = solve_heuristic(problem, tol=1e-6, random_state=seed, subset_budget=500)
+    found = solve_heuristic(problem, tol=1e-6, random_state=0, subset_budget=300, callback=seen.append)
     assert found.status is Status.HEURISTIC
     assert 0 < found.lower_bound <= exact.upper_bound * (1 + 1e-7)
     assert exact.lower_bound * (1 - 1e-9) <= found.upper_bound <= exact.upper_bound * 1.05
-    assert FaceOracle(problem.rows).price(found.dual).upper_bound <= 1 + 1e-9
+    assert oracle.price(found.dual).upper_bound <= 1 + 1e-9
     assert problem.dual_value(found.dual) == pytest.approx(found.lower_bound, rel=1e-12)
+    assert all(state.lower_bound <= exact.upper_bound * (1 + 1e-7) for state in seen)
+
+
+def test_several_outputs_on_orthogonal_rows_reach_the_closed_form():
+    """X = I and (YYᵀ)^{1/2} ≥ 0 completely positive: R₂ = 2 Tr (YYᵀ)^{1/2}; one-hot classes of sizes 3, 2, 1."""
+    targets = np.repeat(np.eye(3), [3, 2, 1], axis=0)
+    found = solve_heuristic(ShallowProblem(np.eye(6), targets), tol=1e-6, random_state=0)
+    assert found.status is Status.CERTIFIED
+    assert found.upper_bound == pytest.approx(np.sqrt(3) + np.sqrt(2) + 1, rel=1e-6)
 
 
 def test_min_norm_falls_back_and_says_so(monkeypatch):
-    def scarce(rows, n_outputs):
-        return FaceOracle(rows, budget=2000)
+    def scarce(rows, n_outputs, *, budget=2000):
+        return FaceOracle(rows, budget=min(budget, 2000))
 
     monkeypatch.setattr(api, "exact_oracle", scarce)
+    monkeypatch.setattr(heuristic, "NODES", 1)
+    monkeypatch.setattr(heuristic, "FINAL_S", 0.0)
+    monkeypatch.setattr(heuristic, "SUBSET_BUDGET", 2e3)
+    monkeypatch.setattr(support, "exact_oracle", scarce)
+    monkeypatch.setattr(support, "NODES", 1)
     rng = np.random.default_rng(5)
     X, y = rng.standard_normal((25, 2)), rng.standard_normal(25)
     solution = covopt.min_norm(X, y, time_limit_s=20)
     assert solution.status is Status.HEURISTIC
     assert "HEURISTIC" in solution.summary()
     assert "local search" in solution.solver
-    assert all(state["lower_bound"] == 0.0 for state in solution.history)
     monkeypatch.undo()
     exact = covopt.min_norm(X, y)
     assert solution.lower_bound <= exact.cost
     assert solution.cost >= exact.lower_bound
+    assert all(state["lower_bound"] <= exact.cost for state in solution.history)
     assert covopt.verify(solution).ok
     assert len(solution.network) <= 25
 
 
-def test_high_dimension_has_a_valid_bracket():
+def test_high_dimension_is_certified_by_branch_and_bound():
+    """Faces are far too many in dimension 16, signs are not: a certificate, and verify finds the same."""
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((20, 15)), rng.standard_normal(20)
-    solution = covopt.min_norm(X, y, time_limit_s=15)
-    assert solution.status is Status.HEURISTIC
-    assert 0.3 * solution.cost < solution.lower_bound < solution.cost
-    assert covopt.verify(solution).ok
-    assert solution.is_unique is None
-    assert "out of reach" in solution.uniqueness.reason
+    solution = covopt.min_norm(X, y, tol=1e-5)
+    assert solution.status is Status.CERTIFIED
+    assert solution.gap <= 1e-5
+    checked = covopt.verify(solution)
+    assert checked.ok
     with pytest.raises(BudgetError, match="faces per pricing"):
         solution.tight_set()
 
 
-def test_relaxed_gauge_is_used_beyond_the_budget():
+def test_branch_and_bound_then_a_relaxation_beyond_the_budget(monkeypatch):
     rng = np.random.default_rng(1)
-    rows, dual = rng.standard_normal((15, 3)), rng.standard_normal(15)
-    exact, was_exact = bound_gauge(rows, dual)
-    relaxed, was_relaxed = bound_gauge(rows, dual, budget=10)
-    assert was_exact
-    assert not was_relaxed
-    assert exact <= relaxed <= 10 * exact
-    few = np.where(np.arange(15) < 2, dual, 0.0)
-    supported, flag = bound_gauge(rows, few, budget=10)
-    assert flag
-    assert supported == pytest.approx(bound_gauge(rows, few)[0], rel=1e-12)
+    for dual in (rng.standard_normal(15), rng.standard_normal((15, 2))):
+        rows = rng.standard_normal((15, 3))
+        exact, was_exact = bound_gauge(rows, dual)
+        signs, was_found = bound_gauge(rows, dual, budget=10)
+        assert was_exact
+        assert was_found
+        assert signs == pytest.approx(exact, rel=1e-9)
+        with monkeypatch.context() as patch:
+            patch.setattr(support, "NODES", 1)
+            patch.setattr(support, "CONES", 1)
+            patch.setattr(support, "STARTS", 1)
+            relaxed, _ = bound_gauge(rows, dual, budget=10)
+        assert exact * (1 - 1e-12) <= relaxed <= 10 * exact
+        few = np.where((np.arange(15) < 2).reshape(-1, *[1] * (dual.ndim - 1)), dual, 0.0)
+        supported, flag = bound_gauge(rows, few, budget=10)
+        assert flag
+        assert supported == pytest.approx(bound_gauge(rows, few)[0], rel=1e-9)
     assert support.DEFAULT_FACE_BUDGET == duality.DEFAULT_FACE_BUDGET
+
+
+def test_an_interrupt_in_a_pricing_ends_the_solve(monkeypatch):
+    real = heuristic.BranchAndBoundOracle.price
+    calls = []
+
+    def price(self, dual, **options):
+        found = real(self, dual, **options)
+        calls.append(1)
+        self.interrupted = len(calls) == 3
+        return found
+
+    monkeypatch.setattr(heuristic.BranchAndBoundOracle, "price", price)
+    found = solve_heuristic(instance(0, 12, 4, np.inf), tol=1e-9, random_state=0)
+    assert found.status is Status.INTERRUPTED
+    assert len(calls) == 3
+    assert 0 < found.lower_bound <= found.upper_bound
