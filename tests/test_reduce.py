@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 import covopt
 from covopt.errors import InputError
 from covopt.network import ReLUNetwork
+from covopt.sparsify.caratheodory import caratheodory
 from covopt.sparsify.layer import HiddenLayer, as_good, least_outgoing, project_incoming
 from covopt.sparsify.merging import balance, cells, merge_aligned, merge_in_cells, merge_planar
 from covopt.sparsify.reduction import pair, reduce_layer
@@ -100,6 +101,28 @@ def test_units_of_the_weights_do_not_matter(scale):
     reference, small = network.reduce(X, preserve="outputs"), scaled.reduce(X, preserve="outputs")
     assert len(reference) == len(small) <= 5
     assert small.squared_norm == pytest.approx(reference.squared_norm, rel=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_neurons_and_points_of_very_different_sizes(seed):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((5, 4)) * 10.0 ** rng.integers(-6, 7)
+    net = ReLUNetwork(
+        rng.standard_normal((60, 5)) * 10.0 ** rng.integers(-4, 5, (60, 1)),
+        rng.standard_normal((60, 2)) * 10.0 ** rng.integers(-4, 5, (60, 1)),
+    )
+    small, least = net.reduce(X), net.reduce(X, preserve="outputs")
+    assert_same(net, small, X, keeps_pair=True)
+    assert_same(net, least, X, keeps_pair=False)
+    assert len(small) <= 30
+    assert len(least) <= 9
+
+
+def test_caratheodory_does_not_depend_on_the_units_of_a_column():
+    rng = np.random.default_rng(0)
+    atoms, weights = rng.random((3, 12)), rng.random(12)
+    units = 10.0 ** rng.integers(-9, 10, 12)
+    assert np.count_nonzero(caratheodory(atoms * units, weights / units)) <= 3
 
 
 def test_order_of_points_and_rotation_leave_width_and_norm():

@@ -58,7 +58,7 @@ def _spend_surplus(signed: np.ndarray, masses: np.ndarray) -> np.ndarray:
     if m <= n:
         return masses
     orthogonal, _ = qr(unit.T, check_finite=False)
-    return _eliminate(np.ascontiguousarray(orthogonal[:, n:].T / scale), masses.copy())
+    return _eliminate(np.ascontiguousarray(orthogonal[:, n:].T), masses * scale, 1.0 / scale) / scale
 
 
 def _spend_dependent(signed: np.ndarray, masses: np.ndarray, rank_tol: float) -> np.ndarray:
@@ -71,12 +71,15 @@ def _spend_dependent(signed: np.ndarray, masses: np.ndarray, rank_tol: float) ->
         return masses
     _, values, right = svd(unit, full_matrices=True, check_finite=False)
     rank = int((values > rank_tol * values[0]).sum())
-    return _eliminate(np.ascontiguousarray(right[rank:] / scale), masses.copy())
+    return _eliminate(np.ascontiguousarray(right[rank:]), masses * scale, 1.0 / scale) / scale
 
 
 @njit(cache=True)
-def _eliminate(null, masses):
-    """Spend one null vector (row) after the other; each sets one mass to zero and leaves the others' rows."""
+def _eliminate(null, masses, costs):
+    """Spend one null vector (row) after the other; each sets one mass to zero and leaves the others' rows.
+
+    Masses belong to columns of unit length, so that no threshold depends on the units of a column.
+    """
     count, m = null.shape
     alive = masses > 0
     for pick in range(count):
@@ -90,8 +93,8 @@ def _eliminate(null, masses):
         for j in range(m):
             if alive[j]:
                 null[pick, j] /= size
-                total += null[pick, j]
-        if total < 0.0:  # masses − t·direction with t ≥ 0 must not grow in sum
+                total += costs[j] * null[pick, j]
+        if total < 0.0:  # masses − t·direction with t ≥ 0 must not grow in cost
             for j in range(m):
                 null[pick, j] = -null[pick, j]
         leaving, step = -1, np.inf

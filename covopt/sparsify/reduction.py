@@ -12,8 +12,9 @@ from covopt.sparsify.layer import EPS, HiddenLayer, as_good, least_outgoing, pro
 from covopt.sparsify.merging import balance, drop_silent, merge_aligned, merge_in_cells, merge_planar
 
 PRESERVES = ("covariances", "outputs")
-PAIR_DRIFT = 1e-11  # largest relative change of K and Kᵠ at which a reduction is taken
+PAIR_DRIFT = 1e-10  # largest relative change of K and Kᵠ at which a reduction is taken
 _SWEEPS = 6
+_LOOSE = 1e-8  # dependent up to the error of ill-conditioned output weights: they are solved for again
 
 
 def reduce_layer(layer: HiddenLayer, *, preserve: str = "covariances") -> HiddenLayer:
@@ -85,8 +86,8 @@ def _keep_pair(layer: HiddenLayer) -> HiddenLayer:
     if len(layer) == 0:
         return layer
     z = layer.preactivations
-    costs = (layer.incoming**2).sum(axis=1)
-    masses = _vertex(_pair_atoms(z), costs)
+    size = (z**2).sum(axis=0)  # atoms of unit size: large neurons must not blur small ones
+    masses = _vertex(_pair_atoms(z / np.sqrt(size)), (layer.incoming**2).sum(axis=1) / size, size)
     fewer = np.flatnonzero(masses)
     if len(fewer) == len(layer):
         return layer
@@ -111,6 +112,7 @@ def _keep_outputs(layer: HiddenLayer) -> HiddenLayer:
             merge_planar,
             lambda x: balance(least_outgoing(x, outputs)),
             lambda x: _spend_contributions(x, outputs),
+            lambda x: balance(least_outgoing(_spend_contributions(x, outputs, _LOOSE), outputs)),
         ):
             best = better(step(best), best)
         if len(best) in (0, width):
@@ -118,7 +120,7 @@ def _keep_outputs(layer: HiddenLayer) -> HiddenLayer:
     return best
 
 
-def _spend_contributions(layer: HiddenLayer, outputs: np.ndarray) -> HiddenLayer:
+def _spend_contributions(layer: HiddenLayer, outputs: np.ndarray, rank_tol: float = 1e-11) -> HiddenLayer:
     if len(layer) == 0:
         return layer
     costs = (layer.incoming**2).sum(axis=1) + (layer.outgoing**2).sum(axis=1)
@@ -126,7 +128,10 @@ def _spend_contributions(layer: HiddenLayer, outputs: np.ndarray) -> HiddenLayer
     moves = layer.offset is not None and layer.free_offset
     if moves:  # the offset takes up the means at no cost
         activations = activations - activations.mean(axis=0)
-    masses = _vertex(_contributions(activations, layer.outgoing.T), costs)
+    into, out = np.linalg.norm(activations, axis=0), np.linalg.norm(layer.outgoing, axis=1)
+    into, out = np.where(into > 0, into, 1.0), np.where(out > 0, out, 1.0)
+    atoms = _contributions(activations / into, layer.outgoing.T / out)
+    masses = _vertex(atoms, costs / (into * out), into * out, rank_tol)
     chosen = np.flatnonzero(masses)
     root = np.sqrt(masses[chosen])[:, None]
     fewer = layer.with_neurons(root * layer.incoming[chosen], root * layer.outgoing[chosen])
@@ -136,19 +141,19 @@ def _spend_contributions(layer: HiddenLayer, outputs: np.ndarray) -> HiddenLayer
     return replace(fewer, offset=offset)
 
 
-def _vertex(atoms: np.ndarray, costs: np.ndarray) -> np.ndarray:
-    """Weights α ≥ 0 with Σ α_j atom_j = Σ atom_j, no larger Σ α_j cost_j, on independent atoms."""
-    masses = caratheodory(atoms / costs, costs.copy()) / costs
+def _vertex(atoms: np.ndarray, costs: np.ndarray, start: np.ndarray, rank_tol: float = 1e-11) -> np.ndarray:
+    """Return α ≥ 0 with Σ α_j start_j atom_j = Σ start_j atom_j on independent atoms, the cost no larger."""
+    masses = caratheodory(atoms / costs, costs * start, rank_tol=rank_tol) / costs
     chosen = np.flatnonzero(masses)
-    lengths = np.linalg.norm(atoms[:, chosen], axis=0)
-    lengths = np.where(lengths > 0, lengths, 1.0)
-    for _ in range(2):
-        missing = atoms.sum(axis=1) - atoms[:, chosen] @ masses[chosen]
-        step = lstsq(atoms[:, chosen] / lengths, missing, cond=1e-14, check_finite=False)[0] / lengths
-        if (masses[chosen] + step <= 0).any():
+    target = atoms @ start
+    for _ in range(3):
+        # relative corrections: a small mass stays positive
+        columns = atoms[:, chosen] * masses[chosen]
+        step = lstsq(columns, target - columns.sum(axis=1), cond=1e-13, check_finite=False)[0]
+        if (step <= -0.5).any():
             break
-        masses[chosen] += step
-    return masses
+        masses[chosen] *= 1.0 + step
+    return masses / start
 
 
 def _coordinates(columns: np.ndarray) -> np.ndarray:
@@ -161,14 +166,13 @@ def _coordinates(columns: np.ndarray) -> np.ndarray:
 def _pair_atoms(z: np.ndarray) -> np.ndarray:
     """Return the pairs (zzᵀ, σ(z)σ(z)ᵀ) as columns: upper triangles, or as many random entries as tell them apart."""
     parts = [_coordinates(z), _coordinates(np.maximum(z, 0.0))]
-    size = np.linalg.norm(parts[0])
     entries = sum(len(c) * (len(c) + 1) // 2 for c in parts)
     enough = 2 * z.shape[1] + 20
     if entries <= enough:
-        return np.vstack([_squares(c) for c in parts]) / size**2
+        return np.vstack([_squares(c) for c in parts])
     rng = np.random.default_rng(0)
     first, second = (_random_products(c, c, enough, rng) for c in parts)
-    return (first + second) / size**2
+    return first + second
 
 
 def _squares(columns: np.ndarray) -> np.ndarray:
