@@ -89,6 +89,11 @@ def project_incoming(inputs: np.ndarray, incoming: np.ndarray) -> np.ndarray:
 
     The pre-activations stay and ‖w_j‖² falls to its least value, :math:`z_j^T (A A^T)^+ z_j` (FL22 Prop 1: a
     network without residual part).
+
+    Examples
+    --------
+    >>> project_incoming(np.array([[1.0, 1.0]]), np.array([[2.0, 0.0]])).round(12).tolist()
+    [[1.0, 1.0]]
     """
     _, values, right = svd(inputs, full_matrices=False, check_finite=False)
     rank = int((values > max(inputs.shape) * EPS * values[0]).sum()) if values.size else 0
@@ -116,6 +121,12 @@ def least_outgoing(layer: HiddenLayer, outputs: np.ndarray) -> HiddenLayer:
     -------
     HiddenLayer
         Possibly with a residual, where F is not in the image: the caller compares.
+
+    Examples
+    --------
+    >>> layer = HiddenLayer(np.eye(1), np.ones((2, 1)), np.array([[2.0], [0.0]]))
+    >>> least_outgoing(layer, layer.outputs).outgoing.round(12).tolist()
+    [[1.0], [1.0]]
     """
     features, targets = layer.activations, outputs
     means = None

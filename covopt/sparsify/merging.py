@@ -41,6 +41,13 @@ def merge_aligned(layer: HiddenLayer) -> HiddenLayer:
     Parameters
     ----------
     layer : HiddenLayer
+
+    Examples
+    --------
+    >>> layer = HiddenLayer(np.eye(2), np.array([[3.0, 0.0], [4.0, 0.0]]), np.array([[1.0], [0.0]]))
+    >>> merged = merge_aligned(layer)
+    >>> merged.incoming.tolist(), round(merged.squared_norm, 12), layer.squared_norm
+    ([[5.0, 0.0]], 25.36, 26.0)
     """
     z = layer.preactivations.T
     leader, factor = group_rays(z)
@@ -99,6 +106,13 @@ def merge_planar(layer: HiddenLayer) -> HiddenLayer:
     Parameters
     ----------
     layer : HiddenLayer
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> layer = HiddenLayer(np.eye(2), rng.random((50, 2)), rng.random((50, 3)))
+    >>> len(merge_planar(layer))
+    2
     """
     keep = np.ones(len(layer), dtype=bool)
     incoming, outgoing = [], []
@@ -143,6 +157,13 @@ def merge_in_cells(layer: HiddenLayer) -> HiddenLayer:
     ----------
     layer : HiddenLayer
         Any; the result is balanced.
+
+    Examples
+    --------
+    >>> layer = HiddenLayer(np.eye(2), np.array([[3.0, 0.0], [0.0, 4.0]]), np.ones((2, 1)))
+    >>> merged = merge_in_cells(layer)
+    >>> len(merged), round(merged.squared_norm, 12)
+    (1, 10.0)
     """
     layer = balance(drop_silent(layer, keep_negative=False))
     incoming, outgoing = [], []
