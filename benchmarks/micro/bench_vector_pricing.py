@@ -19,7 +19,17 @@ from threadpoolctl import threadpool_limits
 from covopt.oracles.choose import exact_oracle
 from covopt.oracles.vector_faces import VectorFaceOracle
 
-CASES = [(1000, 2, 3), (100, 3, 3), (200, 3, 3), (200, 3, 10), (30, 4, 5), (60, 4, 3), (20, 5, 3), (12, 8, 3)]
+CASES = [
+    (1000, 2, 3),
+    (40, 3, 3),
+    (200, 3, 3),
+    (200, 3, 10),
+    (1000, 3, 3),
+    (30, 4, 5),
+    (60, 4, 3),
+    (20, 5, 3),
+    (12, 8, 3),
+]
 DIRECTIONS = 20_000
 
 
