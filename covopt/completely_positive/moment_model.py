@@ -52,6 +52,11 @@ class MomentModel:
     bounds : ndarray of shape (m,)
         Of degree 2 and more: an upper bound on the moment for every factor. Of degree 0 and 1: on the moment divided
         by the number of rows of the factor.
+    columns : tuple of (vertices, monomial)
+        What each variable is the moment of.
+    block_labels : tuple of (key, basis)
+        Which constraint each semidefinite block is, and the label of each of its rows; a permutation of the vertices
+        acts on all of them.
     """
 
     cost: np.ndarray
@@ -62,6 +67,8 @@ class MomentModel:
     blocks: tuple[int, ...]
     degrees: np.ndarray
     bounds: np.ndarray
+    columns: tuple[tuple, ...]
+    block_labels: tuple[tuple[tuple, tuple], ...]
 
 
 @dataclass
@@ -163,9 +170,12 @@ def moment_model(A: np.ndarray, level: int, method: str) -> MomentModel:
                 for u in clique.monomials(2 * level - 2):
                     rows.add(_localised(A, roots, clique, i, j, u))
     n_signs = len(rows.b) - n_equal
-    blocks: list[int] = []
+    blocks: list[tuple[tuple, tuple]] = []
     for clique in cliques:
-        _semidefinite(rows, blocks, clique.monomials(level), lambda u, v, c=clique: ([(c(u, v), 1.0)], 0.0))
+        _semidefinite(
+            rows, blocks, ("moments", clique.vertices), clique.monomials(level),
+            lambda u, v, c=clique: ([(c(u, v), 1.0)], 0.0),
+        )  # fmt: skip
         if level > 1:
             _second_level(rows, blocks, A, roots, clique, parts)
     if "square" in parts:
@@ -178,7 +188,11 @@ def moment_model(A: np.ndarray, level: int, method: str) -> MomentModel:
             degrees[column] = len(monomial)
             bounds[column] = np.prod(roots[list(monomial)]) * (1 + 1e-14)
     G = sparse.csr_matrix((rows.values, (rows.rows, rows.columns)), shape=(len(rows.b), m))
-    return MomentModel(cost, G, np.array(rows.b), n_equal, n_signs, tuple(blocks), degrees, bounds)
+    names = tuple((c.vertices, monomial) for c in cliques for monomial in c.columns)
+    orders = tuple(len(basis) for _, basis in blocks)
+    return MomentModel(
+        cost, G, np.array(rows.b), n_equal, n_signs, orders, degrees, bounds, names, tuple(blocks)
+    )  # fmt: skip
 
 
 def _cliques(A: np.ndarray, level: int) -> list[_Clique]:
@@ -208,19 +222,26 @@ def _localised(A: np.ndarray, roots: np.ndarray, clique: _Clique, i: int, j: int
 
 
 def _second_level(
-    rows: _Rows, blocks: list[int], A: np.ndarray, roots: np.ndarray, clique: _Clique, parts: Iterable[str]
+    rows: _Rows,
+    blocks: list[tuple[tuple, tuple]],
+    A: np.ndarray,
+    roots: np.ndarray,
+    clique: _Clique,
+    parts: Iterable[str],
 ) -> None:
     basis = clique.monomials(1)
     for i, j in combinations_with_replacement(clique.vertices, 2):
-        _semidefinite(
-            rows,
-            blocks,
-            basis,
-            lambda u, v, i=i, j=j: (_localised(A, roots, clique, i, j, tuple(sorted(u + v))), 0.0),
-        )
+
+        def localised(u: Monomial, v: Monomial, i: int = i, j: int = j) -> tuple[Terms, float]:
+            return _localised(A, roots, clique, i, j, tuple(sorted(u + v))), 0.0
+
+        _semidefinite(rows, blocks, ("bound", clique.vertices, (i, j)), basis, localised)
     if "pairs" in parts:
         for i, j in combinations(clique.vertices, 2):
-            _semidefinite(rows, blocks, basis, lambda u, v, i=i, j=j: ([(clique(u, v, (i, j)), 1.0)], 0.0))
+            _semidefinite(
+                rows, blocks, ("pair", clique.vertices, (i, j)), basis,
+                lambda u, v, i=i, j=j: ([(clique(u, v, (i, j)), 1.0)], 0.0),
+            )  # fmt: skip
     if "tensor" in parts:
         inside = set(clique.vertices)
 
@@ -231,10 +252,14 @@ def _second_level(
                 terms.append((clique((i, j), u, v), -1.0))
             return terms, 0.0
 
-        _semidefinite(rows, blocks, [(i, u) for i in range(len(A)) for u in basis], entry)
+        _semidefinite(
+            rows, blocks, ("tensor", clique.vertices), [(i, u) for i in range(len(A)) for u in basis], entry
+        )
 
 
-def _square(rows: _Rows, blocks: list[int], A: np.ndarray, cliques: Sequence[_Clique]) -> None:
+def _square(
+    rows: _Rows, blocks: list[tuple[tuple, tuple]], A: np.ndarray, cliques: Sequence[_Clique]
+) -> None:
     """A⊗A ⪰ Σ L(xxᵀ⊗xxᵀ), on symmetric tensors; on the others the right-hand side vanishes."""
     columns: dict[Monomial, list[int]] = {}
 
@@ -246,13 +271,17 @@ def _square(rows: _Rows, blocks: list[int], A: np.ndarray, cliques: Sequence[_Cl
             columns[key] = [c(key) for c in cliques if wanted <= set(c.vertices)]
         return [(c, -1.0) for c in columns[key]], float(A[i, k] * A[j, m] + A[i, m] * A[j, k]) / 2
 
-    _semidefinite(rows, blocks, list(combinations_with_replacement(range(len(A)), 2)), entry)
+    _semidefinite(rows, blocks, ("square",), list(combinations_with_replacement(range(len(A)), 2)), entry)
 
 
 def _semidefinite(
-    rows: _Rows, blocks: list[int], basis: Sequence, entry: Callable[..., tuple[Terms, float]]
+    rows: _Rows,
+    blocks: list[tuple[tuple, tuple]],
+    key: tuple,
+    basis: Sequence,
+    entry: Callable[..., tuple[Terms, float]],
 ) -> None:
-    blocks.append(len(basis))
+    blocks.append((key, tuple(basis)))
     for q, v in enumerate(basis):
         for u in basis[: q + 1]:
             rows.add(*entry(u, v))

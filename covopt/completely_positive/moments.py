@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from covopt.completely_positive.face_rational import exact_matrix
-from covopt.completely_positive.moment_model import PARTS, MomentModel, moment_model
+from covopt.completely_positive.moment_model import PARTS, moment_model
 from covopt.completely_positive.moment_rounding import rigorous_value
-from covopt.errors import InputError, SolverError
+from covopt.completely_positive.moment_solver import solve_moments
+from covopt.errors import InputError
 from covopt.validation import check_choice, check_time_limit
 
 METHODS = tuple(PARTS)
@@ -61,7 +61,8 @@ def moment_bound(
     over the maximal cliques V of the support graph (:mod:`covopt.completely_positive.moment_model`). The solver's
     dual point is only a hint: ``value`` is recomputed from A as :func:`rigorous_value` describes, so it bounds the
     rank of every factor even where the solver stopped early. All these bounds stay below the convex bound τ_cp of
-    Fawzi and Parrilo, hence below the CP-rank itself on many matrices.
+    Fawzi and Parrilo, hence below the CP-rank itself on many matrices. On the boundary of the completely positive
+    cone the dual has no optimal point and the value depends a little on where the solver stops.
 
     Parameters
     ----------
@@ -69,7 +70,7 @@ def moment_bound(
         Symmetric and entrywise nonnegative. A value above n(n + 1)/2, which rows always do by Carathéodory, proves
         that A is not completely positive.
     level : {1, 2}
-        t. Level 2 takes seconds at n = 7 and minutes at n = 10.
+        t. Level 2 takes seconds at n = 7 and minutes at n = 10, less where A has symmetries.
     method : {"strong", "plain", "dagger"}
         ``plain`` is ξ_t of Gribling, de Laat and Laurent, ``dagger`` their ξ_t† as Korda and others computed it,
         ``strong`` adds other valid inequalities: stronger and faster than ``dagger`` on everything measured. At level
@@ -110,7 +111,7 @@ def moment_bound(
     if not len(scaled):
         return MomentBound(0.0, 0, 0.0, "A is zero", {"level": level, "method": method, "dual": []})
     model = moment_model(scaled, check_level(level), check_choice("method", method, METHODS))
-    dual, solver_value = _solve(model, limit)
+    dual, solver_value = solve_moments(model, scaled, method=method, time_limit_s=limit)
     value = rigorous_value(model, dual)
     return MomentBound(
         value,
@@ -199,40 +200,3 @@ def _scaled(A: Any) -> np.ndarray:
     values = values[np.ix_(kept, kept)]
     scale = np.exp2(-np.round(np.log2(np.diag(values)) / 2))
     return values * np.outer(scale, scale)
-
-
-def _solve(model: MomentModel, time_limit_s: float | None) -> tuple[np.ndarray, float]:
-    """Return a dual point without factors √2, and the solver's value."""
-    import clarabel
-
-    weights = np.ones(len(model.b))
-    start = model.n_equal + model.n_signs
-    for order in model.blocks:
-        ends = start + np.cumsum(np.arange(1, order + 1)) - 1
-        size = order * (order + 1) // 2
-        weights[start : start + size] = math.sqrt(2.0)
-        weights[ends] = 1.0
-        start += size
-    cones = [clarabel.ZeroConeT(model.n_equal)]
-    if model.n_signs:
-        cones.append(clarabel.NonnegativeConeT(model.n_signs))
-    cones += [clarabel.PSDTriangleConeT(order) for order in model.blocks]
-    settings = clarabel.DefaultSettings()
-    settings.verbose = False
-    settings.max_threads = 1
-    settings.direct_solve_method = "faer"
-    if time_limit_s is not None:
-        settings.time_limit = time_limit_s
-    G = sparse.csc_matrix(sparse.diags(weights) @ model.G)
-    quadratic = sparse.csc_matrix((len(model.cost),) * 2)
-    result = clarabel.DefaultSolver(quadratic, model.cost, G, weights * model.b, cones, settings).solve()
-    status = str(result.status)
-    if "PrimalInfeasible" in status:
-        raise SolverError(
-            "the moment relaxation is infeasible as far as the solver can tell, so A is probably not completely "
-            "positive; ask covopt.completely_positive.face.separate for a proof."
-        )
-    dual = np.asarray(result.z) / weights
-    if not np.isfinite(dual).all():
-        raise SolverError(f"the semidefinite solver stopped without a point ({status}); try level 1.")
-    return dual, float(result.obj_val)
