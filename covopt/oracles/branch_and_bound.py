@@ -50,11 +50,12 @@ class BranchAndBoundOracle:
 
     Notes
     -----
-    How far it reaches, one core of a laptop-class machine, standard normal points with bias and standard normal
-    targets: at the optimal dual, the hardest one because some N maxima are equal, N = 20, d = 10 takes 150 nodes and
-    N = 40, d = 20 takes 3000 nodes and under a second where enumeration counts more than 10⁹ faces. At a random dual
-    of N = 40 rows in dimension 20 with 5 outputs it takes tens of cones and seconds; at optimal duals of several
-    outputs, N = 10, d = 4 takes hundreds of cones and half a minute, and N = 14, d = 8 is hardly within reach.
+    How far it reaches on one core, for standard normal points with bias and standard normal targets. An optimal dual
+    is the hardest one: many of its maxima are equal. One output: N = 20, d = 10 takes 120 nodes, N = 30, d = 7 takes
+    600, N = 40, d = 20 takes 3000 and about a second, where there are 10²¹ faces. Several outputs: a random dual of 40
+    rows in dimension 20 with 5 outputs takes tens of cones and seconds, but an optimal dual at N = 9, d = 3 with 2
+    outputs takes 600 cones and some 20 seconds, slower than the faces; N = 14, d = 8 with 3 outputs was left with a
+    gap of one percent after a solve of a hundred seconds.
     In dimension 3 and up to a few million faces the exact oracles by faces are faster.
 
     Examples

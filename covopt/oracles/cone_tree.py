@@ -24,7 +24,7 @@ from covopt.oracles.local_search import climb_outputs
 
 ROUNDING = 1e-13
 ROOT_STEPS = 200
-NODE_STEPS = 40
+NODE_STEPS = 80
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from scipy.optimize import minimize
 
 UNDECIDED, ON, OFF, ZERO = 0, 1, 2, 3
 ROUNDING = 1e-13
+SHORT = 100  # steps up to which one temperature is enough
 
 
 @dataclass(frozen=True)
@@ -182,7 +183,7 @@ class _Best:
         bounds = [(None, None) if free else (0.0, None) for free in form.free]
         point = start
         left = max_steps
-        for share in (0.3, 0.05):
+        for share in (0.3, 0.05) if max_steps > SHORT else (0.1,):
             distance = self.value - max(enough, 0.3 * self.value)
             temperature = max(share * distance, 1e-4 * self.value) / np.log(size + 1.0)
             scale = max(self.value, 1e-300)
@@ -196,9 +197,10 @@ class _Best:
                 if self.value <= enough:
                     raise StopIteration
 
+            calls = max(left // 2, 2) if max_steps > SHORT else max(left, 2)
             result = minimize(
                 smoothed, point / scale, jac=True, bounds=bounds, method="L-BFGS-B", callback=stop,
-                options={"maxfun": max(left // 2, 2), "maxiter": left, "maxcor": 12, "ftol": 1e-9, "gtol": 1e-9},
+                options={"maxfun": calls, "maxiter": left, "maxcor": 12, "ftol": 1e-9, "gtol": 1e-9},
             )  # fmt: skip
             left -= int(result.nfev)
             point = self.multipliers

@@ -75,8 +75,8 @@ def test_identity_is_the_quadratic_form_on_the_orthant(n, k):
     assert found.upper_bound == pytest.approx(on_orthant(dual), rel=2e-10)
 
 
-@settings(max_examples=15, deadline=None)
-@given(st.integers(0, 10**6), st.integers(1, 4), st.integers(1, 8), st.integers(1, 3), st.booleans())
+@settings(max_examples=10, deadline=None)
+@given(st.integers(0, 10**6), st.integers(1, 4), st.integers(1, 7), st.integers(1, 3), st.booleans())
 def test_no_direction_exceeds_the_vector_bound(seed, r, n, k, integer):
     rng = np.random.default_rng(seed)
     rows = rng.integers(-2, 3, (n, r)).astype(float) if integer else rng.standard_normal((n, r))
@@ -144,15 +144,15 @@ def test_rows_that_do_not_matter_and_a_zero_dual():
 @pytest.mark.parametrize("limits", [{"node_limit": 1}, {"node_limit": 5}, {"time_limit_s": 1e-9}])
 def test_limits_leave_a_valid_bound(limits, outputs):
     rng = np.random.default_rng(6)
-    for _ in range(5):
-        rows = rng.standard_normal((16, 5))
-        dual = rng.standard_normal((16, 3)) if outputs else rng.standard_normal(16)
+    for _ in range(2):
+        rows = rng.standard_normal((11, 4))
+        dual = rng.standard_normal((11, 2)) if outputs else rng.standard_normal(11)
         truth = oracle(rows).price(dual)
         assert truth.exact
         found = oracle(rows, n_starts=1, **limits).price(dual)
         assert abs(truth.values[0]) <= found.upper_bound
         assert found.exact == (found.upper_bound <= abs(found.values[0]) * (1 + 2e-10))
-        trivial = np.linalg.norm(dual.reshape(16, -1), axis=1) @ np.linalg.norm(rows, axis=1)
+        trivial = np.linalg.norm(dual.reshape(11, -1), axis=1) @ np.linalg.norm(rows, axis=1)
         assert found.upper_bound <= trivial * (1 + 1e-9)
 
 
