@@ -139,6 +139,9 @@ def solve_relaxation(
             break
         if not regions.split(point):
             break
+    if run.bound <= 0.0:  # cut short before anything was proved
+        spent = time.perf_counter() - began
+        return RelaxationPoint(np.zeros_like(problem.targets), 0.0, 0.0, nothing, len(regions), steps, spent)
     unit = UnitRows.of(problem.rows, run.dual, run.support)
     certificate = certificate_of(unit, run.support, n_rows, run.lifts, run.multipliers)
     # a hair inside, so that checking the scaled dual cannot answer more than 1

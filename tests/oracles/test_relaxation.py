@@ -19,6 +19,7 @@ from covopt.oracles.lift import LEVELS, Lift, Region, covers, is_empty
 from covopt.oracles.lifted_admm import run_lifted
 from covopt.oracles.lifted_conic import run_conic, solve_lifted
 from covopt.oracles.relaxation import relaxation_bound
+from covopt.oracles.vector_faces import VectorFaceOracle
 
 
 def a_table(seed, n=7, rank=3, integer=False):
@@ -56,6 +57,18 @@ def test_vector_duals_are_bounded_and_splits_close_the_distance(k):
     sampled = sampled_gauge(rows, dual)
     bound = relaxation_bound(rows, dual, splits=3)
     assert sampled <= bound.value <= 1.02 * sampled
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.integers(0, 10**6), st.sampled_from(LEVELS))
+def test_never_below_the_exact_vector_maximum(seed, level):
+    rows, _ = a_table(seed, n=6)
+    dual = np.random.default_rng(seed).standard_normal((6, 2))
+    exact = np.linalg.norm(
+        np.maximum(VectorFaceOracle(rows).price(dual).neurons @ rows.T, 0.0) @ dual, axis=1
+    ).max()
+    bound = relaxation_bound(rows, dual, level=level, splits=seed % 2).value
+    assert exact * (1 - 1e-12) <= bound <= 1.5 * exact
 
 
 def test_levels_and_splits_are_monotone():

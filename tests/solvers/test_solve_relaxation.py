@@ -47,7 +47,7 @@ def test_closed_forms_are_reached(case):
 
 
 def test_never_above_the_optimum():
-    for number, case in enumerate(random_cases(160, seed=5)):
+    for number, case in enumerate(random_cases(150, seed=5)):
         problem, _ = reduced(case)
         if not len(problem.rows) or not problem.targets.any():
             continue
@@ -214,3 +214,18 @@ def test_zero_targets_cost_nothing():
 def test_options_are_checked(options):
     with pytest.raises(InputError, match=next(iter(options))):
         solve_relaxation(ShallowProblem(np.eye(2), np.ones(2)), **options)
+
+
+def test_nothing_is_claimed_before_anything_is_proved(monkeypatch):
+    monkeypatch.setattr("covopt.solvers.relaxation._Run.look", lambda *_: 1.0)
+    point = solve_relaxation(ShallowProblem(np.eye(2), np.array([3.0, 4.0])))
+    assert point.lower_bound == 0.0
+    assert not point.dual.any()
+
+
+def test_extreme_costs_are_solved_in_other_units():
+    # two nearly parallel rows with different targets: λ in the thousands
+    problem = ShallowProblem(np.array([[1.0, 0.0], [1.0, 1e-4], [0.0, 1.0]]), np.array([1.0, -1.0, 0.5]))
+    lower, upper = optimum(problem)
+    point = solve_relaxation(problem, splits=2)
+    assert 0.9 * lower <= point.lower_bound <= upper * (1 + 1e-10)
