@@ -18,7 +18,7 @@ tolerance is tried, and then the rows are moved by fixed pseudorandom vectors. W
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import comb
+from math import comb, inf
 
 import numpy as np
 
@@ -26,19 +26,24 @@ TOLERANCES = (1e-11, 1e-10, 1e-9, 1e-8, 1e-7, 1e-6)
 GAP = 30.0  # no part may be closer to the tolerance than by this factor
 MOVES = (0.0, 1e-8, 1e-6)
 CHUNK = 2_000_000
+ASTRONOMICAL = 10**18
 
 
 def count_lattice(n_lines: int, rank: int) -> float:
     """Count the faces of n hyperplanes in general position; no arrangement of n hyperplanes has more.
 
+    Numbers above 1e18 are returned as infinity.
+
     >>> count_lattice(3, 2)
     12.0
     """
-    total = 0.0
+    total = 0
     for d in range(1, rank + 1):
         others = n_lines - rank + d
-        total += comb(n_lines, rank - d) * 2.0 * sum(comb(others - 1, i) for i in range(d))
-    return total
+        total += 2 * comb(n_lines, rank - d) * sum(comb(others - 1, i) for i in range(d))
+        if total > ASTRONOMICAL:
+            return inf
+    return float(total)
 
 
 @dataclass(frozen=True)

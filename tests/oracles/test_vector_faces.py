@@ -250,6 +250,8 @@ def test_counts_in_general_position():
         assert sum(len(level.flat) for level in lattice.levels) == count_lattice(n if r > 1 else 1, r)
         assert len(lattice.levels) == r
     assert count_vector_faces(6, 3) > count_lattice(6, 3) == 122
+    assert count_lattice(5, 5) == 3**5 - 1
+    assert count_lattice(3000, 1500) == count_vector_faces(3000, 1500) == np.inf
 
 
 def test_faces_are_what_they_claim():
