@@ -10,8 +10,12 @@ import numpy as np
 
 from covopt.completely_positive.pattern import DEFAULT_TOL, support_pattern
 
-CLIQUE_BUDGET = 20_000
+CLIQUE_BUDGET = 5_000
 NODE_BUDGET = 50_000
+MILP_SIZE = (
+    20_000  # sets times elements: larger programs take minutes; never a time limit, so that checks repeat
+)
+WORK_BUDGET = 1_000_000  # sets times elements times nodes, so that large searches stop in seconds too
 SOURCE = "no cancellation in BᵀB: the support of a row of B is a clique of the support graph"
 
 
@@ -172,7 +176,7 @@ def _set_cover(masks: list[int], n_elements: int, node_budget: int) -> tuple[int
         keep = [m for m in keep if not any(m != other and m & ~other == 0 for other in small)]
     cover, packing = _relaxed(keep, len(rows))
     if packing < len(cover):
-        search = _Search(keep, len(rows), node_budget)
+        search = _Search(keep, len(rows), min(node_budget, WORK_BUDGET // (len(keep) + len(rows))))
         cover, finished = search.run(cover, packing)
         packing = len(cover) if finished else packing
     chosen = forced + [small[keep[i]] for i in cover]
@@ -197,11 +201,15 @@ def _relaxed(masks: list[int], n_rows: int) -> tuple[list[int], int]:
     entries = [(row, j) for j, held in enumerate(places) for row in held]
     rows, columns = np.array(entries).T
     table = csr_array((np.ones(len(rows)), (rows, columns)), shape=(n_rows, len(masks)))
-    answer = milp(
-        np.ones(len(masks)), constraints=LinearConstraint(table, lb=1.0), integrality=1, bounds=Bounds(0, 1),
-        options={"time_limit": 20.0},
-    )  # fmt: skip
-    cover = [] if answer.x is None else [int(j) for j in np.flatnonzero(answer.x > 0.5)]
+    cover: list[int] = []
+    if len(masks) * n_rows <= MILP_SIZE:
+        answer = milp(
+            np.ones(len(masks)),
+            constraints=LinearConstraint(table, lb=1.0),
+            integrality=1,
+            bounds=Bounds(0, 1),
+        )
+        cover = [] if answer.x is None else [int(j) for j in np.flatnonzero(answer.x > 0.5)]
     cover = _repaired(cover, masks, n_rows)
     dual = linprog(-np.ones(n_rows), A_ub=table.T.tocsr(), b_ub=np.ones(len(masks)), bounds=(0, None))
     weights = [] if dual.x is None else [max(0, int(1e9 * w)) for w in dual.x]
@@ -233,6 +241,7 @@ class _Search:
             for j in held:
                 self._near[row] |= masks[j]
         self._order = sorted(range(n_rows), key=lambda row: self._near[row].bit_count())
+        self._rare = sorted(range(n_rows), key=lambda row: len(self._holders[row]))
 
     def run(self, cover: list[int], lower: int) -> tuple[list[int], bool]:
         """Return the best cover and whether the search ended."""
@@ -250,9 +259,8 @@ class _Search:
         room = len(self._best) - 1 - len(chosen)
         if self._spread(left) > room:
             return
-        pivot = min(
-            (row for row in self._order if left >> row & 1), key=lambda row: len(self._useful(row, left))
-        )
+        nearby = islice((row for row in self._rare if left >> row & 1), 8)
+        pivot = min(nearby, key=lambda row: len(self._useful(row, left)))
         for j in self._useful(pivot, left):
             self._walk([*chosen, j], left & ~self._masks[j])
 

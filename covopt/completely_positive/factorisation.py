@@ -11,6 +11,8 @@ from covopt.completely_positive.clique_cover import edge_clique_cover
 from covopt.completely_positive.pattern import DEFAULT_TOL, Pattern, support_pattern
 
 MEMORY_BYTES = 2e8
+DENSE = 3e5  # entries of a Jacobian: larger ones are never formed
+LARGE_SHARE = 8  # and so many times fewer starts are made: size makes room, and every start costs seconds
 SUPPORTS = 500  # maximal cliques that rows are drawn from
 RANDOM_COVERS = 0.75  # share of the starts whose rows do not follow the minimum cover
 SETTLED = 1e-13
@@ -53,6 +55,7 @@ def numerical_factor(
         Entrywise nonnegative with a positive diagonal.
     n_rows : int
     n_starts : int
+        An eighth of it, at least 2, where n and ``n_rows`` are large (from n = 28 on with n rows).
     max_iter : int
         Steps per start.
     time_limit_s : float, optional
@@ -82,14 +85,17 @@ def numerical_factor(
     n = len(unit)
     supports = _supports(support_pattern(unit, tol))
     pairs = n * (n + 1) // 2
-    batch = int(np.clip(MEMORY_BYTES / (16.0 * pairs * n * n_rows), 1, 16))
+    large = pairs * n * n_rows > DENSE
+    batch = 1 if large else int(np.clip(MEMORY_BYTES / (16.0 * pairs * n * n_rows), 1, 16))
+    walk = _descend_large if large else _descend
+    n_starts = max(2, n_starts // LARGE_SHARE) if large else n_starts
     while n_starts > 0 and (end is None or time.perf_counter() < end):
         size = min(batch, n_starts)
         n_starts -= size
         masks = np.stack([_assign(supports, n_rows, n, rng) for _ in range(size)])
         starts = np.sqrt(rng.random((size, n_rows, n)) * np.sqrt(2.0 / max(1.0, n_rows / 2.0))) * masks
-        for U in _descend(unit, starts, max_iter, end):
-            B = _settled(unit, U * U)
+        for U in walk(unit, starts, max_iter, end):
+            B = U * U if large else _settled(unit, U * U)
             if (B >= 0).all() and residual_of(unit, B) <= tol:
                 return B * roots
     return None
@@ -136,11 +142,13 @@ def _random_cover(cliques: list[np.ndarray], n: int, rng: np.random.Generator) -
     for row, clique in zip(inside, cliques, strict=True):
         row[clique] = True
     open_ = (inside.T.astype(int) @ inside.astype(int)) > 0
+    np.fill_diagonal(open_, True)
     chosen: list[np.ndarray] = []
     while open_.any():
         pairs = np.argwhere(np.triu(open_))
         i, j = pairs[rng.integers(len(pairs))]
-        clique = cliques[rng.choice(np.flatnonzero(inside[:, i] & inside[:, j]))]
+        holders = np.flatnonzero(inside[:, i] & inside[:, j])
+        clique = cliques[rng.choice(holders)] if len(holders) else np.unique([i, j])
         open_[np.ix_(clique, clique)] = False
         chosen.append(clique)
     return chosen
@@ -186,6 +194,50 @@ def _descend(unit: np.ndarray, U: np.ndarray, max_iter: int, end: float | None) 
         value = np.where(better, reached, value)
         damping = np.clip(np.where(better, damping * 0.2, damping * 4.0), 1e-15, 1e6)
     return U[np.argsort(value)]
+
+
+def _descend_large(unit: np.ndarray, starts: np.ndarray, max_iter: int, end: float | None) -> np.ndarray:
+    """Levenberg–Marquardt on one start, its linear systems by conjugate gradients on n × n matrices.
+
+    With B = U∘U the Jacobian takes D to Bᵀ(2U∘D) plus its transpose, its adjoint a symmetric Y to 4U∘(BY).
+    """
+    U, damping = starts[0], 1e-2
+    B = U * U
+    error = B.T @ B - unit
+    value = float((error**2).sum())
+    for _ in range(max_iter):
+        if value < SETTLED**2 or (end is not None and time.perf_counter() > end):
+            break
+        dual = _conjugate_gradients(U, B, error, damping)
+        moved = U - 4.0 * U * (B @ dual)
+        lifted = moved * moved
+        after = lifted.T @ lifted - unit
+        reached = float((after**2).sum())
+        if reached < value:
+            U, B, error, value = moved, lifted, after, reached
+            damping = max(damping * 0.2, 1e-15)
+        else:
+            damping = min(damping * 4.0, 1e6)
+    return U[None]
+
+
+def _conjugate_gradients(U: np.ndarray, B: np.ndarray, right: np.ndarray, damping: float) -> np.ndarray:
+    """Solve (JJᵀ + damping) Y = right for a symmetric Y, to a tenth or 60 steps: an inexact step is enough."""
+    Y = np.zeros_like(right)
+    rest, direction = right.copy(), right.copy()
+    size = float((rest**2).sum())
+    goal = min(1e-2, np.sqrt(size)) * size
+    for _ in range(60):
+        lifted = B.T @ (8.0 * (U * U) * (B @ direction))
+        image = lifted + lifted.T + damping * direction
+        length = size / float((direction * image).sum())
+        Y += length * direction
+        rest -= length * image
+        before, size = size, float((rest**2).sum())
+        if size <= goal:
+            break
+        direction = rest + (size / before) * direction
+    return Y
 
 
 def _settled(unit: np.ndarray, B: np.ndarray) -> np.ndarray:

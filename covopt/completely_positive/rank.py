@@ -27,6 +27,7 @@ QUICK_SHARE = 0.1  # of the time left goes to a first numerical search, before t
 COPOSITIVE_SIZE = 12  # exact copositivity checks, and with them the face certificate, up to this size
 MOMENT_SIZE = {1: 40, 2: 9}
 MOMENT_SHARE = 0.4
+CARATHEODORY_ROWS = 400
 
 
 def cp_rank(
@@ -265,29 +266,30 @@ def _cap(piece: _Piece) -> None:
 
 
 def _search(piece: _Piece, time_limit_s: float | None, *, n_starts: int) -> None:
-    """Numerical factors: from the lower bound up, the steps growing; then between what failed and what worked."""
-    A, n = piece.matrix.values, len(piece.matrix)
+    """Look for factors from the lower bound up in growing steps, then between what failed and what worked."""
+    A = piece.matrix.values
     end = None if time_limit_s is None else time.perf_counter() + time_limit_s
     most = theorem_cap(piece.matrix)[0] if piece.factor is None else len(piece.factor) - 1
-    failed, step = piece.lower - 1, 1
+    failed, step, known = piece.lower - 1, 1, piece.factor is not None
     while failed < most and not piece.closed:
         rows = min(failed + step, most)
         left = None if end is None else end - time.perf_counter()
         if left is not None and left <= 0:
             return
         factor = numerical_factor(
-            A, rows, n_starts=n_starts, time_limit_s=left, tol=piece.options.tol,
-            random_state=piece.options.random_state,
+            A, rows, n_starts=n_starts, time_limit_s=left if left is None or known else left / 3,
+            tol=piece.options.tol, random_state=piece.options.random_state,
         )  # fmt: skip
         if factor is not None:
-            reduced = caratheodory(factor)
+            reduced = caratheodory(factor) if rows <= CARATHEODORY_ROWS else factor
             if residual_of(A, reduced) > 10.0 * residual_of(A, factor) + 1e-14:
                 reduced = factor
             piece.take(reduced, "numerical factor by Levenberg–Marquardt")
-            most, step = rows - 1, 1
+            most, known = rows - 1, True
+            step = max(1, (most - failed) // 2)
         else:
             failed = rows
-            step = max(1, step + (rows - piece.lower) // max(4, n))
+            step = max(1, (most - failed) // 2) if known else 2 * step
 
 
 def _face(piece: _Piece) -> None:

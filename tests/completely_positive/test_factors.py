@@ -70,10 +70,11 @@ def test_no_factor_where_the_comparison_matrix_is_indefinite():
     assert dominance_factor(A) is None
 
 
-def test_random_matrix_of_twenty_rows():
-    B = np.random.default_rng(0).random((30, 20))
+@pytest.mark.parametrize("n", [20, 60])  # with the Jacobian, and by conjugate gradients without it
+def test_random_matrices(n):
+    B = np.random.default_rng(0).random((3 * n // 2, n))
     A = B.T @ B
-    F = numerical_factor(A, 20, time_limit_s=60.0)
+    F = numerical_factor(A, n, time_limit_s=60.0)
     assert residual_of(A, F) < 1e-9
     assert F.min() >= 0
 
@@ -97,6 +98,16 @@ def test_doubly_nonnegative_matrices_up_to_four_rows_have_a_factor_of_n_rows(n, 
     F = numerical_factor(A, n, n_starts=128)
     assert F is not None
     assert residual_of(A, F) < 1e-9
+
+
+def test_conjugate_gradients_and_the_jacobian_find_factors_of_the_same_size(monkeypatch):
+    from covopt.completely_positive import factorisation
+
+    A = graph_matrix(nx.octahedral_graph()).astype(float)
+    monkeypatch.setattr(factorisation, "DENSE", 0)
+    F = numerical_factor(A, 6, n_starts=200, max_iter=400)
+    assert residual_of(A, F) < 1e-9
+    assert (F[:, [0, 5]].min(1) == 0).all()  # vertices 0 and 5 are opposite
 
 
 def test_the_search_says_none_where_there_is_no_factor():
