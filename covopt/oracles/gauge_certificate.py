@@ -200,6 +200,11 @@ def bound_region(lift: Lift, dual: np.ndarray, multipliers: Multipliers) -> floa
         For the rows at length one.
     multipliers : Multipliers
         Negative ones count as zero, except for the pairs p_i q_i.
+
+    Returns
+    -------
+    float
+        a + b + c and what the smallest eigenvalue and rounding add.
     """
     k = 0 if lift.region.sign else dual.shape[1]
     a, b, c = (float(value) for value in multipliers.theta)

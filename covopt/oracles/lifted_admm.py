@@ -193,6 +193,19 @@ def run_lifted(
         As ``time.perf_counter`` counts.
     look : callable, optional
         Sees the dual and the multipliers every 50 steps; a true answer stops.
+
+    Returns
+    -------
+    LiftedPoint
+        The last iterate.
+
+    Examples
+    --------
+    >>> from covopt.oracles.lift import Region
+    >>> lift = Lift(np.eye(2), 2, Region(np.zeros(2, dtype=np.int8), 0), "plain")
+    >>> point = run_lifted([lift], targets=np.array([[3.0], [4.0]]))
+    >>> round(float(np.vdot(point.dual, [3.0, 4.0])), 2)
+    5.0
     """
     given = targets if targets is not None else dual
     assert given is not None

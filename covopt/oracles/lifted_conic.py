@@ -116,6 +116,18 @@ def run_conic(
     lifts, targets, dual, offset_cost, offset_weights
         See there.
     time_limit_s : float, optional
+
+    Returns
+    -------
+    LiftedPoint or None
+
+    Examples
+    --------
+    >>> from covopt.oracles.lift import Region
+    >>> lift = Lift(np.eye(2), 2, Region(np.zeros(2, dtype=np.int8), 0), "plain")
+    >>> point = run_conic([lift], targets=np.array([[3.0], [4.0]]))
+    >>> round(float(np.vdot(point.dual, [3.0, 4.0])), 5)
+    5.0
     """
     import clarabel
 
@@ -225,6 +237,13 @@ def solve_lifted(lifts: list[Lift], *, affordable: float = AFFORDABLE, **options
         Largest estimate of operations per step (:func:`estimate_work`) for the interior-point method.
     **options
         Of :func:`covopt.oracles.lifted_admm.run_lifted`.
+
+    Examples
+    --------
+    >>> from covopt.oracles.lift import Region
+    >>> lift = Lift(np.eye(2), 2, Region(np.zeros(2, dtype=np.int8), 0), "plain")
+    >>> len(solve_lifted([lift], dual=np.array([[3.0], [4.0]])).multipliers)
+    1
     """
     given = options.get("targets")
     given = options["dual"] if given is None else given

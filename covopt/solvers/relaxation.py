@@ -183,6 +183,16 @@ def bracket(
     time_limit_s : float
         A round that is under way when it is over is cut short.
 
+    Returns
+    -------
+    RelaxationPoint
+        Its ``certificate`` is None where the given dual won.
+
+    Raises
+    ------
+    InputError
+        When ``tol`` or ``time_limit_s`` cannot be used.
+
     Examples
     --------
     >>> point = bracket(ShallowProblem(np.eye(2), np.array([3.0, 4.0])), upper_bound=5.0)
