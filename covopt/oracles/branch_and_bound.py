@@ -52,10 +52,10 @@ class BranchAndBoundOracle:
     -----
     How far it reaches on one core, for standard normal points with bias and standard normal targets. An optimal dual
     is the hardest one: many of its maxima are equal. One output: N = 20, d = 10 takes 120 nodes, N = 30, d = 7 takes
-    600, N = 40, d = 20 takes 3000 and about a second, where there are 10²¹ faces. Several outputs: a random dual of 40
-    rows in dimension 20 with 5 outputs takes tens of cones and seconds, but an optimal dual at N = 9, d = 3 with 2
+    600, N = 40, d = 20 takes 3000 and about a second, where there are 10²¹ faces. Several outputs: a random dual of
+    40 rows in dimension 20 with 5 outputs takes tens of cones and seconds, but an optimal dual at N = 9, d = 3 with 2
     outputs takes 600 cones and some 20 seconds, slower than the faces; N = 14, d = 8 with 3 outputs was left with a
-    gap of one percent after a solve of a hundred seconds.
+    gap of 1 % after a solve of a hundred seconds.
     In dimension 3 and up to a few million faces the exact oracles by faces are faster.
 
     Examples
