@@ -186,7 +186,7 @@ def _solve(
             dual = dual / certificate.gauge
             certificate = certify(data, network, dual, output_bias=output_bias, reduced=reduced)
     status = point.status
-    if certificate.exact and certificate.interpolates and certificate.gap <= tol:
+    if certificate.interpolates and certificate.gap <= tol:
         status = Status.CERTIFIED
     elif status is Status.CERTIFIED:
         status = Status.GAP

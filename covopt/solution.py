@@ -15,9 +15,10 @@ from covopt.certificates.duality import Certificate
 from covopt.certificates.minimisers import Minimisers, Sparsest
 from covopt.certificates.uniqueness import Uniqueness
 from covopt.data import Data
-from covopt.errors import SolutionFileError
+from covopt.errors import InputError, SolutionFileError
 from covopt.files import write_atomically
 from covopt.network import ReLUNetwork
+from covopt.oracles.gauge_certificate import GaugeCertificate
 from covopt.solvers.tight import TightSet
 from covopt.status import Status
 
@@ -38,6 +39,8 @@ class Solution:
     certificate : Certificate
     status : Status
     data : Data
+    proof : GaugeCertificate or None
+        Multipliers that prove the dual feasible where a semidefinite relaxation gave the lower bound.
     """
 
     data: Data
@@ -52,6 +55,7 @@ class Solution:
     history: list[dict[str, float]] = field(default_factory=list)
     time_s: float = 0.0
     random_state: int | None = None
+    proof: GaugeCertificate | None = None
 
     # ------------------------------------------------------------------ numbers
     @property
@@ -178,6 +182,7 @@ class Solution:
                 "n_neurons": len(network),
             },
             "dual": self.dual.tolist(),
+            "proof": None if self.proof is None else self.proof.to_dict(),
             # one place for every number: the bounds and the gap are above
             "certificate": {
                 name: value for name, value in asdict(self.certificate).items() if name not in BRACKET
@@ -224,6 +229,8 @@ class Solution:
             if not isinstance(problem["output_bias"], str) or not isinstance(problem["potential"], str):
                 raise ValueError("output_bias and potential must be names")
             stated = content["certificate"]
+            proof = content.get("proof")
+            proof = None if proof is None else GaugeCertificate.from_dict(proof)
             certificate = Certificate(
                 **{name: float(content[name]) for name in BRACKET},
                 residual=float(stated["residual"]), gauge=float(stated["gauge"]),
@@ -232,9 +239,9 @@ class Solution:
             return cls(
                 data, problem["output_bias"], problem["potential"], network, dual, certificate,
                 Status.from_code(content["status"]), float(content["tol"]), content["solver"],
-                content["history"], content["time_s"], content["random_state"],
+                content["history"], content["time_s"], content["random_state"], proof,
             )  # fmt: skip
-        except (KeyError, TypeError, ValueError) as error:
+        except (InputError, KeyError, TypeError, ValueError) as error:
             raise SolutionFileError(f"the solution file is damaged: {error!r}") from error
 
     def save(self, path: str | os.PathLike[str]) -> None:

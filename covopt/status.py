@@ -9,10 +9,10 @@ class Status(Enum):
     """Outcome of a solve.
 
     ``CERTIFIED`` is the only status that claims optimality, and only within the tolerance that
-    was asked for: the gap was recomputed from the raw data with an exact oracle.
+    was asked for: the gap was recomputed from the raw data with a valid upper bound on h(Λ).
     """
 
-    CERTIFIED = ("certified", "optimal to the tolerance; the bracket was recomputed with an exact oracle")
+    CERTIFIED = ("certified", "optimal to the tolerance; the bracket was recomputed from the data")
     GAP = ("gap", "stopped before the tolerance was reached; the bracket is valid")
     TIME_LIMIT = ("time_limit", "the time limit was reached; the bracket is valid")
     INTERRUPTED = ("interrupted", "interrupted by the user; the bracket is valid")

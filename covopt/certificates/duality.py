@@ -13,11 +13,13 @@ import numpy as np
 from covopt.data import Data
 from covopt.network import ReLUNetwork
 from covopt.oracles.faces import DEFAULT_FACE_BUDGET
+from covopt.oracles.gauge_certificate import GaugeCertificate, check_gauge
 from covopt.oracles.support import bound_gauge
 from covopt.problems.reduction import Reduction, reduce_data
 from covopt.problems.shallow import ShallowProblem
 
 INTERPOLATES = 1e-9  # of max|y|
+PROVEN = 1e-9  # a proof that h(Λ) is at most this much above one needs no help from an oracle
 
 
 @dataclass(frozen=True)
@@ -82,6 +84,7 @@ def certify(
     output_bias: str,
     budget: float = DEFAULT_FACE_BUDGET,
     reduced: tuple[ShallowProblem, Reduction] | None = None,
+    proof: GaugeCertificate | None = None,
 ) -> Certificate:
     """Recompute primal, dual and gap from the raw data.
 
@@ -96,6 +99,13 @@ def certify(
         Largest number of faces that the exact oracle may look at; beyond it h(λ) is bounded by a relaxation.
     reduced : (ShallowProblem, Reduction), optional
         When the caller has them already.
+    proof : GaugeCertificate, optional
+        Multipliers of a semidefinite relaxation that bound h(Λ); they are checked, and used where they fit.
+
+    Raises
+    ------
+    InputError
+        When the proof does not belong to these data.
     """
     problem, reduction = reduced or reduce_data(data, output_bias)
     cost = network.squared_norm
@@ -104,7 +114,12 @@ def certify(
         gap = 0.0 if cost == 0 and residual <= INTERPOLATES else 1.0
         return Certificate(cost, 0.0, gap, residual, 0.0, True, "zero, the trivial bound")
     reduced_dual = problem.project_dual(reduction.apply_dual(dual))
-    gauge, exact = bound_gauge(problem.rows, reduced_dual, budget=budget)
+    gauge = np.inf if proof is None else check_gauge(problem.rows, reduced_dual, proof)
+    exact, by_proof = False, gauge < np.inf
+    if gauge > 1.0 + PROVEN:
+        other, exact = bound_gauge(problem.rows, reduced_dual, budget=budget)
+        if other < gauge:
+            gauge, by_proof = other, False
     scaled, value = problem.scale_dual(reduced_dual, gauge)
     # <λ, y> is a sum of numbers that may cancel: take its rounding error off
     terms = float(np.abs(scaled).sum() * np.abs(problem.targets).max())
@@ -117,4 +132,6 @@ def certify(
         bound = f"dual point supported on {support} rows, divided by its exact maximum over all faces"
     if not exact:
         bound = "dual point divided by a relaxation's bound on the maximum over all neurons"
+    if by_proof:
+        bound = "dual point with a semidefinite proof that no neuron exceeds one, checked by eigenvalues"
     return Certificate(cost, lower, gap, residual, gauge, exact, bound)
