@@ -293,8 +293,10 @@ class FrankWolfe:
         if not used.any():
             return []
         angle = float(np.clip(3 * np.sqrt(self.point.gap), 1e-4, 0.5))
-        units, merged = merge_close(self.problem, neurons[used], weights[used], angle)
-        faces, outputs = cluster(self.problem.rows, units, merged, 0.0)
+        faces, outputs = cluster(self.problem.rows, neurons[used], weights[used], angle)
+        if len(faces) > 2 * self.problem.inner_targets.size:  # far more than a vertex of the masses has
+            units, merged = merge_close(self.problem, neurons[used], weights[used], angle)
+            faces, outputs = cluster(self.problem.rows, units, merged, 0.0)
         moved = slide(self.problem, faces, outputs, dual, tol=1e-14)
         if moved is None:
             return []
