@@ -175,7 +175,7 @@ class Minimisers:
                 1,
                 own == 1,
                 True,
-                "the tight neurons may form an arc: no finite program finds it",
+                "the tight neurons found may not be all, so no finite program is exact",
             )
         cost, value = problem.primal_value(weights, 0.0), problem.primal_value(weights, offset)
         excess = max(value - problem.dual_value(dual), ROUNDING * value)

@@ -52,7 +52,7 @@ def analyse_uniqueness(problem: ShallowProblem, tight: TightSet, offset: float |
     """
     if not tight.isolated:
         return Uniqueness(
-            None, "the tight neurons may form an arc (a largest eigenvalue is nearly double)", len(tight)
+            None, "the tight neurons found may not be all: an arc of them, or too many supports", len(tight)
         )
     near = tight.within(AMBIGUOUS[0])
     wide = tight.within(AMBIGUOUS[1])

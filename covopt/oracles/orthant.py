@@ -85,6 +85,11 @@ class OrthantOracle:
         self._random = np.random.default_rng(random_state)
         self._warm = np.empty((0, len(self.rows)))
 
+    @property
+    def sees_all(self) -> bool:
+        """Whether ``complete=True`` is kept: up to 12 rows."""
+        return len(self.rows) <= ENUMERATED
+
     def evaluate(self, dual: np.ndarray, neurons: np.ndarray) -> np.ndarray:
         """‖G‖ at each neuron, from the rows as given."""
         return np.linalg.norm(np.maximum(neurons @ self.rows.T, 0.0) @ dual, axis=1)

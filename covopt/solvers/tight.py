@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -28,7 +28,7 @@ class TightSet:
     outputs : ndarray of shape (m,) or (m, k)
         The direction of each neuron's output weight in every minimiser: a sign, or Λᵀa(w)/‖Λᵀa(w)‖.
     isolated : bool
-        Whether every maximiser is known to be isolated. With one output each closed cell has one per sign; with
+        Whether these are known to be all maximisers, each isolated. With one output each closed cell has one per sign; with
         more, a form whose largest eigenvalue is double has a whole arc of them.
     """
 
@@ -71,7 +71,8 @@ def tight_set(problem: ShallowProblem, oracle: Oracle, dual: np.ndarray, *, slac
     units = problem.rows / np.linalg.norm(problem.rows, axis=1, keepdims=True)
     side = np.sign(np.where(np.abs(neurons @ units.T) > ON_PLANE, neurons @ units.T, 0.0))
     if problem.is_vector:
-        return _vector_set(problem, dual, neurons, values, side, slack)
+        found = _vector_set(problem, dual, neurons, values, side, slack)
+        return found if getattr(oracle, "sees_all", True) else replace(found, isolated=False)
     kept: list[int] = []
     for j in range(len(neurons)):
         # a closed cell has one maximiser per sign: what shares a cell with a better one is not another
