@@ -14,9 +14,8 @@ from covopt.certificates.duality import INTERPOLATES, distance
 from covopt.data import Data
 from covopt.errors import InputError
 from covopt.network import ReLUNetwork
-from covopt.oracles.base import Pricing
-from covopt.oracles.faces import FaceOracle
-from covopt.oracles.vector_faces import VectorFaceOracle
+from covopt.oracles.base import Oracle, Pricing
+from covopt.oracles.choose import exact_oracle
 from covopt.problems.cone import ConeProblem
 from covopt.problems.reduction import Reduction, reduce_data
 from covopt.solvers.frank_wolfe import VARIANTS, FrankWolfe, FrankWolfeState
@@ -112,7 +111,7 @@ class FrankWolfeResult:
 class _OneOutput:
     """A scalar oracle that is asked with one column."""
 
-    def __init__(self, oracle: FaceOracle):
+    def __init__(self, oracle: Oracle):
         self.oracle = oracle
 
     def price(self, dual: np.ndarray, *, threshold: float = 0.0, max_neurons: int | None = None) -> Pricing:
@@ -309,7 +308,10 @@ def _check_start(start: Any, data: Data, reduction: Reduction) -> tuple[np.ndarr
 def _make_oracle(problem: ConeProblem) -> Any:
     nonzero = np.linalg.norm(problem.rows, axis=1) > 0
     rows = problem.rows[nonzero]
-    oracle: Any = _OneOutput(FaceOracle(rows)) if problem.targets.shape[1] == 1 else VectorFaceOracle(rows)
+    outputs = problem.targets.shape[1]
+    oracle: Any = exact_oracle(rows, outputs if outputs > 1 else 0)
+    if outputs == 1:
+        oracle = _OneOutput(oracle)
     return oracle if nonzero.all() else _NonzeroRows(oracle, nonzero)
 
 
