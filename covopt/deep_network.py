@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -131,6 +132,51 @@ class DeepReLUNetwork:
         """
         outputs = self.representations(X)[-1]
         return outputs[:, 0] if outputs.shape[1] == 1 else outputs
+
+    def to_torch(self) -> Any:
+        """Return the network as an ``nn.Sequential`` of Linear and ReLU in float64, its weights copied.
+
+        The module takes (N, d) and returns (N, k), also for one output. A layer without neurons gets a silent one.
+
+        Raises
+        ------
+        InputError
+            When PyTorch is not installed.
+
+        Examples
+        --------
+        >>> net = DeepReLUNetwork([np.ones((3, 2)), np.ones((1, 3))])
+        >>> list(net.to_torch().state_dict())
+        ['0.weight', '2.weight']
+        """
+        from covopt.export import to_torch
+
+        return to_torch(self.layers)
+
+    def to_onnx(self, path: str | os.PathLike[str]) -> None:
+        """Write the network as an ONNX file in float64: ``X`` (N, d) to ``Y`` (N, k), N free, opset 17.
+
+        Parameters
+        ----------
+        path : path-like
+            Ends in ``.onnx``; written whole or not at all.
+
+        Raises
+        ------
+        InputError
+            When onnx is not installed or the path cannot be written.
+
+        Examples
+        --------
+        >>> import pathlib, tempfile
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "network.onnx"
+        >>> DeepReLUNetwork([np.ones((3, 2)), np.ones((1, 3))]).to_onnx(path)
+        >>> path.exists()
+        True
+        """
+        from covopt.export import to_onnx
+
+        to_onnx(self.layers, path)
 
     def reduce(self, X: Any, *, preserve: str = "covariances") -> DeepReLUNetwork:
         r"""Return a network with fewer neurons, the same outputs on X and no larger norm.

@@ -1,0 +1,169 @@
+"""Networks as PyTorch modules and ONNX files, in double precision."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from covopt.errors import InputError
+from covopt.files import write_atomically
+
+Layers = Sequence[tuple[np.ndarray, np.ndarray | None]]
+
+# Gemm 13 and Relu 14 have double kernels in every runtime that reads opset 17, the first of format version 8.
+OPSET = 17
+FORMAT_VERSION = 8
+LARGEST_FILE = 2**31 - 2**16  # protocol buffers stop at 2 GiB
+
+
+def with_neurons(layers: Layers) -> list[tuple[np.ndarray, np.ndarray | None]]:
+    """Return contiguous double arrays, with one silent neuron in a layer that has none.
+
+    Frameworks refuse layers of width zero, or warn about them.
+
+    Examples
+    --------
+    >>> [w.shape for w, _ in with_neurons([(np.zeros((0, 3)), None), (np.zeros((2, 0)), np.ones(2))])]
+    [(1, 3), (2, 1)]
+    """
+    found: list[tuple[np.ndarray, np.ndarray | None]] = []
+    for weights, biases in layers:
+        w = np.ascontiguousarray(weights, dtype=np.float64)
+        b = None if biases is None else np.ascontiguousarray(biases, dtype=np.float64)
+        if found and w.shape[1] == 0:
+            before, shift = found[-1]
+            found[-1] = (np.zeros((1, before.shape[1])), None if shift is None else np.zeros(1))
+            w = np.zeros((len(w), 1))
+        found.append((w, b))
+    return found
+
+
+def to_torch(layers: Layers) -> Any:
+    """Return an ``nn.Sequential`` of Linear and ReLU in turn, float64; no ReLU after the last layer.
+
+    Parameters
+    ----------
+    layers : sequence of (ndarray of shape (n_ℓ, n_{ℓ−1}), ndarray of shape (n_ℓ,) or None)
+        Weights and biases; they are copied.
+
+    Returns
+    -------
+    torch.nn.Sequential
+        Takes (N, d) and returns (N, k), also for k = 1.
+
+    Raises
+    ------
+    InputError
+        When PyTorch is not installed.
+
+    Examples
+    --------
+    >>> import torch
+    >>> module = to_torch([(np.array([[1.0], [-1.0]]), None), (np.array([[1.0, 1.0]]), np.array([0.5]))])
+    >>> module(torch.tensor([[-2.0], [1.0]], dtype=torch.float64)).tolist()
+    [[2.5], [1.5]]
+    """
+    try:
+        import torch
+    except ImportError:
+        raise InputError(
+            "to_torch() needs PyTorch, which is not installed; install covopt-nn[torch]."
+        ) from None
+    modules: list[Any] = []
+    for weights, biases in with_neurons(layers):
+        if modules:
+            modules.append(torch.nn.ReLU())
+        # no random initialisation: it would advance the user's generator
+        linear = torch.nn.Linear(
+            weights.shape[1], len(weights), bias=biases is not None, dtype=torch.float64, device="meta"
+        )
+        linear.weight = torch.nn.Parameter(torch.tensor(weights, dtype=torch.float64))
+        if biases is not None:
+            linear.bias = torch.nn.Parameter(torch.tensor(biases, dtype=torch.float64))
+        modules.append(linear)
+    return torch.nn.Sequential(*modules)
+
+
+def to_onnx(layers: Layers, path: str | os.PathLike[str]) -> None:
+    """Write an ONNX file (opset 17) of Gemm and Relu in turn, float64, whole or not at all.
+
+    Parameters
+    ----------
+    layers : sequence of (ndarray of shape (n_ℓ, n_{ℓ−1}), ndarray of shape (n_ℓ,) or None)
+    path : path-like
+        Ends in ``.onnx``. The graph takes ``X`` (N, d) and returns ``Y`` (N, k), both double, N free.
+
+    Raises
+    ------
+    InputError
+        When onnx is not installed, the path cannot be written, or the file would exceed 2 GiB.
+
+    Examples
+    --------
+    >>> import tempfile, onnxruntime
+    >>> path = Path(tempfile.mkdtemp()) / "network.onnx"
+    >>> to_onnx([(np.array([[1.0], [-1.0]]), None), (np.array([[1.0, 1.0]]), np.array([0.5]))], path)
+    >>> session = onnxruntime.InferenceSession(path)
+    >>> session.run(["Y"], {"X": np.array([[-2.0], [1.0]])})[0].tolist()
+    [[2.5], [1.5]]
+    """
+    target = _onnx_path(path)
+    try:
+        import onnx
+    except ImportError:
+        raise InputError("to_onnx() needs onnx, which is not installed; install covopt-nn[onnx].") from None
+    from onnx import TensorProto, helper, numpy_helper
+
+    from covopt import __version__
+
+    arrays = with_neurons(layers)
+    size = sum(p.nbytes for layer in arrays for p in layer if p is not None)
+    if size > LARGEST_FILE:
+        raise InputError(f"the weights take {size / 2**30:.1f} GiB; an ONNX file holds at most 2 GiB.")
+    nodes, tensors, current = [], [], "X"
+    for ell, (weights, biases) in enumerate(arrays):
+        names = [f"W{ell + 1}"] + ([] if biases is None else [f"b{ell + 1}"])
+        tensors += [
+            numpy_helper.from_array(p, n)
+            for n, p in zip(names, (weights, biases), strict=False)
+            if p is not None
+        ]
+        last = ell + 1 == len(arrays)
+        output = "Y" if last else f"Z{ell + 1}"
+        nodes.append(helper.make_node("Gemm", [current, *names], [output], f"layer{ell + 1}", transB=1))
+        if not last:
+            current = f"A{ell + 1}"
+            nodes.append(helper.make_node("Relu", [output], [current], f"relu{ell + 1}"))
+    graph = helper.make_graph(
+        nodes, "ReLU network",
+        [helper.make_tensor_value_info("X", TensorProto.DOUBLE, ["N", arrays[0][0].shape[1]])],
+        [helper.make_tensor_value_info("Y", TensorProto.DOUBLE, ["N", len(arrays[-1][0])])],
+        tensors,
+    )  # fmt: skip
+    model = helper.make_model(
+        graph, producer_name="covopt", producer_version=__version__, ir_version=FORMAT_VERSION,
+        opset_imports=[helper.make_opsetid("", OPSET)],
+    )  # fmt: skip
+    onnx.checker.check_model(model)
+    content = model.SerializeToString()
+    try:
+        write_atomically(target, lambda stream: stream.write(content))
+    except OSError as error:
+        raise InputError(f"cannot write {target}: {error.strerror or error}.") from None
+
+
+def _onnx_path(path: str | os.PathLike[str]) -> Path:
+    if not isinstance(path, str | os.PathLike):
+        raise InputError(f"path must be a string or a path; received {path!r}.")
+    target = Path(os.fsdecode(path))
+    if target.is_dir():
+        raise InputError(f"{target} is a folder; give the path of a file that ends in .onnx.")
+    if target.suffix.lower() != ".onnx":
+        raise InputError(f"{str(path)!r}: the path of an ONNX file ends in .onnx.")
+    if not target.parent.is_dir():
+        raise InputError(f"cannot write {target}: the folder {target.parent} does not exist.")
+    return target

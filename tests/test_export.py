@@ -1,0 +1,170 @@
+"""Exported networks are the same function: PyTorch and onnxruntime against NumPy, in double precision."""
+
+import os
+import sys
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+import torch
+
+import covopt
+from covopt import export
+from covopt.deep_network import DeepReLUNetwork
+from covopt.errors import InputError
+from covopt.model_files import read_model
+from covopt.network import ReLUNetwork
+
+AGREE = 1e-12
+
+
+def shallow(bias: float, outputs: int, width: int = 40) -> ReLUNetwork:
+    rng = np.random.default_rng(7)
+    return ReLUNetwork(
+        rng.standard_normal((width, 3 + (bias > 0))), rng.standard_normal((width, outputs)), bias,
+        rng.standard_normal(outputs) * (bias > 0),
+    )  # fmt: skip
+
+
+def deep() -> DeepReLUNetwork:
+    rng = np.random.default_rng(8)
+    shapes = [(30, 3), (20, 30), (2, 20)]
+    return DeepReLUNetwork(
+        [rng.standard_normal(s) for s in shapes], [rng.standard_normal(30), None, rng.standard_normal(2)]
+    )
+
+
+def run_onnx(path, X: np.ndarray) -> np.ndarray:
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    assert session.get_inputs()[0].type == session.get_outputs()[0].type == "tensor(double)"
+    return session.run(["Y"], {"X": X})[0]
+
+
+def run_torch(module: torch.nn.Module, X: np.ndarray) -> np.ndarray:
+    assert all(p.dtype == torch.float64 for p in module.parameters())
+    with torch.no_grad():
+        return module(torch.from_numpy(X)).numpy()
+
+
+NETWORKS = {
+    "one output": shallow(1.0, 1),
+    "another amount of bias": shallow(0.3, 1),
+    "several outputs": shallow(2.5, 4),
+    "no bias": shallow(0.0, 2),
+    "no neurons": shallow(2.0, 2, width=0),
+    "deep": deep(),
+    "one linear layer": DeepReLUNetwork([np.arange(6.0).reshape(2, 3)], [np.ones(2)]),
+    "deep and empty": DeepReLUNetwork(
+        [np.ones((0, 3)), np.ones((0, 0)), np.ones((1, 0))], [None, None, [2.0]]
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_exports_agree_with_predict(name, tmp_path):
+    network = NETWORKS[name]
+    X = np.random.default_rng(1).standard_normal((60, 3)) * 10.0 ** np.linspace(-3, 3, 60)[:, None]
+    expected = network.predict(X).reshape(60, -1)
+    network.to_onnx(tmp_path / "network.onnx")
+    for got in (run_torch(network.to_torch(), X), run_onnx(tmp_path / "network.onnx", X)):
+        assert got.shape == expected.shape and got.dtype == np.float64
+        # relative to the terms that are summed, the same for every sample of a size
+        size = np.abs(expected).max(axis=1, keepdims=True) + np.abs(X).max(axis=1, keepdims=True)
+        assert (np.abs(got - expected) <= AGREE * size).all()
+
+
+def test_a_solution_exports_and_still_interpolates(tmp_path):
+    X = np.random.default_rng(2).standard_normal((8, 1))
+    Y = np.column_stack([np.sin(X[:, 0]), X[:, 0] ** 2])
+    network = covopt.min_norm(X, Y, bias=0.7, output_bias="penalized").network
+    network.to_onnx(str(tmp_path / "solution.onnx"))
+    assert np.abs(run_torch(network.to_torch(), X) - Y).max() < 1e-9
+    assert np.abs(run_onnx(tmp_path / "solution.onnx", X) - Y).max() < 1e-9
+
+
+def test_the_module_owns_its_weights_and_leaves_the_generator_alone():
+    network = shallow(1.0, 1)
+    torch.manual_seed(0)
+    before = torch.get_rng_state()
+    module = network.to_torch()
+    assert torch.equal(before, torch.get_rng_state())
+    kept = network.hidden_weights.copy()
+    with torch.no_grad():
+        for p in module.parameters():
+            p.zero_()
+    np.testing.assert_array_equal(network.hidden_weights, kept)
+
+
+def test_the_module_trains():
+    module = shallow(1.0, 1).to_torch()
+    module(torch.ones((4, 3), dtype=torch.float64)).sum().backward()
+    assert all(p.grad is not None for p in module.parameters())
+
+
+def test_the_state_dict_is_a_model_file(tmp_path):
+    network = shallow(0.5, 2)
+    torch.save(network.to_torch().state_dict(), tmp_path / "model.pt")
+    model = read_model(tmp_path / "model.pt")
+    assert set(model.dtypes) == {"float64"}
+    X = np.random.default_rng(3).standard_normal((9, 3))
+    np.testing.assert_allclose(model.network.predict(X), network.predict(X), rtol=1e-12, atol=1e-12)
+
+
+def test_the_norm_of_the_parameters_is_the_norm_for_the_usual_bias():
+    network = shallow(1.0, 3)
+    total = sum(float((p.detach() ** 2).sum()) for p in network.to_torch().parameters())
+    assert total == pytest.approx(network.squared_norm, rel=1e-14)
+
+
+def test_the_onnx_file_says_what_it_is(tmp_path):
+    deep().to_onnx(tmp_path / "deep.onnx")
+    model = onnx.load(tmp_path / "deep.onnx")
+    onnx.checker.check_model(model, full_check=True)
+    assert [node.op_type for node in model.graph.node] == ["Gemm", "Relu", "Gemm", "Relu", "Gemm"]
+    assert model.opset_import[0].version >= 17
+    assert (model.producer_name, model.producer_version) == ("covopt", covopt.__version__)
+    assert run_onnx(tmp_path / "deep.onnx", np.zeros((0, 3))).shape == (0, 2)
+
+
+def test_an_existing_file_is_replaced_whole_or_kept(tmp_path, monkeypatch):
+    path = tmp_path / "network.onnx"
+    shallow(1.0, 1).to_onnx(path)
+    old = path.read_bytes()
+    monkeypatch.setattr(
+        os, "replace", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device"))
+    )
+    with pytest.raises(InputError, match=r"cannot write .*network\.onnx: No space left on device"):
+        deep().to_onnx(path)
+    assert path.read_bytes() == old and [p.name for p in tmp_path.iterdir()] == ["network.onnx"]
+
+
+def test_odd_paths_are_refused(tmp_path):
+    network = shallow(1.0, 1)
+    with pytest.raises(InputError, match="is a folder; give the path of a file"):
+        network.to_onnx(tmp_path)
+    with pytest.raises(InputError, match=r"'network\.pt': the path of an ONNX file ends in \.onnx"):
+        network.to_onnx("network.pt")
+    with pytest.raises(InputError, match=r"the folder .*nowhere does not exist"):
+        network.to_onnx(tmp_path / "nowhere" / "network.onnx")
+    with pytest.raises(InputError, match="path must be a string or a path; received None"):
+        deep().to_onnx(None)
+    assert not list(tmp_path.iterdir())
+
+
+def test_too_large_for_a_file(tmp_path, monkeypatch):
+    monkeypatch.setattr(export, "LARGEST_FILE", 1000)
+    with pytest.raises(InputError, match="an ONNX file holds at most 2 GiB"):
+        shallow(1.0, 1).to_onnx(tmp_path / "network.onnx")
+
+
+@pytest.mark.parametrize(("missing", "extra"), [("torch", "PyTorch"), ("onnx", "onnx")])
+def test_without_the_library(missing, extra, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, missing, None)
+    with pytest.raises(
+        InputError, match=rf"needs {extra}, which is not installed; install covopt-nn\[{missing}\]"
+    ):
+        if missing == "torch":
+            deep().to_torch()
+        else:
+            deep().to_onnx(tmp_path / "deep.onnx")
