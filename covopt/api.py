@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import time
 from collections.abc import Callable
@@ -28,7 +29,7 @@ from covopt.status import Status
 from covopt.validation import check_choice, check_time_limit, check_tol
 
 OUTPUT_BIASES = ("none", "penalized", "free")
-SOLVERS = ("auto", "column-generation", "conic:CLARABEL", "conic:SCS", "conic:MOSEK")
+SOLVERS = ("auto", "column-generation", "relaxation", "conic:CLARABEL", "conic:SCS", "conic:MOSEK")
 SHARPEN_GAP = 1e-9  # a dual this accurate shows the tight set, and Newton's method can finish on it
 Callback = Callable[[RoundState], bool]
 
@@ -69,9 +70,10 @@ def min_norm(
         No output bias (SP20), one whose square counts in the norm (FL22), or one that costs nothing.
     potential : {"variation"}
         What a neuron costs: its norm.
-    solver : {"auto", "column-generation", "conic:CLARABEL", "conic:SCS", "conic:MOSEK"}
-        Column generation with the exact oracle (also what "auto" takes), or one second-order cone program over all
-        cells: slow, for reference.
+    solver : {"auto", "column-generation", "relaxation", "conic:CLARABEL", "conic:SCS", "conic:MOSEK"}
+        Column generation with the exact oracle (also what "auto" takes; where faces are too many with branch and
+        bound, else local search); the same by local search, bracketed from below by a semidefinite relaxation, in any
+        dimension; or one second-order cone program over all cells: slow, for reference.
     tol : float
         Relative duality gap, (cost − lower bound) / cost, in (0, 1). 1e-9 is the tightest that is meaningful; with it
         Newton's method on the tight set finishes the solve (a vertex of the set of minimisers, gaps of 1e-12).
@@ -161,30 +163,24 @@ def _solve(
 
             point, name = solve_all_cells(problem, solver.removeprefix("conic:"), tol, time_limit_s)
         else:
-            name = "column-generation"
             options: dict[str, Any] = {
                 "tol": tol, "time_limit_s": time_limit_s, "random_state": random_state, "callback": observe,
             }  # fmt: skip
-            try:
-                oracle = exact_oracle(problem.rows, problem.vector_outputs)
-            except BudgetError:
-                name = "column-generation with local search"
-                point = solve_heuristic(problem, **options)
-            else:
-                point = generate(problem, oracle, **options)
-                sharp = point.status is Status.CERTIFIED and point.gap <= SHARPEN_GAP
-                if sharp and isinstance(oracle, FaceOracle):
-                    point = _sharpened(problem, oracle, point)
+            point, name = _generate(problem, solver, options)
         neurons, weights, offset = finish_network(problem, point.neurons, point.weights, point.offset)
         units, scaled, moved = reduction.invert_network(neurons, weights, offset)
         network = ReLUNetwork.from_neurons(
             units, scaled, bias=data.bias, offset=moved, counts_output_bias=output_bias != "free"
         )
         dual = reduction.invert_dual(point.dual)
-        certificate = certify(data, network, dual, output_bias=output_bias, reduced=reduced)
+        certificate = certify(
+            data, network, dual, output_bias=output_bias, reduced=reduced, proof=point.proof
+        )
         if certificate.gauge > 1.0 + 1e-12:  # the solver's scaling met another rounding
             dual = dual / certificate.gauge
-            certificate = certify(data, network, dual, output_bias=output_bias, reduced=reduced)
+            certificate = certify(
+                data, network, dual, output_bias=output_bias, reduced=reduced, proof=point.proof
+            )
     status = point.status
     if certificate.interpolates and certificate.gap <= tol:
         status = Status.CERTIFIED
@@ -192,8 +188,26 @@ def _solve(
         status = Status.GAP
     return Solution(
         data, output_bias, potential, network, dual, certificate, status, tol, name, history,
-        time.perf_counter() - began, random_state,
+        time.perf_counter() - began, random_state, point.proof,
     )  # fmt: skip
+
+
+def _generate(problem: ShallowProblem, solver: str, options: dict[str, Any]) -> tuple[Point, str]:
+    """Column generation with the best oracle that can be afforded, and its name."""
+    oracle = None
+    if solver != "relaxation":
+        with contextlib.suppress(BudgetError):
+            oracle = exact_oracle(problem.rows, problem.vector_outputs)
+    if oracle is None:
+        point = solve_heuristic(problem, **options, only_relaxation=solver == "relaxation")
+        search = "local search" if point.status is Status.HEURISTIC else "branch and bound"
+        bound = ", bound by a semidefinite relaxation" if point.proof is not None else ""
+        return point, f"column-generation with {search}{bound}"
+    point = generate(problem, oracle, **options)
+    sharp = point.status is Status.CERTIFIED and point.gap <= SHARPEN_GAP
+    if sharp and isinstance(oracle, FaceOracle):
+        point = _sharpened(problem, oracle, point)
+    return point, "column-generation"
 
 
 def _check_seed(random_state: int | None) -> None:

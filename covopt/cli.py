@@ -132,7 +132,7 @@ def solve(
         str, typer.Option(metavar="none|penalized|free", help="Bias of the output, and whether it costs.")
     ] = "none",
     solver: Annotated[
-        str, typer.Option(help="auto, column-generation, or conic:CLARABEL|SCS|MOSEK (all cells; slow).")
+        str, typer.Option(help="auto, column-generation, relaxation, or conic:CLARABEL|SCS|MOSEK (slow).")
     ] = "auto",
     tol: Tol = 1e-6,
     time_limit: TimeLimit = None,

@@ -39,7 +39,7 @@ class Certificate:
     gauge : float
         Upper bound on h(λ) that the lower bound was divided by.
     exact : bool
-        Whether the oracle looked at every face.
+        Whether the oracle's bound is the maximum itself: it looked at every face, or its branch and bound ended.
     bound : str
         Which lower bound it is, in words.
     """
@@ -127,9 +127,9 @@ def certify(
     lower = 2.0 * value * reduction.value_scale
     gap = distance(cost, lower)
     support = int(np.count_nonzero(reduced_dual.reshape(len(reduced_dual), -1).any(axis=1)))
-    bound = "dual point divided by the exact maximum over all faces"
+    bound = "dual point divided by its exact maximum over all neurons"
     if exact and support < len(reduced_dual):
-        bound = f"dual point supported on {support} rows, divided by its exact maximum over all faces"
+        bound = f"dual point supported on {support} rows, divided by its exact maximum over all neurons"
     if not exact:
         bound = "dual point divided by a relaxation's bound on the maximum over all neurons"
     if by_proof:

@@ -24,6 +24,7 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from covopt.oracles.base import Oracle, Pricing
+from covopt.oracles.gauge_certificate import GaugeCertificate
 from covopt.problems.shallow import ShallowProblem
 from covopt.solvers.interior_point import Curvature, MasterPoint, solve_master
 from covopt.solvers.least_norm import LeastNorm
@@ -64,6 +65,7 @@ class Point:
     lower_bound: float
     status: Status
     history: list[RoundState] = field(default_factory=list)
+    proof: GaugeCertificate | None = None  # of the dual's gauge, where a semidefinite relaxation gave it
 
     @property
     def gap(self) -> float:

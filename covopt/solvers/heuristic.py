@@ -2,11 +2,12 @@
 
 While branch and bound ends within its limits all bounds are proofs, as with the oracle of faces. Once it does not,
 the local search alone looks for columns and nothing proves that the network is optimal. The lower bound is then
-the best of three valid ones:
+the best of several valid ones:
 
 - the dual of that run, divided by the bound on h(Λ) that branch and bound reached, or by a relaxation's;
 - an optimal dual of fewer points: a Λ supported on a subset S of the rows is a dual of the whole problem, and its
-  h involves only the arrangement of S, which is chosen small enough for the exact oracle.
+  h involves only the arrangement of S, which is chosen small enough for the exact oracle;
+- the dual of the semidefinite relaxation (:mod:`covopt.solvers.relaxation`), with its proof.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from covopt.oracles.support import CONES, NODES, STARTS
 from covopt.problems.shallow import ShallowProblem
 from covopt.solvers.column_generation import Point, RoundState, relative_gap
 from covopt.solvers.generation import generate
+from covopt.solvers.relaxation import bracket
 from covopt.status import Status
 
 SUBSET_BUDGET = 2e6
@@ -35,6 +37,8 @@ SUBSET_TOL = 1e-3
 SLACK = 0.1
 PRICING_S = 10.0
 FINAL_S = 30.0
+RELAXATION_S = 30.0
+RELAXATION_TOL = 1e-3  # gap at which the relaxation stops splitting
 
 
 class _Steering:
@@ -43,13 +47,21 @@ class _Steering:
     ``trusted`` tells the two phases apart: what is computed from the second is never reported as a bound.
     """
 
-    def __init__(self, rows: np.ndarray, *, is_vector: bool, time_limit_s: float, random_state: int | None):
+    def __init__(
+        self,
+        rows: np.ndarray,
+        *,
+        is_vector: bool,
+        time_limit_s: float,
+        random_state: int | None,
+        trusted: bool = False,
+    ):
         self._tree = BranchAndBoundOracle(
             rows, node_limit=CONES if is_vector else NODES, time_limit_s=time_limit_s, slack=SLACK,
             n_starts=2 * STARTS, random_state=random_state,
         )  # fmt: skip
         self._local = LocalSearchOracle(rows, random_state=random_state)
-        self.trusted = False
+        self.trusted = trusted
 
     def price(
         self,
@@ -80,6 +92,7 @@ def solve_heuristic(
     callback: Callable[[RoundState], bool] | None = None,
     subset_budget: float | None = None,
     pricing_s: float = PRICING_S,
+    only_relaxation: bool = False,
 ) -> Point:
     """Return a network and the best valid lower bound at hand: a proof of optimality where branch and bound ends.
 
@@ -98,6 +111,8 @@ def solve_heuristic(
         Largest number of faces per pricing in the exact solve on a subset.
     pricing_s : float
         Seconds after which branch and bound gives up for the rest of the run.
+    only_relaxation : bool
+        No branch and bound and no subset: the lower bound is the semidefinite relaxation's.
 
     Returns
     -------
@@ -114,8 +129,9 @@ def solve_heuristic(
     if time_limit_s is not None:
         pricing_s = min(pricing_s, 0.1 * time_limit_s)
     oracle = _Steering(
-        problem.rows, is_vector=problem.is_vector, time_limit_s=pricing_s, random_state=random_state
-    )
+        problem.rows, is_vector=problem.is_vector, time_limit_s=pricing_s, random_state=random_state,
+        trusted=only_relaxation,
+    )  # fmt: skip
     proven = 0.0
 
     def observe(state: RoundState) -> bool:
@@ -137,15 +153,22 @@ def solve_heuristic(
     left = np.inf if time_limit_s is None else max(0.1, time_limit_s - (time.perf_counter() - began))
     dual, lower = problem.scale_dual(point.dual, gauge_bound(problem.rows, point.dual))
     if not stopped:
-        tree = BranchAndBoundOracle(
-            problem.rows, time_limit_s=min(FINAL_S, 0.5 * left), random_state=random_state, n_starts=STARTS
-        )
-        for candidate in (
-            problem.scale_dual(point.dual, tree.price(point.dual, max_neurons=1).upper_bound),
-            _subset_bound(problem, point.dual, subset_budget, 0.5 * left, random_state),
-        ):
-            if candidate[1] > lower:
-                dual, lower = candidate
+        if not only_relaxation:
+            tree = BranchAndBoundOracle(
+                problem.rows, time_limit_s=min(FINAL_S, left / 3), random_state=random_state, n_starts=STARTS
+            )
+            for candidate in (
+                problem.scale_dual(point.dual, tree.price(point.dual, max_neurons=1).upper_bound),
+                _subset_bound(problem, point.dual, subset_budget, left / 3, random_state),
+            ):
+                if candidate[1] > lower:
+                    dual, lower = candidate
+        relaxed = bracket(
+            problem, dual=point.dual, upper_bound=point.upper_bound, tol=max(tol, RELAXATION_TOL),
+            time_limit_s=min(RELAXATION_S, left if only_relaxation else left / 3),
+        )  # fmt: skip
+        if relaxed.lower_bound > lower:
+            dual, lower, point.proof = relaxed.dual, relaxed.lower_bound, relaxed.certificate
         point.status = Status.HEURISTIC
     point.dual, point.lower_bound = dual, lower
     return point
