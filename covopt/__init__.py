@@ -22,6 +22,7 @@ _PUBLIC: dict[str, str] = {
     "covariance": "covopt.problems.covariance",
     "cp_rank": "covopt.completely_positive.rank",
     "enumerate_cells": "covopt.arrangement.enumeration",
+    "fit": "covopt.fitting",
     "frank_wolfe": "covopt.cone",
     "load": "covopt.solution",
     "min_norm": "covopt.api",

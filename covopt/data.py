@@ -52,6 +52,7 @@ class Data:
         duplicates: str = "error",
         feature_names: Sequence[str] | None = None,
         target_names: Sequence[str] | None = None,
+        interpolates: bool = True,
     ) -> Data:
         """Check a table and return it as float arrays of its own.
 
@@ -66,6 +67,8 @@ class Data:
             point into one with the mean target.
         feature_names, target_names : sequence of str, optional
             Taken from the columns of frames by default, else ``x0, x1, …`` and ``y`` (or ``y0, y1, …``).
+        interpolates : bool
+            Whether networks must pass through the points; with a loss they need not, and nothing contradicts itself.
 
         Raises
         ------
@@ -94,6 +97,8 @@ class Data:
 
         rows = np.arange(len(inputs))
         notes: tuple[str, ...] = ()
+        if not interpolates:
+            return cls(inputs, targets, beta, features, outputs, notes)
         first = group_equal_rows(inputs)
         if duplicates == "mean":
             rows, inputs, targets, notes = _merge(first, inputs, targets)

@@ -13,10 +13,12 @@ import numpy as np
 
 from covopt.certificates.duality import Certificate
 from covopt.certificates.minimisers import Minimisers, Sparsest
+from covopt.certificates.regularised import FitCertificate
 from covopt.certificates.uniqueness import Uniqueness
 from covopt.data import Data
 from covopt.errors import InputError, SolutionFileError
 from covopt.files import write_atomically
+from covopt.losses import Loss, loss_from_dict
 from covopt.network import ReLUNetwork
 from covopt.oracles.gauge_certificate import GaugeCertificate
 from covopt.solvers.tight import TightSet
@@ -24,6 +26,7 @@ from covopt.status import Status
 
 FORMAT = "covopt-solution"
 SCHEMA = 1
+SCHEMA_LOSS = 2  # with a loss: readers that know interpolation only must refuse it
 BRACKET = ("cost", "lower_bound", "gap")
 
 
@@ -41,6 +44,8 @@ class Solution:
     data : Data
     proof : GaugeCertificate or None
         Multipliers that prove the dual feasible where a semidefinite relaxation gave the lower bound.
+    lam, loss, sample_weight : float, Loss, ndarray
+        Of a regularised solve; None for interpolation.
     """
 
     data: Data
@@ -56,26 +61,35 @@ class Solution:
     time_s: float = 0.0
     random_state: int | None = None
     proof: GaugeCertificate | None = None
+    lam: float | None = None
+    loss: Loss | None = None
+    sample_weight: np.ndarray | None = None
+    _columns: np.ndarray | None = field(default=None, repr=False)  # where a warm start may begin
 
     # ------------------------------------------------------------------ numbers
     @property
     def cost(self) -> float:
-        """‖W‖² of the network: the upper bound."""
+        """‖W‖² of the network; for interpolation the upper bound."""
         return self.certificate.cost
 
     @property
     def objective(self) -> float:
-        """The minimised objective; for interpolation the cost itself."""
-        return self.cost
+        """The minimised objective, C(f) + λ‖W‖² with a loss; for interpolation the cost itself."""
+        return self.certificate.objective if isinstance(self.certificate, FitCertificate) else self.cost
+
+    @property
+    def loss_value(self) -> float | None:
+        """C(f), None for interpolation."""
+        return self.certificate.loss_value if isinstance(self.certificate, FitCertificate) else None
 
     @property
     def lower_bound(self) -> float:
-        """Certified: no network through the points has a smaller ‖W‖²."""
+        """Certified: no network has a smaller objective (no network through the points a smaller ‖W‖²)."""
         return self.certificate.lower_bound
 
     @property
     def gap(self) -> float:
-        """(cost − lower_bound) / cost."""
+        """(objective − lower_bound) / objective."""
         return self.certificate.gap
 
     def summary(self) -> str:
@@ -86,14 +100,25 @@ class Solution:
             ("problem", f"{self.data.n_samples} points, {self.data.n_features} features, {outputs}"
                         f"bias {self.data.bias:g}, output bias {self.output_bias}"),
             ("status", f"{self.status.code.upper()}: {self.status.message}"),
+            *self._objective_rows(),
             ("cost ‖W‖²", f"{self.cost:.10g}"),
             ("lower bound", f"{self.lower_bound:.10g}  ({certificate.bound})"),
             ("relative gap", f"{self.gap:.2e}  (asked for {self.tol:g})"),
-            ("interpolation", f"max |f − y| = {certificate.residual:.1e} of max |y|"),
+            *([] if self.loss else
+              [("interpolation", f"max |f − y| = {certificate.residual:.1e} of max |y|")]),
             ("neurons", f"{len(self.network)}"),
             ("solver", f"{self.solver}, {len(self.history)} rounds, {self.time_s:.2f} s"),
         ]  # fmt: skip
         return "\n".join(f"{name:<14} {text}" for name, text in rows)
+
+    def _objective_rows(self) -> list[tuple[str, str]]:
+        if self.loss is None:
+            return []
+        weighted = "" if self.sample_weight is None else ", weighted samples"
+        return [
+            ("loss", f"{self.loss.name}, λ = {self.lam:g}{weighted}"),
+            ("objective", f"{self.objective:.10g} = C + λ‖W‖², C = {self.loss_value:.10g}"),
+        ]
 
     # ------------------------------------------------------------------ structure of the set of minimisers
     @cached_property
@@ -157,7 +182,7 @@ class Solution:
         network = self.network
         return {
             "format": FORMAT,
-            "schema": SCHEMA,
+            "schema": SCHEMA if self.loss is None else SCHEMA_LOSS,
             "covopt": __version__,
             "status": self.status.code,
             "message": self.status.message,
@@ -174,6 +199,7 @@ class Solution:
                 "feature_names": list(self.data.feature_names),
                 "target_names": list(self.data.target_names),
                 "notes": list(self.data.notes),
+                **self._loss_entries(),
             },
             "network": {
                 "hidden_weights": network.hidden_weights.tolist(),
@@ -193,14 +219,21 @@ class Solution:
             "history": self.history,
         }
 
+    def _loss_entries(self) -> dict[str, Any]:
+        if self.loss is None:
+            return {}
+        weights = None if self.sample_weight is None else self.sample_weight.tolist()
+        return {"lam": self.lam, "loss": self.loss.parameters(), "sample_weight": weights}
+
     @classmethod
     def from_dict(cls, content: dict[str, Any]) -> Solution:
         """Inverse of :meth:`to_dict`; checks nothing but the shape of the content (see ``covopt.verify``)."""
         if not isinstance(content, dict) or content.get("format") != FORMAT:
             raise SolutionFileError(f"this is not a covopt solution: its format field is not {FORMAT!r}")
-        if content.get("schema") != SCHEMA:
+        if content.get("schema") not in (SCHEMA, SCHEMA_LOSS):
             raise SolutionFileError(
-                f"the file has schema {content.get('schema')!r}; this covopt reads schema {SCHEMA}. Upgrade covopt."
+                f"the file has schema {content.get('schema')!r}; this covopt reads {SCHEMA} and {SCHEMA_LOSS}. "
+                "Upgrade covopt."
             )
         try:
             problem, net = content["problem"], content["network"]
@@ -231,15 +264,21 @@ class Solution:
             stated = content["certificate"]
             proof = content.get("proof")
             proof = None if proof is None else GaugeCertificate.from_dict(proof)
-            certificate = Certificate(
+            numbers: dict[str, Any] = {
                 **{name: float(content[name]) for name in BRACKET},
-                residual=float(stated["residual"]), gauge=float(stated["gauge"]),
-                exact=bool(stated["exact"]), bound=str(stated["bound"]),
-            )  # fmt: skip
+                "residual": float(stated["residual"]), "gauge": float(stated["gauge"]),
+                "exact": bool(stated["exact"]), "bound": str(stated["bound"]),
+            }  # fmt: skip
+            certificate, fitted = Certificate(**numbers), {}
+            if content["schema"] == SCHEMA_LOSS:
+                certificate = FitCertificate(
+                    **numbers, objective=float(stated["objective"]), loss_value=float(stated["loss_value"])
+                )
+                fitted = _loss_of(problem, data)
             return cls(
                 data, problem["output_bias"], problem["potential"], network, dual, certificate,
                 Status.from_code(content["status"]), float(content["tol"]), content["solver"],
-                content["history"], content["time_s"], content["random_state"], proof,
+                content["history"], content["time_s"], content["random_state"], proof, **fitted,
             )  # fmt: skip
         except (InputError, KeyError, TypeError, ValueError) as error:
             raise SolutionFileError(f"the solution file is damaged: {error!r}") from error
@@ -259,6 +298,15 @@ class Solution:
         from covopt.plotting import plot_solution
 
         return plot_solution(self, None if path is None else Path(path))
+
+
+def _loss_of(problem: dict[str, Any], data: Data) -> dict[str, Any]:
+    """Return λ, the loss bound to the table, and the weights of a file."""
+    weights = problem["sample_weight"]
+    weights = None if weights is None else np.array(weights, dtype=float)
+    loss = loss_from_dict(problem["loss"])
+    loss.encode_targets(data.Y, weights)
+    return {"lam": float(problem["lam"]), "loss": loss, "sample_weight": weights}
 
 
 def load(path: str | os.PathLike[str]) -> Solution:

@@ -56,6 +56,25 @@ def check_time_limit(time_limit_s: Any, name: str = "time_limit_s") -> float | N
     return None if math.isinf(time_limit_s) else float(time_limit_s)
 
 
+def check_positive(name: str, value: Any) -> float:
+    """Return a positive finite number as a float.
+
+    Raises
+    ------
+    InputError
+        Otherwise.
+
+    Examples
+    --------
+    >>> check_positive("lam", 0)
+    Traceback (most recent call last):
+    covopt.errors.InputError: lam must be a positive finite number; received 0.
+    """
+    if not _is_number(value) or not math.isfinite(value) or value <= 0:
+        raise InputError(f"{name} must be a positive finite number; received {value!r}.")
+    return float(value)
+
+
 def check_bias(bias: Any) -> float:
     """Return the amount of bias β ≥ 0 as a float; 0 means no bias column.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from dataclasses import dataclass
 from typing import Any
@@ -11,11 +12,14 @@ from threadpoolctl import threadpool_limits
 
 from covopt.certificates.duality import INTERPOLATES, Certificate, certify, distance
 from covopt.certificates.exact import exact_values
+from covopt.certificates.regularised import FitCertificate, certify_fit
 from covopt.data import Data
 from covopt.errors import CovoptError, InputError
 from covopt.problems.reduction import reduce_data
+from covopt.problems.regularised import reduce_fit
 from covopt.solution import Solution, load
 from covopt.status import Status
+from covopt.validation import check_positive
 
 AGREES = 1e-9  # relative difference at which a stated number equals the recomputed one
 
@@ -101,6 +105,8 @@ def verify(
     if not isinstance(solution, Solution):
         solution = load(solution)
     checks: list[Check] = []
+    if solution.loss is not None:
+        return _verify_fit(solution, X, Y, exact=exact)
     if X is not None:
         checks.append(_same_table(solution, X, Y))
     data = solution.data
@@ -110,15 +116,9 @@ def verify(
     except CovoptError as error:
         checks.append(Check("data", False, str(error)))
         return Verification(tuple(checks), None)
-    for name, array in (
-        ("network", solution.network.hidden_weights),
-        ("network", solution.network.output_weights),
-        ("network", solution.network.output_bias),
-        ("dual", solution.dual),
-    ):
-        if not np.isfinite(array).all():
-            checks.append(Check(name, False, "has a number that is not finite"))
-            return Verification(tuple(checks), None)
+    broken = _not_finite(solution)
+    if broken:
+        return Verification((*checks, *broken), None)
     checks.extend(_structure(solution))
     checks.extend(_dual_rows(solution, reduced[1].keep))
     try:
@@ -134,6 +134,104 @@ def verify(
     if exact:
         checks.extend(_exact(solution, data, certificate))
     return Verification(tuple(checks), certificate)
+
+
+def _not_finite(solution: Solution) -> list[Check]:
+    for name, array in (
+        ("network", solution.network.hidden_weights),
+        ("network", solution.network.output_weights),
+        ("network", solution.network.output_bias),
+        ("dual", solution.dual),
+    ):
+        if not np.isfinite(array).all():
+            return [Check(name, False, "has a number that is not finite")]
+    return []
+
+
+def _verify_fit(solution: Solution, X: Any, Y: Any, *, exact: bool) -> Verification:
+    """Check a regularised solution: the table, the objective, the bound, the gap, the status."""
+    if exact:
+        raise InputError(
+            "exact=True (--exact) recomputes interpolation only; a solution with a loss has logarithms"
+        )
+    assert solution.loss is not None
+    checks: list[Check] = []
+    data, loss = solution.data, copy.copy(solution.loss)
+    try:
+        lam = check_positive("lam", solution.lam)
+        loss.encode_targets(data.Y, solution.sample_weight)
+        data = Data.validate(data.X, loss.targets, bias=data.bias, interpolates=False)
+        reduced = reduce_fit(data, loss, lam, solution.output_bias)
+    except CovoptError as error:
+        return Verification((Check("data", False, str(error)),), None)
+    if X is not None:
+        checks.append(_same_fit_table(solution, X, Y))
+    broken = _not_finite(solution)
+    if broken:
+        return Verification((*checks, *broken), None)
+    checks.extend(_structure(solution))
+    if not checks[-1].ok:
+        return Verification(tuple(checks), None)
+    with threadpool_limits(1, user_api="blas"):
+        found = certify_fit(
+            data, solution.network, solution.dual, loss=loss, lam=lam, output_bias=solution.output_bias,
+            reduced=reduced,
+        )  # fmt: skip
+    checks.extend(_fit_numbers(solution, found))
+    return Verification(tuple(checks), found)
+
+
+def _same_fit_table(solution: Solution, X: Any, Y: Any) -> Check:
+    if Y is None:
+        raise InputError("verify needs Y together with X")
+    assert solution.loss is not None
+    loss = copy.copy(solution.loss)
+    table = Data.validate(X, loss.encode_targets(Y), bias=solution.data.bias, interpolates=False)
+    mine = solution.data
+    if table.X.shape != mine.X.shape or table.Y.shape != mine.Y.shape:
+        return Check("table", False, f"has shape {table.X.shape}, the solution was made for {mine.X.shape}")
+    first, second = np.column_stack([table.X, table.Y]), np.column_stack([mine.X, mine.Y])
+    if solution.sample_weight is None:  # with weights the order of the rows matters
+        first, second = (part[np.lexsort(part.T[::-1])] for part in (first, second))
+    worst = float(np.abs(first - second).max())
+    ok = worst <= 1e-12 * max(1.0, float(np.abs(second).max()))
+    return Check("table", ok, "is the one that was solved" if ok else f"differs by up to {worst:.3g}")
+
+
+def _fit_numbers(solution: Solution, found: FitCertificate) -> list[Check]:
+    size = max(abs(found.objective), 1e-300)
+    stated = (
+        ("objective", solution.objective, found.objective),
+        ("loss", solution.loss_value or 0.0, found.loss_value),
+        ("norm", solution.cost * (solution.lam or 0.0), found.cost * (solution.lam or 0.0)),
+    )
+    checks = [
+        Check(name, abs(claim - value) <= AGREES * size, f"stated {claim:.12g}, recomputed {value:.12g}")
+        for name, claim, value in stated
+    ]
+    lower = solution.lower_bound
+    checks.append(
+        Check(
+            "lower bound", lower <= found.lower_bound + AGREES * size,
+            f"stated {lower:.12g}, recomputed {found.lower_bound:.12g} by the {found.bound}",
+        )
+    )  # fmt: skip
+    checks.append(
+        Check(
+            "dual feasible", found.gauge <= 1 + 1e-6 and abs(found.gauge - solution.certificate.gauge) <= 1e-6,
+            f"max over all neurons of |<dual, activations>| is at most {found.gauge:.12g}",
+        )
+    )  # fmt: skip
+    gap = distance(found.objective, lower)
+    checks.append(
+        Check("gap", abs(gap - solution.gap) <= AGREES, f"stated {solution.gap:.3e}, recomputed {gap:.3e}")
+    )
+    claim = f"{solution.status.code}: no claim of optimality"
+    ok = True
+    if solution.status is Status.CERTIFIED:
+        ok = found.gap <= solution.tol * (1 + 1e-6) + 0.1 * AGREES
+        claim = f"certified: recomputed gap {found.gap:.3e}, asked for {solution.tol:g}"
+    return [*checks, Check("status", ok, claim)]
 
 
 def _exact(solution: Solution, data: Data, found: Certificate) -> list[Check]:

@@ -137,7 +137,7 @@ def test_saving_into_the_working_directory_and_into_none(tmp_path, monkeypatch):
     [
         (lambda c: c.update(format="else"), "not a covopt solution"),
         (lambda c: c.pop("format"), "not a covopt solution"),
-        (lambda c: c.update(schema=2), "schema 2; this covopt reads schema 1. Upgrade"),
+        (lambda c: c.update(schema=3), "schema 3; this covopt reads 1 and 2. Upgrade"),
         (lambda c: c.update(schema="1"), "schema '1'"),
         (lambda c: c.pop("dual"), "damaged: KeyError.'dual'"),
         (lambda c: c["dual"].pop(), "do not fit together"),

@@ -1,0 +1,90 @@
+"""The last pass over a network with a loss: merged within cells, few neurons, at no larger objective."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from covopt.problems.regularised import RegularisedProblem
+from covopt.solvers.merging import merge_in_cells
+from covopt.solvers.sparsify import caratheodory
+
+RISE = 1e-11  # relative rise of the objective that fewer neurons may cost
+SHARES = (1e-12, 1e-9, 1e-7, 1e-6, 1e-5)
+
+Network = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+def finish_fit(
+    problem: RegularisedProblem, neurons: np.ndarray, weights: np.ndarray, offset: np.ndarray
+) -> Network:
+    """Leave out what is negligible, merge within cells (one output), leave at most N·q neurons (Carathéodory).
+
+    Merging and Carathéodory keep the outputs on the data and never raise the norm; every step is kept only if the
+    objective does not rise by more than 1e-11 of it.
+
+    Parameters
+    ----------
+    problem : RegularisedProblem
+    neurons : ndarray of shape (m, r)
+        Unit directions.
+    weights : ndarray of shape (m, q)
+    offset : ndarray of shape (q,)
+
+    Returns
+    -------
+    (ndarray, ndarray, ndarray)
+        Unit neurons, weights, offset.
+
+    Examples
+    --------
+    >>> from covopt.losses import make_loss
+    >>> loss = make_loss("squared")
+    >>> _ = loss.encode_targets([1.0, 2.0])
+    >>> problem = RegularisedProblem(np.eye(2), loss, 0.1)
+    >>> units = np.array([[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]])
+    >>> len(finish_fit(problem, units, np.ones((3, 1)), np.zeros(1))[0])
+    1
+    """
+    used = np.linalg.norm(weights, axis=1) > 0
+    best: Network = neurons[used], weights[used], offset
+    ceiling = _value(problem, *best) * (1.0 + RISE)
+    for step in (_merged, _sparse):
+        if len(best[0]):
+            best = _better(problem, best, step(problem, *best), ceiling)
+    for share in SHARES:
+        best = _better(problem, best, _without_light(share, *best), ceiling)
+    return best
+
+
+def _value(problem: RegularisedProblem, neurons, weights, offset) -> float:
+    return problem.primal_value(problem.fitted(neurons, weights, offset), weights, offset)
+
+
+def _better(problem, best: Network, candidate: Network, ceiling: float) -> Network:
+    fewer = len(candidate[0]) <= len(best[0])
+    return candidate if fewer and _value(problem, *candidate) <= ceiling else best
+
+
+def _without_light(share: float, neurons, weights, offset) -> Network:
+    mass = np.linalg.norm(weights, axis=1)
+    heavy = mass > share * mass.max(initial=0.0)
+    return neurons[heavy], weights[heavy], offset
+
+
+def _merged(problem: RegularisedProblem, neurons, weights, offset) -> Network:
+    if weights.shape[1] > 1:  # a cell may need several neurons with several outputs
+        return neurons, weights, offset
+    rows = problem.rows[problem.rows.any(axis=1)]
+    faces = merge_in_cells(rows, neurons, weights[:, 0])
+    masses = faces.masses
+    live = masses > 0
+    return faces.vectors[live] / masses[live, None], (faces.signs * masses)[live, None], offset
+
+
+def _sparse(problem: RegularisedProblem, neurons, weights, offset) -> Network:
+    mass = np.linalg.norm(weights, axis=1)
+    directions = weights / mass[:, None]
+    columns = problem.atoms(neurons)[:, None, :] * directions.T[None, :, :]
+    kept = caratheodory(columns.reshape(-1, len(mass)), mass)
+    live = kept > 0
+    return neurons[live], directions[live] * kept[live, None], offset

@@ -1,0 +1,252 @@
+"""Column generation with a loss: the loop of :mod:`covopt.solvers.vector_generation`, without interpolation.
+
+Every network is a feasible point here, so each round offers the multipliers of the master as they are.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+from scipy.spatial import cKDTree
+
+from covopt.oracles.base import Oracle, Pricing
+from covopt.problems.regularised import RegularisedProblem, best_constant, interior_dual
+from covopt.solvers.column_generation import RoundState
+from covopt.solvers.regularised_master import RegularisedPoint, solve_regularised_master
+from covopt.solvers.seeds import random_vertices
+from covopt.status import Status
+
+SEEDS_PER_ROW = 2
+MAX_IDLE = 6
+NEGLIGIBLE = 1e-9  # share of the largest mass below which a neuron is tried without
+
+
+@dataclass
+class FitPoint:
+    """Best points of the solver, in the units and shapes of the :class:`RegularisedProblem`."""
+
+    neurons: np.ndarray
+    weights: np.ndarray
+    offset: np.ndarray
+    upper_bound: float
+    dual: np.ndarray
+    lower_bound: float
+    status: Status
+    columns: np.ndarray
+    history: list[RoundState] = field(default_factory=list)
+
+    @property
+    def gap(self) -> float:
+        """Relative distance of the bounds."""
+        return relative_gap(self.upper_bound, self.lower_bound)
+
+
+def relative_gap(upper: float, lower: float) -> float:
+    """(upper − lower)/upper, zero when both vanish."""
+    if not np.isfinite(upper):
+        return np.inf
+    return max(upper - lower, 0.0) / upper if upper > 0 else 0.0
+
+
+class RegularisedGeneration:
+    """Solve a :class:`RegularisedProblem` by column generation.
+
+    Parameters
+    ----------
+    problem : RegularisedProblem
+    oracle : Oracle
+        Prices duals of the rows that are not zero: of shape (n,) for one output, else (n, q).
+    tol : float
+        Relative gap at which to stop.
+    time_limit_s : float, optional
+    max_rounds : int
+    random_state : int, optional
+        Seeds the starting vertices; without one the seed is fixed.
+    callback : callable, optional
+        Receives a :class:`RoundState`; a true answer stops.
+    start_neurons : ndarray of shape (m, r), optional
+        In place of random ones, with ``start_dual``.
+    start_dual : ndarray of shape (N, q), optional
+        Near the optimum of a problem that is not far away.
+    """
+
+    def __init__(
+        self,
+        problem: RegularisedProblem,
+        oracle: Oracle,
+        *,
+        tol: float,
+        time_limit_s: float | None = None,
+        max_rounds: int = 300,
+        random_state: int | None = None,
+        callback: Callable[[RoundState], bool] | None = None,
+        start_neurons: np.ndarray | None = None,
+        start_dual: np.ndarray | None = None,
+    ):
+        self.problem, self.oracle, self.tol = problem, oracle, tol
+        self.time_limit_s, self.max_rounds, self.callback = time_limit_s, max_rounds, callback
+        self.rng = np.random.default_rng(0 if random_state is None else random_state)
+        self.start_neurons, self.start_dual = start_neurons, start_dual
+        self.live = problem.rows.any(axis=1)
+        n, rank = problem.rows.shape
+        q = problem.n_outputs
+        self.neurons, self.atoms = np.zeros((0, rank)), np.zeros((0, n))
+        self.point = FitPoint(
+            np.zeros((0, rank)), np.zeros((0, q)), np.zeros(q), np.inf, np.zeros((n, q)), -np.inf,
+            Status.GAP, self.neurons,
+        )  # fmt: skip
+
+    # ------------------------------------------------------------------ the loop
+    def solve(self) -> FitPoint:
+        """Run until the gap is small, the time is up, the callback or the user says stop."""
+        self._began = time.perf_counter()
+        self._deadline = None if self.time_limit_s is None else self._began + self.time_limit_s
+        try:
+            if self._start():
+                self._iterate()
+        except KeyboardInterrupt:
+            self.point.status = Status.INTERRUPTED
+        if self.point.gap <= self.tol:
+            self.point.status = Status.CERTIFIED
+        self.point.columns = self.neurons
+        return self.point
+
+    def price(self, dual: np.ndarray, threshold: float = 0.0, max_neurons: int | None = None) -> Pricing:
+        """Ask the oracle about the rows that are not zero."""
+        asked = dual[self.live]
+        return self.oracle.price(
+            np.ascontiguousarray(asked[:, 0] if asked.shape[1] == 1 else asked),
+            threshold=threshold, max_neurons=max_neurons,
+        )  # fmt: skip
+
+    def _start(self) -> bool:
+        """First dual, first columns; False when a network without neurons is already optimal."""
+        problem = self.problem
+        n = len(problem.rows)
+        constant = best_constant(problem)
+        nothing = np.zeros((0, problem.rows.shape[1]))
+        self._offer(nothing, np.zeros((0, problem.n_outputs)), constant)
+        first = problem.project_dual(interior_dual(problem))
+        if not self.live.any():
+            self.point.dual, self.point.lower_bound = problem.scale_dual(first, 0.0)
+            return False
+        pricing = self.price(first, max_neurons=max(n, 20))
+        # half of a feasible dual in the interior of everything: what starts are mixed with
+        self.centre = first * (0.5 / max(pricing.upper_bound, 1.0))
+        self._offer_dual(first, pricing)
+        if self.point.gap <= self.tol:
+            return False
+        if self.start_neurons is None:
+            seeds = random_vertices(problem.rows[self.live], SEEDS_PER_ROW * n, self.rng)
+        else:
+            seeds = self.start_neurons
+        self._append(np.concatenate([seeds, pricing.neurons]))
+        if self.start_dual is not None:
+            dual = problem.project_dual(self.start_dual)
+            pricing = self.price(dual)
+            self._offer_dual(dual, pricing)
+            self._append(pricing.neurons)
+        return True
+
+    def _append(self, neurons: np.ndarray) -> int:
+        """Add unit neurons that are not there yet and do something; returns how many."""
+        neurons = np.unique(np.round(neurons, 13) + 0.0, axis=0)
+        norms = np.linalg.norm(neurons, axis=1, keepdims=True)
+        neurons = neurons[norms[:, 0] > 0.5] / norms[norms[:, 0] > 0.5]
+        atoms = self.problem.atoms(neurons).T
+        useful = atoms.max(axis=1, initial=0.0) > 1e-13
+        if len(self.neurons) and useful.any():
+            near, _ = cKDTree(self.neurons).query(neurons, distance_upper_bound=1e-10)
+            useful &= ~np.isfinite(near)
+        self.neurons = np.concatenate([self.neurons, neurons[useful]])
+        self.atoms = np.ascontiguousarray(np.concatenate([self.atoms, atoms[useful]]))
+        return int(useful.sum())
+
+    def _iterate(self) -> None:
+        problem = self.problem
+        weights = masses = edges = offset = None
+        shrink, idle = 0.5, 0
+        for number in range(self.max_rounds):
+            gap = min(self.point.gap, 1.0)
+            accuracy = max(0.1 * gap * 0.1**idle, 0.01 * self.tol, 1e-13)
+            start = (1.0 - shrink) * self.point.dual + shrink * self.centre
+            master = solve_regularised_master(
+                problem, self.atoms, start, tol=accuracy, weights=weights, masses=masses, edges=edges,
+                offset=offset, deadline=self._deadline,
+            )  # fmt: skip
+            threshold = 1.0 - min(0.05, 3.0 * np.sqrt(gap)) if gap < 1e-2 else 1.0
+            dual = problem.project_dual(master.dual)
+            pricing = self.price(dual, threshold)
+            bound = self.point.lower_bound
+            self._offer_dual(dual, pricing)
+            self._offer_master(master)
+            if self._should_stop(number):
+                return
+            progress = self.point.lower_bound > bound
+            # dropping without progress would let the same columns come and go for ever
+            keep = self._keep(master) if progress else np.ones(len(self.neurons), dtype=bool)
+            self.neurons, self.atoms = self.neurons[keep], self.atoms[keep]
+            fresh = self._append(self._best(pricing, gap))
+            idle = 0 if fresh or self.point.gap < 0.5 * gap else idle + 1
+            if idle > MAX_IDLE:
+                return
+            weights = np.concatenate([master.weights[keep], np.zeros((fresh, problem.n_outputs))])
+            masses = np.concatenate([master.masses[keep], np.zeros(fresh)])
+            edges, offset = master.edges, master.offset
+            shrink = float(np.clip(0.1 * self.point.gap, 1e-12, 0.1))
+
+    def _should_stop(self, number: int) -> bool:
+        point = self.point
+        state = RoundState(
+            number, point.lower_bound, point.upper_bound, point.gap, len(self.neurons),
+            time.perf_counter() - self._began,
+        )  # fmt: skip
+        point.history.append(state)
+        if point.gap <= self.tol:
+            point.status = Status.CERTIFIED
+            return True
+        if self.callback is not None and self.callback(state):
+            point.status = Status.CALLBACK
+            return True
+        if self.time_limit_s is not None and state.time_s >= self.time_limit_s:
+            point.status = Status.TIME_LIMIT
+            return True
+        return False
+
+    # ------------------------------------------------------------------ bounds
+    def _offer_dual(self, dual: np.ndarray, pricing: Pricing) -> None:
+        scaled, value = self.problem.scale_dual(dual, pricing.upper_bound)
+        if value > self.point.lower_bound:
+            self.point.dual, self.point.lower_bound = scaled, max(value, 0.0)
+
+    def _offer(self, neurons: np.ndarray, weights: np.ndarray, offset: np.ndarray) -> bool:
+        problem = self.problem
+        value = problem.primal_value(problem.fitted(neurons, weights, offset), weights, offset)
+        if value >= self.point.upper_bound:
+            return False
+        self.point.neurons, self.point.weights = neurons, weights
+        self.point.offset, self.point.upper_bound = offset, value
+        return True
+
+    def _offer_master(self, master: RegularisedPoint) -> None:
+        mass = np.linalg.norm(master.weights, axis=1)
+        for share in (0.0, NEGLIGIBLE):
+            used = mass > share * mass.max(initial=0.0)
+            self._offer(self.neurons[used], master.weights[used], master.offset)
+
+    # ------------------------------------------------------------------ columns
+    def _keep(self, master: RegularisedPoint) -> np.ndarray:
+        """Columns that may matter: nearly tight, or carrying weight."""
+        gap = min(self.point.gap, 1.0)
+        tight = np.linalg.norm(self.atoms @ master.dual, axis=1) > max(0.9, 1.0 - 10.0 * np.sqrt(gap))
+        mass = np.linalg.norm(master.weights, axis=1)
+        return tight | (mass > 1e-6 * mass.max(initial=0.0))
+
+    def _best(self, pricing: Pricing, gap: float) -> np.ndarray:
+        """Return new columns, best first: not all of them while the gap is large."""
+        size = len(self.problem.rows) * self.problem.n_outputs
+        limit = max(10, size // 2) if gap > 1e-2 else len(pricing.neurons)
+        return pricing.neurons[:limit]
