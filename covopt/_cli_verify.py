@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from covopt.errors import InputError
+
 
 def run_verify(solution: Path, table: Path | None, *, exact: bool = False) -> Any:
     """Verify a solution file, against a table where one is given."""
@@ -14,6 +16,9 @@ def run_verify(solution: Path, table: Path | None, *, exact: bool = False) -> An
         return covopt.verify(solution, exact=exact)
     from covopt.datasets import load_table
 
-    saved = covopt.load(solution).data
+    loaded = covopt.load(solution)
+    if not isinstance(loaded, covopt.Solution):
+        raise InputError(f"{solution} is a CP-rank certificate: it carries its matrix, so leave {table} out")
+    saved = loaded.data
     X, Y, _, _ = load_table(table, target=saved.target_names, features=saved.feature_names)
     return covopt.verify(solution, X, Y, exact=exact)

@@ -296,7 +296,9 @@ def cp_rank(
 
 @app.command(epilog=_EPILOG)
 def verify(
-    solution: Annotated[Path, typer.Argument(metavar="SOLUTION.json", help="A file that solve has saved.")],
+    solution: Annotated[
+        Path, typer.Argument(metavar="FILE.json", help="A file that solve, fit or cp-rank saved.")
+    ],
     table: Annotated[
         Path | None,
         typer.Argument(

@@ -15,9 +15,11 @@ from covopt.certificates.duality import Certificate
 from covopt.certificates.minimisers import Minimisers, Sparsest
 from covopt.certificates.regularised import FitCertificate
 from covopt.certificates.uniqueness import Uniqueness
+from covopt.completely_positive.certificate import FORMAT as CP_RANK_FORMAT
+from covopt.completely_positive.certificate import CPRankCertificate
 from covopt.data import Data
 from covopt.errors import InputError, SolutionFileError
-from covopt.files import write_atomically
+from covopt.files import read_json, write_atomically
 from covopt.losses import Loss, loss_from_dict
 from covopt.network import ReLUNetwork
 from covopt.oracles.gauge_certificate import GaugeCertificate
@@ -64,7 +66,7 @@ class Solution:
     lam: float | None = None
     loss: Loss | None = None
     sample_weight: np.ndarray | None = None
-    _columns: np.ndarray | None = field(default=None, repr=False)  # where a warm start may begin
+    _warm: Any = field(default=None, repr=False)  # where a solve with another λ may begin
 
     # ------------------------------------------------------------------ numbers
     @property
@@ -309,8 +311,8 @@ def _loss_of(problem: dict[str, Any], data: Data) -> dict[str, Any]:
     return {"lam": float(problem["lam"]), "loss": loss, "sample_weight": weights}
 
 
-def load(path: str | os.PathLike[str]) -> Solution:
-    """Read a solution written by :meth:`Solution.save`.
+def load(path: str | os.PathLike[str]) -> Solution | CPRankCertificate:
+    """Read what :meth:`Solution.save` or :meth:`CPRankCertificate.save` wrote.
 
     Parameters
     ----------
@@ -319,12 +321,9 @@ def load(path: str | os.PathLike[str]) -> Solution:
     Raises
     ------
     SolutionFileError
-        When the file is missing, not JSON, not a covopt solution, or of a newer schema.
+        When the file is missing, not JSON, not written by covopt, or of a newer schema.
     """
-    try:
-        content = json.loads(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise SolutionFileError(f"cannot read {os.fspath(path)}: {error.strerror or error}") from error
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise SolutionFileError(f"{os.fspath(path)} is not a JSON file: {error}") from error
+    content = read_json(path)
+    if isinstance(content, dict) and content.get("format") == CP_RANK_FORMAT:
+        return CPRankCertificate.from_dict(content)
     return Solution.from_dict(content)

@@ -13,6 +13,8 @@ from threadpoolctl import threadpool_limits
 from covopt.certificates.duality import INTERPOLATES, Certificate, certify, distance
 from covopt.certificates.exact import exact_values
 from covopt.certificates.regularised import FitCertificate, certify_fit
+from covopt.completely_positive.certificate import CPRankCertificate
+from covopt.completely_positive.checking import verify_cp_rank
 from covopt.data import Data
 from covopt.errors import CovoptError, InputError
 from covopt.problems.reduction import reduce_data
@@ -41,7 +43,7 @@ class Verification:
     ----------
     checks : tuple of Check
     certificate : Certificate or None
-        As recomputed; None when the data could not even be read.
+        As recomputed; None when the data could not even be read, and for a CP-rank.
     """
 
     checks: tuple[Check, ...]
@@ -69,13 +71,17 @@ class Verification:
 
 
 def verify(
-    solution: Solution | str | os.PathLike[str], X: Any = None, Y: Any = None, *, exact: bool = False
+    solution: Solution | CPRankCertificate | str | os.PathLike[str],
+    X: Any = None,
+    Y: Any = None,
+    *,
+    exact: bool = False,
 ) -> Verification:
-    """Check a solution: nothing in it is believed.
+    """Check a solution or a CP-rank certificate: nothing in it is believed.
 
     Parameters
     ----------
-    solution : Solution or path-like
+    solution : Solution, CPRankCertificate or path-like
     X, Y : array_like, optional
         The table to check against; by default the one stored in the solution.
     exact : bool
@@ -102,8 +108,14 @@ def verify(
     >>> covopt.verify(solution).ok
     True
     """
-    if not isinstance(solution, Solution):
+    if not isinstance(solution, Solution | CPRankCertificate):
         solution = load(solution)
+    if isinstance(solution, CPRankCertificate):
+        if X is not None or Y is not None:
+            raise InputError("a CP-rank certificate carries its matrix; it is verified without a table")
+        return Verification(
+            tuple(Check(each.name, each.ok, each.detail) for each in verify_cp_rank(solution)), None
+        )
     checks: list[Check] = []
     if solution.loss is not None:
         return _verify_fit(solution, X, Y, exact=exact)

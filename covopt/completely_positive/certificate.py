@@ -15,7 +15,7 @@ import numpy as np
 from covopt.completely_positive.factorisation import residual_of
 from covopt.completely_positive.matrix import SymmetricMatrix
 from covopt.errors import SolutionFileError
-from covopt.files import write_atomically
+from covopt.files import read_json, write_atomically
 
 FORMAT = "covopt-cp-rank"
 SCHEMA = 1
@@ -302,13 +302,7 @@ def load_cp_rank(path: str | os.PathLike[str]) -> CPRankCertificate:
     SolutionFileError
         Where the file is missing, not JSON, no CP-rank certificate, damaged, or of a newer schema.
     """
-    try:
-        content = json.loads(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise SolutionFileError(f"cannot read {os.fspath(path)}: {error.strerror or error}") from error
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise SolutionFileError(f"{os.fspath(path)} is not a JSON file: {error}") from error
-    return CPRankCertificate.from_dict(content)
+    return CPRankCertificate.from_dict(read_json(path))
 
 
 def _whole(value: Any) -> int | None:

@@ -63,7 +63,7 @@ def clique_cover_bound(A: np.ndarray, tol: float = DEFAULT_TOL) -> tuple[int, st
 
     References
     ----------
-    theory.md §5; Berman and Shaked-Monderer, Completely Positive Matrices (2003).
+    Berman and Shaked-Monderer, Completely Positive Matrices (2003).
 
     Examples
     --------

@@ -86,7 +86,7 @@ def dominance_factor(A: np.ndarray, tol: float = DEFAULT_TOL) -> np.ndarray | No
 
     References
     ----------
-    Kaykobad, On nonnegative factorization of matrices (1987); theory.md §5.
+    Kaykobad, On nonnegative factorization of matrices (1987).
 
     Examples
     --------

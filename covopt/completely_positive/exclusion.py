@@ -94,7 +94,7 @@ def negative_eigenvalue(matrix: SymmetricMatrix, tol: float = DEFAULT_TOL) -> di
 def indefinite_comparison(matrix: SymmetricMatrix, tol: float = DEFAULT_TOL) -> dict[str, Any] | None:
     """Return v with vᵀMv < 0 for the comparison matrix M of a triangle-free A: then A is not completely positive.
 
-    With two entries a row at most, flipping one of them turns a factor of A into one of M (theory.md §5).
+    With two entries a row at most, flipping one of them turns a factor of A into one of M.
 
     Parameters
     ----------

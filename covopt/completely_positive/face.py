@@ -5,7 +5,7 @@ row b of every factor is a zero of S. Where the zeros of S are finitely many ray
 whose rank-one matrices hold A in their conic hull, a finite question. And ⟨A, S⟩ < 0 proves that there is no factor.
 
 S is found by a semidefinite program and then replaced by an integer matrix; all that is claimed about it,
-copositivity, zeros, the count, is decided in rational arithmetic (theory.md §5).
+copositivity, zeros, the count, is decided in rational arithmetic.
 """
 
 from __future__ import annotations
@@ -317,7 +317,7 @@ def _examine(
         return _none("A is not a nonnegative combination of the zeros of S, or none was found exactly")
     reason = (
         f"an integer copositive S with ⟨A, S⟩ = 0 forces every row onto its {len(scan.zeros)} isolated zeros; "
-        f"at least {fewest.lower} of them are needed ({_how(fewest)}); exact arithmetic, theory.md §5"
+        f"at least {fewest.lower} of them are needed ({_how(fewest)}); exact arithmetic"
     )
     if not given:
         reason += (

@@ -69,7 +69,7 @@ def numerical_factor(
 
     References
     ----------
-    theory.md §5.
+    Berman and Shaked-Monderer, Completely Positive Matrices (2003).
 
     Examples
     --------

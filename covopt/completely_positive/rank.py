@@ -20,7 +20,7 @@ from covopt.completely_positive.matrix import SymmetricMatrix, read_matrix
 from covopt.completely_positive.pattern import DEFAULT_TOL, support_pattern
 from covopt.completely_positive.triangle_free import rank_bound, triangle_free_factor, triangle_free_rank
 from covopt.errors import BudgetError, InputError, PrecisionWarning, SolverError
-from covopt.validation import check_time_limit, check_tol
+from covopt.validation import check_choice, check_time_limit, check_tol
 
 LOOSEST_TOL = 1e-6
 QUICK_SHARE = 0.1  # of the time left goes to a first numerical search, before the expensive bounds
@@ -28,10 +28,17 @@ COPOSITIVE_SIZE = 12  # exact copositivity checks, and with them the face certif
 MOMENT_SIZE = {1: 40, 2: 9}
 MOMENT_SHARE = 0.4
 CARATHEODORY_ROWS = 400
+MOMENTS = {"moment-1": (1, "plain"), "moment-2": (2, "plain"), "moment-2-dagger": (2, "dagger")}
+METHODS = ("auto", "rank", "clique-cover", "triangle-free", *MOMENTS, "face")
 
 
 def cp_rank(
-    A: Any, *, tol: float = DEFAULT_TOL, time_limit_s: float | None = 300.0, random_state: int | None = 0
+    A: Any,
+    *,
+    method: str = "auto",
+    tol: float = DEFAULT_TOL,
+    time_limit_s: float | None = 300.0,
+    random_state: int | None = 0,
 ) -> CPRankCertificate:
     r"""Bracket the CP-rank of a matrix, or of a graph's EᵀE, with a proof; or prove that there is none.
 
@@ -48,6 +55,10 @@ def cp_rank(
     A : array_like of shape (n, n), or networkx.Graph
         Integers and fractions are exact. Other floats are known up to ``tol``: where a nonzero entry is that small,
         both readings of it are answered, the bracket covers both, and a warning says so.
+    method : {"auto", "rank", "clique-cover", "triangle-free", "moment-1", "moment-2", "moment-2-dagger", "face"}
+        The lower bound: all of them until one meets the upper bound, or this one alone (beside the rank where it
+        finds nothing). The moment bounds are ξ₁, ξ₂ and ξ₂† over the maximal cliques, rounded to rigorous ones; their
+        values before rounding up are in ``.reasons``.
     tol : float
         Relative size of rounding: entries against √(a_ii a_jj), and the residual of a factor likewise.
     time_limit_s : float, optional
@@ -66,7 +77,7 @@ def cp_rank(
 
     References
     ----------
-    FL22 §4.2; theory.md §5.
+    FL22 §4.2; Berman and Shaked-Monderer, Completely Positive Matrices (2003).
 
     Examples
     --------
@@ -83,9 +94,10 @@ def cp_rank(
         raise InputError(
             f"tol must be at most {LOOSEST_TOL:g}, or patterns lose their meaning; received {tol!r}."
         )
+    check_choice("method", method, METHODS)
     limit = check_time_limit(time_limit_s)
     matrix = read_matrix(A)
-    options = _Options(tol, None if limit is None else began + limit, random_state)
+    options = _Options(tol, None if limit is None else began + limit, random_state, method)
     readings, notes = [], list[str]()
     found = readings_of(matrix, tol)
     for name, meant in found:
@@ -108,6 +120,10 @@ class _Options:
     tol: float
     end: float | None
     random_state: int | None
+    method: str = "auto"
+
+    def wants(self, method: str) -> bool:
+        return self.method in ("auto", method)
 
     def left(self, share: float = 1.0) -> float | None:
         """Return the seconds left, times ``share``."""
@@ -229,7 +245,8 @@ def _solve(piece: _Piece) -> None:
         if found is not None:
             piece.say("not_cp", None, found["kind"], found["text"], _data(found))
             return
-        piece.say("lower", formula[0], "triangle-free", formula[1])
+        if piece.options.wants("triangle-free"):
+            piece.say("lower", formula[0], "triangle-free", formula[1])
         piece.take(
             triangle_free_factor(A, tol), "explicit factor of a triangle-free matrix, one row per edge"
         )
@@ -237,7 +254,9 @@ def _solve(piece: _Piece) -> None:
             return
     value, text = rank_bound(matrix, tol)
     piece.say("lower", value, "rank", text)
-    if formula is None:
+    if piece.options.method in MOMENTS:
+        _moments(piece)
+    if (formula is None and piece.options.method == "auto") or piece.options.method == "clique-cover":
         value, text = clique_cover_bound(A, 0.0)
         piece.say("lower", value, "clique-cover", text)
     piece.take(
@@ -245,11 +264,11 @@ def _solve(piece: _Piece) -> None:
     )
     _search(piece, piece.options.left(QUICK_SHARE), n_starts=16)
     _cap(piece)
-    if not piece.closed:
+    if piece.options.method == "face" or (piece.options.method == "auto" and not piece.closed):
         _face(piece)
     if not piece.closed and piece.factor is None:
         _separate(piece)
-    if not piece.closed:
+    if not piece.closed and piece.options.method == "auto":
         _moments(piece)
     if not piece.closed:
         _search(piece, piece.options.left(), n_starts=64)
@@ -332,19 +351,20 @@ def _separate(piece: _Piece) -> None:
 
 
 def _moments(piece: _Piece) -> None:
-    for level in (1, 2):
-        if piece.closed or piece.options.over or len(piece.matrix) > MOMENT_SIZE[level]:
-            return
-        from covopt.completely_positive.moments import moment_bound
+    from covopt.completely_positive.moments import moment_bound
 
+    alone = MOMENTS.get(piece.options.method)
+    for level, kind in [alone] if alone else [(1, "strong"), (2, "strong")]:
+        if not alone and (piece.closed or piece.options.over or len(piece.matrix) > MOMENT_SIZE[level]):
+            return
         try:
             found = moment_bound(
-                _raw(piece.matrix), level=level, time_limit_s=piece.options.left(MOMENT_SHARE)
+                _raw(piece.matrix), level=level, method=kind, time_limit_s=piece.options.left(MOMENT_SHARE)
             )
         except (BudgetError, SolverError) as error:
             piece.notes.append(f"no moment bound of level {level}: {error}")
             return
-        if found.integer > piece.lower:
+        if alone or found.integer > piece.lower:
             piece.say("lower", int(found.integer), "moment", found.reason, found.data)
 
 

@@ -86,7 +86,9 @@ def triangle_free_rank(
     if len(pattern.edges) >= len(pattern.vertices):
         return len(pattern.edges), "triangle-free support graph with a cycle: one row per edge (FL22 Prop 13)"
     rank, _ = rank_bound(matrix, rank_tol)
-    return max(rank, len(pattern.edges)), "support graph is a tree: the CP-rank is the rank (theory.md §5)"
+    return max(
+        rank, len(pattern.edges)
+    ), "support graph is a tree: the CP-rank is the rank (Berman and Shaked-Monderer 2003)"
 
 
 def triangle_free_factor(A: np.ndarray, tol: float = DEFAULT_TOL) -> np.ndarray | None:

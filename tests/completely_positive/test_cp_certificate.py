@@ -264,3 +264,31 @@ def test_status_codes():
     assert [CPStatus.from_code(status.code) for status in CPStatus] == list(CPStatus)
     with pytest.raises(ValueError, match="unknown status 'x'"):
         CPStatus.from_code("x")
+
+
+def test_the_common_loader_and_checker_know_certificates(tmp_path):
+    certificate = covopt.cp_rank([[2, 1], [1, 2]])
+    certificate.save(tmp_path / "c.json")
+    assert covopt.load(tmp_path / "c.json").upper == 2
+    report = covopt.verify(tmp_path / "c.json")
+    assert report.ok
+    assert "verified" in report.summary()
+    with pytest.raises(covopt.errors.InputError, match="carries its matrix"):
+        covopt.verify(certificate, [[1.0]], [1.0])
+
+
+@pytest.mark.parametrize(
+    ("method", "lower"), [("rank", 7), ("clique-cover", 7), ("moment-1", 7), ("moment-2-dagger", 8)]
+)
+def test_one_bound_alone(method, lower):
+    # M7 of Bomze, Schachinger and Ullrich, whose CP-rank is 14: rank 7, moment bounds 2.65 and 7.21
+    row = [926, 531, 81, 150, 150, 81, 531]
+    matrix = [[row[(j - i) % 7] for j in range(7)] for i in range(7)]
+    certificate = covopt.cp_rank(matrix, method=method, time_limit_s=3)
+    assert certificate.lower == lower
+    assert all(check.ok for check in certificate.verify())
+
+
+def test_an_unknown_method():
+    with pytest.raises(covopt.errors.InputError, match=r"method must be .*moment-2-dagger"):
+        covopt.cp_rank([[1]], method="magic")

@@ -161,7 +161,7 @@ def test_sliding_is_quadratic_and_merges():
 # ---------------------------------------------------------------------- closed forms
 @pytest.mark.parametrize("variant", ["fully-corrective", "sliding"])
 def test_one_hot_targets(variant):
-    """R₂(I, Y) = 2 Σ √m_i, one neuron per class (theory §5)."""
+    """R₂(I, Y) = 2 Σ √m_i, one neuron per class."""
     labels = np.array([0, 0, 0, 1, 1, 2])
     result = covopt.frank_wolfe(np.eye(6), np.eye(3)[labels], bias=0.0, variant=variant, tol=1e-8)
     assert result.cost == pytest.approx(2 * (3**0.5 + 2**0.5 + 1), rel=1e-8)
