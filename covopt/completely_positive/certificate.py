@@ -7,7 +7,6 @@ import os
 from dataclasses import dataclass, field
 from enum import Enum
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import numpy as np

@@ -90,6 +90,7 @@ class _Multipliers:
     def _restore(self, block):
         """Write the block (idle, support) of P so that Xu = βu."""
         if self.idle.any():
+            assert self.known is not None
             block = _onto_weighted_simplex(block, self.known[self.support], self.totals)
             self.p[np.ix_(self.idle, self.support)] = block
             self.p[np.ix_(self.support, self.idle)] = block.T

@@ -80,8 +80,8 @@ def solve_relaxation(
         \sum_b X^b_{pv} + 1 B^\top = Y, \quad X^b = C_b M^b C_b^\top, \; M^b \succeq 0, \; X^b_{ll'} \ge 0, \;
         X^b_{p_i q_i} = 0, \; \operatorname{Tr} X^b_{vv} = X^b_{tt} = \operatorname{Tr} X^b_{ww},
 
-    a sum over regions b of directions. One region and level "plain" is the doubly-nonnegative relaxation; products with the
-    length and splits make it smaller sets of moments, so larger bounds, up to the optimum.
+    a sum over regions b of directions. One region and level "plain" is the doubly-nonnegative relaxation; products
+    with the length and splits make it smaller sets of moments, so larger bounds, up to the optimum.
 
     Parameters
     ----------

@@ -28,8 +28,8 @@ class TightSet:
     outputs : ndarray of shape (m,) or (m, k)
         The direction of each neuron's output weight in every minimiser: a sign, or Λᵀa(w)/‖Λᵀa(w)‖.
     isolated : bool
-        Whether these are known to be all maximisers, each isolated. With one output each closed cell has one per sign; with
-        more, a form whose largest eigenvalue is double has a whole arc of them.
+        Whether these are known to be all maximisers, each isolated. With one output each closed cell has one per
+        sign; with more, a form whose largest eigenvalue is double has a whole arc of them.
     """
 
     neurons: np.ndarray
