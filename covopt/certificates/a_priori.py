@@ -12,6 +12,7 @@ Each is the value of an explicit dual point Λ whose h(Λ) = max_{‖w‖=1} ‖
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.spatial.distance import cdist
@@ -42,7 +43,7 @@ class APrioriBound:
     source: str
 
 
-def a_priori_bounds(data: Data, *, output_bias: str = "none") -> list[APrioriBound]:
+def a_priori_bounds(X: Any, Y: Any, *, bias: float = 1.0, output_bias: str = "none") -> list[APrioriBound]:
     r"""Bound R₂(X, Y) from below without solving anything, in O(N²) operations.
 
     .. math::
@@ -53,7 +54,10 @@ def a_priori_bounds(data: Data, *, output_bias: str = "none") -> list[APrioriBou
 
     Parameters
     ----------
-    data : Data
+    X : array_like, pandas or polars frame, of shape (N, d)
+    Y : array_like of shape (N,) or (N, k)
+    bias : float
+        β ≥ 0.
     output_bias : {"none", "penalized", "free"}
 
     Returns
@@ -65,7 +69,7 @@ def a_priori_bounds(data: Data, *, output_bias: str = "none") -> list[APrioriBou
     Raises
     ------
     InputError
-        When ``output_bias`` is not one of the three.
+        When the table cannot be used, or ``output_bias`` is not one of the three.
 
     References
     ----------
@@ -73,13 +77,12 @@ def a_priori_bounds(data: Data, *, output_bias: str = "none") -> list[APrioriBou
 
     Examples
     --------
-    >>> from covopt.data import Data
-    >>> data = Data.validate([[0.0], [1.0]], [0.0, 1.0])
-    >>> best = a_priori_bounds(data)[0]
+    >>> best = a_priori_bounds([[0.0], [1.0]], [0.0, 1.0])[0]
     >>> best.name, round(best.value, 6)
     ('two points', 2.0)
     """
     check_choice("output_bias", output_bias, ("none", "penalized", "free"))
+    data = Data.validate(X, Y, bias=bias)
     kept = np.flatnonzero(data.lifted.any(axis=1))
     rows, targets, inputs = data.lifted[kept], data.Y[kept], data.X[kept]
     offset_cost = {"none": np.inf, "free": 0.0}.get(output_bias)

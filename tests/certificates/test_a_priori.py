@@ -15,7 +15,7 @@ from covopt.solvers.column_generation import ColumnGeneration
 
 
 def bounds_of(case):
-    return a_priori_bounds(Data.validate(case.X, case.targets, bias=case.bias), output_bias=case.output_bias)
+    return a_priori_bounds(case.X, case.targets, bias=case.bias, output_bias=case.output_bias)
 
 
 def named(bounds):
@@ -41,30 +41,26 @@ def test_never_above_the_optimum():
 
 
 def test_each_is_attained_where_its_argument_is_tight():
-    assert named(a_priori_bounds(Data.validate([[0.0], [1.0]], [0.0, 1.0])))["two points"] == pytest.approx(
-        2.0
-    )
-    assert named(a_priori_bounds(Data.validate([[3, 4]], [2], bias=0)))["one point"] == pytest.approx(0.8)
-    penalised = a_priori_bounds(Data.validate([[3]], [10], bias=4), output_bias="penalized")
+    assert named(a_priori_bounds([[0.0], [1.0]], [0.0, 1.0]))["two points"] == pytest.approx(2.0)
+    assert named(a_priori_bounds([[3, 4]], [2], bias=0))["one point"] == pytest.approx(0.8)
+    penalised = a_priori_bounds([[3]], [10], bias=4, output_bias="penalized")
     assert named(penalised)["one point"] == pytest.approx(3.36)
-    penalised = a_priori_bounds(Data.validate([[3]], [2], bias=4), output_bias="penalized")
+    penalised = a_priori_bounds([[3]], [2], bias=4, output_bias="penalized")
     assert named(penalised)["one point"] == pytest.approx(0.25)
     # X = I and one-hot targets: 2 Σ √m_i
     hot = np.eye(3)[[0, 1, 1, 2, 2, 2]]
     cost = 2 * (1 + np.sqrt(2) + np.sqrt(3))
-    assert named(a_priori_bounds(Data.validate(np.eye(6), hot, bias=0)))["nuclear norm"] == pytest.approx(
-        cost
-    )
+    assert named(a_priori_bounds(np.eye(6), hot, bias=0))["nuclear norm"] == pytest.approx(cost)
 
 
 def test_vector_targets_and_a_free_offset():
     rng = np.random.default_rng(0)
     X, Y = rng.standard_normal((9, 2)), rng.standard_normal((9, 3))
     data = Data.validate(X, Y)
-    free, none = (named(a_priori_bounds(data, output_bias=kind)) for kind in ("free", "none"))
+    free, none = (named(a_priori_bounds(X, Y, output_bias=kind)) for kind in ("free", "none"))
     assert "one point" not in free
     assert free["two points"] == none["two points"]
-    moved = named(a_priori_bounds(Data.validate(X, Y + 7.0), output_bias="free"))
+    moved = named(a_priori_bounds(X, Y + 7.0, output_bias="free"))
     for name, value in free.items():
         assert moved[name] == pytest.approx(value, rel=1e-9)
     # a network through the points, as an upper bound: one neuron per row and output of a large random layer
@@ -80,15 +76,15 @@ def test_many_rows_are_read_in_chunks():
     X = rng.uniform(size=(1200, 2))
     y = np.sin(3 * X[:, 0])
     X[1100], y[1100] = X[3] + [1e-3, 0.0], y[3] + 0.5
-    bound = next(b for b in a_priori_bounds(Data.validate(X, y)) if b.name == "two points")
+    bound = next(b for b in a_priori_bounds(X, y) if b.name == "two points")
     assert bound.value == pytest.approx(1000.0, rel=1e-9)
     assert "rows 3 and 1100" in bound.source
 
 
 def test_zero_targets():
-    assert a_priori_bounds(Data.validate([[1.0], [2.0]], [0.0, 0.0]))[0].value == 0.0
+    assert a_priori_bounds([[1.0], [2.0]], [0.0, 0.0])[0].value == 0.0
 
 
 def test_unknown_output_bias():
     with pytest.raises(InputError, match="output_bias"):
-        a_priori_bounds(Data.validate([[1.0]], [1.0]), output_bias="some")
+        a_priori_bounds([[1.0]], [1.0], output_bias="some")
