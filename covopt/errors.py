@@ -37,3 +37,11 @@ class PrecisionWarning(CovoptWarning):
 
 class SolverFallbackWarning(CovoptWarning):
     """A solver was not available and another one took its place."""
+
+
+class NotCertifiedWarning(CovoptWarning):
+    """A fit ended before the gap was proved to be within the tolerance; its bracket is valid."""
+
+
+class PathStoppedWarning(CovoptWarning):
+    """A regularisation path ended before its last point; the message says where and why."""

@@ -38,6 +38,7 @@ class Loss:
     targets: np.ndarray
     weights: np.ndarray
     classes: tuple[Any, ...] | None = None
+    floor: float = TINY  # chances below it are not resolved: there the conjugate's logarithm goes on as its tangent
 
     # ------------------------------------------------------------------ binding
     def encode_targets(self, Y: Any, sample_weight: Any = None) -> np.ndarray:

@@ -313,16 +313,17 @@ class SoftmaxCrossEntropy(Loss):
         return float(terms.sum()), float(np.abs(terms).sum() + 1e-16)
 
     def conjugate_gradient(self, U):
-        heights = np.log(np.maximum(self._chances(U), TINY))
+        q = self._chances(U)
+        heights = np.log(np.maximum(q, self.floor)) + np.minimum(q / self.floor - 1.0, 0.0)
         return heights - heights.mean(axis=1, keepdims=True)
 
     def conjugate_hessian(self, U):
-        return 1.0 / (self.weights * np.maximum(self._chances(U), TINY))
+        return 1.0 / (self.weights * np.maximum(self._chances(U), self.floor))
 
     def step_limit(self, U, step):
         q, change = self._chances(U), step / self.weights
         with np.errstate(divide="ignore", invalid="ignore"):
-            t = np.where(change < 0, -q / change, np.inf)
+            t = np.where((change < 0) & (q > 10.0 * self.floor), -q / change, np.inf)
         return float(t.min(initial=np.inf))
 
     def project(self, U):

@@ -23,6 +23,7 @@ from covopt.files import read_json, write_atomically
 from covopt.losses import Loss, loss_from_dict
 from covopt.network import ReLUNetwork
 from covopt.oracles.gauge_certificate import GaugeCertificate
+from covopt.potentials import make_potential
 from covopt.solvers.tight import TightSet
 from covopt.status import Status
 
@@ -40,7 +41,7 @@ class Solution:
     ----------
     network : ReLUNetwork
     dual : ndarray of shape (N,) or (N, k)
-        Λ, feasible: ‖Λᵀσ(X̃ w)‖ ≤ 1 for every unit neuron w.
+        Λ, feasible: ‖Λᵀσ(X̃ w)‖ ≤ 1 for every unit neuron w; |⟨λ, σ(X̃ w)⟩| ≤ ω(w) with a label-noise potential.
     certificate : Certificate
     status : Status
     data : Data
@@ -71,7 +72,7 @@ class Solution:
     # ------------------------------------------------------------------ numbers
     @property
     def cost(self) -> float:
-        """‖W‖² of the network; for interpolation the upper bound."""
+        """‖W‖² of the network, Σ|v|ω(w) with a label-noise potential; for interpolation the upper bound."""
         return self.certificate.cost
 
     @property
@@ -94,6 +95,15 @@ class Solution:
         """(objective − lower_bound) / objective."""
         return self.certificate.gap
 
+    @cached_property
+    def undetermined(self) -> np.ndarray:
+        """For each neuron the dimension of the set of parameters that cost the same and act the same on the data.
+
+        Zeros with the variation norm. A label-noise potential sees a neuron only through its activations, and many
+        parameters share them where the active rows have rank below D; see :mod:`covopt.potentials`.
+        """
+        return make_potential(self.potential).undetermined(self.data.lifted, self.network.hidden_weights)
+
     def summary(self) -> str:
         """Return a few lines for people."""
         certificate = self.certificate
@@ -103,12 +113,13 @@ class Solution:
                         f"bias {self.data.bias:g}, output bias {self.output_bias}"),
             ("status", f"{self.status.code.upper()}: {self.status.message}"),
             *self._objective_rows(),
-            ("cost ‖W‖²", f"{self.cost:.10g}"),
+            ("cost ‖W‖²" if self.potential == "variation" else "cost Σ|v|ω(w)", f"{self.cost:.10g}"),
             ("lower bound", f"{self.lower_bound:.10g}  ({certificate.bound})"),
             ("relative gap", f"{self.gap:.2e}  (asked for {self.tol:g})"),
             *([] if self.loss else
               [("interpolation", f"max |f − y| = {certificate.residual:.1e} of max |y|")]),
             ("neurons", f"{len(self.network)}"),
+            *self._potential_rows(),
             ("solver", f"{self.solver}, {len(self.history)} rounds, {self.time_s:.2f} s"),
         ]  # fmt: skip
         return "\n".join(f"{name:<14} {text}" for name, text in rows)
@@ -122,9 +133,30 @@ class Solution:
             ("objective", f"{self.objective:.10g} = C + λ‖W‖², C = {self.loss_value:.10g}"),
         ]
 
+    def _potential_rows(self) -> list[tuple[str, str]]:
+        if self.potential == "variation":
+            return []
+        free = self.undetermined[self.undetermined > 0]
+        said = "the data determine the parameters of every neuron, up to its scale"
+        if len(free):
+            kinds = ", ".join(
+                f"dimension {dim} ({count})"
+                for dim, count in zip(*np.unique(free, return_counts=True), strict=True)
+            )
+            said = (
+                f"{len(free)} of {len(self.network)} neurons: others with the same activations, at the same cost, "
+                f"form sets of {kinds}"
+            )
+        return [("potential", self.potential), ("undetermined", said)]
+
     # ------------------------------------------------------------------ structure of the set of minimisers
     @cached_property
     def _minimisers(self) -> Minimisers:
+        if self.potential != "variation":
+            raise InputError(
+                f"the tight set and the sparsest minimiser are computed for potential='variation'; this solution has "
+                f"potential={self.potential!r}. Its `undetermined` says what the data leave open."
+            )
         return Minimisers(self.data, self.output_bias, self.network, self.dual, self.gap, self.random_state)
 
     def tight_set(self, slack: float = 1e-6, *, refine: bool = True) -> TightSet:
@@ -154,6 +186,8 @@ class Solution:
     @property
     def uniqueness(self) -> Uniqueness:
         """Whether this is the only minimal-norm network, with the reason (SP20 Thm 4.7, eq. 21)."""
+        if self.potential != "variation":
+            return Uniqueness(None, "only the variation norm's minimisers are analysed", 0)
         return self._minimisers.uniqueness
 
     @property

@@ -22,6 +22,7 @@ from covopt.problems.reduction import Reduction, _check_size, reduce_outputs
 
 BISECTIONS = 80
 TINY = 1e-300
+FLOOR = 1e-11
 
 
 @dataclass(frozen=True)
@@ -220,7 +221,10 @@ def reduce_fit(data: Data, loss: Loss, lam: float, output_bias: str) -> tuple[Re
     if offset_cost is None:
         offset_cost = (row_scale / data.bias) / data.bias
         _check_size("bias", "the price of the penalized output bias is", offset_cost)
-    problem = RegularisedProblem(rows / row_scale, loss.take(keep), strength, offset_cost, outputs)
+    part = loss.take(keep)
+    # the chances of a sample are sums of its dual's outputs: below this share of their size they are rounding
+    part.floor = FLOOR * min(1.0, strength / float(part.weights.max()))
+    problem = RegularisedProblem(rows / row_scale, part, strength, offset_cost, outputs)
     return problem, Reduction(keep, data.n_samples, basis, row_scale, 1.0, outputs)
 
 
@@ -275,16 +279,18 @@ def best_constant(problem: RegularisedProblem) -> np.ndarray:
     return B
 
 
-def interior_dual(problem: RegularisedProblem) -> np.ndarray:
-    """Return a dual point strictly inside the domain of the conjugate, with 1ᵀΛ = 0 for a free offset.
+def constant_dual(problem: RegularisedProblem) -> np.ndarray:
+    """Return −∇C/μ at the best constant: the dual point that proves it optimal where its gauge is at most one.
 
-    Every positive multiple up to 1 is inside as well; the gauge is the caller's business.
+    Its multiples in (0, 1) are strictly inside the domain of the conjugate. Where the hinge loss has its kink, at a
+    constant of ±1, all samples of that class get equal shares of what optimality over the constant asks for.
     """
-    loss, q = problem.loss, problem.n_outputs
-    if loss.name == "hinge" and problem.is_free:
-        plus = loss.targets > 0
-        counts = np.where(plus, loss.weights[plus].sum(), loss.weights[~plus].sum())
-        return loss.targets * loss.weights / counts * counts.min() / problem.strength
-    B = np.zeros(q) if loss.name == "hinge" else best_constant(problem)
+    loss, mu = problem.loss, problem.strength
+    B = best_constant(problem)
     dual = problem.dual_of(np.tile(B, (len(problem.rows), 1)))
+    if loss.name == "hinge" and problem.has_offset and abs(B[0]) >= 1.0:
+        own = loss.targets * B[0] > 0
+        mine, others = float(loss.weights[own].sum()), float(loss.weights[~own].sum())
+        share = (others + mu * problem.offset_cost) / mine
+        dual = loss.targets * loss.weights * np.where(own, share, 1.0) / mu
     return dual - dual.mean(axis=0) if problem.is_free and loss.name in ("squared", "huber") else dual

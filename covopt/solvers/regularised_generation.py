@@ -13,7 +13,7 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from covopt.oracles.base import Oracle, Pricing
-from covopt.problems.regularised import RegularisedProblem, best_constant, interior_dual
+from covopt.problems.regularised import RegularisedProblem, best_constant, constant_dual
 from covopt.solvers.column_generation import RoundState
 from covopt.solvers.regularised_master import RegularisedPoint, solve_regularised_master
 from covopt.solvers.seeds import random_vertices
@@ -22,6 +22,29 @@ from covopt.status import Status
 SEEDS_PER_ROW = 2
 MAX_IDLE = 6
 NEGLIGIBLE = 1e-9  # share of the largest mass below which a neuron is tried without
+
+
+@dataclass(frozen=True)
+class WarmStart:
+    """Where a solve ended: columns, their weights, the dual. Nothing in it depends on the units of λ.
+
+    Attributes
+    ----------
+    neurons : ndarray of shape (M, r)
+    weights : ndarray of shape (M, q)
+    masses : ndarray of shape (M,)
+    offset : ndarray of shape (q,)
+    dual : ndarray of shape (N, q)
+    edges : tuple of ndarray or None
+        Multipliers of the loss's box.
+    """
+
+    neurons: np.ndarray
+    weights: np.ndarray
+    masses: np.ndarray
+    offset: np.ndarray
+    dual: np.ndarray
+    edges: tuple[np.ndarray, np.ndarray] | None = None
 
 
 @dataclass
@@ -35,7 +58,7 @@ class FitPoint:
     dual: np.ndarray
     lower_bound: float
     status: Status
-    columns: np.ndarray
+    warm: WarmStart | None = None
     history: list[RoundState] = field(default_factory=list)
 
     @property
@@ -67,10 +90,8 @@ class RegularisedGeneration:
         Seeds the starting vertices; without one the seed is fixed.
     callback : callable, optional
         Receives a :class:`RoundState`; a true answer stops.
-    start_neurons : ndarray of shape (m, r), optional
-        In place of random ones, with ``start_dual``.
-    start_dual : ndarray of shape (N, q), optional
-        Near the optimum of a problem that is not far away.
+    warm : WarmStart, optional
+        The end of another solve on the same rows, or a guess.
     """
 
     def __init__(
@@ -83,20 +104,19 @@ class RegularisedGeneration:
         max_rounds: int = 300,
         random_state: int | None = None,
         callback: Callable[[RoundState], bool] | None = None,
-        start_neurons: np.ndarray | None = None,
-        start_dual: np.ndarray | None = None,
+        warm: WarmStart | None = None,
     ):
         self.problem, self.oracle, self.tol = problem, oracle, tol
         self.time_limit_s, self.max_rounds, self.callback = time_limit_s, max_rounds, callback
         self.rng = np.random.default_rng(0 if random_state is None else random_state)
-        self.start_neurons, self.start_dual = start_neurons, start_dual
+        self.warm = warm
         self.live = problem.rows.any(axis=1)
         n, rank = problem.rows.shape
         q = problem.n_outputs
         self.neurons, self.atoms = np.zeros((0, rank)), np.zeros((0, n))
         self.point = FitPoint(
             np.zeros((0, rank)), np.zeros((0, q)), np.zeros(q), np.inf, np.zeros((n, q)), -np.inf,
-            Status.GAP, self.neurons,
+            Status.GAP,
         )  # fmt: skip
 
     # ------------------------------------------------------------------ the loop
@@ -111,7 +131,6 @@ class RegularisedGeneration:
             self.point.status = Status.INTERRUPTED
         if self.point.gap <= self.tol:
             self.point.status = Status.CERTIFIED
-        self.point.columns = self.neurons
         return self.point
 
     def price(self, dual: np.ndarray, threshold: float = 0.0, max_neurons: int | None = None) -> Pricing:
@@ -129,7 +148,7 @@ class RegularisedGeneration:
         constant = best_constant(problem)
         nothing = np.zeros((0, problem.rows.shape[1]))
         self._offer(nothing, np.zeros((0, problem.n_outputs)), constant)
-        first = problem.project_dual(interior_dual(problem))
+        first = problem.project_dual(constant_dual(problem))
         if not self.live.any():
             self.point.dual, self.point.lower_bound = problem.scale_dual(first, 0.0)
             return False
@@ -139,17 +158,22 @@ class RegularisedGeneration:
         self._offer_dual(first, pricing)
         if self.point.gap <= self.tol:
             return False
-        if self.start_neurons is None:
-            seeds = random_vertices(problem.rows[self.live], SEEDS_PER_ROW * n, self.rng)
-        else:
-            seeds = self.start_neurons
-        self._append(np.concatenate([seeds, pricing.neurons]))
-        if self.start_dual is not None:
-            dual = problem.project_dual(self.start_dual)
-            pricing = self.price(dual)
-            self._offer_dual(dual, pricing)
-            self._append(pricing.neurons)
-        return True
+        if self.warm is None or not len(self.warm.neurons):
+            self._append(random_vertices(problem.rows[self.live], SEEDS_PER_ROW * n, self.rng))
+        if self.warm is not None:
+            self._begin_warm(self.warm)
+        self._append(pricing.neurons)
+        return self.point.gap > self.tol
+
+    def _begin_warm(self, warm: WarmStart) -> None:
+        """Offer what is known, and start from its columns."""
+        if len(warm.neurons) and not len(self.neurons):
+            self.neurons, self.atoms = warm.neurons, np.ascontiguousarray(self.problem.atoms(warm.neurons).T)
+        self._offer(warm.neurons, warm.weights, warm.offset)
+        dual = self.problem.project_dual(warm.dual)
+        pricing = self.price(dual)
+        self._offer_dual(dual, pricing)
+        self._append(pricing.neurons)
 
     def _append(self, neurons: np.ndarray) -> int:
         """Add unit neurons that are not there yet and do something; returns how many."""
@@ -169,6 +193,12 @@ class RegularisedGeneration:
         problem = self.problem
         weights = masses = edges = offset = None
         shrink, idle = 0.5, 0
+        if self.warm is not None and len(self.warm.neurons):
+            fresh = len(self.neurons) - len(self.warm.neurons)
+            weights = np.concatenate([self.warm.weights, np.zeros((fresh, problem.n_outputs))])
+            masses = np.concatenate([self.warm.masses, np.zeros(fresh)])
+            edges, offset = self.warm.edges, self.warm.offset
+            shrink = float(np.clip(self.point.gap, 1e-3, 0.5))
         for number in range(self.max_rounds):
             gap = min(self.point.gap, 1.0)
             accuracy = max(0.1 * gap * 0.1**idle, 0.01 * self.tol, 1e-13)
@@ -183,6 +213,9 @@ class RegularisedGeneration:
             bound = self.point.lower_bound
             self._offer_dual(dual, pricing)
             self._offer_master(master)
+            self.point.warm = WarmStart(
+                self.neurons, master.weights, master.masses, master.offset, self.point.dual, master.edges
+            )
             if self._should_stop(number):
                 return
             progress = self.point.lower_bound > bound
