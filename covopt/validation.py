@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Iterable
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any
 
 from covopt.errors import InputError
@@ -95,6 +95,26 @@ def suggest(name: str, known: Iterable[str]) -> str:
     """Return ``"; did you mean 'a' or 'b'?"`` for near names, or an empty string."""
     near = difflib.get_close_matches(name, list(known), n=3, cutoff=0.5)
     return f"; did you mean {' or '.join(repr(n) for n in near)}?" if near else ""
+
+
+def check_random_state(random_state: Any, name: str = "random_state") -> int | None:
+    """Return the seed where it is a nonnegative integer or None.
+
+    Raises
+    ------
+    InputError
+        Otherwise.
+
+    Examples
+    --------
+    >>> check_random_state(7)
+    7
+    """
+    if random_state is None:
+        return None
+    if isinstance(random_state, bool) or not isinstance(random_state, Integral) or random_state < 0:
+        raise InputError(f"{name} must be a nonnegative integer or None; received {random_state!r}.")
+    return int(random_state)
 
 
 def check_choice(name: str, value: Any, allowed: Iterable[str]) -> str:

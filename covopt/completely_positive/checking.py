@@ -13,12 +13,17 @@ from covopt.completely_positive.caps import theorem_cap
 from covopt.completely_positive.certificate import CPRankCertificate, CPStatus, Reading, Reason, load_cp_rank
 from covopt.completely_positive.clique_cover import clique_cover_bound
 from covopt.completely_positive.factorisation import residual_of
-from covopt.completely_positive.matrix import SymmetricMatrix, check_finite_entries, check_symmetric
+from covopt.completely_positive.matrix import (
+    SymmetricMatrix,
+    check_finite_entries,
+    check_range,
+    check_symmetric,
+)
 from covopt.completely_positive.pattern import support_pattern
 from covopt.completely_positive.triangle_free import rank_bound, triangle_free_rank
 from covopt.errors import CovoptError
 
-FIT = 1e-8  # largest residual of a factor that any tolerance can excuse
+FIT = 1e-6  # largest residual of a factor that any tolerance can excuse
 
 
 @dataclass(frozen=True)
@@ -99,6 +104,7 @@ def _matrix(matrix: SymmetricMatrix, tol: float) -> CPCheck:
     try:
         check_finite_entries(matrix.values)
         check_symmetric(matrix.values, matrix.exact)
+        check_range(matrix.values, matrix.exact)
     except CovoptError as error:
         return CPCheck("matrix", False, str(error))
     if not 0 < tol <= 1e-6:

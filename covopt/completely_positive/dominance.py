@@ -82,7 +82,7 @@ def dominance_factor(A: np.ndarray, tol: float = DEFAULT_TOL) -> np.ndarray | No
     -------
     ndarray of shape (m, n) or None
         m = \|E\| where the graph has a cycle; n (or n − 1 where A is singular) for a tree. None where the comparison
-        matrix has a negative eigenvalue.
+        matrix has a negative eigenvalue, or where entries of very different size defeat double precision.
 
     References
     ----------
@@ -122,7 +122,10 @@ def dominance_factor(A: np.ndarray, tol: float = DEFAULT_TOL) -> np.ndarray | No
             left[v] = max(left[v], FLOOR * unit[v, parent[v]])
             left[parent[v]] -= unit[v, parent[v]] ** 2 / left[v]
     if loop:
-        _close(loop, unit, left)
+        with np.errstate(all="ignore"):
+            _close(loop, unit, left)
+        if not np.isfinite(left).all():  # entries too far apart for the Möbius map in double precision
+            return None
     for row, edge in enumerate(edges):
         if edge in owner:
             v = owner[edge]

@@ -61,7 +61,7 @@ def negative_eigenvalue(matrix: SymmetricMatrix, tol: float = DEFAULT_TOL) -> di
     'eigenvalue'
     """
     A = matrix.values
-    hollow = [(i, j) for i, j in np.argwhere(A != 0).tolist() if A[i, i] == 0]
+    hollow = [(i, j) for i, j in np.argwhere(A != 0).tolist() if i != j and A[i, i] <= 0]
     n = len(A)
     if hollow:
         i, j = hollow[0]
@@ -69,7 +69,7 @@ def negative_eigenvalue(matrix: SymmetricMatrix, tol: float = DEFAULT_TOL) -> di
         direction = negative_direction(small)
         vector = [Fraction(0)] * n
         vector[i], vector[j] = direction if direction is not None else (Fraction(0), Fraction(0))
-        return _direction("eigenvalue", vector, f"A[{i}, {i}] = 0 but A[{i}, {j}] is not")
+        return _direction("eigenvalue", vector, f"A[{i}, {i}] = {A[i, i]:g} but A[{i}, {j}] is not 0")
     alive = np.flatnonzero(np.diag(A) > 0)
     if not len(alive) or matrix.graph is not None:
         return None

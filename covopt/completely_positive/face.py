@@ -236,36 +236,35 @@ def separate(A: Any, *, time_limit_s: float | None = None) -> list[list[int]] | 
 def check_face_certificate(A: Any, certificate: FaceCertificate) -> list[str]:
     r"""Check every claim of a face certificate from A alone, in rational arithmetic.
 
-        .. math::
+    .. math::
 
-            S 	ext{ copositive},\quad \langle A, S
-    angle = 0,\quad A = \sum_k w_k u_k u_k^	op,\quad w \ge 0
+        S \text{ copositive},\quad \langle A, S\rangle = 0,\quad A = \sum_k w_k u_k u_k^\top,\quad w \ge 0
 
-        with u_k the zeros of S, recomputed, and the number of positive w_k, recomputed, the smallest.
+    with u_k the zeros of S, recomputed, and the number of positive w_k, recomputed, the smallest.
 
     Parameters
     ----------
-        A : array_like of shape (n, n)
-        certificate : FaceCertificate
+    A : array_like of shape (n, n)
+    certificate : FaceCertificate
 
     Returns
     -------
-        list of str
-            The claims that do not hold; empty where the certificate is valid.
+    list of str
+        The claims that do not hold; empty where the certificate is valid.
 
     Raises
     ------
-        InputError
-            A is not square, symmetric and finite, or a diagonal entry is not positive.
+    InputError
+        A is not square, symmetric and finite, or a diagonal entry is not positive.
 
     Examples
     --------
-        >>> A = [[4, 2], [2, 1]]
-        >>> found = face_certificate(A)
-        >>> check_face_certificate(A, found)
-        []
-        >>> check_face_certificate([[4, 2], [2, 2]], found)
-        ['the matrix of the certificate is not A']
+    >>> A = [[4, 2], [2, 1]]
+    >>> found = face_certificate(A)
+    >>> check_face_certificate(A, found)
+    []
+    >>> check_face_certificate([[4, 2], [2, 2]], found)
+    ['the matrix of the certificate is not A']
     """
     exact = _read(A)
     n = len(exact)

@@ -50,8 +50,10 @@ def exact_matrix(A: Any, name: str = "A") -> list[list[Fraction]]:
             if not isinstance(value, Rational) and not (isinstance(value, Real) and math.isfinite(value)):
                 raise InputError(f"{name}[{i}, {j}] must be a finite real number; received {value!r}.")
             exact[i].append(
-                Fraction(value) if isinstance(value, Rational) else Fraction(float(value))
-            )  # fmt: skip
+                Fraction(int(value.numerator), int(value.denominator))  # NumPy's integers would overflow
+                if isinstance(value, Rational)
+                else Fraction(float(value))
+            )
             if j < i and exact[i][j] != exact[j][i]:
                 raise InputError(
                     f"{name} must be symmetric; {name}[{i}, {j}] = {value!r} but {name}[{j}, {i}] = "

@@ -12,6 +12,7 @@ import numpy as np
 
 from covopt.completely_positive.pattern import is_triangle_free
 from covopt.errors import InputError
+from covopt.validation import check_random_state
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -40,13 +41,17 @@ def check_graph(graph: nx.Graph) -> nx.Graph:
     Raises
     ------
     InputError
-        For a directed graph, a multigraph, a loop, or no vertex at all.
+        For anything but a networkx graph, a directed graph, a multigraph, a loop, or no vertex at all.
 
     Examples
     --------
     >>> check_graph(cycle(4)).number_of_edges()
     4
     """
+    if not is_graph(graph):
+        raise InputError(
+            f"graph must be a networkx graph; received {type(graph).__name__}. Build one with nx.Graph(edges)."
+        )
     if graph.is_directed():
         raise InputError(
             "the graph is directed, and an incidence matrix EᵀE needs edges without direction; "
@@ -198,7 +203,7 @@ def random_triangle_free(n: int, *, n_edges: int | None = None, random_state: in
     Raises
     ------
     InputError
-        Where n is not a positive integer, or n_edges is negative.
+        Where n is not a positive integer, n_edges is negative, or random_state is no seed.
 
     Examples
     --------
@@ -210,6 +215,7 @@ def random_triangle_free(n: int, *, n_edges: int | None = None, random_state: in
 
     n = _count("n", n)
     limit = None if n_edges is None else _count("n_edges", n_edges, 0)
+    check_random_state(random_state)
     rng = np.random.default_rng(random_state)
     pairs = np.column_stack(np.triu_indices(n, 1))
     near: list[set[int]] = [set() for _ in range(n)]

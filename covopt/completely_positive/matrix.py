@@ -17,6 +17,8 @@ from covopt.errors import InputError
 from covopt.tabular import to_matrix
 
 ASYMMETRY = 1e-12  # of √(a_ii a_jj), or of the largest entry: more than that is no rounding
+LARGEST = 1e300
+FLOAT_DIGITS = 15
 Exact = tuple[tuple[Fraction, ...], ...]
 
 
@@ -83,7 +85,8 @@ def read_matrix(A: Any) -> SymmetricMatrix:
     Raises
     ------
     InputError
-        Where it is not square, not symmetric, not finite, empty, or a graph with direction, parallel edges or loops.
+        Where it is not square, not symmetric, not finite, empty, out of the range of doubles, or a graph with
+        direction, parallel edges or loops.
 
     Examples
     --------
@@ -106,6 +109,7 @@ def read_matrix(A: Any) -> SymmetricMatrix:
         raise InputError("A is empty; give it at least one row.")
     check_finite_entries(values)
     check_symmetric(values, rational)
+    check_range(values, rational)
     if rational is None and (values == np.round(values)).all() and np.abs(values).max() < 2**53:
         rational = tuple(tuple(Fraction(int(entry)) for entry in row) for row in values)
     return SymmetricMatrix((values + values.T) / 2, rational)
@@ -122,6 +126,25 @@ def check_finite_entries(values: np.ndarray) -> None:
     if not np.isfinite(values).all():
         i, j = (int(k) for k in np.argwhere(~np.isfinite(values))[0])
         raise InputError(f"A[{i}, {j}] is {values[i, j]}; every entry must be a finite number.")
+
+
+def check_range(values: np.ndarray, exact: Exact | None = None) -> None:
+    """Refuse entries whose doubles overflow in sums, or vanish although the exact entries do not.
+
+    Raises
+    ------
+    InputError
+        With the first such entry.
+    """
+    large = np.abs(values) > LARGEST
+    lost = np.zeros_like(large)
+    if exact is not None:
+        lost = np.array([[entry != 0 for entry in row] for row in exact]) & (values == 0)
+    for i, j in np.argwhere(large | lost)[:1]:
+        raise InputError(
+            f"A[{i}, {j}] is {'too large' if large[i, j] else 'too close to zero'} for double precision; scale A "
+            "(rows with the same columns by any positive numbers), which does not change its CP-rank."
+        )
 
 
 def check_symmetric(values: np.ndarray, exact: Exact | None = None) -> None:
@@ -155,11 +178,15 @@ def _rational(A: Any) -> Exact | None:
         return None
     if not all(isinstance(entry, Rational) and not isinstance(entry, bool) for row in rows for entry in row):
         return None
-    return tuple(tuple(Fraction(entry) for entry in row) for row in rows)
+    # NumPy's integers would keep their 64 bits inside a Fraction, and overflow there
+    return tuple(tuple(Fraction(int(e.numerator), int(e.denominator)) for e in row) for row in rows)
 
 
 def read_csv(path: str | os.PathLike[str]) -> SymmetricMatrix:
-    """Read a matrix from a text file: one row per line, entries as integers, decimals or fractions, kept exactly.
+    """Read a matrix from a text file: one row per line, entries as integers, decimals or fractions.
+
+    They are kept exactly, but for a file with a decimal of 15 digits or more: that is how floats are written, so its
+    entries are floats, known up to ``tol`` like those of an array.
 
     Parameters
     ----------
@@ -177,6 +204,7 @@ def read_csv(path: str | os.PathLike[str]) -> SymmetricMatrix:
     except UnicodeDecodeError:
         raise InputError(f"{path} is not a text file; save the matrix as CSV.") from None
     rows: list[list[Fraction]] = []
+    written_by_floats = False
     for number, line in enumerate(text.splitlines(), 1):
         content = line.partition("#")[0].strip()
         if not content:
@@ -187,12 +215,15 @@ def read_csv(path: str | os.PathLike[str]) -> SymmetricMatrix:
             else content.split()
         )
         rows.append([_entry(path, number, word) for word in words])
+        written_by_floats |= any(_digits(word) >= FLOAT_DIGITS for word in words)
     lengths = {len(row) for row in rows}
     if not rows or lengths != {len(rows)}:
         raise InputError(
             f"{path} must hold a square matrix without a header line; received {len(rows)} rows of "
             f"{' or '.join(map(str, sorted(lengths))) or 'no'} entries."
         )
+    if written_by_floats:
+        return read_matrix([[float(entry) for entry in row] for row in rows])
     return read_matrix(rows)
 
 
@@ -201,9 +232,33 @@ def _has(text: str, marks: str) -> bool:
 
 
 def _entry(path: Path, line: int, word: str) -> Fraction:
+    plain = word.replace(" ", "")
     try:
-        return Fraction(word.replace(" ", ""))
+        if "/" not in plain:
+            size = abs(float(plain))
+            if math.isnan(size):
+                raise ValueError
+            # 1e99999999 as a fraction would fill the memory
+            if not size <= LARGEST or (size == 0.0 and _mantissa(plain)):
+                raise InputError(
+                    f"{path}, line {line}: {word!r} is out of the range of double precision; scale the matrix, which "
+                    "does not change its CP-rank."
+                )
+        return Fraction(plain)
+    except InputError:
+        raise
     except (ValueError, ZeroDivisionError):
         raise InputError(
             f"{path}, line {line}: {word!r} is no number; write integers, decimals or fractions such as 3/7."
         ) from None
+
+
+def _digits(word: str) -> int:
+    """Return how many digits a decimal was written with; 0 for integers and fractions."""
+    return len(_mantissa(word)) if any(mark in word.lower() for mark in ".e") else 0
+
+
+def _mantissa(word: str) -> str:
+    """Return the digits before the exponent, without the zeros around them."""
+    digits = "".join(mark for mark in word.lower().partition("e")[0] if mark.isdigit())
+    return digits.strip("0")

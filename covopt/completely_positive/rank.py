@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from dataclasses import dataclass, field
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from covopt.completely_positive.matrix import SymmetricMatrix, read_matrix
 from covopt.completely_positive.pattern import DEFAULT_TOL, support_pattern
 from covopt.completely_positive.triangle_free import rank_bound, triangle_free_factor, triangle_free_rank
 from covopt.errors import BudgetError, InputError, PrecisionWarning, SolverError
-from covopt.validation import check_choice, check_time_limit, check_tol
+from covopt.validation import check_choice, check_random_state, check_time_limit
 
 LOOSEST_TOL = 1e-6
 QUICK_SHARE = 0.1  # of the time left goes to a first numerical search, before the expensive bounds
@@ -73,7 +74,8 @@ def cp_rank(
     Raises
     ------
     InputError
-        For a matrix that is not square, symmetric and finite, a directed graph, a multigraph, or a bad option.
+        For a matrix that is not square, symmetric and finite, or out of the range of doubles; a directed graph, a
+        multigraph, loops; or a bad option.
 
     References
     ----------
@@ -89,13 +91,14 @@ def cp_rank(
     'not_cp'
     """
     began = time.perf_counter()
-    tol = check_tol(tol)
-    if tol > LOOSEST_TOL:
+    if isinstance(tol, bool) or not isinstance(tol, Real) or not 0 < tol <= LOOSEST_TOL:
         raise InputError(
-            f"tol must be at most {LOOSEST_TOL:g}, or patterns lose their meaning; received {tol!r}."
+            f"tol must be positive and at most {LOOSEST_TOL:g}, or patterns lose their meaning; received {tol!r}."
         )
+    tol = float(tol)
     check_choice("method", method, METHODS)
     limit = check_time_limit(time_limit_s)
+    random_state = check_random_state(random_state)
     matrix = read_matrix(A)
     options = _Options(tol, None if limit is None else began + limit, random_state, method)
     readings, notes = [], list[str]()

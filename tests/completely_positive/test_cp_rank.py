@@ -153,11 +153,59 @@ def test_time_limit_keeps_the_bracket_valid():
     assert found.status is not CPStatus.NOT_CP
 
 
+def test_a_diagonal_entry_just_below_zero_is_not_skipped():
+    # its row was left out, and the factor of the rest was called exact
+    found = covopt.cp_rank([[-1e-18, 0.5], [0.5, 1.0]])
+    assert found.status is CPStatus.NOT_CP
+    assert verified(found)
+    rest = covopt.cp_rank([[-1e-18, 0.0], [0.0, 1.5]])
+    assert (rest.lower, rest.upper) == (1, 1)
+    assert verified(rest)
+
+
+@pytest.mark.parametrize("high", [3000, 30000])
+def test_numpy_integers_in_lists_do_not_overflow(high):
+    B = np.random.default_rng(0).integers(0, high, (3, 6))
+    A = [list(row) for row in B.T @ B]
+    assert isinstance(A[0][0], np.integer)
+    found = covopt.cp_rank(A)
+    assert found.lower == found.upper == 3
+    assert verified(found)
+
+
+@pytest.mark.parametrize("tol", [1e-7, 1e-6])
+def test_every_tolerance_that_is_taken_can_be_verified(tol):
+    rng = np.random.default_rng(1)
+    B = rng.random((2, 5))
+    noise = rng.uniform(-0.3, 0.3, (5, 5)) * tol
+    A = B.T @ B
+    A += (noise + noise.T) / 2 * np.sqrt(np.outer(np.diag(A), np.diag(A)))
+    found = covopt.cp_rank(A, tol=tol)
+    assert found.residual > 1e-8
+    assert found.lower == found.upper == 2
+    assert verified(found)
+
+
+def test_entries_of_very_different_size():
+    # the map around the loop of the support graph overflows
+    A = [
+        [0.04747285433003234, 7.707478120029964e-07, 0.1337464648707018],
+        [7.707478120029964e-07, 0.6619720158755953, 2.1714471694830324e-06],
+        [0.1337464648707018, 2.1714471694830324e-06, 0.37680727476488535],
+    ]
+    found = covopt.cp_rank(A)
+    assert found.lower == found.upper == 2
+    assert verified(found)
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"tol": 1e-3}, "tol must be at most 1e-06"),
-        ({"tol": 0}, "tol must be a positive finite number"),
+        ({"tol": 1e-3}, "tol must be positive and at most 1e-06"),
+        ({"tol": 0}, "tol must be positive and at most 1e-06.*received 0"),
+        ({"tol": "small"}, "tol must be positive .*received 'small'"),
+        ({"random_state": -1}, "random_state must be a nonnegative integer or None; received -1"),
+        ({"random_state": "x"}, "random_state must be a nonnegative integer or None; received 'x'"),
         ({"time_limit_s": -1}, "time_limit_s must be a positive number of seconds"),
     ],
 )

@@ -69,6 +69,12 @@ def test_graphs_that_are_refused(graph, words):
         read_matrix(graph)
 
 
+@pytest.mark.parametrize("value", [None, [[2, 1], [1, 2]], "petersen"])
+def test_what_is_no_graph(value):
+    with pytest.raises(InputError, match="graph must be a networkx graph; received"):
+        graphs.check_graph(value)
+
+
 @pytest.mark.parametrize(
     ("A", "words"),
     [
@@ -84,6 +90,8 @@ def test_graphs_that_are_refused(graph, words):
         ([[np.inf]], r"A\[0, 0\] is inf"),
         ([["a"]], "A row 0 .*is 'a'"),
         (None, "A must be a table of numbers"),
+        (np.full((2, 2), 1e308), r"A\[0, 0\] is too large for double precision; scale A"),
+        ([[1, Fraction(1, 10**400)], [Fraction(1, 10**400), 1]], r"A\[0, 1\] is too close to zero"),
     ],
 )
 def test_matrices_that_are_refused(A, words):
@@ -98,6 +106,10 @@ def test_matrices_that_are_refused(A, words):
         (lambda: graphs.complete_bipartite(0, 3), "m must be an integer of at least 1; received 0"),
         (lambda: graphs.random_triangle_free(2.5), "n must be an integer"),
         (lambda: graphs.random_triangle_free(5, n_edges=-1), "n_edges must be an integer of at least 0"),
+        (
+            lambda: graphs.random_triangle_free(5, random_state=-1),
+            "random_state must be a nonnegative integer",
+        ),
         (lambda: next(graphs.triangle_free_graphs(9)), "n must be at most 8"),
     ],
 )
@@ -149,6 +161,9 @@ def test_files(tmp_path):
         ("1,2,3\n2,1,0\n", "must hold a square matrix .* received 2 rows of 3 entries"),
         ("", "received 0 rows of no entries"),
         ("1,2\n3,1\n", "A must be symmetric"),
+        ("nan\n", "line 1: 'nan' is no number"),
+        ("1e99999999\n", "line 1: '1e99999999' is out of the range of double precision"),
+        ("1,0\n0,1e-400\n", "line 2: '1e-400' is out of the range of double precision"),
     ],
 )
 def test_csv_files_that_are_refused(tmp_path, text, words):
@@ -163,3 +178,16 @@ def test_csv_keeps_decimals_and_fractions(tmp_path):
     (tmp_path / "b.txt").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(InputError, match="is not a text file"):
         read_csv(tmp_path / "b.txt")
+
+
+def test_csv_written_from_floats_is_read_as_floats(tmp_path):
+    # rounding made such a matrix "not completely positive" while its decimals counted as exact
+    B = np.random.default_rng(0).random((3, 5))
+    np.savetxt(tmp_path / "m.csv", B.T @ B, delimiter=",")
+    matrix = read_csv(tmp_path / "m.csv")
+    assert matrix.exact is None
+    assert abs(matrix.values - B.T @ B).max() < 1e-15
+    np.savetxt(tmp_path / "m.csv", np.array([[2.0, 1.0], [1.0, 2.0]]), delimiter=",")
+    assert read_csv(tmp_path / "m.csv").exact == ((2, 1), (1, 2))
+    (tmp_path / "m.csv").write_text("1234567890123456789\n")
+    assert read_csv(tmp_path / "m.csv").exact == ((1234567890123456789,),)
