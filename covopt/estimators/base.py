@@ -1,0 +1,137 @@
+"""What the estimators share: validation, weights of samples, and where the certificate goes."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from covopt.certificates.duality import Certificate
+from covopt.errors import InputError, NotCertifiedWarning
+from covopt.fitting import fit
+from covopt.losses import Loss
+from covopt.network import ReLUNetwork
+from covopt.solution import Solution
+from covopt.status import Status
+
+
+class CertifiedEstimator(BaseEstimator):
+    """What all estimators share: where the solution goes, and what happens without a proof."""
+
+    random_state: Any
+    solution_: Solution
+    network_: ReLUNetwork
+    certificate_: Certificate
+    dual_gap_: float
+    n_iter_: int
+
+    def _seed(self) -> int | None:
+        if isinstance(self.random_state, np.random.RandomState):
+            return int(self.random_state.randint(2**31 - 1))
+        return self.random_state
+
+    def _table(self, X: np.ndarray) -> Any:
+        """X with the names of its columns, which solutions, files and plots show."""
+        names = getattr(self, "feature_names_in_", None)
+        if names is None:
+            return X
+        import pandas as pd
+
+        return pd.DataFrame(X, columns=[str(name) for name in names])
+
+    def _keep(self, solution: Solution) -> None:
+        self.solution_ = solution
+        self.network_ = solution.network
+        self.certificate_ = solution.certificate
+        self.dual_gap_ = float(solution.gap)
+        self.n_iter_ = len(solution.history)
+        if solution.status is Status.CERTIFIED:
+            return
+        remedy = {
+            Status.TIME_LIMIT: "raise time_limit_s",
+            Status.HEURISTIC: "use fewer features or samples",
+        }.get(solution.status, "fit again")
+        misses = solution.loss is None and not solution.certificate.interpolates
+        warnings.warn(
+            f"{type(self).__name__} has no proof of optimality: {solution.status.message}; relative gap "
+            f"{solution.gap:.1e}, tol={solution.tol:g}. For a proof {remedy}, or take a larger tol."
+            + (
+                f" The network misses the targets by {solution.certificate.residual:.1e} max|y|."
+                if misses
+                else ""
+            ),
+            NotCertifiedWarning,
+            stacklevel=3,
+        )
+
+    def _outputs(self, X: Any) -> np.ndarray:
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, dtype=np.float64)
+        return self.network_.predict(X)
+
+
+def check_weights(X: np.ndarray, sample_weight: Any) -> np.ndarray | None:
+    """Return the weights of the samples as float64, None where there are none.
+
+    Raises
+    ------
+    ValueError
+        For another length, negative weights, and weights that are not finite or all zero.
+    """
+    if sample_weight is None:
+        return None
+    given = np.asarray(sample_weight)
+    if given.size and not given.any():
+        raise InputError("sample_weight is all zero; at least one sample needs a positive weight.")
+    weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    return weights
+
+
+def merge_samples(
+    X: np.ndarray, Y: np.ndarray, weights: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """Return distinct samples (x, y) in lexicographic order with the sums of their weights, none of them zero.
+
+    The objective stays. Repeating a sample and doubling its weight then give the same table, hence the same network,
+    not only the same objective to the tolerance. A table without weights and repetitions is returned as it is.
+
+    Parameters
+    ----------
+    X : ndarray of shape (N, d)
+    Y : ndarray of shape (N,) or (N, k)
+    weights : ndarray of shape (N,) or None
+
+    Examples
+    --------
+    >>> merge_samples(np.array([[2.0], [1.0], [2.0], [3.0]]), np.array([5.0, 4.0, 5.0, 0.0]), np.array([1, 2, 3, 0]))
+    (array([[1.],
+           [2.]]), array([4., 5.]), array([2., 4.]))
+    """
+    table = np.column_stack([X, Y]) + 0.0  # no −0
+    if weights is not None:
+        table, Y, weights = table[weights > 0], Y[weights > 0], weights[weights > 0]
+    _, first, group = np.unique(table, axis=0, return_index=True, return_inverse=True)
+    if weights is None and len(first) == len(X):
+        return X, Y, None
+    counts = np.bincount(group.ravel(), weights=weights).astype(np.float64)
+    return table[first, : X.shape[1]], Y[first], counts
+
+
+class LossEstimator(CertifiedEstimator):
+    """What regression and classification with a loss share."""
+
+    lam: float
+    bias: float
+    output_bias: str
+    tol: float
+    time_limit_s: float | None
+
+    def _train(self, X: np.ndarray, Y: np.ndarray, loss: str | Loss, weights: np.ndarray | None) -> Solution:
+        X, Y, weights = merge_samples(X, Y, weights)
+        return fit(
+            self._table(X), Y, lam=self.lam, loss=loss, bias=self.bias, output_bias=self.output_bias,
+            sample_weight=weights, tol=self.tol, time_limit_s=self.time_limit_s, random_state=self._seed(),
+        )  # fmt: skip

@@ -1,0 +1,168 @@
+"""The classifier: training with weight decay on a loss of classification."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.special import expit, log_softmax, softmax
+from sklearn.base import ClassifierMixin
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import validate_data
+
+from covopt.errors import InputError
+from covopt.estimators.base import LossEstimator, check_weights
+from covopt.validation import check_choice
+
+LOSSES = ("logistic", "hinge", "squared-hinge")
+
+
+def _gives_probabilities(estimator: ReLUClassifier) -> bool:
+    if estimator.loss != "logistic":
+        raise AttributeError(f'loss={estimator.loss!r} gives no probabilities; use loss="logistic"')
+    return True
+
+
+class ReLUClassifier(ClassifierMixin, LossEstimator):
+    r"""A two-layer ReLU network trained with weight decay to its global optimum on a loss of classification.
+
+    .. math::
+
+        \min_f \; \sum_i s_i\, \ell(f(x_i), y_i) + \lambda \|W\|^2
+
+    with ℓ = log(1 + exp(−yf)) for two classes (y = ±1), the softmax cross-entropy for more, or a hinge; s are the
+    sample weights divided by their sum. Solved by :func:`covopt.fit`; the fit stops when the relative duality gap
+    (objective − lower bound)/objective is at most ``tol``, recomputed from the training data.
+
+    Parameters
+    ----------
+    lam : float
+        λ > 0.
+    loss : {"logistic", "hinge", "squared-hinge"}
+        The hinges are for two classes, and give no probabilities.
+    bias, output_bias, tol, time_limit_s, random_state
+        As for :class:`MinNormReLURegressor`.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        In the order of the columns of ``predict_proba``.
+    network_, solution_, certificate_, dual_gap_, n_iter_, n_features_in_, feature_names_in_
+        As for :class:`ReLURegressor`; the network's outputs are the scores of ``decision_function``.
+
+    Warns
+    -----
+    NotCertifiedWarning
+        When the gap is above ``tol``.
+
+    Examples
+    --------
+    >>> model = ReLUClassifier(lam=0.01).fit([[-1.0], [0.0], [1.0]], ["out", "in", "out"])
+    >>> model.predict([[-2.0], [0.1]]).tolist(), model.dual_gap_ <= 1e-6
+    (['out', 'in'], True)
+    """
+
+    def __init__(
+        self,
+        lam: float = 1e-3,
+        *,
+        loss: str = "logistic",
+        bias: float = 1.0,
+        output_bias: str = "none",
+        tol: float = 1e-6,
+        time_limit_s: float | None = None,
+        random_state: Any = None,
+    ):
+        self.lam = lam
+        self.loss = loss
+        self.bias = bias
+        self.output_bias = output_bias
+        self.tol = tol
+        self.time_limit_s = time_limit_s
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> ReLUClassifier:
+        """Train the network.
+
+        Parameters
+        ----------
+        X : array_like of shape (n_samples, n_features)
+        y : array_like of shape (n_samples,)
+            Labels of at least two classes.
+        sample_weight : array_like of shape (n_samples,), optional
+            Not negative; zero leaves a sample out.
+
+        Raises
+        ------
+        InputError
+            A ValueError: for parameters out of range, a single class, and a hinge with more than two.
+        """
+        check_choice("loss", self.loss, LOSSES)
+        X, y = validate_data(self, X, y, dtype=np.float64)
+        check_classification_targets(y)
+        weights = check_weights(X, sample_weight)
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        used = np.unique(codes if weights is None else codes[weights > 0])
+        if len(used) < 2:
+            weighted = "" if weights is None else " of positive weight"
+            raise InputError(
+                f"ReLUClassifier needs samples{weighted} of at least two classes; they are of one class, "
+                f"{self.classes_[used].tolist()[0]!r}."
+            )
+        if len(self.classes_) == 2:
+            self._keep(self._train(X, 2.0 * codes - 1.0, self.loss, weights))
+            return self
+        if self.loss != "logistic":
+            raise InputError(
+                f"loss={self.loss!r} is for two classes, but y holds {len(self.classes_)}; "
+                'use loss="logistic" (with more than two classes the softmax cross-entropy).'
+            )
+        self._keep(self._train(X, np.eye(len(self.classes_))[codes], "softmax-cross-entropy", weights))
+        return self
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Return the outputs of the network: (n_samples,) for two classes, else (n_samples, n_classes).
+
+        Parameters
+        ----------
+        X : array_like of shape (n_samples, n_features)
+        """
+        return self._outputs(X)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return the label of the largest score, of the first class in a tie.
+
+        Parameters
+        ----------
+        X : array_like of shape (n_samples, n_features)
+        """
+        scores = self._outputs(X)
+        codes = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
+        return self.classes_[codes]
+
+    @available_if(_gives_probabilities)
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Return the probabilities of the classes, (n_samples, n_classes).
+
+        Parameters
+        ----------
+        X : array_like of shape (n_samples, n_features)
+        """
+        scores = self._outputs(X)
+        if scores.ndim == 1:
+            return np.column_stack([expit(-scores), expit(scores)])
+        return softmax(scores, axis=1)
+
+    @available_if(_gives_probabilities)
+    def predict_log_proba(self, X: Any) -> np.ndarray:
+        """Return the logarithms of the probabilities, which do not underflow.
+
+        Parameters
+        ----------
+        X : array_like of shape (n_samples, n_features)
+        """
+        scores = self._outputs(X)
+        if scores.ndim == 1:
+            return -np.column_stack([np.logaddexp(0, scores), np.logaddexp(0, -scores)])
+        return log_softmax(scores, axis=1)

@@ -1,0 +1,226 @@
+"""Regressors: the minimal-norm interpolant, and training with weight decay."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import MultiOutputMixin, RegressorMixin
+from sklearn.utils.validation import validate_data
+
+from covopt.api import min_norm
+from covopt.errors import InputError
+from covopt.estimators.base import CertifiedEstimator, LossEstimator, check_weights
+from covopt.losses import Huber, Loss
+from covopt.validation import check_choice
+
+LOSSES = ("squared", "huber")
+
+
+class MinNormReLURegressor(MultiOutputMixin, RegressorMixin, CertifiedEstimator):
+    r"""The two-layer ReLU network of smallest norm through the training points, any width.
+
+    .. math::
+
+        \min_{w, v, b} \; \sum_j \|w_j\|^2 + \|v_j\|^2 \,(+\, \|b\|^2)
+        \quad \text{s.t.} \quad \sum_j v_j\, \sigma(w_j \cdot (x_i, \beta)) + \beta b = y_i
+
+    (FL22 §2; SP20 §2), solved by :func:`covopt.min_norm`. The fit stops when the relative duality gap
+    (‖W‖² − lower bound)/‖W‖² is at most ``tol``; the gap is recomputed from the training data. It interpolates
+    noise where there is noise: :class:`ReLURegressor` does not.
+
+    Parameters
+    ----------
+    bias : float
+        β ≥ 0, the constant that is appended to every input; 0 for none.
+    output_bias : {"none", "penalized", "free"}
+        No output bias, one whose square counts in the norm, or one that costs nothing.
+    duplicates : {"error", "mean"}
+        Equal rows of X with different targets, which no function passes through: refuse them, or pass through their
+        means (which is another problem; ``solution_.data.notes`` says what was merged).
+    tol : float
+        Relative duality gap at which to stop, in (0, 1).
+    time_limit_s : float, optional
+        Seconds for the search, after which the best bracket so far is kept; the final certificate comes on top.
+    random_state : int, RandomState instance or None
+        Seeds the starting columns; None is a fixed seed. The optimum does not depend on it.
+
+    Attributes
+    ----------
+    network_ : ReLUNetwork
+        ``to_torch()`` and ``to_onnx(path)`` export it.
+    solution_ : Solution
+        With ``save``, ``plot``, ``is_unique``; :func:`covopt.verify` checks it.
+    certificate_ : Certificate
+        Cost, lower bound, and how closely the network interpolates.
+    dual_gap_ : float
+        Relative, in the units of ``tol``. It is at most ``tol`` or the fit warned.
+    n_iter_ : int
+        Rounds of column generation.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str
+        Where X had names.
+
+    Warns
+    -----
+    NotCertifiedWarning
+        When the gap is above ``tol``, as it is with many features: about N^d · 3^(d−1) faces are to be checked.
+
+    References
+    ----------
+    F. Bach, Breaking the Curse of Dimensionality with Convex Neural Networks, JMLR 18(19), 2017.
+
+    Examples
+    --------
+    >>> model = MinNormReLURegressor().fit([[-1.0], [0.0], [1.0]], [1.0, 0.0, 1.0])
+    >>> model.predict([[-2.0], [0.5]]).round(6), model.dual_gap_ <= 1e-6
+    (array([2. , 0.5]), True)
+    """
+
+    def __init__(
+        self,
+        *,
+        bias: float = 1.0,
+        output_bias: str = "none",
+        duplicates: str = "error",
+        tol: float = 1e-6,
+        time_limit_s: float | None = None,
+        random_state: Any = None,
+    ):
+        self.bias = bias
+        self.output_bias = output_bias
+        self.duplicates = duplicates
+        self.tol = tol
+        self.time_limit_s = time_limit_s
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any) -> MinNormReLURegressor:
+        """Solve for the network.
+
+        Parameters
+        ----------
+        X : array_like of shape (n_samples, n_features)
+        y : array_like of shape (n_samples,) or (n_samples, n_outputs)
+
+        Raises
+        ------
+        InputError
+            A ValueError: for parameters out of range, and for points through which no network passes.
+        """
+        X, y = validate_data(self, X, y, dtype=np.float64, multi_output=True, y_numeric=True)
+        self._y_ndim = y.ndim
+        self._keep(
+            min_norm(
+                self._table(X), y, bias=self.bias, output_bias=self.output_bias, duplicates=self.duplicates,
+                tol=self.tol, time_limit_s=self.time_limit_s, random_state=self._seed(),
+            )
+        )  # fmt: skip
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return the outputs of the network, of the shape of y.
+
+        Parameters
+        ----------
+        X : array_like of shape (n_samples, n_features)
+        """
+        outputs = self._outputs(X)
+        return outputs[:, None] if outputs.ndim < self._y_ndim else outputs
+
+
+class ReLURegressor(MultiOutputMixin, RegressorMixin, LossEstimator):
+    r"""A two-layer ReLU network trained with weight decay to its global optimum, any width.
+
+    .. math::
+
+        \min_f \; \sum_i s_i\, \ell(f(x_i), y_i) + \lambda \|W\|^2,
+        \qquad f(x) = \sum_j v_j\, \sigma(w_j \cdot (x, \beta)) + \beta b,
+
+    with s the sample weights divided by their sum (a mean), ℓ the square ‖f − y‖² (no ½) or Huber's loss; solved by
+    :func:`covopt.fit`. The fit stops when the relative duality gap (objective − lower bound)/objective is at most
+    ``tol``; the gap is recomputed from the training data.
+
+    Parameters
+    ----------
+    lam : float
+        λ > 0. From :func:`covopt.lambda_max` on the network is constant.
+    loss : {"squared", "huber"} or Loss
+    delta : float
+        Where Huber's loss turns from a parabola into lines; not used with the square.
+    bias, output_bias, tol, time_limit_s, random_state
+        As for :class:`MinNormReLURegressor`.
+
+    Attributes
+    ----------
+    network_, solution_, certificate_, dual_gap_, n_iter_, n_features_in_, feature_names_in_
+        As for :class:`MinNormReLURegressor`. Where weights were given or samples repeat, ``solution_`` is that of the
+        table of distinct samples, sorted, with the sums of their weights.
+
+    Warns
+    -----
+    NotCertifiedWarning
+        When the gap is above ``tol``.
+
+    Examples
+    --------
+    >>> model = ReLURegressor(lam=0.01).fit([[-1.0], [0.0], [1.0]], [1.0, 0.0, 1.0])
+    >>> model.dual_gap_ <= 1e-6, model.score([[-1.0], [0.0], [1.0]], [1.0, 0.0, 1.0]) > 0.99
+    (True, True)
+    """
+
+    def __init__(
+        self,
+        lam: float = 1e-3,
+        *,
+        loss: str | Loss = "squared",
+        delta: float = 1.0,
+        bias: float = 1.0,
+        output_bias: str = "none",
+        tol: float = 1e-6,
+        time_limit_s: float | None = None,
+        random_state: Any = None,
+    ):
+        self.lam = lam
+        self.loss = loss
+        self.delta = delta
+        self.bias = bias
+        self.output_bias = output_bias
+        self.tol = tol
+        self.time_limit_s = time_limit_s
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> ReLURegressor:
+        """Train the network.
+
+        Parameters
+        ----------
+        X : array_like of shape (n_samples, n_features)
+        y : array_like of shape (n_samples,) or (n_samples, n_outputs)
+        sample_weight : array_like of shape (n_samples,), optional
+            Not negative; zero leaves a sample out.
+
+        Raises
+        ------
+        InputError
+            A ValueError: for parameters out of range.
+        """
+        X, y = validate_data(self, X, y, dtype=np.float64, multi_output=True, y_numeric=True)
+        self._y_ndim = y.ndim
+        loss: str | Loss = self.loss
+        if isinstance(loss, Loss):
+            if loss.is_classification:
+                raise InputError(f"loss={loss.name!r} is for classes; use ReLUClassifier.")
+        elif check_choice("loss", loss, LOSSES) == "huber":
+            loss = Huber(self.delta)
+        self._keep(self._train(X, y.astype(np.float64), loss, check_weights(X, sample_weight)))
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return the outputs of the network, of the shape of y.
+
+        Parameters
+        ----------
+        X : array_like of shape (n_samples, n_features)
+        """
+        outputs = self._outputs(X)
+        return outputs[:, None] if outputs.ndim < self._y_ndim else outputs

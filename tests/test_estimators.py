@@ -1,0 +1,282 @@
+"""The estimators: scikit-learn's own checks, the certificate they carry, and their place in pipelines."""
+
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.datasets import load_iris
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import estimator_checks_generator
+
+import covopt
+from covopt import MinNormReLURegressor, ReLUClassifier, ReLURegressor
+from covopt.errors import InputError, NotCertifiedWarning
+from covopt.estimators.base import merge_samples
+from covopt.losses import Huber, make_loss
+
+X1 = np.array([[-1.0], [0.0], [1.0]])
+Y1 = np.array([1.0, 0.0, 1.0])
+ALL = [MinNormReLURegressor(), ReLURegressor(lam=0.01), ReLUClassifier(lam=0.01)]
+FITS = [e for e in ALL if not isinstance(e, MinNormReLURegressor)]
+
+# Tables with five to ten features, or hundreds of rows: no quick proof there.
+SLOW = {
+    "check_array_api_input", "check_classifier_data_not_an_array", "check_classifiers_classes",
+    "check_classifiers_one_label_sample_weights", "check_classifiers_train", "check_dtype_object",
+    "check_estimators_dtypes", "check_estimators_nan_inf", "check_estimators_pickle", "check_fit2d_predict1d",
+    "check_fit_score_takes_y", "check_n_features_in_after_fitting", "check_pipeline_consistency",
+    "check_positive_only_tag_during_fit", "check_regressor_data_not_an_array", "check_regressor_multioutput",
+    "check_regressors_int", "check_regressors_no_decision_function", "check_regressors_train",
+    "check_sample_weight_equivalence_on_dense_data", "check_supervised_y_2d",
+}  # fmt: skip
+
+
+def sklearn_checks():
+    found = []
+    for kind in (MinNormReLURegressor, ReLURegressor, ReLUClassifier):
+        for n, (limited, check) in enumerate(estimator_checks_generator(kind(time_limit_s=5.0))):
+            name = check.func.__name__
+            # there two fits are equal to rounding, if both may finish
+            instance = kind() if name == "check_sample_weight_equivalence_on_dense_data" else limited
+            marks = [pytest.mark.slow] if name in SLOW else []
+            found.append(pytest.param(instance, check, marks=marks, id=f"{kind.__name__}-{n}-{name}"))
+    return found
+
+
+@pytest.mark.filterwarnings("ignore::covopt.errors.NotCertifiedWarning")
+@pytest.mark.parametrize(("estimator", "check"), sklearn_checks())
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+# ---------------------------------------------------------------------- the certificate
+@pytest.mark.parametrize("estimator", ALL, ids=lambda e: type(e).__name__)
+def test_fitted_attributes_carry_the_certificate(estimator):
+    model = clone(estimator).fit(X1, Y1)
+    assert model.solution_.status is covopt.Status.CERTIFIED
+    assert 0 <= model.dual_gap_ <= model.tol and model.dual_gap_ == model.solution_.gap
+    assert model.certificate_ is model.solution_.certificate and model.certificate_.gap <= model.tol
+    assert model.network_ is model.solution_.network and model.n_iter_ == len(model.solution_.history)
+    assert covopt.verify(model.solution_).ok
+    assert model.n_features_in_ == 1 and not hasattr(model, "feature_names_in_")
+
+
+@pytest.mark.parametrize("estimator", ALL, ids=lambda e: type(e).__name__)
+def test_without_a_proof_they_warn(estimator):
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((60, 2)), rng.integers(0, 2, 60)
+    model = clone(estimator).set_params(time_limit_s=1e-6, lam=1e-6) if estimator in FITS else None
+    model = model or clone(estimator).set_params(time_limit_s=1e-6)
+    text = (
+        rf"{type(model).__name__} has no proof of optimality: the time limit was reached.*raise time_limit_s"
+    )
+    with pytest.warns(NotCertifiedWarning, match=text) as record:
+        model.fit(X, y)
+    assert record[0].filename == __file__
+    assert model.dual_gap_ > model.tol
+    assert np.isfinite(model.predict(X)).all()
+
+
+def test_min_norm_regressor_is_min_norm():
+    X = np.random.default_rng(1).standard_normal((12, 2))
+    y = np.sin(X[:, 0])
+    options = {"bias": 0.5, "output_bias": "penalized", "tol": 1e-7, "random_state": 3}
+    model = MinNormReLURegressor(**options).fit(X, y)
+    solution = covopt.min_norm(X, y, **options)
+    assert (model.solution_.cost, model.solution_.lower_bound) == (solution.cost, solution.lower_bound)
+    np.testing.assert_allclose(model.predict(X), y, atol=1e-9)
+    assert model.score(X, y) == pytest.approx(1.0)
+
+
+def test_regressor_is_fit_with_the_mean_of_the_losses():
+    rng = np.random.default_rng(2)
+    X, Y = rng.standard_normal((10, 1)), rng.standard_normal((10, 2))
+    model = ReLURegressor(lam=0.02, output_bias="free").fit(X, Y)
+    by_hand = np.mean(((model.predict(X) - Y) ** 2).sum(axis=1)) + 0.02 * model.network_.squared_norm
+    assert model.solution_.objective == pytest.approx(by_hand, rel=1e-12)
+    other = covopt.fit(X, Y, lam=0.02, output_bias="free")
+    assert model.solution_.objective == pytest.approx(other.objective, rel=2e-6)
+
+
+def test_huber_takes_its_threshold_from_delta_or_a_loss():
+    y = np.array([0.0, 1.0, 20.0])
+    square = ReLURegressor(lam=0.05).fit(X1, y)
+    tight = ReLURegressor(lam=0.05, loss="huber", delta=0.1).fit(X1, y)
+    given_loss = ReLURegressor(lam=0.05, loss=Huber(0.1)).fit(X1, y)
+    np.testing.assert_allclose(tight.predict(X1), given_loss.predict(X1))
+    assert abs(tight.predict(X1)[2] - 20) > abs(square.predict(X1)[2] - 20)
+
+
+def test_huge_lam_gives_the_constant_network():
+    top = covopt.lambda_max(X1, Y1)
+    assert not ReLURegressor(lam=1.01 * top).fit(X1, Y1).predict(X1).any()
+    assert ReLURegressor(lam=0.9 * top).fit(X1, Y1).predict(X1).any()
+    assert ReLUClassifier(lam=100.0).fit(X1, ["a", "b", "a"]).predict_proba(X1) == pytest.approx(0.5)
+
+
+# ---------------------------------------------------------------------- shapes, names, seeds
+@pytest.mark.parametrize(
+    "estimator", [MinNormReLURegressor(), ReLURegressor()], ids=lambda e: type(e).__name__
+)
+def test_predictions_have_the_shape_of_the_targets(estimator):
+    assert clone(estimator).fit(X1, Y1).predict(X1).shape == (3,)
+    assert clone(estimator).fit(X1, Y1[:, None]).predict(X1).shape == (3, 1)
+    assert clone(estimator).fit(X1, np.column_stack([Y1, -Y1])).predict(X1).shape == (3, 2)
+
+
+def test_names_of_features_reach_the_solution():
+    import pandas as pd
+
+    frame = pd.DataFrame({"height": [-1.0, 0.0, 1.0], "width": [0.0, 2.0, 1.0]})
+    model = MinNormReLURegressor().fit(frame, Y1)
+    assert model.solution_.data.feature_names == ("height", "width") == tuple(model.feature_names_in_)
+    with pytest.warns(UserWarning, match="does not have valid feature names"):
+        model.predict(frame.to_numpy())
+
+
+@pytest.mark.parametrize("seed", [None, 0, np.random.RandomState(0)])
+def test_seeds_of_all_kinds(seed):
+    assert MinNormReLURegressor(random_state=seed).fit(X1, Y1).solution_.cost == pytest.approx(4.0)
+
+
+def test_fitted_models_survive_pickling():
+    model = ReLUClassifier(lam=0.01).fit(X1, ["a", "b", "a"])
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.predict_proba(X1), model.predict_proba(X1))
+    assert again.dual_gap_ == model.dual_gap_ and again.certificate_ == model.certificate_
+
+
+# ---------------------------------------------------------------------- classification
+@pytest.mark.parametrize("loss", ["logistic", "hinge", "squared-hinge"])
+def test_two_classes(loss):
+    model = ReLUClassifier(lam=0.01, loss=loss).fit(X1, ["out", "in", "out"])
+    assert model.classes_.tolist() == ["in", "out"]
+    assert model.predict(X1).tolist() == ["out", "in", "out"]
+    scores = model.decision_function(X1)
+    assert scores.shape == (3,) and ((scores > 0) == [True, False, True]).all()
+    reference = covopt.fit(X1, [1, -1, 1], lam=0.01, loss=loss)
+    assert model.solution_.objective == pytest.approx(reference.objective, rel=2e-6)
+    assert hasattr(model, "predict_proba") == hasattr(model, "predict_log_proba") == (loss == "logistic")
+
+
+def test_probabilities_are_those_of_the_losses():
+    two = ReLUClassifier(lam=0.01).fit(X1, [5, 7, 5])
+    np.testing.assert_allclose(two.predict_proba(X1)[:, 1], 1 / (1 + np.exp(-two.decision_function(X1))))
+    three = ReLUClassifier(lam=0.01).fit(X1, [5, 7, 6])
+    scores = np.exp(three.decision_function(X1))
+    np.testing.assert_allclose(three.predict_proba(X1), scores / scores.sum(axis=1, keepdims=True))
+    for model in (two, three):
+        assert model.predict_proba(X1).sum(axis=1) == pytest.approx(1.0)
+        np.testing.assert_allclose(np.exp(model.predict_log_proba(X1)), model.predict_proba(X1))
+        best = model.classes_[model.predict_proba(X1).argmax(axis=1)]
+        assert model.predict(X1).tolist() == best.tolist()
+
+
+def test_logarithms_of_probabilities_do_not_underflow():
+    model = ReLUClassifier(lam=1e-4).fit(X1, [0, 1, 0])
+    assert np.isfinite(model.predict_log_proba([[1e6]])).all()
+
+
+def test_iris_with_three_classes_is_certified():
+    X, y = load_iris(return_X_y=True)
+    model = make_pipeline(StandardScaler(), ReLUClassifier(lam=0.01)).fit(X[::3, 2:], y[::3])
+    assert model[-1].dual_gap_ <= 1e-6 and model.score(X[:, 2:], y) > 0.93
+
+
+# ---------------------------------------------------------------------- weights of samples
+def test_weights_are_repetitions():
+    rng = np.random.default_rng(5)
+    X, y, weights = rng.standard_normal((9, 2)), rng.standard_normal(9), rng.integers(0, 4, 9)
+    one = ReLURegressor(lam=0.02).fit(X, y, sample_weight=weights)
+    two = ReLURegressor(lam=0.02).fit(X.repeat(weights, axis=0), y.repeat(weights))
+    np.testing.assert_array_equal(one.predict(X), two.predict(X))
+    direct = covopt.fit(X, y, lam=0.02, sample_weight=weights)
+    assert one.solution_.objective == pytest.approx(direct.objective, rel=2e-6)
+
+
+@given(st.integers(0, 10**6), st.integers(1, 3))
+def test_merging_keeps_the_weighted_sums(seed, outputs):
+    rng = np.random.default_rng(seed)
+    X, Y = rng.integers(-1, 2, (20, 2)) * 1.0, rng.integers(0, 2, (20, outputs)) * 1.0
+    Y = Y[:, 0] if outputs == 1 else Y
+    weights = rng.integers(0, 3, 20) * 0.5
+    x, y, w = merge_samples(X, Y, weights)
+    assert (w > 0).all() and w.sum() == weights.sum()
+    assert len(np.unique(np.column_stack([x, y]), axis=0)) == len(x)
+    np.testing.assert_allclose(w @ np.column_stack([x, y]) ** 2, weights @ np.column_stack([X, Y]) ** 2)
+    order = rng.permutation(20)
+    for a, b in zip((x, y, w), merge_samples(X[order], Y[order], weights[order]), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_distinct_samples_stay_as_they_are():
+    X, Y, weights = merge_samples(X1[::-1], Y1, None)
+    assert X.tolist() == X1[::-1].tolist() and Y is Y1 and weights is None
+
+
+# ---------------------------------------------------------------------- company
+def test_grid_search_over_a_pipeline():
+    rng = np.random.default_rng(6)
+    X = rng.uniform(-2, 2, (40, 1)) * 50
+    y = np.abs(X[:, 0]) / 50 + 0.1 * rng.standard_normal(40)
+    pipeline = make_pipeline(StandardScaler(), ReLURegressor())
+    grid = {"reluregressor__lam": [1e-3, 1e-2, 10.0], "reluregressor__output_bias": ["none", "free"]}
+    search = GridSearchCV(pipeline, grid, cv=3).fit(X, y)
+    assert search.best_params_["reluregressor__lam"] < 10 and search.best_score_ > 0.8
+    assert search.best_estimator_[-1].dual_gap_ <= 1e-6
+
+
+def test_grid_search_of_the_classifier():
+    X, y = load_iris(return_X_y=True)
+    search = GridSearchCV(ReLUClassifier(tol=1e-4), {"lam": [1e-2, 3.0]}, cv=2).fit(X[50::2, 2:], y[50::2])
+    assert search.best_params_ == {"lam": 1e-2} and search.best_score_ > 0.85
+
+
+# ---------------------------------------------------------------------- bad input
+def test_errors_say_what_to_do():
+    with pytest.raises(InputError, match=r"duplicates=\"mean\""):
+        MinNormReLURegressor().fit([[0.0], [0.0], [1.0]], Y1)
+    mean = MinNormReLURegressor(duplicates="mean").fit([[0.0], [0.0], [1.0]], Y1)
+    assert mean.predict([[0.0]]) == pytest.approx(0.5) and "merged" in mean.solution_.data.notes[0]
+    with pytest.raises(InputError, match="loss must be one of 'squared', 'huber'; received 'logistic'"):
+        ReLURegressor(loss="logistic").fit(X1, Y1)
+    with pytest.raises(InputError, match="loss='logistic' is for classes; use ReLUClassifier"):
+        ReLURegressor(loss=make_loss("logistic")).fit(X1, Y1)
+    with pytest.raises(InputError, match="delta must be a positive finite number; received 0"):
+        ReLURegressor(loss="huber", delta=0).fit(X1, Y1)
+    with pytest.raises(InputError, match="lam must be a positive finite number; received -1"):
+        ReLUClassifier(lam=-1).fit(X1, Y1)
+    with pytest.raises(InputError, match="loss must be one of 'logistic', 'hinge', 'squared-hinge'"):
+        ReLUClassifier(loss="squared").fit(X1, Y1)
+    with pytest.raises(
+        InputError, match=r"loss='hinge' is for two classes, but y holds 3; use loss=\"logistic\""
+    ):
+        ReLUClassifier(loss="hinge").fit(X1, [0, 1, 2])
+    with pytest.raises(InputError, match="needs samples of at least two classes; they are of one class, 'a'"):
+        ReLUClassifier().fit(X1, ["a", "a", "a"])
+    with pytest.raises(
+        InputError, match="needs samples of positive weight of at least two classes; they are of one class, 1"
+    ):
+        ReLUClassifier().fit(X1, [0, 1, 1], sample_weight=[0, 1, 1])
+
+
+@pytest.mark.parametrize("estimator", FITS, ids=lambda e: type(e).__name__)
+def test_weights_must_be_weights(estimator):
+    with pytest.raises(
+        InputError, match="sample_weight is all zero; at least one sample needs a positive weight"
+    ):
+        clone(estimator).fit(X1, Y1, sample_weight=np.zeros(3))
+    with pytest.raises(ValueError, match="Negative values in data passed to `sample_weight`"):
+        clone(estimator).fit(X1, Y1, sample_weight=[1, -1, 1])
+
+
+def test_hinges_give_no_probabilities():
+    model = ReLUClassifier(loss="hinge").fit(X1, Y1)
+    with pytest.raises(AttributeError, match="has no attribute 'predict_proba'") as caught:
+        model.predict_proba(X1)
+    assert "loss='hinge' gives no probabilities" in str(caught.value.__cause__)
