@@ -145,7 +145,7 @@ def _rows(state: Any) -> str:
 
     gap = f"gap {state.gap:.1e}" if math.isfinite(state.gap) else "gap …"
     return (
-        f"round {state.round}   {number(state.lower_bound)} ≤ ‖W‖² ≤ {number(state.upper_bound)}   {gap}   "
+        f"round {state.round}   {number(state.lower_bound)} ≤ minimum ≤ {number(state.upper_bound)}   {gap}   "
         f"{state.n_columns} columns"
     )
 

@@ -11,12 +11,15 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from covopt.certificates.duality import certify
+from covopt.certificates.duality import Certificate, certify
+from covopt.certificates.label_noise import certify_label_noise
 from covopt.data import Data
 from covopt.errors import BudgetError, InputError
 from covopt.network import ReLUNetwork
 from covopt.oracles.choose import exact_oracle
 from covopt.oracles.faces import FaceOracle
+from covopt.potentials import LabelNoise, make_potential
+from covopt.problems.label_noise import check_label_noise, reduce_label_noise
 from covopt.problems.reduction import Reduction, reduce_data
 from covopt.problems.shallow import ShallowProblem
 from covopt.solution import Solution
@@ -24,6 +27,7 @@ from covopt.solvers.column_generation import Point, RoundState
 from covopt.solvers.finish import finish_network
 from covopt.solvers.generation import generate
 from covopt.solvers.heuristic import solve_heuristic
+from covopt.solvers.label_noise import solve_label_noise
 from covopt.solvers.sharpen import sharpen
 from covopt.status import Status
 from covopt.validation import check_choice, check_time_limit, check_tol
@@ -68,8 +72,10 @@ def min_norm(
         β ≥ 0, the constant that is appended to every input; 0 for none.
     output_bias : {"none", "penalized", "free"}
         No output bias (SP20), one whose square counts in the norm (FL22), or one that costs nothing.
-    potential : {"variation"}
-        What a neuron costs: its norm.
+    potential : {"variation", "label-noise", "label-noise-exact"}
+        What a neuron costs: ‖v‖‖w‖, or what label noise charges for one output, |v| ω(w), with ω as SP20 eq. (13)
+        prints it or with the factor that the equation drops (:mod:`covopt.potentials` has both and the derivation).
+        ``cost`` is then Σ|v|ω(w), and ``undetermined`` tells which parameters the data leave open.
     solver : {"auto", "column-generation", "relaxation", "conic:CLARABEL", "conic:SCS", "conic:MOSEK"}
         Column generation with the exact oracle (also what "auto" takes; where faces are too many with branch and
         bound, else local search); the same by local search, bracketed from below by a semidefinite relaxation, in any
@@ -109,12 +115,22 @@ def min_norm(
     time_limit_s = check_time_limit(time_limit_s)
     _check_seed(random_state)
     check_choice("output_bias", output_bias, OUTPUT_BIASES)
-    check_choice("potential", potential, ("variation",))
+    weighing = make_potential(potential)
     check_choice("solver", solver, SOLVERS)
     data = Data.validate(X, Y, bias=bias, duplicates=duplicates)
     if output_bias != "none" and data.bias == 0:
         raise InputError(
             f"output_bias={output_bias!r} needs a positive bias: the output bias enters the network as bias * b"
+        )
+    if isinstance(weighing, LabelNoise):
+        check_label_noise(weighing, data.n_outputs, output_bias)
+        if solver not in ("auto", "column-generation"):
+            raise InputError(
+                f'solver={solver!r} is for potential="variation"; potential={potential!r} takes solver="auto"'
+            )
+        reduced = reduce_data(data, output_bias)
+        return _solve_label_noise(
+            data, reduced, output_bias, weighing, tol, time_limit_s, random_state, callback, began
         )
     reduced = reduce_data(data, output_bias)
     return _solve(
@@ -137,17 +153,7 @@ def _solve(
     problem, reduction = reduced
     scale = 2.0 * reduction.value_scale
     history: list[dict[str, float]] = []
-
-    def observe(state: RoundState) -> bool:
-        state = dataclasses.replace(
-            state,
-            lower_bound=state.lower_bound * scale,
-            upper_bound=state.upper_bound * scale,
-            time_s=time.perf_counter() - began,
-        )
-        history.append({k: v for k, v in dataclasses.asdict(state).items() if np.isfinite(v)})
-        return bool(callback(state)) if callback is not None else False
-
+    observe = _observer(scale, history, callback, began)
     # compiled threads and BLAS threads compete for the same cores
     with threadpool_limits(1, user_api="blas"):
         if not len(problem.rows) or not problem.targets.any():
@@ -190,6 +196,70 @@ def _solve(
         data, output_bias, potential, network, dual, certificate, status, tol, name, history,
         time.perf_counter() - began, random_state, point.proof,
     )  # fmt: skip
+
+
+def _solve_label_noise(
+    data: Data,
+    reduced: tuple[ShallowProblem, Reduction],
+    output_bias: str,
+    potential: LabelNoise,
+    tol: float,
+    time_limit_s: float | None,
+    random_state: int | None,
+    callback: Callback | None,
+    began: float,
+) -> Solution:
+    task = reduce_label_noise(data, output_bias, potential, reduced=reduced)
+    problem = task.problem
+    history: list[dict[str, float]] = []
+
+    def certified(dual: np.ndarray) -> Certificate:
+        return certify_label_noise(
+            data, network, dual, potential=potential, output_bias=output_bias, reduced=reduced
+        )
+
+    with threadpool_limits(1, user_api="blas"):
+        name = "column-generation"
+        if not len(problem.rows) or not problem.targets.any():
+            point, name = _zero_point(problem), "closed form"
+        else:
+            point = solve_label_noise(
+                problem, task.oracle(), tol=tol, time_limit_s=time_limit_s, random_state=random_state,
+                callback=_observer(task.value_scale, history, callback, began),
+            )  # fmt: skip
+        network = task.invert_network(point.neurons, point.weights, float(point.offset))
+        dual = task.invert_dual(point.dual)
+        certificate = certified(dual)
+        if certificate.gauge > 1.0 + 1e-12:  # the solver's scaling met another rounding
+            dual = dual / certificate.gauge
+            certificate = certified(dual)
+    status = point.status
+    if certificate.interpolates and certificate.gap <= tol:
+        status = Status.CERTIFIED
+    elif status is Status.CERTIFIED:
+        status = Status.GAP
+    return Solution(
+        data, output_bias, potential.name, network, dual, certificate, status, tol, name, history,
+        time.perf_counter() - began, random_state,
+    )  # fmt: skip
+
+
+def _observer(
+    scale: float, history: list[dict[str, float]], callback: Callback | None, began: float
+) -> Callback:
+    """Return a callback that keeps the history, and hands states on, in the user's units."""
+
+    def observe(state: RoundState) -> bool:
+        state = dataclasses.replace(
+            state,
+            lower_bound=state.lower_bound * scale,
+            upper_bound=state.upper_bound * scale,
+            time_s=time.perf_counter() - began,
+        )
+        history.append({k: v for k, v in dataclasses.asdict(state).items() if np.isfinite(v)})
+        return bool(callback(state)) if callback is not None else False
+
+    return observe
 
 
 def _generate(problem: ShallowProblem, solver: str, options: dict[str, Any]) -> tuple[Point, str]:

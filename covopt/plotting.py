@@ -22,6 +22,7 @@ from covopt._plotting_function import (
     plot_surface_2d,
 )
 from covopt.errors import BudgetError, InputError
+from covopt.potentials import make_potential
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -36,9 +37,11 @@ __all__ = [
 ]
 
 
-def dual_values(dual: np.ndarray, lifted: np.ndarray, neurons: np.ndarray) -> np.ndarray:
-    """Return the dual function ⟨λ, σ(X̃ w/‖w‖)⟩ (its norm where there are several outputs)."""
-    length = np.linalg.norm(neurons, axis=1)
+def dual_values(
+    dual: np.ndarray, lifted: np.ndarray, neurons: np.ndarray, potential: str = "variation"
+) -> np.ndarray:
+    """Return the dual function ⟨λ, σ(X̃ w/ω(w))⟩ (its norm where there are several outputs)."""
+    length = make_potential(potential).weigh(lifted, neurons)
     unit = neurons / np.where(length > 0, length, 1.0)[:, None]
     dual = np.asarray(dual, dtype=float).reshape(len(lifted), -1)
     step = max(1, 4_000_000 // max(1, len(lifted)))
@@ -50,7 +53,7 @@ def dual_values(dual: np.ndarray, lifted: np.ndarray, neurons: np.ndarray) -> np
 def _tight_neurons(solution: Any) -> np.ndarray:
     """Return the tight set of a certified solution, to the accuracy of its own dual."""
     width = solution.data.lifted.shape[1]
-    if solution.status.code != "certified":
+    if solution.status.code != "certified" or solution.potential != "variation":
         return np.zeros((0, width))
     try:
         return np.asarray(solution.tight_set(refine=False).neurons).reshape(-1, width)
@@ -83,6 +86,14 @@ def plot_dual(solution: Any, ax: Axes | None = None) -> Axes:
     return _plot_dual_slack(solution, lifted, ax)
 
 
+def _unit_of(solution: Any) -> str:
+    return "‖w‖" if solution.potential == "variation" else "ω(w)"
+
+
+def _cost_of(solution: Any) -> str:
+    return "‖W‖²" if solution.potential == "variation" else "Σ|v|ω(w)"
+
+
 def _plot_dual_circle(solution: Any, lifted: np.ndarray, ax: Axes) -> Axes:
     def angle_of(w: np.ndarray) -> np.ndarray:
         return np.degrees(np.arctan2(w[:, 1], w[:, 0]))
@@ -92,8 +103,9 @@ def _plot_dual_circle(solution: Any, lifted: np.ndarray, ax: Axes) -> Axes:
     grid = np.unique(np.concatenate([np.linspace(-180, 180, 1441), (switches + 180) % 360 - 180]))
     circle = np.column_stack([np.cos(np.radians(grid)), np.sin(np.radians(grid))])
     ax.plot(
-        grid, dual_values(solution.dual, lifted, circle), color=INK, lw=1.2, label="dual function", zorder=2
-    )
+        grid, dual_values(solution.dual, lifted, circle, solution.potential),
+        color=INK, lw=1.2, label="dual function", zorder=2,
+    )  # fmt: skip
     for bound in (-1, 1) if np.asarray(solution.dual).ndim == 1 else (1,):
         ax.axhline(bound, color="0.45", lw=1.0, ls="--", zorder=1, label="bound" if bound == 1 else None)
     tight = _tight_neurons(solution)
@@ -102,12 +114,12 @@ def _plot_dual_circle(solution: Any, lifted: np.ndarray, ax: Axes) -> Axes:
         ax.plot(angle_of(tight), values, "o", ms=9, mfc="none", mec=INK, mew=1.0, label="tight set", zorder=3)
     neurons = np.asarray(solution.network.hidden_weights)
     if len(neurons):
-        values = dual_values(solution.dual, lifted, neurons)
+        values = dual_values(solution.dual, lifted, neurons, solution.potential)
         ax.plot(angle_of(neurons), values, "o", ms=4.5, color=POSITIVE, label="neurons", zorder=4)
     ax.set_xlim(-180, 180)
     ax.set_xticks(range(-180, 181, 90))
     ax.set_xlabel("direction of the neuron w (degrees)")
-    ax.set_ylabel("⟨λ, σ(X̃w)⟩,  ‖w‖ = 1")
+    ax.set_ylabel(f"⟨λ, σ(X̃w)⟩,  {_unit_of(solution)} = 1")
     ax.set_title("the dual function never leaves its bound", fontsize="medium")
     legend_below(ax)
     return ax
@@ -122,7 +134,7 @@ def _plot_dual_slack(solution: Any, lifted: np.ndarray, ax: Axes) -> Axes:
     for label, neurons, marker, size, filled in sets:
         if len(neurons) == 0:
             continue
-        slack = 1.0 - np.abs(dual_values(solution.dual, lifted, neurons))
+        slack = 1.0 - np.abs(dual_values(solution.dual, lifted, neurons, solution.potential))
         order = np.argsort(slack)
         ax.plot(
             np.arange(1, len(slack) + 1),
@@ -139,7 +151,7 @@ def _plot_dual_slack(solution: Any, lifted: np.ndarray, ax: Axes) -> Axes:
     ax.set_ylim(floor / 3, 3.0)
     ax.set_yscale("log")
     ax.set_xlabel("neurons, sorted by slack")
-    ax.set_ylabel("slack  1 − |⟨λ, σ(X̃w)⟩|,  ‖w‖ = 1")
+    ax.set_ylabel(f"slack  1 − |⟨λ, σ(X̃w)⟩|,  {_unit_of(solution)} = 1")
     ax.set_title("how far the dual function stays below its bound", fontsize="medium")
     legend_below(ax)
     return ax
@@ -162,7 +174,7 @@ def plot_history(solution: Any, ax: Axes | None = None) -> Axes:
     ax = new_axes(ax)
     rounds = list(solution.history)
     ax.set_xlabel("time (s)")
-    ax.set_ylabel("‖W‖²")
+    ax.set_ylabel(_cost_of(solution))
     if not rounds:
         ax.text(0.5, 0.5, "solved without rounds", ha="center", va="center", transform=ax.transAxes)
         return ax
@@ -223,7 +235,7 @@ def plot_solution(solution: Any, path: str | Path | None = None) -> Figure:
     for panel, ax in zip(panels, axes[int(drawn) :], strict=True):
         panel(solution, ax)
     figure.suptitle(
-        f"‖W‖² = {solution.cost:.8g}, at least {solution.lower_bound:.8g}: {solution.status}",
+        f"{_cost_of(solution)} = {solution.cost:.8g}, at least {solution.lower_bound:.8g}: {solution.status}",
         fontsize="large",
     )
     if path is not None:

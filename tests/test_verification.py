@@ -93,7 +93,8 @@ def test_the_solution_itself_passes(solution):
         (("dual", 0), {"to": float("nan")}, "dual"),
         (("dual", 0), {"to": float("inf")}, "dual"),
         (("problem", "output_bias"), {"to": "nonsense"}, "problem"),
-        (("problem", "potential"), {"to": "label-noise"}, "problem"),
+        (("problem", "potential"), {"to": "path-norm"}, "problem"),
+        (("problem", "potential"), {"to": "label-noise"}, "norm"),
     ],
 )
 def test_every_number_matters(solution, path, change, check):

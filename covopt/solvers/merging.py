@@ -83,7 +83,9 @@ def _pack(flags: np.ndarray) -> np.ndarray:
     return np.packbits(padded, axis=1).view(np.uint64)
 
 
-def merge_in_cells(rows: np.ndarray, neurons: np.ndarray, weights: np.ndarray) -> Faces:
+def merge_in_cells(
+    rows: np.ndarray, neurons: np.ndarray, weights: np.ndarray, *, same_active: bool = False
+) -> Faces:
     """Merge neurons of equal sign that share a closed cell, heaviest first, each into its best aligned group.
 
     Parameters
@@ -93,6 +95,8 @@ def merge_in_cells(rows: np.ndarray, neurons: np.ndarray, weights: np.ndarray) -
         Unit directions.
     weights : ndarray of shape (m,)
         Signed output weights.
+    same_active : bool
+        Merge only neurons whose active rows are the same: costs that jump when a row turns active are convex there.
     """
     order = np.argsort(-np.abs(weights), kind="stable")
     neurons, weights = np.ascontiguousarray(neurons[order]), weights[order]
@@ -100,7 +104,8 @@ def merge_in_cells(rows: np.ndarray, neurons: np.ndarray, weights: np.ndarray) -
     heights = neurons @ units.T
     above, below = heights > ON_PLANE, heights < -ON_PLANE
     signs = np.where(weights >= 0, 1.0, -1.0)
-    group, count = _assign(neurons, np.abs(weights), signs, _pack(above), _pack(below))
+    apart = ~above if same_active else below
+    group, count = _assign(neurons, np.abs(weights), signs, _pack(above), _pack(apart))
     vectors = np.zeros((count, neurons.shape[1]))
     np.add.at(vectors, group, np.abs(weights)[:, None] * neurons)
     group_signs = np.empty(count)

@@ -1,0 +1,237 @@
+r"""Exact pricing for the label-noise potentials: max of |⟨λ, σ(Zw)⟩| / ω(w), every face looked at once.
+
+On a face F with active rows A and span {Bu} (an orthonormal basis B) both numerator and ω are simple,
+
+.. math::
+    \langle\lambda, \sigma(Z w)\rangle = g\cdot u, \qquad \omega(w) = \varphi_F \sqrt{u^\top Q u}, \qquad
+    g = B^\top Z_A^\top\lambda_A, \quad Q = B^\top Z_A^\top \mathrm{diag}(q_A) Z_A B,
+
+with q_i = 1/N and φ_F = 1 (printed) or φ_F² = Σ_A q_i|z_i|² (exact; rows on the hinge do not count). The maximum over
+the span is v_F = ‖Q^{-1/2}g‖/φ_F at u = Q⁻¹g, the projection in the metric; F has it when ±u has F's signs.
+
+**Singular Q.** If Bu changes along the kernel of Q, the active heights stay. Faces are pointed, so on this line the
+face ends, at a point where a silent row comes to zero: a face of lower dimension with the same active rows, the same
+atoms and the same φ. After a few such steps Q is regular: singular faces need not be looked at at all, and what is
+unique in a neuron is its atom. (With χ(> 0) every face has its own φ; cells alone would not do, since three or more
+rows may vanish together with no cell around that has the same active rows.)
+
+**Coordinates.** All happens in w ↦ Rw with RᵀR = Zᵀdiag(q)Z, where the metric of all rows is the identity and
+eigenvalues of Q lie in (0, 1]. Where the least is below 1e-6, Q is not used: an SVD of the active rows decides.
+
+**The bound.** For any u the decomposition v_F² = (g·u)²/(uᵀQu) + rᵀQ⁻¹r, r = g − (g·u)/(uᵀQu) Qu, holds, and the last
+term is at most ‖r‖²/κ with κ the least eigenvalue. r is known up to ε(Σ|λ_i|‖z_i‖ + v‖u‖), g·u and uᵀQu up to
+ε‖u‖ times that, so every face that is not clearly refused (a sign wrong by more than the error of u) counts with
+its v_F and these allowances. Rows whose active singular values are below 1e-12 of the largest count as dependent:
+then the bound belongs to data that are as close to those given.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from covopt.errors import BudgetError, InputError
+from covopt.oracles.base import Pricing
+from covopt.oracles.face_kernel import sum_maps
+from covopt.oracles.face_lattice import FaceLattice, build_lattice, count_lattice
+from covopt.oracles.faces import DEFAULT_FACE_BUDGET
+from covopt.oracles.label_noise_faces import BLOCK, MetricFaces
+from covopt.oracles.lines import merge_lines
+from covopt.potentials import LabelNoise
+
+WARM = 64
+
+
+class LabelNoiseOracle:
+    r"""Exact pricing of duals for a label-noise potential and one output, in any dimension.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n, r)
+        Z: all rows of the table, of full column rank; zero rows and rows on one line are allowed.
+    potential : LabelNoise
+    kept : ndarray of int, optional
+        The rows that a dual has entries for; by default all. The others count in ω only.
+    sample_weight : ndarray of shape (n,), optional
+        q, positive; 1/n by default.
+    budget : float
+        Largest number of faces times rows.
+
+    Raises
+    ------
+    BudgetError
+        When the arrangement has too many faces; nothing has been computed by then.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> oracle = LabelNoiseOracle(np.eye(2), LabelNoise())
+    >>> answer = oracle.price(np.array([3.0, 4.0]))
+    >>> answer.neurons[0].round(9), (answer.values[0] / np.sqrt(2)).round(9)
+    (array([0.84852814, 1.13137085]), np.float64(5.0))
+    """
+
+    def __init__(
+        self,
+        rows: np.ndarray,
+        potential: LabelNoise,
+        *,
+        kept: np.ndarray | None = None,
+        sample_weight: np.ndarray | None = None,
+        budget: float = DEFAULT_FACE_BUDGET,
+    ):
+        self.rows = np.ascontiguousarray(rows, dtype=float)
+        self.potential = potential
+        self.kept = np.arange(len(rows)) if kept is None else kept
+        self.sample_weight = np.full(len(rows), 1.0 / len(rows)) if sample_weight is None else sample_weight
+        self.rank = self.rows.shape[1]
+        q = self.sample_weight
+        _, size, right = np.linalg.svd(np.sqrt(q)[:, None] * self.rows, full_matrices=False)
+        self._back = right.T / size  # ŵ ↦ w
+        white = self.rows @ self._back
+        self._live = np.flatnonzero(np.linalg.norm(self.rows, axis=1) > 0)
+        self.lines, self._line_of, self._ratio = merge_lines(white[self._live])
+        n = len(self.lines)
+        self.n_faces = count_lattice(n, self.rank) * max(n, 64)
+        if self.n_faces > budget:
+            raise BudgetError(
+                f"the exact label-noise oracle would look at {count_lattice(n, self.rank):.3g} faces ({n} rows in "
+                f"dimension {self.rank}) at a cost of {self.n_faces:.3g}, above the budget of {budget:.3g}"
+            )
+        self._lengths = np.linalg.norm(white, axis=1)
+        self._lattice: FaceLattice = build_lattice(self.lines)
+        self._norms = np.linalg.norm(self.lines, axis=1)
+        self._units = self.lines / self._norms[:, None]
+        # what merging lines and vanishing parts of rows may change F by, per unit of |λ_i|
+        moved = white[self._live] - self._ratio[:, None] * self.lines[self._line_of]
+        self._slack = np.zeros(len(rows))
+        self._slack[self._live] = (
+            np.linalg.norm(moved, axis=1) + self._lattice.slack[self._line_of] * self._lengths[self._live]
+        )
+        self._levels = self._prepare(q[self._live], np.square(np.linalg.norm(self.rows[self._live], axis=1)))
+        self._warm = np.empty((0, self.rank))
+
+    # ------------------------------------------------------------------ what depends on the data only
+    def _by_side(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Sum over the rows of a line that are active on its positive side, and on its negative one."""
+        n = len(self.lines)
+        positive = np.bincount(self._line_of, weights=np.where(self._ratio > 0, values, 0.0), minlength=n)
+        negative = np.bincount(self._line_of, weights=np.where(self._ratio < 0, values, 0.0), minlength=n)
+        return positive, negative
+
+    def _prepare(self, q: np.ndarray, squares: np.ndarray) -> list[MetricFaces]:
+        lattice, r, n = self._lattice, self.rank, len(self.lines)
+        self._mass = self._by_side(q * self._ratio**2)
+        self._size = self._by_side(q * squares)
+        outer = (self.lines[:, :, None] * self.lines[:, None, :]).reshape(n, -1)
+        metric = np.empty((len(lattice.cells), r * r))
+        sum_maps(
+            lattice.cells, (self._mass[0] - self._mass[1])[:, None] * outer, self._mass[1] @ outer, metric
+        )
+        self._metric = metric.reshape(-1, r, r)
+        return [MetricFaces(self, level) for level in lattice.levels]
+
+    # ------------------------------------------------------------------ pricing
+    def evaluate(self, dual: np.ndarray, neurons: np.ndarray) -> np.ndarray:
+        """⟨λ, σ(Zw)⟩ at each neuron (ω(w) = 1 for those that the oracle returns)."""
+        return np.maximum(neurons @ self.rows[self.kept].T, 0.0) @ dual
+
+    def normalise(self, neurons: np.ndarray) -> np.ndarray:
+        """Scale neurons to ω(w) = 1, leaving out those that no row activates."""
+        weights = self.potential.weigh(self.rows, neurons, self.sample_weight)
+        lengths = np.linalg.norm(neurons, axis=1)
+        live = weights > 1e-13 * lengths * np.abs(self.rows).max() ** self.potential.degree
+        return neurons[live] / weights[live, None]
+
+    def price(
+        self,
+        dual: np.ndarray,
+        *,
+        threshold: float = 0.0,
+        max_neurons: int | None = None,
+        complete: bool = False,
+    ) -> Pricing:
+        """Return the local maxima of |⟨λ, σ(Zw)⟩|/ω(w) above ``threshold`` and a valid bound on the largest.
+
+        Parameters
+        ----------
+        dual : ndarray of shape (N,)
+            One entry per kept row.
+        threshold : float
+            Maxima below it may be left out, the best one never.
+        max_neurons : int, optional
+            Keep only that many, the best first.
+        complete : bool
+            For symmetry with the other oracles: the maxima are always all returned.
+
+        Returns
+        -------
+        Pricing
+            Neurons of ω(w) = 1.
+
+        Raises
+        ------
+        InputError
+            If ``dual`` does not have one entry per kept row.
+        """
+        dual = np.asarray(dual, dtype=float)
+        if dual.shape != (len(self.kept),):
+            raise InputError(f"dual must have shape ({len(self.kept)},), one entry per row, got {dual.shape}")
+        full = np.zeros(len(self.rows))
+        full[self.kept] = dual
+        self._pull = self._by_side(full[self._live] * self._ratio)
+        # what rounding of F is measured in, and the same with the metric instead of the rows
+        self._lipschitz = float(np.abs(full) @ self._lengths)
+        self._lipschitz += float(np.linalg.norm(full / np.sqrt(self.sample_weight)))
+        if self._lipschitz == 0.0:
+            any_one = self.normalise(np.concatenate([self.rows[self._live[:1]], -self.rows[self._live[:1]]]))
+            return Pricing(any_one[:1], np.zeros(1), 0.0, exact=True)
+        steps = (self._pull[0] - self._pull[1])[:, None] * self.lines
+        self._gradient = np.empty((len(self._lattice.cells), self.rank))
+        sum_maps(self._lattice.cells, steps, self._pull[1] @ self.lines, self._gradient)
+        best, bound, neurons = self._search(dual, threshold)
+        values = self.evaluate(dual, neurons)
+        order = np.argsort(-np.abs(values), kind="stable")
+        neurons, values = neurons[order], values[order]
+        self._warm = neurons[:WARM]
+        keep = np.abs(values) >= threshold
+        keep[:1] = True
+        if max_neurons is not None:
+            keep[max(max_neurons, 1) :] = False
+        # moved rows change F, and ω by the same share
+        moved = float(np.sqrt(self.sample_weight @ np.square(self._slack)))
+        bound = (bound + float(np.abs(full) @ self._slack) * self._stretch) * (1.0 + moved * self._stretch)
+        return Pricing(neurons[keep], values[keep], float(max(bound, best)), exact=True)
+
+    def _search(self, dual: np.ndarray, threshold: float) -> tuple[float, float, np.ndarray]:
+        """Go through the faces by their v, largest first, until the rest cannot matter."""
+        for faces in self._levels:
+            faces.solve(self._gradient)
+        tops = np.concatenate([faces.top for faces in self._levels])
+        begin = np.cumsum([0] + [len(faces.top) for faces in self._levels])
+        best = float(np.abs(self.evaluate(dual, self._warm)).max(initial=0.0))
+        best_neurons = (
+            [self._warm[np.abs(self.evaluate(dual, self._warm)).argmax()][None]] if best > 0 else []
+        )
+        bound, self._stretch = best, 1.0
+        found: list[np.ndarray] = []
+        chosen = np.flatnonzero(tops >= min(best, threshold) * (1.0 - 1e-9))
+        chosen = chosen[np.argsort(-tops[chosen], kind="stable")]
+        for start in range(0, len(chosen), BLOCK):
+            block = chosen[start : start + BLOCK]
+            if tops[block[0]] < min(best, threshold) * (1.0 - 1e-9):
+                break
+            for level, faces in enumerate(self._levels):
+                mine = block[(block >= begin[level]) & (block < begin[level + 1])] - begin[level]
+                if not len(mine):
+                    continue
+                answer = faces.visit(mine)
+                bound = max(bound, answer.bound)
+                self._stretch = max(self._stretch, answer.stretch)
+                if answer.best > best:
+                    best, best_neurons = answer.best, [answer.best_neuron[None] @ self._back.T]
+                good = answer.values >= min(threshold, best)
+                if good.any():
+                    found.append(answer.neurons[good] @ self._back.T)
+        neurons = self.normalise(np.concatenate([np.empty((0, self.rank)), *best_neurons, *found]))
+        _, first = np.unique(np.round(neurons, 11) + 0.0, axis=0, return_index=True)
+        return best, bound, neurons[np.sort(first)]

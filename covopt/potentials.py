@@ -1,0 +1,226 @@
+r"""What a neuron costs: the potentials V(w, v) = ‖v‖ ω(w), ω positively homogeneous of degree one.
+
+=====================  ==========================================================================================
+name                   ω(w), means over the rows x̃_i of the table
+=====================  ==========================================================================================
+variation              ‖w‖ (SP20 §2; Bach 2017)
+label-noise            ω_b(w) = sqrt(mean_i σ(w·x̃_i)²), as SP20 eq. (13) prints it
+label-noise-exact      sqrt(mean_i σ(w·x̃_i)²) · sqrt(mean_i |x̃_i|² χ(w·x̃_i > 0))
+=====================  ==========================================================================================
+
+**Where the two label-noise potentials come from.** With one output, SGD with label noise settles at local minimisers
+of the mean squared gradient of the network (SP20 eq. 10, after Blanc et al.). A neuron c σ(w·x̃) contributes (eq. 12)
+
+.. math::
+    \widetilde V(w, c) = \mathbb{E}\bigl[\sigma(w\cdot\tilde x)^2 + c^2 |\tilde x|^2 \chi(w\cdot\tilde x > 0)\bigr]
+                       = S + c^2 M, \qquad S = \mathbb{E}\,\sigma^2,\; M = \mathbb{E}\,|\tilde x|^2\chi .
+
+The neurons (tw, c/t) are one function for all t > 0. Their contributions t²S + c²M/t² are least at t⁴ = c²M/S, where
+both terms equal |c| sqrt(S M): the minimum is 2 |c| sqrt(S) sqrt(M). Eq. (13) prints |c| sqrt(S):
+it drops sqrt(M), which is constant on each open cell but not from cell to cell. The two potentials have different
+minimisers: the printed one charges a neuron that sees few small inputs as much as one that sees many large ones.
+
+**χ on the hinge.** Eq. (12) prints χ(≥ 0). Then ω jumps UP where a row comes to lie on the hinge, infima need not
+be attained (x = y = (0, 1, 2), β = 1: the infimum (2/3)√35 of 2|c|ω is approached by neurons whose hinge tends to 0
+from the right and attained by none). With χ(> 0) it jumps down there, ω is lower semicontinuous and minimisers exist.
+This is what is computed; rows within 1e-10 of the hinge, relative to ‖x̃‖‖w‖, count as on it.
+
+**Invariances.** ω_b depends on the activations σ(w·x̃_i) only, so with a bias the minimal cost does not change under
+x ↦ Mx + t for any invertible M, nor with β. The exact potential sees |x̃|: rotations leave it, translations do not.
+
+**Undetermined parameters.** Both see a neuron only through its activations. Where the active rows have rank below D,
+many w have the same ones; :meth:`LabelNoise.undetermined` says how many dimensions of them there are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import linprog
+
+from covopt.validation import check_choice
+
+HINGE = 1e-10  # |x̃·w| / ‖x̃‖‖w‖ below which a row counts as lying on the hinge
+RANK = 1e-9  # singular value of the active unit rows, relative to the largest, that counts as zero
+
+
+@dataclass(frozen=True)
+class VariationNorm:
+    """ω(w) = ‖w‖.
+
+    Examples
+    --------
+    >>> VariationNorm().weigh(np.eye(2), np.array([[3.0, 4.0]]))
+    array([5.])
+    """
+
+    @property
+    def name(self) -> str:
+        """Name in ``potential=``."""
+        return "variation"
+
+    def weigh(self, rows: np.ndarray, neurons: np.ndarray) -> np.ndarray:
+        """Return ω of each neuron.
+
+        Parameters
+        ----------
+        rows : ndarray of shape (N, D)
+            Not used.
+        neurons : ndarray of shape (m, D)
+
+        Returns
+        -------
+        ndarray of shape (m,)
+        """
+        return np.hypot.reduce(neurons, axis=1)  # squares of 1e-170 would vanish
+
+    def undetermined(self, rows: np.ndarray, neurons: np.ndarray) -> np.ndarray:
+        """Return zeros: the norm singles one parameter out."""
+        return np.zeros(len(neurons), dtype=int)
+
+
+@dataclass(frozen=True)
+class LabelNoise:
+    r"""SP20's label-noise potential for one output, as printed (eq. 13) or with the factor that eq. (13) drops.
+
+    .. math::
+        \omega_b(w) = \Bigl(\tfrac1N \sum_i \sigma(w\cdot\tilde x_i)^2\Bigr)^{1/2}, \qquad
+        \omega(w) = \omega_b(w)\, \Bigl(\tfrac1N \sum_i |\tilde x_i|^2\, \chi(w\cdot\tilde x_i > 0)\Bigr)^{1/2}.
+
+    The derivation is at the head of this module: minimising eq. (12) over the rescaling (tw, c/t) gives 2|c|ω(w)
+    with the second one.
+
+    Parameters
+    ----------
+    exact : bool
+        Whether to keep the factor.
+
+    Examples
+    --------
+    >>> rows = np.array([[0.0, 1.0], [1.0, 1.0], [2.0, 1.0]])
+    >>> LabelNoise().weigh(rows, np.array([[1.0, 0.0]])) ** 2 * 3
+    array([5.])
+    >>> (2 * LabelNoise(exact=True).weigh(rows, np.array([[1.0, 0.0]])) / np.sqrt(35) * 3).round(12)
+    array([2.])
+    """
+
+    exact: bool = False
+
+    @property
+    def name(self) -> str:
+        """Name in ``potential=``."""
+        return "label-noise-exact" if self.exact else "label-noise"
+
+    @property
+    def degree(self) -> int:
+        """How ω grows with the size of the rows: as its first power, or its second."""
+        return 2 if self.exact else 1
+
+    def weigh(
+        self, rows: np.ndarray, neurons: np.ndarray, sample_weight: np.ndarray | None = None
+    ) -> np.ndarray:
+        """Return ω of each neuron.
+
+        Parameters
+        ----------
+        rows : ndarray of shape (N, D)
+            All lifted rows x̃ of the table, repeated ones as often as they occur.
+        neurons : ndarray of shape (m, D)
+        sample_weight : ndarray of shape (N,), optional
+            Sums to one; 1/N by default.
+
+        Returns
+        -------
+        ndarray of shape (m,)
+        """
+        weights = np.full(len(rows), 1.0 / len(rows)) if sample_weight is None else sample_weight
+        heights = neurons @ rows.T
+        # the root of sums of squares, each neuron in its own units: 1e-170 squared would vanish
+        top = heights.max(axis=1, initial=0.0)
+        unit = np.maximum(heights, 0.0) / np.where(top > 0, top, 1.0)[:, None]
+        value = top * np.sqrt(np.square(unit) @ weights)
+        if self.exact:
+            lengths = np.linalg.norm(rows, axis=1)
+            on = HINGE * np.linalg.norm(neurons, axis=1)[:, None] * lengths
+            value = value * np.sqrt((heights > on) @ (weights * lengths**2))
+        return value
+
+    def undetermined(self, rows: np.ndarray, neurons: np.ndarray) -> np.ndarray:
+        """Return for each neuron the dimension of the set of parameters with the same activations.
+
+        These are {w' : x̃_i·w' = x̃_i·w for the active rows, x̃_i·w' ≤ 0 for the others}, a polyhedron; no cost that
+        depends on activations and active rows tells them apart. Its dimension is D minus the rank of the active rows,
+        less where inactive rows that lie on the hinge hold directions fixed (found by a linear program).
+
+        Parameters
+        ----------
+        rows : ndarray of shape (N, D)
+        neurons : ndarray of shape (m, D)
+
+        Returns
+        -------
+        ndarray of int, shape (m,)
+
+        Examples
+        --------
+        >>> rows = np.array([[0.0, 1.0], [1.0, 1.0], [2.0, 1.0]])
+        >>> LabelNoise().undetermined(rows, np.array([[1.0, -1.5], [1.0, 0.0]]))
+        array([1, 0])
+        """
+        lengths = np.linalg.norm(rows, axis=1)
+        units = rows[lengths > 0] / lengths[lengths > 0, None]
+        found = np.zeros(len(neurons), dtype=int)
+        for j, neuron in enumerate(neurons):
+            height = units @ neuron / (np.linalg.norm(neuron) or 1.0)
+            found[j] = _free_dimension(units[height > HINGE], units[np.abs(height) <= HINGE])
+        return found
+
+
+Potential = VariationNorm | LabelNoise
+POTENTIALS: dict[str, Potential] = {
+    p.name: p for p in (VariationNorm(), LabelNoise(), LabelNoise(exact=True))
+}
+
+
+def make_potential(name: str) -> Potential:
+    """Return the potential of this name.
+
+    Parameters
+    ----------
+    name : {"variation", "label-noise", "label-noise-exact"}
+
+    Raises
+    ------
+    InputError
+        For other names.
+
+    Examples
+    --------
+    >>> make_potential("label-noise")
+    LabelNoise(exact=False)
+    """
+    return POTENTIALS[check_choice("potential", name, POTENTIALS)]
+
+
+def _free_dimension(active: np.ndarray, silent: np.ndarray) -> int:
+    """Dimension of the cone {v : active v = 0, silent v ≤ 0}."""
+    dim = silent.shape[1]
+    kernel = np.eye(dim)
+    if len(active):
+        _, size, right = np.linalg.svd(active)
+        kernel = right[int((size > RANK * size[0]).sum()) :].T
+    free = kernel.shape[1]
+    fixing = silent @ kernel
+    fixing = fixing[np.linalg.norm(fixing, axis=1) > RANK]
+    if not free or not len(fixing):
+        return free
+    # the largest sum of slacks t ≤ 1 makes every slack positive that can be: the others are equations
+    m = len(fixing)
+    result = linprog(
+        np.concatenate([np.zeros(free), -np.ones(m)]),
+        A_ub=np.column_stack([fixing, np.eye(m)]), b_ub=np.zeros(m),
+        bounds=[(None, None)] * free + [(0, 1)] * m, method="highs",
+    )  # fmt: skip
+    stuck = fixing[result.x[free:] < 0.5]
+    return free - (int(np.linalg.matrix_rank(stuck, tol=RANK)) if len(stuck) else 0)

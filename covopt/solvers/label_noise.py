@@ -1,0 +1,196 @@
+r"""Interpolation at least label-noise cost: column generation with neurons of ω(w) = 1.
+
+    primal   min  Σ_j |c_j| + …   s.t.  Σ_j σ(Z w_j) c_j + B·1 = y,   ω(w_j) = 1,
+    dual     max  ⟨λ, y⟩          s.t.  |⟨λ, σ(Z w)⟩| ≤ ω(w) for all w   (1ᵀλ = 0 with a free offset),
+
+the problem of :mod:`covopt.problems.shallow` with another unit for neurons. What column generation knows about that
+unit is replaced here: how columns are scaled, what a merged neuron costs, the curvature of a face, the finish.
+
+Two neurons of one sign may be merged where ω is convex: in a closed cell for the printed potential; where the active
+rows are the same for the exact one, whose factor jumps when a row turns active.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from covopt.oracles.label_noise import LabelNoiseOracle
+from covopt.problems.shallow import ShallowProblem
+from covopt.solvers.column_generation import MERGE_GAP, ColumnGeneration, Point
+from covopt.solvers.interior_point import Curvature, MasterPoint
+from covopt.solvers.merging import Faces, merge_in_cells, polish
+from covopt.solvers.sparsify import caratheodory
+
+HEAVY = 1e-7
+SINGULAR = (
+    1e-12  # eigenvalue of a face's metric, relative to the largest, below which a direction changes no atom
+)
+EXACT = 1e-11
+COSTS = 1e-10
+
+
+class LabelNoiseGeneration(ColumnGeneration):
+    """Solve a :class:`ShallowProblem` whose neurons have ω(w) = 1.
+
+    Parameters
+    ----------
+    problem : ShallowProblem
+        One output.
+    oracle : LabelNoiseOracle
+    **options
+        Of :class:`~covopt.solvers.column_generation.ColumnGeneration`.
+    """
+
+    oracle: LabelNoiseOracle
+
+    def __init__(self, problem: ShallowProblem, oracle: LabelNoiseOracle, **options: Any):
+        super().__init__(problem, oracle, **options)
+
+    def _set_columns(self, neurons: np.ndarray) -> None:
+        neurons = self.oracle.normalise(neurons)
+        self.neurons = np.unique(np.round(neurons, 13), axis=0)
+        self.atoms = np.ascontiguousarray(self.problem.atoms(self.neurons).T)
+
+    def _offer_network(self, master: MasterPoint, *, curved: bool) -> bool:
+        weights, offset = master.plus - master.minus, master.offset
+        found = False
+        if not curved:
+            weights, offset, residual = self._repair(master)
+            if residual <= self._negligible:
+                used = weights != 0
+                self._offer(self.neurons[used], weights[used], offset)
+                found = True
+        if self.point.gap <= MERGE_GAP:
+            heavy = np.abs(weights) > HEAVY * np.abs(weights).max(initial=0.0)
+            faces = merge(self.problem, self.oracle, self.neurons[heavy], weights[heavy])
+            moved, offset, self.residual = polish(
+                self.problem.rows, self.problem.targets, faces, offset, moves_offset=self.problem.has_offset
+            )
+            self.faces = faces
+            if self.residual <= self._negligible:
+                self.faces = moved
+                self._offer(*normalised(self.oracle, moved), offset)
+                found = True
+        return found
+
+    def _curvature(self, centre: np.ndarray | None) -> Curvature | None:
+        """Curvature of v_F = ‖Q^{-1/2}g‖/φ: directions that are orthonormal in ω's metric and orthogonal to w."""
+        if centre is None or self.faces is None or not len(self.faces):
+            return None
+        oracle, faces = self.oracle, self.faces
+        masses = oracle.potential.weigh(oracle.rows, faces.vectors, oracle.sample_weight)
+        basis, owner = faces.spans(self.problem.rows)
+        columns = []
+        for f in np.flatnonzero(masses > 0):
+            mine = basis[owner == f]
+            heights = oracle.rows @ mine.T
+            active = (oracle.rows @ faces.vectors[f] > 0) * oracle.sample_weight
+            values, vectors = np.linalg.eigh(heights.T @ (active[:, None] * heights))
+            real = values > SINGULAR * values[-1]
+            if not real.any() or values[-1] <= 0:
+                continue
+            whiten = vectors[:, real] / np.sqrt(values[real])
+            # the neuron in these coordinates; what is orthogonal to it moves
+            own = (vectors[:, real] * np.sqrt(values[real])).T @ (mine @ faces.vectors[f])
+            size = float(np.linalg.norm(own))
+            across = np.linalg.svd(own[None, :])[2][1:].T
+            factor = masses[f] / size  # φ
+            moves = (whiten @ across).T @ mine / factor
+            bend = (self.problem.rows @ moves.T) * faces.active[f][:, None]
+            columns.append(np.sqrt(masses[f]) * bend)
+        matrix = np.concatenate(columns, axis=1) if columns else np.zeros((len(centre), 0))
+        return Curvature(matrix, centre) if matrix.shape[1] else None
+
+
+def merge(
+    problem: ShallowProblem, oracle: LabelNoiseOracle, neurons: np.ndarray, weights: np.ndarray
+) -> Faces:
+    """Merge neurons of equal sign where ω is convex."""
+    lengths = np.linalg.norm(neurons, axis=1)
+    return merge_in_cells(
+        problem.rows, neurons / lengths[:, None], weights * lengths, same_active=oracle.potential.exact
+    )
+
+
+def normalised(oracle: LabelNoiseOracle, faces: Faces) -> tuple[np.ndarray, np.ndarray]:
+    """Return neurons of ω(w) = 1 and signed weights."""
+    masses = oracle.potential.weigh(oracle.rows, faces.vectors, oracle.sample_weight)
+    live = masses > 0
+    return faces.vectors[live] / masses[live, None], (faces.signs * masses)[live]
+
+
+def finish_label_noise(problem: ShallowProblem, oracle: LabelNoiseOracle, point: Point) -> Point:
+    """Merge, sparsify and polish a network; each step is kept only if it interpolates at no higher cost.
+
+    Parameters
+    ----------
+    problem : ShallowProblem
+    oracle : LabelNoiseOracle
+    point : Point
+        Its neurons, weights and offset are replaced.
+    """
+    used = point.weights != 0
+    best = point.neurons[used], point.weights[used], point.offset
+    for sparsify in (False, True, False):
+        if not len(best[0]):
+            break
+        neurons, weights, offset = best
+        if sparsify:
+            weights = caratheodory(problem.atoms(neurons), weights)
+        heavy = np.abs(weights) > 1e-13 * np.abs(weights).max()
+        faces = merge(problem, oracle, neurons[heavy], weights[heavy])
+        faces, offset, _ = polish(
+            problem.rows, problem.targets, faces, float(offset), moves_offset=problem.has_offset, rounds=10
+        )
+        candidate = (*normalised(oracle, faces), offset)
+        if _accept(problem, best, candidate):
+            best = candidate
+    light = np.abs(best[1]) > 1e-10 * np.abs(best[1]).max(initial=0.0)
+    fewer = best[0][light], best[1][light], best[2]
+    if len(best[0]) and _missed(problem, fewer) <= EXACT:
+        best = fewer
+    point.neurons, point.weights, point.offset = best
+    point.upper_bound = problem.primal_value(best[1], best[2])
+    return point
+
+
+def _missed(problem: ShallowProblem, network: tuple) -> float:
+    return float(np.abs(problem.residual(*network)).max(initial=0.0))
+
+
+def _accept(problem: ShallowProblem, best: tuple, candidate: tuple) -> bool:
+    before, after = _missed(problem, best), _missed(problem, candidate)
+    ceiling = problem.primal_value(best[1], best[2]) * (1 + COSTS)
+    cheap = problem.primal_value(candidate[1], candidate[2]) <= ceiling
+    return after <= EXACT < before or (cheap and after <= max(EXACT, before))
+
+
+def solve_label_noise(problem: ShallowProblem, oracle: LabelNoiseOracle, **options: Any) -> Point:
+    """Solve by column generation and finish the network.
+
+    Parameters
+    ----------
+    problem : ShallowProblem
+        One output; without offset, or with a free one.
+    oracle : LabelNoiseOracle
+        Of the problem's rows (its ``kept`` ones).
+    **options
+        ``tol``, ``time_limit_s``, ``random_state``, ``callback``.
+
+    Returns
+    -------
+    Point
+        Neurons of ω(w) = 1; the value is Σ|c_j|.
+
+    Examples
+    --------
+    >>> from covopt.potentials import LabelNoise
+    >>> problem = ShallowProblem(np.eye(2), np.array([3.0, -4.0]))
+    >>> point = solve_label_noise(problem, LabelNoiseOracle(problem.rows, LabelNoise()), tol=1e-6)
+    >>> round(point.upper_bound * 2**0.5, 6), point.status.code
+    (7.0, 'certified')
+    """
+    point = LabelNoiseGeneration(problem, oracle, **options).solve()
+    return finish_label_noise(problem, oracle, point)
