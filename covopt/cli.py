@@ -97,6 +97,7 @@ def _finish(
                 "gap": solution.gap,
                 "tol": solution.tol,
                 "residual": solution.certificate.residual,
+                "potential": solution.potential,
                 "n_neurons": len(solution.network.hidden_weights),
                 "n_samples": data.n_samples,
                 "features": data.feature_names,
@@ -131,6 +132,10 @@ def solve(
     output_bias: Annotated[
         str, typer.Option(metavar="none|penalized|free", help="Bias of the output, and whether it costs.")
     ] = "none",
+    potential: Annotated[
+        str,
+        typer.Option(metavar="NAME", help="What neurons cost: variation, label-noise, label-noise-exact."),
+    ] = "variation",
     solver: Annotated[
         str, typer.Option(help="auto, column-generation, relaxation, or conic:CLARABEL|SCS|MOSEK (slow).")
     ] = "auto",
@@ -165,6 +170,7 @@ def solve(
                 _frame(Y, target_names),
                 bias=bias,
                 output_bias=output_bias,
+                potential=potential,
                 solver=solver,
                 tol=tol,
                 time_limit_s=time_limit,
