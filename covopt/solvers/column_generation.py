@@ -16,9 +16,8 @@ way, so the curvature changes the path and never a bound.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from scipy.spatial import cKDTree
@@ -28,6 +27,7 @@ from covopt.oracles.gauge_certificate import GaugeCertificate
 from covopt.problems.shallow import ShallowProblem
 from covopt.solvers.interior_point import Curvature, MasterPoint, solve_master
 from covopt.solvers.least_norm import LeastNorm
+from covopt.solvers.loop import GenerationLoop, RoundState
 from covopt.solvers.merging import Faces, face_matrix, merge_in_cells, polish
 from covopt.solvers.seeds import random_vertices, spanning_directions
 from covopt.status import Status
@@ -39,18 +39,6 @@ SEEDS_PER_ROW = 2
 MAX_IDLE = 8
 ROUNDING = 1e-14
 FEASIBLE = 1e-10  # largest residual, relative to max|y| = 1, at which a network counts as interpolating
-
-
-@dataclass(frozen=True)
-class RoundState:
-    """What a callback sees after every round, in the reduced problem's units scaled to the user's by the caller."""
-
-    round: int
-    lower_bound: float
-    upper_bound: float
-    gap: float
-    n_columns: int
-    time_s: float
 
 
 @dataclass
@@ -84,7 +72,7 @@ def relative_gap(upper: float, lower: float) -> float:
     return abs(upper - lower) / size if size > 0 else 0.0
 
 
-class ColumnGeneration:
+class ColumnGeneration(GenerationLoop):
     """Solve a :class:`ShallowProblem` by column generation.
 
     Parameters
@@ -92,14 +80,9 @@ class ColumnGeneration:
     problem : ShallowProblem
     oracle : Oracle
         Prices duals of the problem's rows.
-    tol : float
-        Relative gap at which to stop.
-    time_limit_s : float, optional
-    max_rounds : int
-    random_state : int, optional
-        Seeds the starting vertices; without one the seed is fixed.
-    callback : callable, optional
-        Receives a :class:`RoundState`; a true answer stops.
+    start_neurons : ndarray of shape (m, r), optional
+    **options
+        Of :class:`~covopt.solvers.loop.GenerationLoop`.
     """
 
     def __init__(
@@ -107,17 +90,11 @@ class ColumnGeneration:
         problem: ShallowProblem,
         oracle: Oracle,
         *,
-        tol: float,
-        time_limit_s: float | None = None,
-        max_rounds: int = 300,
-        random_state: int | None = None,
-        callback: Callable[[RoundState], bool] | None = None,
         start_neurons: np.ndarray | None = None,
+        **options: Any,
     ):
-        self.problem, self.oracle, self.tol = problem, oracle, tol
-        self.time_limit_s, self.max_rounds, self.callback = time_limit_s, max_rounds, callback
-        self.rng = np.random.default_rng(0 if random_state is None else random_state)
-        self.start_neurons = start_neurons
+        super().__init__(**options)
+        self.problem, self.oracle, self.start_neurons = problem, oracle, start_neurons
         self.faces: Faces | None = None
         self.residual = np.inf
         n, rank = problem.rows.shape
@@ -126,19 +103,6 @@ class ColumnGeneration:
         )  # fmt: skip
 
     # ------------------------------------------------------------------ the loop
-    def solve(self) -> Point:
-        """Run until the gap is small, the time is up, the callback or the user says stop."""
-        self._began = time.perf_counter()
-        self._deadline = None if self.time_limit_s is None else self._began + self.time_limit_s
-        try:
-            if self._start():
-                self._iterate()
-        except KeyboardInterrupt:
-            self.point.status = Status.INTERRUPTED
-        if self.point.gap <= self.tol:
-            self.point.status = Status.CERTIFIED
-        return self.point
-
     def _start(self) -> bool:
         """First dual, first columns; False when the zero network is already optimal."""
         problem = self.problem
@@ -197,7 +161,7 @@ class ColumnGeneration:
             elif not self._offer_network(master, curved=curvature is not None):
                 self._offer_network(self._plain(start, master, accuracy), curved=False)
             new_gap = self.point.gap
-            if self._should_stop(number, master, pricing):
+            if self._should_stop(number):
                 return
             # dropping without progress would let the same columns come and go for ever
             keep = self._keep(master) if self.point.lower_bound > bound else slice(None)
@@ -222,25 +186,6 @@ class ColumnGeneration:
             self.atoms, self.problem.targets, start, offset_cost=self.problem.offset_cost, tol=accuracy,
             plus=master.plus, minus=master.minus, deadline=self._deadline,
         )  # fmt: skip
-
-    def _should_stop(self, number: int, master: MasterPoint, pricing: Pricing) -> bool:
-        point = self.point
-        state = RoundState(
-            number, point.lower_bound, point.upper_bound, point.gap, len(self.neurons),
-            time.perf_counter() - self._began,
-        )  # fmt: skip
-        point.history.append(state)
-        self.last = master, pricing
-        if point.gap <= self.tol:
-            point.status = Status.CERTIFIED
-            return True
-        if self.callback is not None and self.callback(state):
-            point.status = Status.CALLBACK
-            return True
-        if self.time_limit_s is not None and state.time_s >= self.time_limit_s:
-            point.status = Status.TIME_LIMIT
-            return True
-        return False
 
     # ------------------------------------------------------------------ bounds
     def _offer_dual(self, dual: np.ndarray, pricing: Pricing) -> None:

@@ -9,17 +9,17 @@ which makes the restricted dual steadier than a linear program: gaps of 1e-9 tak
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from scipy.spatial import cKDTree
 
 from covopt.oracles.base import Oracle, Pricing
 from covopt.problems.shallow import ShallowProblem, sizes
-from covopt.solvers.column_generation import Point, RoundState
+from covopt.solvers.column_generation import Point
 from covopt.solvers.group_master import GroupPoint, solve_group_master
 from covopt.solvers.least_norm import LeastNorm
+from covopt.solvers.loop import GenerationLoop
 from covopt.solvers.seeds import random_vertices, spanning_directions
 from covopt.status import Status
 
@@ -29,7 +29,7 @@ ROUNDING = 1e-14
 FEASIBLE = 1e-10  # largest residual, relative to max|y|, at which a network counts as interpolating
 
 
-class VectorGeneration:
+class VectorGeneration(GenerationLoop):
     """Solve a :class:`ShallowProblem` with targets of shape (N, k) by column generation.
 
     Parameters
@@ -37,15 +37,9 @@ class VectorGeneration:
     problem : ShallowProblem
     oracle : Oracle
         Prices duals of shape (N, k).
-    tol : float
-        Relative gap at which to stop.
-    time_limit_s : float, optional
-    max_rounds : int
-    random_state : int, optional
-        Seeds the starting vertices; without one the seed is fixed.
-    callback : callable, optional
-        Receives a :class:`RoundState`; a true answer stops.
     start_neurons : ndarray of shape (m, r), optional
+    **options
+        Of :class:`~covopt.solvers.loop.GenerationLoop`.
     """
 
     def __init__(
@@ -53,36 +47,17 @@ class VectorGeneration:
         problem: ShallowProblem,
         oracle: Oracle,
         *,
-        tol: float,
-        time_limit_s: float | None = None,
-        max_rounds: int = 300,
-        random_state: int | None = None,
-        callback: Callable[[RoundState], bool] | None = None,
         start_neurons: np.ndarray | None = None,
+        **options: Any,
     ):
-        self.problem, self.oracle, self.tol = problem, oracle, tol
-        self.time_limit_s, self.max_rounds, self.callback = time_limit_s, max_rounds, callback
-        self.rng = np.random.default_rng(0 if random_state is None else random_state)
-        self.start_neurons = start_neurons
+        super().__init__(**options)
+        self.problem, self.oracle, self.start_neurons = problem, oracle, start_neurons
         (n, rank), k = problem.rows.shape, problem.targets.shape[1]
         self.point = Point(
             np.zeros((0, rank)), np.zeros((0, k)), np.zeros(k), np.inf, np.zeros((n, k)), 0.0, Status.GAP, []
         )  # fmt: skip
 
     # ------------------------------------------------------------------ the loop
-    def solve(self) -> Point:
-        """Run until the gap is small, the time is up, the callback or the user says stop."""
-        self._began = time.perf_counter()
-        self._deadline = None if self.time_limit_s is None else self._began + self.time_limit_s
-        try:
-            if self._start():
-                self._iterate()
-        except KeyboardInterrupt:
-            self.point.status = Status.INTERRUPTED
-        if self.point.gap <= self.tol:
-            self.point.status = Status.CERTIFIED
-        return self.point
-
     def _start(self) -> bool:
         """First dual, first columns; False when the zero network is already optimal."""
         problem = self.problem
@@ -149,24 +124,6 @@ class VectorGeneration:
             weights = np.concatenate([master.weights[keep], np.zeros((fresh, k))])
             masses = np.concatenate([master.masses[keep], np.zeros(fresh)])
             shrink = float(np.clip(0.1 * self.point.gap, 1e-12, 0.1))
-
-    def _should_stop(self, number: int) -> bool:
-        point = self.point
-        state = RoundState(
-            number, point.lower_bound, point.upper_bound, point.gap, len(self.neurons),
-            time.perf_counter() - self._began,
-        )  # fmt: skip
-        point.history.append(state)
-        if point.gap <= self.tol:
-            point.status = Status.CERTIFIED
-            return True
-        if self.callback is not None and self.callback(state):
-            point.status = Status.CALLBACK
-            return True
-        if self.time_limit_s is not None and state.time_s >= self.time_limit_s:
-            point.status = Status.TIME_LIMIT
-            return True
-        return False
 
     # ------------------------------------------------------------------ bounds
     def _offer_dual(self, dual: np.ndarray, pricing: Pricing) -> bool:

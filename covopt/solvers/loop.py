@@ -1,0 +1,95 @@
+"""What every column generation shares: the clock, the callback, Ctrl-C, the history, when to stop."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from covopt.status import Status
+
+
+@dataclass(frozen=True)
+class RoundState:
+    """What a callback sees after every round, in the reduced problem's units scaled to the user's by the caller."""
+
+    round: int
+    lower_bound: float
+    upper_bound: float
+    gap: float
+    n_columns: int
+    time_s: float
+
+
+class GenerationLoop(ABC):
+    """Rounds of a restricted master and an oracle, until the gap is small or somebody says stop.
+
+    Parameters
+    ----------
+    tol : float
+        Relative gap at which to stop.
+    time_limit_s : float, optional
+    max_rounds : int
+    random_state : int, optional
+        Seeds the starting vertices; without one the seed is fixed.
+    callback : callable, optional
+        Receives a :class:`RoundState`; a true answer stops.
+    """
+
+    point: Any  # the best points so far, with lower_bound, upper_bound, gap, status and history
+    neurons: np.ndarray
+
+    def __init__(
+        self,
+        *,
+        tol: float,
+        time_limit_s: float | None = None,
+        max_rounds: int = 300,
+        random_state: int | None = None,
+        callback: Callable[[RoundState], bool] | None = None,
+    ):
+        self.tol, self.time_limit_s, self.max_rounds, self.callback = tol, time_limit_s, max_rounds, callback
+        self.rng = np.random.default_rng(0 if random_state is None else random_state)
+
+    def solve(self) -> Any:
+        """Run until the gap is small, the time is up, the callback or the user says stop."""
+        self._began = time.perf_counter()
+        self._deadline = None if self.time_limit_s is None else self._began + self.time_limit_s
+        try:
+            if self._start():
+                self._iterate()
+        except KeyboardInterrupt:
+            self.point.status = Status.INTERRUPTED
+        if self.point.gap <= self.tol:
+            self.point.status = Status.CERTIFIED
+        return self.point
+
+    @abstractmethod
+    def _start(self) -> bool:
+        """First dual, first columns; False when nothing is left to do."""
+
+    @abstractmethod
+    def _iterate(self) -> None:
+        """Run the rounds; each ends with :meth:`_should_stop`."""
+
+    def _should_stop(self, number: int) -> bool:
+        point = self.point
+        state = RoundState(
+            number, point.lower_bound, point.upper_bound, point.gap, len(self.neurons),
+            time.perf_counter() - self._began,
+        )  # fmt: skip
+        point.history.append(state)
+        if point.gap <= self.tol:
+            point.status = Status.CERTIFIED
+            return True
+        if self.callback is not None and self.callback(state):
+            point.status = Status.CALLBACK
+            return True
+        if self.time_limit_s is not None and state.time_s >= self.time_limit_s:
+            point.status = Status.TIME_LIMIT
+            return True
+        return False
