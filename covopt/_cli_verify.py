@@ -19,6 +19,8 @@ def run_verify(solution: Path, table: Path | None, *, exact: bool = False) -> An
     loaded = covopt.load(solution)
     if not isinstance(loaded, covopt.Solution):
         raise InputError(f"{solution} is a CP-rank certificate: it carries its matrix, so leave {table} out")
-    saved = loaded.data
-    X, Y, _, _ = load_table(table, target=saved.target_names, features=saved.feature_names)
+    saved, loss = loaded.data, loaded.loss
+    labels = loss is not None and loss.is_classification
+    target = (loss.column,) if loss is not None and labels and loss.column else saved.target_names
+    X, Y, _, _ = load_table(table, target=target, features=saved.feature_names, labels=labels)
     return covopt.verify(solution, X, Y, exact=exact)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from covopt import _cli_bench, _cli_fit
 from covopt._cli_report import Exit, Progress, check_outputs, print_json, reporting
 from covopt.files import write_atomically
 
@@ -262,6 +263,11 @@ def cells(
                 )
             if out is not None:
                 typer.echo(f"{'saved':<16} {out}")
+
+
+app.command(epilog=_EPILOG)(_cli_fit.fit)
+app.command(epilog=_EPILOG)(_cli_fit.path)
+app.command(epilog=_cli_bench.EPILOG)(_cli_bench.bench)
 
 
 @app.command("cp-rank", epilog=_EPILOG)

@@ -26,7 +26,11 @@ _PARQUET = (".parquet", ".pq")
 
 
 def load_table(
-    path: str | Path, *, target: str | Sequence[str] | None, features: str | Sequence[str] | None = None
+    path: str | Path,
+    *,
+    target: str | Sequence[str] | None,
+    features: str | Sequence[str] | None = None,
+    labels: bool = False,
 ) -> tuple[np.ndarray, np.ndarray, tuple[str, ...], tuple[str, ...]]:
     r"""Read inputs and targets from a CSV, Parquet or NPZ file, chosen by its extension.
 
@@ -42,6 +46,8 @@ def load_table(
     features : str or sequence of str, optional
         Input columns, by default every other numeric column in the order of the file. Columns of text are
         left out; a column that mixes numbers with text is an error, not left out.
+    labels : bool
+        Whether the target is one column of classes, which may be text; then Y is (N,), as it stands there.
 
     Returns
     -------
@@ -86,6 +92,12 @@ def load_table(
         if not chosen:
             raise InputError(f"{path} has no numeric column; its columns: {_listed(columns)}.")
     X = np.column_stack([_numbers(frame[c], c, path) for c in chosen])
+    if labels:
+        if len(targets) != 1:
+            raise InputError(f"classes stand in one column; target names {len(targets)}.")
+        column = frame[targets[0]]
+        Y = np.asarray(column if _is_text(column) else _numbers(column, targets[0], path))
+        return X, Y, tuple(chosen), tuple(targets)
     Y = (
         np.column_stack([_numbers(frame[c], c, path) for c in targets])
         if targets

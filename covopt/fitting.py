@@ -2,33 +2,20 @@
 
 from __future__ import annotations
 
-import dataclasses
 import time
 import warnings
 from typing import Any
 
 import numpy as np
-from scipy.optimize import brentq
 from threadpoolctl import threadpool_limits
 
-from covopt.api import OUTPUT_BIASES, Callback, _check_seed
-from covopt.certificates.regularised import certify_fit
-from covopt.data import Data
+from covopt._fit_task import FitTask
+from covopt.api import Callback
 from covopt.errors import InputError, PathStoppedWarning
-from covopt.losses import Loss, make_loss
-from covopt.network import ReLUNetwork
-from covopt.oracles.choose import exact_oracle
-from covopt.problems.reduction import Reduction
-from covopt.problems.regularised import RegularisedProblem, constant_dual, reduce_fit
+from covopt.losses import Loss
 from covopt.solution import Solution
-from covopt.solvers.column_generation import RoundState
-from covopt.solvers.regularised_finish import finish_fit
-from covopt.solvers.regularised_generation import FitPoint, RegularisedGeneration, WarmStart
 from covopt.status import Status
-from covopt.tabular import to_matrix
-from covopt.validation import check_choice, check_positive, check_time_limit, check_tol
-
-SOLVERS = ("auto", "column-generation")
+from covopt.validation import check_positive, check_time_limit
 
 
 def fit(
@@ -112,7 +99,7 @@ def fit(
     'certified'
     """
     began = time.perf_counter()
-    task = _Task(X, Y, loss, bias, output_bias, sample_weight, potential, solver, tol, random_state)
+    task = FitTask(X, Y, loss, bias, output_bias, sample_weight, potential, solver, tol, random_state)
     lam = check_positive("lam", lam)
     time_limit_s = check_time_limit(time_limit_s)
     if start is not None:
@@ -163,7 +150,7 @@ def lambda_max(
     >>> round(covopt.lambda_max([[0.0], [1.0]], [0.0, 1.0]), 6)  # ½ · max of σ(w₁ + w₂)
     0.707107
     """
-    task = _Task(X, Y, loss, bias, output_bias, sample_weight, "variation", "auto", 1e-6, None)
+    task = FitTask(X, Y, loss, bias, output_bias, sample_weight, "variation", "auto", 1e-6, None)
     with threadpool_limits(1, user_api="blas"):
         return task.lambda_max()
 
@@ -228,7 +215,7 @@ def path(
     (['certified', 'certified', 'certified', 'certified'], 0)
     """
     began = time.perf_counter()
-    task = _Task(X, Y, loss, bias, output_bias, sample_weight, potential, solver, tol, random_state)
+    task = FitTask(X, Y, loss, bias, output_bias, sample_weight, potential, solver, tol, random_state)
     time_limit_s = check_time_limit(time_limit_s)
     solutions: list[Solution] = []
     with threadpool_limits(1, user_api="blas"):
@@ -272,179 +259,3 @@ def _warn_stopped(solutions: list[Solution], grid: np.ndarray, why: str) -> None
         PathStoppedWarning,
         stacklevel=3,
     )
-
-
-class _Task:
-    """A validated table with everything that does not depend on λ."""
-
-    def __init__(
-        self, X, Y, loss, bias, output_bias, sample_weight, potential, solver, tol, random_state
-    ) -> None:
-        self.tol = check_tol(tol)
-        _check_seed(random_state)
-        check_choice("output_bias", output_bias, OUTPUT_BIASES)
-        check_choice("potential", potential, ("variation",))
-        check_choice("solver", solver, SOLVERS)
-        self.loss = make_loss(loss)
-        _, target_names = to_matrix("Y", Y) if not self.loss.is_classification else (None, None)
-        targets = self.loss.encode_targets(_aligned(X, Y), sample_weight)
-        names = target_names
-        if self.loss.is_classification and self.loss.classes and targets.shape[1] > 1:
-            names = tuple(str(label) for label in self.loss.classes)
-        self.data = Data.validate(X, targets, bias=bias, target_names=names, interpolates=False)
-        if output_bias != "none" and self.data.bias == 0:
-            raise InputError(
-                f"output_bias={output_bias!r} needs a positive bias: the output bias enters the network as bias * b"
-            )
-        self.output_bias, self.potential, self.random_state = output_bias, potential, random_state
-        weights = self.loss.weights[:, 0]
-        self.sample_weight = None if sample_weight is None else np.asarray(sample_weight, dtype=float)
-        if output_bias == "free" and self.loss.is_classification:
-            present = self.loss.targets[weights > 0]
-            if (present == present[0]).all(axis=0).any():
-                raise InputError(
-                    f"loss={self.loss.name!r} with a free output bias has no minimum: every sample of positive "
-                    'weight is (or none is) of one class; use output_bias="penalized" or "none".'
-                )
-        self._oracle: Any = None
-
-    def check_start(self, start: Solution) -> None:
-        """Refuse a solution of another table."""
-        if not isinstance(start, Solution):
-            raise InputError(f"start must be a Solution; received {type(start).__name__}.")
-        same = start.data.X.shape == self.data.X.shape and start.data.bias == self.data.bias
-        if not same or not np.array_equal(start.data.X, self.data.X):
-            raise InputError("start is a solution of another table (X or bias differ); leave it out.")
-        if start.network.output_weights.shape[1] != self.data.n_outputs:
-            raise InputError("start has another number of outputs; leave it out.")
-
-    def oracle(self, problem: RegularisedProblem) -> Any:
-        """Return the exact oracle; it depends on the rows only, and its presorting is worth keeping."""
-        if self._oracle is None:
-            live = problem.rows.any(axis=1)
-            q = problem.n_outputs
-            self._oracle = exact_oracle(problem.rows[live], 0 if q == 1 else q)
-        return self._oracle
-
-    def lambda_max(self) -> float:
-        """See :func:`lambda_max`."""
-
-        def excess(lam: float) -> float:
-            """Gauge of the dual of the best constant."""
-            problem, _ = reduce_fit(self.data, self.loss, lam, self.output_bias)
-            live = problem.rows.any(axis=1)
-            dual = problem.project_dual(constant_dual(problem))[live]
-            if not dual.any():
-                return 0.0
-            asked = np.ascontiguousarray(dual[:, 0] if dual.shape[1] == 1 else dual)
-            return self.oracle(problem).price(asked, threshold=np.inf).upper_bound
-
-        scale = 1.0
-        at_one = excess(scale)
-        if self.output_bias != "penalized":
-            return at_one  # −∇C/λ: the gauge at λ is that at 1, divided by λ
-        if at_one == 0.0:
-            return 0.0
-        high = at_one
-        while excess(high) > 1.0:
-            high *= 2.0
-        low = 0.5 * high
-        while excess(low) <= 1.0:
-            low *= 0.5
-            if low < 1e-9 * high:
-                return 0.0
-        return float(
-            np.exp(brentq(lambda t: np.log(excess(np.exp(t))), np.log(low), np.log(high), xtol=1e-13))
-        )
-
-    def grid(self, n_lams: int, eps: float) -> np.ndarray:
-        """Return the geometric grid from λ_max down."""
-        if isinstance(n_lams, bool) or not hasattr(n_lams, "__index__") or int(n_lams) < 1:
-            raise InputError(f"n_lams must be a positive integer; received {n_lams!r}.")
-        eps = check_tol(eps, "eps")
-        top = self.lambda_max()
-        if top == 0.0:
-            raise InputError("the best constant is optimal for every lam, so there is no path; give lams.")
-        return top * np.geomspace(1.0, eps, int(n_lams))
-
-    def solve(self, lam, time_limit_s, callback, start, began) -> Solution:
-        reduced = reduce_fit(self.data, self.loss, lam, self.output_bias)
-        problem, reduction = reduced
-        history: list[dict[str, float]] = []
-
-        def observe(state: RoundState) -> bool:
-            state = dataclasses.replace(
-                state,
-                lower_bound=state.lower_bound * problem.strength,
-                upper_bound=state.upper_bound * problem.strength,
-                time_s=time.perf_counter() - began,
-            )
-            history.append({k: v for k, v in dataclasses.asdict(state).items() if np.isfinite(v)})
-            return bool(callback(state)) if callback is not None else False
-
-        options: dict[str, Any] = {
-            "tol": self.tol, "time_limit_s": time_limit_s, "random_state": self.random_state, "callback": observe,
-            **self._start_of(start, problem, reduction),
-        }  # fmt: skip
-        name = "column-generation"
-        oracle: Any = self.oracle(problem) if problem.rows.any() else None
-        point = RegularisedGeneration(problem, oracle, **options).solve()
-        return self._certified(lam, point, reduced, name, history, began)
-
-    def _start_of(self, start, problem, reduction) -> dict[str, Any]:
-        if start is None:
-            return {}
-        warm = start._warm
-        shape = (len(problem.rows), problem.n_outputs)
-        if warm is None or warm.dual.shape != shape or warm.neurons.shape[1] != problem.rows.shape[1]:
-            neurons, weights, offset = reduction.apply_network(*start.network.to_neurons())
-            weights = np.asarray(weights).reshape(len(neurons), shape[1])
-            warm = WarmStart(
-                neurons, weights, np.linalg.norm(weights, axis=1), np.reshape(offset, shape[1]),
-                reduction.apply_dual(start.dual).reshape(shape),
-            )  # fmt: skip
-        if start.loss is None or start.loss.name != self.loss.name:
-            warm = dataclasses.replace(warm, edges=None)
-        return {"warm": warm}
-
-    def _certified(
-        self, lam: float, point: FitPoint, reduced: tuple[RegularisedProblem, Reduction], name, history, began
-    ) -> Solution:
-        problem, reduction = reduced
-        neurons, weights, offset = finish_fit(problem, point.neurons, point.weights, point.offset)
-        if problem.n_outputs == 1:
-            weights, shift, flat = weights[:, 0], float(offset[0]), point.dual[:, 0]
-            units, scaled, moved = reduction.invert_network(neurons, weights, shift)
-            dual = reduction.invert_dual(flat)
-        else:
-            units, scaled, moved = reduction.invert_network(neurons, weights, offset)
-            dual = reduction.invert_dual(point.dual)
-        network = ReLUNetwork.from_neurons(
-            units, scaled, bias=self.data.bias, offset=moved, counts_output_bias=self.output_bias != "free"
-        )
-        certificate = certify_fit(
-            self.data, network, dual, loss=self.loss, lam=lam, output_bias=self.output_bias, reduced=reduced
-        )
-        status = point.status
-        if certificate.gap <= self.tol:
-            status = Status.CERTIFIED
-        elif status is Status.CERTIFIED:
-            status = Status.GAP
-        solution = Solution(
-            self.data, self.output_bias, self.potential, network, dual, certificate, status, self.tol, name,
-            history, time.perf_counter() - began, self.random_state, lam=lam, loss=self.loss,
-            sample_weight=self.sample_weight,
-        )  # fmt: skip
-        solution._warm = point.warm
-        return solution
-
-
-def _aligned(X: Any, Y: Any) -> Any:
-    """Return Y after a look at its length, so that the message is about the table and not about the loss."""
-    try:
-        rows, labels = len(X), len(Y)
-    except TypeError:
-        return Y
-    if rows != labels:
-        raise InputError(f"X has {rows} rows but Y has {labels}: give one target (row) for each sample.")
-    return Y

@@ -38,7 +38,8 @@ class Loss:
     targets: np.ndarray
     weights: np.ndarray
     classes: tuple[Any, ...] | None = None
-    floor: float = TINY  # chances below it are not resolved: there the conjugate's logarithm goes on as its tangent
+    column: str | None = None  # name of the column of labels, where they had one
+    floor: float = TINY  # below it chances are not resolved: the conjugate's logarithm goes on as its tangent
 
     # ------------------------------------------------------------------ binding
     def encode_targets(self, Y: Any, sample_weight: Any = None) -> np.ndarray:
@@ -79,6 +80,8 @@ class Loss:
         found: dict[str, Any] = {"name": self.name}
         if self.classes is not None:
             found["classes"] = list(self.classes)
+        if self.column is not None:
+            found["column"] = self.column
         return found
 
     def __repr__(self) -> str:

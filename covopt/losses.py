@@ -360,7 +360,7 @@ def make_loss(loss: str | Loss) -> Loss:
     """
     if isinstance(loss, Loss):
         fresh = copy.copy(loss)
-        for name in ("targets", "weights", "classes"):
+        for name in ("targets", "weights", "classes", "column", "floor"):
             fresh.__dict__.pop(name, None)
         return fresh
     check_choice("loss", loss, tuple(LOSSES))
@@ -375,8 +375,9 @@ def loss_from_dict(content: dict[str, Any]) -> Loss:
     >>> loss_from_dict({"name": "huber", "delta": 0.5})
     Huber(delta=0.5)
     """
-    options = {name: value for name, value in content.items() if name not in ("name", "classes")}
+    options = {name: value for name, value in content.items() if name not in ("name", "classes", "column")}
     found = LOSSES[content["name"]](**options)
     if content.get("classes") is not None:
         found.classes = tuple(content["classes"])
+    found.column = content.get("column")
     return found

@@ -1,0 +1,254 @@
+"""The commands ``covopt fit`` and ``covopt path``: regularised training to certified optimality."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from covopt._cli_report import Exit, Progress, check_outputs, print_json, reporting
+
+Table = Annotated[Path, typer.Argument(metavar="TABLE", help="CSV, Parquet or NPZ file.")]
+Target = Annotated[
+    str, typer.Option(metavar="Y", help="Target column: numbers, or labels for classification.")
+]
+Features = Annotated[
+    str | None, typer.Option(metavar="A,B", help="Input columns; by default every other numeric column.")
+]
+LossName = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME", help="squared, huber, logistic, hinge, squared-hinge or softmax-cross-entropy."
+    ),
+]
+Delta = Annotated[float | None, typer.Option(help="Where the Huber loss becomes linear (default 1).")]
+SampleWeight = Annotated[
+    str | None, typer.Option(metavar="COLUMN", help="Column of sample weights; it is no input.")
+]
+Bias = Annotated[float, typer.Option(help="Amount of bias: inputs become (x, bias); 0 for none.")]
+OutputBias = Annotated[
+    str, typer.Option(metavar="none|penalized|free", help="Bias of the output, and whether it costs.")
+]
+Tol = Annotated[float, typer.Option(help="Relative duality gap to certify.")]
+TimeLimit = Annotated[
+    float | None, typer.Option(metavar="S", help="Stop after S seconds with the best bracket.")
+]
+Seed = Annotated[
+    int | None, typer.Option(min=0, help="Seed of the starting neurons; the optimum is the same.")
+]
+Plot = Annotated[Path | None, typer.Option(metavar="FILE.png", help="Save a figure (.png, .pdf, .svg).")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout, errors too.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no summary.")]
+
+
+def _read(
+    table: Path, target: str, features: str | None, loss: str, delta: float | None, sample_weight: str | None
+) -> tuple[Any, Any, dict[str, Any]]:
+    """Return inputs, targets and the options that come from the table."""
+    import pandas as pd
+
+    from covopt.datasets import load_table
+    from covopt.errors import InputError
+    from covopt.losses import Huber, make_loss
+
+    made = make_loss(loss)
+    if delta is not None:
+        if not isinstance(made, Huber):
+            raise InputError(f"--delta belongs to --loss huber; received --loss {loss}.")
+        made = Huber(delta)
+    X, Y, inputs, outputs = load_table(table, target=target, features=features, labels=made.is_classification)
+    options: dict[str, Any] = {"loss": made, "sample_weight": None}
+    frame = pd.DataFrame(X, columns=list(inputs))
+    if sample_weight is not None:
+        _, weights, _, names = load_table(table, target=sample_weight, features=list(inputs[:1]))
+        if len(names) != 1:
+            raise InputError(f"--sample-weight names {len(names)} columns; give one.")
+        options["sample_weight"] = weights[:, 0]
+        if features is None and names[0] in frame.columns:
+            frame = frame.drop(columns=names[0])
+    targets = (
+        pd.Series(Y, name=outputs[0]) if made.is_classification else pd.DataFrame(Y, columns=list(outputs))
+    )
+    return frame, targets, options
+
+
+def _numbers(solution: Any) -> dict[str, Any]:
+    return {
+        "lam": solution.lam,
+        "status": solution.status.code,
+        "certified": solution.status.code == "certified",
+        "objective": solution.objective,
+        "lower_bound": solution.lower_bound,
+        "gap": solution.gap,
+        "loss": solution.loss_value,
+        "cost": solution.cost,
+        "n_neurons": len(solution.network),
+        "rounds": len(solution.history),
+        "time_s": solution.time_s,
+    }
+
+
+def _table_of(solution: Any) -> dict[str, Any]:
+    data, loss = solution.data, solution.loss
+    return {
+        "loss_name": loss.name,
+        "classes": loss.classes,
+        "n_samples": data.n_samples,
+        "features": data.feature_names,
+        "targets": data.target_names,
+        "bias": data.bias,
+        "output_bias": solution.output_bias,
+        "tol": solution.tol,
+        "solver": solution.solver,
+    }
+
+
+def _check_plot(plot: Path | None) -> None:
+    if plot is not None:
+        from covopt.plotting import check_figure_path
+
+        check_figure_path(plot)
+
+
+def fit(
+    table: Table,
+    *,
+    target: Target,
+    lam: Annotated[float, typer.Option(help="λ: the objective is mean loss + λ‖W‖².")],
+    loss: LossName = "squared",
+    delta: Delta = None,
+    features: Features = None,
+    sample_weight: SampleWeight = None,
+    bias: Bias = 1.0,
+    output_bias: OutputBias = "none",
+    tol: Tol = 1e-6,
+    time_limit: TimeLimit = None,
+    seed: Seed = None,
+    out: Annotated[Path | None, typer.Option(metavar="FILE.json", help="Save the solution.")] = None,
+    plot: Plot = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Train a two-layer ReLU network with weight decay to its global optimum, and prove it."""
+    with reporting(as_json) as heard:
+        check_outputs(out, plot, inputs=(table,))
+        _check_plot(plot)
+        with Progress("reading the table", enabled=not (as_json or quiet)) as progress:
+            X, Y, options = _read(table, target, features, loss, delta, sample_weight)
+            progress.say(f"{len(X)} points, {X.shape[1]} features: first round")
+            from covopt.fitting import fit as run
+
+            solution = run(
+                X, Y, lam=lam, bias=bias, output_bias=output_bias, tol=tol, time_limit_s=time_limit,
+                random_state=seed, callback=progress, **options,
+            )  # fmt: skip
+        if out is not None:  # the file comes first, so that nothing computed is lost to a later failure
+            solution.save(out)
+        if plot is not None:
+            solution.plot(plot)
+        code = Exit.CERTIFIED if solution.status.code == "certified" else Exit.NOT_CERTIFIED
+        if as_json:
+            print_json(
+                {
+                    **_numbers(solution), "message": solution.status.message, "exit_code": int(code),
+                    **_table_of(solution), "warnings": heard, "solution_file": out, "figure_file": plot,
+                }
+            )  # fmt: skip
+        elif not quiet:
+            typer.echo(solution.summary())
+            _say_saved(out, plot)
+        raise typer.Exit(code)
+
+
+def path(
+    table: Table,
+    *,
+    target: Target,
+    loss: LossName = "squared",
+    delta: Delta = None,
+    lams: Annotated[
+        str | None, typer.Option(metavar="A,B", help="The λ to solve for; by default a grid from λ_max down.")
+    ] = None,
+    n_lams: Annotated[int, typer.Option(min=1, help="Points of the grid.")] = 30,
+    eps: Annotated[float, typer.Option(help="Smallest λ of the grid, as a share of λ_max.")] = 1e-3,
+    features: Features = None,
+    sample_weight: SampleWeight = None,
+    bias: Bias = 1.0,
+    output_bias: OutputBias = "none",
+    tol: Tol = 1e-6,
+    time_limit: TimeLimit = None,
+    seed: Seed = None,
+    out: Annotated[Path | None, typer.Option(metavar="FILE.json", help="Save all solutions.")] = None,
+    plot: Plot = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Solve for a grid of λ from λ_max down, every point certified, and draw the path."""
+    with reporting(as_json) as heard:
+        check_outputs(out, plot, inputs=(table,))
+        _check_plot(plot)
+        grid = None if lams is None else _parse_lams(lams)
+        with Progress("reading the table", enabled=not (as_json or quiet)) as progress:
+            X, Y, options = _read(table, target, features, loss, delta, sample_weight)
+            progress.say(f"{len(X)} points, {X.shape[1]} features: first λ")
+            from covopt.fitting import path as run
+
+            solutions = run(
+                X, Y, lams=grid, n_lams=n_lams, eps=eps, bias=bias, output_bias=output_bias, tol=tol,
+                time_limit_s=time_limit, random_state=seed, callback=progress, **options,
+            )  # fmt: skip
+        if out is not None:
+            from covopt.path_files import save_path
+
+            save_path(solutions, out)
+        if plot is not None and solutions:
+            from covopt._plotting_path import plot_path
+            from covopt.plotting import save_figure
+
+            save_figure(plot_path(solutions), plot)
+        asked = n_lams if grid is None else len(set(grid))
+        complete = len(solutions) == asked and all(s.status.code == "certified" for s in solutions)
+        code = Exit.CERTIFIED if complete else Exit.NOT_CERTIFIED
+        if as_json:
+            print_json(
+                {
+                    "exit_code": int(code), "certified": complete, "points_asked": asked,
+                    **(_table_of(solutions[0]) if solutions else {}),
+                    "points": [_numbers(s) for s in solutions],
+                    "warnings": heard, "path_file": out, "figure_file": plot,
+                }
+            )  # fmt: skip
+        elif not quiet:
+            for line in _lines(solutions, asked):
+                typer.echo(line)
+            _say_saved(out, plot)
+        raise typer.Exit(code)
+
+
+def _parse_lams(lams: str) -> list[float]:
+    from covopt.errors import InputError
+
+    try:
+        return [float(part) for part in lams.split(",")]
+    except ValueError:
+        raise InputError(f"--lams must be numbers separated by commas; received {lams!r}") from None
+
+
+def _lines(solutions: list[Any], asked: int) -> list[str]:
+    """Return one line for each point."""
+    lines = [f"{'λ':>12} {'objective':>14} {'loss':>14} {'‖W‖²':>14} {'neurons':>8} {'gap':>9}  status"]
+    lines += [
+        f"{s.lam:12.6g} {s.objective:14.8g} {s.loss_value:14.8g} {s.cost:14.8g} {len(s.network):8d} {s.gap:9.1e}  "
+        f"{s.status.code}"
+        for s in solutions
+    ]
+    done = sum(s.status.code == "certified" for s in solutions)
+    total = sum(s.time_s for s in solutions)
+    return [*lines, f"{done} of {asked} points certified, {total:.2f} s"]
+
+
+def _say_saved(out: Path | None, plot: Path | None) -> None:
+    for file in (out, plot):
+        if file is not None:
+            typer.echo(f"{'saved':<14} {file}")
