@@ -1,0 +1,57 @@
+"""Losses beyond the budget of faces: valid brackets, by branch and bound and by local search."""
+
+import numpy as np
+import pytest
+
+from covopt.data import Data
+from covopt.losses import make_loss
+from covopt.oracles.choose import exact_oracle
+from covopt.problems.regularised import RegularisedProblem, reduce_fit
+from covopt.solvers.regularised_generation import RegularisedGeneration
+from covopt.solvers.regularised_heuristic import solve_heuristic_fit
+from covopt.status import Status
+
+
+def instance(loss: str, n: int, d: int, classes: int = 2, lam: float = 1e-2, **options) -> RegularisedProblem:
+    rng = np.random.default_rng(4)
+    X, labels = rng.standard_normal((n, d)), np.arange(n) % classes
+    X[0] = 0.0 if options.get("zero") else X[0]
+    bound = make_loss(loss)
+    targets = bound.encode_targets(labels)
+    data = Data.validate(X, targets, bias=0.0 if options.get("zero") else 1.0, interpolates=False)
+    return reduce_fit(data, bound, lam, "none")[0]
+
+
+def optimum(problem: RegularisedProblem) -> float:
+    live = problem.rows[problem.rows.any(axis=1)]
+    oracle = exact_oracle(live, 0 if problem.n_outputs == 1 else problem.n_outputs)
+    point = RegularisedGeneration(problem, oracle, tol=1e-8).solve()
+    assert point.status is Status.CERTIFIED
+    return point.lower_bound
+
+
+@pytest.mark.parametrize("loss", ["squared", "logistic", "hinge"])
+@pytest.mark.parametrize("zero", [False, True], ids=["", "a row of zeros"])
+def test_branch_and_bound_proves_what_the_faces_prove(loss, zero):
+    problem = instance(loss, 12, 2, zero=zero)
+    point = solve_heuristic_fit(problem, tol=1e-6)
+    assert point.status is Status.CERTIFIED and point.gap <= 1e-6
+    best = optimum(problem)
+    assert point.lower_bound <= best * (1 + 1e-7) and point.upper_bound >= best * (1 - 1e-7)
+
+
+@pytest.mark.parametrize(("loss", "classes"), [("squared", 2), ("logistic", 2), ("softmax-cross-entropy", 3)])
+def test_local_search_keeps_a_valid_bracket(loss, classes):
+    problem = instance(loss, 15, 2 if classes == 2 else 1, classes)
+    seen = []
+    point = solve_heuristic_fit(problem, tol=1e-6, pricing_s=1e-9, time_limit_s=20.0, callback=seen.append)
+    assert point.status in (Status.HEURISTIC, Status.CERTIFIED)
+    best = optimum(problem)
+    assert 0 < point.lower_bound <= best * (1 + 1e-7)
+    assert best * (1 - 1e-7) <= point.upper_bound <= 1.05 * best
+    assert all(state.lower_bound <= best * (1 + 1e-7) <= state.upper_bound * (1 + 2e-7) for state in seen)
+
+
+def test_no_claim_when_stopped_before_anything_is_proved():
+    point = solve_heuristic_fit(instance("squared", 30, 8), tol=1e-6, pricing_s=1e-9, callback=lambda _: True)
+    assert point.status is Status.CALLBACK and 0 <= point.lower_bound <= point.upper_bound
