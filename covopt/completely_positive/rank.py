@@ -214,7 +214,9 @@ def _read(name: str, matrix: SymmetricMatrix, options: _Options) -> tuple[Readin
         notes.append(
             f"no factor of the component of row {open_.vertices[0]}; if there is one, {cap} rows do ({source})"
         )
-        return Reading(name, CPStatus.UNDECIDED, lower, None, None, reasons), notes
+        # no upper bound is claimed, and the factors of the other components are not kept
+        below = tuple(reason for reason in reasons if reason.side == "lower")
+        return Reading(name, CPStatus.UNDECIDED, lower, None, None, below), notes
     upper = sum(piece.upper or 0 for piece in pieces)
     factor = np.zeros((sum(len(piece.factor) for piece in pieces if piece.factor is not None), len(matrix)))
     row = 0

@@ -105,7 +105,8 @@ def triangle_free_factor(A: np.ndarray, tol: float = DEFAULT_TOL) -> np.ndarray 
     Returns
     -------
     ndarray of shape (m, n) or None
-        None exactly where A is not completely positive: its comparison matrix has a negative eigenvalue.
+        None where A is not completely positive (its comparison matrix has a negative eigenvalue), or where entries of
+        very different size defeat double precision.
 
     Examples
     --------

@@ -292,3 +292,17 @@ def test_one_bound_alone(method, lower):
 def test_an_unknown_method():
     with pytest.raises(covopt.errors.InputError, match=r"method must be .*moment-2-dagger"):
         covopt.cp_rank([[1]], method="magic")
+
+
+def test_an_undecided_component_beside_a_decided_one():
+    # the factor of the decided component is not kept, so its bound must not be claimed either
+    circulant = np.array(
+        [[531, 81, 150, 150, 81, 531, 926][(j - i - 1) % 7] for i in range(7) for j in range(7)]
+    )
+    A = np.zeros((8, 8))
+    A[:7, :7] = circulant.reshape(7, 7) + 0.25
+    A[7, 7] = 1.5
+    found = covopt.cp_rank(A, time_limit_s=1e-4)
+    assert found.status is CPStatus.UNDECIDED
+    assert (found.upper, found.factor) == (None, None)
+    assert all(check.ok for check in found.verify())
