@@ -30,6 +30,9 @@ Bias = Annotated[float, typer.Option(help="Amount of bias: inputs become (x, bia
 OutputBias = Annotated[
     str, typer.Option(metavar="none|penalized|free", help="Bias of the output, and whether it costs.")
 ]
+Potential = Annotated[
+    str, typer.Option(metavar="NAME", help="What neurons cost: variation, label-noise, label-noise-exact.")
+]
 Tol = Annotated[float, typer.Option(help="Relative duality gap to certify.")]
 TimeLimit = Annotated[
     float | None, typer.Option(metavar="S", help="Stop after S seconds with the best bracket.")
@@ -99,6 +102,7 @@ def _table_of(solution: Any) -> dict[str, Any]:
         "targets": data.target_names,
         "bias": data.bias,
         "output_bias": solution.output_bias,
+        "potential": solution.potential,
         "tol": solution.tol,
         "solver": solution.solver,
     }
@@ -122,6 +126,7 @@ def fit(
     sample_weight: SampleWeight = None,
     bias: Bias = 1.0,
     output_bias: OutputBias = "none",
+    potential: Potential = "variation",
     tol: Tol = 1e-6,
     time_limit: TimeLimit = None,
     seed: Seed = None,
@@ -140,8 +145,8 @@ def fit(
             from covopt.fitting import fit as run
 
             solution = run(
-                X, Y, lam=lam, bias=bias, output_bias=output_bias, tol=tol, time_limit_s=time_limit,
-                random_state=seed, callback=progress, **options,
+                X, Y, lam=lam, bias=bias, output_bias=output_bias, potential=potential, tol=tol,
+                time_limit_s=time_limit, random_state=seed, callback=progress, **options,
             )  # fmt: skip
         if out is not None:  # the file comes first, so that nothing computed is lost to a later failure
             solution.save(out)
@@ -176,6 +181,7 @@ def path(
     sample_weight: SampleWeight = None,
     bias: Bias = 1.0,
     output_bias: OutputBias = "none",
+    potential: Potential = "variation",
     tol: Tol = 1e-6,
     time_limit: TimeLimit = None,
     seed: Seed = None,
@@ -195,8 +201,8 @@ def path(
             from covopt.fitting import path as run
 
             solutions = run(
-                X, Y, lams=grid, n_lams=n_lams, eps=eps, bias=bias, output_bias=output_bias, tol=tol,
-                time_limit_s=time_limit, random_state=seed, callback=progress, **options,
+                X, Y, lams=grid, n_lams=n_lams, eps=eps, bias=bias, output_bias=output_bias, potential=potential,
+                tol=tol, time_limit_s=time_limit, random_state=seed, callback=progress, **options,
             )  # fmt: skip
         if out is not None:
             from covopt.path_files import save_path

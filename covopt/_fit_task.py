@@ -10,16 +10,20 @@ import numpy as np
 from scipy.optimize import brentq
 
 from covopt.api import OUTPUT_BIASES, _check_seed
+from covopt.certificates.label_noise import certify_label_noise_fit
 from covopt.certificates.regularised import certify_fit
 from covopt.data import Data
 from covopt.errors import InputError
 from covopt.losses import make_loss
 from covopt.network import ReLUNetwork
 from covopt.oracles.choose import exact_oracle
+from covopt.potentials import LabelNoise, make_potential
+from covopt.problems.label_noise import LabelNoiseTask, check_label_noise, reduce_label_noise_fit
 from covopt.problems.reduction import Reduction
 from covopt.problems.regularised import RegularisedProblem, constant_dual, reduce_fit
 from covopt.solution import Solution
 from covopt.solvers.column_generation import RoundState
+from covopt.solvers.label_noise_fit import solve_label_noise_fit
 from covopt.solvers.regularised_finish import finish_fit
 from covopt.solvers.regularised_generation import FitPoint, RegularisedGeneration, WarmStart
 from covopt.status import Status
@@ -38,7 +42,7 @@ class FitTask:
         self.tol = check_tol(tol)
         _check_seed(random_state)
         check_choice("output_bias", output_bias, OUTPUT_BIASES)
-        check_choice("potential", potential, ("variation",))
+        self.weighing = make_potential(potential)
         check_choice("solver", solver, SOLVERS)
         self.loss = make_loss(loss)
         _, target_names = to_matrix("Y", Y) if not self.loss.is_classification else (None, None)
@@ -50,6 +54,8 @@ class FitTask:
             names = tuple(str(label) for label in self.loss.classes)
         elif self.loss.column is not None:
             names = (self.loss.column,)
+        if isinstance(self.weighing, LabelNoise):
+            check_label_noise(self.weighing, targets.shape[1], output_bias)
         self.data = Data.validate(X, targets, bias=bias, target_names=names, interpolates=False)
         if output_bias != "none" and self.data.bias == 0:
             raise InputError(
@@ -79,18 +85,32 @@ class FitTask:
 
     def oracle(self, problem: RegularisedProblem) -> Any:
         """Return the exact oracle; it depends on the rows only, and its presorting is worth keeping."""
-        if self._oracle is None:
+        if self._oracle is None and isinstance(self.weighing, LabelNoise):
+            self._oracle = self.label_noise(1.0).oracle()
+        elif self._oracle is None:
             live = problem.rows.any(axis=1)
             q = problem.n_outputs
             self._oracle = exact_oracle(problem.rows[live], 0 if q == 1 else q)
         return self._oracle
+
+    def label_noise(self, lam: float) -> LabelNoiseTask:
+        """Return the problem of a label-noise potential."""
+        assert isinstance(self.weighing, LabelNoise)
+        return reduce_label_noise_fit(self.data, self.loss, lam, self.output_bias, self.weighing)
+
+    def reduced(self, lam: float) -> tuple[RegularisedProblem, Reduction]:
+        """Return the problem in reduced units, and the way back."""
+        if isinstance(self.weighing, LabelNoise):
+            task = self.label_noise(lam)
+            return task.problem, task.reduction
+        return reduce_fit(self.data, self.loss, lam, self.output_bias)
 
     def lambda_max(self) -> float:
         """See :func:`lambda_max`."""
 
         def excess(lam: float) -> float:
             """Gauge of the dual of the best constant."""
-            problem, _ = reduce_fit(self.data, self.loss, lam, self.output_bias)
+            problem, _ = self.reduced(lam)
             live = problem.rows.any(axis=1)
             dual = problem.project_dual(constant_dual(problem))[live]
             if not dual.any():
@@ -127,7 +147,7 @@ class FitTask:
         return top * np.geomspace(1.0, eps, int(n_lams))
 
     def solve(self, lam, time_limit_s, callback, start, began) -> Solution:
-        reduced = reduce_fit(self.data, self.loss, lam, self.output_bias)
+        reduced = self.reduced(lam)
         problem, reduction = reduced
         history: list[dict[str, float]] = []
 
@@ -147,7 +167,10 @@ class FitTask:
         }  # fmt: skip
         name = "column-generation"
         oracle: Any = self.oracle(problem) if problem.rows.any() else None
-        point = RegularisedGeneration(problem, oracle, **options).solve()
+        if oracle is not None and isinstance(self.weighing, LabelNoise):
+            point = solve_label_noise_fit(problem, oracle, **options)
+        else:
+            point = RegularisedGeneration(problem, oracle, **options).solve()
         return self._certified(lam, point, reduced, name, history, began)
 
     def _start_of(self, start, problem, reduction) -> dict[str, Any]:
@@ -155,13 +178,23 @@ class FitTask:
             return {}
         warm = start._warm
         shape = (len(problem.rows), problem.n_outputs)
-        if warm is None or warm.dual.shape != shape or warm.neurons.shape[1] != problem.rows.shape[1]:
+        other = start.potential != self.potential
+        if (
+            other
+            or warm is None
+            or warm.dual.shape != shape
+            or warm.neurons.shape[1] != problem.rows.shape[1]
+        ):
             neurons, weights, offset = reduction.apply_network(*start.network.to_neurons())
             weights = np.asarray(weights).reshape(len(neurons), shape[1])
+            dual = reduction.apply_dual(start.dual).reshape(shape)
+            if isinstance(self.weighing, LabelNoise):
+                task = self.label_noise(1.0)
+                neurons, weights = task.normalise(neurons, weights)
+                dual = task.apply_dual(start.dual).reshape(shape)
             warm = WarmStart(
-                neurons, weights, np.linalg.norm(weights, axis=1), np.reshape(offset, shape[1]),
-                reduction.apply_dual(start.dual).reshape(shape),
-            )  # fmt: skip
+                neurons, weights, np.linalg.norm(weights, axis=1), np.reshape(offset, shape[1]), dual
+            )
         if start.loss is None or start.loss.name != self.loss.name:
             warm = dataclasses.replace(warm, edges=None)
         return {"warm": warm}
@@ -170,6 +203,13 @@ class FitTask:
         self, lam: float, point: FitPoint, reduced: tuple[RegularisedProblem, Reduction], name, history, began
     ) -> Solution:
         problem, reduction = reduced
+        if isinstance(self.weighing, LabelNoise):
+            task = self.label_noise(lam)
+            network = task.invert_network(point.neurons, point.weights[:, 0], float(point.offset[0]))
+            dual = task.invert_dual(point.dual[:, 0])
+            return self._solution(
+                lam, point, network, dual, certify_label_noise_fit(task, network, dual), name, history, began
+            )
         neurons, weights, offset = finish_fit(problem, point.neurons, point.weights, point.offset)
         if problem.n_outputs == 1:
             weights, shift, flat = weights[:, 0], float(offset[0]), point.dual[:, 0]
@@ -184,6 +224,9 @@ class FitTask:
         certificate = certify_fit(
             self.data, network, dual, loss=self.loss, lam=lam, output_bias=self.output_bias, reduced=reduced
         )
+        return self._solution(lam, point, network, dual, certificate, name, history, began)
+
+    def _solution(self, lam, point, network, dual, certificate, name, history, began) -> Solution:
         status = point.status
         if certificate.gap <= self.tol:
             status = Status.CERTIFIED

@@ -63,8 +63,10 @@ def fit(
         No output bias, one whose square counts in the norm, or one that costs nothing.
     sample_weight : array_like of shape (N,), optional
         Not negative; zero leaves a sample out.
-    potential : {"variation"}
-        What a neuron costs: its norm.
+    potential : {"variation", "label-noise", "label-noise-exact"}
+        What a neuron costs: its norm, or what label noise charges for one output (:mod:`covopt.potentials`). With the
+        latter two the objective is C(f) + λ Σ|v|ω(w), ``cost`` is Σ|v|ω(w), and the means in ω weigh the samples as
+        the loss does.
     solver : {"auto", "column-generation"}
     tol : float
         Relative duality gap, (objective − lower bound) / objective, in (0, 1).
@@ -116,6 +118,7 @@ def lambda_max(
     bias: float = 1.0,
     output_bias: str = "none",
     sample_weight: Any = None,
+    potential: str = "variation",
 ) -> float:
     r"""Return the smallest λ from which on the optimal network of :func:`fit` has no neuron.
 
@@ -129,8 +132,8 @@ def lambda_max(
 
     Parameters
     ----------
-    X, Y, loss, bias, output_bias, sample_weight
-        As in :func:`fit`.
+    X, Y, loss, bias, output_bias, sample_weight, potential
+        As in :func:`fit`. With a label-noise potential λ_max = max |⟨∇C(F₀), σ(X̃w)⟩|/ω(w), without the ½.
 
     Returns
     -------
@@ -150,7 +153,7 @@ def lambda_max(
     >>> round(covopt.lambda_max([[0.0], [1.0]], [0.0, 1.0]), 6)  # ½ · max of σ(w₁ + w₂)
     0.707107
     """
-    task = FitTask(X, Y, loss, bias, output_bias, sample_weight, "variation", "auto", 1e-6, None)
+    task = FitTask(X, Y, loss, bias, output_bias, sample_weight, potential, "auto", 1e-6, None)
     with threadpool_limits(1, user_api="blas"):
         return task.lambda_max()
 

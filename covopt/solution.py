@@ -102,7 +102,10 @@ class Solution:
         Zeros with the variation norm. A label-noise potential sees a neuron only through its activations, and many
         parameters share them where the active rows have rank below D; see :mod:`covopt.potentials`.
         """
-        return make_potential(self.potential).undetermined(self.data.lifted, self.network.hidden_weights)
+        rows = self.data.lifted
+        if self.sample_weight is not None:
+            rows = rows[self.sample_weight > 0]
+        return make_potential(self.potential).undetermined(rows, self.network.hidden_weights)
 
     def summary(self) -> str:
         """Return a few lines for people."""
@@ -130,7 +133,7 @@ class Solution:
         weighted = "" if self.sample_weight is None else ", weighted samples"
         return [
             ("loss", f"{self.loss.name}, λ = {self.lam:g}{weighted}"),
-            ("objective", f"{self.objective:.10g} = C + λ‖W‖², C = {self.loss_value:.10g}"),
+            ("objective", f"{self.objective:.10g} = C + λ · cost, C = {self.loss_value:.10g}"),
         ]
 
     def _potential_rows(self) -> list[tuple[str, str]]:

@@ -12,13 +12,14 @@ from threadpoolctl import threadpool_limits
 
 from covopt.certificates.duality import INTERPOLATES, Certificate, certify, distance
 from covopt.certificates.exact import exact_values
-from covopt.certificates.label_noise import certify_label_noise
+from covopt.certificates.label_noise import certify_label_noise, certify_label_noise_fit
 from covopt.certificates.regularised import FitCertificate, certify_fit
 from covopt.completely_positive.certificate import CPRankCertificate
 from covopt.completely_positive.checking import verify_cp_rank
 from covopt.data import Data
 from covopt.errors import CovoptError, InputError
 from covopt.potentials import POTENTIALS, LabelNoise
+from covopt.problems.label_noise import reduce_label_noise_fit
 from covopt.problems.reduction import Reduction, reduce_data
 from covopt.problems.regularised import reduce_fit
 from covopt.problems.shallow import ShallowProblem
@@ -173,7 +174,12 @@ def _verify_fit(solution: Solution, X: Any, Y: Any, *, exact: bool) -> Verificat
         lam = check_positive("lam", solution.lam)
         loss.encode_targets(data.Y, solution.sample_weight)
         data = Data.validate(data.X, loss.targets, bias=data.bias, interpolates=False)
-        reduced = reduce_fit(data, loss, lam, solution.output_bias)
+        potential = POTENTIALS.get(solution.potential)
+        task = reduced = None
+        if isinstance(potential, LabelNoise):
+            task = reduce_label_noise_fit(data, loss, lam, solution.output_bias, potential)
+        else:
+            reduced = reduce_fit(data, loss, lam, solution.output_bias)
     except CovoptError as error:
         return Verification((Check("data", False, str(error)),), None)
     if X is not None:
@@ -185,10 +191,13 @@ def _verify_fit(solution: Solution, X: Any, Y: Any, *, exact: bool) -> Verificat
     if not checks[-1].ok:
         return Verification(tuple(checks), None)
     with threadpool_limits(1, user_api="blas"):
-        found = certify_fit(
-            data, solution.network, solution.dual, loss=loss, lam=lam, output_bias=solution.output_bias,
-            reduced=reduced,
-        )  # fmt: skip
+        if task is not None:
+            found = certify_label_noise_fit(task, solution.network, solution.dual)
+        else:
+            found = certify_fit(
+                data, solution.network, solution.dual, loss=loss, lam=lam, output_bias=solution.output_bias,
+                reduced=reduced,
+            )  # fmt: skip
     checks.extend(_fit_numbers(solution, found))
     return Verification(tuple(checks), found)
 

@@ -337,3 +337,143 @@ def test_a_callback_stops_with_a_valid_bracket():
     assert stopped.lower_bound <= best.cost * (1 + 1e-9)
     assert stopped.cost >= best.lower_bound * (1 - 1e-9)
     assert seen[-1].upper_bound >= seen[-1].lower_bound * (1 - 1e-9)
+
+
+# ---------------------------------------------------------------------- with a loss
+def all_patterns_fit(X, y, name, lam, loss, *, free=False, weights=None):
+    import cvxpy as cp
+
+    rows = lift(X)
+    n, dim = rows.shape
+    q = np.full(n, 1 / n) if weights is None else np.asarray(weights) / np.sum(weights)
+    fitted, cost, constraints = 0, 0, []
+    for pattern in product((0, 1), repeat=n):
+        s = np.array(pattern, dtype=float)
+        if not s.any():
+            continue
+        factor = (
+            np.sqrt((q * s) @ np.square(np.linalg.norm(rows, axis=1))) if name == "label-noise-exact" else 1.0
+        )
+        for sign in (1.0, -1.0):
+            w = cp.Variable(dim)
+            constraints += [cp.multiply(2 * s - 1, rows @ w) >= 0]
+            fitted = fitted + sign * cp.multiply(s, rows @ w)
+            cost = cost + factor * cp.norm2(cp.multiply(s * np.sqrt(q), rows @ w))
+    fitted = fitted + (cp.Variable() if free else 0)
+    each = cp.square(fitted - y) if loss == "squared" else cp.logistic(-cp.multiply(y, fitted))
+    program = cp.Problem(cp.Minimize(q @ each + lam * cost), constraints)
+    program.solve(solver="CLARABEL")
+    return program.value
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(("loss", "free", "weighted"), [("squared", False, True), ("logistic", True, False)])
+def test_fit_has_the_optimum_of_the_program_over_all_patterns(name, loss, free, weighted):
+    rng = np.random.default_rng(21)
+    X = rng.integers(-2, 3, size=(6, 2)).astype(float)
+    y = rng.standard_normal(6) if loss == "squared" else np.array([1.0, -1, 1, 1, -1, -1])
+    weights = np.array([1.0, 2, 1, 3, 1, 1]) if weighted else None
+    solution = covopt.fit(
+        X,
+        y,
+        lam=0.02,
+        loss=loss,
+        potential=name,
+        output_bias="free" if free else "none",
+        sample_weight=weights,
+    )
+    assert solution.status is Status.CERTIFIED
+    expected = all_patterns_fit(X, y, name, 0.02, loss, free=free, weights=weights)
+    assert solution.objective == pytest.approx(expected, rel=1e-5)
+    assert solution.objective == pytest.approx(solution.loss_value + 0.02 * solution.cost, rel=1e-12)
+    verification = covopt.verify(solution)
+    assert verification.ok, verification.summary()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_path_begins_at_lambda_max_and_ends_at_the_interpolant(name):
+    rng = np.random.default_rng(22)
+    X, y = rng.standard_normal((7, 2)), rng.standard_normal(7)
+    top = covopt.lambda_max(X, y, potential=name)
+    assert len(covopt.fit(X, y, lam=1.001 * top, potential=name).network) == 0
+    assert len(covopt.fit(X, y, lam=0.99 * top, potential=name).network) > 0
+    path = covopt.path(X, y, lams=[0.5 * top, 1e-2 * top, 1e-6 * top], potential=name)
+    assert all(s.status is Status.CERTIFIED for s in path)
+    costs = [s.cost for s in path]
+    assert costs == sorted(costs)
+    assert costs[-1] == pytest.approx(covopt.min_norm(X, y, potential=name).cost, rel=1e-4)
+
+
+def test_a_warm_start_may_have_another_potential():
+    rng = np.random.default_rng(23)
+    X, y = rng.standard_normal((7, 2)), rng.standard_normal(7)
+    cold = [covopt.fit(X, y, lam=0.01, potential=p) for p in (*NAMES, "variation")]
+    for solution in cold:
+        for start in cold:
+            warm = covopt.fit(X, y, lam=0.01, potential=solution.potential, start=start)
+            assert warm.status is Status.CERTIFIED
+            assert warm.objective == pytest.approx(solution.objective, rel=2e-6)
+
+
+def test_a_sample_without_weight_does_not_count():
+    rng = np.random.default_rng(24)
+    X, y = rng.standard_normal((7, 2)), rng.standard_normal(7)
+    for name in NAMES:
+        left_out = covopt.fit(X, y, lam=0.01, potential=name, sample_weight=[1, 1, 1, 1, 1, 1, 0])
+        dropped = covopt.fit(X[:6], y[:6], lam=0.01, potential=name)
+        assert left_out.objective == pytest.approx(dropped.objective, rel=2e-6)
+        assert covopt.verify(left_out).ok
+
+
+def test_a_fitted_solution_survives_its_file_and_is_not_taken_for_another_potential(tmp_path):
+    rng = np.random.default_rng(25)
+    X, y = rng.standard_normal((7, 2)), rng.standard_normal(7)
+    solution = covopt.fit(X, y, lam=0.01, potential="label-noise-exact")
+    solution.save(tmp_path / "s.json")
+    assert covopt.verify(tmp_path / "s.json").ok
+    content = solution.to_dict()
+    content["problem"]["potential"] = "label-noise"
+    assert not covopt.verify(type(solution).from_dict(content)).ok
+    content["problem"]["output_bias"] = "penalized"
+    assert not covopt.verify(type(solution).from_dict(content)).ok
+
+
+def test_messages_of_fit():
+    with pytest.raises(InputError, match=r"is for one output, but Y has 3 columns"):
+        covopt.fit(LINE, [0, 1, 2], lam=1.0, loss="softmax-cross-entropy", potential="label-noise")
+    with pytest.raises(InputError, match="takes output_bias 'none' or 'free'"):
+        covopt.fit(LINE, [0, 1, 2], lam=1.0, potential="label-noise", output_bias="penalized")
+    with pytest.raises(InputError, match="lam: measured in units of X it is"):
+        covopt.fit(1e150 * LINE, [0, 1, 2], lam=1e200, bias=1e150, potential="label-noise-exact")
+
+
+def test_the_command_line_takes_a_potential(tmp_path):
+    from typer.testing import CliRunner
+
+    from covopt.cli import app
+
+    table = tmp_path / "t.csv"
+    table.write_text("x,y\n0,0\n1,1\n2,2\n")
+    for command in (["solve"], ["fit", "--lam", "0.01"]):
+        saved = tmp_path / f"{command[0]}.json"
+        done = CliRunner().invoke(
+            app,
+            [
+                command[0],
+                str(table),
+                "--target",
+                "y",
+                *command[1:],
+                "--potential",
+                "label-noise",
+                "--out",
+                str(saved),
+            ],
+        )
+        assert done.exit_code == 0, done.output
+        assert "undetermined" in done.output
+        assert covopt.load(saved).potential == "label-noise"
+        assert CliRunner().invoke(app, ["verify", str(saved)]).exit_code == 0
+    refused = CliRunner().invoke(app, ["solve", str(table), "--target", "y", "--potential", "noise"])
+    assert refused.exit_code == 1
+    assert "potential must be one of" in refused.output

@@ -3,21 +3,27 @@
 With rows Z = X̃V/s_x and targets y/s_y of the reduced problem, ω(w) = s_xᵖ ω'(Vᵀw), p = 1 for the printed potential
 and 2 for the exact one; a neuron u with ω'(u) = 1 and output weight c' costs c' s_y s_xᵖ⁻¹ in the user's units, and a
 dual Λ' stands for Λ = Λ' s_xᵖ⁻¹.
+
+With a loss the objective is C(f) + λ Σ|v|ω(w) (SP20 eq. 7), its dual max −C*(−λΛ) s.t. |⟨Λ, σ(X̃w)⟩| ≤ ω(w); the
+means in ω weigh the samples as the loss does.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from covopt.data import Data
 from covopt.errors import InputError
+from covopt.losses import Loss
 from covopt.network import ReLUNetwork
 from covopt.oracles.faces import DEFAULT_FACE_BUDGET
 from covopt.oracles.label_noise import LabelNoiseOracle
 from covopt.potentials import LabelNoise
 from covopt.problems.reduction import Reduction, _check_size, reduce_data
+from covopt.problems.regularised import reduce_fit
 from covopt.problems.shallow import ShallowProblem
 
 OUTPUT_BIASES = ("none", "free")
@@ -25,24 +31,36 @@ OUTPUT_BIASES = ("none", "free")
 
 @dataclass(frozen=True, eq=False)
 class LabelNoiseTask:
-    """A reduced interpolation problem with its potential.
+    """A reduced problem, interpolation or with a loss, and its potential.
 
     Attributes
     ----------
     data : Data
     potential : LabelNoise
-    problem : ShallowProblem
+    problem : ShallowProblem or RegularisedProblem
         Neurons have ω'(u) = 1.
     reduction : Reduction
-    rows : ndarray of shape (N, r)
-        All rows of the table in reduced units: those that the problem leaves out count in ω.
+    rows : ndarray of shape (n, r)
+        The rows of the means in ω, in reduced units: all of the table, also those that interpolation leaves out; with
+        a loss those whose samples have weight.
+    kept : ndarray of int
+        The rows that a dual is asked about.
+    weights : ndarray of shape (N,)
+        What each sample of the table weighs in ω.
+    loss : Loss, optional
+        Bound to the whole table.
+    lam : float
     """
 
     data: Data
     potential: LabelNoise
-    problem: ShallowProblem
+    problem: Any
     reduction: Reduction
     rows: np.ndarray
+    kept: np.ndarray
+    weights: np.ndarray
+    loss: Loss | None = None
+    lam: float = 0.0
 
     @property
     def value_scale(self) -> float:
@@ -51,13 +69,23 @@ class LabelNoiseTask:
 
     def oracle(self, *, budget: float = DEFAULT_FACE_BUDGET) -> LabelNoiseOracle:
         """Return the exact oracle of the reduced duals."""
-        return LabelNoiseOracle(self.rows, self.potential, kept=self.reduction.keep, budget=budget)
+        weights = self.weights[self.weights > 0]
+        return LabelNoiseOracle(
+            self.rows, self.potential, kept=self.kept, sample_weight=weights, budget=budget
+        )
 
     def cost(self, network: ReLUNetwork) -> float:
         """⟨V, μ⟩ = Σ_j |v_j| ω(w_j) in the user's units, of any network on these inputs."""
         scale = self.reduction.row_scale
-        weights = self.potential.weigh(self.data.lifted / scale, network.hidden_weights)
-        return float(np.abs(network.output_weights[:, 0]) @ weights) * scale**self.potential.degree
+        omega = self.potential.weigh(self.data.lifted / scale, network.hidden_weights, self.weights)
+        return float(np.abs(network.output_weights[:, 0]) @ omega) * scale**self.potential.degree
+
+    def normalise(self, neurons: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Scale reduced neurons to ω'(u) = 1 and their weights along; those that no row activates go."""
+        omega = self.potential.weigh(self.rows, neurons, self.weights[self.weights > 0])
+        live = omega > 0
+        scale = omega[live].reshape(-1, *[1] * (weights.ndim - 1))
+        return neurons[live] / omega[live, None], weights[live] * scale
 
     def invert_dual(self, dual: np.ndarray) -> np.ndarray:
         """Return the dual on all N rows in the user's units."""
@@ -129,6 +157,38 @@ def reduce_label_noise(
     check_label_noise(potential, data.n_outputs, output_bias)
     problem, reduction = reduced or reduce_data(data, output_bias)
     rows = data.lifted @ reduction.basis / reduction.row_scale
-    task = LabelNoiseTask(data, potential, problem, reduction, rows)
+    weights = np.full(data.n_samples, 1.0 / data.n_samples)
+    task = LabelNoiseTask(data, potential, problem, reduction, rows, reduction.keep, weights)
     _check_size("X and Y", "the label-noise cost is of the size", task.value_scale)
     return task
+
+
+def reduce_label_noise_fit(
+    data: Data, loss: Loss, lam: float, output_bias: str, potential: LabelNoise
+) -> LabelNoiseTask:
+    """Reduce a table with a loss.
+
+    Parameters
+    ----------
+    data : Data
+    loss : Loss
+        Bound to ``data.Y``.
+    lam : float
+    output_bias : {"none", "free"}
+    potential : LabelNoise
+
+    Raises
+    ------
+    InputError
+        For several outputs, a penalised output bias, and data without room in double precision.
+    """
+    check_label_noise(potential, loss.targets.shape[1], output_bias)
+    problem, reduction = reduce_fit(data, loss, lam, output_bias)
+    # the reduced objective is C/μ + Σ|c'|, with μ = λ s_xᵖ⁻¹
+    strength = lam * reduction.row_scale ** (potential.degree - 1)
+    _check_size("lam", "measured in units of X it is", strength)
+    problem = replace(problem, strength=strength)
+    kept = np.flatnonzero(problem.rows.any(axis=1))
+    return LabelNoiseTask(
+        data, potential, problem, reduction, problem.rows, kept, loss.weights[:, 0], loss, lam
+    )

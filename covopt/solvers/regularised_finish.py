@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from covopt.problems.regularised import RegularisedProblem
@@ -15,7 +17,12 @@ Network = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 def finish_fit(
-    problem: RegularisedProblem, neurons: np.ndarray, weights: np.ndarray, offset: np.ndarray
+    problem: RegularisedProblem,
+    neurons: np.ndarray,
+    weights: np.ndarray,
+    offset: np.ndarray,
+    *,
+    merge: Callable[..., Network] | None = None,
 ) -> Network:
     """Leave out what is negligible, merge within cells (one output), leave at most N·q neurons (Carathéodory).
 
@@ -29,6 +36,8 @@ def finish_fit(
         Unit directions.
     weights : ndarray of shape (m, q)
     offset : ndarray of shape (q,)
+    merge : callable, optional
+        Merges (problem, neurons, weights, offset) where neurons cost something else than their norm.
 
     Returns
     -------
@@ -48,7 +57,7 @@ def finish_fit(
     used = np.linalg.norm(weights, axis=1) > 0
     best: Network = neurons[used], weights[used], offset
     ceiling = _value(problem, *best) * (1.0 + RISE)
-    for step in (_merged, _sparse):
+    for step in (merge or _merged, _sparse):
         if len(best[0]):
             best = _better(problem, best, step(problem, *best), ceiling)
     for share in SHARES:

@@ -1,0 +1,88 @@
+"""Training with a loss and a label-noise potential: the loop for losses, with neurons of ω(w) = 1."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.spatial import cKDTree
+
+from covopt.oracles.label_noise import LabelNoiseOracle
+from covopt.problems.regularised import RegularisedProblem
+from covopt.solvers.label_noise import normalised
+from covopt.solvers.merging import merge_in_cells
+from covopt.solvers.regularised_finish import finish_fit
+from covopt.solvers.regularised_generation import FitPoint, RegularisedGeneration
+
+
+class LabelNoiseFit(RegularisedGeneration):
+    """Solve a :class:`RegularisedProblem` of one output whose neurons have ω(w) = 1.
+
+    Parameters
+    ----------
+    problem : RegularisedProblem
+    oracle : LabelNoiseOracle
+        Of all rows, with the ones that are not zero as its ``kept`` ones.
+    **options
+        Of :class:`~covopt.solvers.regularised_generation.RegularisedGeneration`.
+    """
+
+    oracle: LabelNoiseOracle
+
+    def __init__(self, problem: RegularisedProblem, oracle: LabelNoiseOracle, **options: Any):
+        super().__init__(problem, oracle, **options)
+
+    def _append(self, neurons: np.ndarray) -> int:
+        neurons = np.unique(np.round(self.oracle.normalise(neurons), 13) + 0.0, axis=0)
+        useful = np.ones(len(neurons), dtype=bool)
+        if len(self.neurons) and len(neurons):
+            near, _ = cKDTree(self.neurons).query(neurons, distance_upper_bound=1e-10)
+            useful = ~np.isfinite(near)
+        atoms = self.problem.atoms(neurons[useful]).T
+        self.neurons = np.concatenate([self.neurons, neurons[useful]])
+        self.atoms = np.ascontiguousarray(np.concatenate([self.atoms, atoms]))
+        return int(useful.sum())
+
+
+def solve_label_noise_fit(problem: RegularisedProblem, oracle: LabelNoiseOracle, **options: Any) -> FitPoint:
+    """Solve by column generation and finish the network.
+
+    Parameters
+    ----------
+    problem : RegularisedProblem
+        One output; without offset, or with a free one.
+    oracle : LabelNoiseOracle
+    **options
+        ``tol``, ``time_limit_s``, ``random_state``, ``callback``, ``warm``.
+
+    Returns
+    -------
+    FitPoint
+        Neurons of ω(w) = 1.
+
+    Examples
+    --------
+    >>> from covopt.losses import make_loss
+    >>> from covopt.potentials import LabelNoise
+    >>> loss = make_loss("squared")
+    >>> _ = loss.encode_targets([3.0, 4.0])
+    >>> problem = RegularisedProblem(np.eye(2), loss, 0.1)
+    >>> point = solve_label_noise_fit(problem, LabelNoiseOracle(problem.rows, LabelNoise()), tol=1e-6)
+    >>> point.status.code, len(point.neurons)
+    ('certified', 1)
+    """
+
+    def merged(problem, neurons, weights, offset):
+        lengths = np.linalg.norm(neurons, axis=1)
+        faces = merge_in_cells(
+            problem.rows[problem.rows.any(axis=1)], neurons / lengths[:, None], weights[:, 0] * lengths,
+            same_active=oracle.potential.exact,
+        )  # fmt: skip
+        units, signed = normalised(oracle, faces)
+        return units, signed[:, None], offset
+
+    point = LabelNoiseFit(problem, oracle, **options).solve()
+    point.neurons, point.weights, point.offset = finish_fit(
+        problem, point.neurons, point.weights, point.offset, merge=merged
+    )
+    return point
