@@ -13,7 +13,7 @@ from covopt.api import OUTPUT_BIASES, _check_seed
 from covopt.certificates.label_noise import certify_label_noise_fit
 from covopt.certificates.regularised import certify_fit
 from covopt.data import Data
-from covopt.errors import InputError
+from covopt.errors import BudgetError, InputError
 from covopt.losses import make_loss
 from covopt.network import ReLUNetwork
 from covopt.oracles.choose import exact_oracle
@@ -26,6 +26,7 @@ from covopt.solvers.column_generation import RoundState
 from covopt.solvers.label_noise_fit import solve_label_noise_fit
 from covopt.solvers.regularised_finish import finish_fit
 from covopt.solvers.regularised_generation import FitPoint, RegularisedGeneration, WarmStart
+from covopt.solvers.regularised_heuristic import solve_heuristic_fit
 from covopt.status import Status
 from covopt.tabular import to_matrix
 from covopt.validation import check_choice, check_tol
@@ -166,7 +167,14 @@ class FitTask:
             **self._start_of(start, problem, reduction),
         }  # fmt: skip
         name = "column-generation"
-        oracle: Any = self.oracle(problem) if problem.rows.any() else None
+        try:
+            oracle: Any = self.oracle(problem) if problem.rows.any() else None
+        except BudgetError:
+            if self.potential != "variation":
+                raise
+            point = solve_heuristic_fit(problem, **options)
+            search = "local search" if point.status is Status.HEURISTIC else "branch and bound"
+            return self._certified(lam, point, reduced, f"{name} with {search}", history, began)
         if oracle is not None and isinstance(self.weighing, LabelNoise):
             point = solve_label_noise_fit(problem, oracle, **options)
         else:
