@@ -259,8 +259,11 @@ def _least_time(runs: pd.DataFrame, level: float) -> float | None:
 
 def lines(rows: Sequence[dict[str, Any]]) -> list[str]:
     """Return the summary as a table for people."""
+    from covopt._plotting_bench import solver_labels
+
     out: list[str] = []
-    width = max(len(row["solver"]) for row in rows)
+    labels = solver_labels(row["solver"] for row in rows)
+    width = max(len(label) for label in labels.values())
     heads = "".join(f"{f'to {level:g}':>10}" for level in LEVELS)
     previous = None
     for row in rows:
@@ -269,6 +272,6 @@ def lines(rows: Sequence[dict[str, Any]]) -> list[str]:
             out += ["", case, f"  {'seconds':<{width}}{heads}{'best gap':>11}{'neurons':>9}"]
             previous = case
         times = "".join(f"{'-' if t is None else format(t, '.3g'):>10}" for t in row["time_s"].values())
-        out.append(f"  {row['solver']:<{width}}{times}{row['gap']:>11.1e}{row['n_neurons']:>9}")
+        out.append(f"  {labels[row['solver']]:<{width}}{times}{row['gap']:>11.1e}{row['n_neurons']:>9}")
         out += [f"    {note}" for note in row["notes"]]
     return out[1:]

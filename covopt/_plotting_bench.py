@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from itertools import product
 from typing import TYPE_CHECKING
 
@@ -23,29 +24,34 @@ FLOOR = 1e-13
 INITIAL = 1e30  # benchopt's first stop value of a solver that is given tolerances: nothing has run
 
 
-def solver_labels(frame: pd.DataFrame) -> dict[str, str]:
-    """Return a short name for every solver: its own, with the parameters in which its entries differ.
+def solver_labels(solver_names: Iterable[str]) -> dict[str, str]:
+    """Return a short name for every solver: its own, with the parameters that are words or differ.
 
     Examples
     --------
-    >>> import pandas as pd
     >>> names = ["torch[optimizer=adam,width=9]", "torch[optimizer=sgd,width=9]", "covopt"]
-    >>> solver_labels(pd.DataFrame({"solver_name": names}))
+    >>> solver_labels(names)
     {'torch[optimizer=adam,width=9]': 'torch adam', 'torch[optimizer=sgd,width=9]': 'torch sgd', 'covopt': 'covopt'}
     """
     parsed = {}
-    for name in frame["solver_name"].unique():
+    for name in solver_names:
         base, _, inside = name.partition("[")
         pairs = [pair.split("=", 1) for pair in inside.rstrip("]").split(",") if "=" in pair]
         parsed[name] = (base, dict(pairs))
     labels = {}
     for name, (base, parameters) in parsed.items():
         family = [other for root, other in parsed.values() if root == base]
-        differing = [key for key in parameters if len({other.get(key) for other in family}) > 1]
-        alone = len(family) == 1 and len(parameters) == 1  # the backend, the one parameter of a reference
-        shown = list(parameters) if alone else differing
-        labels[name] = " ".join([base, *(parameters[key] for key in shown)])
+        shown = [
+            value
+            for key, value in parameters.items()
+            if len({other.get(key) for other in family}) > 1 or _is_word(value)
+        ]
+        labels[name] = " ".join([base, *shown])
     return labels
+
+
+def _is_word(value: str) -> bool:
+    return value.isalpha() and value not in ("None", "True", "False")
 
 
 def plot_bench(frame: pd.DataFrame, *, levels: tuple[float, ...] = ()) -> Figure:
@@ -68,7 +74,7 @@ def plot_bench(frame: pd.DataFrame, *, levels: tuple[float, ...] = ()) -> Figure
     cases = list(frame.groupby(CASE, sort=False))
     columns = min(2, len(cases))
     n_rows = math.ceil(len(cases) / columns)
-    labels = solver_labels(frame)
+    labels = solver_labels(frame["solver_name"])
     figure = Figure(figsize=(5.6 * columns + 0.6, 3.9 * n_rows + 1.3), layout="constrained")
     axes = figure.subplots(n_rows, columns, squeeze=False)
     others = [name for name in labels if labels[name] != OURS]
@@ -130,11 +136,11 @@ def _finish(ax: Axes, runs: pd.DataFrame, levels: tuple[float, ...]) -> None:
     ax.axhline(accuracy, color="0.6", lw=0.9, ls="--", zorder=1)
     ax.annotate(
         "accuracy of the lower bound",
-        (0.99, accuracy),
+        (0.01, accuracy),
         xycoords=("axes fraction", "data"),
         xytext=(0, 2),
         textcoords="offset points",
-        ha="right",
+        ha="left",
         va="bottom",
         fontsize="x-small",
         color="0.35",

@@ -5,7 +5,7 @@ import math
 from benchopt import BaseSolver
 from benchopt.stopping_criterion import StoppingCriterion
 
-FIRST_TOL, LAST_TOL, FACTOR = 1e-2, 1e-10, 100.0
+FIRST_TOL, LAST_TOL, FACTOR = 1e-3, 1e-9, 1000.0
 
 
 class UntilCertified(StoppingCriterion):

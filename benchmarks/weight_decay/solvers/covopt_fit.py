@@ -24,7 +24,7 @@ class Solver(ToleranceSolver):
         if tol >= 1:
             self.result = zero_network(self.n_inputs)
             return
-        network = covopt.fit(*self.problem, tol=max(tol, 1e-9), **self.options).network
+        network = covopt.fit(*self.problem, tol=tol, **self.options).network
         self.result = as_result(network.hidden_weights, network.output_weights[:, 0], network.output_bias[0])
 
     def get_result(self):
