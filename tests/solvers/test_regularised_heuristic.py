@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import covopt
 from covopt.data import Data
 from covopt.losses import make_loss
 from covopt.oracles.choose import exact_oracle
@@ -33,7 +34,7 @@ def optimum(problem: RegularisedProblem) -> float:
 @pytest.mark.parametrize("loss", ["squared", "logistic", "hinge"])
 @pytest.mark.parametrize("zero", [False, True], ids=["", "a row of zeros"])
 def test_branch_and_bound_proves_what_the_faces_prove(loss, zero):
-    problem = instance(loss, 12, 2, zero=zero)
+    problem = instance(loss, 9, 2, zero=zero)
     point = solve_heuristic_fit(problem, tol=1e-6)
     assert point.status is Status.CERTIFIED and point.gap <= 1e-6
     best = optimum(problem)
@@ -42,9 +43,9 @@ def test_branch_and_bound_proves_what_the_faces_prove(loss, zero):
 
 @pytest.mark.parametrize(("loss", "classes"), [("squared", 2), ("logistic", 2), ("softmax-cross-entropy", 3)])
 def test_local_search_keeps_a_valid_bracket(loss, classes):
-    problem = instance(loss, 15, 2 if classes == 2 else 1, classes)
+    problem = instance(loss, 12, 2, classes) if classes == 2 else instance(loss, 9, 1, classes)
     seen = []
-    point = solve_heuristic_fit(problem, tol=1e-6, pricing_s=1e-9, time_limit_s=20.0, callback=seen.append)
+    point = solve_heuristic_fit(problem, tol=1e-6, pricing_s=1e-9, time_limit_s=4.0, callback=seen.append)
     assert point.status in (Status.HEURISTIC, Status.CERTIFIED)
     best = optimum(problem)
     assert 0 < point.lower_bound <= best * (1 + 1e-7)
@@ -55,3 +56,13 @@ def test_local_search_keeps_a_valid_bracket(loss, classes):
 def test_no_claim_when_stopped_before_anything_is_proved():
     point = solve_heuristic_fit(instance("squared", 30, 8), tol=1e-6, pricing_s=1e-9, callback=lambda _: True)
     assert point.status is Status.CALLBACK and 0 <= point.lower_bound <= point.upper_bound
+
+
+def test_fit_goes_on_where_the_faces_are_too_many():
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((30, 8))
+    solution = covopt.fit(X, X[:, 0] + X[:, 1] > 0, lam=0.05, loss="logistic", time_limit_s=4.0)
+    assert solution.solver.startswith("column-generation with ")
+    assert 0 < solution.lower_bound <= solution.objective and solution.gap < 0.9
+    assert (solution.status is Status.CERTIFIED) == (solution.gap <= solution.tol)
+    assert covopt.verify(solution).ok
