@@ -159,7 +159,7 @@ class VectorFaceOracle:
         search = _Search(self, dual, lipschitz, threshold)
         neurons = search.run()
         values = self.evaluate(dual, neurons)
-        if values.max(initial=0.0) < search.best * (1 - 1e-12):
+        if len(neurons) == 0 or values.max() < search.best * (1 - 1e-12):
             neurons = np.concatenate([neurons, search.best_neuron[None]])
             values = np.append(values, search.best)
         neurons, values = _distinct(neurons, values)

@@ -69,6 +69,13 @@ def _slope(gradient, image, mu_i, row, w):
 
 
 @njit(cache=True, nogil=True)
+def _area_squared(a, b):
+    """Return ‖a × b‖²."""
+    x, y, z = a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]
+    return x * x + y * y + z * z
+
+
+@njit(cache=True, nogil=True)
 def _report(state, found, w, sign):
     """Append sign · w to the points found; what does not fit is left out."""
     count = int(state[FOUND])
@@ -192,7 +199,9 @@ def walk_circles(
                             best_point[:] = w
                         if value >= threshold and value > 4.0 * map_error:
                             peak = True
-                            if not tied_here:
+                            # (‖z_i‖‖z_j‖)² − (z_i·z_j)² would vanish for rows 1e-8 apart
+                            det = _area_squared(rows[i], rows[j])
+                            if not tied_here and det > 0.0:
                                 ai, kink_i = _slope(here, image, mu[i], rows[i], w)
                                 aj, kink_j = _slope(here, image, mu[j], rows[j], w)
                                 cross = 0.0
@@ -201,7 +210,6 @@ def walk_circles(
                                 if side * signs[j] > 0.0:  # the formula wants row j silent
                                     ai -= kink_j * cross
                                     aj -= kink_j * lengths[j] ** 2
-                                det = (lengths[i] * lengths[j]) ** 2 - cross * cross
                                 share_i = (ai * lengths[j] ** 2 - aj * cross) / det
                                 share_j = (aj * lengths[i] ** 2 - ai * cross) / det
                                 slack = 64.0 * map_error * lengths[i] * lengths[j] / det

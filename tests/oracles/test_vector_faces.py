@@ -383,6 +383,17 @@ def test_the_walk_on_nearly_parallel_rows(monkeypatch):
         assert walk.upper_bound <= walk.values[0] * (1 + 1e-11)
         assert walk.values[0] == pytest.approx(table.values[0], rel=1e-11)
         assert random_climb(rows, dual) <= walk.upper_bound
+        monkeypatch.setattr(vector_faces, "MOST_TABLED", 0)
+        more = VectorFaceOracle(rows).price(dual, threshold=0.3 * walk.values[0])
+        assert more.values[0] == pytest.approx(walk.values[0], rel=1e-11)
+
+
+def test_a_dual_that_cancels_leaves_the_zero_function():
+    oracle = VectorFaceOracle(np.array([[1.0, 0.0], [2.0, 0.0], [0.0, 1.0]]))
+    for threshold in (0.0, np.inf):
+        answer = oracle.price(np.array([[2.0, 0.0], [-1.0, 0.0], [0.0, 0.0]]), threshold=threshold)
+        assert answer.values.tolist() == [0.0]
+        assert answer.upper_bound < 1e-12
 
 
 def test_more_rows_than_the_table_holds():
