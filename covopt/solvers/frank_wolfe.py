@@ -11,6 +11,7 @@ whose vertices are M·(w wᵀ, a(w)a(w)ᵀ). The oracle's answer at Λ gives, in
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -166,6 +167,8 @@ class FrankWolfe:
                 self._all_masses(neurons, masses)
         except KeyboardInterrupt:
             self.point.status = Status.INTERRUPTED
+        except LinAlgError:  # no covariance of these atoms has an inverse in double precision
+            self.point.status = Status.GAP
         return self.point
 
     # ------------------------------------------------------------------ start
@@ -229,7 +232,8 @@ class FrankWolfe:
                 break
         self.point.jitter = state.jitter
         state.forget_empty()
-        state.refresh()
+        with contextlib.suppress(LinAlgError):
+            state.refresh()
         self.point.active_neurons, self.point.active_masses = state.neurons, state.masses
         self.point.value = np.inf
         self._offer_network(state.neurons, state.masses, state.dual)

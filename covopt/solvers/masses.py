@@ -126,6 +126,10 @@ class MassState:
         if total == 0.0:
             return
         if self.problem.is_homogeneous:
+            if not self.fraction > 0.0:  # updates have made the inverse indefinite
+                self.refresh()
+            if not self.fraction > 0.0:
+                raise LinAlgError("the covariance of the atoms is indefinite by rounding")
             factor = np.sqrt(self.fraction / total)
             self.masses *= factor
             self.inverse /= factor
@@ -157,6 +161,11 @@ class MassState:
         atom = self.atoms[index]
         if self.problem.is_homogeneous:
             pull = self.inverse @ atom
+            if not atom @ pull > 0.0:
+                self.refresh()
+                pull = self.inverse @ atom
+            if not atom @ pull > 0.0:
+                raise LinAlgError("the covariance of the atoms is indefinite by rounding")
             e = float(atom @ pull) * total
             q2 = float(np.square(atom @ self.dual).sum()) * total
             spread = max(self.fraction * e - q2, 0.0)

@@ -262,11 +262,11 @@ def _atoms(rows: np.ndarray, points: np.ndarray) -> np.ndarray:
     """Flattened pairs (zzᵀ, σ(z)σ(z)ᵀ), one per row."""
     z = points @ rows.T
     positive = np.maximum(z, 0.0)
-    count = len(z)
+    shape = (len(z), len(rows) ** 2)
     return np.concatenate(
         [
-            (z[:, :, None] * z[:, None, :]).reshape(count, -1),
-            (positive[:, :, None] * positive[:, None, :]).reshape(count, -1),
+            (z[:, :, None] * z[:, None, :]).reshape(shape),
+            (positive[:, :, None] * positive[:, None, :]).reshape(shape),
         ],
         axis=1,
     )

@@ -290,3 +290,10 @@ def test_an_undecided_answer_proves_nothing():
     hard = pair(np.random.default_rng(0).standard_normal((2, 4)))
     assert cone_membership(*hard, max_iter=1).status is Place.UNDECIDED
     assert cone_membership(np.zeros((2, 2)), np.zeros((2, 2))).status is Place.IN
+
+
+@pytest.mark.parametrize(("K", "K_sigma"), [([[-1.0]], [[-1.0]]), ([[-1.0]], [[0.5]]), ([[0.0]], [[-2.0]])])
+def test_a_pair_nearest_to_the_tip_of_the_cone(K, K_sigma):
+    found = cone_membership(K, K_sigma)
+    assert found.status is Place.OUT
+    assert check_membership(found, K, K_sigma)

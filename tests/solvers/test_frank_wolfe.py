@@ -348,3 +348,19 @@ def test_too_many_faces():
     rng = np.random.default_rng(0)
     with pytest.raises(BudgetError, match="faces"):
         covopt.frank_wolfe(rng.standard_normal((60, 9)), rng.standard_normal((60, 2)))
+
+
+def test_a_covariance_that_rounding_makes_indefinite_is_no_crash():
+    x = [[1808.9167492452282], [1809.1595798014314], [1806.814357898229], [1809.4405376870513]]
+    Y = np.array(
+        [
+            [-5.2598520300597596e-05, -2.1603930753434093e-05],
+            [-5.260557817485118e-05, -2.160682965298049e-05],
+            [-5.253741426027502e-05, -2.1578832506255253e-05],
+            [-5.261374422058388e-05, -2.1610183714758854e-05],
+        ]
+    )
+    result = covopt.frank_wolfe(x, Y, output_bias="free", variant="vanilla", max_iter=300)
+    best = covopt.min_norm(x, Y, output_bias="free")
+    assert result.lower_bound <= best.cost * (1 + 1e-9)
+    assert np.isfinite(result.cost)
