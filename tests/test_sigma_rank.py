@@ -201,3 +201,9 @@ def test_bias_is_taken_off_first():
         covopt.sigma_rank(K, K_sigma, bias=-1)
     with pytest.raises(InputError, match="tol must be"):
         covopt.sigma_rank(K, K_sigma, tol=0)
+
+
+def test_activations_below_the_rounding_of_a_large_bias_bound_nothing():
+    Z = np.array([[1.4055062934521109e-3], [0.15747474823534113], [0.0], [0.0], [-13.051305994457213]])
+    K, K_sigma = pair_of(Z, bias=100.0)
+    assert covopt.sigma_rank(K, K_sigma, bias=100.0, time_limit_s=5).lower == 1

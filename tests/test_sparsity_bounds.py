@@ -126,11 +126,20 @@ def test_rank_both_ways():
     assert exact_rank(np.column_stack([big, big])) == 6, "too long to decide: min(N, k)"
 
 
-def test_bends_are_exact():
+def test_bends_beyond_what_a_network_may_miss():
     x = np.array([0.0, 1.0, 2.0, 3.0])
-    assert bend_bound(x, (0.1 * x)[:, None]) <= 1
+    assert bend_bound(x, (0.1 * x)[:, None]) == 0
+    assert bend_bound(x, (1e-8 * (x == 1) + x)[:, None]) == 1
+    assert bend_bound(x, (1e-10 * (x == 1) + x)[:, None]) == 0
     assert bend_bound(x, (0.25 * x)[:, None]) == 0
     assert bend_bound(x, np.array([[0.0], [0.0], [1.0], [1.0]])) == 1
+
+
+def test_decimals_on_a_line_need_no_more_neurons_than_a_certified_network_has():
+    x = np.linspace(0.0, 1.0, 12)
+    solution = covopt.min_norm(x[:, None], 3.0 * x)
+    assert solution.status.code == "certified"
+    assert covopt.sparsity_bounds(x[:, None], 3.0 * x).lower <= len(solution.network) == 1
 
 
 def test_errors():

@@ -6,6 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 
+THROUGH = 1e-9  # of max|y|, what a network through the points may miss (certificates.duality.INTERPOLATES)
 _EXACT_WORK = 60_000  # fraction operations: below a second
 
 
@@ -77,7 +78,8 @@ def bend_bound(x: np.ndarray, targets: np.ndarray) -> int:
 
     A network on the line with m neurons is piecewise linear with at most m bends. Between the ends of three
     points that lie on no line there is a bend; the open intervals of the triples counted here are disjoint. The
-    test is exact, in rationals.
+    test is in rationals. Points count as off a line when no line comes within 1e-9 of max|y| of them, what a network
+    through the points may miss: equally spaced decimals on a line are off it by rounding.
 
     Parameters
     ----------
@@ -93,11 +95,12 @@ def bend_bound(x: np.ndarray, targets: np.ndarray) -> int:
     order = np.argsort(x)
     points = [Fraction(float(v)) for v in x[order]]
     values = [[Fraction(float(v)) for v in row] for row in targets[order]]
+    miss = Fraction(THROUGH * float(np.abs(targets).max(initial=0.0)))
     count, i = 0, 0
     while i + 2 < len(points):
         left, right = points[i + 1] - points[i], points[i + 2] - points[i + 1]
         bent = any(
-            (b - a) * right != (c - b) * left
+            abs((b - a) * right - (c - b) * left) > 2 * miss * (left + right)
             for a, b, c in zip(values[i], values[i + 1], values[i + 2], strict=True)
         )
         if bent:

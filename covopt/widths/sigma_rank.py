@@ -135,7 +135,8 @@ def sigma_rank(
     reasons = [f"≥ {rank}: rank of K, of every matrix within the tolerance (FL22 Lemma 10)"]
     lower, Z, size = rank, None, len(unit)
     share = _CP_SHARE * (end - began)
-    heard = np.flatnonzero(np.diag(active) > tol)
+    # points whose activations the subtraction of β² blurs by more than tol bound nothing
+    heard = np.flatnonzero((np.diag(active) > tol) & (tol * np.diag(P) >= pair.lost))
     low, factor, said = 0, None, "it vanishes"
     if len(heard):
         # what the subtraction of β² leaves open is passed on as open: tiny, not zero
