@@ -255,6 +255,24 @@ def test_the_table_is_compared(solution):
         covopt.verify(solution, np.where(np.arange(9)[:, None] == 0, np.nan, X), y)
 
 
+@pytest.mark.parametrize(("x_unit", "y_unit"), [(1e8, 1e-6), (1.0, 1e-14), (1e-13, 1.0)])
+def test_the_table_is_compared_in_the_units_of_its_columns(solution, x_unit, y_unit):
+    X, y = x_unit * solution.data.X, y_unit * solution.data.Y[:, 0]
+    other = covopt.min_norm(X, y, bias=x_unit)
+    assert covopt.verify(other, X, y).ok
+    assert not covopt.verify(other, X, 2.0 * y).ok
+    assert not covopt.verify(other, X * (1 + 1e-9), y).ok
+
+
+def test_a_dual_strictly_inside_has_the_same_exact_value(solution):
+    def shrink(content):
+        content["dual"] = (0.9 * np.array(content["dual"])).tolist()
+        content["certificate"]["gauge"] *= 0.9
+
+    verification = covopt.verify(changed(solution, shrink), exact=True)
+    assert "exact dual value" not in {check.name for check in verification.checks if not check.ok}
+
+
 def test_the_table_of_repeated_points():
     X, y = [[0.0], [1.0], [1.0], [2.0]], [0.0, 1.0, 3.0, 2.0]
     solution = covopt.min_norm(X, y, duplicates="mean")
