@@ -285,7 +285,11 @@ def cp_rank(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Bracket the CP-rank of a matrix or of a graph's EᵀE, or prove that the matrix is not completely positive."""
+    """Bracket the CP-rank of a matrix or of a graph's EᵀE, or prove that the matrix is not completely positive.
+
+    Integers, fractions and decimals are exact; a file with decimals of 15 digits or more holds floats, known up to
+    --tol. Exit code 0: the CP-rank, or that there is none, is proved; 3: a bracket.
+    """
     with reporting(as_json) as heard:
         check_outputs(out, inputs=(source,))
         from covopt._cli_cp_rank import as_record, exit_code, run_cp_rank
