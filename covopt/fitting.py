@@ -68,6 +68,8 @@ def fit(
         latter two the objective is C(f) + λ Σ|v|ω(w), ``cost`` is Σ|v|ω(w), and the means in ω weigh the samples as
         the loss does.
     solver : {"auto", "column-generation"}
+        Column generation, with the exact oracle; with the variation norm and too many faces for it, with branch and
+        bound while that ends, else by local search (status ``HEURISTIC``: the lower bound is valid but not tight).
     tol : float
         Relative duality gap, (objective − lower bound) / objective, in (0, 1).
     time_limit_s : float, optional
