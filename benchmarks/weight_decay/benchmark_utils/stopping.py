@@ -5,7 +5,7 @@ import math
 from benchopt import BaseSolver
 from benchopt.stopping_criterion import StoppingCriterion
 
-FIRST_TOL, LAST_TOL, FACTOR = 1e-3, 1e-9, 1000.0
+LAST_TOL = 1e-9
 
 
 class UntilCertified(StoppingCriterion):
@@ -39,11 +39,13 @@ class UntilCertified(StoppingCriterion):
 class ToleranceSolver(BaseSolver):
     """A solver that is run again from the start with smaller and smaller tolerances.
 
-    The first run, with the tolerance "infinity", returns the network without neurons.
+    The first run, with the tolerance "infinity", returns the network without neurons. A solver whose run cannot be
+    stopped takes smaller steps, so that it does not overrun benchopt's time limit by much.
     """
 
+    first_tol, factor = 1e-3, 1000.0
     sampling_strategy = "tolerance"
     stopping_criterion = UntilCertified(patience=2)
 
     def get_next(self, stop_val):
-        return FIRST_TOL if stop_val > FIRST_TOL else max(stop_val / FACTOR, LAST_TOL)
+        return self.first_tol if stop_val > self.first_tol else max(stop_val / self.factor, LAST_TOL)

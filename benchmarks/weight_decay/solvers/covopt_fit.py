@@ -5,6 +5,8 @@ from benchmark_utils.stopping import ToleranceSolver
 
 import covopt
 
+TIME_LIMIT_S = 600.0
+
 
 class Solver(ToleranceSolver):
     """covopt.fit, asked for smaller and smaller certified gaps."""
@@ -24,7 +26,7 @@ class Solver(ToleranceSolver):
         if tol >= 1:
             self.result = zero_network(self.n_inputs)
             return
-        network = covopt.fit(*self.problem, tol=tol, **self.options).network
+        network = covopt.fit(*self.problem, tol=tol, time_limit_s=TIME_LIMIT_S, **self.options).network
         self.result = as_result(network.hidden_weights, network.output_weights[:, 0], network.output_bias[0])
 
     def get_result(self):

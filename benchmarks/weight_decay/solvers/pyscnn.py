@@ -14,6 +14,7 @@ class Solver(ToleranceSolver):
     """
 
     name = "pyscnn"
+    first_tol, factor = 1e-2, 10.0
     parameters = {"n_gates": [500], "seed": [0]}
     requirements = ["pip::pyscnn"]
 
