@@ -64,9 +64,11 @@ def _read(
     options: dict[str, Any] = {"loss": made, "sample_weight": None}
     frame = pd.DataFrame(X, columns=list(inputs))
     if sample_weight is not None:
-        _, weights, _, names = load_table(table, target=sample_weight, features=list(inputs[:1]))
-        if len(names) != 1:
-            raise InputError(f"--sample-weight names {len(names)} columns; give one.")
+        if "," in sample_weight:
+            raise InputError(f"--sample-weight takes one column; received {sample_weight!r}.")
+        _, weights, _, names = load_table(
+            table, target=sample_weight, features=_another(inputs, sample_weight)
+        )
         options["sample_weight"] = weights[:, 0]
         if features is None and names[0] in frame.columns:
             frame = frame.drop(columns=names[0])
@@ -74,6 +76,11 @@ def _read(
         pd.Series(Y, name=outputs[0]) if made.is_classification else pd.DataFrame(Y, columns=list(outputs))
     )
     return frame, targets, options
+
+
+def _another(inputs: tuple[str, ...], column: str) -> list[str]:
+    """Return an input other than this column, so that a file can be read for it alone."""
+    return [name for name in inputs if name != column][:1] or list(inputs[:1])
 
 
 def _numbers(solution: Any) -> dict[str, Any]:

@@ -133,9 +133,7 @@ class FitTask:
             low *= 0.5
             if low < 1e-9 * high:
                 return 0.0
-        return float(
-            np.exp(brentq(lambda t: np.log(excess(np.exp(t))), np.log(low), np.log(high), xtol=1e-13))
-        )
+        return float(brentq(lambda lam: excess(lam) - 1.0, low, high, xtol=1e-15 * high, rtol=1e-14))
 
     def grid(self, n_lams: int, eps: float) -> np.ndarray:
         """Return the geometric grid from λ_max down."""

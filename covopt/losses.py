@@ -162,22 +162,24 @@ class Logistic(_Binary):
         return bool(((p >= 0) & (p <= 1)).all())
 
     def conjugate_terms(self, U):
-        p = self._chance(U)
+        p = np.clip(self._chance(U), 0.0, 1.0)
         terms = self.weights * (xlogy(p, p) + (1 - p) * np.log1p(-np.minimum(p, 1 - 1e-16)))
         return float(terms.sum()), float(np.abs(terms).sum() + 1e-16)
 
     def conjugate_gradient(self, U):
         p = self._chance(U)
-        return self.targets * (np.log1p(-np.minimum(p, 1 - 1e-16)) - np.log(np.maximum(p, TINY)))
+        low = np.log(np.maximum(p, self.floor)) + np.minimum(p / self.floor - 1.0, 0.0)
+        return self.targets * (np.log1p(-np.minimum(p, 1 - 1e-16)) - low)
 
     def conjugate_hessian(self, U):
         p = self._chance(U)
-        return 1.0 / (self.weights * np.maximum(p * (1.0 - p), TINY))
+        return 1.0 / (self.weights * np.maximum(p, self.floor) * np.maximum(1.0 - p, 1e-16))
 
     def step_limit(self, U, step):
         p, change = self._chance(U), self._chance(step)
         with np.errstate(divide="ignore", invalid="ignore"):
-            t = np.where(change < 0, -p / change, np.where(change > 0, (1.0 - p) / change, np.inf))
+            falling = (change < 0) & (p > 10.0 * self.floor)
+            t = np.where(falling, -p / change, np.where(change > 0, (1.0 - p) / change, np.inf))
         return float(t.min(initial=np.inf))
 
     def project(self, U):
@@ -328,7 +330,8 @@ class SoftmaxCrossEntropy(Loss):
 
     def project(self, U):
         q = np.maximum(self._chances(U), 0.0)
-        q = q / np.maximum(q.sum(axis=1, keepdims=True), TINY)
+        total = q.sum(axis=1, keepdims=True)
+        q = np.where(total > 0, q / np.maximum(total, TINY), self.targets)
         return self.weights * (q - self.targets)
 
     def room(self, U):

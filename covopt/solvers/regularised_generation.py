@@ -238,10 +238,11 @@ class RegularisedGeneration:
             time.perf_counter() - self._began,
         )  # fmt: skip
         point.history.append(state)
+        stopped = self.callback is not None and self.callback(state)
         if point.gap <= self.tol:
             point.status = Status.CERTIFIED
             return True
-        if self.callback is not None and self.callback(state):
+        if stopped:
             point.status = Status.CALLBACK
             return True
         if self.time_limit_s is not None and state.time_s >= self.time_limit_s:

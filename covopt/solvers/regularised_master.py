@@ -25,6 +25,7 @@ from covopt.solvers.interior_point import REGULARISATIONS
 MAX_STEPS = 100
 DAMPING = 0.9999
 HALVINGS = 8
+BEHIND = 0.03
 
 
 @dataclass(frozen=True)
@@ -319,8 +320,10 @@ def solve_regularised_master(
         z0, z1 = scaling.apply(dtau, -dv)
         c0, c1 = _product(s0, s1, z0, z1)
         d0, d1 = _product(scaling.l0, scaling.l1, scaling.l0, scaling.l1)
-        t0, t1 = scaling.divide(centring * mean - d0 - c0, -d1 - c1)
-        aims = box.targets(centring * mean, step)
+        # complementarity must not run ahead of what the loss still lacks: slacks would end in rounding
+        goal = max(centring * mean, min(mean, BEHIND * (upper - lower) / count))
+        t0, t1 = scaling.divide(goal - d0 - c0, -d1 - c1)
+        aims = box.targets(goal, step)
         step, dB, change, dtau, dv = direction(t0, t1, aims)
         if not (np.isfinite(change).all() and np.isfinite(dv).all() and np.isfinite(dtau).all()):
             break

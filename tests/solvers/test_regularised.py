@@ -1,0 +1,184 @@
+"""The regularised problem, its master and its column generation, against cvxpy over all cells."""
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from covopt.data import Data
+from covopt.losses import make_loss
+from covopt.oracles.choose import exact_oracle
+from covopt.problems.regularised import best_constant, constant_dual, reduce_fit
+from covopt.solvers.regularised_finish import finish_fit
+from covopt.solvers.regularised_generation import RegularisedGeneration
+from covopt.solvers.regularised_master import solve_regularised_master
+from covopt.solvers.seeds import random_vertices
+
+NAMES = ("squared", "huber", "logistic", "hinge", "squared-hinge", "softmax-cross-entropy")
+BIASES = ("none", "penalized", "free")
+
+
+def targets_for(name, n, rng):
+    y = rng.standard_normal(n)
+    y[:3] = [1.0, -1.0, 0.5]
+    if name == "softmax-cross-entropy":
+        return np.concatenate([[0, 1, 2], rng.integers(0, 3, n - 3)])
+    return y if name in ("squared", "huber") else np.where(y > 0, 1.0, -1.0)
+
+
+def reduced(name, lam, output_bias, seed=0, n=12, weighted=False):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, 2))
+    loss = make_loss(name)
+    loss.encode_targets(targets_for(name, n, rng), rng.uniform(0.5, 2, n) if weighted else None)
+    data = Data.validate(X, loss.targets, interpolates=False)
+    return reduce_fit(data, loss, lam, output_bias)[0]
+
+
+def loss_expression(loss, F):
+    """C(F) for cvxpy, written down a second time."""
+    Y, s = loss.targets, loss.weights[:, 0]
+    if loss.name == "squared":
+        return s @ cp.sum(cp.square(F - Y), axis=1)
+    if loss.name == "huber":
+        return 0.5 * (s @ cp.sum(cp.huber(F - Y, loss.delta), axis=1))
+    if loss.name == "softmax-cross-entropy":
+        return s @ (cp.log_sum_exp(F, axis=1) - cp.sum(cp.multiply(Y, F), axis=1))
+    margin = cp.multiply(Y[:, 0], F[:, 0])
+    kinds = {
+        "logistic": lambda m: cp.logistic(-m),
+        "hinge": lambda m: cp.pos(1 - m),
+        "squared-hinge": lambda m: cp.square(cp.pos(1 - m)),
+    }
+    return s @ kinds[loss.name](margin)
+
+
+def cvxpy_value(problem, atoms):
+    """Optimal value over fixed atoms (M, N), in the problem's units."""
+    q, n = problem.n_outputs, atoms.shape[1]
+    V = cp.Variable((len(atoms), q))
+    B = cp.Variable((1, q))
+    F = atoms.T @ V
+    cost = cp.sum(cp.norm(V, 2, axis=1))
+    if problem.has_offset:
+        F = F + np.ones((n, 1)) @ B
+        if problem.offset_cost > 0:
+            cost = cost + 0.5 * problem.offset_cost * cp.sum_squares(B)
+    if problem.outputs is not None:
+        F = F @ problem.outputs.T
+    # in units of the loss, where the backend's absolute tolerances mean something
+    program = cp.Problem(cp.Minimize(loss_expression(problem.loss, F) + problem.strength * cost))
+    program.solve(solver=cp.CLARABEL)
+    return program.value / problem.strength
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("output_bias", BIASES)
+@pytest.mark.parametrize("lam", [3e-2, 1e-4])
+def test_the_master_agrees_with_clarabel(name, output_bias, lam):
+    problem = reduced(name, lam, output_bias, weighted=True)
+    atoms = problem.atoms(random_vertices(problem.rows, 20, np.random.default_rng(1))).T
+    centre = problem.project_dual(constant_dual(problem))
+    start = 0.5 * centre / max(1.0, np.linalg.norm(atoms @ centre, axis=1).max())
+    found = solve_regularised_master(problem, atoms, start, tol=1e-9)
+    assert found.lower <= found.upper
+    assert found.gap <= 1e-9
+    assert np.linalg.norm(atoms @ found.dual, axis=1).max() < 1.0
+    assert found.upper == pytest.approx(cvxpy_value(problem, atoms), rel=2e-6)
+    produced = atoms.T @ found.weights + found.offset
+    assert problem.primal_value(produced, found.weights, found.offset) == pytest.approx(found.upper, rel=1e-9)
+    if output_bias == "free":
+        assert np.abs(found.dual.sum(axis=0)).max() <= 1e-9 * np.abs(found.dual).max()
+
+
+@pytest.mark.parametrize("name", NAMES)
+@given(seed=st.integers(0, 1000), output_bias=st.sampled_from(BIASES))
+def test_every_dual_point_is_a_bound(name, seed, output_bias):
+    """Weak duality at random networks and duals."""
+    rng = np.random.default_rng(seed)
+    problem = reduced(name, 10.0 ** rng.uniform(-4, -1), output_bias, seed)
+    n, q = len(problem.rows), problem.n_outputs
+    dual = problem.project_dual(rng.standard_normal((n, q)))
+    if output_bias == "free":
+        assert np.abs(dual.sum(axis=0)).max() <= 1e-9 * max(1.0, np.abs(dual).max())
+    oracle = exact_oracle(problem.rows, 0 if q == 1 else q)
+    gauge = oracle.price(dual[:, 0] if q == 1 else dual).upper_bound
+    scaled, lower = problem.scale_dual(dual, gauge)
+    np.testing.assert_allclose(scaled * np.vdot(dual, dual), dual * np.vdot(scaled, dual), atol=1e-9)
+    units = rng.standard_normal((4, 3))
+    units /= np.linalg.norm(units, axis=1, keepdims=True)
+    weights = rng.standard_normal((4, q)) * rng.uniform(0, 1)
+    offset = rng.standard_normal(q) if problem.has_offset else np.zeros(q)
+    assert lower <= problem.primal_value(problem.fitted(units, weights, offset), weights, offset) + 1e-9
+    # the multiple is the best one
+    for factor in (0.5, 0.9, 0.99):
+        assert problem.dual_value(scaled * factor) <= lower + 1e-9 * (1 + abs(lower))
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("output_bias", BIASES)
+def test_the_best_constant(name, output_bias):
+    problem = reduced(name, 1e-2, output_bias, weighted=True)
+    B = best_constant(problem)
+    n, q = len(problem.rows), problem.n_outputs
+
+    def value(point):
+        return problem.primal_value(np.tile(point, (n, 1)), np.zeros((0, q)), point)
+
+    if output_bias == "none":
+        assert not B.any()
+        return
+    rng = np.random.default_rng(0)
+    for step in rng.standard_normal((20, q)):
+        assert value(B) <= value(B + 1e-3 * step) * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_generation_and_finish(name):
+    problem = reduced(name, 1e-3, "penalized")
+    q = problem.n_outputs
+    oracle = exact_oracle(problem.rows, 0 if q == 1 else q)
+    point = RegularisedGeneration(problem, oracle, tol=1e-8).solve()
+    assert point.status.code == "certified"
+    assert point.lower_bound <= point.upper_bound
+    lowers = [state.lower_bound for state in point.history]
+    assert lowers == sorted(lowers)
+    network = finish_fit(problem, point.neurons, point.weights, point.offset)
+    value = problem.primal_value(problem.fitted(*network), *network[1:])
+    assert value <= point.upper_bound * (1 + 1e-10)
+    assert len(network[0]) <= len(problem.rows) * q
+    assert len(network[0]) < len(point.neurons)
+
+
+def test_a_warm_start_needs_fewer_steps():
+    cold = reduced("squared", 1e-3, "none", n=30)
+    oracle = exact_oracle(cold.rows, 0)
+    first = RegularisedGeneration(reduced("squared", 1.1e-3, "none", n=30), oracle, tol=1e-6).solve()
+    warm = RegularisedGeneration(cold, oracle, tol=1e-6, warm=first.warm).solve()
+    plain = RegularisedGeneration(cold, oracle, tol=1e-6).solve()
+    assert warm.status.code == plain.status.code == "certified"
+    assert len(warm.history) < len(plain.history)
+    assert warm.upper_bound == pytest.approx(plain.upper_bound, rel=2e-6)
+
+
+def test_targets_keep_their_units_and_rows_their_place():
+    rng = np.random.default_rng(0)
+    X = np.array([[0.0, 0.0], [1.0, 2.0], [1.0, 2.0], [3.0, 0.0]])
+    loss = make_loss("squared")
+    loss.encode_targets(100 * rng.standard_normal(4), [1, 1, 0, 1])
+    data = Data.validate(X, loss.targets, bias=0.0, interpolates=False)
+    problem, reduction = reduce_fit(data, loss, 0.1, "none")
+    assert reduction.keep.tolist() == [0, 1, 3]
+    assert reduction.target_scale == 1.0
+    assert not problem.rows[0].any()
+    np.testing.assert_array_equal(problem.loss.targets, loss.targets[[0, 1, 3]])
+
+
+def test_rank_one_targets_make_one_output():
+    rng = np.random.default_rng(0)
+    y = rng.standard_normal(6)
+    loss = make_loss("squared")
+    loss.encode_targets(np.outer(y, [3.0, 4.0]))
+    data = Data.validate(rng.standard_normal((6, 2)), loss.targets, interpolates=False)
+    assert reduce_fit(data, loss, 0.1, "none")[0].n_outputs == 1

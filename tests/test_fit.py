@@ -1,0 +1,345 @@
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+import covopt
+from covopt.cli import app
+from covopt.errors import InputError, SolutionFileError
+from covopt.losses import Huber
+from tests.problem_bank import CASES, all_cells, gauge
+from tests.solvers.test_regularised import BIASES, NAMES, targets_for
+
+
+def table(name, n=12, seed=0, k=None):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, 2))
+    return X, targets_for(name, n, rng) if k is None else rng.standard_normal((n, k))
+
+
+def cone_program(X, loss, lam, output_bias, bias=1.0):
+    """The optimum over all cells as one conic program for one output, by brute-force cells and Clarabel."""
+    import cvxpy as cp
+
+    from tests.solvers.test_regularised import loss_expression
+
+    rows = np.column_stack([X, np.full(len(X), bias)]) if bias else X
+    cells = all_cells(rows)
+    P, Q = cp.Variable((len(cells), rows.shape[1])), cp.Variable((len(cells), rows.shape[1]))
+    B = cp.Variable((1, 1)) if output_bias != "none" else np.zeros((1, 1))
+    pre = (P - Q) @ rows.T
+    F = cp.reshape(cp.sum(cp.multiply(cells, pre), axis=0), (len(X), 1), order="C") + B * np.ones((len(X), 1))
+    signs = np.where(cells, 1.0, -1.0)
+    inside = [cp.multiply(signs, P @ rows.T) >= 0, cp.multiply(signs, Q @ rows.T) >= 0]
+    cost = 2 * (cp.sum(cp.norm(P, 2, axis=1)) + cp.sum(cp.norm(Q, 2, axis=1)))
+    if output_bias == "penalized":
+        cost = cost + cp.sum_squares(B) / bias**2
+    program = cp.Problem(cp.Minimize(loss_expression(loss, F) + lam * cost), inside)
+    program.solve(solver=cp.CLARABEL)
+    return program.value
+
+
+@pytest.mark.parametrize("name", [n for n in NAMES if n != "softmax-cross-entropy"])
+@pytest.mark.parametrize("output_bias", BIASES)
+def test_all_cells_agree(name, output_bias):
+    X, y = table(name, 8)
+    for lam in (3e-2, 1e-3):
+        found = covopt.fit(X, y, lam=lam, loss=name, output_bias=output_bias, tol=1e-7)
+        assert found.status.code == "certified"
+        expected = cone_program(X, found.loss, lam, output_bias)
+        assert found.objective == pytest.approx(expected, rel=2e-6)
+        assert found.lower_bound <= expected * (1 + 2e-6)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("output_bias", BIASES)
+def test_optimality_conditions(name, output_bias):
+    """Feasible dual, complementarity at every neuron, Λ = −∇C/(2λ), b = βΛᵀ1; by brute force."""
+    X, y = table(name, 9, seed=3)
+    lam = 5e-3
+    found = covopt.fit(X, y, lam=lam, loss=name, output_bias=output_bias, tol=1e-9)
+    assert found.status.code == "certified"
+    network, dual = found.network, found.dual.reshape(len(X), -1)
+    lifted = network.lift(X)
+    units, weights, offset = network.to_neurons()
+    weights = weights.reshape(len(units), -1)
+    pull = np.maximum(lifted @ units.T, 0).T @ dual
+    assert np.linalg.norm(pull, axis=1).max(initial=0) <= 1 + 1e-12
+    if dual.shape[1] == 1:
+        assert gauge(lifted, dual[:, 0]) <= 1 + 1e-9
+    mass = np.linalg.norm(weights, axis=1)
+    slack = mass - np.einsum("jk,jk->j", weights, pull)
+    assert 2 * lam * slack.sum() <= 1e-8 * found.objective
+    if found.loss.is_smooth:
+        F = network.predict(X).reshape(len(X), -1)
+        expected = -found.loss.gradient(F) / (2 * lam)
+        np.testing.assert_allclose(dual, expected, atol=2e-3 * max(1.0, np.abs(dual).max()))
+    if output_bias == "penalized":
+        np.testing.assert_allclose(np.ravel(offset), dual.sum(axis=0), atol=2e-3)
+    if output_bias == "free":
+        assert np.abs(dual.sum(axis=0)).max() <= 1e-9 * np.abs(dual).max()
+    value = found.loss.value(network.predict(X)) + lam * network.squared_norm
+    assert found.objective == pytest.approx(value, rel=1e-14)
+    assert found.cost == pytest.approx(network.squared_norm, rel=1e-14)
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if c.cost], ids=lambda c: c.name)
+def test_the_cost_tends_to_the_minimal_norm(case):
+    lam = 1e-9 * max(1.0, np.abs(case.targets).max() ** 2) / case.cost
+    found = covopt.fit(case.X, case.y, lam=lam, bias=case.bias, output_bias=case.output_bias)
+    assert found.cost == pytest.approx(case.cost, rel=1e-4)
+    assert found.objective / lam == pytest.approx(case.cost, rel=1e-4)
+    assert found.objective <= lam * case.cost * (1 + 2e-6)
+
+
+def test_vector_targets_tend_to_the_minimal_norm():
+    X, Y = table("squared", 6, k=2)
+    exact = covopt.min_norm(X, Y, tol=1e-8).cost
+    found = covopt.fit(X, Y, lam=1e-8)
+    assert found.objective / 1e-8 == pytest.approx(exact, rel=1e-4)
+
+
+def test_a_closed_form():
+    """One sample x̃ of length r: F = y − λ/r beyond λ = |y| r, by soft thresholding."""
+    found = covopt.fit([[3.0]], [2.0], lam=0.5, bias=4.0, tol=1e-9)
+    F = 2 - 0.5 / 5
+    assert found.network.predict([[3.0]])[0] == pytest.approx(F, abs=1e-4)
+    assert found.objective == pytest.approx((F - 2) ** 2 + 0.5 * 2 * F / 5, rel=1e-9)
+
+
+@settings(max_examples=6)
+@given(seed=st.integers(0, 500), name=st.sampled_from(NAMES), output_bias=st.sampled_from(BIASES))
+def test_invariances(seed, name, output_bias):
+    X, y = table(name, 8, seed)
+    rng = np.random.default_rng(seed)
+    lam = 10.0 ** rng.uniform(-3, -1)
+    options = {"lam": lam, "loss": name, "output_bias": output_bias}
+    value = covopt.fit(X, y, **options).objective
+    order = rng.permutation(8)
+    assert covopt.fit(X[order], y[order], **options).objective == pytest.approx(value, rel=2e-6)
+    turned = X @ np.linalg.qr(rng.standard_normal((2, 2)))[0]
+    assert covopt.fit(turned, y, **options).objective == pytest.approx(value, rel=2e-6)
+    weights = np.ones(8)
+    weights[0] = 3
+    repeated = covopt.fit(np.concatenate([X[[0, 0]], X]), np.concatenate([y[[0, 0]], y]), **options)
+    weighted = covopt.fit(X, y, sample_weight=weights, **options)
+    assert weighted.objective == pytest.approx(repeated.objective, rel=2e-6)
+    if name == "squared":
+        scaled = covopt.fit(X, 10 * y, lam=10 * lam, loss=name, output_bias="free").objective
+        plain = covopt.fit(X, y, lam=lam, loss=name, output_bias="free").objective
+        assert scaled == pytest.approx(100 * plain, rel=2e-6)
+
+
+def test_two_classes_by_softmax_and_by_logistic():
+    """With two classes the outputs ±f/2 of the softmax have the norm |f|/√2: λ is √2 times smaller in effect."""
+    X, y = table("logistic", 10)
+    soft = covopt.fit(X, y.astype(int), lam=1e-2, loss="softmax-cross-entropy")
+    plain = covopt.fit(X, y, lam=1e-2 / np.sqrt(2), loss="logistic")
+    assert soft.objective == pytest.approx(plain.objective, rel=2e-6)
+    assert soft.network.output_weights.shape[1] == 2
+
+
+def test_separable_data_and_a_tiny_lambda():
+    X = np.array([[-2.0], [-1.0], [1.0], [2.0]])
+    with np.errstate(over="raise", invalid="raise", divide="raise"):
+        for name in ("logistic", "hinge", "squared-hinge"):
+            found = covopt.fit(X, [0, 0, 1, 1], lam=1e-12, loss=name)
+            assert found.status.code == "certified"
+            assert np.isfinite(found.objective)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_contradictions_and_empty_points_are_fine(name):
+    X = np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 0.0], [2.0, 0.0], [0.0, 3.0]])
+    y = [0, 1, 2, 1, 0] if name == "softmax-cross-entropy" else [1, 1, -1, -1, 1]
+    found = covopt.fit(X, y, lam=1e-2, loss=name, bias=0.0)
+    assert found.status.code == "certified"
+    assert covopt.verify(found, X, y).ok
+    zero = covopt.fit(np.zeros((5, 2)), y, lam=1e-2, loss=name, bias=0.0)
+    assert len(zero.network) == 0
+    assert zero.gap <= 1e-12
+
+
+def test_strings_frames_and_files(tmp_path):
+    X, y = table("logistic", 10)
+    frame = pd.DataFrame(X, columns=["a", "b"])
+    found = covopt.fit(
+        frame, pd.Series(np.where(y > 0, "yes", "no"), name="answer"), lam=1e-3, loss="logistic"
+    )
+    assert found.loss.classes == ("no", "yes")
+    assert found.data.target_names == ("answer",)
+    found.save(tmp_path / "s.json")
+    again = covopt.load(tmp_path / "s.json")
+    assert again.to_dict() == found.to_dict()
+    assert (again.lam, again.loss.classes, again.sample_weight) == (1e-3, ("no", "yes"), None)
+    assert covopt.verify(again, X, np.where(y > 0, "yes", "no")).ok
+    assert not covopt.verify(again, X + 1, np.where(y > 0, "yes", "no")).ok
+    assert "logistic, λ = 0.001" in again.summary()
+    assert covopt.verify(covopt.fit(X, y, lam=0.1, loss=Huber(0.3), sample_weight=np.arange(10.0))).ok
+
+
+@pytest.mark.parametrize(
+    ("mutate", "name"),
+    [
+        (lambda c: c["network"]["output_weights"][0].__setitem__(0, 9.0), "objective"),
+        (lambda c: c["certificate"].update(objective=c["certificate"]["objective"] * 0.99), "objective"),
+        (lambda c: c["certificate"].update(loss_value=0.0), "loss"),
+        (lambda c: c.update(cost=c["cost"] * 1.1), "norm"),
+        (lambda c: c.update(lower_bound=c["lower_bound"] * 1.01), "lower bound"),
+        (lambda c: c.update(gap=1e-12), "gap"),
+        (lambda c: c.update(dual=[2 * v for v in c["dual"]]), "dual feasible"),
+        (lambda c: c.update(dual=[-v for v in c["dual"]]), "lower bound"),
+        (lambda c: c["problem"].update(lam=2e-3), "objective"),
+        (lambda c: c["problem"].update(lam=-1.0), "data"),
+        (lambda c: c["problem"].update(loss={"name": "huber", "delta": 1.0}), "objective"),
+        (lambda c: c["problem"].update(sample_weight=[1.0] * 9 + [2.0]), "objective"),
+        (lambda c: c["problem"].update(potential="none"), "problem"),
+        (lambda c: c["network"].update(output_bias=[0.5]), "output bias"),
+        (lambda c: c["network"]["hidden_weights"][0].__setitem__(0, float("inf")), "network"),
+    ],
+)
+def test_changed_files_are_found_out(mutate, name):
+    content = covopt.fit(*table("squared", 10), lam=1e-3).to_dict()
+    mutate(content)
+    checked = covopt.verify(covopt.Solution.from_dict(content))
+    assert not checked.ok
+    assert name in [check.name for check in checked.checks if not check.ok]
+
+
+def test_damaged_files_are_named():
+    content = covopt.fit(*table("squared", 5), lam=1e-1).to_dict()
+    assert content["schema"] == 2
+    for change in ({"loss": {"name": "nothing"}}, {"lam": "big"}, {"sample_weight": [1.0]}):
+        broken = json.loads(json.dumps(content))
+        broken["problem"].update(change)
+        with pytest.raises(SolutionFileError, match="damaged"):
+            covopt.Solution.from_dict(broken)
+    with pytest.raises(InputError, match="recomputes interpolation only"):
+        covopt.verify(covopt.Solution.from_dict(content), exact=True)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"lam": 0}, "lam must be a positive finite number; received 0"),
+        ({"lam": -1.0}, "lam must be a positive finite number"),
+        ({"lam": np.nan}, "lam must be a positive finite number; received nan"),
+        ({"lam": "1"}, "lam must be a positive finite number; received '1'"),
+        ({"lam": 1e-320}, "lam: measured in units of X it is"),
+        ({"loss": "mse"}, "loss must be one of"),
+        ({"loss": 3}, "loss must be one of"),
+        ({"loss": "logistic"}, "needs labels of two classes"),
+        ({"bias": 0.0, "output_bias": "free"}, "needs a positive bias"),
+        ({"output_bias": "yes"}, "output_bias must be one of"),
+        ({"potential": "other"}, "potential must be one of"),
+        ({"solver": "scs"}, "solver must be one of"),
+        ({"tol": 2}, "tol must be"),
+        ({"time_limit_s": -1}, "time_limit_s must be"),
+        ({"random_state": "x"}, "random_state must be"),
+        ({"sample_weight": [1, 2]}, "sample_weight has shape"),
+        ({"sample_weight": [-1] * 5}, "sample_weight 0"),
+        ({"start": 3}, "start must be a Solution; received int"),
+    ],
+)
+def test_bad_options(options, message):
+    X, y = table("squared", 5)
+    with pytest.raises(InputError, match=message):
+        covopt.fit(X, y, **{"lam": 0.1, **options})
+
+
+def test_bad_tables():
+    X, y = table("squared", 5)
+    with pytest.raises(InputError, match="X has 5 rows but Y has 4"):
+        covopt.fit(X, y[:4], lam=0.1)
+    with pytest.raises(InputError, match=r"X.*row 1"):
+        covopt.fit(np.where(np.arange(5)[:, None] == 1, np.nan, X), y, lam=0.1)
+    with pytest.raises(InputError, match=r"Y.*row 2"):
+        covopt.fit(X, np.where(np.arange(5) == 2, np.inf, y), lam=0.1)
+    with pytest.raises(InputError, match="free output bias has no minimum"):
+        covopt.fit(X, np.ones(5), lam=0.1, loss="logistic", output_bias="free")
+    other = covopt.fit(X + 1, y, lam=0.1)
+    with pytest.raises(InputError, match="another table"):
+        covopt.fit(X, y, lam=0.1, start=other)
+    wide = covopt.fit(X, np.column_stack([y, y**2]), lam=0.1)
+    with pytest.raises(InputError, match="another number of outputs"):
+        covopt.fit(X, y, lam=0.1, start=wide)
+
+
+def test_stops_keep_a_valid_bracket():
+    X, y = table("squared", 30)
+    optimum = covopt.fit(X, y, lam=1e-4).objective
+    early = covopt.fit(X, y, lam=1e-4, callback=lambda state: state.round == 1)
+    assert early.status.code == "callback"
+    assert early.lower_bound <= optimum * (1 + 1e-6)
+    assert optimum <= early.objective * (1 + 1e-6)
+    assert covopt.verify(early).ok
+    late = covopt.fit(X, y, lam=1e-4, time_limit_s=1e-9)
+    assert late.status.code == "time_limit"
+
+    def interrupt(state):
+        raise KeyboardInterrupt
+
+    assert covopt.fit(X, y, lam=1e-4, callback=interrupt).status.code == "interrupted"
+
+
+def test_history_is_in_the_users_units():
+    X, y = table("squared", 20)
+    found = covopt.fit(X, 50 * y, lam=1e-2)
+    last = found.history[-1]
+    assert last["upper_bound"] >= found.objective * (1 - 1e-9)
+    assert last["upper_bound"] == pytest.approx(found.objective, rel=1e-5)
+    assert found.lower_bound == pytest.approx(last["lower_bound"], rel=1e-9)
+
+
+# ---------------------------------------------------------------------- command line
+def run(*arguments):
+    return CliRunner().invoke(app, [str(a) for a in arguments])
+
+
+@pytest.fixture
+def labels(tmp_path):
+    X, y = table("softmax-cross-entropy", 14)
+    frame = pd.DataFrame(
+        {"a": X[:, 0], "b": X[:, 1], "kind": np.array(["u", "v", "w"])[y], "w": np.arange(14.0)}
+    )
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    return tmp_path / "t.csv"
+
+
+def test_cli_fit(labels, tmp_path):
+    done = run("fit", labels, "--target", "kind", "--loss", "softmax-cross-entropy", "--lam", 1e-2,
+               "--sample-weight", "w", "--out", tmp_path / "s.json", "--plot", tmp_path / "f.png")  # fmt: skip
+    assert done.exit_code == 0, done.output
+    assert "softmax-cross-entropy, λ = 0.01, weighted samples" in done.stdout
+    saved = covopt.load(tmp_path / "s.json")
+    assert saved.data.feature_names == ("a", "b")
+    assert saved.data.target_names == saved.loss.classes == ("u", "v", "w")
+    assert (tmp_path / "f.png").stat().st_size > 0
+    checked = run("verify", tmp_path / "s.json", labels)
+    assert checked.exit_code == 0, checked.output
+
+
+def test_cli_fit_json_and_exit_codes(labels, tmp_path):
+    done = run("fit", labels, "--target", "a", "--features", "b", "--lam", 1e-3, "--json", "--loss", "huber",
+               "--delta", 0.5)  # fmt: skip
+    content = json.loads(done.stdout)
+    assert (done.exit_code, content["certified"], content["loss_name"]) == (0, True, "huber")
+    assert content["objective"] == pytest.approx(content["loss"] + content["lam"] * content["cost"])
+    stopped = run("fit", labels, "--target", "a", "--features", "b", "--lam", 1e-3, "--time-limit", 1e-9)
+    assert stopped.exit_code == 3
+    for arguments, message in (
+        (("--target", "kind", "--lam", 0.1, "--loss", "logistic"), "two classes"),
+        (("--target", "kind", "--lam", 0.1), "kind"),
+        (("--target", "a", "--lam", 0), "lam must be a positive"),
+        (("--target", "a", "--lam", 1, "--delta", 2), "--delta belongs to --loss huber"),
+        (("--target", "a", "--lam", 1, "--sample-weight", "w,b"), "takes one column"),
+        (("--target", "a,b", "--lam", 1, "--loss", "logistic"), "classes stand in one column"),
+    ):
+        refused = run("fit", labels, *arguments)
+        assert refused.exit_code == 1, refused.output
+        assert message in refused.stderr
+    assert run("fit", labels, "--target", "a").exit_code == 2  # no λ

@@ -1,0 +1,248 @@
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from covopt.errors import InputError
+from covopt.labels import encode_binary, encode_classes
+from covopt.loss_base import check_sample_weight
+from covopt.losses import (
+    LOSSES,
+    Huber,
+    Logistic,
+    SoftmaxCrossEntropy,
+    SquaredError,
+    loss_from_dict,
+    make_loss,
+)
+
+NAMES = tuple(LOSSES)
+
+
+def bound(name, rng, n=7, *, weighted=True):
+    loss = make_loss(name)
+    targets = rng.standard_normal(n)
+    if name == "squared":
+        targets = rng.standard_normal((n, 2))
+    elif name == "softmax-cross-entropy":
+        targets = np.concatenate([[0, 1, 2], rng.integers(0, 3, n - 3)])
+    elif loss.is_classification:
+        targets = np.where(targets > 0, 1.0, -1.0)
+    loss.encode_targets(targets, rng.uniform(0.1, 2.0, n) if weighted else None)
+    return loss
+
+
+def inside(loss, rng):
+    """A random point of the domain of the conjugate."""
+    return loss.project(rng.standard_normal(loss.targets.shape) * loss.weights)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@given(seed=st.integers(0, 10_000))
+def test_fenchel_young(name, seed):
+    rng = np.random.default_rng(seed)
+    loss = bound(name, rng)
+    U, F = inside(loss, rng), 3 * rng.standard_normal(loss.targets.shape)
+    assert loss.contains(U)
+    size = 1 + abs(loss.value(F))
+    assert loss.value(F) + loss.conjugate(U) >= np.vdot(U, F) - 1e-12 * size
+    # equality at the gradient
+    G = loss.gradient(F)
+    assert loss.contains(loss.project(G))
+    assert abs(loss.value(F) + loss.conjugate(loss.project(G)) - np.vdot(G, F)) <= 1e-10 * size
+
+
+@pytest.mark.parametrize("name", NAMES)
+@given(seed=st.integers(0, 10_000))
+def test_gradients_and_hessians_by_finite_differences(name, seed):
+    rng = np.random.default_rng(seed)
+    loss = bound(name, rng)
+    F = 2 * rng.standard_normal(loss.targets.shape)
+    D = rng.standard_normal(F.shape)
+    t = 1e-6
+    slope = (loss.value(F + t * D) - loss.value(F - t * D)) / (2 * t)
+    assert slope == pytest.approx(float(np.vdot(loss.gradient(F), D)), abs=1e-6)
+    kinks = {"huber": np.abs(np.abs(F - loss.targets) - 1), "hinge": np.abs(1 - loss.targets * F)}
+    kinks["squared-hinge"] = kinks["hinge"]
+    if name in kinks and kinks[name].min() < 1e-3:
+        return
+    H = loss.hessian(F)
+    applied = np.einsum("iab,ib->ia", H, D) if H.ndim == 3 else H * D
+    change = (loss.gradient(F + t * D) - loss.gradient(F - t * D)) / (2 * t)
+    np.testing.assert_allclose(applied, change, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["squared", "huber", "logistic", "softmax-cross-entropy"])
+@given(seed=st.integers(0, 10_000))
+def test_the_conjugate_gradient_inverts_the_gradient(name, seed):
+    rng = np.random.default_rng(seed)
+    loss = bound(name, rng)
+    F = 2 * rng.standard_normal(loss.targets.shape)
+    if name == "huber":
+        F = loss.targets + rng.uniform(-0.9, 0.9, F.shape)
+    back = loss.conjugate_gradient(loss.gradient(F))
+    if name == "softmax-cross-entropy":
+        F = F - F.mean(axis=1, keepdims=True)
+    np.testing.assert_allclose(back, F, atol=1e-8)
+    t = 1e-7
+    D = loss.gradient(F + 0.1 * rng.standard_normal(F.shape)) - loss.gradient(F)
+    U = loss.gradient(F)
+    change = (loss.conjugate_gradient(U + t * D) - loss.conjugate_gradient(U - t * D)) / (2 * t)
+    applied = loss.conjugate_hessian(U) * D
+    if name == "softmax-cross-entropy":
+        applied = applied - applied.mean(axis=1, keepdims=True)
+    np.testing.assert_allclose(change, applied, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_domains(name):
+    rng = np.random.default_rng(3)
+    loss = bound(name, rng)
+    U = 10 * rng.standard_normal(loss.targets.shape)
+    moved = loss.project(U)
+    assert np.isfinite(loss.conjugate(moved))
+    if name == "squared":
+        assert moved is U
+    else:
+        assert not loss.contains(U)
+        assert loss.conjugate(U) == np.inf
+    np.testing.assert_allclose(loss.project(moved), moved, atol=1e-14)
+    box = loss.box()
+    if box is not None:
+        assert (box[0] <= moved).all()
+        assert (moved <= box[1]).all()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_value_is_the_weighted_mean(name):
+    rng = np.random.default_rng(4)
+    loss = bound(name, rng, weighted=False)
+    F = rng.standard_normal(loss.targets.shape)
+    assert loss.value(F) == pytest.approx(loss.samples(F).mean())
+    # an integer weight is a repeated sample
+    doubled = make_loss(name)
+    doubled.encode_targets(loss.targets, [3, 1, 1, 1, 1, 1, 0])
+    repeated = make_loss(name)
+    order = [0, 0, 0, 1, 2, 3, 4, 5]
+    repeated.encode_targets(loss.targets[order])
+    assert doubled.value(F) == pytest.approx(repeated.value(F[order]), rel=1e-13)
+
+
+def test_far_outputs_do_not_overflow():
+    loss = Logistic()
+    loss.encode_targets([1, -1])
+    with np.errstate(all="raise", under="ignore"):
+        assert loss.value([800.0, -800.0]) == pytest.approx(0.0)
+        assert loss.value([-800.0, 800.0]) == pytest.approx(800.0)
+        assert np.isfinite(loss.gradient([-800.0, 800.0])).all()
+        assert np.isfinite(loss.conjugate(loss.gradient([-800.0, 800.0])))
+    many = SoftmaxCrossEntropy()
+    many.encode_targets([0, 1])
+    assert np.isfinite(many.value([[800.0, 0.0], [800.0, 0.0]]))
+
+
+@pytest.mark.parametrize(
+    ("labels", "codes", "classes"),
+    [
+        ([-1, 1, 1], [-1, 1, 1], (-1, 1)),
+        ([0, 1, 1], [-1, 1, 1], (0, 1)),
+        ([True, False, True], [1, -1, 1], (False, True)),
+        (["yes", "no", "no"], [1, -1, -1], ("no", "yes")),
+        (pd.Series(["b", "a"]), [1, -1], ("a", "b")),
+        (np.array([[0.0], [1.0]]), [-1, 1], (0, 1)),
+        ([1, 1], [1, 1], (-1, 1)),
+        ([0, 0], [-1, -1], (0, 1)),
+    ],
+)
+def test_two_classes(labels, codes, classes):
+    found, kinds = encode_binary("logistic", labels)
+    assert found.ravel().tolist() == codes
+    assert kinds == classes
+
+
+@pytest.mark.parametrize(
+    ("labels", "codes", "classes"),
+    [
+        ([2, 0, 2], [1, 0, 1], (0, 2)),
+        (["c", "a", "b"], [2, 0, 1], ("a", "b", "c")),
+        ([1.0, 2.0], [0, 1], (1, 2)),
+        ([True, False], [1, 0], (False, True)),
+        (np.eye(3)[[2, 0, 1]], [2, 0, 1], (0, 1, 2)),
+    ],
+)
+def test_several_classes(labels, codes, classes):
+    found, kinds = encode_classes("softmax-cross-entropy", labels)
+    assert found.argmax(axis=1).tolist() == codes
+    assert (found.sum(axis=1) == 1).all()
+    assert kinds == classes
+
+
+@pytest.mark.parametrize(
+    ("loss", "Y", "message"),
+    [
+        ("logistic", [0, 1, 2], "needs labels of two classes.*Y holds 0, 1, 2.*softmax-cross-entropy"),
+        ("hinge", [0.3, 1.0], "needs labels of two classes"),
+        ("logistic", ["a", "b", "c"], "needs labels of two classes.*'a', 'b', 'c'"),
+        ("logistic", ["a", "a"], "needs labels of two classes"),
+        ("logistic", np.ones((3, 2)), "one label for each sample"),
+        ("logistic", [1.0, np.nan], "Y row 1 .* is not finite"),
+        ("logistic", ["a", None], "Y row 1 .* is missing"),
+        ("logistic", np.array(["a", 1], dtype=object), "mixes strings"),
+        ("softmax-cross-entropy", [0.5, 1.0], "needs classes, but Y row 0 .* is 0.5"),
+        ("softmax-cross-entropy", [3, 3], "at least two classes; every label in Y is 3"),
+        ("softmax-cross-entropy", [[1, 0], [1, 1]], "Y row 1 .* is not one-hot"),
+        ("softmax-cross-entropy", [["a", "b"], ["c", "d"]], "must be one-hot numbers"),
+        ("softmax-cross-entropy", [], "one label for each sample"),
+        ("squared", [1.0, np.inf], "Y.*row 1"),
+        ("squared", [], "no rows"),
+    ],
+)
+def test_targets_outside_the_domain(loss, Y, message):
+    with pytest.raises(InputError, match=message):
+        make_loss(loss).encode_targets(Y)
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        ([1, 2], r"has shape \(2,\); give one number for each of the 3"),
+        ([1, -1, 1], "sample_weight 1 .* is -1"),
+        ([1, np.nan, 1], "sample_weight 1 .* is nan"),
+        ([0, 0, 0], "zero for every sample"),
+        (["a", "b", "c"], "must be 3 numbers"),
+    ],
+)
+def test_bad_weights(weights, message):
+    with pytest.raises(InputError, match=message):
+        check_sample_weight(weights, 3)
+
+
+def test_huge_weights_do_not_overflow():
+    np.testing.assert_allclose(check_sample_weight([1e308, 1e308], 2), 0.5)
+
+
+def test_names_and_parameters():
+    with pytest.raises(InputError, match=r"loss must be one of 'squared'.*did you mean 'logistic'"):
+        make_loss("logistics")
+    with pytest.raises(InputError, match="delta must be a positive finite number; received 0"):
+        Huber(0)
+    mine = Logistic()
+    mine.encode_targets(["n", "y"])
+    copied = make_loss(mine)
+    assert copied.classes is None
+    assert not hasattr(copied, "targets")
+    assert mine.classes == ("n", "y")
+    assert repr(make_loss(Huber(0.5))) == "Huber(delta=0.5)"
+    assert repr(SquaredError()) == "SquaredError()"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_files_keep_losses(name):
+    loss = bound(name, np.random.default_rng(0))
+    again = loss_from_dict(json.loads(json.dumps(loss.parameters())))
+    assert type(again) is type(loss)
+    assert again.classes == loss.classes
+    assert again.parameters() == loss.parameters()

@@ -1,0 +1,168 @@
+import itertools
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+import covopt
+from covopt._plotting_path import plot_path
+from covopt.cli import app
+from covopt.errors import InputError, PathStoppedWarning, SolutionFileError
+from covopt.path_files import load_path, save_path
+from tests.solvers.test_regularised import BIASES, NAMES, targets_for
+
+
+def table(name, n=12, seed=0):
+    rng = np.random.default_rng(seed)
+    return rng.standard_normal((n, 2)), targets_for(name, n, rng)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("output_bias", BIASES)
+def test_lambda_max_is_where_neurons_appear(name, output_bias):
+    X, y = table(name)
+    top = covopt.lambda_max(X, y, loss=name, output_bias=output_bias)
+    options = {"loss": name, "output_bias": output_bias, "tol": 1e-9}
+    assert len(covopt.fit(X, y, lam=top * (1 + 1e-9), **options).network) == 0
+    below = covopt.fit(X, y, lam=0.999 * top, **options)
+    if name != "hinge" or output_bias == "none":  # elsewhere the constant sits at a kink: an upper bound
+        assert len(below.network) > 0
+
+
+def test_lambda_max_by_hand():
+    # −∇C(0) = 2y/N on orthogonal rows: ½ ‖(2·3, 2·4)‖/2
+    assert covopt.lambda_max(np.eye(2), [3.0, 4.0], bias=0.0) == pytest.approx(2.5)
+    assert covopt.lambda_max(np.eye(2), [3.0, 4.0], bias=0.0, sample_weight=[1, 0]) == pytest.approx(3.0)
+    assert covopt.lambda_max([[0.0], [1.0]], [2.0, 2.0], output_bias="free") == 0.0
+    assert covopt.lambda_max([[0.0], [1.0]], [0.5, 0.5], output_bias="penalized") == 0.0
+    assert covopt.lambda_max([[0.0], [1.0]], [0.0, 0.0]) == 0.0
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("output_bias", BIASES)
+def test_monotone_and_certified(name, output_bias):
+    X, y = table(name, 10, seed=1)
+    solutions = covopt.path(X, y, loss=name, output_bias=output_bias, n_lams=6)
+    assert [s.status.code for s in solutions] == ["certified"] * 6
+    lams = [s.lam for s in solutions]
+    assert lams == sorted(lams, reverse=True)
+    assert lams[-1] == pytest.approx(1e-3 * lams[0])
+    assert len(solutions[0].network) == 0
+    size = solutions[0].objective * 1e-6
+    for a, b in itertools.pairwise(solutions):
+        # two objectives within the tolerance: 2·tol of the larger one can hide in either term
+        assert b.loss_value <= a.loss_value + 4 * size
+        assert b.cost >= a.cost - 4 * size / (a.lam - b.lam)
+        assert b.objective <= a.objective + size
+        # the optimal value is concave in λ, with slope ‖W‖²
+        assert b.lower_bound <= a.objective - (a.lam - b.lam) * a.cost + size
+
+
+def test_the_path_is_the_same_as_single_solves():
+    X, y = table("squared", 15)
+    solutions = covopt.path(X, y, n_lams=5)
+    for s in solutions:
+        alone = covopt.fit(X, y, lam=s.lam)
+        assert s.objective == pytest.approx(alone.objective, rel=2e-6)
+        assert covopt.verify(s).ok
+
+
+def test_continuity():
+    X, y = table("squared", 12)
+    lam = 0.05 * covopt.lambda_max(X, y)
+    close = covopt.path(X, y, lams=lam * (1 - np.array([0, 1e-3, 2e-3])), tol=1e-9)
+    F = [s.network.predict(X) for s in close]
+    for a, b in itertools.pairwise(F):
+        assert np.abs(a - b).max() <= 2e-2 * np.abs(a).max()
+
+
+def test_given_lams_in_any_order():
+    X, y = table("squared", 8)
+    solutions = covopt.path(X, y, lams=[1e-3, 1e-1, 1e-2, 1e-1])
+    assert [s.lam for s in solutions] == [1e-1, 1e-2, 1e-3]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"lams": [0.1, -1]}, "lams must be positive finite numbers; entry 1 .* is -1"),
+        ({"lams": []}, "lams must be a list of positive numbers"),
+        ({"lams": "many"}, "lams must be positive numbers"),
+        ({"n_lams": 0}, "n_lams must be a positive integer; received 0"),
+        ({"n_lams": 2.5}, "n_lams must be a positive integer"),
+        ({"eps": 0}, "eps must be"),
+        ({"output_bias": "free", "Y": np.ones(8)}, "the best constant is optimal for every lam"),
+    ],
+)
+def test_bad_grids(options, message):
+    X, y = table("squared", 8)
+    with pytest.raises(InputError, match=message):
+        covopt.path(X, options.pop("Y", y), **options)
+
+
+def test_a_stopped_path_says_where():
+    X, y = table("squared", 12)
+    calls = []
+
+    def stop(state):
+        calls.append(state)
+        return len(calls) == 8
+
+    with pytest.warns(PathStoppedWarning, match=r"stopped at lam = .*; \d of 6 points are certified"):
+        some = covopt.path(X, y, n_lams=6, callback=stop)
+    assert 0 < len(some) < 6
+    assert some[-1].status.code == "callback"
+    assert all(s.status.code == "certified" for s in some[:-1])
+    with pytest.warns(PathStoppedWarning, match="time limit"):
+        assert len(covopt.path(X, y, n_lams=6, time_limit_s=1e-9)) <= 1
+
+    def interrupt(state):
+        raise KeyboardInterrupt
+
+    with pytest.warns(PathStoppedWarning, match="interrupted"):
+        assert covopt.path(X, y, lams=[0.1, 0.01], callback=interrupt)[-1].status.code == "interrupted"
+
+
+def test_files_and_pictures(tmp_path):
+    X, y = table("logistic", 8)
+    solutions = covopt.path(X, y, loss="logistic", n_lams=3)
+    save_path(solutions, tmp_path / "p.json")
+    again = load_path(tmp_path / "p.json")
+    assert [s.to_dict() for s in again] == [s.to_dict() for s in solutions]
+    figure = plot_path(solutions)
+    assert len(figure.axes) == 4
+    assert "3 certified" in figure.get_suptitle()
+    for text, message in (
+        ("{}", "not a covopt path"),
+        ("no", "not a JSON file"),
+        ('{"format": "covopt-path", "schema": 9}', "Upgrade"),
+    ):
+        (tmp_path / "bad.json").write_text(text)
+        with pytest.raises(SolutionFileError, match=message):
+            load_path(tmp_path / "bad.json")
+    with pytest.raises(SolutionFileError, match="cannot read"):
+        load_path(tmp_path / "none.json")
+
+
+def test_cli_path(tmp_path):
+    X, y = table("squared", 10)
+    file = tmp_path / "t.csv"
+    pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "y": y}).to_csv(file, index=False)
+
+    def run(*arguments):
+        return CliRunner().invoke(app, ["path", str(file), *map(str, arguments)])
+
+    done = run("--target", "y", "--n-lams", 4, "--plot", tmp_path / "f.png", "--out", tmp_path / "p.json")
+    assert done.exit_code == 0, done.output
+    assert "4 of 4 points certified" in done.stdout
+    assert len(load_path(tmp_path / "p.json")) == 4
+    assert (tmp_path / "f.png").stat().st_size > 0
+    content = json.loads(run("--target", "y", "--lams", "0.1,0.01", "--json").stdout)
+    assert [p["lam"] for p in content["points"]] == [0.1, 0.01]
+    assert content["certified"] is True
+    stopped = run("--target", "y", "--time-limit", 1e-9, "--json")
+    assert stopped.exit_code == 3
+    assert "the path stopped" in json.loads(stopped.stdout)["warnings"][0]
+    assert run("--target", "y", "--lams", "a,b").exit_code == 1
