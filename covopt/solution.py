@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -22,14 +22,21 @@ from covopt.errors import InputError, SolutionFileError
 from covopt.files import read_json, write_atomically
 from covopt.losses import Loss, loss_from_dict
 from covopt.network import ReLUNetwork
+from covopt.oracles.choose import exact_oracle
 from covopt.oracles.gauge_certificate import GaugeCertificate
 from covopt.potentials import make_potential
-from covopt.solvers.tight import TightSet
+from covopt.problems.regularised import reduce_fit
+from covopt.problems.shallow import ShallowProblem
+from covopt.solvers.tight import TightSet, tight_set
 from covopt.status import Status
 
 FORMAT = "covopt-solution"
 SCHEMA = 1
 SCHEMA_LOSS = 2  # with a loss: readers that know interpolation only must refuse it
+_BY_OUTPUTS = (
+    "where the loss is strictly convex all optimal networks share their outputs F on the data and are the networks "
+    "of minimal norm through them: ask covopt.min_norm(X, solution.network.predict(X))"
+)
 BRACKET = ("cost", "lower_bound", "gap")
 
 
@@ -184,13 +191,35 @@ class Solution:
         BudgetError
             When the arrangement has too many faces to look at.
         """
+        if self.loss is not None and self.potential == "variation":
+            return self._fit_tight_set(min(0.1, max(slack, 10.0 * self.gap)))
         return self._minimisers.tight_set(slack, refine=refine)
+
+    def _fit_tight_set(self, slack: float) -> TightSet:
+        """Tight set of a regularised solution's own dual."""
+        assert self.loss is not None
+        assert self.lam is not None
+        problem, reduction = reduce_fit(self.data, self.loss, self.lam, self.output_bias)
+        live = problem.rows.any(axis=1)
+        shape = (len(problem.rows), problem.n_outputs)
+        dual = reduction.apply_dual(self.dual).reshape(shape)[live]
+        if not dual.any():
+            width = self.network.hidden_weights.shape[1]
+            return TightSet(np.zeros((0, width)), np.zeros(0), np.zeros((0, *self.dual.shape[1:])))
+        dual = dual[:, 0] if shape[1] == 1 else dual
+        rows = problem.rows[live]
+        oracle = exact_oracle(rows, 0 if shape[1] == 1 else shape[1])
+        tight = tight_set(ShallowProblem(rows, dual, problem.offset_cost), oracle, dual, slack=slack)
+        outputs = tight.outputs if reduction.outputs is None else reduction.raise_outputs(tight.outputs)
+        return replace(tight, neurons=tight.neurons @ reduction.basis.T, outputs=outputs)
 
     @property
     def uniqueness(self) -> Uniqueness:
         """Whether this is the only minimal-norm network, with the reason (SP20 Thm 4.7, eq. 21)."""
         if self.potential != "variation":
             return Uniqueness(None, "only the variation norm's minimisers are analysed", 0)
+        if self.loss is not None:
+            return Uniqueness(None, f"with a loss it is not analysed; {_BY_OUTPUTS}", 0)
         return self._minimisers.uniqueness
 
     @property
@@ -211,6 +240,8 @@ class Solution:
         BudgetError
             When the arrangement has too many faces for the tight set.
         """
+        if self.loss is not None:
+            raise InputError(f"the sparsest minimiser is computed for interpolation; {_BY_OUTPUTS}")
         return self._minimisers.sparsest(time_limit_s)
 
     # ------------------------------------------------------------------ files and pictures

@@ -343,3 +343,17 @@ def test_cli_fit_json_and_exit_codes(labels, tmp_path):
         assert refused.exit_code == 1, refused.output
         assert message in refused.stderr
     assert run("fit", labels, "--target", "a").exit_code == 2  # no λ
+
+
+@pytest.mark.parametrize("name", ["squared", "softmax-cross-entropy"])
+def test_the_tight_set_holds_the_neurons(name):
+    found = covopt.fit(*table(name, 10), lam=1e-2, loss=name, tol=1e-9)
+    tight = found.tight_set(1e-4)
+    units = found.network.to_neurons()[0]
+    assert len(tight.neurons) > 0
+    assert (np.abs(tight.values) >= 1 - 1e-4).all()
+    assert (units @ tight.neurons.T).max(axis=1).min() >= 1 - 1e-3
+    assert found.is_unique is None
+    assert "share their outputs" in found.uniqueness.reason
+    with pytest.raises(InputError, match="sparsest minimiser is computed for interpolation"):
+        found.sparsest()
