@@ -274,6 +274,16 @@ def test_an_affine_target_with_a_free_bias_needs_one_neuron():
     assert found.network.squared_norm == pytest.approx(2 * np.sqrt(2), rel=1e-8)
 
 
+def test_two_copies_of_the_unique_neuron_do_not_need_two():
+    X = [[-0.09083434, -0.07853575], [-0.16848918, -0.14563723]]
+    Y = [[4.70577873e04, -1.13613924e-02], [1.45181865e05, -1.45675764e-02]]
+    solution = covopt.min_norm(X, Y, bias=1e-4, output_bias="free", tol=1e-8)
+    assert solution.is_unique
+    found = solution.sparsest()
+    assert found.lower_bound == 1, "there is one tight neuron"
+    assert found.proven == (found.n_neurons == 1)
+
+
 def test_the_tight_set_holds_every_neuron_of_the_solution():
     for kind in ("none", "penalized", "free"):
         rng = np.random.default_rng(2)

@@ -164,7 +164,10 @@ class Minimisers:
                 network = self.network
             count = len(network)
             # a mass may be no more than the error of the dual; such a neuron is not known to be needed
-            needed = int((sizes(weights) > NEEDED * problem.primal_value(weights, offset)).sum())
+            heavy = sizes(weights) > NEEDED * problem.primal_value(weights, offset)
+            tight = tight_set(problem, oracle, dual, slack=AMBIGUOUS[1])
+            # copies of one tight neuron, apart by the error of the dual, are one neuron of the minimiser
+            needed = _count_different(tight, neurons[heavy], weights[heavy])
             lower = min(needed, count)
             return Sparsest(network, count, lower, lower == count, own == count, "the minimiser is unique")
         tight = tight_set(problem, oracle, dual, slack=1e-6)
@@ -203,3 +206,15 @@ class Minimisers:
         return ReLUNetwork.from_neurons(
             units, scaled, bias=self.data.bias, offset=moved, counts_output_bias=self.output_bias != "free"
         )
+
+
+def _count_different(tight: TightSet, neurons: np.ndarray, weights: np.ndarray) -> int:
+    """Count the tight neurons that are nearest to one of the given, output directions included."""
+    if not len(tight):
+        return 0
+    alike = neurons @ tight.neurons.T
+    if weights.ndim == 1:
+        alike = alike * np.sign(np.outer(weights, tight.outputs))
+    else:
+        alike = alike * ((weights / sizes(weights)[:, None]) @ tight.outputs.T)
+    return len(np.unique(alike.argmax(axis=1)))
