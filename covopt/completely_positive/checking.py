@@ -120,6 +120,8 @@ def _check_reading(matrix: SymmetricMatrix, reading: Reading, tol: float) -> lis
     if reading.status is CPStatus.NOT_CP:
         against = [reason for reason in reading.reasons if reason.side == "not_cp"]
         checks = [_recheck(matrix, reason, None, tol) for reason in against]
+        if any(claim is not None for claim in (reading.lower, reading.upper, reading.factor)):
+            checks.append(CPCheck("status", False, "not_cp, and yet a bound or a factor is claimed"))
         return checks or [CPCheck("not_cp", False, "no reason is given")]
     components = support_pattern(matrix.values, 0.0).components()
     checks, rows = _check_factor(matrix, reading.factor, components, tol)

@@ -50,7 +50,13 @@ def quadratic_form(matrix: Sequence[Sequence[Fraction]], vector: Sequence[Fracti
     """
     n = range(len(vector))
     return sum(
-        (vector[i] * vector[j] * matrix[i][j] for i in n for j in n if vector[i] and vector[j]), Fraction(0)
+        (
+            vector[i] * vector[j] * matrix[i][j]
+            for i in n
+            for j in n
+            if vector[i] and vector[j] and matrix[i][j]
+        ),
+        Fraction(0),
     )
 
 

@@ -306,3 +306,10 @@ def test_an_undecided_component_beside_a_decided_one():
     assert found.status is CPStatus.UNDECIDED
     assert (found.upper, found.factor) == (None, None)
     assert all(check.ok for check in found.verify())
+
+
+@pytest.mark.parametrize("claim", ["lower", "upper"])
+def test_not_cp_leaves_no_bound_to_claim(claim):
+    content = covopt.cp_rank(RING).to_dict()
+    content["readings"][0][claim] = content[claim] = 1
+    assert failed(content) == {"status"}
