@@ -322,7 +322,7 @@ class Solution:
                 np.array(net["hidden_weights"], dtype=float).reshape(-1, width),
                 np.array(net["output_weights"], dtype=float).reshape(-1, data.n_outputs),
                 data.bias,
-                np.array(net["output_bias"], dtype=float),
+                np.array(net["output_bias"], dtype=float).reshape(data.n_outputs),
                 problem["output_bias"] != "free",
             )
             dual = np.array(content["dual"], dtype=float)
@@ -348,7 +348,7 @@ class Solution:
             return cls(
                 data, problem["output_bias"], problem["potential"], network, dual, certificate,
                 Status.from_code(content["status"]), float(content["tol"]), content["solver"],
-                content["history"], content["time_s"], content["random_state"], proof, **fitted,
+                list(content["history"]), float(content["time_s"]), content["random_state"], proof, **fitted,
             )  # fmt: skip
         except (InputError, KeyError, TypeError, ValueError) as error:
             raise SolutionFileError(f"the solution file is damaged: {error!r}") from error

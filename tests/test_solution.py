@@ -152,6 +152,10 @@ def test_saving_into_the_working_directory_and_into_none(tmp_path, monkeypatch):
         (lambda c: c.update(cost=None), "damaged"),
         (lambda c: c["problem"].update(output_bias=["none"]), "must be names"),
         (lambda c: c["problem"]["X"][0].__setitem__(0, "x"), "damaged"),
+        (lambda c: c["network"].update(output_bias=[]), "damaged"),
+        (lambda c: c["network"].update(output_bias=[0.0, 0.0]), "damaged"),
+        (lambda c: c.update(time_s=None), "damaged"),
+        (lambda c: c.update(history=None), "damaged"),
     ],
 )
 def test_damaged_files_are_named(mutate, message, tmp_path):

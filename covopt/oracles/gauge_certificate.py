@@ -23,6 +23,7 @@ from covopt.oracles.lift import EPS, LEVELS, Lift, Region, covers
 
 DIGITS = 8
 TINY = 1e-300
+MOST = 1e100  # larger multipliers prove nothing, and have no eigenvalues in double precision
 
 
 @dataclass(frozen=True)
@@ -94,12 +95,17 @@ class GaugeCertificate:
         Raises
         ------
         InputError
-            When an entry is missing or unknown.
+            When an entry is missing, unknown or no number.
         """
         try:
             regions = [RegionProof(**entry) for entry in values["regions"]]
+            for entry in regions:
+                for numbers in (entry.signs, entry.theta, entry.products, *entry.cone):
+                    np.asarray(numbers, dtype=float)
+            np.asarray(values["support"], dtype=np.int64), np.asarray(values["extra"], dtype=float)
+            float(values["size"])
             return cls(**{**values, "regions": regions})
-        except (TypeError, KeyError) as error:
+        except (TypeError, KeyError, ValueError, OverflowError) as error:
             raise InputError(
                 f"the gauge certificate is malformed ({error}); save the solution again"
             ) from error
@@ -207,6 +213,9 @@ def bound_region(lift: Lift, dual: np.ndarray, multipliers: Multipliers) -> floa
         a + b + c and what the smallest eigenvalue and rounding add.
     """
     k = 0 if lift.region.sign else dual.shape[1]
+    parts = (multipliers.theta, multipliers.products, multipliers.cone)
+    if max(float(np.abs(part).max(initial=0.0)) for part in parts) > MOST:
+        return np.inf
     a, b, c = (float(value) for value in multipliers.theta)
     if not k:
         a, b = 0.0, a + b

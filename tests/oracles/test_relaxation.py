@@ -274,6 +274,27 @@ def test_reading_a_malformed_dictionary():
         GaugeCertificate.from_dict({"regions": [{"signs": []}]})
 
 
+@pytest.mark.parametrize(
+    ("where", "value"),
+    [("support", [0, float("nan")]), ("support", [None]), ("size", "x"), ("products", ["x"]), ("cone", 1.0),
+     ("theta", [[1.0], 2.0, 3.0])],
+)  # fmt: skip
+def test_reading_what_is_no_number(where, value):
+    _, _, found = a_certificate()
+    values = found.certificate.to_dict()
+    (values if where in values else values["regions"][0])[where] = value
+    with pytest.raises(InputError, match="gauge certificate is malformed"):
+        GaugeCertificate.from_dict(values)
+
+
+def test_astronomical_multipliers_prove_nothing():
+    rows, dual, found = a_certificate()
+    first, *others = found.certificate.regions
+    wild = dataclasses.replace(first, theta=[1e308, 1e308, 1e308])
+    changed = dataclasses.replace(found.certificate, regions=[wild, *others])
+    assert check_gauge(rows, dual, changed) == np.inf
+
+
 def test_lost_precision_is_part_of_the_bound():
     rows = np.array([[1.0, 0.0], [1.0, 1e-18], [0.0, 1.0]])[:2]
     unit = UnitRows.of(rows, np.array([1e3, -1e3]), np.array([0, 1]))
