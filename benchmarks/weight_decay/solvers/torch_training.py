@@ -7,7 +7,7 @@ from benchmark_utils.networks import as_result
 from benchmark_utils.stopping import UntilCertified
 from benchopt import BaseSolver
 
-LEARNING_RATES = {"adam": 0.01, "sgd": 0.02, "lbfgs": 1.0}
+LEARNING_RATES = {"adam": 0.01, "sgd": 0.01, "lbfgs": 1.0}
 BATCH, MOMENTUM, HALF_LIFE, DENSE = 10, 0.9, 1000, 2000
 
 
@@ -21,7 +21,7 @@ class Solver(BaseSolver):
 
     name = "torch"
     sampling_strategy = "callback"
-    stopping_criterion = UntilCertified(patience=10)
+    stopping_criterion = UntilCertified(patience=25)  # evaluations are dense at the start
     parameters = {
         "optimizer": ["adam", "sgd", "lbfgs"],
         "width": [200],
