@@ -91,7 +91,8 @@ def _unit_of(solution: Any) -> str:
 
 
 def _cost_of(solution: Any) -> str:
-    return "‖W‖²" if solution.potential == "variation" else "Σ|v|ω(w)"
+    cost = "‖W‖²" if solution.potential == "variation" else "Σ|v|ω(w)"
+    return cost if solution.loss is None else f"C + λ{cost}"
 
 
 def _plot_dual_circle(solution: Any, lifted: np.ndarray, ax: Axes) -> Axes:
@@ -235,7 +236,7 @@ def plot_solution(solution: Any, path: str | Path | None = None) -> Figure:
     for panel, ax in zip(panels, axes[int(drawn) :], strict=True):
         panel(solution, ax)
     figure.suptitle(
-        f"{_cost_of(solution)} = {solution.cost:.8g}, at least {solution.lower_bound:.8g}: {solution.status}",
+        f"{_cost_of(solution)} = {solution.objective:.8g}, at least {solution.lower_bound:.8g}: {solution.status}",
         fontsize="large",
     )
     if path is not None:
