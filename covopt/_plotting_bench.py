@@ -148,8 +148,8 @@ def _finish(ax: Axes, runs: pd.DataFrame, levels: tuple[float, ...]) -> None:
     for level in levels:
         ax.axhline(level, color="0.85", lw=0.7, zorder=0)
     ax.set_ylim(accuracy / 4, 2.0)
-    low, high = np.log10(ax.get_xlim())
-    ax.set_xlim(10.0 ** math.floor(low), 10.0 ** math.ceil(high))  # whole decades, so that ticks are powers of ten
+    low, high = np.log10(ax.get_xlim())  # whole decades, so that the ticks are powers of ten
+    ax.set_xlim(10.0 ** math.floor(low), 10.0 ** math.ceil(high))
     ax.set_xlabel("time (s)")
     ax.set_ylabel("certified relative gap")
     name = str(first["dataset_name"]).partition("[")[0]
