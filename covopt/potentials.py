@@ -23,7 +23,8 @@ minimisers: the printed one charges a neuron that sees few small inputs as much 
 **χ on the hinge.** Eq. (12) prints χ(≥ 0). Then ω jumps UP where a row comes to lie on the hinge, infima need not
 be attained (x = y = (0, 1, 2), β = 1: the infimum (2/3)√35 of 2|c|ω is approached by neurons whose hinge tends to 0
 from the right and attained by none). With χ(> 0) it jumps down there, ω is lower semicontinuous and minimisers exist.
-This is what is computed; rows within 1e-10 of the hinge, relative to ‖x̃‖‖w‖, count as on it.
+This is what is computed; rows within 1e-10 of the hinge, relative to the neuron's largest distance x̃·w/‖x̃‖ from a
+row, or within rounding of it, count as on it (see :func:`on_hinge`).
 
 **Invariances.** ω_b depends on the activations σ(w·x̃_i) only, so with a bias the minimal cost does not change under
 x ↦ Mx + t for any invertible M, nor with β. The exact potential sees |x̃|: rotations leave it, translations do not.
@@ -41,7 +42,8 @@ from scipy.optimize import linprog
 
 from covopt.validation import check_choice
 
-HINGE = 1e-10  # |x̃·w| / ‖x̃‖‖w‖ below which a row counts as lying on the hinge
+HINGE = 1e-10  # |x̃·w|/‖x̃‖, relative to its largest, below which a row counts as lying on the hinge
+ROUNDING = 64 * float(np.finfo(float).eps)
 RANK = 1e-9  # singular value of the active unit rows, relative to the largest, that counts as zero
 
 
@@ -118,7 +120,11 @@ class LabelNoise:
         return 2 if self.exact else 1
 
     def weigh(
-        self, rows: np.ndarray, neurons: np.ndarray, sample_weight: np.ndarray | None = None
+        self,
+        rows: np.ndarray,
+        neurons: np.ndarray,
+        sample_weight: np.ndarray | None = None,
+        lengths: np.ndarray | None = None,
     ) -> np.ndarray:
         """Return ω of each neuron.
 
@@ -129,6 +135,8 @@ class LabelNoise:
         neurons : ndarray of shape (m, D)
         sample_weight : ndarray of shape (N,), optional
             Sums to one; 1/N by default.
+        lengths : ndarray of shape (N,), optional
+            |x̃_i|, where rows and neurons are in other coordinates.
 
         Returns
         -------
@@ -141,9 +149,9 @@ class LabelNoise:
         unit = np.maximum(heights, 0.0) / np.where(top > 0, top, 1.0)[:, None]
         value = top * np.sqrt(np.square(unit) @ weights)
         if self.exact:
-            lengths = np.linalg.norm(rows, axis=1)
-            on = HINGE * np.linalg.norm(neurons, axis=1)[:, None] * lengths
-            value = value * np.sqrt((heights > on) @ (weights * lengths**2))
+            lengths = np.linalg.norm(rows, axis=1) if lengths is None else lengths
+            active = (heights > 0) & ~on_hinge(rows, neurons)
+            value = value * np.sqrt(active @ (weights * lengths**2))
         return value
 
     def undetermined(self, rows: np.ndarray, neurons: np.ndarray) -> np.ndarray:
@@ -170,11 +178,26 @@ class LabelNoise:
         """
         lengths = np.linalg.norm(rows, axis=1)
         units = rows[lengths > 0] / lengths[lengths > 0, None]
+        silent = on_hinge(units, neurons)
         found = np.zeros(len(neurons), dtype=int)
         for j, neuron in enumerate(neurons):
-            height = units @ neuron / (np.linalg.norm(neuron) or 1.0)
-            found[j] = _free_dimension(units[height > HINGE], units[np.abs(height) <= HINGE])
+            found[j] = _free_dimension(units[(units @ neuron > 0) & ~silent[j]], units[silent[j]])
         return found
+
+
+def on_hinge(rows: np.ndarray, neurons: np.ndarray) -> np.ndarray:
+    """Return which rows count as lying on the hinge of which neurons, shape (m, N).
+
+    Examples
+    --------
+    >>> on_hinge(np.array([[0.0, 1.0], [1.0, 1.0]]), np.array([[1.0, 1e-17], [1.0, 0.1]]))
+    array([[ True, False],
+           [False, False]])
+    """
+    lengths = np.linalg.norm(rows, axis=1)
+    distance = np.abs(neurons @ rows.T) / np.where(lengths > 0, lengths, 1.0)
+    size = HINGE * distance.max(axis=1, initial=0.0) + ROUNDING * np.linalg.norm(neurons, axis=1)
+    return distance <= size[:, None]
 
 
 Potential = VariationNorm | LabelNoise

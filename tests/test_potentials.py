@@ -219,6 +219,19 @@ def test_the_exact_potential_turns_but_does_not_move():
     assert covopt.min_norm(X + 5, y, potential="label-noise-exact").cost > 2 * first
 
 
+def test_points_far_from_the_origin():
+    rng = np.random.default_rng(14)
+    X, y = rng.standard_normal((8, 2)), rng.standard_normal(8)
+    near = covopt.min_norm(X, y, potential="label-noise")
+    far = covopt.min_norm(X + np.array([3e3, -1e3]), y, potential="label-noise", tol=1e-4)
+    assert far.status is Status.CERTIFIED
+    assert far.cost == pytest.approx(near.cost, rel=2e-4)
+    assert far.lower_bound <= near.cost * (1 + 1e-9)
+    assert covopt.verify(far).ok
+    exact = covopt.min_norm(X + np.array([3e3, -1e3]), y, potential="label-noise-exact", tol=1e-3)
+    assert exact.status is Status.CERTIFIED
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_units_and_repeated_rows(name):
     rng = np.random.default_rng(9)

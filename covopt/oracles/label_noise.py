@@ -41,6 +41,32 @@ from covopt.potentials import LabelNoise
 WARM = 64
 
 
+def whiten(rows: np.ndarray, sample_weight: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return rows of identity covariance, rows T with Tᵀ(Zᵀdiag(q)Z)T = 1, in as many columns as there is rank.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n, r)
+    sample_weight : ndarray of shape (n,)
+
+    Returns
+    -------
+    (ndarray of shape (n, s), ndarray of shape (r, s), ndarray of shape (n,))
+        The rows, T, and how far rounding may have moved each row.
+
+    Examples
+    --------
+    >>> white, back, _ = whiten(np.array([[3.0, 0.0], [0.0, 4.0]]), np.ones(2))
+    >>> bool(np.allclose(white.T @ white, np.eye(2)))
+    True
+    """
+    _, size, right = np.linalg.svd(np.sqrt(sample_weight)[:, None] * rows, full_matrices=False)
+    real = size > 1e-13 * size.max(initial=0.0)
+    back = right[real].T / size[real]
+    blur = 4 * rows.shape[1] * np.finfo(float).eps * np.linalg.norm(rows, axis=1) / size[real].min()
+    return rows @ back, back, blur
+
+
 class LabelNoiseOracle:
     r"""Exact pricing of duals for a label-noise potential and one output, in any dimension.
 
@@ -53,6 +79,10 @@ class LabelNoiseOracle:
         The rows that a dual has entries for; by default all. The others count in ω only.
     sample_weight : ndarray of shape (n,), optional
         q, positive; 1/n by default.
+    lengths : ndarray of shape (n,), optional
+        |x̃_i|, where the rows are in other coordinates; see :func:`whiten`.
+    blur : ndarray of shape (n,), optional
+        How far each row may be from what it stands for.
     budget : float
         Largest number of faces times rows.
 
@@ -77,6 +107,8 @@ class LabelNoiseOracle:
         *,
         kept: np.ndarray | None = None,
         sample_weight: np.ndarray | None = None,
+        lengths: np.ndarray | None = None,
+        blur: np.ndarray | None = None,
         budget: float = DEFAULT_FACE_BUDGET,
     ):
         self.rows = np.ascontiguousarray(rows, dtype=float)
@@ -85,9 +117,10 @@ class LabelNoiseOracle:
         self.sample_weight = np.full(len(rows), 1.0 / len(rows)) if sample_weight is None else sample_weight
         self.rank = self.rows.shape[1]
         q = self.sample_weight
-        _, size, right = np.linalg.svd(np.sqrt(q)[:, None] * self.rows, full_matrices=False)
-        self._back = right.T / size  # ŵ ↦ w
-        white = self.rows @ self._back
+        self.row_lengths = np.linalg.norm(self.rows, axis=1) if lengths is None else lengths
+        white, self._back, blurred = whiten(self.rows, q)
+        if blur is not None:
+            blurred = blurred + blur * np.linalg.norm(self._back, 2)
         self._live = np.flatnonzero(np.linalg.norm(self.rows, axis=1) > 0)
         self.lines, self._line_of, self._ratio = merge_lines(white[self._live])
         n = len(self.lines)
@@ -107,7 +140,10 @@ class LabelNoiseOracle:
         self._slack[self._live] = (
             np.linalg.norm(moved, axis=1) + self._lattice.slack[self._line_of] * self._lengths[self._live]
         )
-        self._levels = self._prepare(q[self._live], np.square(np.linalg.norm(self.rows[self._live], axis=1)))
+        self._slack += blurred
+        self._share = float(np.sqrt(q @ np.square(self._slack)))
+        self._tilt = float((self._slack[self._live] / self._lengths[self._live]).max())
+        self._levels = self._prepare(q[self._live], np.square(self.row_lengths[self._live]))
         self._warm = np.empty((0, self.rank))
 
     # ------------------------------------------------------------------ what depends on the data only
@@ -135,11 +171,17 @@ class LabelNoiseOracle:
         """⟨λ, σ(Zw)⟩ at each neuron (ω(w) = 1 for those that the oracle returns)."""
         return np.maximum(neurons @ self.rows[self.kept].T, 0.0) @ dual
 
+    def weigh(self, neurons: np.ndarray) -> np.ndarray:
+        """Return ω of each neuron."""
+        return self.potential.weigh(self.rows, neurons, self.sample_weight, self.row_lengths)
+
     def normalise(self, neurons: np.ndarray) -> np.ndarray:
         """Scale neurons to ω(w) = 1, leaving out those that no row activates."""
-        weights = self.potential.weigh(self.rows, neurons, self.sample_weight)
-        lengths = np.linalg.norm(neurons, axis=1)
-        live = weights > 1e-13 * lengths * np.abs(self.rows).max() ** self.potential.degree
+        weights = self.weigh(neurons)
+        size = np.linalg.norm(self.rows, axis=1).max() * (
+            self.row_lengths.max() if self.potential.exact else 1.0
+        )
+        live = weights > 1e-13 * np.linalg.norm(neurons, axis=1) * size
         return neurons[live] / weights[live, None]
 
     def price(
@@ -188,6 +230,8 @@ class LabelNoiseOracle:
         steps = (self._pull[0] - self._pull[1])[:, None] * self.lines
         self._gradient = np.empty((len(self._lattice.cells), self.rank))
         sum_maps(self._lattice.cells, steps, self._pull[1] @ self.lines, self._gradient)
+        # what moved rows change: F, and ω by a share, for neurons of length one
+        self._moved = float(np.abs(full) @ self._slack)
         best, bound, neurons = self._search(dual, threshold)
         values = self.evaluate(dual, neurons)
         order = np.argsort(-np.abs(values), kind="stable")
@@ -197,9 +241,6 @@ class LabelNoiseOracle:
         keep[:1] = True
         if max_neurons is not None:
             keep[max(max_neurons, 1) :] = False
-        # moved rows change F, and ω by the same share
-        moved = float(np.sqrt(self.sample_weight @ np.square(self._slack)))
-        bound = (bound + float(np.abs(full) @ self._slack) * self._stretch) * (1.0 + moved * self._stretch)
         return Pricing(neurons[keep], values[keep], float(max(bound, best)), exact=True)
 
     def _search(self, dual: np.ndarray, threshold: float) -> tuple[float, float, np.ndarray]:
@@ -212,7 +253,7 @@ class LabelNoiseOracle:
         best_neurons = (
             [self._warm[np.abs(self.evaluate(dual, self._warm)).argmax()][None]] if best > 0 else []
         )
-        bound, self._stretch = best, 1.0
+        bound = best
         found: list[np.ndarray] = []
         chosen = np.flatnonzero(tops >= min(best, threshold) * (1.0 - 1e-9))
         chosen = chosen[np.argsort(-tops[chosen], kind="stable")]
@@ -226,7 +267,6 @@ class LabelNoiseOracle:
                     continue
                 answer = faces.visit(mine)
                 bound = max(bound, answer.bound)
-                self._stretch = max(self._stretch, answer.stretch)
                 if answer.best > best:
                     best, best_neurons = answer.best, [answer.best_neuron[None] @ self._back.T]
                 good = answer.values >= min(threshold, best)

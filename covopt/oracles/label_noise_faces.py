@@ -21,9 +21,9 @@ BLOCK = 1 << 13
 class Answer:
     """What a visit found: points to report, the best valid value, a bound."""
 
-    def __init__(self, neurons, values, best, best_neuron, bound, stretch):
+    def __init__(self, neurons, values, best, best_neuron, bound):
         self.neurons, self.values, self.best = neurons, values, best
-        self.best_neuron, self.bound, self.stretch = best_neuron, bound, stretch
+        self.best_neuron, self.bound = best_neuron, bound
 
 
 class MetricFaces:
@@ -89,7 +89,14 @@ class MetricFaces:
         self.u = np.einsum("fik,fk->fi", self.root, half)
         self.value = np.linalg.norm(half, axis=1)
         self.allowed = ROUNDING * self.oracle._lipschitz / np.sqrt(self.least)
-        self.top = (self.value * (1.0 + self.image_error) + self.allowed) / self.factor
+        top = self.value * (1.0 + self.image_error) + self.allowed
+        self.top = self._as_moved(top, slice(None))
+
+    def _as_moved(self, value: np.ndarray, faces: np.ndarray | slice) -> np.ndarray:
+        """Bound maxima for the rows that the computed ones stand for: ‖u‖ ≤ 1/√κ where ω_b(u) = 1."""
+        longest = 1.0 / np.sqrt(self.least[faces])
+        left = np.maximum(1.0 - self.oracle._share * longest, 1e-3)
+        return (value + self.oracle._moved * longest) / left / self.factor[faces]
 
     def visit(self, chosen: np.ndarray) -> Answer:
         """Test the signs of some faces, bound those that pass or cannot be told, report the passing peaks."""
@@ -107,20 +114,21 @@ class MetricFaces:
         sign = np.where(low >= -high, 1.0, -1.0)
         flat = level.flat[self.index[chosen]]
         error = ROUNDING * (1.0 + 1.0 / level.conditioning[flat] + 1.0 / self.least[chosen])
+        error += oracle._tilt + oracle._share / self.least[chosen]
         error += self.allowed[chosen] / np.sqrt(self.least[chosen]) / np.where(moving, length, 1.0)
         # active heights come from the image of u, far more accurate than u where Q is nearly singular
         heights = side * oracle._norms * np.sqrt(self._masses(positive, member))
-        blur = (self.image_error[chosen] * self.value[chosen] + self.allowed[chosen]) / np.where(
-            moving, length, 1.0
-        )
+        blur = oracle._moved / np.sqrt(self.least[chosen]) / np.where(moving, length, 1.0)
+        blur += oracle._tilt + (
+            self.image_error[chosen] * self.value[chosen] + self.allowed[chosen]
+        ) / np.where(moving, length, 1.0)
         held = (low >= -error) & (np.nanmin(heights, axis=1, initial=np.inf) >= -blur)
         mirrored = (high <= error) & (np.nanmax(heights, axis=1, initial=-np.inf) <= blur)
         counts = held | mirrored | ~moving
         if not counts.any():
-            return Answer(w[:0], np.zeros(0), 0.0, None, 0.0, 1.0)
+            return Answer(w[:0], np.zeros(0), 0.0, None, 0.0)
         c = chosen[counts]
         bound = self._bound(c, w[counts], cell[counts], basis[counts])
-        stretch = float((1.0 / (np.sqrt(self.least[c]) * factor[counts])).max())
         good = (inside > HINGE) & moving
         unit, cell, sign = unit[good], cell[good], sign[good]
         metric = np.nansum(np.square(heights[good]), axis=1)
@@ -130,7 +138,7 @@ class MetricFaces:
         best = float(values.max(initial=0.0))
         best_neuron = w[values.argmax()] if len(w) else None
         peaks = self._are_peaks(self.index[chosen[good]], cell, w, np.sign(sign * slope))
-        return Answer(w[peaks], values[peaks], best, best_neuron, bound, stretch)
+        return Answer(w[peaks], values[peaks], best, best_neuron, bound)
 
     def _bound(self, faces: np.ndarray, w: np.ndarray, cell: np.ndarray, basis: np.ndarray) -> float:
         """Bound the largest v_F by the decomposition at the head of this module."""
@@ -147,7 +155,7 @@ class MetricFaces:
         loss = ROUNDING * (oracle._lipschitz * length / np.sqrt(square) + np.abs(value) * length**2 / square)
         careful = np.sqrt(value**2 + rest**2 / self.least[faces]) + loss
         top = self.top[faces]
-        return float(np.where(regular, np.minimum(careful / self.factor[faces], top), top).max())
+        return float(np.where(regular, np.minimum(self._as_moved(careful, faces), top), top).max())
 
     def _are_peaks(self, faces: np.ndarray, cell: np.ndarray, w: np.ndarray, sign: np.ndarray) -> np.ndarray:
         """Whether sign·F/ω does not ascend out of the face; not asked where rows are in special position.

@@ -2,7 +2,9 @@
 
 With rows Z = X̃V/s_x and targets y/s_y of the reduced problem, ω(w) = s_xᵖ ω'(Vᵀw), p = 1 for the printed potential
 and 2 for the exact one; a neuron u with ω'(u) = 1 and output weight c' costs c' s_y s_xᵖ⁻¹ in the user's units, and a
-dual Λ' stands for Λ = Λ' s_xᵖ⁻¹.
+dual Λ' stands for Λ = Λ' s_xᵖ⁻¹. On top of that the rows are whitened, Z T with Tᵀ(Zᵀdiag(q)Z)T = 1: atoms do not
+change, and a neuron u of the whitened rows is Tu. The product is formed in extended precision where there is one:
+points far from the origin would otherwise lose half their digits.
 
 With a loss the objective is C(f) + λ Σ|v|ω(w) (SP20 eq. 7), its dual max −C*(−λΛ) s.t. |⟨Λ, σ(X̃w)⟩| ≤ ω(w); the
 means in ω weigh the samples as the loss does.
@@ -20,7 +22,7 @@ from covopt.errors import InputError
 from covopt.losses import Loss
 from covopt.network import ReLUNetwork
 from covopt.oracles.faces import DEFAULT_FACE_BUDGET
-from covopt.oracles.label_noise import LabelNoiseOracle
+from covopt.oracles.label_noise import LabelNoiseOracle, whiten
 from covopt.potentials import LabelNoise
 from covopt.problems.reduction import Reduction, _check_size, reduce_data
 from covopt.problems.regularised import reduce_fit
@@ -38,11 +40,15 @@ class LabelNoiseTask:
     data : Data
     potential : LabelNoise
     problem : ShallowProblem or RegularisedProblem
-        Neurons have ω'(u) = 1.
+        Of whitened rows; neurons have ω'(u) = 1.
     reduction : Reduction
-    rows : ndarray of shape (n, r)
-        The rows of the means in ω, in reduced units: all of the table, also those that interpolation leaves out; with
-        a loss those whose samples have weight.
+    rows : ndarray of shape (n, s)
+        The whitened rows of the means in ω: all of the table, also those that interpolation leaves out; with a loss
+        those whose samples have weight.
+    back : ndarray of shape (r, s)
+        T.
+    lengths, blur : ndarray of shape (n,)
+        |x̃_i|/s_x, and what rounding may have moved the whitened rows by.
     kept : ndarray of int
         The rows that a dual is asked about.
     weights : ndarray of shape (N,)
@@ -57,6 +63,9 @@ class LabelNoiseTask:
     problem: Any
     reduction: Reduction
     rows: np.ndarray
+    back: np.ndarray
+    lengths: np.ndarray
+    blur: np.ndarray
     kept: np.ndarray
     weights: np.ndarray
     loss: Loss | None = None
@@ -69,10 +78,10 @@ class LabelNoiseTask:
 
     def oracle(self, *, budget: float = DEFAULT_FACE_BUDGET) -> LabelNoiseOracle:
         """Return the exact oracle of the reduced duals."""
-        weights = self.weights[self.weights > 0]
         return LabelNoiseOracle(
-            self.rows, self.potential, kept=self.kept, sample_weight=weights, budget=budget
-        )
+            self.rows, self.potential, kept=self.kept, sample_weight=self.weights[self.weights > 0],
+            lengths=self.lengths, blur=self.blur, budget=budget,
+        )  # fmt: skip
 
     def cost(self, network: ReLUNetwork) -> float:
         """⟨V, μ⟩ = Σ_j |v_j| ω(w_j) in the user's units, of any network on these inputs."""
@@ -81,8 +90,9 @@ class LabelNoiseTask:
         return float(np.abs(network.output_weights[:, 0]) @ omega) * scale**self.potential.degree
 
     def normalise(self, neurons: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Scale reduced neurons to ω'(u) = 1 and their weights along; those that no row activates go."""
-        omega = self.potential.weigh(self.rows, neurons, self.weights[self.weights > 0])
+        """Whiten reduced neurons, scale them to ω'(u) = 1 and their weights along; those that no row activates go."""
+        neurons = neurons @ np.linalg.pinv(self.back).T
+        omega = self.potential.weigh(self.rows, neurons, self.weights[self.weights > 0], self.lengths)
         live = omega > 0
         scale = omega[live].reshape(-1, *[1] * (weights.ndim - 1))
         return neurons[live] / omega[live, None], weights[live] * scale
@@ -97,6 +107,7 @@ class LabelNoiseTask:
 
     def invert_network(self, neurons: np.ndarray, weights: np.ndarray, offset: float) -> ReLUNetwork:
         """Return the balanced network in the user's units."""
+        neurons = neurons @ self.back.T
         lengths = np.linalg.norm(neurons, axis=1)
         units, scaled, moved = self.reduction.invert_network(
             neurons / lengths[:, None], weights * lengths, offset
@@ -158,7 +169,12 @@ def reduce_label_noise(
     problem, reduction = reduced or reduce_data(data, output_bias)
     rows = data.lifted @ reduction.basis / reduction.row_scale
     weights = np.full(data.n_samples, 1.0 / data.n_samples)
-    task = LabelNoiseTask(data, potential, problem, reduction, rows, reduction.keep, weights)
+    white, back, blur = _whitened(rows, weights, data.lifted, reduction)
+    problem = replace(problem, rows=white[reduction.keep])
+    lengths = np.linalg.norm(rows, axis=1)
+    task = LabelNoiseTask(
+        data, potential, problem, reduction, white, back, lengths, blur, reduction.keep, weights
+    )
     _check_size("X and Y", "the label-noise cost is of the size", task.value_scale)
     return task
 
@@ -187,8 +203,26 @@ def reduce_label_noise_fit(
     # the reduced objective is C/μ + Σ|c'|, with μ = λ s_xᵖ⁻¹
     strength = lam * reduction.row_scale ** (potential.degree - 1)
     _check_size("lam", "measured in units of X it is", strength)
-    problem = replace(problem, strength=strength)
-    kept = np.flatnonzero(problem.rows.any(axis=1))
+    weights = loss.weights[:, 0]
+    kept_rows = data.lifted[reduction.keep]
+    white, back, blur = _whitened(problem.rows, weights[weights > 0], kept_rows, reduction)
+    lengths = np.linalg.norm(problem.rows, axis=1)
+    kept = np.flatnonzero(lengths)
+    problem = replace(problem, rows=white, strength=strength)
     return LabelNoiseTask(
-        data, potential, problem, reduction, problem.rows, kept, loss.weights[:, 0], loss, lam
+        data, potential, problem, reduction, white, back, lengths, blur, kept, weights, loss, lam
     )
+
+
+def _whitened(
+    rows: np.ndarray, weights: np.ndarray, lifted: np.ndarray, reduction: Reduction
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    if not rows.any():
+        return rows, np.eye(rows.shape[1]), np.zeros(len(rows))
+    _, back, _ = whiten(rows, weights)
+    # the map is what it is; only its product with the table is rounded
+    table = lifted.astype(np.longdouble) / reduction.row_scale
+    white = (table @ (reduction.basis.astype(np.longdouble) @ back)).astype(float)
+    size = np.linalg.norm(rows, axis=1) * np.linalg.norm(back, 2)
+    blur = 4 * rows.shape[1] * float(np.finfo(np.longdouble).eps) * size
+    return white, back, blur + float(np.finfo(float).eps) * np.linalg.norm(white, axis=1)

@@ -24,6 +24,7 @@ from covopt.solvers.merging import Faces, merge_in_cells, polish
 from covopt.solvers.sparsify import caratheodory
 
 HEAVY = 1e-7
+MAX_ROUNDS = 150  # what is not reached by then is below the oracle's own allowance for rounding
 SINGULAR = (
     1e-12  # eigenvalue of a face's metric, relative to the largest, below which a direction changes no atom
 )
@@ -80,7 +81,7 @@ class LabelNoiseGeneration(ColumnGeneration):
         if centre is None or self.faces is None or not len(self.faces):
             return None
         oracle, faces = self.oracle, self.faces
-        masses = oracle.potential.weigh(oracle.rows, faces.vectors, oracle.sample_weight)
+        masses = oracle.weigh(faces.vectors)
         basis, owner = faces.spans(self.problem.rows)
         columns = []
         for f in np.flatnonzero(masses > 0):
@@ -116,7 +117,7 @@ def merge(
 
 def normalised(oracle: LabelNoiseOracle, faces: Faces) -> tuple[np.ndarray, np.ndarray]:
     """Return neurons of ω(w) = 1 and signed weights."""
-    masses = oracle.potential.weigh(oracle.rows, faces.vectors, oracle.sample_weight)
+    masses = oracle.weigh(faces.vectors)
     live = masses > 0
     return faces.vectors[live] / masses[live, None], (faces.signs * masses)[live]
 
@@ -192,5 +193,6 @@ def solve_label_noise(problem: ShallowProblem, oracle: LabelNoiseOracle, **optio
     >>> round(point.upper_bound * 2**0.5, 6), point.status.code
     (7.0, 'certified')
     """
+    options.setdefault("max_rounds", MAX_ROUNDS)
     point = LabelNoiseGeneration(problem, oracle, **options).solve()
     return finish_label_noise(problem, oracle, point)

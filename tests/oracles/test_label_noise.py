@@ -158,7 +158,8 @@ def test_nearly_dependent_rows_stay_below_the_bound():
         answer = LabelNoiseOracle(rows, LabelNoise()).price(dual)
         truth = gauge_by_patterns(rows, dual, LabelNoise())
         assert answer.upper_bound >= truth * (1 - 1e-9)
-        assert answer.upper_bound <= truth * (1 + 1e-6)
+        # what the data themselves are rounded by is worth this much
+        assert answer.upper_bound <= truth * (1 + 1e-11 / size)
 
 
 def test_too_many_faces_are_refused():
