@@ -628,3 +628,34 @@ def test_seeds_that_are_none(seed):
 def test_tables_without_room_in_double_precision_do_not_crash():
     solution = covopt.min_norm(1e-200 * np.array([[1.0], [2.0], [3.0]]), 1e200 * np.array([1.0, -1.0, 5.0]))
     assert solution.status is not Status.CERTIFIED or covopt.verify(solution).ok
+
+
+def test_points_of_very_different_size_leave_a_network_and_not_the_zero_one():
+    x = [
+        -0.00015239294415516537,
+        0.061644537199143534,
+        570.6901168885089,
+        -0.00017946461301024595,
+        -0.0188988303149938,
+        145.67420460448682,
+        -0.4185607732390722,
+        0.0006365273580362558,
+    ]
+    y = [
+        0.429820379790041,
+        1.0275226192962281,
+        -1.4065608814033173,
+        1.0364566571510285,
+        1.6416531420794305,
+        0.3844989246062424,
+        1.1170507372944154,
+        1.6293466090180841,
+    ]
+    solution = covopt.min_norm(np.array(x)[:, None], y)
+    assert solution.certificate.residual <= 1e-9
+    assert 0 < solution.lower_bound <= solution.cost
+
+
+def test_points_that_double_precision_cannot_tell_apart_are_named():
+    with pytest.raises(InputError, match=r"rows 0 and 1 .* are 1e-200 apart"):
+        covopt.min_norm([[1e-200], [2e-200]], [1.0, 3.0])
