@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from scipy.spatial import cKDTree
@@ -21,6 +21,7 @@ from covopt.status import Status
 
 SEEDS_PER_ROW = 2
 MAX_IDLE = 6
+WARM_TIGHT = 0.995
 NEGLIGIBLE = 1e-9  # share of the largest mass below which a neuron is tried without
 
 
@@ -161,6 +162,7 @@ class RegularisedGeneration:
         if self.warm is None or not len(self.warm.neurons):
             self._append(random_vertices(problem.rows[self.live], SEEDS_PER_ROW * n, self.rng))
         if self.warm is not None:
+            self.warm = self._lightened(self.warm)
             self._begin_warm(self.warm)
         self._append(pricing.neurons)
         return self.point.gap > self.tol
@@ -174,6 +176,14 @@ class RegularisedGeneration:
         pricing = self.price(dual)
         self._offer_dual(dual, pricing)
         self._append(pricing.neurons)
+
+    def _lightened(self, warm: WarmStart) -> WarmStart:
+        """Leave out columns that are far from tight and carry nothing: they cost, and pricing finds them again."""
+        if not len(warm.neurons):
+            return warm
+        tight = np.linalg.norm(self.problem.atoms(warm.neurons).T @ warm.dual, axis=1) > WARM_TIGHT
+        keep = tight | (warm.masses > 1e-4 * warm.masses.max(initial=0.0))
+        return replace(warm, neurons=warm.neurons[keep], weights=warm.weights[keep], masses=warm.masses[keep])
 
     def _append(self, neurons: np.ndarray) -> int:
         """Add unit neurons that are not there yet and do something; returns how many."""
