@@ -357,3 +357,15 @@ def test_the_tight_set_holds_the_neurons(name):
     assert "share their outputs" in found.uniqueness.reason
     with pytest.raises(InputError, match="sparsest minimiser is computed for interpolation"):
         found.sparsest()
+
+
+def test_softmax_on_iris_is_certified():
+    from sklearn.datasets import load_iris
+
+    iris = load_iris()
+    found = covopt.fit(
+        iris.data[:, 2:], iris.target_names[iris.target], lam=1e-3, loss="softmax-cross-entropy"
+    )
+    assert found.status.code == "certified"
+    assert found.loss.classes == ("setosa", "versicolor", "virginica")
+    assert (found.network.predict(iris.data[:, 2:]).argmax(axis=1) == iris.target).mean() > 0.94
