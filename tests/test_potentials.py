@@ -342,9 +342,12 @@ def test_a_callback_stops_with_a_valid_bracket():
     rng = np.random.default_rng(2)
     X, y = rng.standard_normal((12, 2)), rng.standard_normal(12)
     seen = []
-    stopped = covopt.min_norm(
-        X, y, potential="label-noise", callback=lambda state: seen.append(state) or len(seen) == 2, tol=1e-9
-    )
+
+    def watch(state):
+        seen.append(state)
+        return len(seen) == 2
+
+    stopped = covopt.min_norm(X, y, potential="label-noise", callback=watch, tol=1e-9)
     best = covopt.min_norm(X, y, potential="label-noise")
     assert stopped.status is Status.CALLBACK
     assert stopped.lower_bound <= best.cost * (1 + 1e-9)
