@@ -10,10 +10,30 @@ from covopt.oracles.branch_and_bound import BranchAndBoundOracle
 from covopt.oracles.choose import exact_oracle
 from covopt.oracles.faces import DEFAULT_FACE_BUDGET
 
-# of the branch and bound where faces are too many: a number of nodes, so that every machine gives the same answer
-NODES = 50_000
-CONES = 150
 STARTS = 128
+
+
+def tree_limit(n_rows: int, rank: int, n_outputs: int) -> int:
+    """Nodes of the branch and bound where faces are too many: some seconds of work.
+
+    A number of nodes and no clock, so that every machine gives the same answer. A node of the compiled tree for one
+    output costs about (N + r)² operations, one of the tree for several an eigenvalue problem or more.
+
+    Parameters
+    ----------
+    n_rows, rank : int
+    n_outputs : int
+        0 for scalar duals.
+
+    Examples
+    --------
+    >>> tree_limit(40, 21, 0), tree_limit(12, 8, 3), tree_limit(60, 7, 3)
+    (13437, 150, 4)
+    """
+    size = float(n_rows + rank)
+    work = 5e7 / size**2 if n_outputs == 0 else 1.5e6 / size**3
+    low, high = (1000, 50_000) if n_outputs == 0 else (3, 150)
+    return int(min(max(work, low), high))
 
 
 def bound_gauge(
@@ -54,7 +74,7 @@ def bound_gauge(
     try:
         oracle = exact_oracle(reduced, n_outputs, budget=budget)
     except BudgetError:
-        limit = NODES if n_outputs == 0 else CONES
+        limit = tree_limit(*reduced.shape, n_outputs)
         tree = BranchAndBoundOracle(reduced, node_limit=limit, random_state=0, n_starts=STARTS)
         found = tree.price(dual[support], max_neurons=1)
         if found.exact:

@@ -24,7 +24,7 @@ from covopt.oracles.bounds import choose_subset, gauge_bound, restrict
 from covopt.oracles.branch_and_bound import BranchAndBoundOracle
 from covopt.oracles.choose import exact_oracle
 from covopt.oracles.local_search import LocalSearchOracle
-from covopt.oracles.support import CONES, NODES, STARTS
+from covopt.oracles.support import STARTS, tree_limit
 from covopt.problems.shallow import ShallowProblem
 from covopt.solvers.column_generation import Point, RoundState, relative_gap
 from covopt.solvers.generation import generate
@@ -51,13 +51,13 @@ class _Steering:
         self,
         rows: np.ndarray,
         *,
-        is_vector: bool,
+        n_outputs: int,
         time_limit_s: float,
         random_state: int | None,
         trusted: bool = False,
     ):
         self._tree = BranchAndBoundOracle(
-            rows, node_limit=CONES if is_vector else NODES, time_limit_s=time_limit_s, slack=SLACK,
+            rows, node_limit=tree_limit(*rows.shape, n_outputs), time_limit_s=time_limit_s, slack=SLACK,
             n_starts=2 * STARTS, random_state=random_state,
         )  # fmt: skip
         self._local = LocalSearchOracle(rows, random_state=random_state)
@@ -129,7 +129,7 @@ def solve_heuristic(
     if time_limit_s is not None:
         pricing_s = min(pricing_s, 0.1 * time_limit_s)
     oracle = _Steering(
-        problem.rows, is_vector=problem.is_vector, time_limit_s=pricing_s, random_state=random_state,
+        problem.rows, n_outputs=problem.vector_outputs, time_limit_s=pricing_s, random_state=random_state,
         trusted=only_relaxation,
     )  # fmt: skip
     proven = 0.0

@@ -70,9 +70,8 @@ def solve_heuristic_fit(
     rows = problem.rows[live]
     if time_limit_s is not None:
         pricing_s = min(pricing_s, 0.1 * time_limit_s)
-    oracle = _Steering(
-        rows, is_vector=problem.n_outputs > 1, time_limit_s=pricing_s, random_state=random_state
-    )
+    outputs = 0 if problem.n_outputs == 1 else problem.n_outputs
+    oracle = _Steering(rows, n_outputs=outputs, time_limit_s=pricing_s, random_state=random_state)
     proven = 0.0
 
     def observe(state: RoundState) -> bool:

@@ -40,8 +40,7 @@ def test_branch_and_bound_reaches_the_exact_optimum(seed, offset_cost):
 @pytest.mark.parametrize("offset_cost", [np.inf, 1.0, 0.0])
 @pytest.mark.parametrize("k", [1, 2])
 def test_bounds_enclose_the_exact_optimum_without_branch_and_bound(k, offset_cost, monkeypatch):
-    monkeypatch.setattr(heuristic, "NODES", 1)
-    monkeypatch.setattr(heuristic, "CONES", 1)
+    monkeypatch.setattr(heuristic, "tree_limit", lambda *size: 1)
     monkeypatch.setattr(heuristic, "FINAL_S", 1e-9)
     problem = instance(k, 9, 2, offset_cost)
     if k > 1:
@@ -73,11 +72,11 @@ def test_min_norm_falls_back_and_says_so(monkeypatch):
         return FaceOracle(rows, budget=min(budget, 2000))
 
     monkeypatch.setattr(api, "exact_oracle", scarce)
-    monkeypatch.setattr(heuristic, "NODES", 1)
+    monkeypatch.setattr(heuristic, "tree_limit", lambda *size: 1)
     monkeypatch.setattr(heuristic, "FINAL_S", 0.0)
     monkeypatch.setattr(heuristic, "SUBSET_BUDGET", 2e3)
     monkeypatch.setattr(support, "exact_oracle", scarce)
-    monkeypatch.setattr(support, "NODES", 1)
+    monkeypatch.setattr(support, "tree_limit", lambda *size: 1)
     rng = np.random.default_rng(5)
     X, y = rng.standard_normal((25, 2)), rng.standard_normal(25)
     solution = covopt.min_norm(X, y, time_limit_s=20)
@@ -116,8 +115,7 @@ def test_branch_and_bound_then_a_relaxation_beyond_the_budget(monkeypatch):
         assert was_found
         assert signs == pytest.approx(exact, rel=1e-9)
         with monkeypatch.context() as patch:
-            patch.setattr(support, "NODES", 1)
-            patch.setattr(support, "CONES", 1)
+            patch.setattr(support, "tree_limit", lambda *size: 1)
             patch.setattr(support, "STARTS", 1)
             relaxed, _ = bound_gauge(rows, dual, budget=10)
         assert exact * (1 - 1e-12) <= relaxed <= 10 * exact
