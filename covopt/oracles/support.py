@@ -74,7 +74,7 @@ def bound_gauge(
     try:
         oracle = exact_oracle(reduced, n_outputs, budget=budget)
     except BudgetError:
-        limit = tree_limit(*reduced.shape, n_outputs)
+        limit = tree_limit(len(reduced), reduced.shape[1], n_outputs)
         tree = BranchAndBoundOracle(reduced, node_limit=limit, random_state=0, n_starts=STARTS)
         found = tree.price(dual[support], max_neurons=1)
         if found.exact:

@@ -57,7 +57,7 @@ class _Steering:
         trusted: bool = False,
     ):
         self._tree = BranchAndBoundOracle(
-            rows, node_limit=tree_limit(*rows.shape, n_outputs), time_limit_s=time_limit_s, slack=SLACK,
+            rows, node_limit=tree_limit(len(rows), rows.shape[1], n_outputs), time_limit_s=time_limit_s, slack=SLACK,
             n_starts=2 * STARTS, random_state=random_state,
         )  # fmt: skip
         self._local = LocalSearchOracle(rows, random_state=random_state)
