@@ -21,7 +21,7 @@ _PUBLIC: dict[str, str] = {
     "Verification": "covopt.verification",
     "a_priori_bounds": "covopt.certificates.a_priori",
     "cell_lp": "covopt.solvers.cell_lp",
-    "cone_membership": "covopt.solvers.membership",
+    "cone_membership": "covopt.solvers.cone.membership",
     "count_cells": "covopt.arrangement.counting",
     "covariance": "covopt.problems.covariance",
     "cp_rank": "covopt.completely_positive.rank",

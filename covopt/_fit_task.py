@@ -24,9 +24,9 @@ from covopt.problems.regularised import RegularisedProblem, constant_dual, reduc
 from covopt.solution import Solution
 from covopt.solvers.column_generation import RoundState
 from covopt.solvers.label_noise_fit import solve_label_noise_fit
-from covopt.solvers.regularised_finish import finish_fit
-from covopt.solvers.regularised_generation import FitPoint, RegularisedGeneration, WarmStart
-from covopt.solvers.regularised_heuristic import solve_heuristic_fit
+from covopt.solvers.regularised.finish import finish_fit
+from covopt.solvers.regularised.generation import FitPoint, RegularisedGeneration, WarmStart
+from covopt.solvers.regularised.heuristic import solve_heuristic_fit
 from covopt.status import Status
 from covopt.tabular import to_matrix
 from covopt.validation import check_choice, check_tol

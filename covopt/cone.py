@@ -18,8 +18,8 @@ from covopt.oracles.base import Oracle, Pricing
 from covopt.oracles.choose import exact_oracle
 from covopt.problems.cone import ConeProblem
 from covopt.problems.reduction import Reduction, reduce_data
-from covopt.solvers.frank_wolfe import VARIANTS, FrankWolfe, FrankWolfeState
-from covopt.solvers.pruning import prune
+from covopt.solvers.cone.frank_wolfe import VARIANTS, FrankWolfe, FrankWolfeState
+from covopt.solvers.cone.pruning import prune
 from covopt.status import Status
 from covopt.tabular import check_finite, to_matrix
 from covopt.validation import check_bias, check_choice, check_time_limit, check_tol
@@ -176,7 +176,8 @@ def frank_wolfe(
     start : ActiveSet, optional
         Where to begin; ``result.active_set`` of an earlier run.
     callback : callable, optional
-        Called after every iteration with a :class:`~covopt.solvers.frank_wolfe.FrankWolfeState`; a true answer stops.
+        Called after every iteration with a :class:`~covopt.solvers.cone.frank_wolfe.FrankWolfeState`; a true answer
+        stops.
     random_state : int, optional
         Seeds the first atoms; the optimum does not depend on it.
     duplicates : {"error", "mean"}

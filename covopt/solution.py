@@ -23,7 +23,7 @@ from covopt.files import read_json, write_atomically
 from covopt.losses import Loss, loss_from_dict
 from covopt.network import ReLUNetwork
 from covopt.oracles.choose import exact_oracle
-from covopt.oracles.gauge_certificate import GaugeCertificate
+from covopt.oracles.lifted.gauge_certificate import GaugeCertificate
 from covopt.potentials import make_potential
 from covopt.problems.regularised import reduce_fit
 from covopt.problems.shallow import ShallowProblem

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from covopt.oracles.flats import FlatSweep
+from covopt.oracles.scalar.flats import FlatSweep
 
 
 @pytest.mark.parametrize("n_threads", [1, 2])

@@ -13,7 +13,7 @@ import numpy as np
 from covopt.data import Data
 from covopt.network import ReLUNetwork
 from covopt.oracles.faces import DEFAULT_FACE_BUDGET
-from covopt.oracles.gauge_certificate import GaugeCertificate, check_gauge
+from covopt.oracles.lifted.gauge_certificate import GaugeCertificate, check_gauge
 from covopt.oracles.support import bound_gauge
 from covopt.problems.reduction import Reduction, reduce_data
 from covopt.problems.shallow import ShallowProblem

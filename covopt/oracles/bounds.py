@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from covopt.oracles.faces import count_faces
-from covopt.oracles.lagrangian import UNDECIDED, bound_on_cone
+from covopt.oracles.signs.lagrangian import UNDECIDED, bound_on_cone
 
 ROUNDING = 1e-12
 
@@ -88,7 +88,7 @@ def gauge_bound(rows: np.ndarray, dual: np.ndarray, *, n_rounds: int = 60) -> fl
     one. It is never more than max(Σ λ_i⁺‖z_i‖, Σ λ_i⁻‖z_i‖).
 
     With several outputs h(Λ) = max ‖Λᵀσ(Zw)‖ is bounded by the eigenvalues of
-    :mod:`covopt.oracles.lagrangian`, and by Σ ‖λ_i‖‖z_i‖.
+    :mod:`covopt.oracles.signs.lagrangian`, and by Σ ‖λ_i‖‖z_i‖.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 r"""Exact pricing without enumeration, by branch and bound over the signs of the rows.
 
-One output: :mod:`covopt.oracles.sign_tree`, compiled, thousands of nodes a second. Several:
-:mod:`covopt.oracles.cone_tree`, few nodes with strong bounds. Both start from the best neuron of a local search
+One output: :mod:`covopt.oracles.signs.sign_tree`, compiled, thousands of nodes a second. Several:
+:mod:`covopt.oracles.signs.cone_tree`, few nodes with strong bounds. Both start from the best neuron of a local search
 and stop when no open node can exceed it, or at a limit with a bound that holds all the same.
 """
 
@@ -13,9 +13,9 @@ import numpy as np
 
 from covopt.oracles.base import Pricing
 from covopt.oracles.bounds import restrict
-from covopt.oracles.cone_tree import ConeTree
 from covopt.oracles.local_search import LocalSearchOracle
-from covopt.oracles.sign_tree import SignTree
+from covopt.oracles.signs.cone_tree import ConeTree
+from covopt.oracles.signs.sign_tree import SignTree
 
 EXACT = 1e-10
 ROUNDING = 1e-13

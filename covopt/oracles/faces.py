@@ -1,7 +1,7 @@
 """The exact oracle: every face of the arrangement is looked at once (theory: Bach 2017 §2; SP20 §4).
 
 A maximiser of |F| lies in the relative interior of one face, and there it is the projection of the face's
-gradient on the face's span. The kernels differ by dimension: :mod:`plane`, :mod:`sphere`, :mod:`flats`.
+gradient on the face's span. The kernels differ by dimension: :mod:`covopt.oracles.scalar`.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ import numpy as np
 
 from covopt.errors import BudgetError
 from covopt.oracles.base import Pricing
-from covopt.oracles.flats import FlatSweep
 from covopt.oracles.lines import merge_lines
-from covopt.oracles.plane import price_line, price_plane
-from covopt.oracles.sphere import SphereSweep
+from covopt.oracles.scalar.flats import FlatSweep
+from covopt.oracles.scalar.plane import price_line, price_plane
+from covopt.oracles.scalar.sphere import SphereSweep
 
 DEFAULT_FACE_BUDGET = 5e8
 ROUNDING = 64 * np.finfo(float).eps

@@ -31,11 +31,11 @@ import numpy as np
 
 from covopt.errors import BudgetError, InputError
 from covopt.oracles.base import Pricing
-from covopt.oracles.face_kernel import sum_maps
-from covopt.oracles.face_lattice import FaceLattice, build_lattice, count_lattice
 from covopt.oracles.faces import DEFAULT_FACE_BUDGET
 from covopt.oracles.label_noise_faces import BLOCK, MetricFaces
 from covopt.oracles.lines import merge_lines
+from covopt.oracles.vector.face_kernel import sum_maps
+from covopt.oracles.vector.face_lattice import FaceLattice, build_lattice, count_lattice
 from covopt.potentials import LabelNoise
 
 WARM = 64

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from covopt.oracles.face_lattice import FaceLevel, unpack
+from covopt.oracles.vector.face_lattice import FaceLevel, unpack
 from covopt.potentials import HINGE
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@ r"""Heuristic pricing in any dimension: many climbs by linearising the convex ki
 
 Write F = C + K with C the rows of positive weight (convex) and K those of negative weight
 (concave). At w replace C by its tangent b·v, a minorant that is exact at w, and maximise b·v + K(v)
-over the ball (:mod:`covopt.oracles.concave`). The result v satisfies F(v) ≥ F(w), and as there are
+over the ball (:mod:`covopt.oracles.scalar.concave`). The result v satisfies F(v) ≥ F(w), and as there are
 finitely many tangents the climb ends after finitely many steps, mostly three or four. At its end no
 convex kink passes through w, as a rule, and then w is a local maximum of F: the projection of the
 gradient on its flat, exact to rounding, not a limit of gradient steps.
@@ -22,7 +22,7 @@ from numba import njit
 
 from covopt.oracles.base import Pricing
 from covopt.oracles.bounds import gauge_bound, importance
-from covopt.oracles.concave import descend, evaluate
+from covopt.oracles.scalar.concave import descend, evaluate
 
 MAX_TANGENTS = 100
 MAX_ROUNDS = 200

@@ -5,7 +5,7 @@ With unit rows e_i = z_i/‖z_i‖ orthonormal and u_i = e_i·w the question bec
     h(Λ)² = max uᵀM u   over  u ≥ 0, ‖u‖ = 1,      M = D ΛΛᵀ D,  D = diag ‖z_i‖,
 
 where a maximiser with support T is the top eigenvector of M_T. Local maxima come from ascents u ← (Mu)₊/‖(Mu)₊‖,
-the bound from a branch and bound over supports (:mod:`covopt.oracles.orthant_tree`).
+the bound from a branch and bound over supports (:mod:`covopt.oracles.vector.orthant_tree`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 
 from covopt.errors import InputError
 from covopt.oracles.base import Pricing
-from covopt.oracles.orthant_tree import bound_form
+from covopt.oracles.vector.orthant_tree import bound_form
 
 EPS = float(np.finfo(float).eps)
 ORTHOGONAL = 1e-12

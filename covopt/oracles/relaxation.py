@@ -1,6 +1,6 @@
 r"""Valid upper bounds on h(Λ) by semidefinite relaxation: any dimension, any number of outputs, no enumeration.
 
-The moments of one neuron obey the products of its linear inequalities (:mod:`covopt.oracles.lift`); the
+The moments of one neuron obey the products of its linear inequalities (:mod:`covopt.oracles.lifted.lift`); the
 largest v·Λᵀp over all moments that do is an upper bound on h(Λ) (theory: the doubly-nonnegative route).
 What is reported is recomputed from the multipliers, rounding included.
 """
@@ -13,17 +13,17 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from covopt.errors import InputError
-from covopt.oracles.gauge_certificate import (
+from covopt.oracles.lifted.admm import LiftedPoint
+from covopt.oracles.lifted.conic import solve_lifted
+from covopt.oracles.lifted.gauge_certificate import (
     GaugeCertificate,
     Multipliers,
     UnitRows,
     bound_region,
     check_gauge,
 )
-from covopt.oracles.lift import LEVELS
-from covopt.oracles.lifted_admm import LiftedPoint
-from covopt.oracles.lifted_conic import solve_lifted
-from covopt.oracles.splitting import Regions, certificate_of
+from covopt.oracles.lifted.lift import LEVELS
+from covopt.oracles.lifted.splitting import Regions, certificate_of
 from covopt.validation import check_choice, check_time_limit, check_tol
 
 
@@ -34,7 +34,7 @@ class RelaxationBound:
     Attributes
     ----------
     value : float
-        As :func:`covopt.oracles.gauge_certificate.check_gauge` finds it for the certificate.
+        As :func:`covopt.oracles.lifted.gauge_certificate.check_gauge` finds it for the certificate.
     certificate : GaugeCertificate
     n_regions : int
     n_steps : int
@@ -86,7 +86,7 @@ def relaxation_bound(
         \max \langle \Lambda, X_{pv} \rangle \quad \text{s.t.} \quad X = C M C^\top, \; M \succeq 0, \;
         \operatorname{Tr} X_{vv} = X_{tt} = \operatorname{Tr} X_{ww} = 1, \; X_{ll'} \ge 0, \; X_{p_i q_i} = 0
 
-    over second moments X of the lines of :class:`covopt.oracles.lift.Lift`.
+    over second moments X of the lines of :class:`covopt.oracles.lifted.lift.Lift`.
 
     Parameters
     ----------

@@ -30,12 +30,12 @@ import numpy as np
 
 from covopt.errors import BudgetError, InputError
 from covopt.oracles.base import Pricing
-from covopt.oracles.doubts import settle_doubts
-from covopt.oracles.face_kernel import sum_maps, visit
-from covopt.oracles.face_lattice import FaceLevel, build_lattice, count_lattice, unpack
 from covopt.oracles.faces import DEFAULT_FACE_BUDGET, count_faces
 from covopt.oracles.lines import merge_lines
-from covopt.oracles.vector_sphere import VectorSphereSweep
+from covopt.oracles.vector.circles import VectorSphereSweep
+from covopt.oracles.vector.doubts import settle_doubts
+from covopt.oracles.vector.face_kernel import sum_maps, visit
+from covopt.oracles.vector.face_lattice import FaceLevel, build_lattice, count_lattice, unpack
 
 EPS = float(np.finfo(float).eps)
 ROUNDING = 64 * EPS

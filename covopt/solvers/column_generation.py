@@ -23,7 +23,7 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from covopt.oracles.base import Oracle, Pricing
-from covopt.oracles.gauge_certificate import GaugeCertificate
+from covopt.oracles.lifted.gauge_certificate import GaugeCertificate
 from covopt.problems.shallow import ShallowProblem
 from covopt.solvers.interior_point import Curvature, MasterPoint, solve_master
 from covopt.solvers.least_norm import LeastNorm

@@ -11,8 +11,8 @@ from covopt.oracles.label_noise import LabelNoiseOracle
 from covopt.problems.regularised import RegularisedProblem
 from covopt.solvers.label_noise import normalised
 from covopt.solvers.merging import merge_in_cells
-from covopt.solvers.regularised_finish import finish_fit
-from covopt.solvers.regularised_generation import FitPoint, RegularisedGeneration
+from covopt.solvers.regularised.finish import finish_fit
+from covopt.solvers.regularised.generation import FitPoint, RegularisedGeneration
 
 
 class LabelNoiseFit(RegularisedGeneration):
@@ -24,7 +24,7 @@ class LabelNoiseFit(RegularisedGeneration):
     oracle : LabelNoiseOracle
         Of all rows, with the ones that are not zero as its ``kept`` ones.
     **options
-        Of :class:`~covopt.solvers.regularised_generation.RegularisedGeneration`.
+        Of :class:`~covopt.solvers.regularised.generation.RegularisedGeneration`.
     """
 
     oracle: LabelNoiseOracle

@@ -1,7 +1,7 @@
 r"""A true lower bound in any dimension: the semidefinite relaxation of the interpolation problem.
 
 Moments of all neurons together, one block per region of directions, must meet the targets at least mass
-(:func:`covopt.oracles.lifted_admm.run_lifted`). Its dual is a Λ together with a proof that h(Λ) ≤ 1, both
+(:func:`covopt.oracles.lifted.admm.run_lifted`). Its dual is a Λ together with a proof that h(Λ) ≤ 1, both
 approximate; what is returned is the dual value divided by the gauge that the proof shows, rounding included.
 """
 
@@ -13,18 +13,18 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from covopt.oracles.bounds import gauge_bound
-from covopt.oracles.gauge_certificate import (
+from covopt.oracles.lifted.admm import LiftedPoint, run_lifted
+from covopt.oracles.lifted.conic import AFFORDABLE, estimate_work, run_conic
+from covopt.oracles.lifted.gauge_certificate import (
     GaugeCertificate,
     Multipliers,
     UnitRows,
     bound_region,
     check_gauge,
 )
-from covopt.oracles.lift import LEVELS, Lift
-from covopt.oracles.lifted_admm import LiftedPoint, run_lifted
-from covopt.oracles.lifted_conic import AFFORDABLE, estimate_work, run_conic
+from covopt.oracles.lifted.lift import LEVELS, Lift
+from covopt.oracles.lifted.splitting import Regions, certificate_of
 from covopt.oracles.relaxation import check_splits
-from covopt.oracles.splitting import Regions, certificate_of
 from covopt.problems.shallow import ShallowProblem
 from covopt.validation import check_choice, check_time_limit, check_tol
 
@@ -45,7 +45,7 @@ class RelaxationPoint:
     lower_bound : float
         Its dual value; no network costs less.
     gauge : float
-        What :func:`covopt.oracles.gauge_certificate.check_gauge` answers for ``dual``; at most 1 to rounding.
+        What :func:`covopt.oracles.lifted.gauge_certificate.check_gauge` answers for ``dual``; at most 1 to rounding.
     certificate : GaugeCertificate or None
         None where :func:`covopt.oracles.bounds.gauge_bound` alone proves the gauge.
     n_regions, n_steps : int
@@ -87,7 +87,7 @@ def solve_relaxation(
     ----------
     problem : ShallowProblem
     level : {"plain", "signed", "length", "cone"}
-        See :class:`covopt.oracles.lift.Lift`.
+        See :class:`covopt.oracles.lifted.lift.Lift`.
     splits : int
         Rounds in which every region that carries mass is divided in two; after each the program is solved anew.
     tol : float

@@ -7,8 +7,8 @@ from numpy.testing import assert_allclose
 
 from covopt.oracles.bounds import choose_subset, gauge_bound, restrict
 from covopt.oracles.faces import FaceOracle, count_faces
-from covopt.oracles.lagrangian import OFF, ON, UNDECIDED, bound_on_cone
 from covopt.oracles.local_search import climb_outputs
+from covopt.oracles.signs.lagrangian import OFF, ON, UNDECIDED, bound_on_cone
 from covopt.oracles.support import bound_gauge
 
 

@@ -158,7 +158,7 @@ def test_limits_leave_a_valid_bound(limits, outputs):
 
 @pytest.mark.parametrize("outputs", [False, True])
 def test_an_interrupt_leaves_a_valid_bound(monkeypatch, outputs):
-    from covopt.oracles import cone_tree, sign_tree
+    from covopt.oracles.signs import cone_tree, sign_tree
 
     rng = np.random.default_rng(0)
     rows = rng.standard_normal((18, 6))

@@ -9,8 +9,8 @@ from covopt.errors import BudgetError
 from covopt.oracles.base import Oracle
 from covopt.oracles.faces import FaceOracle, count_faces
 from covopt.oracles.lines import merge_lines
-from covopt.oracles.plane import price_plane
-from covopt.oracles.sphere import SphereSweep, circle_frames
+from covopt.oracles.scalar.plane import price_plane
+from covopt.oracles.scalar.sphere import SphereSweep, circle_frames
 from tests.problem_bank import all_cells, gauge
 
 EPS = np.finfo(float).eps
@@ -55,7 +55,7 @@ def faces_by_projection(rows: np.ndarray, dual: np.ndarray) -> tuple[np.ndarray,
 
 
 def plain_walk(rows: np.ndarray, mu: np.ndarray, linear: np.ndarray) -> float:
-    """The sphere's maximum, circle by circle, as :mod:`covopt.oracles.sphere` tells it, without its tricks.
+    """The sphere's maximum, circle by circle, as :mod:`covopt.oracles.scalar.sphere` tells it, without its tricks.
 
     Every arc's pattern is read off at its middle instead of carried along; every cell beside it is
     tested on all rows.

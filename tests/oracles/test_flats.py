@@ -7,8 +7,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.stats import special_ortho_group
 
-from covopt.oracles.flats import FlatSweep, arc_visits, unrank
 from covopt.oracles.local_search import climb
+from covopt.oracles.scalar.flats import FlatSweep, arc_visits, unrank
 
 
 def random_problem(seed, n, r):

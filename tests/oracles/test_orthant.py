@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 from scipy.stats import special_ortho_group
 
 from covopt.errors import BudgetError, InputError
-from covopt.oracles import orthant_tree
 from covopt.oracles.choose import exact_oracle
-from covopt.oracles.doubts import settle_doubts
 from covopt.oracles.faces import FaceOracle
 from covopt.oracles.orthant import OrthantOracle, all_maxima, ascend, rows_are_orthogonal
-from covopt.oracles.orthant_tree import bound_form, scan_supports
+from covopt.oracles.vector import orthant_tree
+from covopt.oracles.vector.doubts import settle_doubts
+from covopt.oracles.vector.orthant_tree import bound_form, scan_supports
 from covopt.oracles.vector_faces import VectorFaceOracle
 
 

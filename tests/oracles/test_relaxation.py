@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from covopt.errors import InputError
 from covopt.oracles.faces import FaceOracle
-from covopt.oracles.gauge_certificate import GaugeCertificate, UnitRows, bound_region, check_gauge
-from covopt.oracles.lift import LEVELS, Lift, Region, covers, is_empty
-from covopt.oracles.lifted_admm import run_lifted
-from covopt.oracles.lifted_conic import run_conic, solve_lifted
+from covopt.oracles.lifted.admm import run_lifted
+from covopt.oracles.lifted.conic import run_conic, solve_lifted
+from covopt.oracles.lifted.gauge_certificate import GaugeCertificate, UnitRows, bound_region, check_gauge
+from covopt.oracles.lifted.lift import LEVELS, Lift, Region, covers, is_empty
 from covopt.oracles.relaxation import relaxation_bound
 from covopt.oracles.vector_faces import VectorFaceOracle
 

@@ -9,9 +9,9 @@ from scipy.stats import special_ortho_group
 
 from covopt.errors import BudgetError, InputError
 from covopt.oracles import vector_faces
-from covopt.oracles.face_kernel import sum_maps, visit
-from covopt.oracles.face_lattice import build_lattice, count_lattice, pack, unpack
 from covopt.oracles.faces import FaceOracle
+from covopt.oracles.vector.face_kernel import sum_maps, visit
+from covopt.oracles.vector.face_lattice import build_lattice, count_lattice, pack, unpack
 from covopt.oracles.vector_faces import VectorFaceOracle, count_vector_faces
 
 

@@ -12,9 +12,9 @@ import covopt
 from covopt.cone import ActiveSet
 from covopt.errors import BudgetError, InputError
 from covopt.network import ReLUNetwork
-from covopt.oracles.quadratic_faces import QuadraticFaces
+from covopt.oracles.vector.quadratic_faces import QuadraticFaces
 from covopt.problems.covariance import Covariances, covariance
-from covopt.solvers.membership import Membership, Place, check_membership, cone_membership
+from covopt.solvers.cone.membership import Membership, Place, check_membership, cone_membership
 
 
 def weights_of(rng, widths, bias):

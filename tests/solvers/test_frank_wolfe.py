@@ -12,11 +12,11 @@ from covopt.cone import ActiveSet
 from covopt.errors import BudgetError, InputError
 from covopt.oracles.vector_faces import VectorFaceOracle
 from covopt.problems.cone import ConeProblem
-from covopt.solvers.frank_wolfe import VARIANTS, FrankWolfe
-from covopt.solvers.fully_corrective import correct_masses, interpolate
-from covopt.solvers.masses import MassState, pencil_search
-from covopt.solvers.pruning import prune
-from covopt.solvers.sliding import cluster, slide
+from covopt.solvers.cone.frank_wolfe import VARIANTS, FrankWolfe
+from covopt.solvers.cone.fully_corrective import correct_masses, interpolate
+from covopt.solvers.cone.masses import MassState, pencil_search
+from covopt.solvers.cone.pruning import prune
+from covopt.solvers.cone.sliding import cluster, slide
 
 
 def bipartite(n):

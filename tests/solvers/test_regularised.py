@@ -10,9 +10,9 @@ from covopt.data import Data
 from covopt.losses import make_loss
 from covopt.oracles.choose import exact_oracle
 from covopt.problems.regularised import best_constant, constant_dual, reduce_fit
-from covopt.solvers.regularised_finish import finish_fit
-from covopt.solvers.regularised_generation import RegularisedGeneration
-from covopt.solvers.regularised_master import solve_regularised_master
+from covopt.solvers.regularised.finish import finish_fit
+from covopt.solvers.regularised.generation import RegularisedGeneration
+from covopt.solvers.regularised.master import solve_regularised_master
 from covopt.solvers.seeds import random_vertices
 
 NAMES = ("squared", "huber", "logistic", "hinge", "squared-hinge", "softmax-cross-entropy")

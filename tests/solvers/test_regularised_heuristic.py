@@ -8,8 +8,8 @@ from covopt.data import Data
 from covopt.losses import make_loss
 from covopt.oracles.choose import exact_oracle
 from covopt.problems.regularised import RegularisedProblem, reduce_fit
-from covopt.solvers.regularised_generation import RegularisedGeneration
-from covopt.solvers.regularised_heuristic import solve_heuristic_fit
+from covopt.solvers.regularised.generation import RegularisedGeneration
+from covopt.solvers.regularised.heuristic import solve_heuristic_fit
 from covopt.status import Status
 
 

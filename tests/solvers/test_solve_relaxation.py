@@ -11,8 +11,8 @@ from problem_bank import CASES, random_cases
 from covopt.data import Data
 from covopt.errors import InputError
 from covopt.oracles.faces import FaceOracle
-from covopt.oracles.gauge_certificate import check_gauge
-from covopt.oracles.lift import LEVELS
+from covopt.oracles.lifted.gauge_certificate import check_gauge
+from covopt.oracles.lifted.lift import LEVELS
 from covopt.problems.reduction import reduce_data
 from covopt.problems.shallow import ShallowProblem
 from covopt.solvers.column_generation import ColumnGeneration

@@ -1,4 +1,4 @@
-r"""Bound of one node of :mod:`covopt.oracles.sign_tree`: F(w) = Σ μ_i σ(z_i·w) over a cone, from above, compiled.
+r"""Bound of a node of :mod:`covopt.oracles.signs.sign_tree`: F(w) = Σ μ_i σ(z_i·w) over a cone, from above.
 
 A row of negative weight is a minimum of linear functions, μσ(t) = min_{θ∈[0,1]} θμt, and needs no decision. A row of
 positive weight is on (weight at least μ: t ≥ 0 there), off (weight at most 0), or undecided, where

@@ -1,7 +1,7 @@
 r"""Branch and bound for several outputs: best-first over the signs of the rows, each node an eigenvalue bound.
 
 A node is a cone of directions: rows are on (z_i·w ≥ 0), off (≤ 0), zero (= 0) or undecided, bounded by
-:func:`covopt.oracles.lagrangian.bound_on_cone` from its parent's multipliers. An undecided row splits a node in two.
+:func:`covopt.oracles.signs.lagrangian.bound_on_cone` from its parent's multipliers. An undecided row splits a node.
 Once all rows are decided the function is a quadratic form ‖Mw‖² on a polyhedral cone:
 
 - its top eigenvector u lies in the cone, and the node is settled; or
@@ -19,8 +19,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import nnls
 
-from covopt.oracles.lagrangian import OFF, ON, UNDECIDED, ZERO, bound_on_cone
 from covopt.oracles.local_search import climb_outputs
+from covopt.oracles.signs.lagrangian import OFF, ON, UNDECIDED, ZERO, bound_on_cone
 
 ROUNDING = 1e-13
 ROOT_STEPS = 200

@@ -1,8 +1,9 @@
 r"""Vector pricing in three dimensions by walking every great circle, for more rows than a table of faces can hold.
 
-As in :mod:`covopt.oracles.sphere` the crossings on each circle are sorted once, and one walk over half a circle sees
-both antipodal arcs; it carries the map M (k × 3, compensated sums) instead of the gradient: on the antipodal arc
-M' = 2L + Σ_{j≠i} μ_j z_jᵀ − M. Arcs are priced by the top eigenvector of a 2 × 2 form, cells by that of a 3 × 3 form.
+As in :mod:`covopt.oracles.scalar.sphere` the crossings on each circle are sorted once, and one walk over half a
+circle sees both antipodal arcs; it carries the map M (k × 3, compensated sums) instead of the gradient: on the
+antipodal arc M' = 2L + Σ_{j≠i} μ_j z_jᵀ − M. Arcs are priced by the top eigenvector of a 2 × 2 form, cells by that of
+a 3 × 3 form.
 A cell is a convex polygon, so some arc of it has a smaller row than the two arcs beside it: only from such arcs a
 cell is priced (from all of its arcs where more than two circles meet, there the next arc is not the next crossing).
 
@@ -18,8 +19,8 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit
 
-from covopt.oracles.face_kernel import top_pair
-from covopt.oracles.sphere import circle_frames, sort_crossings
+from covopt.oracles.scalar.sphere import circle_frames, sort_crossings
+from covopt.oracles.vector.face_kernel import top_pair
 
 EPS = float(np.finfo(float).eps)
 ROUNDING = 64 * EPS
@@ -314,7 +315,7 @@ class SphereAnswer:
     best, settled : float
         The value of ``best_neuron`` and the largest squared maximum of a piece that is not in doubt.
     doubts : list of (float, float)
-        See :func:`covopt.oracles.doubts.settle_doubts`.
+        See :func:`covopt.oracles.vector.doubts.settle_doubts`.
     """
 
     neurons: np.ndarray

@@ -22,11 +22,11 @@ from scipy.linalg import LinAlgError
 
 from covopt.oracles.base import Pricing
 from covopt.problems.cone import ConeProblem
-from covopt.solvers.fully_corrective import correct_masses, interpolate
-from covopt.solvers.masses import MassState
-from covopt.solvers.pruning import FEASIBLE, merge_close
+from covopt.solvers.cone.fully_corrective import correct_masses, interpolate
+from covopt.solvers.cone.masses import MassState
+from covopt.solvers.cone.pruning import FEASIBLE, merge_close
+from covopt.solvers.cone.sliding import cluster, slide
 from covopt.solvers.seeds import random_vertices, spanning_directions
-from covopt.solvers.sliding import cluster, slide
 from covopt.status import Status
 
 VARIANTS = ("vanilla", "pairwise", "fully-corrective", "sliding")

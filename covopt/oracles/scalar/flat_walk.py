@@ -1,4 +1,4 @@
-"""The compiled walk behind :mod:`covopt.oracles.flats`; the mathematics is told there."""
+"""The compiled walk behind :mod:`covopt.oracles.scalar.flats`; the mathematics is told there."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from scipy.optimize import least_squares, lsq_linear, nnls
 from threadpoolctl import threadpool_limits
 
 from covopt.errors import InputError
-from covopt.oracles.quadratic_faces import DEFAULT_BUDGET, QuadraticFaces
+from covopt.oracles.vector.quadratic_faces import DEFAULT_BUDGET, QuadraticFaces
 from covopt.tabular import check_finite, to_matrix
 from covopt.validation import check_bias, check_tol
 

@@ -1,7 +1,7 @@
 """Branch and bound for one output: best-first over the signs of the rows that make F convex, compiled.
 
 F(w) = Σ μ_i σ(z_i·w) is a minimum of linear functions in each row of negative weight, so only the others are branched
-on: at most 2^p nodes for p of them, whatever the dimension. :mod:`covopt.oracles.sign_bounds` bounds a node.
+on: at most 2^p nodes for p of them, whatever the dimension. :mod:`covopt.oracles.signs.sign_bounds` bounds a node.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from covopt.oracles.sign_bounds import CONCAVE, FREE, OFF, ON, ROUNDS, bound_node, height, workspace
+from covopt.oracles.signs.sign_bounds import CONCAVE, FREE, OFF, ON, ROUNDS, bound_node, height, workspace
 
 
 @njit(cache=True, nogil=True)

@@ -16,8 +16,8 @@ P_TT = 0 and Σ_{i∈T} P_ji u_i = −(Mu)_j ≥ 0 for j ∉ T; the steps are pr
 
 A node is closed when λ_max(X) ≤ β; when few rows are undecided, by looking at all its supports T, as a maximiser
 with support T is the top eigenvector of M_T. Where this is tied, eigenvectors mean nothing, but the maximum is met
-on a smaller support as well (:mod:`covopt.oracles.doubts`). Only up to the gap of the tie, so then the tree is grown
-once more without the conditions on exact maximisers, with P alone.
+on a smaller support as well (:mod:`covopt.oracles.vector.doubts`). Only up to the gap of the tie, so then the tree is
+grown once more without the conditions on exact maximisers, with P alone.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from math import comb
 
 import numpy as np
 
-from covopt.oracles.doubts import settle_doubts
+from covopt.oracles.vector.doubts import settle_doubts
 
 EPS = float(np.finfo(float).eps)
 TOLERANCE = (

@@ -1,6 +1,6 @@
 r"""A proof that h(Λ) ≤ γ, made of multipliers, and its checker: eigenvalues only, rounding included.
 
-On a region of directions (:mod:`covopt.oracles.lift`) let l be the lines and u = (t, w, p). If
+On a region of directions (:mod:`covopt.oracles.lifted.lift`) let l be the lines and u = (t, w, p). If
 
 .. math::
     a\|v\|^2 + b\,t^2 + c\,\|w\|^2 - v^\top F(u) - l^\top N l - \textstyle\sum_i l_i (\alpha_i t + \beta_i \cdot w)
@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from covopt.errors import InputError
-from covopt.oracles.lift import EPS, LEVELS, Lift, Region, covers
+from covopt.oracles.lifted.lift import EPS, LEVELS, Lift, Region, covers
 
 DIGITS = 8
 TINY = 1e-300
@@ -33,7 +33,7 @@ class RegionProof:
     Attributes
     ----------
     signs : list of int
-        See :class:`covopt.oracles.lift.Region`.
+        See :class:`covopt.oracles.lifted.lift.Region`.
     sign : int
     theta : list of float
         a, b, c above.

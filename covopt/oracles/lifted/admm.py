@@ -4,7 +4,7 @@ Moments X of the lines, of w and of the outputs obey X = C M Cᵀ with M ⪰ 0, 
 single entries of X: products ≥ 0, p_i q_i = 0, equal traces, and the targets. With orthonormal columns V of
 C the two sides are projections in closed form, one small eigenvalue problem per region and step (facially reduced
 ADMM, Oliveira, Wolkowicz & Xu 2018). The scaled multiplier U has the right signs at every step, so
-:func:`covopt.oracles.gauge_certificate.bound_region` turns any iterate into a valid bound; accuracy is
+:func:`covopt.oracles.lifted.gauge_certificate.bound_region` turns any iterate into a valid bound; accuracy is
 a matter of tightness, never of validity.
 """
 
@@ -16,8 +16,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from covopt.oracles.gauge_certificate import Multipliers
-from covopt.oracles.lift import Lift
+from covopt.oracles.lifted.gauge_certificate import Multipliers
+from covopt.oracles.lifted.lift import Lift
 
 RELAXATION = 1.6
 LOOK_EVERY = 50
@@ -201,7 +201,7 @@ def run_lifted(
 
     Examples
     --------
-    >>> from covopt.oracles.lift import Region
+    >>> from covopt.oracles.lifted.lift import Region
     >>> lift = Lift(np.eye(2), 2, Region(np.zeros(2, dtype=np.int8), 0), "plain")
     >>> point = run_lifted([lift], targets=np.array([[3.0], [4.0]]))
     >>> round(float(np.vdot(point.dual, [3.0, 4.0])), 2)

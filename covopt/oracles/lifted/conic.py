@@ -1,6 +1,6 @@
 r"""Semidefinite programs over lifted cones, by an interior-point method: accurate, for small regions.
 
-The dual of :func:`covopt.oracles.lifted_admm.run_lifted` is handed to Clarabel as a linear matrix inequality whose
+The dual of :func:`covopt.oracles.lifted.admm.run_lifted` is handed to Clarabel as a linear matrix inequality whose
 variables are Λ and the multipliers themselves. :func:`solve_lifted` takes this way where it is affordable.
 """
 
@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from covopt.oracles.gauge_certificate import Multipliers
-from covopt.oracles.lift import Lift
-from covopt.oracles.lifted_admm import LiftedPoint, run_lifted
+from covopt.oracles.lifted.admm import LiftedPoint, run_lifted
+from covopt.oracles.lifted.gauge_certificate import Multipliers
+from covopt.oracles.lifted.lift import Lift
 
 AFFORDABLE = 3e9  # of the estimate below: a second or two
 ACCURACY = 1e-8
@@ -109,7 +109,7 @@ def run_conic(
     offset_weights: np.ndarray | None = None,
     time_limit_s: float | None = None,
 ) -> LiftedPoint | None:
-    """Solve what :func:`covopt.oracles.lifted_admm.run_lifted` solves; None where Clarabel has no point.
+    """Solve what :func:`covopt.oracles.lifted.admm.run_lifted` solves; None where Clarabel has no point.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ def run_conic(
 
     Examples
     --------
-    >>> from covopt.oracles.lift import Region
+    >>> from covopt.oracles.lifted.lift import Region
     >>> lift = Lift(np.eye(2), 2, Region(np.zeros(2, dtype=np.int8), 0), "plain")
     >>> point = run_conic([lift], targets=np.array([[3.0], [4.0]]))
     >>> round(float(np.vdot(point.dual, [3.0, 4.0])), 5)
@@ -236,11 +236,11 @@ def solve_lifted(lifts: list[Lift], *, affordable: float = AFFORDABLE, **options
     affordable : float
         Largest estimate of operations per step (:func:`estimate_work`) for the interior-point method.
     **options
-        Of :func:`covopt.oracles.lifted_admm.run_lifted`.
+        Of :func:`covopt.oracles.lifted.admm.run_lifted`.
 
     Examples
     --------
-    >>> from covopt.oracles.lift import Region
+    >>> from covopt.oracles.lifted.lift import Region
     >>> lift = Lift(np.eye(2), 2, Region(np.zeros(2, dtype=np.int8), 0), "plain")
     >>> len(solve_lifted([lift], dual=np.array([[3.0], [4.0]])).multipliers)
     1

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from covopt.oracles.gauge_certificate import GaugeCertificate, Multipliers, UnitRows
-from covopt.oracles.lift import Lift, Region, is_empty
-from covopt.oracles.lifted_admm import LiftedPoint
+from covopt.oracles.lifted.admm import LiftedPoint
+from covopt.oracles.lifted.gauge_certificate import GaugeCertificate, Multipliers, UnitRows
+from covopt.oracles.lifted.lift import Lift, Region, is_empty
 
 LIGHT = 1e-3  # of the whole mass: what is not worth a split
 SETTLED = 1e-4
@@ -21,7 +21,7 @@ class Regions:
         Rows of length one.
     n_outputs : int
     level : str
-        See :class:`covopt.oracles.lift.Lift`.
+        See :class:`covopt.oracles.lifted.lift.Lift`.
 
     Examples
     --------

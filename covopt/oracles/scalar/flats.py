@@ -43,7 +43,7 @@ from math import comb
 
 import numpy as np
 
-from covopt.oracles.flat_walk import DELTA, walk
+from covopt.oracles.scalar.flat_walk import DELTA, walk
 
 ALLOWANCE = 24 * DELTA
 BUFFER = 4096

@@ -15,7 +15,7 @@ from scipy.spatial import cKDTree
 from covopt.oracles.base import Oracle, Pricing
 from covopt.problems.regularised import RegularisedProblem, best_constant, constant_dual
 from covopt.solvers.column_generation import RoundState
-from covopt.solvers.regularised_master import RegularisedPoint, solve_regularised_master
+from covopt.solvers.regularised.master import RegularisedPoint, solve_regularised_master
 from covopt.solvers.seeds import random_vertices
 from covopt.status import Status
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from covopt.problems.cone import ConeProblem
-from covopt.solvers.sliding import cluster
+from covopt.solvers.cone.sliding import cluster
 from covopt.solvers.sparsify import caratheodory
 
 FEASIBLE = 1e-11  # residual of a network, relative to max |Y|, that counts as interpolating

@@ -1,0 +1,1 @@
+"""The semidefinite lift: cones, solvers, splits, and the certificate of a gauge."""

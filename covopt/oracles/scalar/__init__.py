@@ -1,0 +1,1 @@
+"""Kernels of the face oracle for one output, by dimension."""

@@ -1,0 +1,1 @@
+"""Branch and bound over sign patterns: trees and their bounds."""

@@ -1,0 +1,1 @@
+"""Frank–Wolfe over the covariance cone, and membership in it."""

@@ -1,0 +1,1 @@
+"""Column generation for losses."""
