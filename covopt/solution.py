@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from covopt.certificates.duality import Certificate
+from covopt.certificates.duality import INTERPOLATES, Certificate
 from covopt.certificates.minimisers import Minimisers, Sparsest
 from covopt.certificates.regularised import FitCertificate
 from covopt.certificates.uniqueness import Uniqueness
@@ -126,13 +126,18 @@ class Solution:
             ("cost ‖W‖²" if self.potential == "variation" else "cost Σ|v|ω(w)", f"{self.cost:.10g}"),
             ("lower bound", f"{self.lower_bound:.10g}  ({certificate.bound})"),
             ("relative gap", f"{self.gap:.2e}  (asked for {self.tol:g})"),
-            *([] if self.loss else
-              [("interpolation", f"max |f − y| = {certificate.residual:.1e} of max |y|")]),
+            *([] if self.loss else [("interpolation", self._interpolation())]),
             ("neurons", f"{len(self.network)}"),
             *self._potential_rows(),
             ("solver", f"{self.solver}, {len(self.history)} rounds, {self.time_s:.2f} s"),
         ]  # fmt: skip
         return "\n".join(f"{name:<14} {text}" for name, text in rows)
+
+    def _interpolation(self) -> str:
+        text = f"max |f − y| = {self.certificate.residual:.1e} of max |y|"
+        if self.certificate.residual > INTERPOLATES:
+            text += ": it misses the points, so its cost bounds nothing from above"
+        return text
 
     def _objective_rows(self) -> list[tuple[str, str]]:
         if self.loss is None:

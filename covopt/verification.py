@@ -141,7 +141,7 @@ def verify(
         with threadpool_limits(1, user_api="blas"):
             certificate = _certificate(solution, data, reduced)
     except CovoptError as error:  # a proof of something else, a potential of another problem
-        checks.append(Check("proof", False, str(error)))
+        checks.append(Check("problem" if solution.proof is None else "proof", False, str(error)))
         return Verification(tuple(checks), None)
     checks.extend(_numbers(solution, certificate))
     if exact:

@@ -332,7 +332,7 @@ def test_progress_on_a_terminal(monkeypatch):
         covopt.min_norm(*make_random_plane(8), callback=progress)
         progress._status.refresh()
     assert "round" in shown.getvalue()
-    assert "‖W‖²" in shown.getvalue()
+    assert "≤ minimum ≤" in shown.getvalue()
     silent = Terminal()
     monkeypatch.setattr(sys, "stderr", silent)
     with _cli_report.Progress("first round", enabled=False) as progress:
