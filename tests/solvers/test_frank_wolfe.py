@@ -37,7 +37,8 @@ def check_result(result, X, Y, *, bias=1.0, tol):
     lifted = np.column_stack([X, np.full(len(X), bias)]) if bias else np.asarray(X, dtype=float)
     assert np.abs(result.network.predict(X).reshape(Y.shape) - Y).max() <= 1e-9 * np.abs(Y).max()
     assert result.cost == pytest.approx(result.network.squared_norm, rel=1e-12)
-    assert result.lower_bound <= result.cost * (1 + 1e-12)
+    # the network may miss the points by 1e-9 of max|y|, and cost less than the exact ones by the dual's price of that
+    assert result.lower_bound <= result.cost * (1 + 1e-9)
     assert result.cost - result.lower_bound <= tol * result.cost
     w = np.random.default_rng(0).standard_normal((5000, lifted.shape[1]))
     w = np.concatenate([w, result.network.hidden_weights])
