@@ -199,7 +199,8 @@ class MassState:
         alpha, beta = bb - aa, e_b * aa + e_a * bb - 2.0 * e_ab * ab
         kappa, eta = e_b - e_a, e_a * e_b - e_ab**2
         quadratic = beta * kappa - alpha * eta
-        root = np.sqrt(max(beta**2 + alpha * quadratic, 0.0))
+        # beta * beta and not beta**2, which raises where the inverse has lost its digits and beta is astronomical
+        root = np.sqrt(max(beta * beta + alpha * quadratic, 0.0))
         # the smallest positive root of quadratic·δ² − 2βδ − α
         step = -alpha / (beta + root) if beta + root > 0 else np.inf
         limit = float(self.masses[loses])
