@@ -131,7 +131,7 @@ def certify(
     if exact and support < len(reduced_dual):
         bound = f"dual point supported on {support} rows, divided by its exact maximum over all neurons"
     if not exact:
-        bound = "dual point divided by a relaxation's bound on the maximum over all neurons"
+        bound = "dual point divided by a valid upper bound on the maximum over all neurons"
     if by_proof:
         bound = "dual point with a semidefinite proof that no neuron exceeds one, checked by eigenvalues"
     return Certificate(cost, lower, gap, residual, gauge, exact, bound)

@@ -83,7 +83,7 @@ def certify_fit(
     lower = float(max(0.0, value * problem.strength))
     bound = "dual point scaled by the exact maximum over all faces"
     if not exact:
-        bound = "dual point scaled by a relaxation's bound on the maximum over all neurons"
+        bound = "dual point scaled by a valid upper bound on the maximum over all neurons"
     return FitCertificate(
         cost, lower, float(distance(objective, lower)), 0.0, float(gauge), exact, bound, objective, loss_value
     )

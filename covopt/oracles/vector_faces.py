@@ -39,6 +39,7 @@ from covopt.oracles.vector.face_lattice import FaceLevel, build_lattice, count_l
 
 EPS = float(np.finfo(float).eps)
 ROUNDING = 64 * EPS
+ATTAINED = 1e-6  # a bound further than this above the best value is valid, but no maximum: nearly equal lines
 FEWEST_ROWS = 64  # below, a face costs as much as with that many rows
 MOST_TABLED = 40  # rows in dimension 3 beyond which circles are walked instead
 VISITS_PER_ARC = 4
@@ -141,7 +142,7 @@ class VectorFaceOracle:
         Returns
         -------
         Pricing
-            Values are not negative. Where the rows are in special position, some neurons may be a face's best point
+            ``exact`` unless nearly equal lines leave the bound loose. Values are not negative. Where the rows are in special position, some neurons may be a face's best point
             without being local maxima.
 
         Raises
@@ -169,7 +170,9 @@ class VectorFaceOracle:
         keep[0] = True
         if max_neurons is not None:
             keep[max(max_neurons, 1) :] = False
-        return Pricing(neurons[keep], values[keep], float(max(bound, values[0])), exact=True)
+        bound = float(max(bound, values[0]))
+        attained = bound <= values[0] * (1 + ATTAINED) + ROUNDING * lipschitz
+        return Pricing(neurons[keep], values[keep], bound, exact=bool(attained))
 
 
 class _Search:

@@ -7,7 +7,7 @@ import numpy as np
 from covopt.problems.shallow import ShallowProblem, sizes
 from covopt.solvers.least_norm import LeastNorm
 from covopt.solvers.merging import Faces, merge_in_cells, polish
-from covopt.solvers.sparsify import caratheodory
+from covopt.sparsify.caratheodory import caratheodory
 
 EXACT = 1e-11  # residual relative to max|y| that the last pass must reach to replace what it was given
 NEGLIGIBLE = 1e-10  # mass of a neuron, relative to the masses and to max|y| = 1, that is tried without

@@ -21,7 +21,7 @@ from covopt.problems.shallow import ShallowProblem
 from covopt.solvers.column_generation import MERGE_GAP, ColumnGeneration, Point
 from covopt.solvers.interior_point import Curvature, MasterPoint
 from covopt.solvers.merging import Faces, merge_in_cells, polish
-from covopt.solvers.sparsify import caratheodory
+from covopt.sparsify.caratheodory import caratheodory
 
 HEAVY = 1e-7
 MAX_ROUNDS = 150  # what is not reached by then is below the oracle's own allowance for rounding

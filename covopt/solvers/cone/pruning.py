@@ -6,7 +6,7 @@ import numpy as np
 
 from covopt.problems.cone import ConeProblem
 from covopt.solvers.cone.sliding import cluster
-from covopt.solvers.sparsify import caratheodory
+from covopt.sparsify.caratheodory import caratheodory
 
 FEASIBLE = 1e-11  # residual of a network, relative to max |Y|, that counts as interpolating
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from covopt.problems.regularised import RegularisedProblem
 from covopt.solvers.merging import merge_in_cells
-from covopt.solvers.sparsify import caratheodory
+from covopt.sparsify.caratheodory import caratheodory
 
 RISE = 1e-11  # relative rise of the objective that fewer neurons may cost
 SHARES = (1e-12, 1e-9, 1e-7, 1e-6, 1e-5)

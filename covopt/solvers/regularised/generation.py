@@ -5,16 +5,15 @@ Every network is a feasible point here, so each round offers the multipliers of 
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from scipy.spatial import cKDTree
 
 from covopt.oracles.base import Oracle, Pricing
 from covopt.problems.regularised import RegularisedProblem, best_constant, constant_dual
-from covopt.solvers.column_generation import RoundState
+from covopt.solvers.loop import GenerationLoop, RoundState
 from covopt.solvers.regularised.master import RegularisedPoint, solve_regularised_master
 from covopt.solvers.seeds import random_vertices
 from covopt.status import Status
@@ -75,7 +74,7 @@ def relative_gap(upper: float, lower: float) -> float:
     return max(upper - lower, 0.0) / upper if upper > 0 else 0.0
 
 
-class RegularisedGeneration:
+class RegularisedGeneration(GenerationLoop):
     """Solve a :class:`RegularisedProblem` by column generation.
 
     Parameters
@@ -83,16 +82,10 @@ class RegularisedGeneration:
     problem : RegularisedProblem
     oracle : Oracle
         Prices duals of the rows that are not zero: of shape (n,) for one output, else (n, q).
-    tol : float
-        Relative gap at which to stop.
-    time_limit_s : float, optional
-    max_rounds : int
-    random_state : int, optional
-        Seeds the starting vertices; without one the seed is fixed.
-    callback : callable, optional
-        Receives a :class:`RoundState`; a true answer stops.
     warm : WarmStart, optional
         The end of another solve on the same rows, or a guess.
+    **options
+        Of :class:`~covopt.solvers.loop.GenerationLoop`.
     """
 
     def __init__(
@@ -100,17 +93,11 @@ class RegularisedGeneration:
         problem: RegularisedProblem,
         oracle: Oracle,
         *,
-        tol: float,
-        time_limit_s: float | None = None,
-        max_rounds: int = 300,
-        random_state: int | None = None,
-        callback: Callable[[RoundState], bool] | None = None,
         warm: WarmStart | None = None,
+        **options: Any,
     ):
-        self.problem, self.oracle, self.tol = problem, oracle, tol
-        self.time_limit_s, self.max_rounds, self.callback = time_limit_s, max_rounds, callback
-        self.rng = np.random.default_rng(0 if random_state is None else random_state)
-        self.warm = warm
+        super().__init__(**options)
+        self.problem, self.oracle, self.warm = problem, oracle, warm
         self.live = problem.rows.any(axis=1)
         n, rank = problem.rows.shape
         q = problem.n_outputs
@@ -121,19 +108,6 @@ class RegularisedGeneration:
         )  # fmt: skip
 
     # ------------------------------------------------------------------ the loop
-    def solve(self) -> FitPoint:
-        """Run until the gap is small, the time is up, the callback or the user says stop."""
-        self._began = time.perf_counter()
-        self._deadline = None if self.time_limit_s is None else self._began + self.time_limit_s
-        try:
-            if self._start():
-                self._iterate()
-        except KeyboardInterrupt:
-            self.point.status = Status.INTERRUPTED
-        if self.point.gap <= self.tol:
-            self.point.status = Status.CERTIFIED
-        return self.point
-
     def price(self, dual: np.ndarray, threshold: float = 0.0, max_neurons: int | None = None) -> Pricing:
         """Ask the oracle about the rows that are not zero."""
         asked = dual[self.live]
@@ -240,25 +214,6 @@ class RegularisedGeneration:
             masses = np.concatenate([master.masses[keep], np.zeros(fresh)])
             edges, offset = master.edges, master.offset
             shrink = float(np.clip(0.1 * self.point.gap, 1e-12, 0.1))
-
-    def _should_stop(self, number: int) -> bool:
-        point = self.point
-        state = RoundState(
-            number, point.lower_bound, point.upper_bound, point.gap, len(self.neurons),
-            time.perf_counter() - self._began,
-        )  # fmt: skip
-        point.history.append(state)
-        stopped = self.callback is not None and self.callback(state)
-        if point.gap <= self.tol:
-            point.status = Status.CERTIFIED
-            return True
-        if stopped:
-            point.status = Status.CALLBACK
-            return True
-        if self.time_limit_s is not None and state.time_s >= self.time_limit_s:
-            point.status = Status.TIME_LIMIT
-            return True
-        return False
 
     # ------------------------------------------------------------------ bounds
     def _offer_dual(self, dual: np.ndarray, pricing: Pricing) -> None:
