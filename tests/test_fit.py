@@ -292,7 +292,9 @@ def test_history_is_in_the_users_units():
     last = found.history[-1]
     assert last["upper_bound"] >= found.objective * (1 - 1e-9)
     assert last["upper_bound"] == pytest.approx(found.objective, rel=1e-5)
-    assert found.lower_bound == pytest.approx(last["lower_bound"], rel=1e-9)
+    # The certificate tries its own scalings of the dual: never worse than the last round's, often a little better.
+    assert found.lower_bound >= last["lower_bound"] * (1 - 1e-9)
+    assert found.lower_bound == pytest.approx(last["lower_bound"], rel=1e-5)
 
 
 # ---------------------------------------------------------------------- command line

@@ -142,8 +142,8 @@ class VectorFaceOracle:
         Returns
         -------
         Pricing
-            ``exact`` unless nearly equal lines leave the bound loose. Values are not negative. Where the rows are in special position, some neurons may be a face's best point
-            without being local maxima.
+            ``exact`` unless nearly equal lines leave the bound loose. Values are not negative. Where the rows are
+            in special position, some neurons may be a face's best point without being local maxima.
 
         Raises
         ------
