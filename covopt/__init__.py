@@ -39,10 +39,15 @@ _PUBLIC: dict[str, str] = {
     "verify": "covopt.verification",
 }
 
-__all__ = ["__version__", *sorted(_PUBLIC)]  # noqa: PLE0604
+# Sub-packages that are used by their own name, as in covopt.training.train.
+_PACKAGES = ("representations", "training")
+
+__all__ = ["__version__", *sorted([*_PUBLIC, *_PACKAGES])]  # noqa: PLE0604
 
 
 def __getattr__(name: str) -> Any:
+    if name in _PACKAGES:
+        return import_module(f"covopt.{name}")
     if name in _PUBLIC:
         value = getattr(import_module(_PUBLIC[name]), name)
         globals()[name] = value
@@ -51,4 +56,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_PUBLIC])
+    return sorted({*globals(), *_PUBLIC, *_PACKAGES})

@@ -1,0 +1,1 @@
+"""Many small networks trained at once in torch, and held against the certified optimum (extra ``[torch]``)."""
