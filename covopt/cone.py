@@ -181,7 +181,8 @@ def frank_wolfe(
     random_state : int, optional
         Seeds the first atoms; the optimum does not depend on it.
     duplicates : {"error", "mean"}
-        What to do with rows that are the same point with different targets.
+        What to do with rows that are the same point with different targets when the network interpolates; with
+        ``lam > 0`` every row counts as it is.
 
     Returns
     -------
@@ -213,13 +214,14 @@ def frank_wolfe(
         raise InputError(
             f"output_bias={output_bias!r} needs a positive bias: the output bias enters the network as bias * b"
         )
-    data = Data.validate(X, Y, bias=bias, duplicates=duplicates)
+    data = Data.validate(X, Y, bias=bias, duplicates=duplicates, interpolates=lam == 0)
     problem, reduction = _reduce(data, output_bias, lam)
     begin = None if start is None else _check_start(start, data, reduction)
     unit = reduction.value_scale * (lam if lam > 0 else 1.0)
     with threadpool_limits(1, user_api="blas"):
         left = np.abs(problem.inner_targets).max(initial=0.0)
-        if left <= 4 * np.finfo(float).eps * np.abs(problem.targets).max(initial=0.0):
+        met = left <= 4 * np.finfo(float).eps * np.abs(problem.targets).max(initial=0.0)
+        if met or problem.rows.shape[1] == 0:
             return _trivial(data, problem, reduction, output_bias, variant, tol, lam, began)
         oracle = _make_oracle(problem)
         solver = FrankWolfe(
@@ -346,15 +348,19 @@ def _loss(data: Data, network: ReLUNetwork) -> float:
 
 
 def _trivial(data, problem, reduction, output_bias, variant, tol, lam, began) -> FrankWolfeResult:
-    """No neuron is needed: the targets vanish, or a free offset meets them."""
+    """No neuron is needed: the targets vanish, or a free offset meets them, or every input is zero without a bias."""
     rank, k = problem.rows.shape[1], problem.targets.shape[1]
     offset = (
         problem.targets.mean(axis=0) if np.isinf(problem.offset) and len(problem.targets) else np.zeros(k)
     )
     network = _invert_network(data, reduction, np.zeros((0, rank)), np.zeros((0, k)), offset, output_bias)
     residual, objective = _residual(data, network), _loss(data, network) if lam > 0 else 0.0
+    dual, lower = np.zeros_like(data.Y), 0.0
+    if rank == 0 and lam > 0:
+        inner, bound = problem.dual_bound(problem.inner_targets / problem.ridge, 0.0)
+        dual, lower = reduction.invert_dual(inner), bound * reduction.value_scale * lam
     return FrankWolfeResult(
-        network, np.zeros_like(data.Y), 0.0, objective, 0.0, distance(objective, 0.0), residual, Status.CERTIFIED,
+        network, dual, 0.0, objective, lower, distance(objective, lower), residual, Status.CERTIFIED,
         [], ActiveSet(np.zeros((0, reduction.basis.shape[0])), np.zeros(0)), variant, tol, lam,
         time.perf_counter() - began, notes=data.notes,
     )  # fmt: skip

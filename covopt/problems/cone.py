@@ -57,7 +57,7 @@ class ConeProblem:
     @classmethod
     def from_shallow(cls, problem: ShallowProblem) -> ConeProblem:
         """Take over an interpolation problem; scalar targets become one column."""
-        targets = problem.targets.reshape(len(problem.targets), -1)
+        targets = problem.targets if problem.targets.ndim == 2 else problem.targets[:, None]
         offset = np.inf if problem.offset_cost == 0 else 1.0 / problem.offset_cost
         return cls(problem.rows, targets, offset)
 

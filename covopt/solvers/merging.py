@@ -55,7 +55,8 @@ class Faces:
             Basis vectors and the face each belongs to, ascending.
         """
         rank = rows.shape[1]
-        units = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+        lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+        units = rows / np.where(lengths > 0, lengths, 1.0)  # a zero row is silent everywhere
         products = (units[:, :, None] * units[:, None, :]).reshape(len(rows), -1)
         silent = (~self.touched).astype(float) @ products
         values, vectors = np.linalg.eigh(silent.reshape(-1, rank, rank))

@@ -9,6 +9,8 @@ from covopt.solvers.cone.sliding import cluster
 from covopt.sparsify.caratheodory import caratheodory
 
 FEASIBLE = 1e-11  # residual of a network, relative to max |Y|, that counts as interpolating
+EXACT = 1e-13  # residual, relative to max |Y|, that is rounding
+MAX_UNKNOWNS = 4000
 
 
 def prune(
@@ -40,7 +42,7 @@ def prune(
         fits = problem.ridge > 0 or left <= max(missed, FEASIBLE * size)
         if fits and cost <= value * (1.0 + slack) and len(candidate[0]) <= len(best[0]):
             best = candidate
-    return best
+    return best if problem.ridge > 0 else _meet(problem, *best)
 
 
 def merge_close(
@@ -56,6 +58,47 @@ def merge_close(
     masses = caratheodory(columns, sizes)
     kept = masses > 1e-12 * masses.max()
     return units[kept], masses[kept, None] * directions[kept]
+
+
+def _meet(
+    problem: ConeProblem, neurons: np.ndarray, weights: np.ndarray, offset: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Meet the targets to rounding by the least move of neurons within their faces, output weights and offset.
+
+    Few neurons have fewer output weights than there are targets: then the weights alone cannot take back what the
+    masses' tolerance left.
+    """
+    size = float(np.abs(problem.targets).max()) or 1.0
+    best, (_, left) = (neurons, weights, offset), problem.network_value(neurons, weights, offset)
+    k, rank = problem.targets.shape[1], problem.rows.shape[1]
+    if left <= EXACT * size or len(neurons) * (k + rank) > MAX_UNKNOWNS:
+        return best
+    faces, outputs = cluster(problem.rows, neurons, weights, 0.0)
+    vectors = faces.vectors
+    for _ in range(3):
+        basis, owner = faces.spans(problem.rows)
+        atoms = faces.active.T * (problem.rows @ vectors.T)
+        scales = np.linalg.norm(outputs, axis=1)
+        along = (problem.rows @ basis.T) * faces.active[owner].T
+        columns = [
+            np.einsum("iq,qo->ioq", along, (outputs * scales[:, None])[owner]).reshape(-1, len(owner)),
+            np.einsum("ij,op->iojp", atoms * scales, np.eye(k)).reshape(-1, len(scales) * k),
+        ]
+        moves = np.tile(np.eye(k), (len(atoms), 1)) if problem.offset > 0 else np.zeros((len(atoms) * k, 0))
+        shift = max(float(np.abs(offset).max(initial=0.0)), float(scales.max()) ** 2)
+        missed = problem.targets - np.maximum(problem.rows @ vectors.T, 0.0) @ outputs - offset
+        step = np.linalg.lstsq(np.column_stack([*columns, shift * moves]), missed.ravel(), rcond=1e-13)[0]
+        turn, change, rest = np.split(step, [len(owner), len(owner) + len(scales) * k])
+        np.add.at(vectors, owner, (scales[owner] * turn)[:, None] * basis)
+        outputs = outputs + scales[:, None] * change.reshape(-1, k)
+        offset = offset + shift * rest if len(rest) else offset
+        lengths = np.linalg.norm(vectors, axis=1)[:, None]
+        found = vectors / lengths, outputs * lengths, offset
+        before, left = left, min(left, problem.network_value(*found)[1])
+        if left == before:
+            break
+        best = found
+    return best
 
 
 def _interpolate_again(problem, neurons, weights, offset):
