@@ -8,7 +8,6 @@ that is no tree needs \|E\| rows and a tree needs rank A of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +16,6 @@ from scipy.linalg import cho_factor, cho_solve, eigh
 from covopt.completely_positive.pattern import DEFAULT_TOL, support_pattern
 
 SHIFT = 1e-13  # keeps a singular comparison matrix solvable; its error in the factor is of the same size
-FLOOR = 1e-12  # relative floor of what an edge carries, against rounding below zero
 
 
 @dataclass(frozen=True)
@@ -107,32 +105,27 @@ def dominance_factor(A: np.ndarray, tol: float = DEFAULT_TOL) -> np.ndarray | No
     shift = max(0.0, SHIFT - smallest)
     scale = cho_solve(cho_factor(comparison_matrix(unit) + shift * np.eye(n)), np.ones(n))
     edges = list(support_pattern(unit, 0.0).edges)
-    loop, parent, order = _unicyclic(n, edges, unit)
+    loop, parent, order = _unicyclic(n, edges, unit, int(scale.argmax()))
     owner = {tuple(sorted((v, parent[v]))): v for v in order if parent[v] >= 0}
-    rows = np.zeros((len(edges), n))
-    left = np.ones(n)  # what the owned edge of each vertex has to carry
-    for row, (i, j) in enumerate(edges):
-        if (i, j) not in owner:
-            rows[row, i] = np.sqrt(unit[i, j] * scale[j] / scale[i])
-            rows[row, j] = np.sqrt(unit[i, j] * scale[i] / scale[j])
-            left[[i, j]] -= rows[row, [i, j]] ** 2
+    share = unit * scale / scale[:, None]  # what edge ij takes of vertex i: share_ij · share_ji = a_ij²
+    np.fill_diagonal(share, 0.0)
+    # Slacks, not what is left of the diagonal: they stay nonnegative and nothing below is ever subtracted.
+    slack = np.maximum(0.0, 1.0 - share.sum(1))
     on_loop = set(loop)
     for v in order:  # leaves first
         if v not in on_loop and parent[v] >= 0:
-            left[v] = max(left[v], FLOOR * unit[v, parent[v]])
-            left[parent[v]] -= unit[v, parent[v]] ** 2 / left[v]
+            slack[parent[v]] += _passed_on(share, slack[v], v, parent[v])
     if loop:
-        with np.errstate(all="ignore"):
-            _close(loop, unit, left)
-        if not np.isfinite(left).all():  # entries too far apart for the Möbius map in double precision
-            return None
-    for row, edge in enumerate(edges):
-        if edge in owner:
-            v = owner[edge]
-            other = edge[0] + edge[1] - v
-            rows[row, v] = np.sqrt(left[v])
-            rows[row, other] = unit[v, other] / rows[row, v]
-    rows = _polished(rows, edges, range(n) if loop else order[:-1])
+        with np.errstate(all="ignore"):  # entries too far apart for double precision: seen below
+            _close(loop, share, slack)
+    rows = np.zeros((len(edges), n))
+    for row, (i, j) in enumerate(edges):
+        v = owner.get((i, j), i)
+        other = i + j - v
+        rows[row, v] = np.sqrt(share[v, other] + (slack[v] if (i, j) in owner else 0.0))
+        rows[row, other] = unit[i, j] / rows[row, v]
+    if not np.isfinite(rows).all():
+        return None
     if not loop:
         rest = 1.0 - float((rows[:, order[-1]] ** 2).sum())
         if rest > tol:
@@ -140,44 +133,13 @@ def dominance_factor(A: np.ndarray, tol: float = DEFAULT_TOL) -> np.ndarray | No
     return rows * roots
 
 
-def _polished(rows: np.ndarray, edges: list[tuple[int, int]], wanted: Iterable[int]) -> np.ndarray:
-    """Newton steps on the tilts of the rows, each of which keeps its product, until the ``wanted`` diagonal is 1."""
-    wanted = np.array(list(wanted), dtype=int)
-    ends = np.array(edges, dtype=int).reshape(-1, 2)
-    place = np.arange(len(ends))
-
-    def error_of(table: np.ndarray) -> np.ndarray:
-        return 1.0 - (table**2).sum(0)[wanted]
-
-    error = error_of(rows)
-    for _ in range(12):
-        if np.abs(error).max(initial=0.0) <= 4.0 * np.finfo(float).eps:
-            break
-        slope = np.zeros((rows.shape[1], len(ends)))
-        slope[ends[:, 0], place] = 2.0 * rows[place, ends[:, 0]] ** 2
-        slope[ends[:, 1], place] = -2.0 * rows[place, ends[:, 1]] ** 2
-        slope = slope[wanted]
-        normal = slope @ slope.T
-        normal[np.diag_indices_from(normal)] *= 1.0 + 1e-13
-        tilt = slope.T @ np.linalg.lstsq(normal, error, rcond=1e-14)[0]
-        tilt *= min(1.0, 0.5 / max(np.abs(tilt).max(), 1e-300))
-        moved = rows.copy()
-        moved[place, ends[:, 0]] *= np.exp(tilt)
-        moved[place, ends[:, 1]] *= np.exp(-tilt)
-        after = error_of(moved)
-        if not np.abs(after).max() < np.abs(error).max():
-            break
-        rows, error = moved, after
-    return rows
-
-
 def _unicyclic(
-    n: int, edges: list[tuple[int, int]], unit: np.ndarray
+    n: int, edges: list[tuple[int, int]], unit: np.ndarray, top: int
 ) -> tuple[list[int], list[int], list[int]]:
     """Return (loop, parent, order): a spanning tree with one more edge, so that every vertex owns an edge.
 
     ``parent[v]`` is the other end of the edge that v owns; along the loop it is the next vertex, and in a tree the
-    root has none (−1). ``order`` visits children before parents.
+    root, ``top``, has none (−1). ``order`` visits children before parents.
     """
     near: list[list[int]] = [[] for _ in range(n)]
     group = list(range(n))
@@ -197,7 +159,7 @@ def _unicyclic(
         group[a] = b
         near[i].append(j)
         near[j].append(i)
-    start = [0]
+    start = [top]
     if spare is not None:
         start = _path(near, *spare)
     parent = [-1] * n
@@ -228,23 +190,28 @@ def _path(near: list[list[int]], start: int, end: int) -> list[int]:
     return path
 
 
-def _close(loop: list[int], unit: np.ndarray, left: np.ndarray) -> None:
-    """Solve left_k − a²_{k−1,k} / x_{k−1} = x_k around the loop, in place: the fixed point of a Möbius map.
+def _passed_on(share: np.ndarray, slack: float, v: int, after: int) -> float:
+    """Return what the other end gains when v's edge takes v's slack along."""
+    return float(share[after, v] * (slack / (share[v, after] + slack)))
 
-    The larger fixed point is the attracting one; at a double root its error enters the residual squared.
+
+def _close(loop: list[int], share: np.ndarray, slack: np.ndarray) -> None:
+    """Pass slacks on around the loop until they agree, in place: the positive fixed point of a Möbius map.
+
+    Its matrices are nonnegative, so that the products lose no digits.
     """
     product = np.eye(2)
     length = len(loop)
     for k in range(1, length + 1):
         v, before = loop[k % length], loop[k - 1]
-        product = np.array([[left[v], -(unit[v, before] ** 2)], [1.0, 0.0]]) @ product
-        product /= np.abs(product).max()
+        own, taken = share[before, v], share[v, before]
+        product = np.array([[slack[v] + taken, slack[v] * own], [1.0, own]]) @ product
+        product /= product.max()
     (a, b), (c, d) = product
     half = (a - d) / 2.0
-    spread = np.sqrt(max(0.0, half * half + b * c))
-    x = (half + spread) / c if half >= 0 else -b / (half - spread)
-    for k in range(length):
-        v, after = loop[k], loop[(k + 1) % length]
-        if k:
-            x = left[v] - unit[v, loop[k - 1]] ** 2 / x
-        left[v] = x = max(x, FLOOR * unit[v, after])
+    spread = np.sqrt(half * half + b * c)
+    # a loop without slack has the double root 0
+    total = (half + spread) / c if half > 0 else b / (spread - half) if b > 0 else 0.0
+    for k in range(1, length):
+        slack[loop[k]] += _passed_on(share, total if k == 1 else slack[loop[k - 1]], loop[k - 1], loop[k])
+    slack[loop[0]] = total

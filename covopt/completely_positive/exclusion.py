@@ -110,6 +110,8 @@ def indefinite_comparison(matrix: SymmetricMatrix, tol: float = DEFAULT_TOL) -> 
     >>> indefinite_comparison(read_matrix(A))["kind"]
     'comparison'
     """
+    if _is_dominant(matrix):
+        return None
     found = smallest_comparison(matrix.values)
     if found.value > NEAR:
         return None
@@ -140,7 +142,7 @@ def comparison_of(matrix: SymmetricMatrix) -> SymmetricMatrix:
     exact = None
     if matrix.exact is not None:
         exact = tuple(
-            tuple(entry if i == j else -abs(entry) for j, entry in enumerate(row))
+            tuple(entry if i == j or not entry else -abs(entry) for j, entry in enumerate(row))
             for i, row in enumerate(matrix.exact)
         )
     return SymmetricMatrix(2.0 * np.diag(np.diag(A)) - np.abs(A), exact)
@@ -206,6 +208,20 @@ def has_triangle(matrix: SymmetricMatrix) -> bool:
     False
     """
     return not is_triangle_free(support_pattern(matrix.values, 0.0).edges)
+
+
+def _is_dominant(matrix: SymmetricMatrix) -> bool:
+    """Whether no row's other entries outweigh its diagonal, without rounding: then the comparison matrix is PSD.
+
+    Every EᵀE is, and its comparison matrix is singular where the graph is a tree: floats could not tell.
+    """
+    if matrix.exact is None:
+        return False
+    around = [np.flatnonzero(row).tolist() for row in matrix.values]
+    return all(
+        sum((abs(row[j]) for j in near if j != i), Fraction(0)) <= row[i]
+        for i, (row, near) in enumerate(zip(matrix.exact, around, strict=True))
+    )
 
 
 def _roots(A: np.ndarray) -> np.ndarray:

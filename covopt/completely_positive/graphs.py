@@ -117,8 +117,12 @@ def graph_matrix(graph: nx.Graph) -> np.ndarray:
            [1, 1, 0],
            [1, 0, 1]])
     """
-    E = incidence(graph)
-    return E.T @ E
+    check_graph(graph)
+    place = {v: i for i, v in enumerate(graph.nodes)}
+    ends = np.array([(place[u], place[v]) for u, v in graph.edges], dtype=np.int64).reshape(-1, 2)
+    A = np.diag(np.bincount(ends.ravel(), minlength=len(place)))
+    A[ends[:, 0], ends[:, 1]] = A[ends[:, 1], ends[:, 0]] = 1
+    return A
 
 
 def complete_bipartite(m: int, n: int) -> nx.Graph:

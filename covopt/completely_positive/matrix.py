@@ -60,8 +60,8 @@ class SymmetricMatrix:
         """Return a positive multiple of the exact matrix with integer entries; None where it is not exact."""
         if self.exact is None:
             return None
-        scale = math.lcm(*(entry.denominator for row in self.exact for entry in row))
-        return [[int(entry * scale) for entry in row] for row in self.exact]
+        scale = math.lcm(*{entry.denominator for row in self.exact for entry in row})
+        return [[entry.numerator * (scale // entry.denominator) for entry in row] for row in self.exact]
 
     def fractions(self) -> list[list[Fraction]]:
         """Return the entries as fractions: the exact ones, or the floats as they are."""
@@ -99,8 +99,7 @@ def read_matrix(A: Any) -> SymmetricMatrix:
         return A
     if is_graph(A):
         values = graph_matrix(A)
-        exact = tuple(tuple(Fraction(int(entry)) for entry in row) for row in values)
-        return SymmetricMatrix(values.astype(float), exact, A)
+        return SymmetricMatrix(values.astype(float), _exactly(values), A)
     rational = _rational(A)
     values, _ = to_matrix("A", A)
     if values.ndim != 2 or values.shape[0] != values.shape[1]:
@@ -111,8 +110,14 @@ def read_matrix(A: Any) -> SymmetricMatrix:
     check_symmetric(values, rational)
     check_range(values, rational)
     if rational is None and (values == np.round(values)).all() and np.abs(values).max() < 2**53:
-        rational = tuple(tuple(Fraction(int(entry)) for entry in row) for row in values)
+        rational = _exactly(values)
     return SymmetricMatrix((values + values.T) / 2, rational)
+
+
+def _exactly(values: np.ndarray) -> Exact:
+    """Return integers as fractions, one object for equal ones: large sparse matrices hold few different ones."""
+    known = {entry: Fraction(int(entry)) for entry in np.unique(values).tolist()}
+    return tuple(tuple(known[entry] for entry in row) for row in values.tolist())
 
 
 def check_finite_entries(values: np.ndarray) -> None:

@@ -24,16 +24,19 @@ def modular_rank(matrix: Sequence[Sequence[int]]) -> int:
     """
     table = np.array([[entry % PRIME for entry in row] for row in matrix], dtype=np.int64)
     rank = 0
-    for column in range(table.shape[1]):
-        found = np.flatnonzero(table[rank:, column])
+    # sparse columns and sparse pivot rows first, and only rows that change: the matrix of a tree hardly fills in
+    for column in np.argsort(np.count_nonzero(table, axis=0), kind="stable").tolist():
+        found = rank + np.flatnonzero(table[rank:, column])
         if not len(found):
             continue
-        pivot = rank + int(found[0])
+        pivot = int(found[np.count_nonzero(table[found], axis=1).argmin()])
         table[[rank, pivot]] = table[[pivot, rank]]
-        table[rank] = table[rank] * pow(int(table[rank, column]), -1, PRIME) % PRIME
-        below = table[rank + 1 :]
-        below -= below[:, column : column + 1] * table[rank] % PRIME
-        below %= PRIME
+        inner = np.flatnonzero(table[rank])
+        row = table[rank, inner] * pow(int(table[rank, column]), -1, PRIME) % PRIME
+        below = rank + 1 + np.flatnonzero(table[rank + 1 :, column])
+        if len(below):
+            change = table[below, column][:, None] * row % PRIME
+            table[np.ix_(below, inner)] = (table[np.ix_(below, inner)] - change) % PRIME
         rank += 1
         if rank == len(table):
             break

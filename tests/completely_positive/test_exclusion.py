@@ -8,7 +8,7 @@ import pytest
 import covopt
 from covopt.completely_positive.certificate import CPStatus
 from covopt.completely_positive.checking import verify_cp_rank
-from covopt.completely_positive.exclusion import is_negative, negative_eigenvalue
+from covopt.completely_positive.exclusion import indefinite_comparison, is_negative, negative_eigenvalue
 from covopt.completely_positive.matrix import read_matrix
 from covopt.completely_positive.rational import exact_rank, modular_rank, negative_direction, quadratic_form
 
@@ -44,6 +44,26 @@ def test_singular_exact_matrices_are_not_excluded():
     assert covopt.cp_rank([[1, 1], [1, 1]]).lower == 1
     found = covopt.cp_rank([[int(x) for x in row] for row in ring(6, 2, 1)])
     assert found.lower == found.upper == 6
+
+
+def test_dominance_is_settled_without_rounding_or_elimination():
+    """A path's EᵀE has a singular comparison matrix; one part in 10¹² less is indefinite."""
+    n = 12
+    laplacian = 2 * np.eye(n, dtype=int) + np.eye(n, k=1, dtype=int) + np.eye(n, k=-1, dtype=int)
+    laplacian[0, 0] = laplacian[-1, -1] = 1
+    assert indefinite_comparison(read_matrix(laplacian)) is None
+    less = (laplacian * 10**12).tolist()
+    less[5][5] -= 1
+    found = indefinite_comparison(read_matrix(less))
+    assert found["kind"] == "comparison"
+
+
+def test_the_rank_modulo_a_prime_is_the_rank():
+    rng = np.random.default_rng(0)
+    for _ in range(100):
+        n, m, r = rng.integers(1, 8, 3)
+        M = (rng.integers(-3, 4, (n, r)) * (rng.random((n, r)) < 0.5)) @ rng.integers(-3, 4, (r, m))
+        assert modular_rank(M.tolist()) == exact_rank([[Fraction(int(e)) for e in row] for row in M])
 
 
 def test_rounding_is_no_reason():

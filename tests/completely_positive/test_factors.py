@@ -32,16 +32,45 @@ def test_one_row_per_edge_for_every_connected_triangle_free_graph_on_six_vertice
         A, edges = weighted(graph, rng, slack), graph.number_of_edges()
         B = dominance_factor(A)
         assert (B >= 0).all()
-        assert residual_of(A, B) < 1e-9 if slack < 1e-8 else residual_of(A, B) < 1e-11
+        # a tree's last row is left out where it would be within the tolerance
+        assert residual_of(A, B) < (1e-9 if len(B) == 5 and slack == 1e-9 else 1e-12)
         assert len(B) == edges if edges >= 6 else len(B) in (5, 6)
         assert ((B > 0).sum(1) <= 2).all()
+
+
+@pytest.mark.parametrize(
+    "graph",
+    [
+        nx.path_graph(60),
+        nx.cycle_graph(40),
+        nx.random_labeled_tree(30, seed=0),
+        nx.complete_bipartite_graph(4, 4),
+    ],
+    ids=["path", "cycle", "tree", "bipartite"],
+)
+@pytest.mark.parametrize("decades", [2.0, 6.0, 20.0])
+def test_entries_over_many_decades_leave_no_residual(graph, decades):
+    """Singular and nearly singular comparison matrices, where what is left of a diagonal would cancel."""
+    E, n = incidence(graph), graph.number_of_nodes()
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        B = E * 10.0 ** rng.uniform(-decades / 2, decades / 2, E.shape)
+        d = 10.0 ** rng.uniform(-decades / 2, decades / 2, n)
+        singular = graph_matrix(graph) * 1.0
+        np.fill_diagonal(singular, 0.0)
+        np.fill_diagonal(singular, singular @ d / d)
+        for A in (B.T @ B, singular):
+            found = dominance_factor(A)
+            assert residual_of(A, found) < 1e-12
+            assert found.min() >= 0
+            assert len(found) == len(E) or (len(E) < n and len(found) == n)
 
 
 def test_large_bipartite_graph():
     A = graph_matrix(complete_bipartite(50, 50)).astype(float)
     B = dominance_factor(A)
     assert B.shape == (2500, 100)
-    assert np.abs(B.T @ B - A).max() < 1e-10
+    assert np.abs(B.T @ B - A).max() < 1e-11
     assert B.min() >= 0
 
 
