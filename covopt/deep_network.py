@@ -18,14 +18,20 @@ _SWEEPS = 10
 
 @dataclass(frozen=True, eq=False)
 class DeepReLUNetwork:
-    r"""The network :math:`Z_\ell = \sigma(Z_{\ell-1}) W_\ell^T + 1 b_\ell^T`, no σ on inputs and outputs.
+    r"""The network :math:`Z_\ell = \sigma_a(Z_{\ell-1}) W_\ell^T + \beta 1 b_\ell^T`, no σ on inputs and outputs.
 
     Parameters
     ----------
     weights : sequence of ndarray of shape (n_ℓ, n_{ℓ−1})
         W_1 … W_L, as in torch.nn.Linear.
     biases : sequence of (ndarray of shape (n_ℓ,) or None), optional
-        b_1 … b_L, bias columns with β = 1; None for a layer without one. No biases by default.
+        b_1 … b_L, the weights of the bias columns; None for a layer without one. No biases by default.
+    slope : float
+        a in (−1, 1) of σ_a(t) = max(t, 0) + a min(t, 0); 0 is the ReLU.
+    bias : float
+        β > 0, what the biases are multiplied by.
+    counts_output_bias : bool
+        Whether ‖b_L‖² belongs to the squared norm.
 
     Raises
     ------
@@ -43,6 +49,9 @@ class DeepReLUNetwork:
 
     weights: Sequence[np.ndarray]
     biases: Sequence[np.ndarray | None] | None = None
+    slope: float = 0.0
+    bias: float = 1.0
+    counts_output_bias: bool = True
 
     def __post_init__(self) -> None:
         weights = tuple(np.asarray(w, dtype=float) for w in self.weights)
@@ -70,6 +79,8 @@ class DeepReLUNetwork:
                 )
             if not np.isfinite(w).all() or (b is not None and not np.isfinite(b).all()):
                 raise InputError(f"layer {layer} (counting from 0) has weights that are NaN or infinite.")
+        if not -1 < self.slope < 1:
+            raise InputError(f"slope must be a number in (-1, 1), 0 for the ReLU; received {self.slope!r}.")
         object.__setattr__(self, "weights", weights)
         object.__setattr__(self, "biases", biases)
 
@@ -95,8 +106,19 @@ class DeepReLUNetwork:
 
     @property
     def squared_norm(self) -> float:
-        """‖W‖²: every squared entry, all biases included."""
-        return float(sum((p**2).sum() for layer in self.layers for p in layer if p is not None))
+        """‖W‖²: every squared entry, biases included, the output bias unless it is free."""
+        total = float(sum((p**2).sum() for layer in self.layers for p in layer if p is not None))
+        offset = self.layers[-1][1]
+        return total if self.counts_output_bias or offset is None else total - float((offset**2).sum())
+
+    def activate(self, z: np.ndarray) -> np.ndarray:
+        """σ_a(z)."""
+        return np.maximum(z, 0.0) if self.slope == 0.0 else np.where(z > 0, z, self.slope * z)
+
+    @property
+    def _folded(self) -> list[tuple[np.ndarray, np.ndarray | None]]:
+        """The layers with β in the biases, as other frameworks have them."""
+        return [(w, None if b is None else self.bias * b) for w, b in self.layers]
 
     def representations(self, X: Any) -> list[np.ndarray]:
         """Return the pre-activations Z_1 … Z_L on the data, of shapes (N, n_ℓ).
@@ -114,8 +136,8 @@ class DeepReLUNetwork:
         found: list[np.ndarray] = []
         for w, b in self.layers:
             z = features @ w.T
-            found.append(z if b is None else z + b)
-            features = np.maximum(found[-1], 0.0)
+            found.append(z if b is None else z + self.bias * b)
+            features = self.activate(found[-1])
         return found
 
     def predict(self, X: Any) -> np.ndarray:
@@ -136,7 +158,8 @@ class DeepReLUNetwork:
     def to_torch(self) -> Any:
         """Return the network as an ``nn.Sequential`` of Linear and ReLU in float64, its weights copied.
 
-        The module takes (N, d) and returns (N, k), also for one output. A layer without neurons gets a silent one.
+        β is folded into the biases; with a slope there is LeakyReLU in the place of ReLU. The module takes (N, d) and
+        returns (N, k), also for one output. A layer without neurons gets a silent one.
 
         Raises
         ------
@@ -151,7 +174,7 @@ class DeepReLUNetwork:
         """
         from covopt.export import to_torch
 
-        return to_torch(self.layers)
+        return to_torch(self._folded, self.slope)
 
     def to_onnx(self, path: str | os.PathLike[str]) -> None:
         """Write the network as an ONNX file in float64: ``X`` (N, d) to ``Y`` (N, k), N free, opset 17.
@@ -176,7 +199,7 @@ class DeepReLUNetwork:
         """
         from covopt.export import to_onnx
 
-        to_onnx(self.layers, path)
+        to_onnx(self._folded, path, self.slope)
 
     def reduce(self, X: Any, *, preserve: str = "covariances") -> DeepReLUNetwork:
         r"""Return a network with fewer neurons, the same outputs on X and no larger norm.

@@ -42,13 +42,15 @@ def with_neurons(layers: Layers) -> list[tuple[np.ndarray, np.ndarray | None]]:
     return found
 
 
-def to_torch(layers: Layers) -> Any:
+def to_torch(layers: Layers, slope: float = 0.0) -> Any:
     """Return an ``nn.Sequential`` of Linear and ReLU in turn, float64; no ReLU after the last layer.
 
     Parameters
     ----------
     layers : sequence of (ndarray of shape (n_ℓ, n_{ℓ−1}), ndarray of shape (n_ℓ,) or None)
         Weights and biases; they are copied.
+    slope : float
+        a of σ_a; LeakyReLU(a) then takes the place of ReLU.
 
     Returns
     -------
@@ -76,7 +78,7 @@ def to_torch(layers: Layers) -> Any:
     modules: list[Any] = []
     for weights, biases in with_neurons(layers):
         if modules:
-            modules.append(torch.nn.ReLU())
+            modules.append(torch.nn.LeakyReLU(slope) if slope else torch.nn.ReLU())
         # no random initialisation: it would advance the user's generator
         linear = torch.nn.Linear(
             weights.shape[1], len(weights), bias=biases is not None, dtype=torch.float64, device="meta"
@@ -88,7 +90,7 @@ def to_torch(layers: Layers) -> Any:
     return torch.nn.Sequential(*modules)
 
 
-def to_onnx(layers: Layers, path: str | os.PathLike[str]) -> None:
+def to_onnx(layers: Layers, path: str | os.PathLike[str], slope: float = 0.0) -> None:
     """Write an ONNX file (opset 17) of Gemm and Relu in turn, float64, whole or not at all.
 
     Parameters
@@ -96,6 +98,8 @@ def to_onnx(layers: Layers, path: str | os.PathLike[str]) -> None:
     layers : sequence of (ndarray of shape (n_ℓ, n_{ℓ−1}), ndarray of shape (n_ℓ,) or None)
     path : path-like
         Ends in ``.onnx``. The graph takes ``X`` (N, d) and returns ``Y`` (N, k), both double, N free.
+    slope : float
+        a of σ_a(z) = max(z, az): Mul and Max, because LeakyRelu keeps its slope in single precision.
 
     Raises
     ------
@@ -137,7 +141,13 @@ def to_onnx(layers: Layers, path: str | os.PathLike[str]) -> None:
         nodes.append(helper.make_node("Gemm", [current, *names], [output], f"layer{ell + 1}", transB=1))
         if not last:
             current = f"A{ell + 1}"
-            nodes.append(helper.make_node("Relu", [output], [current], f"relu{ell + 1}"))
+            if slope:
+                nodes.append(helper.make_node("Mul", [output, "slope"], [f"S{ell + 1}"], f"slope{ell + 1}"))
+                nodes.append(helper.make_node("Max", [output, f"S{ell + 1}"], [current], f"max{ell + 1}"))
+            else:
+                nodes.append(helper.make_node("Relu", [output], [current], f"relu{ell + 1}"))
+    if slope:
+        tensors.append(numpy_helper.from_array(np.array(slope), "slope"))
     graph = helper.make_graph(
         nodes, "ReLU network",
         [helper.make_tensor_value_info("X", TensorProto.DOUBLE, ["N", arrays[0][0].shape[1]])],

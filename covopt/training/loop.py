@@ -1,0 +1,324 @@
+"""Training a grid of networks: phases, checks, batches that split when memory runs out, threads."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from covopt.errors import BudgetError
+from covopt.training.backend import is_out_of_memory, one_thread_each, torch
+from covopt.training.batches import Batch, Problem, select
+from covopt.training.first_order import FirstOrder
+from covopt.training.lbfgs import BatchedLBFGS
+from covopt.training.schedule import Phase
+
+Tensor = Any
+CHECK_EVERY = 100  # steps between tests of convergence and divergence; results depend on it, so it is fixed
+RUNNING, CONVERGED, STOPPED, DIVERGED = "running", "converged", "stopped", "diverged"
+
+
+@dataclass
+class TrainingState:
+    """What a callback is told.
+
+    Attributes
+    ----------
+    phase : int
+    optimiser : str
+    step, n_steps : int
+        Done and planned, over all phases.
+    n_active, n_networks : int
+    best_objective : float
+        Least objective seen at checks so far; NaN before the first one.
+    time_s : float
+    """
+
+    phase: int
+    optimiser: str
+    step: int
+    n_steps: int
+    n_active: int
+    n_networks: int
+    best_objective: float
+    time_s: float
+
+
+class Runner:
+    """The loop over phases and steps.
+
+    Parameters
+    ----------
+    problem : Problem
+    schedule : tuple of Phase
+    weights : list of list of ndarray
+        Where each network starts; replaced by where it is.
+    tol_gradient : float
+    floors, tol_gap : ndarray of shape (B,), float
+        Certified lower bounds of the objectives (NaN without) and the relative distance at which a network is done.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        schedule: tuple[Phase, ...],
+        weights: list[list[np.ndarray]],
+        *,
+        tol_gradient: float,
+        floors: np.ndarray,
+        tol_gap: float,
+        random_state: int,
+        record_every: int | None,
+    ) -> None:
+        count = len(problem.members)
+        self.problem, self.schedule, self.weights = problem, schedule, weights
+        self.tol_gradient, self.floors, self.tol_gap = tol_gradient, floors, tol_gap
+        self.random_state, self.record_every = random_state, record_every
+        self.status = [RUNNING] * count
+        self.steps = np.zeros(count, dtype=int)
+        self.times = np.zeros(count)
+        self.objectives = np.full(count, np.nan)
+        self.history: list[tuple[int, int, np.ndarray, np.ndarray]] = []
+        self.phase, self.step, self.elapsed_s = 0, 0, 0.0
+        self.batches: list[Batch] = []
+        on_cpu = problem.inputs.device.type == "cpu"
+        self._workers = torch.get_num_threads() if on_cpu else 1
+
+    # ------------------------------------------------------------------ the loop
+    def run(self, on_event: Callable[[Runner], bool]) -> None:
+        """Go through the schedule from where the run is; ``on_event`` is asked after every stretch, true stops."""
+        with torch.no_grad(), one_thread_each(1), ThreadPoolExecutor(self._workers) as pool:
+            try:
+                while self.phase < len(self.schedule) and self.active:
+                    if self._run_phase(pool, on_event):
+                        break
+                    self.phase, self.step = self.phase + 1, 0
+            except KeyboardInterrupt:
+                pass  # as with the solvers: what there is so far
+            self._store()
+        self.status = [STOPPED if s == RUNNING else s for s in self.status]
+
+    @property
+    def active(self) -> list[int]:
+        """Networks that still move."""
+        return [i for i, s in enumerate(self.status) if s == RUNNING]
+
+    @property
+    def steps_done(self) -> int:
+        """Steps over all phases."""
+        return sum(p.steps for p in self.schedule[: self.phase]) + self.step
+
+    def _run_phase(self, pool: ThreadPoolExecutor, on_event: Callable[[Runner], bool]) -> bool:
+        phase = self.schedule[self.phase]
+        if not self.batches:
+            self._form(phase)
+            if self.phase == 0 and self.step == 0:
+                self._record()
+        while self.step < phase.steps and self.active:
+            target = self._next_stop(phase)
+            began = time.perf_counter()
+            tasks = [pool.submit(self._advance, batch, phase, target) for batch in self.batches]
+            done = [task.result() for task in tasks]
+            wall = time.perf_counter() - began
+            self.elapsed_s += wall
+            total = sum(spent for _, spent in done) or 1.0
+            for batches, spent in done:
+                index = np.concatenate([b.index for b in batches])
+                self.times[index] += wall * spent / total / len(index)
+            self.batches = [batch for batches, _ in done for batch in batches]
+            self.step = target
+            self._check(phase)
+            self._record()
+            if on_event(self):
+                return True
+        for i in self.active:
+            self.steps[i] = max(self.steps[i], self.steps_done if phase.optimiser != "lbfgs" else 0)
+        self._store()
+        self.batches = []
+        return False
+
+    def _next_stop(self, phase: Phase) -> int:
+        target = min(phase.steps, (self.step // CHECK_EVERY + 1) * CHECK_EVERY)
+        if self.record_every:
+            before = sum(p.steps for p in self.schedule[: self.phase])
+            target = min(target, ((before + self.step) // self.record_every + 1) * self.record_every - before)
+        return target
+
+    # ------------------------------------------------------------------ batches
+    def _form(self, phase: Phase) -> None:
+        copies = 6 + (2 * phase.memory if phase.optimiser == "lbfgs" else 0)
+        groups = self.problem.cut(self.active, samples=phase.samples, copies=copies, workers=self._workers)
+        self.batches = [self.problem.batch(group, [self.weights[i] for i in group]) for group in groups]
+
+    def _store(self) -> None:
+        """Copy the weights out of the batches."""
+        for batch in self.batches:
+            for i, layers in zip(batch.index, batch.networks.unpack(batch.theta), strict=True):
+                self.weights[i] = layers
+
+    def _advance(self, batch: Batch, phase: Phase, target: int) -> tuple[list[Batch], float]:
+        """Bring a batch to step ``target``; it comes back in parts where memory ran out."""
+        began = time.perf_counter()
+        torch.set_num_threads(1)  # a setting of the thread
+        before, state = batch.theta.clone(), {name: value.clone() for name, value in batch.state.items()}
+        try:
+            with torch.no_grad():
+                if phase.optimiser == "lbfgs":
+                    self._advance_lbfgs(batch, phase, target)
+                else:
+                    self._advance_first_order(batch, phase, target)
+            return [batch], time.perf_counter() - began
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
+        batch.theta, batch.state, batch.worker = before, state, None
+        return self._halve(batch, phase, target), time.perf_counter() - began
+
+    def _halve(self, batch: Batch, phase: Phase, target: int) -> list[Batch]:
+        count = len(batch.index)
+        if count == 1:
+            raise BudgetError(
+                f"one network of widths {batch.networks.widths[0]} on {len(self.problem.inputs)} samples does not "
+                "fit into the memory of the device; use dtype='float32', a batch_size, or device='cpu'."
+            )
+        if phase.optimiser == "lbfgs":
+            batch.state = {}
+        half = count // 2
+        parts = [
+            select(self.problem, batch, np.arange(half)),
+            select(self.problem, batch, np.arange(half, count)),
+        ]
+        batch.networks.release()
+        if self.problem.inputs.device.type == "cuda":
+            torch.cuda.empty_cache()
+        return [piece for part in parts for piece in self._advance(part, phase, target)[0]]
+
+    def _advance_first_order(self, batch: Batch, phase: Phase, target: int) -> None:
+        if batch.worker is None:
+            members = [self.problem.members[i] for i in batch.index]
+            batch.worker = FirstOrder(phase, self.phase, batch.networks, members, self.random_state)
+            batch.state = batch.state or batch.worker.new_state(batch.theta)
+        batch.worker.run(batch.theta, batch.state, self.step, target - self.step)
+
+    def _advance_lbfgs(self, batch: Batch, phase: Phase, target: int) -> None:
+        if batch.worker is None:
+            batch.worker = BatchedLBFGS(
+                batch.networks.value_and_gradient, batch.theta, batch.networks.mask, phase.steps, phase.memory,
+                self.tol_gradient,
+            )  # fmt: skip
+            if batch.state:
+                batch.worker.load(batch.state)
+            else:
+                batch.worker.start()
+        for _ in range(target - self.step):
+            if batch.worker.done:
+                break
+            batch.worker.advance()
+        batch.state = batch.worker.state()
+        batch.theta = batch.worker.theta.clone()
+
+    # ------------------------------------------------------------------ checks
+    def _check(self, phase: Phase) -> None:
+        """Retire networks that converged or diverged. Between the fixed steps nothing is looked at."""
+        if self.step % CHECK_EVERY and self.step != phase.steps:
+            return
+        if phase.optimiser == "lbfgs":
+            self._check_lbfgs(phase)
+            return
+        left = []
+        for batch in self.batches:
+            finite, done = self._judge(batch, phase)
+            for k in np.flatnonzero(~finite | done):
+                self._retire(batch, int(k), CONVERGED if finite[k] else DIVERGED)
+            keep = np.flatnonzero(finite & ~done)
+            if len(keep):
+                left.append(batch if len(keep) == len(finite) else select(self.problem, batch, keep))
+                left[-1].last_good = left[-1].theta.clone()
+        self.batches = left
+
+    def _judge(self, batch: Batch, phase: Phase) -> tuple[np.ndarray, np.ndarray]:
+        """Return which networks are finite, and which are done."""
+        exact = phase.samples is None
+        if not exact and self.step < phase.steps:  # the objective would cost more than the steps
+            finite = torch.isfinite(batch.theta.sum(1)).cpu().numpy()
+            return finite, np.zeros(len(finite), dtype=bool)
+        values, gradients = batch.networks.value_and_gradient(batch.theta)
+        finite = (torch.isfinite(values) & torch.isfinite(batch.theta.sum(1))).cpu().numpy()
+        self.objectives[batch.index[finite]] = values.cpu().double().numpy()[finite]
+        norm, size = gradients.norm(dim=1), batch.theta.norm(dim=1).clamp_(min=1.0)
+        small = (norm <= self.tol_gradient * size).cpu().numpy()
+        done = exact & (small | self._close(batch.index))
+        return finite, done
+
+    def _close(self, index: np.ndarray) -> np.ndarray:
+        """Whether the objectives are within the tolerance of their certified lower bounds."""
+        objective, floor = self.objectives[index], self.floors[index]
+        with np.errstate(invalid="ignore"):
+            return objective - floor <= self.tol_gap * np.abs(objective)
+
+    def _retire(self, batch: Batch, k: int, status: str) -> None:
+        i = int(batch.index[k])
+        place = slice(k, k + 1)
+        theta = batch.last_good if status == DIVERGED else batch.theta
+        alone = self.problem.networks([i])
+        if alone.padded == batch.networks.padded:
+            self.weights[i] = alone.unpack(theta[place])[0]
+        else:
+            self.weights[i] = batch.networks.unpack(theta)[k]
+        self.status[i], self.steps[i] = status, self.steps_done
+
+    def _check_lbfgs(self, phase: Phase) -> None:
+        before = sum(p.steps for p in self.schedule[: self.phase])
+        for batch in self.batches:
+            run = batch.worker
+            status, taken = run.result().status, run.steps.cpu().numpy()
+            self.objectives[batch.index] = run.value.cpu().double().numpy()
+            close = self._close(batch.index)
+            for k, i in enumerate(batch.index):
+                self.steps[i] = before + int(taken[k])
+                if status[k] == DIVERGED:
+                    self.status[i] = DIVERGED
+                elif status[k] == CONVERGED or close[k]:
+                    self.status[i] = CONVERGED
+        if all(batch.worker.done for batch in self.batches):
+            self.step = phase.steps
+
+    def _record(self) -> None:
+        """Note the objectives of the networks in the batches."""
+        if not self.record_every or (self.steps_done % self.record_every and self.step):
+            return
+        for batch in self.batches:
+            networks = batch.networks
+            values = networks.loss_values(batch.theta) + networks.penalty(batch.theta)
+            self.history.append(
+                (self.steps_done, self.phase, batch.index.copy(), values.cpu().double().numpy())
+            )
+
+    # ------------------------------------------------------------------ afterwards
+    def gradient_norms(self) -> np.ndarray:
+        """‖∇‖ of every network in double precision."""
+        problem = self.problem.in_double()
+        found = np.full(len(problem.members), np.nan)
+        with torch.no_grad():
+            everyone = range(len(problem.members))
+            for group in problem.cut(everyone, samples=None, copies=4, workers=1):
+                batch = problem.batch(group, [self.weights[i] for i in group])
+                found[group] = batch.networks.value_and_gradient(batch.theta)[1].norm(dim=1).cpu().numpy()
+        return found
+
+    def history_frame(self) -> Any:
+        """Return the recorded objectives, one row for every network and step; None without."""
+        if not self.record_every:
+            return None
+        import pandas as pd
+
+        parts = [
+            pd.DataFrame({"network": index, "step": step, "phase": phase, "objective": values})
+            for step, phase, index, values in self.history
+        ]
+        frame = pd.concat(parts, ignore_index=True)
+        return frame.sort_values(["network", "step"], ignore_index=True)

@@ -1,0 +1,207 @@
+"""What a run returns: a tidy table, the networks, the history."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from covopt.deep_network import DeepReLUNetwork
+from covopt.errors import InputError
+from covopt.losses import Loss
+from covopt.network import ReLUNetwork
+from covopt.parallel import map_tasks
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from covopt.training.grid import Member
+    from covopt.training.model import Architecture
+    from covopt.training.schedule import Phase
+
+COUNTED = 64  # runs of more networks count effective neurons when asked
+
+
+@dataclass(eq=False)
+class TrainingRun:
+    """The trained networks of a call of :func:`covopt.training.train`. All of it is heuristic, nothing certified.
+
+    Attributes
+    ----------
+    status : list of str
+        ``converged``, ``stopped`` or ``diverged``, for each network.
+    history : pandas.DataFrame or None
+        Columns network, step, phase, objective, one row for every network and recorded step.
+    schedule : tuple of Phase
+    random_state : int
+    time_s : float
+        Of the whole batch.
+    """
+
+    X: np.ndarray
+    loss: Loss
+    architecture: Architecture
+    members: list[Member]
+    weights: list[list[np.ndarray]] = field(repr=False)
+    status: list[str]
+    steps: np.ndarray
+    times: np.ndarray = field(repr=False)
+    gradient_norms: np.ndarray = field(repr=False)
+    floors: np.ndarray = field(repr=False)
+    rates: list[float] = field(repr=False)
+    schedule: tuple[Phase, ...] = ()
+    history: pd.DataFrame | None = field(default=None, repr=False)
+    random_state: int = 0
+    time_s: float = 0.0
+    _neurons: list[int | None] | None = field(default=None, repr=False)
+
+    def __len__(self) -> int:
+        return len(self.members)
+
+    def network(self, index: int) -> ReLUNetwork | DeepReLUNetwork:
+        """Return a trained network: a ``ReLUNetwork`` for two layers of ReLU, else a ``DeepReLUNetwork``."""
+        if not -len(self) <= index < len(self):
+            raise InputError(f"network {index} is not there; the run has {len(self)} (0 to {len(self) - 1}).")
+        return as_network(self.architecture, self.weights[index])
+
+    @cached_property
+    def _numbers(self) -> pd.DataFrame:
+        import pandas as pd
+
+        rows = [self._row(i) for i in range(len(self))]
+        return pd.DataFrame(rows)
+
+    def _row(self, index: int) -> dict[str, Any]:
+        member, network = self.members[index], self.network(index)
+        outputs = network.predict(self.X)
+        columns = outputs[:, None] if outputs.ndim == 1 else outputs
+        with np.errstate(over="ignore", invalid="ignore"):
+            loss, norm = self.loss.value(outputs), network.squared_norm
+            objective = loss + member.lam * norm
+        floor = self.floors[index]
+        row = {
+            "width": member.widths[0] if len(member.widths) == 1 else member.widths,
+            "lam": member.lam,
+            "learning_rate": self.rates[index],
+            "seed": member.seed,
+            "loss": loss,
+            "squared_norm": norm,
+            "objective": objective,
+            "residual": np.nan,
+            "gradient_norm": self.gradient_norms[index],
+            "gap": (objective - floor) / objective if objective > 0 else np.nan,
+            "status": self.status[index],
+            "steps": int(self.steps[index]),
+            "time_s": float(self.times[index]),
+        }
+        if self.loss.is_classification:
+            row["error_rate"] = error_rate(self.loss, columns)
+        else:
+            row["residual"] = float(np.abs(columns - self.loss.targets).max())
+        return row
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """One row for every network.
+
+        Columns width, lam, learning_rate, seed, loss, squared_norm, objective, residual (max |f − y|; NaN for
+        classification, which has error_rate instead), gradient_norm, effective_neurons, gap (to the certified bound
+        of the reference, relative; NaN without one), status, steps, time_s (its share of the wall time).
+        ``effective_neurons`` are the hidden neurons left by ``network.reduce(X, preserve="outputs")``; in runs of
+        more than 64 networks they are missing until :meth:`count_neurons` is called.
+        """
+        import pandas as pd
+
+        if self._neurons is None and len(self) <= COUNTED:
+            self.count_neurons()
+        table = self._numbers.copy()
+        neurons = self._neurons or [None] * len(self)
+        table.insert(table.columns.get_loc("gap"), "effective_neurons", pd.array(neurons, dtype="Int64"))
+        return table
+
+    def count_neurons(self, *, n_jobs: int = 1) -> list[int | None]:
+        """Reduce every network on the data and remember how many hidden neurons are left.
+
+        Parameters
+        ----------
+        n_jobs : int
+            As in joblib; -1 takes all cores.
+
+        Returns
+        -------
+        list of int or None
+            None for networks that diverged.
+        """
+        tasks = [(self.network(i), self.X, self.status[i] == "diverged") for i in range(len(self))]
+        self._neurons = list(map_tasks(_effective_neurons, tasks, n_jobs=n_jobs))
+        return self._neurons
+
+    @property
+    def best(self) -> int:
+        """Index of the network with the least objective among those that did not diverge.
+
+        Raises
+        ------
+        InputError
+            When all networks diverged.
+        """
+        objective = self._numbers["objective"].to_numpy(dtype=float)
+        usable = (np.array(self.status) != "diverged") & np.isfinite(objective)
+        if not usable.any():
+            raise InputError("every network diverged; lower learning_rate.")
+        return int(np.argmin(np.where(usable, objective, np.inf)))
+
+
+def _effective_neurons(network: Any, X: np.ndarray, diverged: bool) -> int | None:
+    if diverged:
+        return None
+    reduced = network.reduce(X, preserve="outputs")
+    return len(reduced) if isinstance(reduced, ReLUNetwork) else sum(reduced.widths)
+
+
+def error_rate(loss: Loss, outputs: np.ndarray) -> float:
+    """Return the share of samples of the wrong class; ties count as wrong for two classes."""
+    if outputs.shape[1] == 1:
+        return float((outputs * loss.targets <= 0).mean())
+    return float((outputs.argmax(axis=1) != loss.targets.argmax(axis=1)).mean())
+
+
+def as_network(architecture: Architecture, layers: list[np.ndarray]) -> ReLUNetwork | DeepReLUNetwork:
+    """Return stored layers (inputs by outputs, bias rows last) as a network."""
+    depth, outputs = architecture.depth, architecture.n_outputs
+    has_offset = architecture.output_bias != "none"
+    offset = layers[depth][0] if has_offset else np.zeros(outputs)
+    counts = architecture.output_bias != "free"
+    if depth == 2 and architecture.slope == 0.0:
+        return ReLUNetwork(layers[0].T.copy(), layers[1], architecture.bias, offset, counts)
+    biased = architecture.bias > 0
+    weights, biases = [], []
+    for layer in layers[: depth - 1]:
+        weights.append((layer[:-1] if biased else layer).T.copy())
+        biases.append(layer[-1].copy() if biased else None)
+    weights.append(layers[depth - 1].T.copy())
+    biases.append(offset if has_offset else None)
+    return DeepReLUNetwork(
+        weights, biases, slope=architecture.slope, bias=architecture.bias if biased else 1.0,
+        counts_output_bias=counts,
+    )  # fmt: skip
+
+
+def as_layers(architecture: Architecture, network: ReLUNetwork | DeepReLUNetwork) -> list[np.ndarray]:
+    """Inverse of :func:`as_network`."""
+    has_offset = architecture.output_bias != "none"
+    if isinstance(network, ReLUNetwork):
+        found = [network.hidden_weights.T, network.output_weights]
+        return [*found, network.output_bias[None, :]] if has_offset else found
+    biased = architecture.bias > 0
+    found = []
+    for w, b in network.layers[:-1]:
+        shift = np.zeros(len(w)) if b is None else b
+        found.append(np.vstack([w.T, shift]) if biased else w.T)
+    weights, offset = network.layers[-1]
+    found.append(weights.T)
+    if has_offset:
+        found.append(np.zeros((1, len(weights))) if offset is None else offset[None, :])
+    return found

@@ -1,0 +1,216 @@
+"""The front door: check everything, train, return a tidy run."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from covopt._fit_task import FitTask
+from covopt.deep_network import DeepReLUNetwork
+from covopt.errors import InputError
+from covopt.losses import Loss
+from covopt.network import ReLUNetwork
+from covopt.solution import Solution
+from covopt.training.backend import check_device, check_dtype, torch
+from covopt.training.batches import Problem
+from covopt.training.first_order import rate_of
+from covopt.training.grid import Member, initial_weights, make_grid
+from covopt.training.loop import Runner, TrainingState
+from covopt.training.losses import batched_loss
+from covopt.training.model import Architecture
+from covopt.training.reference import floors_of
+from covopt.training.results import TrainingRun, as_layers
+from covopt.training.schedule import Phase, make_schedule
+from covopt.validation import check_positive, check_random_state, check_tol
+
+
+def train(
+    X: Any,
+    Y: Any,
+    *,
+    widths: Any,
+    loss: str | Loss = "squared",
+    lam: Any = 0.0,
+    bias: float = 1.0,
+    output_bias: str = "none",
+    slope: float = 0.0,
+    seeds: Any = 1,
+    learning_rate: Any = None,
+    schedule: Phase | str | Sequence[Phase | str] | None = None,
+    sample_weight: Any = None,
+    device: Any = "cpu",
+    dtype: Any = "float64",
+    reference: Solution | None = None,
+    scale: float = 1.0,
+    tol_gradient: float = 1e-8,
+    record_every: int | None = None,
+    progress: bool = False,
+    callback: Callable[[TrainingState], Any] | None = None,
+    random_state: int | None = 0,
+    start: Any = None,
+) -> TrainingRun:
+    r"""Train many networks of one depth at once, as gradient descent and its relatives do.
+
+    .. math::
+
+        \min_W \; \sum_i s_i\, \ell(f_W(x_i), y_i) + \lambda \|W\|^2, \qquad
+        Z_\ell = [\sigma_a(Z_{\ell-1}),\, \beta 1]\, W_\ell^T, \quad f_W = Z_L,
+
+    the objective of :func:`covopt.fit` (s are the sample weights divided by their sum), for networks of any depth.
+    What comes out is heuristic: nothing is proved about it. The networks are the product widths × λ × learning rates
+    × seeds, the last one fastest.
+
+    Parameters
+    ----------
+    X : array_like, pandas or polars frame, of shape (N, d)
+    Y : array_like of shape (N,) or (N, k)
+        As in :func:`covopt.fit`.
+    widths : int, tuple of int, or a list of them
+        Hidden widths: ``5`` is one hidden layer, ``(5, 3)`` a network of two, ``[5, 10]`` two networks.
+    loss : str or Loss
+        See :mod:`covopt.losses`.
+    lam : float or sequence
+        λ ≥ 0.
+    bias, output_bias : float, {"none", "penalized", "free"}
+        β, and whether there is an output bias and whether it costs.
+    slope : float
+        a ∈ (−1, 1) of σ_a(t) = max(t, 0) + a min(t, 0).
+    seeds : int or sequence of int
+        A count, or the seeds themselves.
+    learning_rate : float or sequence, optional
+        For phases that do not set their own.
+    schedule : Phase, str, or a sequence of them, optional
+        A thousand steps of Adam and then L-BFGS by default.
+    sample_weight : array_like of shape (N,), optional
+    device : str
+        ``"cpu"``, ``"cuda"``, ``"cuda:1"``.
+    dtype : {"float64", "float32"}
+        With ``float32`` choose ``tol_gradient`` near 1e-4.
+    reference : Solution, optional
+        Of :func:`covopt.fit` on the same table: fills ``gap``, and a network within its tolerance has converged.
+    scale : float
+        Of the starting weights, normal with variance scale² · 2/fan-in.
+    tol_gradient : float
+        A network has converged when ‖∇‖ ≤ tol · max(1, ‖W‖), looked at every 100 steps of full-batch phases.
+    record_every : int, optional
+        Steps between the rows of ``history``.
+    progress : bool
+        A bar on the terminal.
+    callback : callable, optional
+        Called at least every 100 steps with a :class:`~covopt.training.loop.TrainingState`; a true answer stops.
+    random_state : int, optional
+        A network's start and draws depend on (random_state, seed, width) alone, not on its neighbours.
+    start : network, sequence of networks or TrainingRun, optional
+        Where to start instead of at random: one for all, or one for each.
+
+    Returns
+    -------
+    TrainingRun
+        ``.table`` has one row for every network. A network whose loss is not finite is marked ``diverged`` and keeps
+        the weights of the last check at which it was; the others go on.
+
+    Raises
+    ------
+    InputError
+        When the input cannot be used.
+    SolverUnavailableError
+        When PyTorch is not installed.
+
+    Examples
+    --------
+    >>> from covopt.training import train
+    >>> run = train([[-1.0], [0.0], [1.0]], [1.0, 0.0, 1.0], widths=[4, 8], lam=0.01, seeds=3)
+    >>> len(run.table), bool(run.table.objective.min() < 0.1)
+    (6, True)
+    """
+    began = time.perf_counter()
+    where, precision = check_device(device), check_dtype(dtype)
+    task = FitTask(X, Y, loss, bias, output_bias, sample_weight, "variation", "auto", 1e-6, None)
+    members = make_grid(widths, lam, learning_rate, seeds)
+    phases = make_schedule(schedule)
+    tol_gradient = check_tol(tol_gradient, "tol_gradient")
+    seed = _random_state(random_state)
+    architecture = Architecture(
+        task.data.n_features, task.loss.targets.shape[1], len(members[0].widths) + 1, task.data.bias, output_bias,
+        _check_slope(slope),
+    )  # fmt: skip
+    floors = floors_of(reference, task, members, architecture)
+    problem = Problem(
+        architecture,
+        members,
+        torch.as_tensor(task.data.lifted, dtype=precision, device=where),
+        batched_loss(task.loss, where, precision),
+    )
+    weights = _starting_weights(start, architecture, members, seed, check_positive("scale", scale))
+    runner = Runner(
+        problem, phases, weights, tol_gradient=tol_gradient, floors=floors,
+        tol_gap=0.0 if reference is None else reference.tol, random_state=seed, record_every=record_every,
+    )  # fmt: skip
+    planned = sum(phase.steps for phase in phases)
+
+    def on_event(runner: Runner) -> bool:
+        if callback is None:
+            return False
+        seen = runner.objectives[np.isfinite(runner.objectives)]
+        phase = phases[runner.phase]
+        state = TrainingState(
+            runner.phase, phase.optimiser, runner.steps_done, planned, len(runner.active), len(members),
+            float(seen.min()) if len(seen) else float("nan"), time.perf_counter() - began,
+        )  # fmt: skip
+        return bool(callback(state))
+
+    runner.run(on_event)
+    return TrainingRun(
+        task.data.X, task.loss, architecture, members, runner.weights, runner.status, runner.steps, runner.times,
+        runner.gradient_norms(), floors, [_shown_rate(phases, member) for member in members], phases,
+        runner.history_frame(), seed, time.perf_counter() - began,
+    )  # fmt: skip
+
+
+def _shown_rate(phases: Sequence[Phase], member: Member) -> float:
+    rates = [rate_of(phase, member) for phase in phases if phase.optimiser != "lbfgs"]
+    return (rates[0] if rates else float("nan")) if member.learning_rate is None else member.learning_rate
+
+
+def _random_state(random_state: Any) -> int:
+    checked = check_random_state(random_state)
+    return int(np.random.SeedSequence().generate_state(1)[0]) if checked is None else checked
+
+
+def _check_slope(slope: Any) -> float:
+    if isinstance(slope, bool) or not isinstance(slope, int | float) or not -1 < slope < 1:
+        raise InputError(f"slope must be a number in (-1, 1), 0 for the ReLU; received {slope!r}.")
+    return float(slope)
+
+
+def _starting_weights(
+    start: Any, architecture: Architecture, members: Sequence[Member], random_state: int, scale: float
+) -> list[list[np.ndarray]]:
+    if start is None:
+        return [initial_weights(architecture, m.widths, m.seed, random_state, scale) for m in members]
+    if isinstance(start, TrainingRun):
+        given = [start.network(i) for i in range(len(start))]
+    elif isinstance(start, ReLUNetwork | DeepReLUNetwork):
+        given = [start] * len(members)
+    else:
+        given = list(start)
+    if len(given) != len(members):
+        raise InputError(
+            f"start has {len(given)} networks for {len(members)}; give one for all, or one for each."
+        )
+    found = []
+    for i, (network, member) in enumerate(zip(given, members, strict=True)):
+        if not isinstance(network, ReLUNetwork | DeepReLUNetwork):
+            raise InputError(f"start must hold networks; entry {i} is {type(network).__name__}.")
+        layers = [np.asarray(layer, dtype=float) for layer in as_layers(architecture, network)]
+        shapes = [layer.shape for layer in layers]
+        if shapes != architecture.shapes(member.widths):
+            raise InputError(
+                f"start {i} has layers of shapes {shapes} but widths {member.widths} need "
+                f"{architecture.shapes(member.widths)} (inputs by outputs, biases as last rows)."
+            )
+        found.append(layers)
+    return found
