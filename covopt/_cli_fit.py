@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from covopt._cli_report import Exit, Progress, check_outputs, print_json, reporting
+from covopt.wording import counted
 
 Table = Annotated[Path, typer.Argument(metavar="TABLE", help="CSV, Parquet or NPZ file.")]
 Target = Annotated[
@@ -148,7 +149,7 @@ def fit(
         _check_plot(plot)
         with Progress("reading the table", enabled=not (as_json or quiet)) as progress:
             X, Y, options = _read(table, target, features, loss, delta, sample_weight)
-            progress.say(f"{len(X)} points, {X.shape[1]} features: first round")
+            progress.say(f"{counted(len(X), 'point')}, {counted(X.shape[1], 'feature')}: first round")
             from covopt.fitting import fit as run
 
             solution = run(
@@ -204,7 +205,7 @@ def path(
         grid = None if lams is None else _parse_lams(lams)
         with Progress("reading the table", enabled=not (as_json or quiet)) as progress:
             X, Y, options = _read(table, target, features, loss, delta, sample_weight)
-            progress.say(f"{len(X)} points, {X.shape[1]} features: first λ")
+            progress.say(f"{counted(len(X), 'point')}, {counted(X.shape[1], 'feature')}: first λ")
             from covopt.fitting import path as run
 
             solutions = run(
@@ -258,7 +259,7 @@ def _lines(solutions: list[Any], asked: int) -> list[str]:
     ]
     done = sum(s.status.code == "certified" for s in solutions)
     total = sum(s.time_s for s in solutions)
-    return [*lines, f"{done} of {asked} points certified, {total:.2f} s"]
+    return [*lines, f"{done} of {counted(asked, 'point')} certified, {total:.2f} s"]
 
 
 def _say_saved(out: Path | None, plot: Path | None) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from covopt.wording import counted
+
 ACTIVATIONS = "a state dict does not name activations: every hidden layer is taken to be a ReLU"
 
 
@@ -69,7 +71,7 @@ def lines(found: dict[str, Any]) -> list[str]:
     return [
         f"{'widths':<14} {widths(found['widths_before'])} → {widths(found['widths_after'])}",
         f"{'‖W‖²':<14} {found['squared_norm_before']:.10g} → {found['squared_norm_after']:.10g}",
-        f"{'outputs':<14} change by at most {found['output_change']:.1e} on {found['n_samples']} points, "
+        f"{'outputs':<14} change by at most {found['output_change']:.1e} on {counted(found['n_samples'], 'point')}, "
         f"{found['output_change_rounded']:.1e} as written ({', '.join(sorted(set(found['dtypes'])))}); "
         f"largest output {found['largest_output']:.4g}",
         f"{'note':<14} {found['note']}",

@@ -18,6 +18,7 @@ from typing import Any
 import typer
 
 from covopt.errors import CovoptError, CovoptWarning, InputError
+from covopt.wording import counted
 
 INTERRUPTED = "interrupted before there was anything to save"
 
@@ -146,7 +147,7 @@ def _rows(state: Any) -> str:
     gap = f"gap {state.gap:.1e}" if math.isfinite(state.gap) else "gap …"
     return (
         f"round {state.round}   {number(state.lower_bound)} ≤ minimum ≤ {number(state.upper_bound)}   {gap}   "
-        f"{state.n_columns} columns"
+        f"{counted(state.n_columns, 'column')}"
     )
 
 

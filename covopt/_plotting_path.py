@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from covopt._plotting_function import INK, NEGATIVE, POSITIVE
+from covopt.wording import counted
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -64,6 +65,7 @@ def plot_path(solutions: Sequence[Any]) -> Figure:
     gap.legend(frameon=False)
     done = int(certified.sum())
     figure.suptitle(
-        f"path of {len(solutions)} points, {done} certified to {solutions[0].tol:g}", fontsize="large"
+        f"path of {counted(len(solutions), 'point')}, {done} certified to {solutions[0].tol:g}",
+        fontsize="large",
     )
     return figure

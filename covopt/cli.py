@@ -11,6 +11,7 @@ import typer
 from covopt import _cli_bench, _cli_fit
 from covopt._cli_report import Exit, Progress, check_outputs, print_json, reporting
 from covopt.files import write_atomically
+from covopt.wording import counted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -163,7 +164,7 @@ def solve(
 
         with Progress("reading the table", enabled=not (as_json or quiet)) as progress:
             X, Y, feature_names, target_names = load_table(table, target=target, features=features)
-            progress.say(f"{len(X)} points, {X.shape[1]} features: first round")
+            progress.say(f"{counted(len(X), 'point')}, {counted(X.shape[1], 'feature')}: first round")
             from covopt.api import min_norm
 
             solution = min_norm(
@@ -207,9 +208,9 @@ def demo(
             if not (as_json or quiet):
                 typer.echo(
                     f"scikit-learn's diabetes table: {target_names[0]} from {' and '.join(feature_names)}, "
-                    f"{len(X)} distinct rows"
+                    f"{counted(len(X), 'distinct row')}"
                 )
-            progress.say(f"{len(X)} points, {X.shape[1]} features: first round")
+            progress.say(f"{counted(len(X), 'point')}, {counted(X.shape[1], 'feature')}: first round")
             from covopt.api import min_norm
 
             solution = min_norm(

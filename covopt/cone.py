@@ -23,6 +23,7 @@ from covopt.solvers.cone.pruning import prune
 from covopt.status import Status
 from covopt.tabular import check_finite, to_matrix
 from covopt.validation import check_bias, check_choice, check_time_limit, check_tol
+from covopt.wording import counted
 
 OUTPUT_BIASES = ("none", "penalized", "free")
 
@@ -102,8 +103,8 @@ class FrankWolfeResult:
         lines = [
             f"{self.variant} Frank–Wolfe: {self.status.code}, {self.status.message}",
             f"{what} = {self.objective:.10g}, certified lower bound {self.lower_bound:.10g}, gap {self.gap:.1e}",
-            f"{len(self.network)} neurons, residual {self.residual:.1e}, {len(self.history)} iterations, "
-            f"{self.time_s:.2f} s",
+            f"{counted(len(self.network), 'neuron')}, residual {self.residual:.1e}, "
+            f"{counted(len(self.history), 'iteration')}, {self.time_s:.2f} s",
         ]
         return "\n".join(lines)
 

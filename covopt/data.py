@@ -13,6 +13,7 @@ from covopt.errors import InputError
 from covopt.rays import group_equal_rows, group_rays
 from covopt.tabular import check_finite, check_names, to_matrix
 from covopt.validation import check_bias, check_choice
+from covopt.wording import counted
 
 # Networks interpolate to 1e-9 of max|y|: targets closer than a thousandth of that agree.
 _TARGET_RTOL = 1e-12
@@ -234,8 +235,9 @@ def _merge(
     spread = np.zeros((len(kept), Y.shape[1]))
     np.maximum.at(spread, group, np.abs(Y / scale - means[group] / scale))
     largest = np.unravel_index(int(spread.argmax()), spread.shape)
+    repeated = counted(int((counts > 1).sum()), "repeated point")
     note = (
-        f"{len(X) - len(kept)} of {len(X)} rows were merged into {int((counts > 1).sum())} repeated points, "
+        f"{len(X) - len(kept)} of {len(X)} rows were merged into {repeated}, "
         "with the mean of their targets; the largest change of a target is "
         f"{float(spread[largest] * scale[largest[1]]):.6g}, at row {int(kept[largest[0]])} (counting from 0)."
     )

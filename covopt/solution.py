@@ -29,6 +29,7 @@ from covopt.problems.regularised import reduce_fit
 from covopt.problems.shallow import ShallowProblem
 from covopt.solvers.tight import TightSet, tight_set
 from covopt.status import Status
+from covopt.wording import counted
 
 FORMAT = "covopt-solution"
 SCHEMA = 1
@@ -118,8 +119,9 @@ class Solution:
         """Return a few lines for people."""
         certificate = self.certificate
         outputs = f"{self.data.n_outputs} outputs, " if self.data.n_outputs > 1 else ""
+        sizes = f"{counted(self.data.n_samples, 'point')}, {counted(self.data.n_features, 'feature')}"
         rows = [
-            ("problem", f"{self.data.n_samples} points, {self.data.n_features} features, {outputs}"
+            ("problem", f"{sizes}, {outputs}"
                         f"bias {self.data.bias:g}, output bias {self.output_bias}"),
             ("status", f"{self.status.code.upper()}: {self.status.message}"),
             *self._objective_rows(),
@@ -129,7 +131,7 @@ class Solution:
             *([] if self.loss else [("interpolation", self._interpolation())]),
             ("neurons", f"{len(self.network)}"),
             *self._potential_rows(),
-            ("solver", f"{self.solver}, {len(self.history)} rounds, {self.time_s:.2f} s"),
+            ("solver", f"{self.solver}, {counted(len(self.history), 'round')}, {self.time_s:.2f} s"),
         ]  # fmt: skip
         return "\n".join(f"{name:<14} {text}" for name, text in rows)
 
@@ -159,8 +161,8 @@ class Solution:
                 for dim, count in zip(*np.unique(free, return_counts=True), strict=True)
             )
             said = (
-                f"{len(free)} of {len(self.network)} neurons: others with the same activations, at the same cost, "
-                f"form sets of {kinds}"
+                f"{len(free)} of {counted(len(self.network), 'neuron')}: others with the same activations, "
+                f"at the same cost, form sets of {kinds}"
             )
         return [("potential", self.potential), ("undetermined", said)]
 

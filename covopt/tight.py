@@ -12,6 +12,7 @@ from covopt.completely_positive.graphs import check_graph, graph_matrix, inciden
 from covopt.completely_positive.rank import cp_rank
 from covopt.errors import InputError
 from covopt.network import ReLUNetwork
+from covopt.wording import counted
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -56,12 +57,14 @@ class TightInstance:
         """Return a few lines for people."""
         found = self.certificate
         fewest = f"{found.lower}" if found.is_exact else f"between {found.lower} and {found.upper}"
+        edges = counted(self.graph.number_of_edges(), "edge")
         rows = [
-            ("data", f"{len(self.X)} samples, X = I, Y = EᵀE, {self.graph.number_of_edges()} edges, no biases"),
+            ("data", f"{counted(len(self.X), 'sample')}, X = I, Y = EᵀE, {edges}, no biases"),
             ("cost R₂", f"{self.cost:g} = 2 Tr (YYᵀ)^½ (FL22 Prop 14)"),
             ("neurons", f"{fewest} are the fewest in a network of that norm: the CP-rank of (YYᵀ)^½"),
-            ("optimal", f"{len(self.network)} neurons, ‖W‖² = {self.network.squared_norm:g}"),
-            ("small", f"{len(self.small_network)} neurons, ‖W‖² = {self.small_network.squared_norm:g} (Remark 23)"),
+            ("optimal", f"{counted(len(self.network), 'neuron')}, ‖W‖² = {self.network.squared_norm:g}"),
+            ("small", f"{counted(len(self.small_network), 'neuron')}, "
+                      f"‖W‖² = {self.small_network.squared_norm:g} (Remark 23)"),
         ]  # fmt: skip
         return "\n".join(f"{name:<10} {text}" for name, text in rows)
 

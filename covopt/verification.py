@@ -26,6 +26,7 @@ from covopt.problems.shallow import ShallowProblem
 from covopt.solution import Solution, load
 from covopt.status import Status
 from covopt.validation import check_positive
+from covopt.wording import counted
 
 AGREES = 1e-9  # relative difference at which a stated number equals the recomputed one
 
@@ -321,8 +322,10 @@ def _structure(solution: Solution) -> list[Check]:
     width = data.n_features + (data.bias > 0)
     fits = network.hidden_weights.shape[1] == width and network.bias == data.bias
     fits &= network.output_weights.shape[1] == data.n_outputs == len(network.output_bias)
-    size = f"{width} inputs" if data.n_outputs == 1 else f"{width} inputs and {data.n_outputs} outputs"
-    checks.append(Check("network", fits, f"{len(network)} neurons on {size}, bias {network.bias:g}"))
+    size = counted(width, "input") + (f" and {data.n_outputs} outputs" if data.n_outputs > 1 else "")
+    checks.append(
+        Check("network", fits, f"{counted(len(network), 'neuron')} on {size}, bias {network.bias:g}")
+    )
     if solution.output_bias == "none":
         silent = not network.output_bias.any()
         checks.append(Check("output bias", silent, "absent" if silent else "present although there is none"))

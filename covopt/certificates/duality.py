@@ -17,6 +17,7 @@ from covopt.oracles.lifted.gauge_certificate import GaugeCertificate, check_gaug
 from covopt.oracles.support import bound_gauge
 from covopt.problems.reduction import Reduction, reduce_data
 from covopt.problems.shallow import ShallowProblem
+from covopt.wording import counted
 
 INTERPOLATES = 1e-9  # of max|y|
 PROVEN = 1e-9  # a proof that h(Λ) is at most this much above one needs no help from an oracle
@@ -129,7 +130,7 @@ def certify(
     support = int(np.count_nonzero(reduced_dual.reshape(len(reduced_dual), -1).any(axis=1)))
     bound = "dual point divided by its exact maximum over all neurons"
     if exact and support < len(reduced_dual):
-        bound = f"dual point supported on {support} rows, divided by its exact maximum over all neurons"
+        bound = f"dual point supported on {counted(support, 'row')}, divided by its exact maximum over all neurons"
     if not exact:
         bound = "dual point divided by a valid upper bound on the maximum over all neurons"
     if by_proof:

@@ -9,6 +9,7 @@ from scipy.optimize import linprog, nnls
 
 from covopt.problems.shallow import ShallowProblem
 from covopt.solvers.tight import TightSet
+from covopt.wording import counted
 
 INDEPENDENT = 1e-8  # smallest singular value of the unit tight columns, relative to the largest
 CLEARLY = 1e-5  # the same, where the dual's error (the root of its gap) cannot have made it
@@ -64,15 +65,15 @@ def analyse_uniqueness(problem: ShallowProblem, tight: TightSet, offset: float |
         if spread is None or spread > 1e-3 * MOVES:
             return Uniqueness(
                 None,
-                f"the {len(wide)} tight columns are nearly dependent (smallest singular value {wide_size:.1e} of "
-                "the largest): the dual is not accurate enough to tell",
+                f"nearly dependent: the {counted(len(wide), 'tight column')} (smallest singular value "
+                f"{wide_size:.1e} of the largest): the dual is not accurate enough to tell",
                 len(wide),
             )
     if wide_rank:
         return Uniqueness(
             True,
-            f"the columns of all {len(wide)} (cell, sign) pairs within {AMBIGUOUS[1]:g} of tight are linearly "
-            f"independent (smallest singular value {wide_size:.1e} of the largest)",
+            f"linearly independent: the {counted(len(wide), 'column')} of all (cell, sign) pairs within "
+            f"{AMBIGUOUS[1]:g} of tight (smallest singular value {wide_size:.1e} of the largest)",
             len(wide),
         )
     near_rank, near_size = _independence(problem, near)
@@ -80,8 +81,9 @@ def analyse_uniqueness(problem: ShallowProblem, tight: TightSet, offset: float |
         between = len(wide) - len(near)
         return Uniqueness(
             None,
-            f"the {len(near)} tight columns are linearly independent (smallest singular value {near_size:.1e}), but "
-            f"{between} more are within {AMBIGUOUS[1]:g} of tight: the dual is not accurate enough to exclude them",
+            f"linearly independent: the {counted(len(near), 'tight column')} (smallest singular value "
+            f"{near_size:.1e}), but {between} more are within {AMBIGUOUS[1]:g} of tight: "
+            "the dual is not accurate enough to exclude them",
             len(near),
         )
     spread = _largest_move(problem, near, offset)

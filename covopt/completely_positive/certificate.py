@@ -15,6 +15,7 @@ from covopt.completely_positive.factorisation import residual_of
 from covopt.completely_positive.matrix import SymmetricMatrix
 from covopt.errors import SolutionFileError
 from covopt.files import read_json, write_atomically
+from covopt.wording import counted
 
 FORMAT = "covopt-cp-rank"
 SCHEMA = 1
@@ -167,7 +168,7 @@ class CPRankCertificate:
         """Return a few lines for people."""
         kind = "exact entries" if self.matrix.exact is not None else f"floats, rounding up to {self.tol:g}"
         if self.matrix.graph is not None:
-            kind = f"EᵀE of a graph with {self.matrix.graph.number_of_edges()} edges"
+            kind = f"EᵀE of a graph with {counted(self.matrix.graph.number_of_edges(), 'edge')}"
         rows = [("matrix", f"{len(self.matrix)} × {len(self.matrix)}, {kind}")]
         rows.append(("status", f"{self.status.code.upper()}: {self.status.message}"))
         if self.status is not CPStatus.NOT_CP:
@@ -178,7 +179,9 @@ class CPRankCertificate:
             else:
                 rows.append(("CP-rank", f"at least {self.lower}, if A is completely positive at all"))
         if self.factor is not None:
-            rows.append(("factor", f"{len(self.factor)} nonnegative rows, residual {self.residual:.1e}"))
+            rows.append(
+                ("factor", f"{counted(len(self.factor), 'nonnegative row')}, residual {self.residual:.1e}")
+            )
         for reading in self.readings:
             if len(self.readings) > 1:
                 rows.append(

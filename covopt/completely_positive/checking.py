@@ -22,6 +22,7 @@ from covopt.completely_positive.matrix import (
 from covopt.completely_positive.pattern import support_pattern
 from covopt.completely_positive.triangle_free import rank_bound, triangle_free_rank
 from covopt.errors import CovoptError
+from covopt.wording import counted
 
 FIT = 1e-6  # largest residual of a factor that any tolerance can excuse
 
@@ -172,7 +173,11 @@ def _check_factor(
     residual = residual_of(matrix.values, factor) if finite else float("inf")
     good = finite and bool((factor >= 0).all()) and residual <= min(max(tol, 1e-12), FIT)
     checks = [
-        CPCheck("factor", good, f"{len(factor)} rows ≥ 0, max |BᵀB − A| = {residual:.1e} (unit diagonal)")
+        CPCheck(
+            "factor",
+            good,
+            f"{counted(len(factor), 'row')} ≥ 0, max |BᵀB − A| = {residual:.1e} (unit diagonal)",
+        )
     ]
     rows: dict[tuple[int, ...], int] = dict.fromkeys(components, 0)
     for row in factor if good else []:
@@ -233,7 +238,7 @@ def _face(part, reason, rows, tol):
 def _factor(part, reason, rows, tol):
     if rows is None:
         return False, "there is no factor"
-    return reason.value >= rows, f"the factor has {rows} rows here"
+    return reason.value >= rows, f"the factor has {counted(rows, 'row')} here"
 
 
 def _theorem(part, reason, rows, tol):

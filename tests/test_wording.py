@@ -1,0 +1,36 @@
+"""One of anything is in the singular wherever people read it."""
+
+import numpy as np
+import pytest
+
+import covopt
+from covopt.wording import counted
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ((0, "point"), "0 points"),
+        ((1, "point"), "1 point"),
+        ((np.int64(1), "cell"), "1 cell"),
+        ((2, "vertex", "vertices"), "2 vertices"),
+        ((1, "vertex", "vertices"), "1 vertex"),
+    ],
+)
+def test_counted(arguments, text):
+    assert counted(*arguments) == text
+
+
+def test_summaries_of_one_point():
+    solution = covopt.min_norm([[1.0]], [2.0])
+    certificate = covopt.cp_rank([[1]])
+    checks = [check.detail for check in covopt.verify(solution).checks]
+    shown = "\n".join(
+        [solution.summary(), certificate.summary(), *checks, covopt.frank_wolfe([[1.0]], [2.0]).summary()]
+    )
+    assert "1 point, 1 feature" in shown
+    assert "1 neuron on 2 inputs" in shown
+    assert "1 nonnegative row," in shown
+    assert not any(
+        f" 1 {noun}s" in shown for noun in ("point", "feature", "neuron", "row", "round", "iteration")
+    )
