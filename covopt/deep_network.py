@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from covopt.errors import InputError
 from covopt.network import check_inputs
-from covopt.validation import check_choice
+from covopt.validation import check_choice, check_positive
 
 _SWEEPS = 10
 
@@ -81,6 +81,7 @@ class DeepReLUNetwork:
                 raise InputError(f"layer {layer} (counting from 0) has weights that are NaN or infinite.")
         if not -1 < self.slope < 1:
             raise InputError(f"slope must be a number in (-1, 1), 0 for the ReLU; received {self.slope!r}.")
+        check_positive("bias", self.bias)
         object.__setattr__(self, "weights", weights)
         object.__setattr__(self, "biases", biases)
 
@@ -113,7 +114,7 @@ class DeepReLUNetwork:
 
     def activate(self, z: np.ndarray) -> np.ndarray:
         """σ_a(z)."""
-        return np.maximum(z, 0.0) if self.slope == 0.0 else np.where(z > 0, z, self.slope * z)
+        return np.maximum(z, 0.0) if self.slope == 0.0 else np.maximum(z, self.slope * z)
 
     @property
     def _folded(self) -> list[tuple[np.ndarray, np.ndarray | None]]:
@@ -261,14 +262,16 @@ class DeepReLUNetwork:
         layers = [(w, b) for w, b in self.layers]
         for ell in range(len(layers) - 1):
             (w, b), (after, shift) = layers[ell], layers[ell + 1]
-            lifted = features if b is None else np.column_stack([features, np.ones(len(features))])
+            lifted = features if b is None else np.column_stack([features, np.full(len(features), self.bias)])
             incoming = w if b is None else np.column_stack([w, b])
-            constant = 0.0 if shift is None else 1.0
-            found = reduce_layer(HiddenLayer(lifted, incoming, after.T, constant, shift), preserve=preserve)
+            constant = 0.0 if shift is None else self.bias
+            free = ell + 2 == len(layers) and not self.counts_output_bias
+            layer = HiddenLayer(lifted, incoming, after.T, constant, shift, free, self.slope)
+            found = reduce_layer(layer, preserve=preserve)
             if len(found) == 0:  # frameworks want a neuron per layer: a silent one
                 found = found.with_neurons(np.zeros((1, incoming.shape[1])), np.zeros((1, len(after))))
             into = found.incoming
             layers[ell] = (into, None) if b is None else (into[:, :-1], into[:, -1])
             layers[ell + 1] = (found.outgoing.T, found.offset)
             features = found.activations
-        return DeepReLUNetwork([w for w, _ in layers], [b for _, b in layers])
+        return replace(self, weights=[w for w, _ in layers], biases=[b for _, b in layers])

@@ -15,7 +15,7 @@ NORM_DRIFT = 1e-12
 
 @dataclass(frozen=True)
 class HiddenLayer:
-    r"""Neurons :math:`z_j = A w_j`, outputs :math:`F = \sum_j \sigma(z_j) v_j^T + \beta 1 b^T`.
+    r"""Neurons :math:`z_j = A w_j`, outputs :math:`F = \sum_j \sigma_a(z_j) v_j^T + \beta 1 b^T`.
 
     Parameters
     ----------
@@ -31,6 +31,8 @@ class HiddenLayer:
         b; None is zero and stays so.
     free_offset : bool
         Whether ‖b‖² costs nothing; otherwise it belongs to the norm.
+    slope : float
+        a of σ_a; 0 is the ReLU.
     """
 
     inputs: np.ndarray
@@ -39,6 +41,7 @@ class HiddenLayer:
     constant: float = 0.0
     offset: np.ndarray | None = None
     free_offset: bool = False
+    slope: float = 0.0
 
     def __len__(self) -> int:
         return len(self.incoming)
@@ -50,8 +53,12 @@ class HiddenLayer:
 
     @property
     def activations(self) -> np.ndarray:
-        """σ(Z) of shape (N, m)."""
-        return np.maximum(self.preactivations, 0.0)
+        """σ_a(Z) of shape (N, m)."""
+        return self.activate(self.preactivations)
+
+    def activate(self, z: np.ndarray) -> np.ndarray:
+        """σ_a(z)."""
+        return np.maximum(z, 0.0) if self.slope == 0.0 else np.maximum(z, self.slope * z)
 
     @property
     def outputs(self) -> np.ndarray:

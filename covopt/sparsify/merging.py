@@ -13,10 +13,10 @@ FLAT = 1e-13  # singular value, relative to the largest, at which a group of neu
 
 
 def drop_silent(layer: HiddenLayer, *, keep_negative: bool) -> HiddenLayer:
-    """Drop neurons that contribute nothing: z = 0 on the data, or, unless ``keep_negative``, σ(z) = 0 or v = 0."""
+    """Drop neurons that contribute nothing: z = 0 on the data, or, unless ``keep_negative``, σ_a(z) = 0 or v = 0."""
     z = layer.preactivations
     noise = EPS * np.linalg.norm(layer.inputs, axis=1)[:, None] * np.linalg.norm(layer.incoming, axis=1)
-    heard = (np.abs(z) > noise) if keep_negative else (z > noise)
+    heard = (np.abs(z) > noise) if keep_negative or layer.slope else (z > noise)
     alive = heard.any(axis=0)
     if not keep_negative:
         alive &= np.abs(layer.outgoing).max(axis=1, initial=0.0) > 0

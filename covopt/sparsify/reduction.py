@@ -62,7 +62,7 @@ def reduce_layer(layer: HiddenLayer, *, preserve: str = "covariances") -> Hidden
 def pair(layer: HiddenLayer) -> tuple[np.ndarray, np.ndarray]:
     """Return K and σ(Z)σ(Z)ᵀ, without the constant β²11ᵀ."""
     z = layer.preactivations
-    a = np.maximum(z, 0.0)
+    a = layer.activate(z)
     return z @ z.T, a @ a.T
 
 
@@ -87,7 +87,7 @@ def _keep_pair(layer: HiddenLayer) -> HiddenLayer:
         return layer
     z = layer.preactivations
     size = (z**2).sum(axis=0)  # atoms of unit size: large neurons must not blur small ones
-    masses = _vertex(_pair_atoms(z / np.sqrt(size)), (layer.incoming**2).sum(axis=1) / size, size)
+    masses = _vertex(_pair_atoms(layer, z / np.sqrt(size)), (layer.incoming**2).sum(axis=1) / size, size)
     fewer = np.flatnonzero(masses)
     if len(fewer) == len(layer):
         return layer
@@ -163,9 +163,9 @@ def _coordinates(columns: np.ndarray) -> np.ndarray:
     return values[:rank, None] * right[:rank]
 
 
-def _pair_atoms(z: np.ndarray) -> np.ndarray:
+def _pair_atoms(layer: HiddenLayer, z: np.ndarray) -> np.ndarray:
     """Return the pairs (zzᵀ, σ(z)σ(z)ᵀ) as columns: upper triangles, or as many random entries as tell them apart."""
-    parts = [_coordinates(z), _coordinates(np.maximum(z, 0.0))]
+    parts = [_coordinates(z), _coordinates(layer.activate(z))]
     entries = sum(len(c) * (len(c) + 1) // 2 for c in parts)
     enough = 2 * z.shape[1] + 20
     if entries <= enough:

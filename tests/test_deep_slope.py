@@ -1,0 +1,103 @@
+"""Deep networks of σ_a with β other than one: every way out agrees, and reduction keeps outputs and norm."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+import covopt
+from covopt.deep_network import DeepReLUNetwork
+from covopt.errors import InputError
+
+
+def make(slope, bias, *, widths=(9, 7), outputs=2, counts=True, seed=0):
+    rng = np.random.default_rng(seed)
+    sizes = [3, *widths, outputs]
+    weights = [rng.standard_normal((b, a)) for a, b in pairwise(sizes)]
+    biases = [rng.standard_normal(len(w)) for w in weights]
+    return DeepReLUNetwork(weights, biases, slope=slope, bias=bias, counts_output_bias=counts)
+
+
+def literal(net, X):
+    z = np.asarray(X, dtype=float)
+    for ell, (w, b) in enumerate(net.layers):
+        if ell:
+            z = np.where(z > 0, z, net.slope * z)
+        z = z @ w.T + net.bias * b
+    return z
+
+
+X = np.random.default_rng(5).standard_normal((6, 3))
+
+
+@pytest.mark.parametrize("slope", [0.0, 0.25, -0.5])
+@pytest.mark.parametrize("bias", [1.0, 2.5])
+def test_predict_torch_and_onnx_agree(slope, bias, tmp_path):
+    torch = pytest.importorskip("torch")
+    runtime = pytest.importorskip("onnxruntime")
+    net = make(slope, bias)
+    expected = literal(net, X)
+    np.testing.assert_allclose(net.predict(X), expected, rtol=1e-13, atol=1e-13)
+    module = net.to_torch()
+    assert module[1].__class__.__name__ == ("LeakyReLU" if slope else "ReLU")
+    np.testing.assert_allclose(module(torch.as_tensor(X)).detach().numpy(), expected, rtol=1e-13, atol=1e-13)
+    net.to_onnx(tmp_path / "net.onnx")
+    session = runtime.InferenceSession(tmp_path / "net.onnx")
+    np.testing.assert_allclose(session.run(["Y"], {"X": X})[0], expected, rtol=1e-13, atol=1e-13)
+
+
+@pytest.mark.parametrize("slope", [0.0, 0.3, -0.6])
+@pytest.mark.parametrize("preserve", ["outputs", "covariances"])
+@pytest.mark.parametrize("counts", [True, False])
+def test_reduce_keeps_outputs_and_norm(slope, preserve, counts):
+    net = make(slope, 0.5, widths=(60, 50), counts=counts)
+    small = net.reduce(X, preserve=preserve)
+    assert sum(small.widths) < sum(net.widths)
+    assert (small.slope, small.bias, small.counts_output_bias) == (slope, 0.5, counts)
+    scale = np.abs(net.predict(X)).max()
+    np.testing.assert_allclose(small.predict(X), net.predict(X), atol=1e-9 * scale)
+    assert small.squared_norm <= net.squared_norm * (1 + 1e-10)
+
+
+def test_covariances_of_a_sloped_layer_stay():
+    net = make(0.3, 1.0, widths=(80,))
+    small = net.reduce(X)
+    assert len(small.weights[0]) < 80
+    for act in (lambda z: z, net.activate):
+        before, after = act(net.representations(X)[0]), act(small.representations(X)[0])
+        np.testing.assert_allclose(after @ after.T, before @ before.T, rtol=1e-8, atol=1e-8)
+
+
+def test_a_sloped_neuron_without_positive_side_is_not_silent():
+    net = DeepReLUNetwork([np.array([[-1.0]]), np.array([[1.0]])], slope=0.5)
+    small = net.reduce([[1.0], [2.0]], preserve="outputs")
+    np.testing.assert_allclose(small.predict([[1.0], [2.0]]), [-0.5, -1.0])
+
+
+def test_norm_of_a_free_output_bias():
+    net, free = make(0.0, 1.0), make(0.0, 1.0, counts=False)
+    assert net.squared_norm - free.squared_norm == pytest.approx(float((net.biases[-1] ** 2).sum()))
+
+
+def test_relu_networks_of_one_layer_agree_with_shallow_ones():
+    rng = np.random.default_rng(1)
+    shallow = covopt.ReLUNetwork(
+        rng.standard_normal((5, 4)), rng.standard_normal((5, 2)), 2.0, rng.standard_normal(2)
+    )
+    deep = DeepReLUNetwork(
+        [shallow.hidden_weights[:, :-1], shallow.output_weights.T],
+        [shallow.hidden_weights[:, -1], shallow.output_bias], bias=2.0,
+    )  # fmt: skip
+    np.testing.assert_allclose(deep.predict(X), shallow.predict(X), rtol=1e-13)
+    assert deep.squared_norm == pytest.approx(shallow.squared_norm, rel=1e-14)
+
+
+@pytest.mark.parametrize("slope", [1.0, -1, np.nan, 2])
+def test_slope_out_of_range(slope):
+    with pytest.raises(InputError, match=r"slope must be a number in \(-1, 1\), 0 for the ReLU; received"):
+        make(slope, 1.0)
+
+
+def test_bias_must_be_positive():
+    with pytest.raises(InputError, match="bias must be a positive finite number; received 0"):
+        make(0.0, 0)
