@@ -7,7 +7,7 @@ from typing import Any
 
 
 def run_cells(
-    table: Path, features: str | None, bias: float, *, count_only: bool, n_jobs: int
+    table: Path, target: str | None, features: str | None, bias: float, *, count_only: bool, n_jobs: int
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Count or enumerate the cells of a table; return what to print and the arrays to save."""
     import numpy as np
@@ -17,7 +17,7 @@ def run_cells(
     from covopt.validation import check_bias
 
     bias = check_bias(bias)
-    X, _, names, _ = load_table(table, target=None, features=features)
+    X, _, names, _ = load_table(table, target=target, features=features)
     check_finite("X", X, names)
     found: dict[str, Any] = {"n_samples": len(X), "features": list(names), "bias": bias}
     if count_only:

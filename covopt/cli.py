@@ -35,6 +35,9 @@ Table = Annotated[Path, typer.Argument(metavar="TABLE", help="CSV, Parquet or NP
 Features = Annotated[
     str | None, typer.Option(metavar="A,B", help="Input columns; by default every other numeric column.")
 ]
+NoInputs = Annotated[
+    str | None, typer.Option("--target", metavar="Y", help="Columns of the table that are no inputs.")
+]
 Bias = Annotated[float, typer.Option(help="Amount of bias: inputs become (x, bias); 0 for none.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout, errors too.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no summary.")]
@@ -228,6 +231,7 @@ def demo(
 def cells(
     table: Table,
     *,
+    target: NoInputs = None,
     features: Features = None,
     bias: Bias = 0.0,
     count_only: Annotated[bool, typer.Option("--count-only", help="Count without enumerating.")] = False,
@@ -248,7 +252,7 @@ def cells(
 
         began = time.perf_counter()
         with Progress("enumerating cells", enabled=not (as_json or quiet)):
-            found, arrays = run_cells(table, features, bias, count_only=count_only, n_jobs=n_jobs)
+            found, arrays = run_cells(table, target, features, bias, count_only=count_only, n_jobs=n_jobs)
         found["time_s"] = time.perf_counter() - began
         if out is not None:
             import numpy as np
@@ -354,9 +358,7 @@ def reduce(
     table: Table,
     *,
     out: Annotated[Path, typer.Option(metavar="FILE", help="The smaller model, in the same format.")],
-    target: Annotated[
-        str | None, typer.Option(metavar="Y", help="Columns of the table that are no inputs.")
-    ] = None,
+    target: NoInputs = None,
     features: Features = None,
     preserve: Annotated[
         str,

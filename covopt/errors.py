@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
 
 class CovoptError(Exception):
     """Base class of every error that covopt raises on purpose."""
@@ -27,6 +32,14 @@ class SolutionFileError(CovoptError, ValueError):
     """A file is not a covopt solution, or was written by a newer schema."""
 
 
+class CertificateContradictedError(CovoptError):
+    """A network is below a certified lower bound: one of the two is wrong, and ``path`` has all that reproduces it."""
+
+    def __init__(self, message: str, path: Path | None = None) -> None:
+        super().__init__(message)
+        self.path = path
+
+
 class CovoptWarning(UserWarning):
     """Base class of covopt's warnings."""
 
@@ -37,6 +50,10 @@ class PrecisionWarning(CovoptWarning):
 
 class SolverFallbackWarning(CovoptWarning):
     """A solver was not available and another one took its place."""
+
+
+class TableWarning(CovoptWarning):
+    """A column of a table was left out although nobody said so; the message says how to keep it."""
 
 
 class NotCertifiedWarning(CovoptWarning):

@@ -264,6 +264,17 @@ def test_verify(solved, tmp_path):
     assert all(check["ok"] for check in content["checks"])
 
 
+def test_row_numbers_that_pandas_wrote_are_no_feature(solved, tmp_path):
+    path = tmp_path / "t.csv"
+    pd.read_csv(solved / "table.csv").to_csv(path)
+    done = run("solve", path, "--target", "y")
+    assert done.exit_code == 0
+    assert "12 points, 2 features" in done.stdout
+    assert done.stderr.startswith("warning: column 0 (counting from 0) has no name")
+    assert done.stderr.count("\n") == 1
+    assert "has no name" in json.loads(run("solve", path, "--target", "y", "--json").stdout)["warnings"][0]
+
+
 def test_verification_failed(solved, tmp_path):
     content = json.loads((solved / "s.json").read_text())
     content["dual"][0] *= 1.01
@@ -299,6 +310,8 @@ def test_cells(solved, tmp_path):
     assert len(np.unique(patterns, axis=0)) == content["n_cells"]
     assert json.loads(run(*arguments, "--count-only", "--json").stdout)["n_cells"] == content["n_cells"]
     assert "n cells" in run(*arguments).stdout
+    by_target = json.loads(run("cells", solved / "table.csv", "--target", "y", "--bias", 1, "--json").stdout)
+    assert (by_target["features"], by_target["n_cells"]) == (["a", "b"], content["n_cells"])
     (tmp_path / "t.csv").write_text("a,b\n1,2\n3,\n")
     assert "row 1 (counting from 0), column 1 ('b')" in refused(1, "cells", tmp_path / "t.csv")
 

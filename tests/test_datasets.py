@@ -4,7 +4,7 @@ import pytest
 
 from covopt.data import Data
 from covopt.datasets import load_diabetes_table, load_table, make_random_plane, make_smooth
-from covopt.errors import InputError
+from covopt.errors import InputError, TableWarning
 
 
 @pytest.fixture
@@ -39,6 +39,33 @@ def test_csv(write):
     assert (features, targets) == (("a",), ("y", "b"))
     X, Y, _, targets = load_table(path, target=None)
     assert (X.shape, Y.shape, targets) == ((2, 3), (2, 0), ())
+
+
+@pytest.mark.parametrize(
+    ("text", "position"),
+    [
+        (",a,y\n0,0.5,2\n1,0.25,3\n", 0),
+        (",a,y\n7,0.5,2\n3,0.25,3\n", 0),  # rows that were shuffled
+        ("Unnamed: 0,a,y\n0,0.5,2\n1,0.25,3\n", 0),
+        ("a,y,\n0.5,2,\n0.25,3,\n", 2),
+    ],
+)
+def test_a_column_of_row_numbers_is_no_feature(write, text, position):
+    path = write("t.csv", text)
+    with pytest.warns(
+        TableWarning, match=f"column {position} .* has no name .*'Unnamed: {position}' keeps it"
+    ):
+        X, _, features, _ = load_table(path, target="y")
+    assert (X.tolist(), features) == ([[0.5], [0.25]], ("a",))
+    assert load_table(path, target="y", features=f"a,Unnamed: {position}")[2] == ("a", f"Unnamed: {position}")
+
+
+def test_columns_without_a_name_that_hold_data_stay(write):
+    text = ",a,y\n0.5,1,2\n0.25,2,3\n"
+    assert load_table(write("t.csv", text), target="y")[2] == ("Unnamed: 0", "a")
+    assert load_table(write("t.csv", ",a,y\n1,1,2\n1,2,3\n"), target="y")[2] == ("Unnamed: 0", "a")
+    # the only input there is
+    assert load_table(write("t.csv", ",y\n0,2\n1,3\n"), target="y")[2] == ("Unnamed: 0",)
 
 
 @pytest.mark.parametrize(
