@@ -278,7 +278,10 @@ app.command(epilog=_cli_bench.EPILOG)(_cli_bench.bench)
 @app.command("cp-rank", epilog=_EPILOG)
 def cp_rank(
     source: Annotated[
-        Path, typer.Argument(metavar="FILE", help="Symmetric matrix (.csv) or graph (.g6, .graphml).")
+        Path,
+        typer.Argument(
+            metavar="FILE", help="Symmetric matrix (.csv) or graph without weights (.g6, .graphml)."
+        ),
     ],
     *,
     tol: Annotated[

@@ -63,6 +63,22 @@ def test_directed_graph_file(tmp_path):
     assert "the graph is directed" in result.output
 
 
+def test_weights_on_edges_are_refused_and_ones_are_none(tmp_path):
+    path = tmp_path / "w.graphml"
+    graph = nx.Graph()
+    graph.add_weighted_edges_from([("a", "b", 1.0), ("b", "c", 1.0)])
+    nx.write_graphml(graph, path)
+    assert "CP-rank    2" in run(path).output
+    graph["b"]["c"]["weight"] = 2.5
+    nx.write_graphml(graph, path)
+    result = run(path)
+    assert result.exit_code == 1
+    assert (
+        "the edge between 'b' and 'c' has the weight 2.5, and EᵀE has no place for weights" in result.output
+    )
+    assert len(result.output.strip().splitlines()) == 1
+
+
 def test_missing_file_and_quiet(tmp_path):
     assert run(tmp_path / "none.csv").exit_code == 1
     (tmp_path / "m.csv").write_text("1\n")

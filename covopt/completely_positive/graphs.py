@@ -41,7 +41,8 @@ def check_graph(graph: nx.Graph) -> nx.Graph:
     Raises
     ------
     InputError
-        For anything but a networkx graph, a directed graph, a multigraph, a loop, or no vertex at all.
+        For anything but a networkx graph, a directed graph, a multigraph, a loop, edges whose ``weight`` is not 1, or
+        no vertex at all.
 
     Examples
     --------
@@ -65,6 +66,13 @@ def check_graph(graph: nx.Graph) -> nx.Graph:
     if loop is not None:
         raise InputError(
             f"the graph has a loop at vertex {loop[0]!r}; remove it (nx.selfloop_edges finds them all)."
+        )
+    weighted = next(((u, v, w) for u, v, w in graph.edges(data="weight") if w is not None and w != 1), None)
+    if weighted is not None:
+        u, v, weight = weighted
+        raise InputError(
+            f"the edge between {u!r} and {v!r} has the weight {weight!r}, and EᵀE has no place for weights: remove the "
+            "attribute 'weight' from the edges, or give the matrix with its diagonal instead of the graph."
         )
     if graph.number_of_nodes() == 0:
         raise InputError("the graph has no vertex; give it at least one.")
