@@ -113,7 +113,12 @@ class DeepReLUNetwork:
         return total if self.counts_output_bias or offset is None else total - float((offset**2).sum())
 
     def activate(self, z: np.ndarray) -> np.ndarray:
-        """σ_a(z)."""
+        """Return σ_a(z).
+
+        Parameters
+        ----------
+        z : ndarray
+        """
         return np.maximum(z, 0.0) if self.slope == 0.0 else np.maximum(z, self.slope * z)
 
     @property

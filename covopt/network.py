@@ -85,6 +85,10 @@ class ReLUNetwork:
         offset : float or ndarray of shape (k,)
             B = β b, added to the output.
         counts_output_bias : bool
+
+        Returns
+        -------
+        ReLUNetwork
         """
         columns = weights[:, None] if weights.ndim == 1 else weights
         mass = np.hypot.reduce(columns, axis=1)  # squares of 1e-160 would vanish
@@ -95,7 +99,15 @@ class ReLUNetwork:
         return cls(root[:, None] * neurons, output, bias, output_bias, counts_output_bias)
 
     def to_neurons(self) -> tuple[np.ndarray, np.ndarray, float | np.ndarray]:
-        """Inverse of :meth:`from_neurons`: unit neurons, output weights and offset; scalars for one output."""
+        """Inverse of :meth:`from_neurons`; neurons of length zero are left out.
+
+        Returns
+        -------
+        neurons : ndarray of shape (m, D)
+            Unit vectors.
+        weights : ndarray of shape (m,) for one output, (m, k) for more
+        offset : float for one output, ndarray of shape (k,) for more
+        """
         size = np.hypot.reduce(self.hidden_weights, axis=1) if len(self) else np.zeros(0)
         live = size > 0
         neurons = self.hidden_weights[live] / size[live, None]
@@ -122,7 +134,21 @@ class ReLUNetwork:
         return total + float((self.output_bias**2).sum()) if self.counts_output_bias else total
 
     def lift(self, X: np.ndarray) -> np.ndarray:
-        """Return X with its bias column, shape (N, D)."""
+        """Return X with its bias column.
+
+        Parameters
+        ----------
+        X : array_like of shape (N, d)
+
+        Returns
+        -------
+        ndarray of shape (N, D)
+
+        Raises
+        ------
+        InputError
+            When X has another number of columns.
+        """
         X = np.asarray(X, dtype=float)
         if X.ndim == 1:
             X = X[:, None] if self.n_inputs == 1 else X[None, :]
@@ -131,11 +157,15 @@ class ReLUNetwork:
         return np.column_stack([X, np.full(len(X), self.bias)]) if self.bias > 0 else X
 
     def predict(self, X: np.ndarray) -> np.ndarray:
-        """Return the outputs, of shape (N,) for one output and (N, k) for more.
+        """Return the outputs.
 
         Parameters
         ----------
         X : array_like of shape (N, d)
+
+        Returns
+        -------
+        ndarray of shape (N,) for one output, (N, k) for more
 
         Raises
         ------
@@ -160,6 +190,10 @@ class ReLUNetwork:
         β is folded into the biases: they are β times the last hidden weights, and β b. The module takes (N, d) and
         returns (N, k), also for one output. Without neurons there is a silent one. ‖W‖² is that of the parameters
         for β = 1; for another β see :attr:`squared_norm`.
+
+        Returns
+        -------
+        torch.nn.Sequential
 
         Raises
         ------
@@ -216,6 +250,10 @@ class ReLUNetwork:
             The data on which the network is to stay the same. Elsewhere it may change.
         preserve : {"covariances", "outputs"}
 
+        Returns
+        -------
+        ReLUNetwork
+
         Raises
         ------
         InputError
@@ -243,6 +281,10 @@ class ReLUNetwork:
         Parameters
         ----------
         X : array_like of shape (N, d)
+
+        Returns
+        -------
+        ReLUNetwork
 
         Raises
         ------

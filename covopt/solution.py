@@ -242,8 +242,14 @@ class Solution:
         time_limit_s : float
             For the mixed-integer program.
 
+        Returns
+        -------
+        Sparsest
+
         Raises
         ------
+        InputError
+            For a solution with a loss.
         BudgetError
             When the arrangement has too many faces for the tight set.
         """
@@ -304,7 +310,17 @@ class Solution:
 
     @classmethod
     def from_dict(cls, content: dict[str, Any]) -> Solution:
-        """Inverse of :meth:`to_dict`; checks nothing but the shape of the content (see ``covopt.verify``)."""
+        """Inverse of :meth:`to_dict`; checks nothing but the shape of the content (see ``covopt.verify``).
+
+        Parameters
+        ----------
+        content : dict
+
+        Raises
+        ------
+        SolutionFileError
+            Where the content is something else, of another schema, or damaged.
+        """
         if not isinstance(content, dict) or content.get("format") != FORMAT:
             raise SolutionFileError(f"this is not a covopt solution: its format field is not {FORMAT!r}")
         if content.get("schema") not in (SCHEMA, SCHEMA_LOSS):
@@ -371,7 +387,22 @@ class Solution:
         write_atomically(path, lambda stream: stream.write(text.encode()))
 
     def plot(self, path: str | os.PathLike[str] | None = None):
-        """Draw the function and the certificate; returns the matplotlib figure, saved to ``path`` if given."""
+        """Draw the function and the certificate.
+
+        Parameters
+        ----------
+        path : path-like, optional
+            Where to save the figure: .png, .pdf or .svg.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+
+        Raises
+        ------
+        InputError
+            Where the path ends in another suffix.
+        """
         from covopt.plotting import plot_solution
 
         return plot_solution(self, None if path is None else Path(path))
@@ -392,6 +423,10 @@ def load(path: str | os.PathLike[str]) -> Solution | CPRankCertificate:
     Parameters
     ----------
     path : path-like
+
+    Returns
+    -------
+    Solution or CPRankCertificate
 
     Raises
     ------

@@ -29,7 +29,17 @@ class Status(Enum):
 
     @classmethod
     def from_code(cls, code: str) -> Status:
-        """Return the member whose ``code`` is given (as in solution files)."""
+        """Return the member whose ``code`` is given (as in solution files).
+
+        Parameters
+        ----------
+        code : str
+
+        Raises
+        ------
+        ValueError
+            Where no status has this code.
+        """
         for member in cls:
             if member.code == code:
                 return member

@@ -243,6 +243,10 @@ class CPRankCertificate:
     def from_dict(cls, content: dict[str, Any]) -> CPRankCertificate:
         """Inverse of :meth:`to_dict`; checks only the shape of the content (see ``verify``).
 
+        Parameters
+        ----------
+        content : dict
+
         Raises
         ------
         SolutionFileError

@@ -71,8 +71,8 @@ def check_graph(graph: nx.Graph) -> nx.Graph:
     if weighted is not None:
         u, v, weight = weighted
         raise InputError(
-            f"the edge between {u!r} and {v!r} has the weight {weight!r}, and EᵀE has no place for weights: remove the "
-            "attribute 'weight' from the edges, or give the matrix with its diagonal instead of the graph."
+            f"the edge between {u!r} and {v!r} has the weight {weight!r}, and EᵀE has no place for weights: remove "
+            "the attribute 'weight' from the edges, or give the matrix with its diagonal instead of the graph."
         )
     if graph.number_of_nodes() == 0:
         raise InputError("the graph has no vertex; give it at least one.")
