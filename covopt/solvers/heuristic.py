@@ -41,7 +41,7 @@ RELAXATION_S = 30.0
 RELAXATION_TOL = 1e-3  # gap at which the relaxation stops splitting
 
 
-class _Steering:
+class Steering:
     """Branch and bound until it fails to end in its limits; from then on the best local maximum passes for h.
 
     ``trusted`` tells the two phases apart: what is computed from the second is never reported as a bound.
@@ -71,6 +71,7 @@ class _Steering:
         max_neurons: int | None = None,
         complete: bool = False,
     ) -> Pricing:
+        """Price exactly where that ends; otherwise return the best local maximum, which bounds nothing."""
         if not self.trusted:
             found = self._tree.price(dual, threshold=threshold, max_neurons=max_neurons, complete=complete)
             if self._tree.interrupted:
@@ -128,7 +129,7 @@ def solve_heuristic(
     began = time.perf_counter()
     if time_limit_s is not None:
         pricing_s = min(pricing_s, 0.1 * time_limit_s)
-    oracle = _Steering(
+    oracle = Steering(
         problem.rows, n_outputs=problem.vector_outputs, time_limit_s=pricing_s, random_state=random_state,
         trusted=only_relaxation,
     )  # fmt: skip

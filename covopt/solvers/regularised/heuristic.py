@@ -18,7 +18,7 @@ from covopt.oracles.branch_and_bound import BranchAndBoundOracle
 from covopt.oracles.support import STARTS
 from covopt.problems.regularised import RegularisedProblem
 from covopt.solvers.column_generation import RoundState
-from covopt.solvers.heuristic import FINAL_S, PRICING_S, _Steering
+from covopt.solvers.heuristic import FINAL_S, PRICING_S, Steering
 from covopt.solvers.regularised.generation import FitPoint, RegularisedGeneration, WarmStart, relative_gap
 from covopt.status import Status
 
@@ -71,7 +71,7 @@ def solve_heuristic_fit(
     if time_limit_s is not None:
         pricing_s = min(pricing_s, 0.1 * time_limit_s)
     outputs = 0 if problem.n_outputs == 1 else problem.n_outputs
-    oracle = _Steering(rows, n_outputs=outputs, time_limit_s=pricing_s, random_state=random_state)
+    oracle = Steering(rows, n_outputs=outputs, time_limit_s=pricing_s, random_state=random_state)
     proven = 0.0
 
     def observe(state: RoundState) -> bool:
