@@ -1,0 +1,188 @@
+r"""Attraction and repulsion between the layers, and the gradient of 𝓛ʳ that they make up (FL22 §3.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from covopt.errors import InputError
+from covopt.representations.images import LayerImage, LayerRank
+from covopt.representations.problem import RepresentationProblem
+
+
+@dataclass(frozen=True, eq=False)
+class Forces:
+    r"""Forces on the representations: rows belong to samples, columns to neurons.
+
+    Attributes
+    ----------
+    representations : tuple of ndarray of shape (N, n_ℓ)
+        Z_1 … Z_L.
+    attraction : tuple of ndarray
+        :math:`-\partial_{Z_\ell}\|A_{\ell-1}^+ Z_\ell\|^2`, ℓ = 1 … L: towards the origin,
+        most where A_{ℓ−1} is small.
+    repulsion : tuple of ndarray
+        :math:`-\partial_{Z_\ell}\|A_\ell^+ Z_{\ell+1}\|^2`, ℓ = 1 … L − 1: away from it,
+        most where Z_{ℓ+1} is large.
+    pull : ndarray or None
+        :math:`-\nabla C(Z_L)/\lambda`, what acts on the outputs beside their attraction; None without a loss.
+    ranks : tuple of LayerRank
+        Of A₀ … A_{L−1}, with Tikhonov's ε.
+    """
+
+    representations: tuple[np.ndarray, ...]
+    attraction: tuple[np.ndarray, ...]
+    repulsion: tuple[np.ndarray, ...]
+    pull: np.ndarray | None
+    ranks: tuple[LayerRank, ...]
+
+    @property
+    def tikhonov(self) -> float:
+        """ε, in units of squared features."""
+        return self.ranks[0].tikhonov
+
+    def by_sample(self, layer: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return Z_ℓ, attraction and repulsion with a row for each sample, ℓ = 1 … L − 1.
+
+        Raises
+        ------
+        InputError
+            When there is no such hidden layer.
+        """
+        if not 1 <= layer <= len(self.repulsion):
+            raise InputError(
+                f"layer must be a hidden layer, from 1 to {len(self.repulsion)}; received {layer!r}."
+            )
+        i = layer - 1
+        return self.representations[i], self.attraction[i], self.repulsion[i]
+
+    def by_neuron(self, layer: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return Z_ℓ, attraction and repulsion with a row for each neuron, ℓ = 1 … L − 1.
+
+        Raises
+        ------
+        InputError
+            When there is no such hidden layer.
+        """
+        z, attraction, repulsion = self.by_sample(layer)
+        return z.T, attraction.T, repulsion.T
+
+    def imbalance(self, layer: int) -> float:
+        """Return ‖attraction + repulsion‖ relative to the larger of the two, ℓ = 1 … L − 1; 0 where both vanish."""
+        _, attraction, repulsion = self.by_sample(layer)
+        size = max(float(np.linalg.norm(attraction)), float(np.linalg.norm(repulsion)))
+        return float(np.linalg.norm(attraction + repulsion)) / size if size > 0 else 0.0
+
+
+def forces(problem: RepresentationProblem, Z: Any) -> Forces:
+    r"""Compute the forces on each layer in closed form.
+
+    With M = (A_{ℓ−1}A_{ℓ−1}ᵀ)⁺ the attraction is −2MZ_ℓ. With W = W_{ℓ+1} of Ψ without its bias column and
+    U = (A_ℓA_ℓᵀ)⁺Z_{ℓ+1} the repulsion is σ′(Z_ℓ) ∘ 2UW. (Derivatives along constant rank;
+    with Tikhonov's ε everywhere.)
+
+    Parameters
+    ----------
+    problem : RepresentationProblem
+    Z : sequence of ndarray of shape (N, n_ℓ)
+        Admissible representations, as :meth:`RepresentationProblem.to_representations` returns them.
+
+    Returns
+    -------
+    Forces
+
+    Warns
+    -----
+    PrecisionWarning
+        Where a rank is not clear.
+
+    Raises
+    ------
+    InputError
+        For representations that no network has (and ε = 0).
+
+    Examples
+    --------
+    One sample, one neuron: ‖Z₁‖² + (Z₂/σ(Z₁))² has its minimum at Z₁ = √Z₂.
+
+    >>> problem = RepresentationProblem([[1.0]], bias=0.0)
+    >>> found = forces(problem, [[[2.0]], [[4.0]]])
+    >>> found.attraction[0].tolist(), found.repulsion[0].tolist(), found.imbalance(1)
+    ([[-4.0]], [[4.0]], 0.0)
+    """
+    found = problem.check(Z)
+    images = problem.images(found)
+    problem.require_admissible(found, images)
+    problem.warn_of_ranks(images)
+    attraction, repulsion = force_arrays(problem, found, images)
+    repulsion = [problem.derivative(z) * push for z, push in zip(found, repulsion, strict=False)]
+    pull = None if problem.loss is None else -problem.fit_gradient(found[-1]) / problem.lam
+    return Forces(
+        tuple(found), tuple(attraction), tuple(repulsion), pull, tuple(image.rank for image in images)
+    )
+
+
+def force_arrays(
+    problem: RepresentationProblem, Z: Sequence[np.ndarray], images: Sequence[LayerImage]
+) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Return the attractions of layers 1 … L, and the repulsions of layers 1 … L − 1 before the factor σ′(Z_ℓ)."""
+    pulled = [image.inverse_gram(z) for image, z in zip(images, Z, strict=True)]
+    attraction = [-2.0 * u for u in pulled]
+    repulsion = []
+    for layer in range(1, len(Z)):
+        weights = images[layer].weights(Z[layer])[: Z[layer - 1].shape[1]]  # Wᵀ without the bias row
+        repulsion.append(2.0 * pulled[layer] @ weights.T)
+    return attraction, repulsion
+
+
+def gradient(problem: RepresentationProblem, Z: Any) -> tuple[np.ndarray, ...]:
+    r"""Return :math:`\nabla_{Z_\ell} \mathcal L^r`, ℓ = 1 … L: −λ(attraction + repulsion), and ∇C for the outputs.
+
+    Each is a partial derivative, the other layers fixed, along moves that keep the ranks; it depends on neighbouring
+    layers alone. In interpolation the outputs are fixed and theirs is the derivative of the norm.
+
+    Parameters
+    ----------
+    problem : RepresentationProblem
+    Z : sequence of ndarray of shape (N, n_ℓ)
+
+    Returns
+    -------
+    tuple of ndarray of shape (N, n_ℓ)
+
+    Warns
+    -----
+    PrecisionWarning
+        Where a rank is not clear.
+
+    Raises
+    ------
+    InputError
+        For representations that no network has (and ε = 0).
+
+    Examples
+    --------
+    >>> problem = RepresentationProblem([[1.0]], [4.0], lam=0.5, bias=0.0)
+    >>> [g.tolist() for g in gradient(problem, [[[2.0]], [[4.0]]])]
+    [[[0.0]], [[1.0]]]
+    """
+    found = problem.check(Z)
+    images = problem.images(found)
+    problem.require_admissible(found, images)
+    problem.warn_of_ranks(images)
+    return partial_gradient(problem, found, images)
+
+
+def partial_gradient(
+    problem: RepresentationProblem, Z: Sequence[np.ndarray], images: Sequence[LayerImage]
+) -> tuple[np.ndarray, ...]:
+    """∇𝓛ʳ from images already at hand."""
+    attraction, repulsion = force_arrays(problem, Z, images)
+    total = [-problem.lam * a for a in attraction]
+    for layer, push in enumerate(repulsion):
+        total[layer] -= problem.lam * problem.derivative(Z[layer]) * push
+    total[-1] = total[-1] + problem.fit_gradient(Z[-1])
+    return tuple(total)

@@ -1,0 +1,159 @@
+r"""The image of a layer's features A = Z_ℓᵠ: rank, projection, and (A Aᵀ)⁺ with or without Tikhonov's ε."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+SMALL = 1e-6  # singular values above this share of the largest are never taken for zero
+CLEAR_RATIO = 1e3
+CLEAR_SIZE = 1e-7  # a pseudo-inverse amplifies rounding by the inverse of this: half of the digits stay
+
+
+@dataclass(frozen=True)
+class LayerRank:
+    """How the rank of a layer's features was decided.
+
+    Attributes
+    ----------
+    layer : int
+        ℓ of Z_ℓᵠ; 0 is the lifted input X̃.
+    n_samples : int
+        N; rank N is "full row rank" of theory and paper.
+    n_features : int
+        Columns of Z_ℓᵠ, the bias column included.
+    rank : int
+    kept : float
+        Smallest singular value counted as nonzero, relative to the largest; 1 for rank 0.
+    dropped : float
+        Largest singular value counted as zero, relative to the largest; 0 where none was.
+    tikhonov : float
+        ε, added to the squared singular values; 0 is the pseudo-inverse itself.
+    """
+
+    layer: int
+    n_samples: int
+    n_features: int
+    rank: int
+    kept: float
+    dropped: float
+    tikhonov: float
+
+    @property
+    def gap(self) -> float:
+        """``kept / dropped``; infinite where nothing was dropped."""
+        return self.kept / self.dropped if self.dropped > 0 else np.inf
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the rank is N, so that the layer can carry any Z_{ℓ+1}."""
+        return self.rank == self.n_samples
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether a pseudo-inverse can be trusted: no singular value near the decision, or ε is positive."""
+        return self.tikhonov > 0 or (self.gap >= CLEAR_RATIO and self.kept >= CLEAR_SIZE)
+
+
+@dataclass(frozen=True, eq=False)
+class LayerImage:
+    r"""The features A (N, n) of a layer through their singular value decomposition P S Qᵀ.
+
+    With ε = 0, :math:`M = (A A^T)^+`; with ε > 0, :math:`M = (A A^T + \varepsilon I)^{-1}` (FL22 Fig. 1 draws forces
+    with it). For ε > 0, ⟨Z, MZ⟩ is the minimum over V of :math:`\|V\|^2 + \|AV - Z\|^2/\varepsilon`: finite for
+    every Z.
+
+    Attributes
+    ----------
+    layer : int
+    features : ndarray of shape (N, n)
+    tikhonov : float
+        ε ≥ 0.
+    rank_tol : float, optional
+        Singular values up to this share of the largest count as zero. By default the widest gap decides, among those
+        below which everything is at most 1e-6 of the largest.
+
+    Examples
+    --------
+    >>> image = LayerImage(0, np.array([[2.0, 0.0], [0.0, 0.0]]))
+    >>> image.rank.rank, image.weights(np.array([[1.0], [3.0]])).tolist(), image.project(np.ones((2, 1))).tolist()
+    (1, [[0.5], [0.0]], [[1.0], [0.0]])
+    """
+
+    layer: int
+    features: np.ndarray
+    tikhonov: float = 0.0
+    rank_tol: float | None = None
+
+    @cached_property
+    def _svd(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        left, singular, right = np.linalg.svd(self.features, full_matrices=False)
+        return left, singular, right
+
+    @cached_property
+    def rank(self) -> LayerRank:
+        """The rank and how clearly it was decided."""
+        singular = self._svd[1]
+        n, m = self.features.shape
+        top = float(singular.max(initial=0.0))
+        share = singular / top if top > 0 else np.zeros(0)
+        kept = np.arange(len(share)) < self._decide(share)
+        return LayerRank(
+            self.layer, n, m, int(kept.sum()), float(share[kept].min(initial=1.0)),
+            float(share[~kept].max(initial=0.0)), self.tikhonov,
+        )  # fmt: skip
+
+    def _decide(self, share: np.ndarray) -> int:
+        if self.rank_tol is not None:
+            return int((share > self.rank_tol).sum())
+        floor = max(self.features.shape) * np.finfo(float).eps
+        shares = np.maximum(np.append(share, floor), floor)
+        candidates = np.flatnonzero(shares <= SMALL)  # the first that is dropped
+        candidates = candidates[candidates > 0]
+        if len(candidates) == 0:
+            return len(share)
+        ratios = shares[candidates - 1] / shares[candidates]
+        return int(candidates[int(ratios.argmax())])
+
+    @cached_property
+    def basis(self) -> np.ndarray:
+        """Orthonormal columns that span Im A, shape (N, rank)."""
+        return self._svd[0][:, : self.rank.rank]
+
+    def project(self, Z: np.ndarray) -> np.ndarray:
+        """Return A A⁺ Z."""
+        return self.basis @ (self.basis.T @ Z)
+
+    def defect(self, Z: np.ndarray) -> float:
+        """Return the share of ‖Z‖ that lies outside of Im A."""
+        size = float(np.linalg.norm(Z))
+        return float(np.linalg.norm(Z - self.project(Z))) / size if size > 0 else 0.0
+
+    def weights(self, Z: np.ndarray) -> np.ndarray:
+        """Return AᵀMZ, shape (n, ·): Wᵀ = A⁺Z, or its ridge estimate."""
+        left, singular, right = self._svd
+        if self.tikhonov > 0:
+            scale = singular / (singular**2 + self.tikhonov)
+            return right.T @ (scale[:, None] * (left.T @ Z))
+        r = self.rank.rank
+        return right[:r].T @ ((self.basis.T @ Z) / singular[:r, None])
+
+    def inverse_gram(self, Z: np.ndarray) -> np.ndarray:
+        """Return MZ, shape (N, ·)."""
+        left, singular, _ = self._svd
+        if self.tikhonov > 0:
+            inner = left.T @ Z
+            outside = (Z - left @ inner) / self.tikhonov
+            return left @ (inner / (singular**2 + self.tikhonov)[:, None]) + outside
+        return self.basis @ ((self.basis.T @ Z) / singular[: self.rank.rank, None] ** 2)
+
+    def cost(self, Z: np.ndarray) -> float:
+        """Return ⟨Z, MZ⟩: ‖A⁺Z‖² for ε = 0 and Z in the image."""
+        if self.tikhonov > 0:
+            left, singular, _ = self._svd
+            inner = left.T @ Z
+            outside = float(np.square(Z - left @ inner).sum()) / self.tikhonov
+            return float((np.square(inner).sum(axis=1) / (singular**2 + self.tikhonov)).sum()) + outside
+        return float(np.square(self.weights(Z)).sum())

@@ -1,0 +1,352 @@
+r"""The first reformulation of the regularised loss: over representations instead of weights (FL22 §3.1, Prop 1).
+
+With samples in rows, A₀ = X̃ and A_ℓ = Z_ℓᵠ = [σ(Z_ℓ), β1], a network is Z_ℓ = A_{ℓ−1} W_ℓᵀ and
+
+.. math::
+    \mathcal L^r(Z_1, \dots, Z_L) = C(Z_L) + \lambda \sum_{\ell=1}^L \|A_{\ell-1}^+ Z_\ell\|_F^2,
+    \qquad \operatorname{Im} Z_\ell \subset \operatorname{Im} A_{\ell-1}.
+
+Φ maps weights to representations, Ψ representations to the cheapest weights with them,
+:math:`W_\ell^T = A_{\ell-1}^+ Z_\ell`.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from covopt.deep_network import DeepReLUNetwork
+from covopt.errors import InputError, PrecisionWarning
+from covopt.losses import Loss, make_loss
+from covopt.representations.images import LayerImage, LayerRank
+from covopt.representations.weights import as_matrices
+from covopt.tabular import check_finite, to_matrix
+from covopt.validation import check_bias, check_choice, check_positive
+
+OUTPUT_BIASES = ("penalized", "none")
+ADMISSIBLE = 1e-7
+
+
+def _within(name: str, value: Any, rule: str, holds: Callable[[float], bool]) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = np.nan
+    if isinstance(value, bool | str) or not holds(number):
+        raise InputError(f"{name} must be {rule}; received {value!r}.")
+    return number
+
+
+class RepresentationProblem:
+    r"""𝓛ʳ on given data, its derivatives, and the maps Φ and Ψ between weights and representations.
+
+    Parameters
+    ----------
+    X : array_like of shape (N, d)
+    Y : array_like of shape (N,) or (N, k), optional
+        Targets; without them there is no C, and only norms, maps and forces are at hand.
+    lam : float, optional
+        λ > 0. None is interpolation: C is 0 at Z_L = Y and infinite elsewhere, λ is 1.
+    loss : str or Loss
+        A loss of :mod:`covopt.losses`; C is its mean over the samples.
+    bias : float
+        β; with β > 0 every A_ℓ has a column β1 and every W_ℓ one column more, the last.
+    output_bias : {"penalized", "none"}
+        Whether A_{L−1} has that column too, as in FL22, or not.
+    slope : float
+        a of σ_a(t) = max(t, 0) + a·min(t, 0): 0 is the ReLU, 1 a linear network.
+    tikhonov : float
+        ε ≥ 0. Positive, it replaces :math:`(A A^T)^+` by :math:`(A A^T + \varepsilon I)^{-1}` everywhere: 𝓛ʳ is then
+        finite and differentiable without the constraint, below the true one on it, and Ψ is a ridge regression.
+    rank_tol : float, optional
+        Singular values of A_ℓ up to this share of the largest count as zero; by default the widest gap decides (see
+        :class:`LayerImage`).
+    sample_weight : array_like of shape (N,), optional
+
+    Raises
+    ------
+    InputError
+        For data, targets or options that cannot be used.
+
+    Examples
+    --------
+    >>> problem = RepresentationProblem([[1.0], [-1.0]], [1.0, 1.0], lam=0.1, bias=0.0)
+    >>> W = [np.array([[1.0], [-1.0]]), np.array([[1.0, 1.0]])]
+    >>> Z = problem.to_representations(W)
+    >>> [z.tolist() for z in Z]
+    [[[1.0, -1.0], [-1.0, 1.0]], [[1.0], [1.0]]]
+    >>> round(problem.objective(Z), 9), round(problem.weight_objective(W), 9)
+    (0.4, 0.4)
+    """
+
+    def __init__(
+        self,
+        X: Any,
+        Y: Any = None,
+        *,
+        lam: float | None = None,
+        loss: str | Loss = "squared",
+        bias: float = 1.0,
+        output_bias: str = "penalized",
+        slope: float = 0.0,
+        tikhonov: float = 0.0,
+        rank_tol: float | None = None,
+        sample_weight: Any = None,
+    ) -> None:
+        inputs = to_matrix("X", X)[0]
+        inputs = inputs[:, None] if inputs.ndim == 1 else inputs
+        if inputs.ndim != 2 or len(inputs) == 0:
+            raise InputError(
+                f"X must be a table (N, d) with at least one row; received shape {inputs.shape}."
+            )
+        check_finite("X", inputs, None)
+        self.X = inputs
+        self.bias = check_bias(bias)
+        self.output_bias = check_choice("output_bias", output_bias, OUTPUT_BIASES)
+        self.slope = _within("slope", slope, "a number in (-1, 1] (0 is the ReLU)", lambda a: -1 < a <= 1)
+        self.tikhonov = _within(
+            "tikhonov", tikhonov, "a finite number, 0 (none) or positive", lambda a: 0 <= a < np.inf
+        )
+        self.rank_tol: float | None = None
+        if rank_tol is not None:
+            self.rank_tol = _within("rank_tol", rank_tol, "None or a number in [0, 1)", lambda a: 0 <= a < 1)
+        if Y is None and lam is not None:
+            raise InputError("lam weighs the norm against the loss on targets; give Y too, or leave lam out.")
+        self.lam = 1.0 if lam is None else check_positive("lam", lam)
+        self.loss: Loss | None = None
+        self.targets: np.ndarray | None = None
+        if Y is not None:
+            self._bind(Y, make_loss(loss) if lam is not None else make_loss("squared"), lam, sample_weight)
+        self.input_image = LayerImage(0, self._lift(inputs), self.tikhonov, self.rank_tol)
+
+    def _bind(self, Y: Any, loss: Loss, lam: float | None, sample_weight: Any) -> None:
+        targets = loss.encode_targets(Y)
+        if len(targets) != len(self.X):
+            raise InputError(
+                f"Y has {len(targets)} rows but X has {len(self.X)}; give one target per sample."
+            )
+        if lam is None:
+            self.targets = targets
+            return
+        loss.encode_targets(Y, sample_weight)
+        self.loss = loss
+
+    # ------------------------------------------------------------------ features
+    @property
+    def interpolates(self) -> bool:
+        """Whether the problem is the minimal norm of a network through the targets."""
+        return self.targets is not None
+
+    def activate(self, Z: np.ndarray) -> np.ndarray:
+        """σ_a(Z)."""
+        return np.maximum(Z, 0.0) + self.slope * np.minimum(Z, 0.0)
+
+    def derivative(self, Z: np.ndarray) -> np.ndarray:
+        """σ_a′(Z); at a kink (an entry 0) the slope from below."""
+        return np.where(Z > 0, 1.0, self.slope)
+
+    def _lift(self, values: np.ndarray, *, last: bool = False) -> np.ndarray:
+        if self.bias == 0 or (last and self.output_bias == "none"):
+            return values
+        return np.column_stack([values, np.full(len(values), self.bias)])
+
+    def image(self, Z: Sequence[np.ndarray], layer: int) -> LayerImage:
+        """Return the image of A_ℓ = Z_ℓᵠ for ℓ = ``layer`` (0 is X̃) in representations of depth ``len(Z)``."""
+        if layer == 0:
+            if len(Z) == 1 and self.output_bias == "none":
+                return LayerImage(0, self.X, self.tikhonov, self.rank_tol)
+            return self.input_image
+        features = self._lift(self.activate(Z[layer - 1]), last=layer == len(Z) - 1)
+        return LayerImage(layer, features, self.tikhonov, self.rank_tol)
+
+    def images(self, Z: Sequence[np.ndarray]) -> list[LayerImage]:
+        """Return the images of A₀ … A_{L−1}."""
+        return [self.image(Z, layer) for layer in range(len(Z))]
+
+    def ranks(self, Z: Any) -> tuple[LayerRank, ...]:
+        """Return rank, rank gap and Tikhonov size of A₀ … A_{L−1}."""
+        return tuple(image.rank for image in self.images(self.check(Z)))
+
+    def check(self, Z: Any) -> list[np.ndarray]:
+        """Return representations as a list of finite float arrays (N, n_ℓ).
+
+        Raises
+        ------
+        InputError
+            Where there are none, rows are missing, entries are not finite, or Z_L has another width than Y.
+        """
+        if isinstance(Z, np.ndarray) and Z.ndim < 3:
+            raise InputError(
+                "Z must be a sequence of arrays Z_1 … Z_L, one for each layer; received one array."
+            )
+        found = [np.asarray(z, dtype=float) for z in Z]
+        if not found:
+            raise InputError("Z is empty; give the representations Z_1 … Z_L.")
+        for layer, z in enumerate(found, start=1):
+            if z.ndim != 2 or len(z) != len(self.X):
+                raise InputError(
+                    f"Z_{layer} has shape {z.shape}; ({len(self.X)}, width) is needed, a row for each sample."
+                )
+            if not np.isfinite(z).all():
+                raise InputError(f"Z_{layer} has entries that are NaN or infinite.")
+        targets = self.targets if self.loss is None else self.loss.targets
+        if targets is not None and found[-1].shape != targets.shape:
+            raise InputError(
+                f"Z_{len(found)}, the outputs, has shape {found[-1].shape}; the targets have {targets.shape}."
+            )
+        return found
+
+    # ------------------------------------------------------------------ the maps
+    def to_representations(self, network: Any) -> list[np.ndarray]:
+        """Φ: weights ↦ the representations Z_1 … Z_L of the data.
+
+        Parameters
+        ----------
+        network : ReLUNetwork, DeepReLUNetwork, anything with a ``network``, or a sequence of matrices
+            Matrices W_ℓ of shape (n_ℓ, columns of A_{ℓ−1}): the bias column is the last.
+
+        Raises
+        ------
+        InputError
+            Where the network does not fit the data or the options.
+        """
+        features = self.input_image.features
+        matrices = as_matrices(network, self.bias, self.output_bias, self.slope)
+        found: list[np.ndarray] = []
+        for layer, matrix in enumerate(matrices, start=1):
+            if layer == 1 and len(matrices) == 1 and self.output_bias == "none":
+                features = self.X
+            if matrix.ndim != 2 or matrix.shape[1] != features.shape[1]:
+                raise InputError(
+                    f"W_{layer} has shape {matrix.shape}; (width, {features.shape[1]}) is needed, "
+                    f"{'the bias column included' if features.shape[1] and self.bias else 'without a bias column'}."
+                )
+            found.append(features @ matrix.T)
+            features = self._lift(self.activate(found[-1]), last=layer == len(matrices) - 1)
+        return self.check(found)
+
+    def to_weights(self, Z: Any) -> list[np.ndarray]:
+        """Ψ: representations ↦ the weights of least norm that have them, matrices as in Φ.
+
+        Warns
+        -----
+        PrecisionWarning
+            Where a rank is not clear, so that the pseudo-inverse may be far off.
+
+        Raises
+        ------
+        InputError
+            For representations that no network has (without Tikhonov's ε): project them first.
+        """
+        found = self.check(Z)
+        images = self.images(found)
+        self.require_admissible(found, images)
+        self.warn_of_ranks(images)
+        return [image.weights(z).T for image, z in zip(images, found, strict=True)]
+
+    def to_network(self, Z: Any) -> DeepReLUNetwork:
+        """Ψ as a network object, which predicts at other points too.
+
+        Warns
+        -----
+        PrecisionWarning
+            Where a rank is not clear.
+
+        Raises
+        ------
+        InputError
+            For representations that no network has, and slope 1.
+        """
+        matrices = self.to_weights(Z)
+        if self.bias == 0:
+            return DeepReLUNetwork(matrices, slope=self.slope)
+        bare = [
+            self.output_bias == "none" and layer == len(matrices) for layer in range(1, len(matrices) + 1)
+        ]
+        return DeepReLUNetwork(
+            [w if last else w[:, :-1] for w, last in zip(matrices, bare, strict=True)],
+            [None if last else w[:, -1] for w, last in zip(matrices, bare, strict=True)],
+            slope=self.slope,
+            bias=self.bias,
+        )
+
+    def project(self, Z: Any) -> list[np.ndarray]:
+        r"""Project Z_ℓ on :math:`\operatorname{Im} A_{\ell-1}` in the order ℓ = 1 … L (FL22 §3.3).
+
+        In interpolation Z_L is set to Y, which :meth:`objective` then finds admissible or not.
+        """
+        found = self.check(Z)
+        for layer in range(len(found)):
+            last = layer == len(found) - 1
+            if last and self.targets is not None:
+                found[layer] = self.targets.copy()
+            else:
+                found[layer] = self.image(found, layer).project(found[layer])
+        return found
+
+    def defects(self, Z: Any) -> tuple[float, ...]:
+        """Return for each ℓ the share of ‖Z_ℓ‖ outside of Im A_{ℓ−1}; zero (rounding) where Z is admissible."""
+        found = self.check(Z)
+        return tuple(image.defect(z) for image, z in zip(self.images(found), found, strict=True))
+
+    def require_admissible(self, Z: Sequence[np.ndarray], images: Sequence[LayerImage]) -> None:
+        """Refuse representations outside of the images; with ε > 0 all are welcome."""
+        if self.tikhonov > 0:
+            return
+        for layer, (image, z) in enumerate(zip(images, Z, strict=True), start=1):
+            defect = image.defect(z)
+            if defect > ADMISSIBLE:
+                raise InputError(
+                    f"Z_{layer} lies outside of the image of the layer before it, by {defect:.1e} of its norm: no "
+                    "network has these representations; use project(Z) first, or a positive tikhonov."
+                )
+
+    def warn_of_ranks(self, images: Sequence[LayerImage]) -> None:
+        """Warn of the first layer whose rank is not clear."""
+        for image in images:
+            rank = image.rank
+            if not rank.is_clear:
+                warnings.warn(
+                    f"the rank {rank.rank} of the features of layer {rank.layer} is not clear: relative singular "
+                    f"values {rank.kept:.1e} (kept) and {rank.dropped:.1e} (dropped); what uses their "
+                    "pseudo-inverse is unreliable. Give tikhonov a small positive value.",
+                    PrecisionWarning,
+                    stacklevel=3,
+                )
+                return
+
+    # ------------------------------------------------------------------ values
+    def costs(self, Z: Any) -> tuple[float, ...]:
+        r"""Return the terms :math:`\|A_{\ell-1}^+ Z_\ell\|^2`, ℓ = 1 … L; infinite outside of the image."""
+        found = self.check(Z)
+        return tuple(self._cost(image, z) for image, z in zip(self.images(found), found, strict=True))
+
+    def _cost(self, image: LayerImage, z: np.ndarray) -> float:
+        if self.tikhonov == 0 and image.defect(z) > ADMISSIBLE:
+            return np.inf
+        return image.cost(z)
+
+    def objective(self, Z: Any) -> float:
+        """𝓛ʳ(Z); infinite where no network has these representations (and ε = 0)."""
+        found = self.check(Z)
+        return self.fit_cost(found[-1]) + self.lam * sum(self.costs(found))
+
+    def weight_objective(self, network: Any) -> float:
+        """𝓛_λ(W) = C(Z_L) + λ‖W‖² of a network, never below 𝓛ʳ at its representations."""
+        matrices = as_matrices(network, self.bias, self.output_bias, self.slope)
+        outputs = self.to_representations(matrices)[-1]
+        return self.fit_cost(outputs) + self.lam * float(sum(np.square(w).sum() for w in matrices))
+
+    def fit_cost(self, outputs: np.ndarray) -> float:
+        """C(Z_L): the loss; in interpolation 0, or infinite away from the targets."""
+        if self.targets is not None:
+            size = max(1.0, float(np.abs(self.targets).max()))
+            return 0.0 if np.abs(outputs - self.targets).max() <= 1e-9 * size else np.inf
+        return 0.0 if self.loss is None else self.loss.value(outputs)
+
+    def fit_gradient(self, outputs: np.ndarray) -> np.ndarray:
+        """∇C(Z_L); zero without a loss."""
+        return np.zeros_like(outputs) if self.loss is None else self.loss.gradient(outputs)

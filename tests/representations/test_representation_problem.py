@@ -1,0 +1,265 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import covopt
+from covopt.deep_network import DeepReLUNetwork
+from covopt.errors import InputError, PrecisionWarning
+from covopt.losses import LOSSES
+from covopt.network import ReLUNetwork
+from covopt.representations import RepresentationProblem
+from tests.representations.trained import random_weights
+
+cases = st.fixed_dictionaries(
+    {
+        "seed": st.integers(0, 10**6),
+        "n": st.integers(1, 9),
+        "d": st.integers(1, 6),
+        "widths": st.lists(st.integers(1, 12), max_size=3),
+        "bias": st.sampled_from([0.0, 0.5, 1.0]),
+        "output_bias": st.sampled_from(["penalized", "none"]),
+        "slope": st.sampled_from([0.0, 0.3, 1.0]),
+    }
+)
+
+
+def build(seed, n, d, widths, bias, output_bias, slope, k=2, **options):
+    rng = np.random.default_rng(seed)
+    X, Y = rng.standard_normal((n, d)), rng.standard_normal((n, k))
+    problem = RepresentationProblem(X, Y, lam=0.1, bias=bias, output_bias=output_bias, slope=slope, **options)
+    return problem, random_weights(problem, widths, k, seed)
+
+
+def clear(problem, Z):
+    return all(r.is_clear and r.kept > 1e-4 for r in problem.ranks(Z))
+
+
+@given(cases)
+def test_weights_and_representations_are_inverse_on_the_image(case):
+    problem, W = build(**case)
+    Z = problem.to_representations(W)
+    if not clear(problem, Z):
+        return
+    least = problem.to_weights(Z)
+    again = problem.to_representations(least)
+    for z, back in zip(Z, again, strict=True):
+        assert np.abs(back - z).max() <= 1e-10 * max(1.0, np.abs(z).max())
+    assert problem.weight_objective(least) == pytest.approx(problem.objective(Z), rel=1e-10)
+    assert sum((w**2).sum() for w in least) <= sum((w**2).sum() for w in W) * (1 + 1e-12)
+    twice = problem.to_weights(again)
+    assert all(np.allclose(a, b, atol=1e-8) for a, b in zip(least, twice, strict=True))
+
+
+@given(cases)
+def test_the_reformulation_is_below_the_loss_with_equality_without_residual_part(case):
+    problem, W = build(**case)
+    Z = problem.to_representations(W)
+    if not clear(problem, Z):
+        return
+    residual = 0.0
+    for w, image in zip(W, problem.images(Z), strict=True):
+        right = np.linalg.svd(image.features)[2][: image.rank.rank]
+        residual += ((w - w @ right.T @ right) ** 2).sum()
+    gap = problem.weight_objective(W) - problem.objective(Z)
+    assert gap >= -1e-10 * problem.weight_objective(W)
+    assert gap == pytest.approx(problem.lam * residual, abs=1e-9 * problem.weight_objective(W))
+
+
+def test_a_residual_part_costs_its_squared_norm_and_changes_nothing_else():
+    rng = np.random.default_rng(3)
+    problem = RepresentationProblem(rng.standard_normal((4, 7)), rng.standard_normal((4, 1)), lam=0.25)
+    W = problem.to_weights(problem.to_representations(random_weights(problem, (9, 8), 1, 3)))
+    Z = problem.to_representations(W)
+    features = problem.images(Z)[1].features
+    null = np.linalg.svd(features)[2][4:]
+    assert null.shape == (6, 10)
+    added = rng.standard_normal((8, 6)) @ null
+    worse = [W[0], W[1] + added, W[2]]
+    assert all(np.allclose(a, b) for a, b in zip(Z, problem.to_representations(worse), strict=True))
+    more = problem.weight_objective(worse) - problem.weight_objective(W)
+    assert more == pytest.approx(0.25 * (added**2).sum())
+    assert problem.objective(problem.to_representations(worse)) == pytest.approx(problem.weight_objective(W))
+
+
+@pytest.mark.parametrize("name", list(LOSSES))
+def test_every_loss_has_its_mean_value(name):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((6, 2))
+    binary = LOSSES[name].is_classification
+    Y = np.array([0, 1, 0, 1, 1, 0]) if binary else rng.standard_normal(6)
+    problem = RepresentationProblem(X, Y, lam=1e-3, loss=name)
+    W = random_weights(problem, (4,), problem.loss.targets.shape[1], 1)
+    outputs = problem.to_representations(W)[-1]
+    squares = sum((w**2).sum() for w in W)
+    assert problem.weight_objective(W) == pytest.approx(problem.loss.value(outputs) + 1e-3 * squares)
+
+
+def test_networks_of_covopt_are_taken_with_their_own_norm():
+    rng = np.random.default_rng(1)
+    X, y = rng.standard_normal((12, 2)), rng.standard_normal(12)
+    for output_bias in ("none", "penalized"):
+        found = covopt.fit(X, y, lam=1e-2, output_bias=output_bias)
+        problem = RepresentationProblem(X, y, lam=1e-2, output_bias=output_bias)
+        assert problem.weight_objective(found) == pytest.approx(found.objective)
+        assert problem.objective(problem.to_representations(found.network)) <= found.objective * (1 + 1e-12)
+        assert problem.objective(problem.to_representations(found)) >= found.lower_bound * (1 - 1e-9)
+    W = random_weights(RepresentationProblem(X, y, lam=1.0, bias=0.5), (5, 4), 1, 0)
+    problem = RepresentationProblem(X, y, lam=1.0, bias=0.5)
+    deep = DeepReLUNetwork([w[:, :-1] for w in W], [w[:, -1] for w in W], bias=0.5)
+    for network in (W, deep):
+        for mine, theirs in zip(problem.to_representations(network), deep.representations(X), strict=True):
+            assert np.allclose(mine, theirs)
+    back = problem.to_network(problem.to_representations(deep))
+    assert np.allclose(back.predict(X), deep.predict(X))
+    assert back.squared_norm == pytest.approx(
+        problem.objective(problem.to_representations(deep)) - problem.loss.value(deep.predict(X))
+    )
+    for bias, output_bias in ((0.0, "none"), (1.0, "none"), (2.0, "penalized")):
+        problem = RepresentationProblem(X, y, lam=1.0, bias=bias, output_bias=output_bias, slope=0.2)
+        Z = problem.to_representations(random_weights(problem, (5, 4), 1, 0))
+        back = problem.to_network(Z)
+        assert np.allclose(back.predict(X), Z[-1][:, 0])
+        assert problem.weight_objective(back) == pytest.approx(problem.objective(Z))
+
+
+def test_the_norm_agrees_with_the_covariances():
+    rng = np.random.default_rng(2)
+    X = rng.standard_normal((6, 3))
+    problem = RepresentationProblem(X)
+    W = random_weights(problem, (5, 4), 2, 2)
+    found = covopt.covariance(W, X, bias=1.0)
+    assert problem.objective(problem.to_representations(W)) == pytest.approx(found.representation_cost)
+
+
+def test_linear_networks_reach_the_schatten_quasi_norm():
+    # R_L(A) = L Σ s_i^{2/L}, attained by Z_ℓ whose covariances interpolate geometrically (theory §3)
+    rng = np.random.default_rng(4)
+    A = rng.standard_normal((3, 3))
+    left, s, right = np.linalg.svd(A)
+    L = 3
+    W = [np.diag(s ** (1 / L)) @ right, np.diag(s ** (1 / L)), left @ np.diag(s ** (1 / L))]
+    problem = RepresentationProblem(np.eye(3), A.T, bias=0.0, slope=1.0)
+    Z = problem.to_representations(W)
+    assert problem.objective(Z) == pytest.approx(L * (s ** (2 / L)).sum())
+
+
+def test_projection_makes_representations_admissible_and_keeps_those_that_are():
+    rng = np.random.default_rng(5)
+    problem = RepresentationProblem(rng.standard_normal((7, 2)), rng.standard_normal((7, 2)), lam=0.1)
+    Z = [rng.standard_normal((7, w)) for w in (3, 2, 2)]
+    assert problem.objective(Z) == np.inf
+    assert max(problem.defects(Z)) > 0.1
+    projected = problem.project(Z)
+    assert max(problem.defects(projected)) < 1e-12
+    assert all(np.allclose(a, b) for a, b in zip(projected, problem.project(projected), strict=True))
+    fixed = RepresentationProblem(rng.standard_normal((7, 2)), np.ones(7)).project([Z[0], Z[1], Z[2][:, :1]])
+    assert (fixed[-1] == 1).all()
+
+
+def test_tikhonov_is_a_ridge_regression_and_tends_to_the_pseudo_inverse():
+    rng = np.random.default_rng(6)
+    X, Y = rng.standard_normal((6, 3)), rng.standard_normal((6, 2))
+    exact = RepresentationProblem(X, Y, lam=0.1)
+    W = random_weights(exact, (4,), 2, 0)
+    Z = exact.to_representations(W)
+    values = []
+    for epsilon in (1e-2, 1e-5, 1e-9):
+        soft = RepresentationProblem(X, Y, lam=0.1, tikhonov=epsilon)
+        A = soft.images(Z)[1].features
+        V = soft.to_weights(Z)[1].T
+        assert np.allclose(V, np.linalg.solve(A.T @ A + epsilon * np.eye(5), A.T @ Z[1]))
+        least = (V**2).sum() + ((A @ V - Z[1]) ** 2).sum() / epsilon
+        assert soft.costs(Z)[1] == pytest.approx(least)
+        assert all(r.tikhonov == epsilon for r in soft.ranks(Z))
+        values.append(soft.objective(Z))
+    assert values == sorted(values)
+    assert values[-1] == pytest.approx(exact.objective(Z), rel=1e-6)
+    wild = [z + rng.standard_normal(z.shape) for z in Z]
+    assert exact.objective(wild) == np.inf
+    assert np.isfinite(soft.objective(wild))
+
+
+def test_rank_and_gap_are_reported_and_the_unclear_is_said():
+    base = np.random.default_rng(0).standard_normal((6, 2))
+    X = base @ np.array([[1.0, 0, 1], [0, 1, 1]])
+    problem = RepresentationProblem(X, bias=0.0)
+    rank = problem.ranks([X])[0]
+    assert (rank.rank, rank.layer, rank.n_samples, rank.n_features) == (2, 0, 6, 3)
+    assert rank.gap > 1e12
+    assert rank.is_clear
+    assert not rank.is_full
+    blurred = X + 1e-8 * np.random.default_rng(1).standard_normal(X.shape)
+    unclear = RepresentationProblem(blurred, bias=0.0)
+    assert unclear.ranks([X])[0].is_clear == (unclear.ranks([X])[0].kept >= 1e-7)
+    ramp = np.diag(10.0 ** -np.arange(0, 14, 2.0))
+    problem = RepresentationProblem(ramp, bias=0.0)
+    assert not problem.ranks([ramp])[0].is_clear
+    with pytest.warns(PrecisionWarning, match=r"rank \d of the features of layer 0 is not clear.*tikhonov"):
+        problem.to_weights([ramp @ np.ones((7, 1))])
+    soft = RepresentationProblem(ramp, bias=0.0, tikhonov=1e-6)
+    soft.to_weights([ramp @ np.ones((7, 1))])
+    chosen = RepresentationProblem(ramp, bias=0.0, rank_tol=1e-3).ranks([ramp])[0]
+    assert (chosen.rank, chosen.kept, chosen.dropped) == (2, 1e-2, 1e-4)
+
+
+X3, Y3 = np.eye(3), np.ones(3)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: RepresentationProblem(np.zeros((0, 2))), "at least one row"),
+        (lambda: RepresentationProblem([[np.nan]]), "X row 0 .counting from 0., column 0 is NaN"),
+        (lambda: RepresentationProblem(X3, Y3[:2], lam=1.0), "Y has 2 rows but X has 3"),
+        (lambda: RepresentationProblem(X3, lam=1.0), "give Y too"),
+        (lambda: RepresentationProblem(X3, Y3, lam=0), "lam must be a positive"),
+        (lambda: RepresentationProblem(X3, Y3, lam=1.0, loss="mse"), "loss must be one of"),
+        (lambda: RepresentationProblem(X3, bias=-1), "bias must be"),
+        (lambda: RepresentationProblem(X3, output_bias="free"), "output_bias must be one of"),
+        (lambda: RepresentationProblem(X3, slope=2), r"slope must be a number in \(-1, 1\].*received 2"),
+        (lambda: RepresentationProblem(X3, tikhonov=-1), "tikhonov must be.*received -1"),
+        (lambda: RepresentationProblem(X3, tikhonov="big"), "tikhonov must be.*received 'big'"),
+        (lambda: RepresentationProblem(X3, rank_tol=1), r"rank_tol must be None or.*received 1"),
+        (lambda: RepresentationProblem(X3).check([]), "Z is empty"),
+        (lambda: RepresentationProblem(X3).check(X3), "a sequence of arrays"),
+        (lambda: RepresentationProblem(X3).check([np.ones((2, 1))]), r"Z_1 has shape \(2, 1\); \(3, width\)"),
+        (lambda: RepresentationProblem(X3).check([np.full((3, 1), np.inf)]), "Z_1 has entries that are NaN"),
+        (lambda: RepresentationProblem(X3, Y3, lam=1.0).check([np.ones((3, 2))]), r"the targets have \(3, 1\)"),
+        (
+            lambda: RepresentationProblem(X3).to_representations([np.ones((2, 3))]),
+            r"W_1 has shape \(2, 3\); \(width, 4",
+        ),
+        (lambda: RepresentationProblem(X3).to_representations([]), "no layers"),
+        (lambda: RepresentationProblem(X3).to_representations(7), "received int"),
+        (
+            lambda: RepresentationProblem(X3[:, :1], bias=0.0).to_weights([np.eye(3)]),
+            "Z_1 lies outside of the image.*project",
+        ),
+        (
+            lambda: RepresentationProblem(X3).to_representations(
+                ReLUNetwork(np.ones((2, 3)), np.ones((2, 1)), 0.0)
+            ),
+            "the network has bias 0, the problem 1",
+        ),
+        (
+            lambda: RepresentationProblem(X3, output_bias="none").to_representations(
+                DeepReLUNetwork([np.ones((1, 3))], [np.ones(1)])
+            ),
+            "layer 1 of the network has a bias that the problem leaves out",
+        ),
+        (
+            lambda: RepresentationProblem(X3, slope=0.5).to_representations(DeepReLUNetwork([np.ones((1, 3))])),
+            "the network has slope 0, the problem 0.5",
+        ),
+        (
+            lambda: RepresentationProblem(X3).to_representations(
+                DeepReLUNetwork([np.ones((1, 3))], [np.ones(1)], counts_output_bias=False)
+            ),
+            "a free output bias",
+        ),
+    ],
+)  # fmt: skip
+def test_messages(call, message):
+    with pytest.raises(InputError, match=message):
+        call()
