@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 # Public name -> module that defines it; torch is imported with the first of them.
@@ -13,6 +15,7 @@ _PUBLIC: dict[str, str] = {
     "TrainingRun": "covopt.training.results",
     "cross_check": "covopt.training.cross_check",
     "plateau": "covopt.training.plateau",
+    "recheck": "covopt.training.contradiction",
     "train": "covopt.training.runner",
 }
 
@@ -25,6 +28,16 @@ def __getattr__(name: str) -> Any:
         globals()[name] = value
         return value
     raise AttributeError(f"module 'covopt.training' has no attribute {name!r}")
+
+
+class _Package(ModuleType):
+    def __setattr__(self, name: str, value: Any) -> None:
+        # importing covopt.training.cross_check would put the module in the place of the function of that name
+        if not (name in _PUBLIC and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package
 
 
 def __dir__() -> list[str]:

@@ -15,7 +15,7 @@ from covopt.training.model import Architecture, BatchedNetworks
 
 Tensor = Any
 CPU_BYTES = 2**20  # what one batch works on should stay in the second-level cache
-GPU_SHARE = 0.4  # of the free memory
+GPU_SHARE = 0.4  # of its memory
 
 
 @dataclass
@@ -82,12 +82,28 @@ class Problem:
         weights = sum(r * c for r, c in self.architecture.shapes(member.widths))
         return self.inputs.element_size() * (rows * sum(member.widths) * layers + copies * weights)
 
+    def evaluate(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Return the objectives of a batch and the norms of their gradients, on all samples.
+
+        In pieces that fit: the batches of phases with small minibatches are larger.
+        """
+        members = [self.members[i] for i in batch.index]
+        size = max(self.bytes_of(member, None, 2) for member in members)
+        pieces = torch.arange(len(members), device=batch.theta.device).split(max(1, self.limit // size))
+        found = [batch.networks.value_and_gradient(batch.theta[piece], piece) for piece in pieces]
+        return torch.cat([v for v, _ in found]), torch.cat([g.norm(dim=1) for _, g in found])
+
+    @property
+    def limit(self) -> int:
+        """Bytes that a batch may take."""
+        if self.inputs.device.type == "cuda":
+            return int(GPU_SHARE * torch.cuda.mem_get_info(self.inputs.device)[1])
+        return CPU_BYTES
+
     def cut(self, index: Iterable[int], *, samples: int | None, copies: int, workers: int) -> list[list[int]]:
         """Cut members into batches of similar widths that fit, as many as keep all workers busy."""
         order = sorted(index, key=lambda i: self.members[i].widths)
-        limit = CPU_BYTES
-        if self.inputs.device.type == "cuda":
-            limit = int(GPU_SHARE * torch.cuda.mem_get_info(self.inputs.device)[0])
+        limit = self.limit
         found: list[list[int]] = []
         for i in order:
             size = self.bytes_of(self.members[i], samples, copies)  # sorted: the last one is the widest

@@ -19,7 +19,7 @@ from covopt.training.schedule import Phase
 
 Tensor = Any
 CHECK_EVERY = 100  # steps between tests of convergence and divergence; results depend on it, so it is fixed
-RUNNING, CONVERGED, STOPPED, DIVERGED = "running", "converged", "stopped", "diverged"
+RUNNING, CONVERGED, DIVERGED = STATUSES = ("running", "converged", "diverged")
 
 
 @dataclass
@@ -92,15 +92,11 @@ class Runner:
     def run(self, on_event: Callable[[Runner], bool]) -> None:
         """Go through the schedule from where the run is; ``on_event`` is asked after every stretch, true stops."""
         with torch.no_grad(), one_thread_each(1), ThreadPoolExecutor(self._workers) as pool:
-            try:
-                while self.phase < len(self.schedule) and self.active:
-                    if self._run_phase(pool, on_event):
-                        break
-                    self.phase, self.step = self.phase + 1, 0
-            except KeyboardInterrupt:
-                pass  # as with the solvers: what there is so far
-            self._store()
-        self.status = [STOPPED if s == RUNNING else s for s in self.status]
+            while self.phase < len(self.schedule) and self.active:
+                if self._run_phase(pool, on_event):
+                    self._store()
+                    return
+                self.phase, self.step = self.phase + 1, 0
 
     @property
     def active(self) -> list[int]:
@@ -122,7 +118,14 @@ class Runner:
             target = self._next_stop(phase)
             began = time.perf_counter()
             tasks = [pool.submit(self._advance, batch, phase, target) for batch in self.batches]
-            done = [task.result() for task in tasks]
+            interrupted = False
+            try:
+                done = [task.result() for task in tasks]
+            except (
+                KeyboardInterrupt
+            ):  # as with the solvers, what there is so far; all batches end at one step
+                interrupted = True
+                done = [task.result() for task in tasks]
             wall = time.perf_counter() - began
             self.elapsed_s += wall
             total = sum(spent for _, spent in done) or 1.0
@@ -131,12 +134,12 @@ class Runner:
                 self.times[index] += wall * spent / total / len(index)
             self.batches = [batch for batches, _ in done for batch in batches]
             self.step = target
+            if phase.optimiser != "lbfgs":
+                self.steps[self.active] = self.steps_done
             self._check(phase)
             self._record()
-            if on_event(self):
+            if on_event(self) or interrupted:
                 return True
-        for i in self.active:
-            self.steps[i] = max(self.steps[i], self.steps_done if phase.optimiser != "lbfgs" else 0)
         self._store()
         self.batches = []
         return False
@@ -246,10 +249,10 @@ class Runner:
         if not exact and self.step < phase.steps:  # the objective would cost more than the steps
             finite = torch.isfinite(batch.theta.sum(1)).cpu().numpy()
             return finite, np.zeros(len(finite), dtype=bool)
-        values, gradients = batch.networks.value_and_gradient(batch.theta)
+        values, norm = self.problem.evaluate(batch)
         finite = (torch.isfinite(values) & torch.isfinite(batch.theta.sum(1))).cpu().numpy()
         self.objectives[batch.index[finite]] = values.cpu().double().numpy()[finite]
-        norm, size = gradients.norm(dim=1), batch.theta.norm(dim=1).clamp_(min=1.0)
+        size = batch.theta.norm(dim=1).clamp_(min=1.0)
         small = (norm <= self.tol_gradient * size).cpu().numpy()
         done = exact & (small | self._close(batch.index))
         return finite, done
@@ -269,7 +272,7 @@ class Runner:
             self.weights[i] = alone.unpack(theta[place])[0]
         else:
             self.weights[i] = batch.networks.unpack(theta)[k]
-        self.status[i], self.steps[i] = status, self.steps_done
+        self.status[i] = status
 
     def _check_lbfgs(self, phase: Phase) -> None:
         before = sum(p.steps for p in self.schedule[: self.phase])
@@ -292,8 +295,7 @@ class Runner:
         if not self.record_every or (self.steps_done % self.record_every and self.step):
             return
         for batch in self.batches:
-            networks = batch.networks
-            values = networks.loss_values(batch.theta) + networks.penalty(batch.theta)
+            values, _ = self.problem.evaluate(batch)
             self.history.append(
                 (self.steps_done, self.phase, batch.index.copy(), values.cpu().double().numpy())
             )
@@ -307,7 +309,7 @@ class Runner:
             everyone = range(len(problem.members))
             for group in problem.cut(everyone, samples=None, copies=4, workers=1):
                 batch = problem.batch(group, [self.weights[i] for i in group])
-                found[group] = batch.networks.value_and_gradient(batch.theta)[1].norm(dim=1).cpu().numpy()
+                found[group] = problem.evaluate(batch)[1].cpu().numpy()
         return found
 
     def history_frame(self) -> Any:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Sequence
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -16,15 +18,17 @@ from covopt.network import ReLUNetwork
 from covopt.solution import Solution
 from covopt.training.backend import check_device, check_dtype, torch
 from covopt.training.batches import Problem
+from covopt.training.checkpoint import check_path, digest, read, write
 from covopt.training.first_order import rate_of
 from covopt.training.grid import Member, initial_weights, make_grid
 from covopt.training.loop import Runner, TrainingState
 from covopt.training.losses import batched_loss
 from covopt.training.model import Architecture
+from covopt.training.progress import ProgressBar
 from covopt.training.reference import floors_of
 from covopt.training.results import TrainingRun, as_layers
-from covopt.training.schedule import Phase, make_schedule
-from covopt.validation import check_positive, check_random_state, check_tol
+from covopt.training.schedule import Phase, check_count, make_schedule
+from covopt.validation import check_positive, check_random_state
 
 
 def train(
@@ -45,6 +49,9 @@ def train(
     dtype: Any = "float64",
     reference: Solution | None = None,
     scale: float = 1.0,
+    checkpoint: str | os.PathLike[str] | None = None,
+    resume: bool = False,
+    checkpoint_every_s: float = 60.0,
     tol_gradient: float = 1e-8,
     record_every: int | None = None,
     progress: bool = False,
@@ -93,6 +100,12 @@ def train(
         Of :func:`covopt.fit` on the same table: fills ``gap``, and a network within its tolerance has converged.
     scale : float
         Of the starting weights, normal with variance scale² · 2/fan-in.
+    checkpoint : path-like, optional
+        A file that is replaced at least every ``checkpoint_every_s`` seconds, and at the end.
+    resume : bool
+        Go on from the checkpoint, on the CPU bit by bit as without the interruption; where there is no such file yet,
+        start anew, so that the same call can be made again after a crash. Without it a file that exists is an error.
+    checkpoint_every_s : float
     tol_gradient : float
         A network has converged when ‖∇‖ ≤ tol · max(1, ‖W‖), looked at every 100 steps of full-batch phases.
     record_every : int, optional
@@ -131,7 +144,9 @@ def train(
     task = FitTask(X, Y, loss, bias, output_bias, sample_weight, "variation", "auto", 1e-6, None)
     members = make_grid(widths, lam, learning_rate, seeds)
     phases = make_schedule(schedule)
-    tol_gradient = check_tol(tol_gradient, "tol_gradient")
+    tol_gradient = _check_tol_gradient(tol_gradient)
+    _check_record_every(record_every)
+    path, pause = check_path(checkpoint, resume), check_positive("checkpoint_every_s", checkpoint_every_s)
     seed = _random_state(random_state)
     architecture = Architecture(
         task.data.n_features, task.loss.targets.shape[1], len(members[0].widths) + 1, task.data.bias, output_bias,
@@ -150,24 +165,72 @@ def train(
         tol_gap=0.0 if reference is None else reference.tol, random_state=seed, record_every=record_every,
     )  # fmt: skip
     planned = sum(phase.steps for phase in phases)
+    fingerprint = {} if path is None else _fingerprint(task, runner, str(precision), scale)
+    if path is not None and path.exists():
+        read(path, runner, fingerprint)
+    written = time.perf_counter()
 
     def on_event(runner: Runner) -> bool:
-        if callback is None:
-            return False
+        nonlocal written
+        if path is not None and time.perf_counter() - written >= pause:
+            write(path, runner, fingerprint)
+            written = time.perf_counter()
         seen = runner.objectives[np.isfinite(runner.objectives)]
         phase = phases[runner.phase]
         state = TrainingState(
             runner.phase, phase.optimiser, runner.steps_done, planned, len(runner.active), len(members),
             float(seen.min()) if len(seen) else float("nan"), time.perf_counter() - began,
         )  # fmt: skip
-        return bool(callback(state))
+        bar.show(state)
+        return callback is not None and bool(callback(state))
 
-    runner.run(on_event)
+    with ProgressBar(progress, planned) as bar:
+        runner.run(on_event)
+    if path is not None:
+        write(path, runner, fingerprint)
     return TrainingRun(
-        task.data.X, task.loss, architecture, members, runner.weights, runner.status, runner.steps, runner.times,
+        task.data.X, task.loss, architecture, members, runner.weights,
+        ["stopped" if status == "running" else status for status in runner.status], runner.steps, runner.times,
         runner.gradient_norms(), floors, [_shown_rate(phases, member) for member in members], phases,
         runner.history_frame(), seed, time.perf_counter() - began,
     )  # fmt: skip
+
+
+def _fingerprint(task: FitTask, runner: Runner, precision: str, scale: float) -> dict[str, Any]:
+    """Return what a checkpoint must have been written with."""
+    architecture, members = runner.problem.architecture, runner.problem.members
+    return {
+        "X": digest(task.data.X),
+        "Y": digest(task.loss.targets),
+        "sample_weight": digest(task.loss.weights),
+        "loss": task.loss.parameters() | {"classes": None},
+        "bias": architecture.bias,
+        "output_bias": architecture.output_bias,
+        "slope": architecture.slope,
+        "widths": [m.widths for m in members],
+        "lam": [m.lam for m in members],
+        "learning_rate": [m.learning_rate for m in members],
+        "seeds": [m.seed for m in members],
+        "schedule": [phase.to_dict() for phase in runner.schedule],
+        "dtype": precision,
+        "scale": scale,
+        "start": digest(*(layer for layers in runner.weights for layer in layers)),
+        "random_state": runner.random_state,
+        "tol_gradient": runner.tol_gradient,
+        "record_every": runner.record_every,
+        "reference": digest(runner.floors),
+    }
+
+
+def _check_tol_gradient(tol: Any) -> float:
+    if isinstance(tol, bool) or not isinstance(tol, Real) or not 0 <= float(tol) < 1:
+        raise InputError(f"tol_gradient must be in [0, 1), 0 for never; received {tol!r}.")
+    return float(tol)
+
+
+def _check_record_every(record_every: Any) -> None:
+    if record_every is not None:
+        check_count("record_every", record_every)
 
 
 def _shown_rate(phases: Sequence[Phase], member: Member) -> float:

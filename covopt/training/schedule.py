@@ -18,7 +18,8 @@ NOISES = ("normal", "rademacher", "uniform")
 DEFAULT_RATE = 0.01
 
 
-def _check_count(name: str, value: Any) -> None:
+def check_count(name: str, value: Any) -> None:
+    """Raise :class:`~covopt.errors.InputError` unless the value is a positive integer."""
     if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
         raise InputError(f"{name} must be a positive integer; received {value!r}.")
 
@@ -82,12 +83,12 @@ class Phase:
         check_choice("optimiser", self.optimiser, OPTIMISERS)
         check_choice("decay", self.decay, DECAYS)
         check_choice("noise", self.noise, NOISES)
-        _check_count("steps", self.steps)
-        _check_count("memory", self.memory)
+        check_count("steps", self.steps)
+        check_count("memory", self.memory)
         if self.learning_rate is not None:
             check_positive("learning_rate", self.learning_rate)
         if self.batch_size is not None:
-            _check_count("batch_size", self.batch_size)
+            check_count("batch_size", self.batch_size)
             if self.optimiser in ("gd", "lbfgs"):
                 raise InputError(f"optimiser={self.optimiser!r} takes all samples; leave batch_size out.")
         if self.noise_size is not None:
