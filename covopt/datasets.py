@@ -109,3 +109,105 @@ def make_smooth(n_samples: int, d: int = 2, *, random_state: int | None = 0) -> 
     _check_sizes(n_samples, d)
     X = np.random.default_rng(random_state).standard_normal((n_samples, d))
     return X, np.sin(X[:, ::2]).sum(axis=1) + np.cos(X[:, 1::2]).sum(axis=1)
+
+
+def load_digit_images(
+    digits: Sequence[int] = tuple(range(10)), n_per_digit: int | None = None, *, random_state: int | None = 0
+) -> tuple[np.ndarray, np.ndarray]:
+    """Read scikit-learn's handwritten digits: 8 × 8 pixels in [0, 1], at least 174 images of each digit.
+
+    Parameters
+    ----------
+    digits : sequence of int
+        Which of 0 … 9.
+    n_per_digit : int, optional
+        How many of each, drawn at random without replacement; all by default.
+    random_state : int, optional
+
+    Returns
+    -------
+    X : (N, 64) array
+        Rows of all the digits mixed.
+    labels : (N,) array of int
+
+    Raises
+    ------
+    InputError
+        For something that is no digit, and more images than there are.
+
+    Examples
+    --------
+    >>> X, labels = load_digit_images((7, 8, 9), 14)
+    >>> X.shape, np.bincount(labels)[7:].tolist(), float(X.min()), float(X.max())
+    ((42, 64), [14, 14, 14], 0.0, 1.0)
+    """
+    from sklearn.datasets import load_digits
+
+    wanted = list(digits)
+    if not wanted or any(d not in range(10) for d in wanted) or len(set(wanted)) < len(wanted):
+        raise InputError(f"digits must be different numbers from 0 to 9; received {digits!r}.")
+    images = load_digits()
+    rng = np.random.default_rng(random_state)
+    rows = []
+    for digit in wanted:
+        of_digit = rng.permutation(np.flatnonzero(images.target == digit))
+        if n_per_digit is not None and not (
+            isinstance(n_per_digit, int | np.integer) and 1 <= n_per_digit <= len(of_digit)
+        ):
+            raise InputError(
+                f"n_per_digit must be from 1 to {len(of_digit)}, the images of digit {digit}; "
+                f"received {n_per_digit!r}."
+            )
+        rows.append(of_digit[:n_per_digit])
+    order = rng.permutation(np.concatenate(rows))
+    return images.data[order] / 16.0, images.target[order]
+
+
+def make_teacher_student(
+    n_samples: int, widths: Sequence[int] = (50, 10, 10, 10), *, random_state: int | None = 0
+) -> tuple[np.ndarray, np.ndarray]:
+    r"""Make standard normal points with the outputs of a random ReLU network, the teacher (FL22 Figure 2, right).
+
+    The teacher has no biases and standard normal weights divided by the square root of their number of inputs, so that
+    the outputs have the size of the inputs; FL22 says "random Gaussian weights" and leaves their size open.
+
+    Parameters
+    ----------
+    n_samples : int
+    widths : sequence of int
+        Inputs, hidden layers, outputs; FL22's by default, which makes depth 3.
+    random_state : int, optional
+        Of points and teacher. The first rows of a longer table are those of a shorter one.
+
+    Returns
+    -------
+    X : (N, widths[0]) array
+    Y : (N, widths[-1]) array
+
+    Raises
+    ------
+    InputError
+        Where a size is not a positive integer, or fewer than two widths are given.
+
+    Examples
+    --------
+    >>> X, Y = make_teacher_student(1000)
+    >>> X.shape, Y.shape
+    ((1000, 50), (1000, 10))
+    """
+    sizes = list(widths)
+    _check_sizes(n_samples, 1)
+    if len(sizes) < 2 or any(not isinstance(w, int | np.integer) or w < 1 for w in sizes):
+        raise InputError(
+            f"widths must be positive integers, at least those of inputs and outputs; received {widths!r}."
+        )
+    rng = np.random.default_rng(random_state)
+    teacher = [
+        rng.standard_normal((after, before)) / np.sqrt(before)
+        for before, after in zip(sizes[:-1], sizes[1:], strict=True)
+    ]
+    X = rng.standard_normal((n_samples, sizes[0]))
+    Y = X
+    for layer, weights in enumerate(teacher):
+        Y = (np.maximum(Y, 0.0) if layer else Y) @ weights.T
+    return X, Y

@@ -3,7 +3,14 @@ import pandas as pd
 import pytest
 
 from covopt.data import Data
-from covopt.datasets import load_diabetes_table, load_table, make_random_plane, make_smooth
+from covopt.datasets import (
+    load_diabetes_table,
+    load_digit_images,
+    load_table,
+    make_random_plane,
+    make_smooth,
+    make_teacher_student,
+)
 from covopt.errors import InputError, TableWarning
 
 
@@ -166,3 +173,40 @@ def test_synthetic_tasks():
     assert np.allclose(y, np.sin(X[:, 0]) + np.cos(X[:, 1]) + np.sin(X[:, 2]))
     with pytest.raises(InputError, match="n_samples must be a positive integer; received 0"):
         make_smooth(0)
+
+
+def test_digit_images():
+    X, labels = load_digit_images()
+    assert X.shape == (1797, 64)
+    assert (X.min(), X.max()) == (0.0, 1.0)
+    X, labels = load_digit_images((7, 8, 9), 14, random_state=3)
+    assert np.bincount(labels).tolist() == [0] * 7 + [14] * 3
+    assert len(np.unique(X, axis=0)) == 42
+    for digits in ((), (1, 1), (10,), ("7",)):
+        with pytest.raises(InputError, match="digits must be different numbers from 0 to 9; received"):
+            load_digit_images(digits)
+    with pytest.raises(
+        InputError, match="n_per_digit must be from 1 to 174, the images of digit 8; received 175"
+    ):
+        load_digit_images((8,), 175)
+    with pytest.raises(InputError, match="n_per_digit must be"):
+        load_digit_images((8,), 2.5)
+
+
+def test_teacher_and_student():
+    X, Y = make_teacher_student(100, (3, 5, 2), random_state=1)
+    assert (X.shape, Y.shape) == ((100, 3), (100, 2))
+    assert np.allclose(make_teacher_student(40, (3, 5, 2), random_state=1)[0], X[:40])
+    assert np.allclose(make_teacher_student(40, (3, 5, 2), random_state=1)[1], Y[:40])
+    assert 0.1 < Y.std() < 2.0
+    linear = make_teacher_student(30, (3, 2))
+    assert np.linalg.matrix_rank(np.hstack(linear)) == 3
+    # positively homogeneous: no bias in the teacher
+    rng = np.random.default_rng(1)
+    first, second = rng.standard_normal((5, 3)) / np.sqrt(3), rng.standard_normal((2, 5)) / np.sqrt(5)
+    assert np.allclose(Y, np.maximum(X @ first.T, 0) @ second.T)
+    with pytest.raises(InputError, match="n_samples must be a positive integer; received 0"):
+        make_teacher_student(0)
+    for widths in ((3,), (3, 0), (3, 1.5)):
+        with pytest.raises(InputError, match="widths must be positive integers"):
+            make_teacher_student(5, widths)
