@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import pairwise
+
 import numpy as np
 
 from covopt.data import Data
@@ -168,8 +171,8 @@ def make_teacher_student(
 ) -> tuple[np.ndarray, np.ndarray]:
     r"""Make standard normal points with the outputs of a random ReLU network, the teacher (FL22 Figure 2, right).
 
-    The teacher has no biases and standard normal weights divided by the square root of their number of inputs, so that
-    the outputs have the size of the inputs; FL22 says "random Gaussian weights" and leaves their size open.
+    The teacher has no biases and standard normal weights divided by the square root of their number of inputs, so
+    that the outputs have about the size of the inputs; FL22 says "random Gaussian weights" and leaves their size open.
 
     Parameters
     ----------
@@ -202,10 +205,7 @@ def make_teacher_student(
             f"widths must be positive integers, at least those of inputs and outputs; received {widths!r}."
         )
     rng = np.random.default_rng(random_state)
-    teacher = [
-        rng.standard_normal((after, before)) / np.sqrt(before)
-        for before, after in zip(sizes[:-1], sizes[1:], strict=True)
-    ]
+    teacher = [rng.standard_normal((after, before)) / np.sqrt(before) for before, after in pairwise(sizes)]
     X = rng.standard_normal((n_samples, sizes[0]))
     Y = X
     for layer, weights in enumerate(teacher):
