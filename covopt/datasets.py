@@ -11,7 +11,14 @@ from covopt.data import Data
 from covopt.errors import InputError
 from covopt.table_files import load_table
 
-__all__ = ["load_diabetes_table", "load_table", "make_random_plane", "make_smooth"]
+__all__ = [
+    "load_diabetes_table",
+    "load_digit_images",
+    "load_table",
+    "make_random_plane",
+    "make_smooth",
+    "make_teacher_student",
+]
 
 
 def load_diabetes_table(
@@ -172,7 +179,7 @@ def make_teacher_student(
     r"""Make standard normal points with the outputs of a random ReLU network, the teacher (FL22 Figure 2, right).
 
     The teacher has no biases and standard normal weights divided by the square root of their number of inputs, so
-    that the outputs have about the size of the inputs; FL22 says "random Gaussian weights" and leaves their size open.
+    that the outputs have about the size of the inputs; FL22 says "random Gaussian weights" and no more.
 
     Parameters
     ----------

@@ -21,6 +21,11 @@ from covopt._plotting_function import (
     plot_function_1d,
     plot_surface_2d,
 )
+from covopt._plotting_representations import (
+    plot_attraction_repulsion,
+    plot_forces,
+    plot_loss_against_width,
+)
 from covopt.errors import BudgetError, InputError
 from covopt.potentials import make_potential
 
@@ -29,9 +34,12 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 __all__ = [
+    "plot_attraction_repulsion",
     "plot_dual",
+    "plot_forces",
     "plot_function_1d",
     "plot_history",
+    "plot_loss_against_width",
     "plot_solution",
     "plot_surface_2d",
 ]
