@@ -10,6 +10,7 @@ import numpy as np
 from covopt.data import Data
 from covopt.errors import InputError
 from covopt.table_files import load_table
+from covopt.validation import check_choice
 
 __all__ = [
     "load_diabetes_table",
@@ -122,9 +123,13 @@ def make_smooth(n_samples: int, d: int = 2, *, random_state: int | None = 0) -> 
 
 
 def load_digit_images(
-    digits: Sequence[int] = tuple(range(10)), n_per_digit: int | None = None, *, random_state: int | None = 0
+    digits: Sequence[int] = tuple(range(10)),
+    n_per_digit: int | None = None,
+    *,
+    source: str = "digits",
+    random_state: int | None = 0,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Read scikit-learn's handwritten digits: 8 × 8 pixels in [0, 1], at least 174 images of each digit.
+    """Read images of handwritten digits with their labels, pixels in [0, 1].
 
     Parameters
     ----------
@@ -132,18 +137,21 @@ def load_digit_images(
         Which of 0 … 9.
     n_per_digit : int, optional
         How many of each, drawn at random without replacement; all by default.
+    source : {"digits", "mnist"}
+        scikit-learn's own digits: 8 × 8 pixels, at least 174 images of each. Or MNIST: 28 × 28 pixels, some
+        thousands of each, fetched once from OpenML (``mnist_784``) and kept by scikit-learn.
     random_state : int, optional
 
     Returns
     -------
-    X : (N, 64) array
+    X : (N, 64) or (N, 784) array
         Rows of all the digits mixed.
     labels : (N,) array of int
 
     Raises
     ------
     InputError
-        For something that is no digit, and more images than there are.
+        For something that is no digit, more images than there are, and MNIST without a network.
 
     Examples
     --------
@@ -151,16 +159,19 @@ def load_digit_images(
     >>> X.shape, np.bincount(labels)[7:].tolist(), float(X.min()), float(X.max())
     ((42, 64), [14, 14, 14], 0.0, 1.0)
     """
-    from sklearn.datasets import load_digits
-
     wanted = list(digits)
     if not wanted or any(d not in range(10) for d in wanted) or len(set(wanted)) < len(wanted):
         raise InputError(f"digits must be different numbers from 0 to 9; received {digits!r}.")
-    images = load_digits()
+    if check_choice("source", source, ("digits", "mnist")) == "digits":
+        from sklearn.datasets import load_digits
+
+        pixels, labels = load_digits(return_X_y=True)
+    else:
+        pixels, labels = _fetch_mnist()
     rng = np.random.default_rng(random_state)
     rows = []
     for digit in wanted:
-        of_digit = rng.permutation(np.flatnonzero(images.target == digit))
+        of_digit = rng.permutation(np.flatnonzero(labels == digit))
         if n_per_digit is not None and not (
             isinstance(n_per_digit, int | np.integer) and 1 <= n_per_digit <= len(of_digit)
         ):
@@ -170,7 +181,20 @@ def load_digit_images(
             )
         rows.append(of_digit[:n_per_digit])
     order = rng.permutation(np.concatenate(rows))
-    return images.data[order] / 16.0, images.target[order]
+    return pixels[order] / (16.0 if source == "digits" else 255.0), labels[order]
+
+
+def _fetch_mnist() -> tuple[np.ndarray, np.ndarray]:
+    from sklearn.datasets import fetch_openml
+
+    try:
+        pixels, labels = fetch_openml("mnist_784", version=1, as_frame=False, return_X_y=True)
+    except Exception as error:  # network, proxy, server and cache each have their own
+        first = str(error).strip().split("\n", 1)[0] or type(error).__name__
+        raise InputError(
+            f"MNIST could not be fetched from OpenML ({first}); connect to a network once, or use source='digits'."
+        ) from None
+    return pixels.astype(float), labels.astype(int)
 
 
 def make_teacher_student(

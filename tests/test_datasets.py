@@ -191,6 +191,29 @@ def test_digit_images():
         load_digit_images((8,), 175)
     with pytest.raises(InputError, match="n_per_digit must be"):
         load_digit_images((8,), 2.5)
+    with pytest.raises(InputError, match="source must be one of 'digits', 'mnist'"):
+        load_digit_images(source="minst")
+
+
+def test_mnist_is_fetched_and_scaled(monkeypatch):
+    import sklearn.datasets
+
+    def fetch(name, **options):
+        assert name == "mnist_784"
+        labels = np.repeat(np.arange(10), 3).astype(str)
+        return np.repeat(np.arange(30)[:, None], 784, axis=1) * 255 // 29, labels
+
+    monkeypatch.setattr(sklearn.datasets, "fetch_openml", fetch)
+    X, labels = load_digit_images((0, 9), 2, source="mnist")
+    assert X.shape == (4, 784)
+    assert X[labels == 9].min() > 0.8 > X[labels == 0].max()
+
+    def fail(name, **options):
+        raise OSError("no route to host")
+
+    monkeypatch.setattr(sklearn.datasets, "fetch_openml", fail)
+    with pytest.raises(InputError, match=r"MNIST could not be fetched from OpenML \(no route to host\)"):
+        load_digit_images(source="mnist")
 
 
 def test_teacher_and_student():
