@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from covopt.training.backend import torch
+from covopt.errors import BudgetError
+from covopt.training.backend import is_out_of_memory, torch
 from covopt.training.grid import Member
 from covopt.training.losses import BatchedLoss
 from covopt.training.model import Architecture, BatchedNetworks
@@ -90,8 +91,29 @@ class Problem:
         members = [self.members[i] for i in batch.index]
         size = max(self.bytes_of(member, None, 2) for member in members)
         pieces = torch.arange(len(members), device=batch.theta.device).split(max(1, self.limit // size))
-        found = [batch.networks.value_and_gradient(batch.theta[piece], piece) for piece in pieces]
-        return torch.cat([v for v, _ in found]), torch.cat([g.norm(dim=1) for _, g in found])
+        found = [part for piece in pieces for part in self._evaluate(batch, piece)]
+        return torch.cat([values for values, _ in found]), torch.cat([norms for _, norms in found])
+
+    def _evaluate(self, batch: Batch, piece: Tensor) -> list[tuple[Tensor, Tensor]]:
+        """Evaluate some networks, in halves where memory runs out."""
+        try:
+            values, gradients = batch.networks.value_and_gradient(batch.theta[piece], piece)
+            return [(values, gradients.norm(dim=1))]
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
+        batch.networks.release()
+        if len(piece) == 1:
+            raise self.too_large(batch)
+        halves = piece.split((len(piece) + 1) // 2)
+        return [part for half in halves for part in self._evaluate(batch, half)]
+
+    def too_large(self, batch: Batch) -> BudgetError:
+        """Return the error for one network that does not fit."""
+        return BudgetError(
+            f"one network of widths {batch.networks.widths[0]} on {len(self.inputs)} samples does not fit into the "
+            "memory of the device; use dtype='float32', a batch_size, or device='cpu'."
+        )
 
     @property
     def limit(self) -> int:

@@ -19,6 +19,7 @@ from covopt.training.loop import STATUSES, Runner
 
 FORMAT = "covopt-checkpoint"
 SCHEMA = 1
+_DERIVED = ("start", "reference")
 
 
 def check_path(checkpoint: Any, resume: Any) -> Path | None:
@@ -119,10 +120,12 @@ def read(path: Path, runner: Runner, fingerprint: dict[str, Any]) -> None:
     about, tensors = _open(path)
     theirs = about["fingerprint"]
     differ = [name for name in fingerprint if json.loads(json.dumps(fingerprint[name])) != theirs.get(name)]
+    # these follow from the others: named where nothing else is
+    differ = [name for name in differ if name not in _DERIVED] or differ
     if differ:
         raise InputError(
-            f"checkpoint {path} belongs to another problem: {_listed(differ)} differ{'s' * (len(differ) == 1)}; "
-            "give what it was written with, or another path."
+            f"checkpoint {path} belongs to another problem: other {_listed(differ)}; give what it was written with, "
+            "or another path."
         )
     flat, place = tensors["weights"].numpy(), 0
     for layers in runner.weights:

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from covopt.errors import BudgetError
 from covopt.training.backend import is_out_of_memory, one_thread_each, torch
 from covopt.training.batches import Batch, Problem, select
 from covopt.training.first_order import FirstOrder
@@ -184,10 +183,7 @@ class Runner:
     def _halve(self, batch: Batch, phase: Phase, target: int) -> list[Batch]:
         count = len(batch.index)
         if count == 1:
-            raise BudgetError(
-                f"one network of widths {batch.networks.widths[0]} on {len(self.problem.inputs)} samples does not "
-                "fit into the memory of the device; use dtype='float32', a batch_size, or device='cpu'."
-            )
+            raise self.problem.too_large(batch)
         if phase.optimiser == "lbfgs":
             batch.state = {}
         half = count // 2

@@ -152,6 +152,7 @@ def train(
         task.data.n_features, task.loss.targets.shape[1], len(members[0].widths) + 1, task.data.bias, output_bias,
         _check_slope(slope),
     )  # fmt: skip
+    _check_loss(task.loss, phases)
     floors = floors_of(reference, task, members, architecture)
     problem = Problem(
         architecture,
@@ -207,10 +208,11 @@ def _fingerprint(task: FitTask, runner: Runner, precision: str, scale: float) ->
         "bias": architecture.bias,
         "output_bias": architecture.output_bias,
         "slope": architecture.slope,
-        "widths": [m.widths for m in members],
-        "lam": [m.lam for m in members],
-        "learning_rate": [m.learning_rate for m in members],
-        "seeds": [m.seed for m in members],
+        "number of networks": len(members),
+        "widths": list(dict.fromkeys(m.widths for m in members)),
+        "lam": list(dict.fromkeys(m.lam for m in members)),
+        "learning_rate": list(dict.fromkeys(m.learning_rate for m in members)),
+        "seeds": list(dict.fromkeys(m.seed for m in members)),
         "schedule": [phase.to_dict() for phase in runner.schedule],
         "dtype": precision,
         "scale": scale,
@@ -231,6 +233,14 @@ def _check_tol_gradient(tol: Any) -> float:
 def _check_record_every(record_every: Any) -> None:
     if record_every is not None:
         check_count("record_every", record_every)
+
+
+def _check_loss(loss: Loss, phases: Sequence[Phase]) -> None:
+    if loss.name != "squared" and any(phase.optimiser == "label-noise-sgd" for phase in phases):
+        raise InputError(
+            f"optimiser='label-noise-sgd' adds noise to numbers and takes the squared loss; received "
+            f"loss={loss.name!r}."
+        )
 
 
 def _shown_rate(phases: Sequence[Phase], member: Member) -> float:
@@ -258,8 +268,12 @@ def _starting_weights(
         given = [start.network(i) for i in range(len(start))]
     elif isinstance(start, ReLUNetwork | DeepReLUNetwork):
         given = [start] * len(members)
-    else:
+    elif isinstance(start, Sequence):
         given = list(start)
+    else:
+        raise InputError(
+            f"start must be a network, a sequence of networks or a TrainingRun; received {type(start).__name__}."
+        )
     if len(given) != len(members):
         raise InputError(
             f"start has {len(given)} networks for {len(members)}; give one for all, or one for each."

@@ -101,7 +101,11 @@ class Phase:
             raise InputError(f"momentum must be in [0, 1); received {self.momentum!r}.")
         if self.momentum and self.optimiser not in ("sgd", "gd"):
             raise InputError(f"momentum belongs to 'sgd' and 'gd'; leave it out for {self.optimiser!r}.")
-        if len(self.betas) != 2 or not all(0 <= b < 1 for b in self.betas):
+        if (
+            not isinstance(self.betas, tuple | list)
+            or len(self.betas) != 2
+            or not all(0 <= b < 1 for b in self.betas)
+        ):
             raise InputError(f"betas must be two numbers in [0, 1); received {self.betas!r}.")
         check_positive("eps", self.eps)
         object.__setattr__(self, "betas", tuple(self.betas))

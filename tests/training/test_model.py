@@ -138,7 +138,7 @@ def test_a_subset_of_the_batch_is_evaluated_with_its_own_lambdas():
 
 
 def test_padding_leaves_no_trace():
-    wide, layers, loss = make_problem("squared", depth=3, output_bias="penalized")
+    wide, layers, _ = make_problem("squared", depth=3, output_bias="penalized")
     alone = BatchedNetworks(wide.architecture, wide.widths[:1], wide.inputs, wide.loss, wide.lams[:1])
     inside, outside = wide.pack(layers), alone.pack(layers[:1])
     assert inside.shape[1] > outside.shape[1]

@@ -1,0 +1,420 @@
+"""Whole runs: the grid, the table, convergence, divergence, memory that runs out, history, callbacks, starts."""
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import covopt  # noqa: E402
+from covopt.errors import BudgetError  # noqa: E402
+from covopt.training import Phase, batches, loop, train  # noqa: E402
+from covopt.training.batches import BatchedNetworks  # noqa: E402
+
+RNG = np.random.default_rng(0)
+X, Y = RNG.standard_normal((12, 2)), RNG.standard_normal(12)
+SHORT = Phase("adam", 120, learning_rate=0.02)
+
+
+def same_weights(one, other, atol=0.0):
+    for a, b in zip(one, other, strict=True):
+        np.testing.assert_allclose(a, b, rtol=0, atol=atol)
+
+
+# ---------------------------------------------------------------------- the table
+def test_grid_is_the_product_last_fastest():
+    run = train(X, Y, widths=[3, 5], lam=[0.1, 0.2], learning_rate=[0.01, 0.03], seeds=[7, 2], schedule=SHORT)
+    assert len(run) == 16
+    assert run.table.width.tolist() == [3] * 8 + [5] * 8
+    assert run.table.lam.tolist() == ([0.1] * 4 + [0.2] * 4) * 2
+    assert run.table.seed.tolist() == [7, 2] * 8
+    assert list(run.table.columns) == [
+        "width", "lam", "learning_rate", "seed", "loss", "squared_norm", "objective", "residual", "gradient_norm",
+        "effective_neurons", "gap", "status", "steps", "time_s",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("output_bias", ["none", "penalized", "free"])
+@pytest.mark.parametrize("loss", ["squared", "huber", "logistic", "softmax-cross-entropy"])
+@pytest.mark.parametrize("shape", [(6, 0.0), ((5, 4), 0.0), (6, 0.3), ((4, 3, 2), -0.2)])
+def test_numbers_are_those_of_the_network(output_bias, loss, shape):
+    widths, slope = shape
+    targets = Y if loss in ("squared", "huber") else np.arange(12) % (3 if loss.startswith("soft") else 2)
+    weights = np.linspace(1, 2, 12)
+    run = train(
+        X, targets, widths=widths, loss=loss, lam=0.03, bias=1.5, output_bias=output_bias, slope=slope,
+        sample_weight=weights, schedule=Phase("adam", 20),
+    )  # fmt: skip
+    row, network = run.table.loc[0], run.network(0)
+    bound = covopt.losses.make_loss(loss)
+    bound.encode_targets(targets, weights)
+    value = bound.value(network.predict(X))
+    assert row.loss == pytest.approx(value, rel=1e-14)
+    assert row.objective == pytest.approx(value + 0.03 * network.squared_norm, rel=1e-12)
+    assert row.width == widths
+    # what the optimiser saw is the same number
+    batch = _batch_of(run)
+    assert float(batch.networks.value_and_gradient(batch.theta)[0][0]) == pytest.approx(
+        row.objective, rel=1e-12
+    )
+    assert row.gradient_norm == pytest.approx(
+        float(batch.networks.value_and_gradient(batch.theta)[1].norm()), rel=1e-9
+    )
+
+
+def _batch_of(run):
+    from covopt.training.losses import batched_loss
+
+    a = run.architecture
+    rows = np.column_stack([run.X, np.full(len(run.X), a.bias)]) if a.bias else run.X
+    twin = batched_loss(run.loss, torch.device("cpu"), torch.float64)
+    return batches.Problem(a, run.members, torch.tensor(rows), twin).batch([0], [run.weights[0]])
+
+
+def test_residual_and_error_rate():
+    run = train(X, Y, widths=4, schedule=SHORT)
+    assert run.table.residual[0] == pytest.approx(np.abs(run.network(0).predict(X) - Y).max(), rel=1e-12)
+    labels = np.where(Y > 0, "up", "down")
+    table = train(X, labels, widths=4, loss="logistic", schedule=SHORT).table
+    assert np.isnan(table.residual[0])
+    assert 0 <= table.error_rate[0] < 0.5
+    classes = np.arange(12) % 3
+    run = train(
+        X, classes, widths=30, loss="softmax-cross-entropy", schedule=Phase("adam", 600, learning_rate=0.05)
+    )
+    assert run.table.error_rate[0] == (run.network(0).predict(X).argmax(1) != classes).mean() == 0.0
+
+
+def test_effective_neurons_after_reduce():
+    run = train(X, Y, widths=[3, 40], lam=0.01, schedule=SHORT)
+    reduced = [len(run.network(i).reduce(X, preserve="outputs")) for i in range(2)]
+    assert run.table.effective_neurons.tolist() == reduced
+    assert reduced[1] <= 12
+
+
+def test_effective_neurons_of_large_runs_are_counted_when_asked(monkeypatch):
+    monkeypatch.setattr("covopt.training.results.COUNTED", 1)
+    run = train(X, Y, widths=8, seeds=2, lam=0.01, schedule=SHORT)
+    assert run.table.effective_neurons.isna().all()
+    counted = run.count_neurons()
+    assert (
+        run.table.effective_neurons.tolist()
+        == counted
+        == [len(run.network(i).reduce(X, preserve="outputs")) for i in (0, 1)]
+    )
+
+
+def test_best_and_unknown_network():
+    run = train(X, Y, widths=[1, 8], lam=0.01, schedule=SHORT)
+    assert run.best == run.table.objective.idxmin()
+    with pytest.raises(
+        covopt.errors.InputError, match=r"^network 5 is not there; the run has 2 \(0 to 1\)\.$"
+    ):
+        run.network(5)
+
+
+def test_time_is_shared():
+    run = train(X, Y, widths=[3, 8], seeds=3, schedule=SHORT)
+    assert 0 < run.table.time_s.sum() <= run.time_s
+
+
+# ---------------------------------------------------------------------- independence of the batch
+@pytest.mark.parametrize("depth", [2, 3])
+def test_start_is_bitwise_the_same_alone(depth):
+    widths = [(3, 4), (10, 6)] if depth == 3 else [3, 10]
+    frozen = Phase("gd", 1, learning_rate=1e-300)
+    many = train(X, Y, widths=widths, seeds=3, lam=[0.0, 1.0], schedule=frozen)
+    for place in (0, 4, 8, 11):
+        m = many.members[place]
+        alone = train(X, Y, widths=[m.widths], lam=m.lam, seeds=[m.seed], schedule=frozen)
+        assert all((a == b).all() for a, b in zip(many.weights[place], alone.weights[0], strict=True))
+
+
+@pytest.mark.parametrize("schedule", [SHORT, Phase("lbfgs", 30)])
+def test_a_narrow_network_is_the_same_in_a_wide_batch(schedule):
+    many = train(X, Y, widths=[3, 10], lam=0.02, seeds=2, schedule=schedule)
+    alone = train(X, Y, widths=3, lam=0.02, seeds=[1], schedule=schedule)
+    same_weights(many.weights[1], alone.weights[0], atol=1e-8 if schedule.optimiser == "lbfgs" else 1e-12)
+
+
+def test_two_runs_are_bitwise_the_same():
+    schedule = [Phase("sgd", 60, batch_size=3), Phase("adam", 60), Phase("lbfgs", 20)]
+    one, two = (train(X, Y, widths=[3, 10], lam=0.02, seeds=2, schedule=schedule) for _ in range(2))
+    for a, b in zip(one.weights, two.weights, strict=True):
+        assert all((p == q).all() for p, q in zip(a, b, strict=True))
+    other = train(X, Y, widths=[3, 10], lam=0.02, seeds=2, schedule=schedule, random_state=1)
+    assert not (other.weights[0][0] == one.weights[0][0]).any()
+
+
+def test_random_state_none_differs_and_is_reported():
+    one, two = (train(X, Y, widths=3, schedule=SHORT, random_state=None) for _ in range(2))
+    assert one.random_state != two.random_state
+    again = train(X, Y, widths=3, schedule=SHORT, random_state=one.random_state)
+    assert (again.weights[0][0] == one.weights[0][0]).all()
+
+
+def test_cutting_into_small_batches_changes_nothing_but_rounding(monkeypatch):
+    whole = train(X, Y, widths=[3, 5, 9], lam=0.02, seeds=4, schedule=SHORT)
+    monkeypatch.setattr(batches, "CPU_BYTES", 4000)
+    parts = train(X, Y, widths=[3, 5, 9], lam=0.02, seeds=4, schedule=SHORT)
+    for a, b in zip(whole.weights, parts.weights, strict=True):
+        same_weights(a, b, atol=1e-12)
+
+
+def test_float32_is_close():
+    exact = train(X, Y, widths=8, lam=0.02, seeds=2, schedule=SHORT)
+    single = train(X, Y, widths=8, lam=0.02, seeds=2, schedule=SHORT, dtype="float32")
+    for a, b in zip(exact.weights, single.weights, strict=True):
+        same_weights(a, b, atol=1e-3)
+        assert (b[0] == b[0].astype(np.float32)).all()
+    loose = train(X, Y, widths=8, lam=0.3, schedule="lbfgs", dtype="float32", tol_gradient=1e-4)
+    assert loose.status == ["converged"]
+
+
+# ---------------------------------------------------------------------- how it ends
+def test_smooth_runs_converge_and_stop():
+    # far in one cell: a linear network, whose objective is smooth
+    run = train([[1.0], [2.0]], [1.0, 2.0], widths=1, bias=0.0, lam=0.1, seeds=6, schedule=["adam", "lbfgs"])
+    table = run.table
+    good = table[table.status == "converged"]
+    assert len(good) == 6
+    assert (good.gradient_norm <= 1e-8 * np.maximum(1, np.sqrt(good.squared_norm)) * 1.01).all()
+    # f = px with cost C + 0.2 p: 2.5(p − 1)² + 0.2p has its minimum at p = 0.96; dead neurons stay at zero
+    assert set(table.objective.round(8)) <= {round(2.5 * 0.04**2 + 0.2 * 0.96, 8), 2.5}
+    assert (table.steps < 2000).all()
+
+
+def test_gradient_descent_stops_at_the_check_after_converging():
+    run = train(
+        [[1.0]],
+        [1.0],
+        widths=1,
+        bias=0.0,
+        lam=0.1,
+        seeds=[1, 2, 5],
+        schedule=Phase("gd", 5000, learning_rate=0.1),
+    )
+    assert set(run.status) == {"converged"}
+    assert (run.steps % 100 == 0).all()
+    assert (run.steps < 5000).all()
+
+
+def test_a_reference_fills_the_gap_and_ends_the_run():
+    reference = covopt.fit(X, Y, lam=0.1, tol=1e-2)
+    run = train(
+        X,
+        Y,
+        widths=[1, 60],
+        lam=[0.1, 0.2],
+        seeds=2,
+        reference=reference,
+        schedule=Phase("adam", 900, learning_rate=0.02),
+    )
+    table = run.table
+    assert table.gap[table.lam == 0.2].isna().all()
+    at = table[table.lam == 0.1]
+    np.testing.assert_allclose(at.gap, (at.objective - reference.lower_bound) / at.objective)
+    assert (at.gap > -1e-9).all()
+    close = at[at.gap <= 1e-2]
+    assert len(close)
+    assert set(close.status) == {"converged"}
+
+
+def test_a_diverging_network_is_marked_and_the_others_go_on():
+    schedule = Phase("gd", 300)
+    run = train(X, Y, widths=8, lam=0.01, learning_rate=[0.01, 50.0, 0.02], schedule=schedule)
+    assert run.status == ["stopped", "diverged", "stopped"]
+    assert all(np.isfinite(layer).all() for layer in run.weights[1])
+    assert np.isfinite(run.table.objective).all()
+    assert run.table.effective_neurons.isna().tolist() == [False, True, False]
+    for place, rate in ((0, 0.01), (2, 0.02)):
+        alone = train(X, Y, widths=8, lam=0.01, learning_rate=rate, schedule=schedule)
+        same_weights(run.weights[place], alone.weights[0], atol=1e-11)
+    assert run.best != 1
+
+
+@pytest.mark.parametrize("schedule", [Phase("sgd", 300), Phase("label-noise-sgd", 300), Phase("adam", 300)])
+def test_divergence_in_other_phases(schedule):
+    rate = 1e200 if schedule.optimiser == "adam" else 1e3
+    run = train(X, Y, widths=8, learning_rate=[rate, 1e-3], schedule=schedule)
+    assert run.status == ["diverged", "stopped"]
+    with pytest.raises(covopt.errors.InputError, match="every network diverged; lower learning_rate"):
+        _ = train(X, Y, widths=8, learning_rate=rate, schedule=schedule).best
+
+
+# ---------------------------------------------------------------------- memory
+class Hungry:
+    """Raises as the device does while a batch is too large."""
+
+    def __init__(self, monkeypatch, limit, error):
+        self.limit, self.error, self.seen = limit, error, []
+        original = BatchedNetworks._forward
+
+        def forward(networks, theta, rows):
+            self.seen.append(len(theta))
+            if len(theta) > self.limit:
+                raise self.error()
+            return original(networks, theta, rows)
+
+        monkeypatch.setattr(BatchedNetworks, "_forward", forward)
+
+
+ERRORS = [
+    lambda: getattr(torch, "OutOfMemoryError", torch.cuda.OutOfMemoryError)("CUDA out of memory"),
+    lambda: RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 80 GB"),
+    MemoryError,
+]
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=["device", "host", "python"])
+@pytest.mark.parametrize("optimiser", ["adam", "lbfgs", "sgd"])
+def test_a_batch_that_does_not_fit_is_halved(monkeypatch, error, optimiser):
+    schedule = Phase(optimiser, 15, learning_rate=0.01)
+    whole = train(X, Y, widths=5, lam=0.02, seeds=8, schedule=schedule)
+    hungry = Hungry(monkeypatch, 2, error)
+    parts = train(X, Y, widths=5, lam=0.02, seeds=8, schedule=schedule)
+    assert max(hungry.seen) > 2
+    for a, b in zip(whole.weights, parts.weights, strict=True):
+        same_weights(a, b, atol=1e-6 if optimiser == "lbfgs" else 1e-12)
+
+
+def test_memory_that_runs_out_in_the_middle_loses_nothing(monkeypatch):
+    whole = train(X, Y, widths=5, lam=0.02, seeds=4, schedule=SHORT)
+    original, calls = BatchedNetworks.gradient_, []
+
+    def gradient(networks, theta, *rest):
+        calls.append(len(theta))
+        if len(theta) > 1 and len(calls) > 110:
+            raise MemoryError
+        return original(networks, theta, *rest)
+
+    monkeypatch.setattr(BatchedNetworks, "gradient_", gradient)
+    parts = train(X, Y, widths=5, lam=0.02, seeds=4, schedule=SHORT)
+    for a, b in zip(whole.weights, parts.weights, strict=True):
+        same_weights(a, b, atol=1e-12)
+
+
+def test_one_network_that_does_not_fit(monkeypatch):
+    Hungry(monkeypatch, 0, MemoryError)
+    message = (
+        r"^one network of widths \(5,\) on 12 samples does not fit into the memory of the device; use "
+        r"dtype='float32', a batch_size, or device='cpu'\.$"
+    )
+    with pytest.raises(BudgetError, match=message):
+        train(X, Y, widths=5, seeds=2, schedule=SHORT)
+
+
+def test_other_errors_are_not_taken_for_memory(monkeypatch):
+    Hungry(monkeypatch, 0, lambda: RuntimeError("something else"))
+    with pytest.raises(RuntimeError, match="something else"):
+        train(X, Y, widths=5, seeds=2, schedule=SHORT)
+
+
+# ---------------------------------------------------------------------- on the way
+def test_history_is_tidy_and_does_not_change_the_run():
+    schedule = [Phase("adam", 130), Phase("lbfgs", 50)]
+    plain = train(X, Y, widths=4, lam=0.02, seeds=2, schedule=schedule)
+    run = train(X, Y, widths=4, lam=0.02, seeds=2, schedule=schedule, record_every=7)
+    assert plain.history is None
+    history = run.history
+    assert list(history.columns) == ["network", "step", "phase", "objective"]
+    first = history[history.network == 0]
+    assert first.step.tolist()[:4] == [0, 7, 14, 21]
+    assert first.step.is_unique
+    assert set(history.phase) == {0, 1}
+    assert first.objective.iloc[-1] < first.objective.iloc[0]
+    for a, b in zip(plain.weights, run.weights, strict=True):
+        assert all((p == q).all() for p, q in zip(a, b, strict=True))
+
+
+def test_callback_sees_the_run_and_stops_it():
+    seen = []
+
+    def callback(state):
+        seen.append(state)
+        return state.step >= 200
+
+    run = train(X, Y, widths=4, lam=0.02, seeds=3, schedule=Phase("adam", 1000), callback=callback)
+    assert [s.step for s in seen] == [100, 200]
+    assert set(run.status) == {"stopped"}
+    assert run.steps.tolist() == [200] * 3
+    assert (seen[0].n_active, seen[0].n_networks, seen[0].n_steps, seen[0].optimiser) == (3, 3, 1000, "adam")
+    assert seen[-1].best_objective == pytest.approx(run.table.objective.min(), rel=1e-12)
+
+
+def test_interruption_returns_what_there_is(monkeypatch):
+    original, calls = loop.Runner._advance, []
+
+    class Task:
+        def __init__(self, value):
+            self.value, self.asked = value, 0
+
+        def result(self):
+            self.asked += 1
+            if len(calls) == 2 and self.asked == 1:
+                raise KeyboardInterrupt
+            return self.value
+
+    class Pool:
+        def __init__(self, *_):
+            pass
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            return False
+
+        def submit(self, function, *args):
+            calls.append(1)
+            return Task(function(*args))
+
+    monkeypatch.setattr(loop, "ThreadPoolExecutor", Pool)
+    assert original
+    run = train(X, Y, widths=4, lam=0.02, schedule=Phase("adam", 1000))
+    assert run.status == ["stopped"]
+    assert run.steps.tolist() == [200]
+
+
+def test_start_from_networks():
+    first = train(X, Y, widths=4, lam=0.02, seeds=2, schedule=SHORT)
+    frozen = Phase("gd", 1, learning_rate=1e-300)
+    again = train(X, Y, widths=4, lam=0.02, seeds=2, schedule=frozen, start=first)
+    for a, b in zip(first.weights, again.weights, strict=True):
+        same_weights(a, b)
+    one = train(X, Y, widths=4, lam=0.02, seeds=2, schedule=frozen, start=first.network(1))
+    same_weights(one.weights[0], first.weights[1])
+    deep = train(X, Y, widths=[(4, 3)], slope=0.2, output_bias="penalized", bias=2.0, schedule=SHORT)
+    same = train(
+        X,
+        Y,
+        widths=[(4, 3)],
+        slope=0.2,
+        output_bias="penalized",
+        bias=2.0,
+        schedule=frozen,
+        start=[deep.network(0)],
+    )
+    same_weights(deep.weights[0], same.weights[0], atol=1e-300)
+
+
+def test_scale_of_the_start():
+    frozen = Phase("gd", 1, learning_rate=1e-300)
+    small, large = (train(X, Y, widths=400, scale=s, schedule=frozen).weights[0] for s in (0.1, 1.0))
+    np.testing.assert_allclose(10 * small[0], large[0], rtol=1e-12)
+    assert large[0].var() == pytest.approx(2 / 3, rel=0.15)
+    assert large[1].var() == pytest.approx(2 / 400, rel=0.25)
+
+
+def test_the_number_of_threads_comes_back():
+    before = torch.get_num_threads()
+    train(X, Y, widths=4, schedule=SHORT)
+    assert torch.get_num_threads() == before
+
+
+def test_progress_draws_on_a_terminal(monkeypatch, capsys):
+    import sys
+
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    run = train(X, Y, widths=4, lam=0.02, schedule=SHORT, progress=True)
+    assert run.steps.tolist() == [120]
+    assert not capsys.readouterr().out
