@@ -95,7 +95,7 @@ CHANGES = {
     "rates": (dict(learning_rate=[0.01, 0.02]), "learning_rate"),
     "seeds": (dict(seeds=[0, 5]), "seeds"),
     "schedule": (dict(schedule=SCHEDULE[:2]), "schedule"),
-    "loss": (dict(loss="huber"), "loss"),
+    "loss": (dict(loss="huber", schedule=SCHEDULE[1:]), "loss and schedule"),
     "bias": (dict(bias=2.0), "bias"),
     "dtype": (dict(dtype="float32"), "dtype"),
     "state": (dict(random_state=3), "random_state"),
