@@ -15,7 +15,8 @@ from covopt.training.losses import BatchedLoss
 from covopt.training.model import Architecture, BatchedNetworks
 
 Tensor = Any
-CPU_BYTES = 2**20  # what one batch works on should stay in the second-level cache
+CPU_BYTES = 2**22  # larger batches leave the cache, smaller ones spend their time on calls
+CPU_LEAST_BYTES = 2**19  # a batch that is not worth cutting for another thread
 GPU_SHARE = 0.4  # of its memory
 
 
@@ -125,11 +126,13 @@ class Problem:
     def cut(self, index: Iterable[int], *, samples: int | None, copies: int, workers: int) -> list[list[int]]:
         """Cut members into batches of similar widths that fit, as many as keep all workers busy."""
         order = sorted(index, key=lambda i: self.members[i].widths)
-        limit = self.limit
+        sizes = {i: self.bytes_of(self.members[i], samples, copies) for i in order}
+        total, limit = sum(sizes.values()), self.limit
+        rounds = -(-total // (workers * limit))
+        limit = min(limit, max(CPU_LEAST_BYTES, -(-total // (workers * rounds))))
         found: list[list[int]] = []
-        for i in order:
-            size = self.bytes_of(self.members[i], samples, copies)  # sorted: the last one is the widest
-            if found and (len(found[-1]) + 1) * size <= limit:
+        for i in order:  # the last one is the widest, which the others are padded to
+            if found and (len(found[-1]) + 1) * sizes[i] <= limit:
                 found[-1].append(i)
             else:
                 found.append([i])

@@ -37,6 +37,8 @@ class BatchedLoss:
     [2.5, 0.0]
     """
 
+    factor: float = 2.0
+
     def __init__(self, loss: Loss, device: Any, dtype: Any) -> None:
         self._source = loss
         self.targets = torch.as_tensor(loss.targets, dtype=dtype, device=device)
@@ -61,22 +63,25 @@ class BatchedLoss:
     def gradient_(self, outputs: Tensor, rows: Tensor | None = None) -> Tensor:
         """Overwrite F with ∇C(F), or with its estimate from the drawn ``rows`` (B, m)."""
         if rows is None:
-            slope = self.slope_(outputs, self.targets)
-            return slope.mul_(self.weights) if self.equal is None else slope.mul_(self.equal)
-        slope = self.slope_(outputs, self.targets[rows])
-        share = self.n_samples / rows.shape[1]
-        return slope.mul_(self.weights[rows] * share if self.equal is None else self.equal * share)
+            targets, weights, share = self.targets, self.weights, self.factor
+        else:
+            targets, share = self.targets[rows], self.factor * self.n_samples / rows.shape[1]
+            weights = self.weights[rows] if self.equal is None else self.weights
+        slope = self.slope_(outputs, targets)
+        return slope.mul_(weights * share if self.equal is None else self.equal * share)
 
     def samples(self, outputs: Tensor, targets: Tensor) -> Tensor:
         """ℓ(f_i, y_i), shape (B, N)."""
         return (outputs - targets).square_().sum(-1)
 
     def slope_(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        """Overwrite F with ∇ℓ(f_i, y_i)."""
-        return outputs.sub_(targets).mul_(2.0)
+        """Overwrite F with ∇ℓ(f_i, y_i) / ``factor``."""
+        return outputs.sub_(targets)
 
 
 class _Huber(BatchedLoss):
+    factor = 1.0
+
     def __init__(self, loss: Loss, device: Any, dtype: Any) -> None:
         super().__init__(loss, device, dtype)
         self.delta = float(loss.parameters()["delta"])
@@ -91,6 +96,8 @@ class _Huber(BatchedLoss):
 
 
 class _Logistic(BatchedLoss):
+    factor = 1.0
+
     def samples(self, outputs: Tensor, targets: Tensor) -> Tensor:
         return -torch.nn.functional.logsigmoid(outputs * targets).sum(-1)
 
@@ -99,6 +106,8 @@ class _Logistic(BatchedLoss):
 
 
 class _Hinge(BatchedLoss):
+    factor = 1.0
+
     def samples(self, outputs: Tensor, targets: Tensor) -> Tensor:
         return (1.0 - outputs * targets).clamp_(min=0.0).sum(-1)
 
@@ -112,10 +121,12 @@ class _SquaredHinge(BatchedLoss):
         return (1.0 - outputs * targets).clamp_(min=0.0).square_().sum(-1)
 
     def slope_(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        return outputs.mul_(targets).sub_(1.0).clamp_(max=0.0).mul_(targets).mul_(2.0)
+        return outputs.mul_(targets).sub_(1.0).clamp_(max=0.0).mul_(targets)
 
 
 class _SoftmaxCrossEntropy(BatchedLoss):
+    factor = 1.0
+
     def samples(self, outputs: Tensor, targets: Tensor) -> Tensor:
         return -(torch.log_softmax(outputs, -1) * targets).sum(-1)
 

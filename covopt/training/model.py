@@ -99,7 +99,8 @@ class BatchedNetworks:
         self.n_decayed = self._places[-1][0] if free else self.n_parameters
         self._double_lams = (2.0 * lams)[:, None]
         self._equal_lam = float(2.0 * lams[0]) if bool((lams == lams[0]).all()) else None
-        self._buffers: dict[str, Tensor] = {}
+        self._buffers: dict[tuple[str, int, int], Tensor] = {}
+        self._recent: list[tuple[Tensor, list[Tensor]]] = []
         self.mask = self.pack([[np.ones(s) for s in architecture.shapes(w)] for w in widths]) != 0
 
     def __len__(self) -> int:
@@ -139,10 +140,16 @@ class BatchedNetworks:
 
     def views(self, theta: Tensor) -> list[Tensor]:
         """Return W₁ … W_L (and b) as views (b, rows, columns) of weights (b, P)."""
-        return [
+        for known, found in self._recent:
+            if known is theta:
+                return found
+        found = [
             theta[:, first:last].view(len(theta), *shape)
             for (first, last), shape in zip(self._places, self.shapes, strict=True)
         ]
+        # weights and gradient of the loop over the steps: small tensors cost what making a view costs
+        self._recent = [(theta, found), *self._recent[:1]]
+        return found
 
     # ------------------------------------------------------------------ the objective
     def value_and_gradient(self, theta: Tensor, indices: Tensor | None = None) -> tuple[Tensor, Tensor]:
@@ -208,17 +215,19 @@ class BatchedNetworks:
             slopes.addcmul_(weights, self._double_lams if indices is None else self._double_lams[indices])
 
     # ------------------------------------------------------------------ forward and backward
-    def _buffer(self, name: str, *shape: int) -> Tensor:
-        """Return scratch memory: the same storage for every call with no more networks than before."""
-        found = self._buffers.get(name)
-        if found is None or found.shape[1:] != shape[1:] or len(found) < shape[0]:
-            found = torch.empty(shape, dtype=self.inputs.dtype, device=self.inputs.device)
-            self._buffers[name] = found
-        return found[: shape[0]]
+    def _buffer(self, kind: str, layer: int, count: int, rows: int, columns: int) -> Tensor:
+        """Return scratch memory (count, rows, columns): the same storage for no more networks than before."""
+        found = self._buffers.get((kind, layer, rows))
+        if found is None or found.shape[2] != columns or len(found) < count:
+            like = self.inputs
+            found = torch.empty((count, rows, columns), dtype=like.dtype, device=like.device)
+            self._buffers[kind, layer, rows] = found
+        return found if len(found) == count else found[:count]
 
     def release(self) -> None:
         """Give the scratch memory back."""
         self._buffers.clear()
+        self._recent.clear()
 
     def _inputs(self, count: int, rows: Tensor | None) -> Tensor:
         if rows is None:
@@ -233,7 +242,7 @@ class BatchedNetworks:
         for index in range(depth - 1):
             weights = layers[index]
             width = weights.shape[2]
-            z = self._buffer(f"z{index}{samples}", count, samples, width)
+            z = self._buffer("z", index, count, samples, width)
             if index == 0 or beta == 0:
                 torch.bmm(signal, weights, out=z)
             else:
@@ -242,9 +251,9 @@ class BatchedNetworks:
             if slope == 0.0:
                 signal = z.relu_()
             else:
-                signal = self._buffer(f"a{index}{samples}", count, samples, width)
+                signal = self._buffer("a", index, count, samples, width)
                 torch.ops.aten.leaky_relu.out(z, slope, out=signal)
-        outputs = self._buffer(f"f{samples}", count, samples, self.architecture.n_outputs)
+        outputs = self._buffer("f", 0, count, samples, self.architecture.n_outputs)
         torch.bmm(signal, layers[depth - 1], out=outputs)
         if self.architecture.output_bias != "none":
             outputs.add_(layers[depth], alpha=beta)
@@ -267,18 +276,18 @@ class BatchedNetworks:
         for index in range(depth - 1, 0, -1):
             width = layers[index].shape[1] - (1 if index < depth - 1 and beta > 0 else 0)
             kind = "z" if slope == 0.0 else "a"
-            signal = self._buffer(f"{kind}{index - 1}{samples}", count, samples, width)
+            signal = self._buffer(kind, index - 1, count, samples, width)
             into = slopes[index]
             if index < depth - 1 and beta > 0:
                 torch.sum(flow, 1, keepdim=True, out=into[:, -1:, :]).mul_(beta)
                 into = into[:, :-1, :]
             into.copy_(torch.bmm(signal.mT, flow))
-            back = self._buffer(f"d{index - 1}{samples}", count, samples, width)
+            back = self._buffer("d", index - 1, count, samples, width)
             torch.bmm(flow, layers[index][:, :width, :].mT, out=back)
             if slope == 0.0:
                 flow = torch.ops.aten.threshold_backward.grad_input(back, signal, 0.0, grad_input=back)
             else:
-                z = self._buffer(f"z{index - 1}{samples}", count, samples, width)
+                z = self._buffer("z", index - 1, count, samples, width)
                 flow = torch.ops.aten.leaky_relu_backward.grad_input(back, z, slope, False, grad_input=back)
         slopes[0].copy_(torch.bmm(inputs.mT, flow))
 
@@ -291,8 +300,8 @@ class BatchedNetworks:
         """
         count, samples, _ = residual.shape
         first, last = layers[0], layers[1]
-        active = self._buffer(f"z0{samples}", count, samples, first.shape[2]).sign_()
-        pull = self._buffer("g", count, first.shape[1], first.shape[2])
+        active = self._buffer("z", 0, count, samples, first.shape[2]).sign_()
+        pull = self._buffer("g", 0, count, first.shape[1], first.shape[2])
         torch.bmm((inputs * residual).mT, active, out=pull)
         torch.mul(pull, last.mT, out=slopes[0])
         torch.sum(pull.mul_(first), 1, out=slopes[1].squeeze(2))
