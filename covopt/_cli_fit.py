@@ -7,15 +7,26 @@ from typing import Annotated, Any
 
 import typer
 
+from covopt._cli_options import (
+    Bias,
+    Features,
+    Json,
+    Out,
+    OutputBias,
+    Plot,
+    Potential,
+    Quiet,
+    Seed,
+    Table,
+    TimeLimit,
+    Tol,
+    check_plot,
+)
 from covopt._cli_report import Exit, Progress, check_outputs, print_json, reporting
 from covopt.wording import counted
 
-Table = Annotated[Path, typer.Argument(metavar="TABLE", help="CSV, Parquet or NPZ file.")]
 Target = Annotated[
     str, typer.Option(metavar="Y", help="Target column: numbers, or labels for classification.")
-]
-Features = Annotated[
-    str | None, typer.Option(metavar="A,B", help="Input columns; by default every other numeric column.")
 ]
 LossName = Annotated[
     str,
@@ -27,23 +38,6 @@ Delta = Annotated[float | None, typer.Option(help="Where the Huber loss becomes 
 SampleWeight = Annotated[
     str | None, typer.Option(metavar="COLUMN", help="Column of sample weights; it is no input.")
 ]
-Bias = Annotated[float, typer.Option(help="Amount of bias: inputs become (x, bias); 0 for none.")]
-OutputBias = Annotated[
-    str, typer.Option(metavar="none|penalized|free", help="Bias of the output, and whether it costs.")
-]
-Potential = Annotated[
-    str, typer.Option(metavar="NAME", help="What neurons cost: variation, label-noise, label-noise-exact.")
-]
-Tol = Annotated[float, typer.Option(help="Relative duality gap to certify.")]
-TimeLimit = Annotated[
-    float | None, typer.Option(metavar="S", help="Stop after S seconds with the best bracket.")
-]
-Seed = Annotated[
-    int | None, typer.Option(min=0, help="Seed of the starting neurons; the optimum is the same.")
-]
-Plot = Annotated[Path | None, typer.Option(metavar="FILE.png", help="Save a figure (.png, .pdf, .svg).")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout, errors too.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no summary.")]
 
 
 def _read(
@@ -55,6 +49,7 @@ def _read(
     from covopt.datasets import load_table
     from covopt.errors import InputError
     from covopt.losses import Huber, make_loss
+    from covopt.table_files import load_column
 
     made = make_loss(loss)
     if delta is not None:
@@ -65,23 +60,15 @@ def _read(
     options: dict[str, Any] = {"loss": made, "sample_weight": None}
     frame = pd.DataFrame(X, columns=list(inputs))
     if sample_weight is not None:
-        if "," in sample_weight:
-            raise InputError(f"--sample-weight takes one column; received {sample_weight!r}.")
-        _, weights, _, names = load_table(
-            table, target=sample_weight, features=_another(inputs, sample_weight)
-        )
-        options["sample_weight"] = weights[:, 0]
-        if features is None and names[0] in frame.columns:
-            frame = frame.drop(columns=names[0])
+        name, options["sample_weight"] = load_column(table, sample_weight, argument="--sample-weight")
+        if name in outputs:
+            raise InputError(f"column {name!r} is both the target and the sample weight; name it once.")
+        if features is None and name in frame.columns:
+            frame = frame.drop(columns=name)
     targets = (
         pd.Series(Y, name=outputs[0]) if made.is_classification else pd.DataFrame(Y, columns=list(outputs))
     )
     return frame, targets, options
-
-
-def _another(inputs: tuple[str, ...], column: str) -> list[str]:
-    """Return an input other than this column, so that a file can be read for it alone."""
-    return [name for name in inputs if name != column][:1] or list(inputs[:1])
 
 
 def _numbers(solution: Any) -> dict[str, Any]:
@@ -116,13 +103,6 @@ def _table_of(solution: Any) -> dict[str, Any]:
     }
 
 
-def _check_plot(plot: Path | None) -> None:
-    if plot is not None:
-        from covopt.plotting import check_figure_path
-
-        check_figure_path(plot)
-
-
 def fit(
     table: Table,
     *,
@@ -138,7 +118,7 @@ def fit(
     tol: Tol = 1e-6,
     time_limit: TimeLimit = None,
     seed: Seed = None,
-    out: Annotated[Path | None, typer.Option(metavar="FILE.json", help="Save the solution.")] = None,
+    out: Out = None,
     plot: Plot = None,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -146,7 +126,7 @@ def fit(
     """Train a two-layer ReLU network with weight decay to its global optimum, and prove it."""
     with reporting(as_json) as heard:
         check_outputs(out, plot, inputs=(table,))
-        _check_plot(plot)
+        check_plot(plot)
         with Progress("reading the table", enabled=not (as_json or quiet)) as progress:
             X, Y, options = _read(table, target, features, loss, delta, sample_weight)
             progress.say(f"{counted(len(X), 'point')}, {counted(X.shape[1], 'feature')}: first round")
@@ -201,7 +181,7 @@ def path(
     """Solve for a grid of λ from λ_max down, every point certified, and draw the path."""
     with reporting(as_json) as heard:
         check_outputs(out, plot, inputs=(table,))
-        _check_plot(plot)
+        check_plot(plot)
         grid = None if lams is None else _parse_lams(lams)
         with Progress("reading the table", enabled=not (as_json or quiet)) as progress:
             X, Y, options = _read(table, target, features, loss, delta, sample_weight)

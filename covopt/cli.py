@@ -9,6 +9,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from covopt import _cli_bench, _cli_fit
+from covopt._cli_options import (
+    Bias,
+    Features,
+    Json,
+    NoInputs,
+    Out,
+    OutputBias,
+    Plot,
+    Potential,
+    Quiet,
+    Seed,
+    Table,
+    TimeLimit,
+    Tol,
+    check_plot,
+)
 from covopt._cli_report import Exit, Progress, check_outputs, print_json, reporting
 from covopt.files import write_atomically
 from covopt.wording import counted
@@ -30,21 +46,6 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-
-Table = Annotated[Path, typer.Argument(metavar="TABLE", help="CSV, Parquet or NPZ file.")]
-Features = Annotated[
-    str | None, typer.Option(metavar="A,B", help="Input columns; by default every other numeric column.")
-]
-NoInputs = Annotated[
-    str | None, typer.Option("--target", metavar="Y", help="Columns of the table that are no inputs.")
-]
-Bias = Annotated[float, typer.Option(help="Amount of bias: inputs become (x, bias); 0 for none.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout, errors too.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no summary.")]
-Tol = Annotated[float, typer.Option(help="Relative duality gap to certify.")]
-TimeLimit = Annotated[
-    float | None, typer.Option(metavar="S", help="Stop after S seconds with the best bracket.")
-]
 
 
 def _version(wanted: bool) -> None:
@@ -69,13 +70,6 @@ def _frame(values: Any, names: tuple[str, ...]) -> pd.DataFrame:
     import pandas as pd
 
     return pd.DataFrame(values, columns=list(names))
-
-
-def _check_plot(plot: Path | None) -> None:
-    if plot is not None:
-        from covopt.plotting import check_figure_path
-
-        check_figure_path(plot)
 
 
 def _finish(
@@ -134,13 +128,8 @@ def solve(
     target: Annotated[str, typer.Option(metavar="Y", help="Target column.")],
     features: Features = None,
     bias: Bias = 1.0,
-    output_bias: Annotated[
-        str, typer.Option(metavar="none|penalized|free", help="Bias of the output, and whether it costs.")
-    ] = "none",
-    potential: Annotated[
-        str,
-        typer.Option(metavar="NAME", help="What neurons cost: variation, label-noise, label-noise-exact."),
-    ] = "variation",
+    output_bias: OutputBias = "none",
+    potential: Potential = "variation",
     solver: Annotated[
         str, typer.Option(help="auto, column-generation, relaxation, or conic:CLARABEL|SCS|MOSEK (slow).")
     ] = "auto",
@@ -149,20 +138,16 @@ def solve(
     duplicates: Annotated[
         str, typer.Option(metavar="error|mean", help="Rows that are one point with different targets.")
     ] = "error",
-    seed: Annotated[
-        int | None, typer.Option(min=0, help="Seed of the starting neurons; the optimum is the same.")
-    ] = None,
-    out: Annotated[Path | None, typer.Option(metavar="FILE.json", help="Save the solution.")] = None,
-    plot: Annotated[
-        Path | None, typer.Option(metavar="FILE.png", help="Save a figure (.png, .pdf, .svg).")
-    ] = None,
+    seed: Seed = None,
+    out: Out = None,
+    plot: Plot = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Find THE smallest two-layer ReLU network through the points, and prove that none is smaller."""
     with reporting(as_json) as heard:
         check_outputs(out, plot, inputs=(table,))
-        _check_plot(plot)
+        check_plot(plot)
         from covopt.datasets import load_table
 
         with Progress("reading the table", enabled=not (as_json or quiet)) as progress:
@@ -203,7 +188,7 @@ def demo(
     """Solve a real table: scikit-learn's diabetes data, two features, every distinct row."""
     with reporting(as_json) as heard:
         check_outputs(out, plot)
-        _check_plot(plot)
+        check_plot(plot)
         from covopt.datasets import load_diabetes_table
 
         with Progress("reading the table", enabled=not (as_json or quiet)) as progress:

@@ -23,6 +23,8 @@ logger = logging.getLogger("covopt")
 _DELIMITERS = {".csv": ",;\t", ".tsv": "\t", ".txt": "\t,;"}
 _PARQUET = (".parquet", ".pq")
 _UNNAMED = "Unnamed: "
+_FEATURE = "Convert it to numbers, or leave it out with --features (features=...)."
+_TARGET = "Convert it to numbers; for classes train with a loss, as in covopt fit --loss logistic."
 
 
 def load_table(
@@ -93,19 +95,48 @@ def load_table(
             )
         if not chosen:
             raise InputError(f"{path} has no numeric column; its columns: {_listed(columns)}.")
-    X = np.column_stack([_numbers(frame[c], c, path) for c in chosen])
+    X = np.column_stack([_numbers(frame[c], c, path, _FEATURE) for c in chosen])
     if labels:
         if len(targets) != 1:
             raise InputError(f"classes stand in one column; target names {len(targets)}.")
         column = frame[targets[0]]
-        Y = np.asarray(column if _is_text(column) else _numbers(column, targets[0], path))
+        Y = np.asarray(column if _is_text(column) else _numbers(column, targets[0], path, _TARGET))
         return X, Y, tuple(chosen), tuple(targets)
     Y = (
-        np.column_stack([_numbers(frame[c], c, path) for c in targets])
+        np.column_stack([_numbers(frame[c], c, path, _TARGET) for c in targets])
         if targets
         else np.empty((len(frame), 0))
     )
     return X, Y, tuple(chosen), tuple(targets)
+
+
+def load_column(path: str | Path, name: str, *, argument: str = "column") -> tuple[str, np.ndarray]:
+    """Read one column of numbers from a file of :func:`load_table`.
+
+    Parameters
+    ----------
+    path : str or Path
+    name : str
+    argument : str
+        What messages call ``name``.
+
+    Returns
+    -------
+    name : str
+        As the table has it.
+    values : (N,) array
+
+    Raises
+    ------
+    InputError
+        For a file that cannot be read, a column that is unknown or not numeric, and several of them.
+    """
+    path = Path(path)
+    frame, groups = _read(path)
+    found = _resolve(argument, name, list(frame.columns), groups, path)
+    if len(found) > 1:
+        raise InputError(f"{argument} takes one column; received {name!r}.")
+    return found[0], _numbers(frame[found[0]], found[0], path, "Convert it to numbers.")
 
 
 def _read(path: Path) -> tuple[pd.DataFrame, dict[str, list[str]]]:
@@ -286,7 +317,7 @@ def _is_text(series: pd.Series) -> bool:
     return not any(_is_number(v) or _is_number(str(v).replace(",", ".")) for v in series.dropna().head(1000))
 
 
-def _numbers(series: pd.Series, name: str, path: Path) -> np.ndarray:
+def _numbers(series: pd.Series, name: str, path: Path, remedy: str) -> np.ndarray:
     import pandas as pd
 
     if pd.api.types.is_complex_dtype(series.dtype):
@@ -298,7 +329,6 @@ def _numbers(series: pd.Series, name: str, path: Path) -> np.ndarray:
     for row, value in enumerate(series):
         if not pd.isna(value) and not _is_number(value):
             raise InputError(
-                f"{path}: column {name!r} is not numeric: row {row} (counting from 0) holds {str(value)!r}. "
-                "Convert it to numbers, or leave it out with --features (features=...)."
+                f"{path}: column {name!r} is not numeric: row {row} (counting from 0) holds {str(value)!r}. {remedy}"
             )
     return pd.to_numeric(series).to_numpy(dtype=np.float64, na_value=np.nan)

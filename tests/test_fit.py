@@ -339,6 +339,9 @@ def test_cli_fit_json_and_exit_codes(labels, tmp_path):
         (("--target", "a", "--lam", 0), "lam must be a positive"),
         (("--target", "a", "--lam", 1, "--delta", 2), "--delta belongs to --loss huber"),
         (("--target", "a", "--lam", 1, "--sample-weight", "w,b"), "takes one column"),
+        (("--target", "a", "--lam", 1, "--sample-weight", "v"), "--sample-weight: "),
+        (("--target", "a", "--lam", 1, "--sample-weight", "kind"), "column 'kind' is not numeric"),
+        (("--target", "a", "--lam", 1, "--sample-weight", "a"), "both the target and the sample weight"),
         (("--target", "a,b", "--lam", 1, "--loss", "logistic"), "classes stand in one column"),
     ):
         refused = run("fit", labels, *arguments)

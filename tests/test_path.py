@@ -92,7 +92,7 @@ def test_given_lams_in_any_order():
         ({"lams": "many"}, "lams must be positive numbers"),
         ({"n_lams": 0}, "n_lams must be a positive integer; received 0"),
         ({"n_lams": 2.5}, "n_lams must be a positive integer"),
-        ({"eps": 0}, "eps must be"),
+        ({"eps": 0}, "eps must be a positive number below 1; received 0.$"),
         ({"output_bias": "free", "Y": np.ones(8)}, "the best constant is optimal for every lam"),
     ],
 )

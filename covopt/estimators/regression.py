@@ -17,7 +17,26 @@ from covopt.validation import check_choice
 LOSSES = ("squared", "huber")
 
 
-class MinNormReLURegressor(MultiOutputMixin, RegressorMixin, CertifiedEstimator):
+class _Regressor(MultiOutputMixin, RegressorMixin, CertifiedEstimator):
+    """Targets are numbers, one column or several; predictions have their shape."""
+
+    def _validated(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
+        X, y = validate_data(self, X, y, dtype=np.float64, multi_output=True, y_numeric=True)
+        self._y_ndim = y.ndim
+        return X, y
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return the outputs of the network, of the shape of y.
+
+        Parameters
+        ----------
+        X : array_like of shape (n_samples, n_features)
+        """
+        outputs = self._outputs(X)
+        return outputs[:, None] if outputs.ndim < self._y_ndim else outputs
+
+
+class MinNormReLURegressor(_Regressor):
     r"""The two-layer ReLU network of smallest norm through the training points, any width.
 
     .. math::
@@ -107,8 +126,7 @@ class MinNormReLURegressor(MultiOutputMixin, RegressorMixin, CertifiedEstimator)
         InputError
             A ValueError: for parameters out of range, and for points through which no network passes.
         """
-        X, y = validate_data(self, X, y, dtype=np.float64, multi_output=True, y_numeric=True)
-        self._y_ndim = y.ndim
+        X, y = self._validated(X, y)
         self._keep(
             min_norm(
                 self._table(X), y, bias=self.bias, output_bias=self.output_bias, duplicates=self.duplicates,
@@ -117,18 +135,8 @@ class MinNormReLURegressor(MultiOutputMixin, RegressorMixin, CertifiedEstimator)
         )  # fmt: skip
         return self
 
-    def predict(self, X: Any) -> np.ndarray:
-        """Return the outputs of the network, of the shape of y.
 
-        Parameters
-        ----------
-        X : array_like of shape (n_samples, n_features)
-        """
-        outputs = self._outputs(X)
-        return outputs[:, None] if outputs.ndim < self._y_ndim else outputs
-
-
-class ReLURegressor(MultiOutputMixin, RegressorMixin, LossEstimator):
+class ReLURegressor(_Regressor, LossEstimator):
     r"""A two-layer ReLU network trained with weight decay to its global optimum, any width.
 
     .. math::
@@ -204,8 +212,7 @@ class ReLURegressor(MultiOutputMixin, RegressorMixin, LossEstimator):
         InputError
             A ValueError: for parameters out of range.
         """
-        X, y = validate_data(self, X, y, dtype=np.float64, multi_output=True, y_numeric=True)
-        self._y_ndim = y.ndim
+        X, y = self._validated(X, y)
         loss: str | Loss = self.loss
         if isinstance(loss, Loss):
             if loss.is_classification:
@@ -214,13 +221,3 @@ class ReLURegressor(MultiOutputMixin, RegressorMixin, LossEstimator):
             loss = Huber(self.delta)
         self._keep(self._train(X, y.astype(np.float64), loss, check_weights(X, sample_weight)))
         return self
-
-    def predict(self, X: Any) -> np.ndarray:
-        """Return the outputs of the network, of the shape of y.
-
-        Parameters
-        ----------
-        X : array_like of shape (n_samples, n_features)
-        """
-        outputs = self._outputs(X)
-        return outputs[:, None] if outputs.ndim < self._y_ndim else outputs

@@ -1,0 +1,48 @@
+"""Options that several commands share, each with one wording."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Table = Annotated[Path, typer.Argument(metavar="TABLE", help="CSV, Parquet or NPZ file.")]
+Features = Annotated[
+    str | None, typer.Option(metavar="A,B", help="Input columns; by default every other numeric column.")
+]
+NoInputs = Annotated[
+    str | None, typer.Option("--target", metavar="Y", help="Columns of the table that are no inputs.")
+]
+Bias = Annotated[float, typer.Option(help="Amount of bias: inputs become (x, bias); 0 for none.")]
+OutputBias = Annotated[
+    str, typer.Option(metavar="none|penalized|free", help="Bias of the output, and whether it costs.")
+]
+Potential = Annotated[
+    str, typer.Option(metavar="NAME", help="What neurons cost: variation, label-noise, label-noise-exact.")
+]
+Tol = Annotated[float, typer.Option(help="Relative duality gap to certify.")]
+TimeLimit = Annotated[
+    float | None, typer.Option(metavar="S", help="Stop after S seconds with the best bracket.")
+]
+Seed = Annotated[
+    int | None, typer.Option(min=0, help="Seed of the starting neurons; the optimum is the same.")
+]
+Out = Annotated[Path | None, typer.Option(metavar="FILE.json", help="Save the solution.")]
+Plot = Annotated[Path | None, typer.Option(metavar="FILE.png", help="Save a figure (.png, .pdf, .svg).")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout, errors too.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no summary.")]
+
+
+def check_plot(plot: Path | None) -> None:
+    """Refuse a figure's suffix before anything is computed.
+
+    Raises
+    ------
+    InputError
+        Where matplotlib writes no such file.
+    """
+    if plot is not None:
+        from covopt.plotting import check_figure_path
+
+        check_figure_path(plot)
