@@ -1,0 +1,289 @@
+"""SGD against exact: what the benchmark in benchmarks/interpolation measures, repairs and returns."""
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+import covopt
+from covopt import _cli_bench
+from covopt._plotting_bench import plot_bench
+from covopt.cli import app
+
+FOLDER = Path(__file__).parents[1] / "benchmarks" / "interpolation"
+INSTANCE = "simulated[n_samples=6,targets=noise]"
+X4 = np.array([[-1.0], [0.0], [1.0], [2.0]])
+Y4 = np.array([1.0, -1.0, 0.5, 2.0])
+runner = CliRunner()
+
+
+@pytest.fixture
+def parts(monkeypatch):
+    """Load the files of the benchmark, without a run."""
+    pytest.importorskip("benchopt")
+    monkeypatch.syspath_prepend(str(FOLDER))
+    before = set(sys.modules)
+
+    def load(name):
+        if name.startswith("benchmark_utils"):
+            return importlib.import_module(name)
+        spec = importlib.util.spec_from_file_location(f"interpolation_{Path(name).stem}", FOLDER / name)
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module
+
+    yield load
+    for name in set(sys.modules) - before:
+        if name.startswith("benchmark_utils"):
+            del sys.modules[name]
+
+
+def make_objective(parts, X=X4, y=Y4):
+    objective = parts("objective.py").Objective.get_instance()
+    objective.set_data(X=X, y=y)
+    return objective
+
+
+def arrays(network):
+    return network.hidden_weights, network.output_weights[:, 0]
+
+
+# ------------------------------------------------------------------ objective
+def test_the_certified_minimiser_has_no_gap_and_its_cost_is_its_norm(parts):
+    objective = make_objective(parts)
+    solution = covopt.min_norm(X4, Y4, tol=1e-9)
+    found = objective.evaluate_result([arrays(solution.network)], "")
+    assert found["value"] == pytest.approx(solution.network.squared_norm, rel=1e-12)
+    assert 0 <= found["gap"] + 1e-12 <= 1e-8
+    assert found["residual"] <= 1e-9
+
+
+def test_the_best_of_several_networks_counts_and_imbalance_costs_nothing(parts):
+    objective = make_objective(parts)
+    hidden, output = arrays(covopt.min_norm(X4, Y4, tol=1e-9).network)
+    worse = (np.vstack([hidden, hidden[:1], hidden[:1]]), np.concatenate([output, [1.0, -1.0]]))
+    one = objective.evaluate_result([worse], "")
+    both = objective.evaluate_result([worse, (3.0 * hidden, output / 3.0)], "")
+    assert one["gap"] > 0.01
+    assert both["gap"] <= 1e-8
+
+
+def test_a_network_that_cannot_be_repaired_costs_infinitely_much(parts):
+    objective = make_objective(parts)
+    silent = (np.array([[1.0, -5.0]]), np.array([1.0]))
+    broken = (np.array([[np.nan, 1.0]]), np.array([1.0]))
+    for networks in ([], [silent], [broken]):
+        found = objective.evaluate_result(networks, "")
+        assert found["value"] == np.inf
+        assert found["gap"] == 999.0
+
+
+def test_a_cost_below_the_certified_bound_is_an_error(parts):
+    objective = make_objective(parts)
+    objective.dual = 2.0 * objective.dual
+    with pytest.raises(RuntimeError, match="below the certified bound"):
+        objective.evaluate_result([arrays(covopt.min_norm(X4, Y4).network)], "")
+
+
+# ------------------------------------------------------------------ repair
+@pytest.mark.parametrize("method", ["by_output_weights", "by_all_weights", "by_more_neurons"])
+@pytest.mark.parametrize("size", [1e-4, 1e-7])
+def test_repairs_meet_the_points_and_stay_close(parts, method, size):
+    tools = parts("benchmark_utils.repair")
+    rng = np.random.default_rng(1)
+    X, y = rng.standard_normal((10, 2)), rng.standard_normal(10)
+    lifted = np.column_stack([X, np.ones(10)])
+    hidden = rng.standard_normal((30, 3))
+    output = np.linalg.lstsq(np.maximum(lifted @ hidden.T, 0.0), y, rcond=None)[0]
+    start = tools.balance(hidden, output * (1.0 + size * rng.standard_normal(30)))
+    assert tools.residual(lifted, y, *start) > 1e-9
+    found = tools.balance(*getattr(tools, method)(lifted, y, *start))
+    assert tools.residual(lifted, y, *found) <= 1e-12
+    change = tools.squared_norm(*found) / tools.squared_norm(*start) - 1.0
+    assert abs(change) <= 30 * size
+
+
+def test_no_second_network_for_one_that_misses_by_much(parts):
+    tools = parts("benchmark_utils.repair")
+    lifted = np.column_stack([X4, np.ones(4)])
+    hidden, output = arrays(covopt.min_norm(X4, Y4).network)
+    assert tools.by_more_neurons(lifted, Y4, hidden, 0.99 * output) is None
+    assert tools.by_more_neurons(lifted, Y4, hidden, 0.9995 * output) is not None
+
+
+def test_the_cheapest_repair_is_returned_balanced(parts):
+    tools = parts("benchmark_utils.repair")
+    lifted = np.column_stack([X4, np.ones(4)])
+    optimum = covopt.min_norm(X4, Y4, tol=1e-9)
+    hidden, output = arrays(optimum.network)
+    found = tools.repair(lifted, Y4, 2.0 * hidden, 0.5 * 0.9999 * output)
+    assert found is not None
+    assert np.allclose(np.linalg.norm(found[0], axis=1), np.abs(found[1]), rtol=1e-12)
+    assert tools.squared_norm(*found) == pytest.approx(optimum.cost, rel=2e-4)
+    assert tools.squared_norm(*found) >= optimum.lower_bound * (1 - 1e-9)
+
+
+# ------------------------------------------------------------------ annealing, stopping, data
+def test_lam_falls_to_the_bottom_and_the_stages_use_all_steps(parts):
+    annealing = parts("benchmark_utils.annealing")
+    shares = [annealing.lam_at(p) for p in np.linspace(0, 1, 11)]
+    assert shares[0] == pytest.approx(annealing.TOP)
+    assert shares[-1] == pytest.approx(annealing.BOTTOM)
+    assert np.all(np.diff(shares) <= 0)
+    for steps in (1, 5, 12, 250, 1001):
+        cut = annealing.stages(steps)
+        assert sum(count for _, count, _ in cut) == steps
+        assert all(count >= 1 for _, count, _ in cut)
+
+
+def test_points_of_the_curves(parts):
+    stopping = parts("benchmark_utils.stopping")
+    assert [stopping.next_steps(n) for n in (0, 250, 500)] == [250, 500, 1000]
+    assert stopping.next_tolerance(3e38) == 1e-2
+    assert stopping.next_tolerance(1e-2) == pytest.approx(1e-3)
+    assert stopping.next_tolerance(5e-9) == 1e-9
+    rule = stopping.UntilOptimal(patience=2)
+    entry = [{"objective_gap": g, "objective_value": v} for g, v in [(999.0, np.inf)] * 4]
+    assert not rule.check_convergence(entry)[0]  # nothing has met the points yet: more steps may
+    entry += [{"objective_gap": 0.1, "objective_value": 1.1}] * 3
+    assert rule.check_convergence(entry)[0]
+    assert rule.check_convergence([{"objective_gap": 1e-8, "objective_value": 1.0}]) == (True, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("file", "parameters", "shape"),
+    [
+        ("simulated", {"n_samples": 20, "n_features": 2, "targets": "noise", "seed": 1}, (20, 2)),
+        ("simulated", {"n_samples": 20, "n_features": 3, "targets": "smooth", "seed": 1}, (20, 3)),
+        ("line", {"n_samples": 12, "seed": 1}, (12, 1)),
+        ("diabetes", {"n_features": 2, "n_samples": 30, "seed": 1}, (30, 2)),
+    ],
+)
+def test_datasets(parts, file, parameters, shape):
+    data = parts(f"datasets/{file}.py").Dataset.get_instance(**parameters).get_data()
+    assert data["X"].shape == shape
+    assert data["y"].shape == shape[:1]
+    assert len(np.unique(data["X"], axis=0)) == shape[0]
+
+
+def test_simulated_targets_are_named(parts):
+    Dataset = parts("datasets/simulated.py").Dataset
+    with pytest.raises(ValueError, match="'noise' or 'smooth'; received 'rough'"):
+        Dataset.get_instance(n_samples=5, n_features=2, targets="rough", seed=0).get_data()
+
+
+# ------------------------------------------------------------------ solvers
+def test_exact_solvers_agree(parts):
+    objective = make_objective(parts)
+    for file, parameters in (("covopt_min_norm", {}), ("all_cells", {"backend": "CLARABEL"})):
+        solver = parts(f"solvers/{file}.py").Solver.get_instance(**parameters)
+        solver.set_objective(**objective.get_objective())
+        solver.run(1e30)
+        assert objective.evaluate_result(**solver.get_result())["value"] == np.inf
+        solver.run(1e-7)
+        assert objective.evaluate_result(**solver.get_result())["gap"] <= 1e-6
+
+
+def test_all_cells_are_refused_where_they_are_many(parts):
+    X = np.random.default_rng(0).standard_normal((60, 2))
+    solver = parts("solvers/all_cells.py").Solver.get_instance(backend="CLARABEL")
+    assert solver.skip(X=X, y=X[:, 0], bias=1.0, lam_max=1.0) == (True, "3542 cells, more than 3000")
+
+
+@pytest.mark.parametrize("optimizer", ["gd", "sgd", "adam", "lbfgs"])
+def test_training_comes_close_and_never_below(parts, optimizer):
+    pytest.importorskip("torch")
+    objective = make_objective(parts)
+    Solver = parts("solvers/covopt_training.py").Solver
+    solver = Solver.get_instance(optimizer=optimizer, width=4, seeds=2, device=None)
+    solver.set_objective(**objective.get_objective())
+    solver.run(150)
+    found = solver.get_result()
+    assert len(found["networks"]) == (2 if optimizer == "lbfgs" else 4)
+    assert -1e-9 <= objective.evaluate_result(**found)["gap"] <= 2.0
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+def test_the_plain_loop_does_the_same(parts, optimizer):
+    pytest.importorskip("torch")
+    objective = make_objective(parts)
+    Solver = parts("solvers/torch_loop.py").Solver
+    solver = Solver.get_instance(optimizer=optimizer, width=4, learning_rate=None, seed=0)
+    solver.set_objective(**objective.get_objective())
+    solver.run(150)
+    assert -1e-9 <= objective.evaluate_result(**solver.get_result())["gap"] <= 2.0
+
+
+@pytest.mark.parametrize(
+    ("file", "extra"), [("covopt_training", {"seeds": 1, "device": None}), ("torch_loop", {})]
+)
+def test_unknown_optimizers_are_skipped(parts, file, extra):
+    pytest.importorskip("torch")
+    parameters = {"optimizer": "rmsprop", "width": 4, **extra}
+    if file == "torch_loop":
+        parameters |= {"learning_rate": None, "seed": 0}
+    solver = parts(f"solvers/{file}.py").Solver.get_instance(**parameters)
+    skipped, reason = solver.skip(X=X4, y=Y4, bias=1.0, lam_max=1.0)
+    assert skipped
+    assert reason.startswith("no optimizer 'rmsprop'")
+
+
+# ------------------------------------------------------------------ covopt bench
+def test_bench_runs_this_folder_with_its_own_levels(tmp_path):
+    pytest.importorskip("benchopt")
+    out, plot = tmp_path / "results.parquet", tmp_path / "gap.png"
+    arguments = ["bench", "--benchmark", str(FOLDER), "--dataset", INSTANCE, "--solver", "covopt", "--json"]
+    run = runner.invoke(app, [*arguments, "--out", str(out), "--plot", str(plot)])
+    assert run.exit_code == 0, run.output
+    (row,) = json.loads(run.stdout)["results"]
+    assert set(row["time_s"]) == {"0.1", "0.01", "0.001"}
+    assert row["gap"] <= 1e-3
+    assert pd.read_parquet(out)["objective_gap"].min() <= 1e-3
+    assert plot.read_bytes().startswith(b"\x89PNG")
+
+
+def evaluation(solver="covopt", time=1.0, gap=1e-3, **changes):
+    row = {
+        "dataset_name": "simulated[n_samples=6,seed=0,targets=noise]",
+        "objective_name": "interpolation",
+        "solver_name": solver,
+        "stop_val": 1.0,
+        "time": time,
+        "objective_gap": min(gap, 999.0),
+        "objective_value": 10.0 * (1.0 + gap),
+        "objective_lower_bound": 10.0,
+        "objective_reference_gap": 1e-12,
+        "objective_n_neurons": 3,
+        "objective_n_samples": 6,
+        "objective_n_features": 2,
+        "objective_note": "",
+    }
+    return {**row, **changes}
+
+
+def test_a_solver_that_never_met_the_points_has_no_times_and_no_gap():
+    frame = pd.DataFrame([evaluation(), evaluation("training", gap=np.inf)])
+    ours, training = _cli_bench.summarise(frame)
+    assert ours["time_s"] == {"0.1": 1.0, "0.01": 1.0, "0.001": 1.0}
+    assert training["gap"] == np.inf
+    assert set(training["time_s"].values()) == {None}
+    assert _cli_bench.lines([ours, training])[-1].split() == ["training", "-", "-", "-", "inf", "3"]
+
+
+def test_the_figure_starts_each_curve_where_the_points_are_met():
+    rows = [evaluation(time=t, gap=g) for t, g in ((0.1, 1e-2), (0.2, 1e-5))]
+    rows += [
+        evaluation("training", time=t, gap=g) for t, g in ((1.0, np.inf), (2.0, 0.3), (4.0, 0.5), (8.0, 0.1))
+    ]
+    (ax,) = plot_bench(pd.DataFrame(rows), levels=(0.1,)).axes
+    curves = {line.get_label(): line for line in ax.get_lines()}
+    assert list(curves["training"].get_xdata()) == [2.0, 4.0, 8.0]
+    assert list(curves["training"].get_ydata()) == [0.3, 0.3, 0.1]
+    assert ax.get_ylabel() == "cost / certified optimum − 1"
+    assert ax.get_title() == "simulated noise: N = 6, d = 2"
+    assert ax.get_ylim()[0] < 1e-6
