@@ -160,12 +160,12 @@ def plot_attraction_repulsion(forces: Forces, labels: Any = None, *, n_rays: int
     InputError
         Where there is no hidden layer.
     """
-    from matplotlib.figure import Figure
+    import matplotlib.pyplot as plt
 
     layers = len(forces.repulsion)
     if layers == 0:
         raise InputError("these forces have no hidden layer to draw.")
-    figure = Figure(figsize=(9.6, 4.6 * layers), layout="constrained")
+    figure = plt.figure(figsize=(9.6, 4.6 * layers), layout="constrained")
     panels = figure.subplots(layers, 2, squeeze=False)
     for layer, (left, right) in enumerate(panels, start=1):
         plot_forces(forces, layer, by="sample", labels=labels, ax=left)

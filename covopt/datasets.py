@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -198,8 +199,12 @@ def _fetch_mnist() -> tuple[np.ndarray, np.ndarray]:
 
 
 def make_teacher_student(
-    n_samples: int, widths: Sequence[int] = (50, 10, 10, 10), *, random_state: int | None = 0
-) -> tuple[np.ndarray, np.ndarray]:
+    n_samples: int,
+    widths: Sequence[int] = (50, 10, 10, 10),
+    *,
+    random_state: int | None = 0,
+    return_weights: bool = False,
+) -> Any:
     r"""Make standard normal points with the outputs of a random ReLU network, the teacher (FL22 Figure 2, right).
 
     The teacher has no biases and standard normal weights divided by the square root of their number of inputs, so
@@ -212,11 +217,15 @@ def make_teacher_student(
         Inputs, hidden layers, outputs; FL22's by default, which makes depth 3.
     random_state : int, optional
         Of points and teacher. The first rows of a longer table are those of a shorter one.
+    return_weights : bool
+        Whether to return the teacher too.
 
     Returns
     -------
     X : (N, widths[0]) array
     Y : (N, widths[-1]) array
+    weights : list of (n_ℓ, n_{ℓ−1}) array
+        Only with ``return_weights``.
 
     Raises
     ------
@@ -241,4 +250,4 @@ def make_teacher_student(
     Y = X
     for layer, weights in enumerate(teacher):
         Y = (np.maximum(Y, 0.0) if layer else Y) @ weights.T
-    return X, Y
+    return (X, Y, teacher) if return_weights else (X, Y)

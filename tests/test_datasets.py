@@ -228,6 +228,8 @@ def test_teacher_and_student():
     rng = np.random.default_rng(1)
     first, second = rng.standard_normal((5, 3)) / np.sqrt(3), rng.standard_normal((2, 5)) / np.sqrt(5)
     assert np.allclose(Y, np.maximum(X @ first.T, 0) @ second.T)
+    teacher = make_teacher_student(100, (3, 5, 2), random_state=1, return_weights=True)[2]
+    assert all(np.array_equal(a, b) for a, b in zip(teacher, (first, second), strict=True))
     with pytest.raises(InputError, match="n_samples must be a positive integer; received 0"):
         make_teacher_student(0)
     for widths in ((3,), (3, 0), (3, 1.5)):
