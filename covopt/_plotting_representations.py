@@ -197,7 +197,7 @@ def plot_loss_against_width(
     train, test : str
         Columns of the losses; test may be None.
     starts : dict, optional
-        Where the plateau of each curve starts, drawn as a tick on the curve.
+        Where the plateau of each curve starts, by the values of ``by``: a number and an arrow.
     ax : matplotlib Axes, optional
 
     Returns
@@ -228,11 +228,11 @@ def plot_loss_against_width(
         if test:
             ax.plot(best["width"], best[test], "--", mfc="white", label=f"test{tail}", zorder=2, **style)
         if rows.groupby("width").size().max() > 1:
-            ax.plot(rows["width"], rows[train], ".", color=color, ms=3.5, alpha=0.5, zorder=1)
+            ax.plot(rows["width"], rows[train], "_", color=color, ms=7, mew=1.0, zorder=1)
         if starts and value in starts:
             at = float(np.interp(starts[value], best["width"], best[train]))
             ax.annotate(
-                f"{starts[value]:g}", (starts[value], at), (0, -22), textcoords="offset points", ha="center",
+                f"{starts[value]:g}", (starts[value], at), (10, 22), textcoords="offset points", ha="center",
                 fontsize="small", arrowprops={"arrowstyle": "->", "color": color},
             )  # fmt: skip
     ax.set_xlabel("width of the hidden layers")
