@@ -11,7 +11,8 @@ TOP, BOTTOM = (
 )  # of λ_max; at BOTTOM the penalised optimum, repaired, is within 0.1 % of the optimum
 STAGES = 12  # for solvers whose λ is fixed within a call
 SETTLED = 0.8  # after this share of the steps λ stays at BOTTOM
-LAST_RATE = 1e-2  # learning rates fall geometrically to this share of the first
+# learning rates fall geometrically to this share of the first
+LAST_RATE = {"adam": 1e-2, "sgd": 1e-1, "gd": 0.3, "lbfgs": 1.0}
 
 
 def lam_at(progress):

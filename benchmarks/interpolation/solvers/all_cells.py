@@ -8,7 +8,7 @@ import covopt
 from covopt.errors import SolverError
 from covopt.solvers.backends import why_unavailable
 
-MOST_CELLS = 3000
+MOST_CELLS = 2000
 TIME_LIMIT_S = 600.0
 
 

@@ -8,7 +8,7 @@ from benchmark_utils.networks import as_result
 from benchmark_utils.stopping import UntilOptimal, next_steps
 from benchopt import BaseSolver
 
-ADAM_RATE, SGD_RATE = 0.03, 0.2  # SGD's over the number of neurons: the curvature at the start grows with it
+ADAM_RATE, SGD_RATE = 0.03, 0.3  # SGD's over the number of neurons: the curvature at the start grows with it
 BATCHES, MOMENTUM = 5, 0.9
 
 
@@ -70,10 +70,11 @@ class Solver(BaseSolver):
         rate, optimizer = self._start()
         mean, order, n_samples = nn.MSELoss(), np.random.default_rng(self.seed), len(self.y)
         size = n_samples if self.optimizer == "adam" else max(1, n_samples // BATCHES)
+        last = LAST_RATE[self.optimizer]
         rows, settings = np.arange(n_samples), optimizer.param_groups[0]
         for step in range(steps):
             progress = step / steps
-            settings["lr"] = rate * LAST_RATE**progress
+            settings["lr"] = rate * last**progress
             settings["weight_decay"] = 2.0 * self.lam_max * lam_at(progress)
             if size < n_samples:
                 place = (step * size) % (n_samples - n_samples % size)
