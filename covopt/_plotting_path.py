@@ -58,6 +58,7 @@ def plot_path(solutions: Sequence[Any]) -> Figure:
     top.set_ylabel("objective")
     cost.set_ylabel("‖W‖²")
     neurons.set_ylabel("neurons")
+    neurons.yaxis.get_major_locator().set_params(integer=True)
     gap.set_ylabel("relative gap")
     for ax in (neurons, gap):
         ax.set_xlabel("λ")
