@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from covopt.deep_network import DeepReLUNetwork
 from covopt.errors import InputError
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from covopt.training.model import Architecture
     from covopt.training.schedule import Phase
 
-COUNTED = 64  # runs of more networks count effective neurons when asked
+COUNTED = 32  # runs of more networks count effective neurons when asked
 
 
 @dataclass(eq=False)
@@ -110,7 +111,7 @@ class TrainingRun:
         classification, which has error_rate instead), gradient_norm, effective_neurons, gap (to the certified bound
         of the reference, relative; NaN without one), status, steps, time_s (its share of the wall time).
         ``effective_neurons`` are the hidden neurons left by ``network.reduce(X, preserve="outputs")``; in runs of
-        more than 64 networks they are missing until :meth:`count_neurons` is called.
+        more than 32 networks they are missing until :meth:`count_neurons` is called.
         """
         import pandas as pd
 
@@ -157,7 +158,8 @@ class TrainingRun:
 def _effective_neurons(network: Any, X: np.ndarray, diverged: bool) -> int | None:
     if diverged:
         return None
-    reduced = network.reduce(X, preserve="outputs")
+    with threadpool_limits(1, user_api="blas"):  # matrices this small only lose by more threads
+        reduced = network.reduce(X, preserve="outputs")
     return len(reduced) if isinstance(reduced, ReLUNetwork) else sum(reduced.widths)
 
 
