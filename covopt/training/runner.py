@@ -282,6 +282,7 @@ def _starting_weights(
     for i, (network, member) in enumerate(zip(given, members, strict=True)):
         if not isinstance(network, ReLUNetwork | DeepReLUNetwork):
             raise InputError(f"start must hold networks; entry {i} is {type(network).__name__}.")
+        _check_same_kind(i, network, architecture)
         layers = [np.asarray(layer, dtype=float) for layer in as_layers(architecture, network)]
         shapes = [layer.shape for layer in layers]
         if shapes != architecture.shapes(member.widths):
@@ -291,3 +292,22 @@ def _starting_weights(
             )
         found.append(layers)
     return found
+
+
+def _check_same_kind(i: int, network: ReLUNetwork | DeepReLUNetwork, architecture: Architecture) -> None:
+    """Refuse a start whose weights would mean another function here."""
+    if isinstance(network, ReLUNetwork):
+        bias, slope, offset = network.bias, 0.0, network.output_bias
+    else:
+        biased = any(b is not None for _, b in network.layers)
+        bias, slope, offset = network.bias if biased else 0.0, network.slope, network.layers[-1][1]
+    if bias not in (0.0, architecture.bias):
+        raise InputError(
+            f"start {i} has bias {bias:g} but bias={architecture.bias:g} is asked for; use its own."
+        )
+    if slope != architecture.slope:
+        raise InputError(
+            f"start {i} has slope {slope:g} but slope={architecture.slope:g} is asked for; use its own."
+        )
+    if architecture.output_bias == "none" and offset is not None and np.any(offset):
+        raise InputError(f"start {i} has an output bias; use output_bias='penalized' or 'free'.")

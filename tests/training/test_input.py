@@ -170,6 +170,16 @@ def test_starts_of_another_shape():
     )
 
 
+def test_starts_that_would_mean_another_function():
+    weights = np.ones((3, 3)), np.ones((3, 1))
+    shallow = covopt.ReLUNetwork(*weights, bias=2.0)
+    assert message(start=shallow) == "start 0 has bias 2 but bias=1 is asked for; use its own."
+    shallow = covopt.ReLUNetwork(*weights, output_bias=np.ones(1))
+    assert message(start=shallow) == "start 0 has an output bias; use output_bias='penalized' or 'free'."
+    deep = covopt.DeepReLUNetwork([np.ones((3, 2)), np.ones((1, 3))], [np.ones(3), None], slope=0.5)
+    assert message(start=deep) == "start 0 has slope 0.5 but slope=0 is asked for; use its own."
+
+
 def test_without_torch_the_extra_is_named():
     code = (
         "import sys; sys.modules['torch'] = None\n"
