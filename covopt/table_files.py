@@ -328,6 +328,8 @@ def _numbers(series: pd.Series, name: str, path: Path, remedy: str) -> np.ndarra
         return series.to_numpy(dtype=np.float64, na_value=np.nan)
     for row, value in enumerate(series):
         if not pd.isna(value) and not _is_number(value):
+            if _is_number(str(value).replace(",", ".")):
+                remedy = "Write decimals with a point (pandas: read_csv(..., decimal=',') and to_csv)."
             raise InputError(
                 f"{path}: column {name!r} is not numeric: row {row} (counting from 0) holds {str(value)!r}. {remedy}"
             )

@@ -145,6 +145,7 @@ BAD_TABLES = {
     "nan": ("a,b,y\n1,2,3\n4,,6\n", ["X row 1 (counting from 0)", "column 1 ('b')", "NaN"]),
     "infinite": ("a,y\n1,2\n3,inf\n", ["Y row 1", "column 0 ('y')", "infinity"]),
     "text": ("a,b,y\n1,2,3\n4,?,6\n", ["column 'b'", "row 1", "'?'", "--features"]),
+    "decimal comma": ("a;y\n1,5;2\n2,5;3\n", ["row 0", "'1,5'", "Write decimals with a point"]),
     "classes": ("a,y\n1,u\n4,v\n", ["column 'y' is not numeric: row 0", "covopt fit --loss logistic"]),
     "contradiction": ("a,y\n1,2\n3,4\n1,2.5\n", ["rows 0 and 2", "2 and 2.5, by 0.5", "--duplicates mean"]),
     "constant": ("a,y\n1,2\n1,4\n", ["X is constant", "from 2 to 4", "--duplicates mean"]),
