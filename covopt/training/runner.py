@@ -97,7 +97,8 @@ def train(
     dtype : {"float64", "float32"}
         With ``float32`` choose ``tol_gradient`` near 1e-4.
     reference : Solution, optional
-        Of :func:`covopt.fit` on the same table: fills ``gap``, and a network within its tolerance has converged.
+        Of :func:`covopt.fit` on the same table: fills ``gap`` for networks of its λ, and such a network whose gap is
+        within the reference's ``tol`` has converged.
     scale : float
         Of the starting weights, normal with variance scale² · 2/fan-in.
     checkpoint : path-like, optional
@@ -296,6 +297,7 @@ def _starting_weights(
 
 def _check_same_kind(i: int, network: ReLUNetwork | DeepReLUNetwork, architecture: Architecture) -> None:
     """Refuse a start whose weights would mean another function here."""
+    offset: np.ndarray | None
     if isinstance(network, ReLUNetwork):
         bias, slope, offset = network.bias, 0.0, network.output_bias
     else:
