@@ -95,7 +95,7 @@ def plot_forces(
     ax.set_ylabel("second")
     what = "samples" if by == "sample" else "neurons"
     ax.set_title(
-        f"$Z_{layer}$ by {what} ({len(z)}), {100 * kept:.0f} % of the "
+        f"$Z_{{{layer}}}$ by {what} ({len(z)}), {100 * kept:.0f} % of the "
         f"{'variance' if by == 'sample' else 'squares'}",
         fontsize="medium",
     )

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from covopt.errors import InputError
-from covopt.representations.images import LayerImage, LayerRank
+from covopt.representations.images import LayerImage, LayerRank, require_admissible, warn_of_ranks
 from covopt.representations.problem import RepresentationProblem
 
 
@@ -47,6 +47,11 @@ class Forces:
     def by_sample(self, layer: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return Z_ℓ, attraction and repulsion with a row for each sample, ℓ = 1 … L − 1.
 
+        Parameters
+        ----------
+        layer : int
+            ℓ, from 1.
+
         Raises
         ------
         InputError
@@ -62,6 +67,11 @@ class Forces:
     def by_neuron(self, layer: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return Z_ℓ, attraction and repulsion with a row for each neuron, ℓ = 1 … L − 1.
 
+        Parameters
+        ----------
+        layer : int
+            ℓ, from 1.
+
         Raises
         ------
         InputError
@@ -71,7 +81,13 @@ class Forces:
         return z.T, attraction.T, repulsion.T
 
     def imbalance(self, layer: int) -> float:
-        """Return ‖attraction + repulsion‖ relative to the larger of the two, ℓ = 1 … L − 1; 0 where both vanish."""
+        """Return ‖attraction + repulsion‖ relative to the larger of the two, ℓ = 1 … L − 1; 0 where both vanish.
+
+        Parameters
+        ----------
+        layer : int
+            ℓ, from 1.
+        """
         _, attraction, repulsion = self.by_sample(layer)
         size = max(float(np.linalg.norm(attraction)), float(np.linalg.norm(repulsion)))
         return float(np.linalg.norm(attraction + repulsion)) / size if size > 0 else 0.0
@@ -115,8 +131,8 @@ def forces(problem: RepresentationProblem, Z: Any) -> Forces:
     """
     found = problem.check(Z)
     images = problem.images(found)
-    problem.require_admissible(found, images)
-    problem.warn_of_ranks(images)
+    require_admissible(found, images)
+    warn_of_ranks(images)
     attraction, repulsion = force_arrays(problem, found, images)
     repulsion = [problem.derivative(z) * push for z, push in zip(found, repulsion, strict=False)]
     pull = None if problem.loss is None else -problem.fit_gradient(found[-1]) / problem.lam
@@ -171,8 +187,8 @@ def gradient(problem: RepresentationProblem, Z: Any) -> tuple[np.ndarray, ...]:
     """
     found = problem.check(Z)
     images = problem.images(found)
-    problem.require_admissible(found, images)
-    problem.warn_of_ranks(images)
+    require_admissible(found, images)
+    warn_of_ranks(images)
     return partial_gradient(problem, found, images)
 
 

@@ -2,13 +2,18 @@ r"""The image of a layer's features A = Z_ℓᵠ: rank, projection, and (A Aᵀ)
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
+from covopt.errors import InputError, PrecisionWarning
+
 SMALL = 1e-6  # singular values above this share of the largest are never taken for zero
 CLEAR_RATIO = 1e3
+ADMISSIBLE = 1e-7  # share of ‖Z‖ outside of the image that passes for rounding
 CLEAR_SIZE = 1e-7  # a pseudo-inverse amplifies rounding by the inverse of this: half of the digits stay
 
 
@@ -123,16 +128,31 @@ class LayerImage:
         return self._svd[0][:, : self.rank.rank]
 
     def project(self, Z: np.ndarray) -> np.ndarray:
-        """Return A A⁺ Z."""
+        """Return A A⁺ Z.
+
+        Parameters
+        ----------
+        Z : ndarray of shape (N, ·)
+        """
         return self.basis @ (self.basis.T @ Z)
 
     def defect(self, Z: np.ndarray) -> float:
-        """Return the share of ‖Z‖ that lies outside of Im A."""
+        """Return the share of ‖Z‖ that lies outside of Im A.
+
+        Parameters
+        ----------
+        Z : ndarray of shape (N, ·)
+        """
         size = float(np.linalg.norm(Z))
         return float(np.linalg.norm(Z - self.project(Z))) / size if size > 0 else 0.0
 
     def weights(self, Z: np.ndarray) -> np.ndarray:
-        """Return AᵀMZ, shape (n, ·): Wᵀ = A⁺Z, or its ridge estimate."""
+        """Return AᵀMZ, shape (n, ·): Wᵀ = A⁺Z, or its ridge estimate.
+
+        Parameters
+        ----------
+        Z : ndarray of shape (N, ·)
+        """
         left, singular, right = self._svd
         if self.tikhonov > 0:
             scale = singular / (singular**2 + self.tikhonov)
@@ -141,7 +161,12 @@ class LayerImage:
         return right[:r].T @ ((self.basis.T @ Z) / singular[:r, None])
 
     def inverse_gram(self, Z: np.ndarray) -> np.ndarray:
-        """Return MZ, shape (N, ·)."""
+        """Return MZ, shape (N, ·).
+
+        Parameters
+        ----------
+        Z : ndarray of shape (N, ·)
+        """
         left, singular, _ = self._svd
         if self.tikhonov > 0:
             inner = left.T @ Z
@@ -150,10 +175,52 @@ class LayerImage:
         return self.basis @ ((self.basis.T @ Z) / singular[: self.rank.rank, None] ** 2)
 
     def cost(self, Z: np.ndarray) -> float:
-        """Return ⟨Z, MZ⟩: ‖A⁺Z‖² for ε = 0 and Z in the image."""
+        """Return ⟨Z, MZ⟩: ‖A⁺Z‖² for ε = 0 and Z in the image.
+
+        Parameters
+        ----------
+        Z : ndarray of shape (N, ·)
+        """
         if self.tikhonov > 0:
             left, singular, _ = self._svd
             inner = left.T @ Z
             outside = float(np.square(Z - left @ inner).sum()) / self.tikhonov
             return float((np.square(inner).sum(axis=1) / (singular**2 + self.tikhonov)).sum()) + outside
         return float(np.square(self.weights(Z)).sum())
+
+
+def require_admissible(Z: Sequence[np.ndarray], images: Sequence[LayerImage]) -> None:
+    """Refuse representations Z_1 … Z_L outside of the images of A₀ … A_{L−1}; with ε > 0 all are welcome.
+
+    Raises
+    ------
+    InputError
+        With the first layer that is outside.
+    """
+    for layer, (image, z) in enumerate(zip(images, Z, strict=True), start=1):
+        if image.tikhonov == 0 and (defect := image.defect(z)) > ADMISSIBLE:
+            raise InputError(
+                f"Z_{layer} lies outside of the image of the layer before it, by {defect:.1e} of its norm: no "
+                "network has these representations; use project(Z) first, or a positive tikhonov."
+            )
+
+
+def warn_of_ranks(images: Sequence[LayerImage]) -> None:
+    """Warn, on behalf of the caller's caller, of the first layer whose rank is not clear.
+
+    Warns
+    -----
+    PrecisionWarning
+        With the singular values on both sides of the decision.
+    """
+    for image in images:
+        rank = image.rank
+        if not rank.is_clear:
+            warnings.warn(
+                f"the rank {rank.rank} of the features of layer {rank.layer} is not clear: relative singular "
+                f"values {rank.kept:.1e} (kept) and {rank.dropped:.1e} (dropped); what uses their "
+                "pseudo-inverse is unreliable. Give tikhonov a small positive value.",
+                PrecisionWarning,
+                stacklevel=3,
+            )
+            return

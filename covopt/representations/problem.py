@@ -12,22 +12,20 @@ With samples in rows, A₀ = X̃ and A_ℓ = Z_ℓᵠ = [σ(Z_ℓ), β1], a netw
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from covopt.deep_network import DeepReLUNetwork
-from covopt.errors import InputError, PrecisionWarning
+from covopt.errors import InputError
 from covopt.losses import Loss, make_loss
-from covopt.representations.images import LayerImage, LayerRank
+from covopt.representations.images import ADMISSIBLE, LayerImage, LayerRank, require_admissible, warn_of_ranks
 from covopt.representations.weights import as_matrices
 from covopt.tabular import check_finite, to_matrix
 from covopt.validation import check_bias, check_choice, check_positive
 
 OUTPUT_BIASES = ("penalized", "none")
-ADMISSIBLE = 1e-7
 
 
 def _within(name: str, value: Any, rule: str, holds: Callable[[float], bool]) -> float:
@@ -141,11 +139,21 @@ class RepresentationProblem:
         return self.targets is not None
 
     def activate(self, Z: np.ndarray) -> np.ndarray:
-        """σ_a(Z)."""
+        """σ_a(Z).
+
+        Parameters
+        ----------
+        Z : ndarray of shape (N, ·)
+        """
         return np.maximum(Z, 0.0) + self.slope * np.minimum(Z, 0.0)
 
     def derivative(self, Z: np.ndarray) -> np.ndarray:
-        """σ_a′(Z); at a kink (an entry 0) the slope from below."""
+        """σ_a′(Z); at a kink (an entry 0) the slope from below.
+
+        Parameters
+        ----------
+        Z : ndarray of shape (N, ·)
+        """
         return np.where(Z > 0, 1.0, self.slope)
 
     def _lift(self, values: np.ndarray, *, last: bool = False) -> np.ndarray:
@@ -154,7 +162,13 @@ class RepresentationProblem:
         return np.column_stack([values, np.full(len(values), self.bias)])
 
     def image(self, Z: Sequence[np.ndarray], layer: int) -> LayerImage:
-        """Return the image of A_ℓ = Z_ℓᵠ for ℓ = ``layer`` (0 is X̃) in representations of depth ``len(Z)``."""
+        """Return the image of A_ℓ = Z_ℓᵠ for ℓ = ``layer`` (0 is X̃) in representations of depth ``len(Z)``.
+
+        Parameters
+        ----------
+        Z : sequence of ndarray of shape (N, n_ℓ)
+        layer : int
+        """
         if layer == 0:
             if len(Z) == 1 and self.output_bias == "none":
                 return LayerImage(0, self.X, self.tikhonov, self.rank_tol)
@@ -163,15 +177,29 @@ class RepresentationProblem:
         return LayerImage(layer, features, self.tikhonov, self.rank_tol)
 
     def images(self, Z: Sequence[np.ndarray]) -> list[LayerImage]:
-        """Return the images of A₀ … A_{L−1}."""
+        """Return the images of A₀ … A_{L−1}.
+
+        Parameters
+        ----------
+        Z : sequence of ndarray of shape (N, n_ℓ)
+        """
         return [self.image(Z, layer) for layer in range(len(Z))]
 
     def ranks(self, Z: Any) -> tuple[LayerRank, ...]:
-        """Return rank, rank gap and Tikhonov size of A₀ … A_{L−1}."""
+        """Return rank, rank gap and Tikhonov size of A₀ … A_{L−1}.
+
+        Parameters
+        ----------
+        Z : sequence of ndarray of shape (N, n_ℓ)
+        """
         return tuple(image.rank for image in self.images(self.check(Z)))
 
     def check(self, Z: Any) -> list[np.ndarray]:
         """Return representations as a list of finite float arrays (N, n_ℓ).
+
+        Parameters
+        ----------
+        Z : sequence of ndarray of shape (N, n_ℓ)
 
         Raises
         ------
@@ -231,6 +259,10 @@ class RepresentationProblem:
     def to_weights(self, Z: Any) -> list[np.ndarray]:
         """Ψ: representations ↦ the weights of least norm that have them, matrices as in Φ.
 
+        Parameters
+        ----------
+        Z : sequence of ndarray of shape (N, n_ℓ)
+
         Warns
         -----
         PrecisionWarning
@@ -243,12 +275,16 @@ class RepresentationProblem:
         """
         found = self.check(Z)
         images = self.images(found)
-        self.require_admissible(found, images)
-        self.warn_of_ranks(images)
+        require_admissible(found, images)
+        warn_of_ranks(images)
         return [image.weights(z).T for image, z in zip(images, found, strict=True)]
 
     def to_network(self, Z: Any) -> DeepReLUNetwork:
         """Ψ as a network object, which predicts at other points too.
+
+        Parameters
+        ----------
+        Z : sequence of ndarray of shape (N, n_ℓ)
 
         Warns
         -----
@@ -277,6 +313,10 @@ class RepresentationProblem:
         r"""Project Z_ℓ on :math:`\operatorname{Im} A_{\ell-1}` in the order ℓ = 1 … L (FL22 §3.3).
 
         In interpolation Z_L is set to Y, which :meth:`objective` then finds admissible or not.
+
+        Parameters
+        ----------
+        Z : sequence of ndarray of shape (N, n_ℓ)
         """
         found = self.check(Z)
         for layer in range(len(found)):
@@ -288,39 +328,23 @@ class RepresentationProblem:
         return found
 
     def defects(self, Z: Any) -> tuple[float, ...]:
-        """Return for each ℓ the share of ‖Z_ℓ‖ outside of Im A_{ℓ−1}; zero (rounding) where Z is admissible."""
+        """Return for each ℓ the share of ‖Z_ℓ‖ outside of Im A_{ℓ−1}; zero (rounding) where Z is admissible.
+
+        Parameters
+        ----------
+        Z : sequence of ndarray of shape (N, n_ℓ)
+        """
         found = self.check(Z)
         return tuple(image.defect(z) for image, z in zip(self.images(found), found, strict=True))
 
-    def require_admissible(self, Z: Sequence[np.ndarray], images: Sequence[LayerImage]) -> None:
-        """Refuse representations outside of the images; with ε > 0 all are welcome."""
-        if self.tikhonov > 0:
-            return
-        for layer, (image, z) in enumerate(zip(images, Z, strict=True), start=1):
-            defect = image.defect(z)
-            if defect > ADMISSIBLE:
-                raise InputError(
-                    f"Z_{layer} lies outside of the image of the layer before it, by {defect:.1e} of its norm: no "
-                    "network has these representations; use project(Z) first, or a positive tikhonov."
-                )
-
-    def warn_of_ranks(self, images: Sequence[LayerImage]) -> None:
-        """Warn of the first layer whose rank is not clear."""
-        for image in images:
-            rank = image.rank
-            if not rank.is_clear:
-                warnings.warn(
-                    f"the rank {rank.rank} of the features of layer {rank.layer} is not clear: relative singular "
-                    f"values {rank.kept:.1e} (kept) and {rank.dropped:.1e} (dropped); what uses their "
-                    "pseudo-inverse is unreliable. Give tikhonov a small positive value.",
-                    PrecisionWarning,
-                    stacklevel=3,
-                )
-                return
-
     # ------------------------------------------------------------------ values
     def costs(self, Z: Any) -> tuple[float, ...]:
-        r"""Return the terms :math:`\|A_{\ell-1}^+ Z_\ell\|^2`, ℓ = 1 … L; infinite outside of the image."""
+        r"""Return the terms :math:`\|A_{\ell-1}^+ Z_\ell\|^2`, ℓ = 1 … L; infinite outside of the image.
+
+        Parameters
+        ----------
+        Z : sequence of ndarray of shape (N, n_ℓ)
+        """
         found = self.check(Z)
         return tuple(self._cost(image, z) for image, z in zip(self.images(found), found, strict=True))
 
@@ -330,23 +354,44 @@ class RepresentationProblem:
         return image.cost(z)
 
     def objective(self, Z: Any) -> float:
-        """𝓛ʳ(Z); infinite where no network has these representations (and ε = 0)."""
+        """𝓛ʳ(Z); infinite where no network has these representations (and ε = 0).
+
+        Parameters
+        ----------
+        Z : sequence of ndarray of shape (N, n_ℓ)
+        """
         found = self.check(Z)
         return self.fit_cost(found[-1]) + self.lam * sum(self.costs(found))
 
     def weight_objective(self, network: Any) -> float:
-        """𝓛_λ(W) = C(Z_L) + λ‖W‖² of a network, never below 𝓛ʳ at its representations."""
+        """𝓛_λ(W) = C(Z_L) + λ‖W‖² of a network, never below 𝓛ʳ at its representations.
+
+        Parameters
+        ----------
+        network : network or sequence of matrices
+            As in :meth:`to_representations`.
+        """
         matrices = as_matrices(network, self.bias, self.output_bias, self.slope)
         outputs = self.to_representations(matrices)[-1]
         return self.fit_cost(outputs) + self.lam * float(sum(np.square(w).sum() for w in matrices))
 
     def fit_cost(self, outputs: np.ndarray) -> float:
-        """C(Z_L): the loss; in interpolation 0, or infinite away from the targets."""
+        """C(Z_L): the loss; in interpolation 0, or infinite away from the targets.
+
+        Parameters
+        ----------
+        outputs : ndarray of shape (N, k)
+        """
         if self.targets is not None:
             size = max(1.0, float(np.abs(self.targets).max()))
             return 0.0 if np.abs(outputs - self.targets).max() <= 1e-9 * size else np.inf
         return 0.0 if self.loss is None else self.loss.value(outputs)
 
     def fit_gradient(self, outputs: np.ndarray) -> np.ndarray:
-        """∇C(Z_L); zero without a loss."""
+        """∇C(Z_L); zero without a loss.
+
+        Parameters
+        ----------
+        outputs : ndarray of shape (N, k)
+        """
         return np.zeros_like(outputs) if self.loss is None else self.loss.gradient(outputs)

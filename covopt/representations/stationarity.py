@@ -26,7 +26,7 @@ import numpy as np
 
 from covopt.errors import InputError
 from covopt.representations.forces import force_arrays
-from covopt.representations.images import LayerImage, LayerRank
+from covopt.representations.images import LayerImage, LayerRank, require_admissible, warn_of_ranks
 from covopt.representations.problem import RepresentationProblem
 
 
@@ -128,8 +128,8 @@ def stationarity(problem: RepresentationProblem, Z: Any, *, kink_tol: float = 0.
         raise InputError(f"kink_tol must be a number in [0, 1); received {kink_tol!r}.")
     found = problem.check(Z)
     images = problem.images(found)
-    problem.require_admissible(found, images)
-    problem.warn_of_ranks(images)
+    require_admissible(found, images)
+    warn_of_ranks(images)
     return measure(problem, found, images, kink_tol)
 
 

@@ -49,8 +49,8 @@ def test_points_and_arrows_are_the_projections(by):
 
 def test_four_panels_and_what_is_said_of_the_inverse():
     figure = plot_attraction_repulsion(some_forces(), np.arange(8) % 2)
-    assert [("samples" in ax.get_title(), ax.get_title()[:5]) for ax in figure.axes] == [
-        (True, "$Z_1$"), (False, "$Z_1$"), (True, "$Z_2$"), (False, "$Z_2$"),
+    assert [("samples" in ax.get_title(), ax.get_title()[:7]) for ax in figure.axes] == [
+        (True, "$Z_{1}$"), (False, "$Z_{1}$"), (True, "$Z_{2}$"), (False, "$Z_{2}$"),
     ]  # fmt: skip
     assert "Tikhonov ε = 1.0e-02" in figure.get_suptitle()
     with pytest.raises(InputError, match="no hidden layer to draw"):
