@@ -1,6 +1,6 @@
 """The command ``covopt bench``: benchmarks in benchopt's layout, benchmarks/weight_decay unless told otherwise."""
 
-from __future__ import annotations
+from __future__ import math
 
 import contextlib
 import io
@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import typer
 
 from covopt._cli_report import Exit, check_outputs, print_json, reporting
@@ -254,7 +253,7 @@ def summarise(frame: pd.DataFrame) -> list[dict[str, Any]]:
                 "objective": case[1],
                 "solver": solver,
                 "time_s": {f"{level:g}": _least_time(runs, level) for level in levels},
-                "gap": float(best["objective_gap"]) if np.isfinite(best["objective_value"]) else float("inf"),
+                "gap": float(best["objective_gap"]) if math.isfinite(best["objective_value"]) else float("inf"),
                 "value": float(best["objective_value"]),
                 "lower_bound": float(best["objective_lower_bound"]),
                 "n_neurons": int(best["objective_n_neurons"]),
