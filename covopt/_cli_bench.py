@@ -1,9 +1,10 @@
 """The command ``covopt bench``: benchmarks in benchopt's layout, benchmarks/weight_decay unless told otherwise."""
 
-from __future__ import math
+from __future__ import annotations
 
 import contextlib
 import io
+import math
 import os
 import sys
 import tempfile
