@@ -254,7 +254,9 @@ def summarise(frame: pd.DataFrame) -> list[dict[str, Any]]:
                 "objective": case[1],
                 "solver": solver,
                 "time_s": {f"{level:g}": _least_time(runs, level) for level in levels},
-                "gap": float(best["objective_gap"]) if math.isfinite(best["objective_value"]) else float("inf"),
+                "gap": float(best["objective_gap"])
+                if math.isfinite(best["objective_value"])
+                else float("inf"),
                 "value": float(best["objective_value"]),
                 "lower_bound": float(best["objective_lower_bound"]),
                 "n_neurons": int(best["objective_n_neurons"]),
