@@ -113,6 +113,8 @@ class RepresentationProblem:
             self.rank_tol = _within("rank_tol", rank_tol, "None or a number in [0, 1)", lambda a: 0 <= a < 1)
         if Y is None and lam is not None:
             raise InputError("lam weighs the norm against the loss on targets; give Y too, or leave lam out.")
+        if lam is None and (loss != "squared" or sample_weight is not None):
+            raise InputError("a loss and sample_weight need lam; without it the targets are interpolated.")
         self.lam = 1.0 if lam is None else check_positive("lam", lam)
         self.loss: Loss | None = None
         self.targets: np.ndarray | None = None

@@ -34,6 +34,8 @@ def as_matrices(network: Any, bias: float, output_bias: str, slope: float = 0.0)
     [[[1.0, 3.0]], [[2.0, 0.0]]]
     """
     network = getattr(network, "network", network)
+    if callable(network):
+        raise InputError("a run holds several networks; pass one of them, as in run.network(run.best).")
     if hasattr(network, "hidden_weights"):
         _refuse_other(slope, 0.0, bias, network.bias)
         _refuse_free(network.counts_output_bias, network.output_bias)

@@ -9,6 +9,7 @@ from covopt.errors import InputError, PrecisionWarning
 from covopt.losses import LOSSES
 from covopt.network import ReLUNetwork
 from covopt.representations import RepresentationProblem
+from covopt.training import Phase, train
 from tests.representations.trained import random_weights
 
 cases = st.fixed_dictionaries(
@@ -214,6 +215,12 @@ X3, Y3 = np.eye(3), np.ones(3)
         (lambda: RepresentationProblem(X3, Y3[:2], lam=1.0), "Y has 2 rows but X has 3"),
         (lambda: RepresentationProblem(X3, lam=1.0), "give Y too"),
         (lambda: RepresentationProblem(X3, Y3, lam=0), "lam must be a positive"),
+        (lambda: RepresentationProblem(X3, [0, 1, 1], loss="logistic"), "a loss and sample_weight need lam"),
+        (lambda: RepresentationProblem(X3, Y3, sample_weight=Y3), "a loss and sample_weight need lam"),
+        (
+            lambda: RepresentationProblem(X3).to_representations(train(X3, Y3, widths=2, schedule=Phase("gd", 1))),
+            "pass one of them, as in run.network",
+        ),
         (lambda: RepresentationProblem(X3, Y3, lam=1.0, loss="mse"), "loss must be one of"),
         (lambda: RepresentationProblem(X3, bias=-1), "bias must be"),
         (lambda: RepresentationProblem(X3, output_bias="free"), "output_bias must be one of"),
