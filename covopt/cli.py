@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from covopt import _cli_bench, _cli_fit
+from covopt import _cli_bench, _cli_fit, _cli_train
 from covopt._cli_options import (
     Bias,
     Features,
@@ -258,6 +258,7 @@ def cells(
 app.command(epilog=_EPILOG)(_cli_fit.fit)
 app.command(epilog=_EPILOG)(_cli_fit.path)
 app.command(epilog=_cli_bench.EPILOG)(_cli_bench.bench)
+app.command(epilog=_cli_train.EPILOG)(_cli_train.train)
 
 
 @app.command("cp-rank", epilog=_EPILOG)

@@ -33,7 +33,7 @@ class SolutionFileError(CovoptError, ValueError):
 
 
 class CertificateContradictedError(CovoptError):
-    """A network is below a certified lower bound: one of the two is wrong, and ``path`` has all that reproduces it."""
+    """A network is below a certified lower bound: one of the two is wrong; ``path`` has all that reproduces it."""
 
     def __init__(self, message: str, path: Path | None = None) -> None:
         super().__init__(message)

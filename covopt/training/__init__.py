@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 from importlib import import_module
-from types import ModuleType
 from typing import Any
 
-# Public name -> module that defines it; torch is imported with the first of them.
+# Public name -> module that defines it, never one of that name: importing it would hide the function.
 _PUBLIC: dict[str, str] = {
-    "CrossCheck": "covopt.training.cross_check",
+    "CrossCheck": "covopt.training.crosscheck",
     "Phase": "covopt.training.schedule",
-    "Plateau": "covopt.training.plateau",
+    "Plateau": "covopt.training.width_plateau",
     "TrainingRun": "covopt.training.results",
-    "cross_check": "covopt.training.cross_check",
-    "plateau": "covopt.training.plateau",
+    "cross_check": "covopt.training.crosscheck",
+    "plateau": "covopt.training.width_plateau",
     "recheck": "covopt.training.contradiction",
     "train": "covopt.training.runner",
 }
@@ -28,16 +26,6 @@ def __getattr__(name: str) -> Any:
         globals()[name] = value
         return value
     raise AttributeError(f"module 'covopt.training' has no attribute {name!r}")
-
-
-class _Package(ModuleType):
-    def __setattr__(self, name: str, value: Any) -> None:
-        # importing covopt.training.cross_check would put the module in the place of the function of that name
-        if not (name in _PUBLIC and isinstance(value, ModuleType)):
-            super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Package
 
 
 def __dir__() -> list[str]:

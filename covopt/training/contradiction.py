@@ -1,0 +1,120 @@
+"""A network that a certificate says cannot exist: the error, and the file that reproduces it."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from covopt.errors import CertificateContradictedError, SolutionFileError
+from covopt.files import read_json, write_atomically
+from covopt.network import ReLUNetwork
+from covopt.solution import Solution
+from covopt.training.floor import Fact, facts
+
+FORMAT = "covopt-contradiction"
+DEFAULT_NAME = "covopt-contradiction.json"
+
+
+def report(
+    solution: Solution,
+    network: ReLUNetwork,
+    broken: Fact,
+    *,
+    interpolates: bool,
+    about: dict[str, Any],
+    path: str | os.PathLike[str] | None = None,
+) -> CertificateContradictedError:
+    """Write everything down and return the error to raise.
+
+    Parameters
+    ----------
+    solution : Solution
+    network : ReLUNetwork
+    broken : Fact
+    interpolates : bool
+        As :func:`covopt.training.floor.facts` was asked.
+    about : dict
+        How the network came about: width, seed, schedule and so on.
+    path : path-like, optional
+        ``covopt-contradiction.json`` by default; in the folder for temporary files where that cannot be written.
+    """
+    content = {
+        "format": FORMAT,
+        "fact": asdict(broken),
+        "interpolates": interpolates,
+        "training": {name: _plain(value) for name, value in about.items()},
+        "network": {
+            "hidden_weights": network.hidden_weights.tolist(),
+            "output_weights": network.output_weights.tolist(),
+            "output_bias": network.output_bias.tolist(),
+            "bias": network.bias,
+            "counts_output_bias": network.counts_output_bias,
+        },
+        "solution": solution.to_dict(),
+    }
+    text = json.dumps(content) + "\n"
+    place = Path(DEFAULT_NAME if path is None else path)
+    try:
+        write_atomically(place, lambda stream: stream.write(text.encode()))
+    except OSError:
+        place = Path(tempfile.mkdtemp(prefix="covopt-")) / DEFAULT_NAME
+        write_atomically(place, lambda stream: stream.write(text.encode()))
+    origin = ", ".join(f"{name} {about[name]}" for name in ("width", "seed") if name in about)
+    return CertificateContradictedError(
+        f"a trained network ({origin}) is below the certificate: {broken.claim} is claimed, but the network has "
+        f"{broken.value:.12g} < {broken.floor:.12g}, by more than rounding ({broken.margin:.1e}); problem, dual and "
+        f"weights are in {place}, and covopt.training.recheck({str(place)!r}) compares again. Please report it.",
+        place,
+    )
+
+
+def recheck(path: str | os.PathLike[str]) -> list[Fact]:
+    """Read the file of a contradiction and compare again: the facts that its network does not respect.
+
+    Parameters
+    ----------
+    path : path-like
+
+    Returns
+    -------
+    list of Fact
+        Empty when the network respects the certificate after all.
+
+    Raises
+    ------
+    SolutionFileError
+        When the file is missing or not one of a contradiction.
+    """
+    content = read_json(path)
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise SolutionFileError(f"{path} is not the file of a contradiction: its format is not {FORMAT!r}")
+    try:
+        weights = content["network"]
+        network = ReLUNetwork(
+            np.array(weights["hidden_weights"], dtype=float).reshape(len(weights["hidden_weights"]), -1),
+            np.array(weights["output_weights"], dtype=float).reshape(len(weights["output_weights"]), -1),
+            float(weights["bias"]),
+            np.array(weights["output_bias"], dtype=float),
+            bool(weights["counts_output_bias"]),
+        )
+        solution = Solution.from_dict(content["solution"])
+        claims = facts(solution, network, interpolates=bool(content["interpolates"]))
+    except (KeyError, TypeError, ValueError) as error:
+        raise SolutionFileError(f"{path} is damaged: {error!r}") from error
+    return [fact for fact in claims if not fact.holds]
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, dict):
+        return {str(k): _plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(v) for v in value]
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)

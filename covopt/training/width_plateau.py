@@ -1,0 +1,315 @@
+"""How the best cost falls with the width, and where it meets the certified floor (FL22 §4, Fig. 2)."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from covopt._fit_task import FitTask
+from covopt.api import min_norm
+from covopt.errors import InputError
+from covopt.fitting import fit
+from covopt.losses import Loss, make_loss
+from covopt.network import ReLUNetwork
+from covopt.solution import Solution
+from covopt.training.crosscheck import CrossCheck, cross_check
+from covopt.training.reference import differences
+from covopt.validation import check_tol
+from covopt.widths.bounds import SparsityBounds, sparsity_bounds
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+_ANY_TARGETS = ("N", "N·k", "N(N+1)", "r(r+1)/2 + N(N+1)/2", "N(N+1)/2", "4N", "2·cells")
+
+
+@dataclass(frozen=True, eq=False)
+class Plateau:
+    """Best found cost per width above the certified floor. The floor is proved; every cost is heuristic.
+
+    Attributes
+    ----------
+    table : pandas.DataFrame
+        One row for each width: width, best_cost (inf where no network could be compared), excess (relative to the
+        floor), networks, hits (networks within ``tol`` of the floor), costs (of each seed, sorted).
+    floor : float
+        Certified lower bound of the objective (of ‖W‖² for interpolation), for any width.
+    certified : bool
+        Whether the floor was proved to be the optimum to the tolerance asked for; else it is a valid bound only.
+    bounds : SparsityBounds
+        What theory says about the width of the sparsest optimal network. With a loss the upper bounds that hold for
+        any targets, since those that the optimum meets are not known.
+    tol : float
+        Relative distance at which a cost has reached the floor.
+    networks : list of ReLUNetwork or None
+        Best one for each width.
+    """
+
+    table: pd.DataFrame
+    floor: float
+    certified: bool
+    bounds: SparsityBounds
+    tol: float
+    lam: float | None
+    solution: Solution = field(repr=False)
+    networks: list[ReLUNetwork | None] = field(repr=False)
+    complete: bool = True
+    time_s: float = 0.0
+
+    @property
+    def reaches_floor(self) -> bool:
+        """Whether some width comes within ``tol`` of the certified floor."""
+        return _first(self.table, self.floor, self.tol) is not None
+
+    @property
+    def starts_at(self) -> int | None:
+        """First width whose best cost is within ``tol`` of the floor; of the best found where none reaches it.
+
+        ``starts_by`` says which; None when no network of any width can be compared.
+        """
+        found = _first(self.table, self.floor, self.tol)
+        return _first(self.table, float(self.table["best_cost"].min()), self.tol) if found is None else found
+
+    @property
+    def starts_by(self) -> str:
+        """What ``starts_at`` is measured by: "certified floor" or "best found"."""
+        return "certified floor" if self.reaches_floor else "best found"
+
+    def summary(self) -> str:
+        """Return a few lines for people."""
+        proved = (
+            "certified optimum" if self.certified else "certified lower bound, not proved to be the optimum"
+        )
+        lines = [
+            f"floor {self.floor:.10g} ({proved}); trained costs are heuristic",
+            f"{'width':>6} {'best cost':>16} {'above floor':>12} {'at the floor':>14}",
+        ]
+        for row in self.table.itertuples():
+            cost = (
+                f"{row.best_cost:16.8g} {row.excess:12.2e}" if np.isfinite(row.best_cost) else f"{'none':>29}"
+            )
+            lines.append(f"{row.width:6d} {cost} {f'{row.hits} of {row.networks}':>14}")
+        if self.starts_at is None:
+            lines.append("no network of these widths could be brought onto the points")
+        else:
+            lines.append(
+                f"the plateau starts at width {self.starts_at}: within {self.tol:g} of the {self.starts_by}"
+            )
+        lower = [b.value for b in self.bounds.bounds if b.kind == "lower"]
+        least = f"{max(lower)} ≤ " if lower else ""
+        lines.append(f"theory: {least}neurons of the sparsest optimal network ≤ {self.bounds.upper}")
+        if not self.complete:
+            lines.append("training was stopped before its end")
+        return "\n".join(lines)
+
+    def plot(self, target: Axes | str | os.PathLike[str] | None = None) -> Any:
+        """Draw cost against width.
+
+        Parameters
+        ----------
+        target : Axes or path-like, optional
+            Where to draw, or the file to save.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+        """
+        from covopt._plotting_training import plot_plateau
+
+        if target is None or not isinstance(target, str | os.PathLike):
+            return plot_plateau(self, target)
+        from matplotlib.figure import Figure
+
+        from covopt.plotting import check_figure_path, save_figure
+
+        path = Path(target)
+        check_figure_path(path)
+        ax = plot_plateau(self)
+        assert isinstance(ax.figure, Figure)
+        save_figure(ax.figure, path)
+        return ax
+
+
+def plateau(
+    X: Any,
+    Y: Any,
+    widths: Any,
+    *,
+    lam: float | None = None,
+    loss: str | Loss = "squared",
+    bias: float = 1.0,
+    output_bias: str = "none",
+    seeds: int | Mapping[int, int] = 32,
+    schedule: Any = None,
+    reference: Solution | None = None,
+    tol: float = 1e-3,
+    time_limit_s: float | None = None,
+    device: Any = "cpu",
+    dtype: Any = "float64",
+    scale: float = 1.0,
+    random_state: int | None = 0,
+    progress: bool = False,
+    callback: Callable[[Any], Any] | None = None,
+    contradiction_file: str | os.PathLike[str] | None = None,
+) -> Plateau:
+    r"""Train two-layer networks of several widths, and see from which width on the optimum over all widths is met.
+
+    .. math::
+
+        m \mapsto \min_{\text{width } m} \|W\|^2 \ \text{s.t.}\ f_W(x_i) = y_i, \qquad\text{or}\qquad
+        m \mapsto \min_{\text{width } m} C(f_W) + \lambda \|W\|^2 ,
+
+    which falls and is constant from some width on (FL22 §4: N(N + 1) at most). The floor below it is certified by
+    :func:`covopt.min_norm` or :func:`covopt.fit`; what is above it is the best that training found.
+
+    Parameters
+    ----------
+    X : array_like of shape (N, d)
+    Y : array_like of shape (N,) or (N, k)
+    widths : sequence of int
+    lam : float, optional
+        λ; None for interpolation, where trained networks are moved onto the points (see :func:`cross_check`).
+    loss : str or Loss
+        With λ.
+    bias, output_bias : float, {"none", "penalized", "free"}
+    seeds : int or mapping
+        Networks of each width, or ``{width: networks}``: the width where the plateau starts may need many.
+    schedule, device, dtype, scale, random_state, progress, callback
+        As in :func:`covopt.training.train`.
+    reference : Solution, optional
+        Of the same problem: its certificate is the floor, and nothing is solved.
+    tol : float
+        Relative distance at which a cost has reached the floor.
+    time_limit_s : float, optional
+        For the certificate.
+    contradiction_file : path-like, optional
+        See :func:`cross_check`.
+
+    Returns
+    -------
+    Plateau
+
+    Raises
+    ------
+    InputError
+        When the input cannot be used.
+    CertificateContradictedError
+        When a trained network is below the certificate.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> found = plateau(np.eye(2), np.eye(2), [1, 2, 3], bias=0.0, seeds=4)
+    >>> found.starts_at, found.starts_by, round(float(found.floor), 4)
+    (2, 'certified floor', 4.0)
+    """
+    import pandas as pd
+
+    began = time.perf_counter()
+    sizes, tol = _check_widths(widths), check_tol(tol)
+    counts = _check_seeds(seeds, sizes)
+    solution = _floor(X, Y, lam, loss, bias, output_bias, reference, time_limit_s)
+    rows: list[dict[str, Any]] = []
+    networks: list[ReLUNetwork | None] = []
+    complete = True
+    for width in sizes:
+        try:
+            checked = cross_check(
+                solution, widths=width, seeds=counts[width], schedule=schedule, device=device, dtype=dtype,
+                scale=scale, random_state=random_state, progress=progress, callback=callback,
+                contradiction_file=contradiction_file,
+            )  # fmt: skip
+        except KeyboardInterrupt:
+            if not rows:
+                raise
+            complete = False
+            break
+        rows.append(_row(width, checked, solution.lower_bound, tol))
+        networks.append(checked.best)
+        complete = checked.complete
+        if not complete:
+            break
+    return Plateau(
+        pd.DataFrame(rows), solution.lower_bound, solution.status.code == "certified", _bounds(solution), tol,
+        solution.lam, solution, networks, complete, time.perf_counter() - began,
+    )  # fmt: skip
+
+
+def _row(width: int, checked: CrossCheck, floor: float, tol: float) -> dict[str, Any]:
+    costs = np.sort(checked.table["cost"].to_numpy(dtype=float))
+    best = float(costs[0])
+    return {
+        "width": width, "best_cost": best, "excess": (best - floor) / floor if floor > 0 else np.nan,
+        "networks": len(costs), "hits": int((costs <= floor * (1.0 + tol)).sum()), "costs": costs.tolist(),
+    }  # fmt: skip
+
+
+def _first(table: pd.DataFrame, level: float, tol: float) -> int | None:
+    costs = table["best_cost"].to_numpy(dtype=float)
+    reached = np.isfinite(costs) & (costs <= level * (1.0 + tol))
+    return int(table["width"].to_numpy()[np.argmax(reached)]) if reached.any() else None
+
+
+def _floor(
+    X: Any, Y: Any, lam: Any, loss: Any, bias: float, output_bias: str, reference: Any, limit: float | None
+) -> Solution:
+    if lam is None and make_loss(loss).name != "squared":
+        raise InputError(
+            f"interpolation has no loss; received loss={loss!r}: give lam too, or leave loss out."
+        )
+    if reference is None:
+        if lam is None:
+            return min_norm(X, Y, bias=bias, output_bias=output_bias, time_limit_s=limit)
+        return fit(X, Y, lam=lam, loss=loss, bias=bias, output_bias=output_bias, time_limit_s=limit)
+    if not isinstance(reference, Solution):
+        raise InputError(f"reference must be a Solution; received {type(reference).__name__}.")
+    task = FitTask(X, Y, loss, bias, output_bias, None, "variation", "auto", 1e-6, None)
+    differs = differences(reference, task) + (["lam"] if reference.lam != lam else [])
+    if differs:
+        raise InputError(
+            f"reference is a solution of another problem: {', '.join(differs)} differ; leave it out."
+        )
+    return reference
+
+
+def _bounds(solution: Solution) -> SparsityBounds:
+    data = solution.data
+    options: dict[str, Any] = {"bias": data.bias, "output_bias": solution.output_bias}
+    if solution.loss is None:
+        return sparsity_bounds(data.X, data.Y, **options)
+    # the optimum is a network of least norm through its own outputs, whose rank floats do not tell
+    outputs = solution.network.predict(data.X)
+    found = sparsity_bounds(data.X, outputs, **options)
+    return SparsityBounds(tuple(b for b in found.bounds if b.kind == "upper" and b.name in _ANY_TARGETS))
+
+
+def _check_widths(widths: Any) -> list[int]:
+    items = [widths] if isinstance(widths, int | np.integer) and not isinstance(widths, bool) else widths
+    try:
+        items = list(items)
+    except TypeError:
+        raise InputError(f"widths must be a list of positive integers; received {widths!r}.") from None
+    for width in items:
+        if isinstance(width, bool) or not isinstance(width, int | np.integer) or width < 1:
+            raise InputError(f"widths must be a list of positive integers; received the entry {width!r}.")
+    if not items:
+        raise InputError("widths is empty; give at least one.")
+    return sorted({int(width) for width in items})
+
+
+def _check_seeds(seeds: Any, widths: list[int]) -> dict[int, int]:
+    counts = dict(seeds) if isinstance(seeds, Mapping) else dict.fromkeys(widths, seeds)
+    for width in widths:
+        count = counts.get(width)
+        if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
+            raise InputError(
+                f"seeds must be a positive integer for every width; width {width} has {count!r}."
+            )
+    return counts

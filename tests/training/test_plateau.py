@@ -1,0 +1,152 @@
+"""Best cost per width: B_N of FL22 Prop 14 needs N²/4 neurons, and the picture of it."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import covopt  # noqa: E402
+from covopt.errors import InputError  # noqa: E402
+from covopt.training import Phase, plateau  # noqa: E402
+
+QUICK = (Phase("adam", 120, decay="cosine"), Phase("lbfgs", 60))
+
+
+def b_matrix(n):
+    """EᵀE of K_{n/2,n/2}."""
+    half = n // 2
+    B = half * np.eye(n)
+    B[:half, half:] = B[half:, :half] = 1.0
+    return B
+
+
+def test_b_matrix_is_the_tight_instance():
+    from covopt.completely_positive.graphs import complete_bipartite
+
+    instance = covopt.tight_instance(complete_bipartite(2, 2))
+    np.testing.assert_array_equal(instance.Y, b_matrix(4))
+
+
+def test_b_4_needs_four_neurons():
+    found = plateau(np.eye(4), b_matrix(4), [3, 4, 5], bias=0.0, seeds=10, schedule=QUICK)
+    assert found.certified
+    assert found.floor == pytest.approx(16, rel=1e-6)
+    assert found.starts_at == 4
+    assert found.starts_by == "certified floor"
+    best = found.table.best_cost.to_numpy()
+    assert (best[:1] > 16 * 1.001).all()
+    assert (best[1:] <= 16 * 1.001).all()
+    assert (best >= found.floor * (1 - 1e-9)).all()
+    assert found.bounds.lower == found.bounds.upper == 4
+    assert "the plateau starts at width 4: within 0.001 of the certified floor" in found.summary()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("n", "widths", "seeds"), [(6, [8, 9, 10], 32), (8, [15, 16, 17], 64)])
+def test_b_n_needs_a_quarter_of_n_squared(n, widths, seeds):
+    found = plateau(np.eye(n), b_matrix(n), widths, bias=0.0, seeds=seeds)
+    assert found.certified
+    assert found.floor == pytest.approx(n * n, rel=1e-6)
+    assert found.starts_at == n * n // 4
+    assert found.table.best_cost[0] > n * n * 1.001
+
+
+def test_with_a_loss():
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((8, 2)), rng.standard_normal(8)
+    found = plateau(X, y, [1, 16], lam=0.05, seeds=4, schedule=QUICK)
+    solution = covopt.fit(X, y, lam=0.05)
+    assert found.floor == pytest.approx(solution.lower_bound, rel=1e-5)
+    assert found.table.best_cost[1] < found.table.best_cost[0]
+    assert {b.kind for b in found.bounds.bounds} == {"upper"}
+    assert found.bounds.upper == 8
+    assert found.table.networks.tolist() == [4, 4]
+
+
+def test_reference_is_used_and_a_loose_one_says_so():
+    X, y = np.eye(4), b_matrix(4)
+    solution = covopt.min_norm(X, y, bias=0.0)
+    loose = dataclasses.replace(
+        solution, status=covopt.Status.GAP,
+        certificate=dataclasses.replace(solution.certificate, lower_bound=0.9 * solution.lower_bound),
+    )  # fmt: skip
+    found = plateau(X, y, [3, 6], bias=0.0, seeds={3: 2, 6: 6}, schedule=QUICK, reference=loose)
+    assert not found.certified
+    assert found.starts_by == "best found"
+    assert found.starts_at == 6
+    assert "certified lower bound, not proved to be the optimum" in found.summary()
+    assert found.table.networks.tolist() == [2, 6]
+
+
+def test_no_width_reaches_the_points():
+    found = plateau(np.eye(4), b_matrix(4), 1, bias=0.0, seeds=1, schedule=Phase("gd", 10))
+    assert found.starts_at is None
+    assert np.isinf(found.table.best_cost[0])
+    assert "no network of these widths could be brought onto the points" in found.summary()
+
+
+def test_figure(tmp_path):
+    found = plateau(np.eye(4), b_matrix(4), [1, 4, 5], bias=0.0, seeds=4, schedule=QUICK)
+    ax = found.plot()
+    labels = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert "best found" in labels
+    assert any(label.startswith("certified optimum, 16") for label in labels)
+    assert any("starts at width 4" in label for label in labels)
+    found.plot(tmp_path / "plateau.png")
+    assert (tmp_path / "plateau.png").stat().st_size > 10_000
+    with pytest.raises(InputError, match=r"cannot be written|must end|extension|format"):
+        found.plot(tmp_path / "plateau.txt")
+
+
+def test_loss_curves():
+    from covopt._plotting_training import plot_losses
+
+    run = covopt.training.train([[-1.0], [0.0], [1.0]], [1.0, 0.0, 1.0], widths=4, lam=0.01, seeds=3,
+                                schedule=Phase("adam", 100), record_every=10)  # fmt: skip
+    ax = plot_losses(run.history, floor=0.01)
+    assert len(ax.get_lines()) == 4
+    assert ax.get_yscale() == "log"
+
+
+def test_stopped_keeps_the_widths_that_are_done():
+    calls = []
+
+    def callback(stage):
+        calls.append(stage)
+        return len(calls) > 25
+
+    found = plateau(
+        np.eye(4), b_matrix(4), range(4, 40), bias=0.0, seeds=2, schedule=QUICK, callback=callback
+    )
+    assert not found.complete
+    assert 1 <= len(found.table) < 36
+    assert "stopped" in found.summary()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"widths": []}, "widths is empty; give at least one"),
+        ({"widths": [3, 0]}, "widths must be a list of positive integers; received the entry 0"),
+        ({"widths": [2.5]}, "received the entry 2.5"),
+        ({"widths": None}, "widths must be a list of positive integers; received None"),
+        ({"seeds": 0}, "seeds must be a positive integer for every width; width 3 has 0"),
+        ({"seeds": {4: 1}}, "width 3 has None"),
+        ({"loss": "logistic"}, "interpolation has no loss; received loss='logistic'"),
+        ({"reference": 3}, "reference must be a Solution; received int"),
+    ],
+)
+def test_messages(options, message):
+    arguments = {"widths": [3], "bias": 0.0, **options}
+    with pytest.raises(InputError, match=message):
+        plateau(np.eye(4), b_matrix(4), arguments.pop("widths"), **arguments)
+
+
+def test_reference_of_another_problem():
+    solution = covopt.min_norm(np.eye(4), 2 * b_matrix(4), bias=0.0)
+    with pytest.raises(InputError, match="reference is a solution of another problem: Y differ"):
+        plateau(np.eye(4), b_matrix(4), [3], bias=0.0, reference=solution)
+    with pytest.raises(InputError, match="lam differ"):
+        plateau(np.eye(4), 2 * b_matrix(4), [3], bias=0.0, lam=0.1, reference=solution)
