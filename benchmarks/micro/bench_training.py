@@ -73,12 +73,16 @@ def draw(width: int, d: int, seed: int) -> covopt.ReLUNetwork:
 
 def to_module(network: covopt.ReLUNetwork, task: Task) -> nn.Module:
     """A Linear, a ReLU and a Linear without bias; with β = 1 its parameters are the network's."""
-    inner, outer = nn.Linear(task.X.shape[1], task.width), nn.Linear(task.width, 1, bias=False)
+    kind = {"dtype": getattr(torch, task.dtype), "device": task.device}
+    inner, outer = (
+        nn.Linear(task.X.shape[1], task.width, **kind),
+        nn.Linear(task.width, 1, bias=False, **kind),
+    )
     with torch.no_grad():
         inner.weight.copy_(torch.tensor(network.hidden_weights[:, :-1]))
         inner.bias.copy_(torch.tensor(network.hidden_weights[:, -1]))
         outer.weight.copy_(torch.tensor(network.output_weights.T))
-    return nn.Sequential(inner, nn.ReLU(), outer).to(task.device, getattr(torch, task.dtype))
+    return nn.Sequential(inner, nn.ReLU(), outer)
 
 
 def from_module(model: nn.Module) -> covopt.ReLUNetwork:
