@@ -147,7 +147,7 @@ class Watch:
 
     def __init__(self, callback: Callable[[Any], Any] | None, wrap: Callable[[Any], Any]) -> None:
         self._callback, self._wrap = callback, wrap
-        self.interrupted = True
+        self.interrupted = False  # a finished run that is resumed tells nothing
 
     def __call__(self, state: Any) -> bool:
         """Pass a state on."""
