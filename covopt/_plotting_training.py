@@ -57,7 +57,8 @@ def plot_plateau(plateau: Any, ax: Axes | None = None) -> Axes:
     ax.set_xlabel("width")
     ax.set_ylabel("‖W‖²" if plateau.lam is None else f"C + λ‖W‖²,  λ = {plateau.lam:g}")
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-    ax.legend(frameon=False, fontsize="small")
+    # below the axes: it would hide seeds or the floor
+    ax.legend(frameon=False, fontsize="small", loc="upper center", bbox_to_anchor=(0.5, -0.13), ncols=2)
     for side in ("top", "right"):
         ax.spines[side].set_visible(False)
     return ax
@@ -125,10 +126,13 @@ def _bounds(ax: Axes, plateau: Any, widths: np.ndarray) -> None:
     upper = min((b.value for b in found if b.kind == "upper"), default=None)
     low, high = widths.min() - 0.5, widths.max() + 0.5
     off = []
-    for value, text, style in ((lower, "at least", ":"), (upper, "at most", "-.")):
+    lines = [(lower, "at least", ":"), (upper, "at most", "-.")]
+    if lower is not None and lower == upper:
+        lines = [(lower, "exactly", "-.")]
+    for value, text, style in lines:
         if value is None:
             continue
-        label = f"theory: {text} {value} neurons" + (" are needed" if text == "at most" else "")
+        label = f"theory: {text} {value} neurons" + (" are needed" if text != "at least" else "")
         if low <= value <= high:
             ax.axvline(value, color=SHADE, lw=1.3, ls=style, label=label, zorder=0)
         else:
