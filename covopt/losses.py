@@ -42,6 +42,7 @@ class SquaredError(Loss):
     """
 
     name = "squared"
+    is_strictly_convex = True
 
     def samples(self, F):
         return ((F - self.targets) ** 2).sum(axis=1)
@@ -143,6 +144,7 @@ class Logistic(_Binary):
     """
 
     name = "logistic"
+    is_strictly_convex = True
 
     def samples(self, F):
         return np.logaddexp(0.0, -self.margins(F)).sum(axis=1)
@@ -285,6 +287,7 @@ class SoftmaxCrossEntropy(Loss):
     """
 
     name = "softmax-cross-entropy"
+    is_strictly_convex = True
     is_classification = True
 
     def _encode(self, Y):

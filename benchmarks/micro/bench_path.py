@@ -42,7 +42,7 @@ def main() -> None:
     chosen = parser.parse_args()
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((chosen.n, 2)), rng.standard_normal(chosen.n)
-    covopt.fit(X[:20], y[:20], lam=0.01)  # compilation
+    covopt.path(X[:20], y[:20], n_lams=4)  # compilation
     for loss, targets in (("squared", y), ("logistic", np.sign(y))):
         began = time.process_time()
         path = covopt.path(X, targets, loss=loss, n_lams=chosen.points)

@@ -98,10 +98,7 @@ class FaceOracle:
         complete : bool
             Return all of them; otherwise each circle (flat) reports only its few best.
         """
-        weight = np.abs(self._ratio) * dual
-        mu = np.bincount(self._line_of, weights=weight, minlength=len(self.lines))
-        opposite = np.where(self._ratio < 0, weight, 0.0)
-        linear = -np.bincount(self._line_of, weights=opposite, minlength=len(self.lines)) @ self.lines
+        mu, linear = self._merged(dual)
         neurons, _, bound = self._candidates(mu, linear, threshold, complete)
         if len(neurons) == 0 and threshold > 0:
             # nothing above the threshold: ask again for the best one, below the bound by its allowance
@@ -115,6 +112,23 @@ class FaceOracle:
             neurons, values = neurons[:max_neurons], values[:max_neurons]
         best = float(np.abs(values).max(initial=0.0))
         return Pricing(neurons, values, float(max(bound, best)), exact=True)
+
+    def bound(self, dual: np.ndarray) -> float:
+        """Return the bound on h(λ) alone: half the work of a pricing without a threshold.
+
+        Parameters
+        ----------
+        dual : ndarray of shape (N,)
+        """
+        bound = self._candidates(*self._merged(dual), np.inf, False)[2]
+        return float(bound + np.abs(dual) @ self._merging)
+
+    def _merged(self, dual: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Weights of the lines and the linear part."""
+        weight = np.abs(self._ratio) * dual
+        mu = np.bincount(self._line_of, weights=weight, minlength=len(self.lines))
+        opposite = np.where(self._ratio < 0, weight, 0.0)
+        return mu, -np.bincount(self._line_of, weights=opposite, minlength=len(self.lines)) @ self.lines
 
     def _candidates(self, mu, linear, threshold, complete):
         if self.rank == 1:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+from typing import Any
+
 import numpy as np
 
 from covopt.errors import BudgetError
 from covopt.oracles.bounds import gauge_bound, restrict
 from covopt.oracles.branch_and_bound import BranchAndBoundOracle
 from covopt.oracles.choose import exact_oracle
-from covopt.oracles.faces import DEFAULT_FACE_BUDGET
+from covopt.oracles.faces import DEFAULT_FACE_BUDGET, FaceOracle
 
 STARTS = 128
+KEPT_ROWS = 500  # oracles of larger tables are not kept: their presorting takes much memory
 
 
 def tree_limit(n_rows: int, rank: int, n_outputs: int) -> int:
@@ -72,7 +76,7 @@ def bound_gauge(
         outside = np.linalg.norm(rows[support] - reduced @ basis.T, axis=1)
         lost = float(magnitude[support] @ outside)
     try:
-        oracle = exact_oracle(reduced, n_outputs, budget=budget)
+        oracle = _oracle(reduced, n_outputs, budget)
     except BudgetError:
         limit = tree_limit(len(reduced), reduced.shape[1], n_outputs)
         tree = BranchAndBoundOracle(reduced, node_limit=limit, random_state=0, n_starts=STARTS)
@@ -80,5 +84,20 @@ def bound_gauge(
         if found.exact:
             return found.upper_bound + lost, True
         return min(found.upper_bound + lost, gauge_bound(rows, dual)), False
+    if isinstance(oracle, FaceOracle):
+        return oracle.bound(dual[support]) + lost, True
     pricing = oracle.price(dual[support], threshold=np.inf)
     return pricing.upper_bound + lost, pricing.exact
+
+
+def _oracle(rows: np.ndarray, n_outputs: int, budget: float) -> Any:
+    """Exact oracle; the last one stays, since the points of a path and its checks ask about the same rows."""
+    if len(rows) > KEPT_ROWS:
+        return exact_oracle(rows, n_outputs, budget=budget)
+    rows = np.ascontiguousarray(rows, dtype=float)
+    return _kept_oracle(rows.tobytes(), rows.shape, n_outputs, budget)
+
+
+@lru_cache(maxsize=1)
+def _kept_oracle(content: bytes, shape: tuple[int, int], n_outputs: int, budget: float) -> Any:
+    return exact_oracle(np.frombuffer(content).reshape(shape), n_outputs, budget=budget)

@@ -28,6 +28,7 @@ class LabelNoiseFit(RegularisedGeneration):
     """
 
     oracle: LabelNoiseOracle
+    has_curvature = False
 
     def __init__(self, problem: RegularisedProblem, oracle: LabelNoiseOracle, **options: Any):
         super().__init__(problem, oracle, **options)

@@ -76,17 +76,18 @@ class GenerationLoop(ABC):
     def _iterate(self) -> None:
         """Run the rounds; each ends with :meth:`_should_stop`."""
 
-    def _should_stop(self, number: int) -> bool:
+    def _should_stop(self) -> bool:
         point = self.point
         state = RoundState(
-            number, point.lower_bound, point.upper_bound, point.gap, len(self.neurons),
+            len(point.history), point.lower_bound, point.upper_bound, point.gap, len(self.neurons),
             time.perf_counter() - self._began,
         )  # fmt: skip
         point.history.append(state)
+        asked = self.callback is not None and self.callback(state)
         if point.gap <= self.tol:
             point.status = Status.CERTIFIED
             return True
-        if self.callback is not None and self.callback(state):
+        if asked:
             point.status = Status.CALLBACK
             return True
         if self.time_limit_s is not None and state.time_s >= self.time_limit_s:

@@ -97,7 +97,7 @@ class VectorGeneration(GenerationLoop):
         problem = self.problem
         weights = masses = None
         shrink, idle = 0.5, 0
-        for number in range(self.max_rounds):
+        for _ in range(self.max_rounds):
             gap = self.point.gap if np.isfinite(self.point.gap) else 1.0
             accuracy = max(0.1 * min(gap, 1.0) * 0.1**idle, 0.01 * self.tol, 1e-13)
             master = solve_group_master(
@@ -110,7 +110,7 @@ class VectorGeneration(GenerationLoop):
             bound = self.point.lower_bound
             self._offer_dual(dual, pricing)
             self._offer_master(master)
-            if self._should_stop(number):
+            if self._should_stop():
                 return
             progress = self.point.lower_bound > bound
             # dropping without progress would let the same columns come and go for ever

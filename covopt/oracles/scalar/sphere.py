@@ -290,7 +290,7 @@ class SphereSweep:
                 start, stop, found, value, count, best,
             )  # fmt: skip
 
-        if n_threads > 1 and n >= 200:
+        if n_threads > 1 and n >= 400:
             cuts = np.linspace(0, n, 4 * n_threads + 1).astype(int)
             with ThreadPoolExecutor(n_threads) as pool:
                 list(pool.map(work, cuts[:-1], cuts[1:]))

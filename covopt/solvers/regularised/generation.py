@@ -14,7 +14,9 @@ from scipy.spatial import cKDTree
 from covopt.oracles.base import Oracle, Pricing
 from covopt.problems.regularised import RegularisedProblem, best_constant, constant_dual
 from covopt.solvers.loop import GenerationLoop, RoundState
+from covopt.solvers.regularised.following import TIGHT, Following
 from covopt.solvers.regularised.master import RegularisedPoint, solve_regularised_master
+from covopt.solvers.regularised.newton import applies
 from covopt.solvers.seeds import random_vertices
 from covopt.status import Status
 
@@ -88,6 +90,8 @@ class RegularisedGeneration(GenerationLoop):
         Of :class:`~covopt.solvers.loop.GenerationLoop`.
     """
 
+    has_curvature = True  # neurons cost their norm
+
     def __init__(
         self,
         problem: RegularisedProblem,
@@ -119,10 +123,28 @@ class RegularisedGeneration(GenerationLoop):
     def _start(self) -> bool:
         """First dual, first columns; False when a network without neurons is already optimal."""
         problem = self.problem
-        n = len(problem.rows)
         constant = best_constant(problem)
         nothing = np.zeros((0, problem.rows.shape[1]))
         self._offer(nothing, np.zeros((0, problem.n_outputs)), constant)
+        if self.warm is not None and self.live.any() and applies(problem):
+            return not self._follow(self.warm)
+        return self._start_cold()
+
+    def _follow(self, warm: WarmStart) -> bool:
+        """Newton's rounds from the columns of another solve; False if another method has to go on from there."""
+        self.neurons, self.atoms = warm.neurons, np.ascontiguousarray(self.problem.atoms(warm.neurons).T)
+        weights = warm.weights[:, 0]
+        if not len(weights):  # of a network without neurons: what its dual is nearly tight at
+            self._append(self.price(warm.dual, TIGHT).neurons)
+            weights = np.zeros(len(self.neurons))
+        if Following(self, weights, float(warm.offset[0]), curved=self.has_curvature).run():
+            return True
+        self.warm = self.point.warm
+        return not self._start_cold()
+
+    def _start_cold(self) -> bool:
+        problem = self.problem
+        n = len(problem.rows)
         first = problem.project_dual(constant_dual(problem))
         if not self.live.any():
             self.point.dual, self.point.lower_bound = problem.scale_dual(first, 0.0)
@@ -133,7 +155,7 @@ class RegularisedGeneration(GenerationLoop):
         self._offer_dual(first, pricing)
         if self.point.gap <= self.tol:
             return False
-        if self.warm is None or not len(self.warm.neurons):
+        if not len(self.neurons) and (self.warm is None or not len(self.warm.neurons)):
             self._append(random_vertices(problem.rows[self.live], SEEDS_PER_ROW * n, self.rng))
         if self.warm is not None:
             self.warm = self._lightened(self.warm)
@@ -183,7 +205,7 @@ class RegularisedGeneration(GenerationLoop):
             masses = np.concatenate([self.warm.masses, np.zeros(fresh)])
             edges, offset = self.warm.edges, self.warm.offset
             shrink = float(np.clip(self.point.gap, 1e-3, 0.5))
-        for number in range(self.max_rounds):
+        for _ in range(self.max_rounds):
             gap = min(self.point.gap, 1.0)
             accuracy = max(0.1 * gap * 0.1**idle, 0.01 * self.tol, 1e-13)
             start = (1.0 - shrink) * self.point.dual + shrink * self.centre
@@ -200,7 +222,7 @@ class RegularisedGeneration(GenerationLoop):
             self.point.warm = WarmStart(
                 self.neurons, master.weights, master.masses, master.offset, self.point.dual, master.edges
             )
-            if self._should_stop(number):
+            if self._should_stop():
                 return
             progress = self.point.lower_bound > bound
             # dropping without progress would let the same columns come and go for ever

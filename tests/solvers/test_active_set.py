@@ -1,0 +1,81 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from covopt.solvers.interior_point import Curvature, solve_master
+from covopt.solvers.regularised.active_set import solve_sparse
+
+
+def value(atoms, targets, weights):
+    return 0.5 * float(np.square(targets - atoms.T @ weights).sum()) + float(np.abs(weights).sum())
+
+
+def check_optimal(atoms, targets, point, tol=1e-8):
+    products = atoms @ (targets - atoms.T @ point.weights)
+    np.testing.assert_allclose(
+        point.residual, targets - atoms.T @ point.weights, atol=1e-10 * np.abs(targets).max()
+    )
+    assert np.abs(products).max() <= 1 + tol
+    used = point.weights != 0
+    np.testing.assert_allclose(products[used], np.sign(point.weights[used]), atol=tol)
+
+
+@given(
+    seed=st.integers(0, 10**6),
+    size=st.sampled_from([(3, 2), (12, 5), (40, 15), (5, 30)]),
+    scale=st.floats(0.1, 100),
+)
+@settings(max_examples=40, deadline=None)
+def test_optimality_conditions(seed, size, scale):
+    rng = np.random.default_rng(seed)
+    atoms, targets = rng.standard_normal(size), scale * rng.standard_normal(size[1])
+    point = solve_sparse(atoms, targets)
+    assert point.solved
+    check_optimal(atoms, targets, point)
+
+
+@given(seed=st.integers(0, 10**6))
+@settings(max_examples=30, deadline=None)
+def test_columns_in_pairs_and_repeated(seed):
+    """σ(w·x) − σ(−w·x) is linear: pairs depend on one another as soon as there are more of them than inputs."""
+    rng = np.random.default_rng(seed)
+    rows = np.column_stack([rng.standard_normal((12, 2)), np.ones(12)])
+    units = rng.standard_normal((9, 3))
+    units = np.concatenate([units, -units, units[:3]])
+    atoms = np.ascontiguousarray(np.maximum(units @ rows.T, 0.0))
+    targets = 30.0 * rng.standard_normal(12)
+    point = solve_sparse(atoms, targets)
+    check_optimal(atoms, targets, point, tol=1e-7)
+    used = atoms[point.weights != 0]
+    assert np.linalg.matrix_rank(used) == len(used)
+    # the interior-point master sees the same problem with the identity as its curvature
+    master = solve_master(
+        atoms, targets, np.zeros(12), tol=1e-11, curvature=Curvature(np.eye(12), np.zeros(12))
+    )
+    assert value(atoms, targets, point.weights) == pytest.approx(
+        value(atoms, targets, master.plus - master.minus), rel=1e-8
+    )
+
+
+@given(seed=st.integers(0, 10**6), share=st.floats(0, 1))
+@settings(max_examples=30, deadline=None)
+def test_any_start_ends_at_the_same_value(seed, share):
+    rng = np.random.default_rng(seed)
+    atoms, targets = np.abs(rng.standard_normal((30, 10))), 20.0 * rng.standard_normal(10)
+    start = np.where(rng.random(30) < share, rng.standard_normal(30), 0.0)
+    cold, warm = solve_sparse(atoms, targets), solve_sparse(atoms, targets, start)
+    check_optimal(atoms, targets, warm)
+    assert value(atoms, targets, warm.weights) == pytest.approx(value(atoms, targets, cold.weights), rel=1e-9)
+
+
+def test_nothing_to_do():
+    assert not solve_sparse(np.eye(3), np.array([0.5, -0.9, 0.0])).weights.any()
+    assert not solve_sparse(np.zeros((2, 3)), np.ones(3)).weights.any()
+    assert solve_sparse(np.zeros((0, 3)), np.ones(3)).weights.shape == (0,)
+
+
+def test_the_start_is_not_changed():
+    start = np.array([1.0, -2.0])
+    solve_sparse(np.eye(2), np.array([3.0, 0.5]), start)
+    np.testing.assert_array_equal(start, [1.0, -2.0])

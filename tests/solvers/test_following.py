@@ -1,0 +1,130 @@
+import numpy as np
+import pytest
+
+import covopt
+from covopt.losses import make_loss
+from covopt.problems.regularised import RegularisedProblem
+from covopt.solvers.regularised import following, generation
+from covopt.solvers.regularised.master import solve_regularised_master
+from covopt.solvers.regularised.newton import applies, solve_newton_master
+
+
+def table(loss, n=25, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, 2))
+    y = rng.standard_normal(n) + 2.0 * np.maximum(X[:, 0], 0)
+    return X, (y if loss == "squared" else np.where(y > 0.5, "b", "a"))
+
+
+def problem_of(loss, Z, y, strength, offset_cost=np.inf):
+    loss = make_loss(loss)
+    loss.encode_targets(y)
+    outputs = None
+    if loss.name == "softmax-cross-entropy":
+        outputs = np.array([[-1.0], [1.0]]) / np.sqrt(2.0)
+    return RegularisedProblem(Z, loss, strength, offset_cost, outputs)
+
+
+@pytest.mark.parametrize("loss", ["squared", "logistic", "softmax-cross-entropy"])
+@pytest.mark.parametrize("offset_cost", [np.inf, 0.7])
+@pytest.mark.parametrize("strength", [1e-1, 1e-3])
+def test_the_master_against_interior_points(loss, offset_cost, strength):
+    X, y = table(loss)
+    Z = np.column_stack([X, np.ones(len(X))])
+    problem = problem_of(loss, Z, y, strength, offset_cost)
+    assert applies(problem)
+    rng = np.random.default_rng(1)
+    units = rng.standard_normal((60, 3))
+    atoms = np.ascontiguousarray(problem.atoms(units / np.linalg.norm(units, axis=1, keepdims=True)).T)
+    found = solve_newton_master(problem, atoms, np.zeros(60), 0.0, tol=1e-10)
+    assert found.solved
+    mine = problem.primal_value(
+        (atoms.T @ found.weights + found.offset)[:, None], found.weights[:, None], np.array([found.offset])
+    )
+    start = found.dual * (0.5 / max(1.0, np.abs(atoms @ found.dual).max()))
+    other = solve_regularised_master(problem, atoms, start, tol=1e-9)
+    assert mine <= other.upper * (1 + 1e-9)
+    assert mine >= other.lower * (1 - 1e-9)
+    assert np.abs(atoms @ found.dual).max() <= 1 + 1e-4
+
+
+@pytest.mark.parametrize(
+    ("loss", "options"),
+    [
+        ("squared", {}),
+        ("squared", {"output_bias": "penalized"}),
+        ("squared", {"output_bias": "free"}),  # not followed: the interior points go on
+        ("squared", {"sample_weight": np.linspace(0.0, 3.0, 25)}),
+        ("squared", {"bias": 0.0}),
+        ("squared", {"potential": "label-noise"}),
+        ("squared", {"potential": "label-noise-exact"}),
+        ("logistic", {}),
+        ("logistic", {"output_bias": "penalized"}),
+        ("softmax-cross-entropy", {}),
+        ("huber", {}),
+        ("squared-hinge", {}),
+    ],
+    ids=lambda v: v if isinstance(v, str) else "-".join(f"{k}" for k in v),
+)
+def test_every_point_is_the_optimum_found_from_scratch(loss, options):
+    X, y = table("squared" if loss == "huber" else loss)
+    solutions = covopt.path(X, y, n_lams=6, eps=1e-4, loss=loss, **options)
+    assert [s.status.code for s in solutions] == ["certified"] * 6
+    for s in solutions[1:]:
+        alone = covopt.fit(X, y, lam=s.lam, loss=loss, **options)
+        assert s.objective == pytest.approx(alone.objective, rel=2e-6)
+        assert s.history  # every point says how it went
+        assert covopt.verify(s).ok
+
+
+def test_repeated_and_parallel_points_and_rows_of_zeros():
+    rng = np.random.default_rng(3)
+    X = np.concatenate([rng.standard_normal((6, 2)), np.zeros((2, 2))])
+    X = np.concatenate([X, X, 2.0 * X, -X])
+    y = rng.standard_normal(len(X))
+    for s in covopt.path(X, y, bias=0.0, n_lams=5):
+        assert s.status.code == "certified"
+        assert s.objective == pytest.approx(covopt.fit(X, y, lam=s.lam, bias=0.0).objective, rel=2e-6)
+
+
+def test_a_start_far_away_or_of_another_loss_does_no_harm():
+    X, y = table("logistic")
+    for start in (covopt.fit(X, y, lam=1e-5, loss="logistic"), covopt.fit(X, y, lam=10.0, loss="logistic"),
+                  covopt.fit(X, y, lam=1e-3, loss="hinge")):  # fmt: skip
+        found = covopt.fit(X, y, lam=1e-3, loss="logistic", start=start)
+        assert found.status.code == "certified"
+        assert found.objective == pytest.approx(
+            covopt.fit(X, y, lam=1e-3, loss="logistic").objective, rel=2e-6
+        )
+
+
+def test_when_the_rounds_do_not_help_the_interior_points_go_on(monkeypatch):
+    X, y = table("squared")
+    first = covopt.fit(X, y, lam=1e-2)
+    monkeypatch.setattr(following.Following, "run", lambda self: False)
+    found = covopt.fit(X, y, lam=5e-3, start=first)
+    assert found.status.code == "certified"
+
+
+def test_a_stopped_path_keeps_what_it_has(monkeypatch):
+    X, y = table("squared")
+    calls = []
+
+    def stop(state):
+        calls.append(state)
+        return len(calls) > 6
+
+    with pytest.warns(covopt.errors.PathStoppedWarning):
+        solutions = covopt.path(X, y, n_lams=10, callback=stop)
+    assert 1 < len(solutions) < 10
+    assert all(s.status.code == "certified" for s in solutions[:-1])
+    assert solutions[-1].lower_bound <= solutions[-1].objective
+
+
+def test_the_curvature_is_what_makes_the_last_rounds_few(monkeypatch):
+    """Without it neurons in the interior of a face are approached by ever more columns."""
+    X, y = table("squared", n=60, seed=5)
+    curved = covopt.path(X, y, n_lams=8)
+    monkeypatch.setattr(generation.RegularisedGeneration, "has_curvature", False)
+    plain = covopt.path(X, y, n_lams=8)
+    assert sum(len(s.history) for s in curved) < sum(len(s.history) for s in plain)
