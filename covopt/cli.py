@@ -307,7 +307,7 @@ def cp_rank(
 @app.command(epilog=_EPILOG)
 def verify(
     solution: Annotated[
-        Path, typer.Argument(metavar="FILE.json", help="A file that solve, fit or cp-rank saved.")
+        Path, typer.Argument(metavar="FILE.json", help="A file that solve, fit, path or cp-rank saved.")
     ],
     table: Annotated[
         Path | None,

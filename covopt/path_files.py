@@ -11,6 +11,8 @@ from typing import Any
 from covopt.errors import SolutionFileError
 from covopt.files import write_atomically
 from covopt.solution import Solution
+from covopt.verification import Check, Verification, verify
+from covopt.wording import counted
 
 FORMAT = "covopt-path"
 SCHEMA = 1
@@ -42,6 +44,19 @@ def is_path_content(content: Any) -> bool:
     return isinstance(content, dict) and content.get("format") == FORMAT
 
 
+def is_path_file(path: str | os.PathLike[str]) -> bool:
+    """Whether a file can be read and claims to be a path; whatever else is wrong is for the reader to say.
+
+    Parameters
+    ----------
+    path : path-like
+    """
+    try:
+        return is_path_content(json.loads(Path(path).read_text(encoding="utf-8")))
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError):
+        return False
+
+
 def load_path(path: str | os.PathLike[str]) -> list[Solution]:
     """Read a path written by :func:`save_path`.
 
@@ -67,4 +82,49 @@ def load_path(path: str | os.PathLike[str]) -> list[Solution]:
         raise SolutionFileError(
             f"{name} has schema {content.get('schema')!r}; this covopt reads schema {SCHEMA}. Upgrade covopt."
         )
+    if not content["solutions"]:
+        raise SolutionFileError(f"{name} is a path without points; nothing can be read from it.")
     return [Solution.from_dict(part) for part in content["solutions"]]
+
+
+def verify_path(
+    solutions: Sequence[Solution], X: Any = None, Y: Any = None, *, exact: bool = False
+) -> Verification:
+    """Verify every point of a path.
+
+    Parameters
+    ----------
+    solutions : sequence of Solution
+        As :func:`load_path` gives them.
+    X, Y : array_like, optional
+        The table to check against; by default the one stored with each point.
+    exact : bool
+        As in :func:`covopt.verify`.
+
+    Returns
+    -------
+    Verification
+        One check for each λ, which lists what failed there, and one for their order.
+
+    Examples
+    --------
+    >>> import covopt
+    >>> points = covopt.path([[0.0], [1.0]], [0.0, 1.0], n_lams=2)
+    >>> print(verify_path(points).summary())
+    ok     λ = 0.707107: status certified, objective 0.5, lower bound 0.5
+    ok     λ = 0.000707107: status certified, objective 0.00141221, lower bound 0.00141221
+    ok     order: 2 points, λ falling
+    verified
+    """
+    checks = []
+    for s in solutions:
+        found = verify(s, X, Y, exact=exact)
+        failed = [f"{check.name}: {check.detail}" for check in found.checks if not check.ok]
+        held = f"status {s.status.code}, objective {s.objective:.6g}, lower bound {s.lower_bound:.6g}"
+        name = f"λ = {s.lam:.6g}" if s.lam is not None else "interpolation"
+        checks.append(Check(name, found.ok, held if found.ok else "; ".join(failed)))
+    lams = [0.0 if s.lam is None else s.lam for s in solutions]
+    falls = all(a > b for a, b in zip(lams, lams[1:], strict=False))
+    detail = f"{counted(len(lams), 'point')}, λ {'falling' if falls else 'not falling'}"
+    checks.append(Check("order", falls and bool(lams), detail))
+    return Verification(tuple(checks), None)

@@ -166,3 +166,52 @@ def test_cli_path(tmp_path):
     assert stopped.exit_code == 3
     assert "the path stopped" in json.loads(stopped.stdout)["warnings"][0]
     assert run("--target", "y", "--lams", "a,b").exit_code == 1
+
+
+# ---------------------------------------------------------------------- verify of a path's file
+@pytest.fixture
+def saved(tmp_path):
+    rng = np.random.default_rng(4)
+    table = pd.DataFrame({"a": rng.standard_normal(12), "b": rng.standard_normal(12)})
+    table["y"] = np.where(table.a + rng.standard_normal(12) > 0, "yes", "no")
+    table.to_csv(tmp_path / "t.csv", index=False)
+    done = CliRunner().invoke(
+        app, ["path", str(tmp_path / "t.csv"), "--target", "y", "--loss", "logistic", "--n-lams", "4", "--out",
+              str(tmp_path / "p.json")],
+    )  # fmt: skip
+    assert done.exit_code == 0, done.output
+    return tmp_path
+
+
+def test_verify_takes_the_file_of_a_path(saved):
+    for more in ([], [str(saved / "t.csv")]):
+        done = CliRunner().invoke(app, ["verify", str(saved / "p.json"), *more])
+        assert done.exit_code == 0, done.output
+        assert done.output.count("ok     λ = ") == 4
+        assert "4 points, λ falling" in done.output
+
+
+def test_verify_finds_the_point_that_was_changed(saved):
+    content = json.loads((saved / "p.json").read_text())
+    content["solutions"][2]["lower_bound"] *= 1.5
+    (saved / "p.json").write_text(json.dumps(content))
+    done = CliRunner().invoke(app, ["verify", str(saved / "p.json")])
+    assert done.exit_code == 4
+    assert done.output.count("FAILED λ = ") == 1
+    content["solutions"] = content["solutions"][::-1]
+    (saved / "p.json").write_text(json.dumps(content))
+    assert "λ not falling" in CliRunner().invoke(app, ["verify", str(saved / "p.json")]).output
+    content["solutions"] = []
+    (saved / "p.json").write_text(json.dumps(content))
+    done = CliRunner().invoke(app, ["verify", str(saved / "p.json")])
+    assert done.exit_code == 1
+    assert "a path without points" in done.output
+
+
+def test_verify_of_a_path_against_another_table(saved):
+    other = pd.read_csv(saved / "t.csv")
+    other.loc[3, "a"] += 1.0
+    other.to_csv(saved / "other.csv", index=False)
+    done = CliRunner().invoke(app, ["verify", str(saved / "p.json"), str(saved / "other.csv")])
+    assert done.exit_code == 4
+    assert done.output.count("FAILED λ = ") == 4
