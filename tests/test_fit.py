@@ -1,5 +1,6 @@
 import json
 
+import cvxpy as cp
 import numpy as np
 import pandas as pd
 import pytest
@@ -374,3 +375,29 @@ def test_softmax_on_iris_is_certified():
     assert found.status.code == "certified"
     assert found.loss.classes == ("setosa", "versicolor", "virginica")
     assert (found.network.predict(iris.data[:, 2:]).argmax(axis=1) == iris.target).mean() > 0.94
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+def test_thirty_points_against_the_cone_program_over_all_cells(loss):
+    """One vector a cell and sign: exact for one output, by another solver and another formulation."""
+    X, y = table(loss, 30)
+    rows = np.column_stack([X, np.ones(30)])
+    patterns = covopt.enumerate_cells(X, bias=1.0).patterns
+    plus, minus = cp.Variable((len(patterns), 3)), cp.Variable((len(patterns), 3))
+    fitted = sum(
+        cp.multiply(patterns.T, rows @ (p if s > 0 else -p).T).sum(axis=1)
+        for p, s in ((plus, 1), (minus, -1))
+    )
+    sides = np.where(patterns.T, 1.0, -1.0)
+    inside = [cp.multiply(sides, rows @ p.T) >= 0 for p in (plus, minus)]
+    norm = cp.sum(cp.norm(plus, 2, axis=1)) + cp.sum(cp.norm(minus, 2, axis=1))
+    lam = 1e-2
+    if loss == "squared":
+        value = cp.sum_squares(fitted - y) / 30
+    else:
+        labels = np.where(np.asarray(y) == np.unique(y)[1], 1.0, -1.0)
+        value = cp.sum(cp.logistic(-cp.multiply(labels, fitted))) / 30
+    program = cp.Problem(cp.Minimize(value + 2 * lam * norm), inside)
+    program.solve(solver=cp.CLARABEL)
+    assert covopt.fit(X, y, lam=lam, loss=loss).objective == pytest.approx(program.value, rel=1e-6)
