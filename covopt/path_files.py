@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -124,7 +125,7 @@ def verify_path(
         name = f"λ = {s.lam:.6g}" if s.lam is not None else "interpolation"
         checks.append(Check(name, found.ok, held if found.ok else "; ".join(failed)))
     lams = [0.0 if s.lam is None else s.lam for s in solutions]
-    falls = all(a > b for a, b in zip(lams, lams[1:], strict=False))
+    falls = all(a > b for a, b in pairwise(lams))
     detail = f"{counted(len(lams), 'point')}, λ {'falling' if falls else 'not falling'}"
     checks.append(Check("order", falls and bool(lams), detail))
     return Verification(tuple(checks), None)
