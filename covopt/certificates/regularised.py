@@ -81,7 +81,7 @@ def certify_fit(
     value, size = problem.dual_terms(scaled)
     value -= (scaled.size + 8) * np.finfo(float).eps * size
     lower = float(max(0.0, value * problem.strength))
-    bound = "dual point scaled by the exact maximum over all faces"
+    bound = "dual point scaled by its exact maximum over all neurons"
     if not exact:
         bound = "dual point scaled by a valid upper bound on the maximum over all neurons"
     return FitCertificate(
