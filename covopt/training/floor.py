@@ -19,7 +19,7 @@ from covopt.certificates.regularised import FitCertificate
 from covopt.network import ReLUNetwork
 from covopt.solution import Solution
 
-MARGIN = 1e-9  # of the sum of the sizes of all terms: far above rounding, far below any real contradiction
+MARGIN = 1e-9  # of the compared numbers: far above rounding, far below any real contradiction
 
 
 @dataclass(frozen=True)
@@ -71,29 +71,36 @@ def facts(solution: Solution, network: ReLUNetwork, *, interpolates: bool = Fals
     [True, True]
     """
     data, dual = solution.data, feasible_dual(solution)
+    lifted = network.lift(data.X)
     outputs = network.predict(data.X).reshape(data.Y.shape)
     norm = network.squared_norm
-    # sizes of the terms that the outputs are sums of
-    hidden = np.abs(network.lift(data.X)) @ np.abs(network.hidden_weights).T
-    sizes = hidden @ np.abs(network.output_weights) + network.bias * np.abs(network.output_bias)
-    floor, terms = 2.0 * float((dual * outputs).sum()), norm + 2.0 * float((np.abs(dual) * sizes).sum())
+    # sizes of the terms that the outputs are sums of, and what rounding leaves of a sum that long
+    sizes = np.abs(lifted) @ np.abs(network.hidden_weights).T @ np.abs(network.output_weights)
+    sizes += network.bias * np.abs(network.output_bias)
+    rounding = 8 * (len(network) + sum(lifted.shape) + data.n_outputs) * np.finfo(float).eps
+    floor, terms = 2.0 * float((dual * outputs).sum()), 2.0 * float((np.abs(dual) * sizes).sum())
+    # Λ is feasible up to the rounding of its own sums over the points
+    terms += norm * float(np.linalg.norm(dual, axis=1) @ np.linalg.norm(lifted, axis=1))
     claim = "‖W‖² ≥ 2⟨Λ, f(X)⟩"
     if solution.output_bias == "penalized":
-        floor -= data.bias**2 * float((dual.sum(axis=0) ** 2).sum())
-        terms += data.bias**2 * float((np.abs(dual).sum(axis=0) ** 2).sum())
+        sums, sum_sizes = np.abs(dual.sum(axis=0)), np.abs(dual).sum(axis=0)
+        floor -= data.bias**2 * float((sums**2).sum())
+        terms += 2.0 * data.bias**2 * float((sums + rounding * sum_sizes) @ sum_sizes)
         claim += " − β²‖Λᵀ1‖²"
-    found = [Fact(claim, norm, floor, MARGIN * terms)]
+    margin = MARGIN * (norm + abs(floor)) + rounding * terms
+    found = [Fact(claim, norm, floor, margin)]
     certificate = solution.certificate
     if isinstance(certificate, FitCertificate):
         assert solution.loss is not None
         assert solution.lam is not None
         loss = solution.loss.value(outputs)
         objective = loss + solution.lam * norm
-        # what rounding of the outputs does to the loss, to first order
-        shaken = float((np.abs(solution.loss.gradient(outputs)) * sizes).sum())
-        size = abs(loss) + solution.lam * norm + shaken + abs(certificate.lower_bound)
-        found.append(Fact("C(f) + λ‖W‖² ≥ lower bound", objective, certificate.lower_bound, MARGIN * size))
+        # what rounding of the outputs does to the loss
+        shaken = float((np.abs(solution.loss.gradient(outputs)) * sizes).sum()) + rounding * sizes.max() ** 2
+        margin = MARGIN * (objective + abs(certificate.lower_bound)) + rounding * shaken
+        found.append(Fact("C(f) + λ‖W‖² ≥ lower bound", objective, certificate.lower_bound, margin))
     elif interpolates:
         missed = 2.0 * float((np.abs(dual) * np.abs(outputs - data.Y)).sum())
-        found.append(Fact("‖W‖² ≥ lower bound", norm, certificate.lower_bound, MARGIN * terms + missed))
+        margin = MARGIN * (norm + abs(certificate.lower_bound)) + rounding * terms + missed
+        found.append(Fact("‖W‖² ≥ lower bound", norm, certificate.lower_bound, margin))
     return found

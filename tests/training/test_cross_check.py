@@ -249,6 +249,21 @@ def test_forged_bound_of_an_interpolation_is_caught(tmp_path):
     check_file(path, caught.value)
 
 
+@pytest.mark.parametrize("output_bias", ["none", "penalized", "free"])
+@pytest.mark.parametrize("apart", [1e-2, 1e-4])
+def test_forged_certificates_with_a_large_dual_are_caught(output_bias, apart):
+    """Two points nearly at one place: the entries of Λ are many times larger than ⟨Λ, Y⟩."""
+    X = np.array([[-1.0], [0.3], [0.3 + apart], [1.0], [1.7]])
+    y = 1e-5 * np.array([1.0, -1.0, -1.0 - 10 * apart, 1.0, -1.0])
+    solution = covopt.min_norm(X, y, bias=3.0, output_bias=output_bias)
+    assert all(fact.holds for fact in facts(solution, solution.network, interpolates=True))
+    raised = dataclasses.replace(solution.certificate, lower_bound=1.001 * solution.lower_bound)
+    bad = dataclasses.replace(solution, certificate=raised)
+    assert not all(fact.holds for fact in facts(bad, solution.network, interpolates=True))
+    bad = dataclasses.replace(solution, dual=1.001 * solution.dual)
+    assert not all(fact.holds for fact in facts(bad, solution.network))
+
+
 def test_default_file_and_a_folder_that_cannot_be_written(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     X, y = table(18)
