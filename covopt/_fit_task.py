@@ -184,13 +184,7 @@ class FitTask:
             return {}
         warm = start._warm
         shape = (len(problem.rows), problem.n_outputs)
-        other = start.potential != self.potential
-        if (
-            other
-            or warm is None
-            or warm.dual.shape != shape
-            or warm.neurons.shape[1] != problem.rows.shape[1]
-        ):
+        if warm is None or not self._shares_units(start) or warm.dual.shape != shape:
             neurons, weights, offset = reduction.apply_network(*start.network.to_neurons())
             weights = np.asarray(weights).reshape(len(neurons), shape[1])
             dual = reduction.apply_dual(start.dual).reshape(shape)
@@ -198,12 +192,23 @@ class FitTask:
                 task = self.label_noise(1.0)
                 neurons, weights = task.normalise(neurons, weights)
                 dual = task.apply_dual(start.dual).reshape(shape)
+            else:  # samples that count in the start alone may have given a neuron its length
+                lengths = np.linalg.norm(neurons, axis=1)
+                live = lengths > 0
+                neurons, weights = neurons[live] / lengths[live, None], weights[live] * lengths[live, None]
             warm = WarmStart(
                 neurons, weights, np.linalg.norm(weights, axis=1), np.reshape(offset, shape[1]), dual
             )
         if start.loss is None or start.loss.name != self.loss.name:
             warm = dataclasses.replace(warm, edges=None)
         return {"warm": warm}
+
+    def _shares_units(self, start: Solution) -> bool:
+        """Whether the reduced rows and outputs of a start are those of this task."""
+        if start.loss is None or start.potential != self.potential:
+            return False
+        same_outputs = start.loss.name == self.loss.name or self.data.n_outputs == 1
+        return same_outputs and np.array_equal(start.loss.weights[:, 0] > 0, self.loss.weights[:, 0] > 0)
 
     def _certified(
         self, lam: float, point: FitPoint, reduced: tuple[RegularisedProblem, Reduction], name, history, began

@@ -151,24 +151,43 @@ class Data:
     @cached_property
     def basis(self) -> np.ndarray:
         """(D, r): an orthonormal basis of the row space of the lifted rows, the identity where r = D."""
-        rows = self.lifted[self.independent_rows]
-        dimension = self.lifted.shape[1]
-        if len(rows) == 0:
-            return np.zeros((dimension, 0))
-        _, exponent = np.frexp(np.abs(rows).max(axis=1))
-        rows = np.ldexp(rows, -exponent[:, None])
-        peak = np.abs(rows).max(axis=0)
-        column_scale = np.where(peak > 0, peak, 1.0)
-        _, values, right = np.linalg.svd(rows / column_scale, full_matrices=False)
-        rank = int((values > max(rows.shape) * np.finfo(np.float64).eps * values[0]).sum())
-        if rank == dimension:
-            return np.eye(dimension)
-        span = right[:rank].T * (column_scale / column_scale.max())[:, None]
-        # Rows sorted by size: then Householder QR is accurate row by row, whatever the columns' units.
-        order = np.argsort(-np.abs(span).max(axis=1), kind="stable")
-        basis = np.empty_like(span)
-        basis[order] = np.linalg.qr(span[order])[0]
-        return basis
+        return row_space(self.lifted[self.independent_rows])
+
+
+def row_space(rows: np.ndarray) -> np.ndarray:
+    """Return an orthonormal basis of the span of rows; the decision on the rank does not depend on units.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (N, D)
+
+    Returns
+    -------
+    ndarray of shape (D, r)
+        The identity where r = D.
+
+    Examples
+    --------
+    >>> row_space(np.array([[3.0, 4.0], [6.0, 8.0]])).shape, row_space(np.eye(2)).shape
+    ((2, 1), (2, 2))
+    """
+    dimension = rows.shape[1]
+    if not rows.any():
+        return np.zeros((dimension, 0))
+    _, exponent = np.frexp(np.abs(rows).max(axis=1))
+    rows = np.ldexp(rows, -exponent[:, None])
+    peak = np.abs(rows).max(axis=0)
+    column_scale = np.where(peak > 0, peak, 1.0)
+    _, values, right = np.linalg.svd(rows / column_scale, full_matrices=False)
+    rank = int((values > max(rows.shape) * np.finfo(np.float64).eps * values[0]).sum())
+    if rank == dimension:
+        return np.eye(dimension)
+    span = right[:rank].T * (column_scale / column_scale.max())[:, None]
+    # Rows sorted by size: then Householder QR is accurate row by row, whatever the columns' units.
+    order = np.argsort(-np.abs(span).max(axis=1), kind="stable")
+    basis = np.empty_like(span)
+    basis[order] = np.linalg.qr(span[order])[0]
+    return basis
 
 
 def _shapes(

@@ -135,6 +135,22 @@ def test_invariances(seed, name, output_bias):
         assert scaled == pytest.approx(100 * plain, rel=2e-6)
 
 
+@pytest.mark.parametrize("kept", [1, 2, 3])
+@pytest.mark.parametrize("output_bias", BIASES)
+@pytest.mark.parametrize("outputs", [1, 2])
+def test_samples_without_weight_may_take_dimensions_with_them(kept, output_bias, outputs):
+    """The rank is that of the rows that count: the oracle of more columns than lines answers anything."""
+    rng = np.random.default_rng(0)
+    X, Y = rng.standard_normal((8, 3)), rng.standard_normal((8, outputs))
+    options = {"lam": 1e-2, "output_bias": output_bias}
+    found = covopt.fit(X, Y, sample_weight=np.arange(8) < kept, **options)
+    alone = covopt.fit(X[:kept], Y[:kept], **options)
+    assert found.status is alone.status
+    assert found.lower_bound <= alone.objective + 1e-12
+    assert found.objective == pytest.approx(alone.objective, rel=2e-6, abs=1e-12)
+    assert covopt.verify(found).ok
+
+
 def test_two_classes_by_softmax_and_by_logistic():
     """With two classes the outputs ±f/2 of the softmax have the norm |f|/√2: λ is √2 times smaller in effect."""
     X, y = table("logistic", 10)

@@ -10,7 +10,7 @@ from math import comb
 
 import numpy as np
 
-from covopt.errors import BudgetError
+from covopt.errors import BudgetError, InputError
 from covopt.oracles.base import Pricing
 from covopt.oracles.lines import merge_lines
 from covopt.oracles.scalar.flats import FlatSweep
@@ -43,6 +43,8 @@ class FaceOracle:
 
     Raises
     ------
+    InputError
+        With fewer lines than columns.
     BudgetError
         When the arrangement has more faces than ``budget``; nothing has been computed by then.
 
@@ -64,6 +66,11 @@ class FaceOracle:
         self._merging = np.where(shared, moved + ROUNDING * lengths, 0.0)
         self._lengths = lengths
         self.rank = self.rows.shape[1]
+        if len(self.lines) < self.rank:
+            raise InputError(
+                f"rows must have full column rank; received {len(self.lines)} lines in dimension {self.rank}: "
+                "reduce them with covopt.oracles.bounds.restrict."
+            )
         self.n_threads = n_threads
         self.n_faces = count_faces(len(self.lines), self.rank)
         if self.n_faces > budget:

@@ -71,7 +71,7 @@ def bound_gauge(
     if len(support) == 0:
         return 0.0, True
     reduced, lost = rows, 0.0
-    if len(support) < len(rows):
+    if len(support) < len(rows) or len(rows) < rows.shape[1]:
         reduced, basis = restrict(rows, support)
         outside = np.linalg.norm(rows[support] - reduced @ basis.T, axis=1)
         lost = float(magnitude[support] @ outside)

@@ -29,6 +29,7 @@ from covopt.problems.regularised import reduce_fit
 from covopt.problems.shallow import ShallowProblem
 
 OUTPUT_BIASES = ("none", "free")
+ACTIVE = 1e-13  # share of the largest possible ω below which a neuron is active by rounding alone
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,10 +91,15 @@ class LabelNoiseTask:
         return float(np.abs(network.output_weights[:, 0]) @ omega) * scale**self.potential.degree
 
     def normalise(self, neurons: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Whiten reduced neurons, scale them to ω'(u) = 1 and their weights along; those that no row activates go."""
+        """Whiten reduced neurons, scale them to ω'(u) = 1 and their weights along.
+
+        Neurons that no row activates go, and those that are active by rounding alone.
+        """
         neurons = neurons @ np.linalg.pinv(self.back).T
         omega = self.potential.weigh(self.rows, neurons, self.weights[self.weights > 0], self.lengths)
-        live = omega > 0
+        size = np.linalg.norm(self.rows, axis=1).max(initial=0.0)
+        size *= self.lengths.max(initial=0.0) if self.potential.exact else 1.0
+        live = omega > ACTIVE * np.linalg.norm(neurons, axis=1) * size
         scale = omega[live].reshape(-1, *[1] * (weights.ndim - 1))
         return neurons[live] / omega[live, None], weights[live] * scale
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from covopt.data import Data
+from covopt.data import Data, row_space
 from covopt.losses import Loss
 from covopt.problems.reduction import Reduction, _check_size, reduce_outputs
 
@@ -202,7 +202,8 @@ def reduce_fit(data: Data, loss: Loss, lam: float, output_bias: str) -> tuple[Re
         When the numbers are so large or small that they have no place in double precision.
     """
     keep = np.flatnonzero(loss.weights[:, 0] > 0)
-    basis = data.basis
+    # without the rows of weight zero the rank may fall, and oracles take rows of full rank
+    basis = data.basis if len(keep) == data.n_samples else row_space(data.lifted[keep])
     outputs = None
     k = loss.targets.shape[1]
     if loss.name == "softmax-cross-entropy":

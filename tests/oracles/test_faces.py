@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from covopt.errors import BudgetError
+from covopt.errors import BudgetError, InputError
 from covopt.oracles.base import Oracle
 from covopt.oracles.faces import FaceOracle, count_faces
 from covopt.oracles.lines import merge_lines
@@ -411,6 +411,11 @@ def test_budget_is_refused_before_anything_is_computed():
         FaceOracle(rows, budget=faces - 1)
     oracle: Oracle = FaceOracle(rows, budget=faces)
     assert oracle.price(np.ones(50)).exact
+
+
+def test_rows_that_do_not_span_are_refused():
+    with pytest.raises(InputError, match="full column rank; received 2 lines in dimension 3"):
+        FaceOracle(np.array([[1.0, 0.0, 2.0], [0.0, 1.0, 1.0], [2.0, 0.0, 4.0]]))
 
 
 @pytest.mark.parametrize("scale", [1.0, -1.0, 3.7, -1e-5, 1e8])

@@ -128,3 +128,18 @@ def test_the_curvature_is_what_makes_the_last_rounds_few(monkeypatch):
     monkeypatch.setattr(generation.RegularisedGeneration, "has_curvature", False)
     plain = covopt.path(X, y, n_lams=8)
     assert sum(len(s.history) for s in curved) < sum(len(s.history) for s in plain)
+
+
+@pytest.mark.parametrize("potential", ["variation", "label-noise", "label-noise-exact"])
+def test_a_start_whose_samples_had_other_weights(potential):
+    """Samples of weight zero lower the rank, and neurons of the start may be silent on those that are left."""
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((9, 2)), rng.standard_normal(9)
+    tables = [None, np.arange(9) < 2, np.arange(9) > 6, np.arange(9) < 4]
+    starts = [covopt.fit(X, y, lam=1e-3, potential=potential, sample_weight=w) for w in tables]
+    for w in tables:
+        alone = covopt.fit(X, y, lam=2e-3, potential=potential, sample_weight=w)
+        for start in starts:
+            found = covopt.fit(X, y, lam=2e-3, potential=potential, sample_weight=w, start=start)
+            assert found.status.code == "certified"
+            assert found.objective == pytest.approx(alone.objective, rel=2e-6)
