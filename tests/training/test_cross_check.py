@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import signal
 
 import numpy as np
 import pytest
@@ -110,6 +111,21 @@ def test_stopped_by_the_callback():
     assert not found.complete
     assert len(seen) == 3
     assert "stopped" in found.summary()
+
+
+def test_interruption_in_the_last_steps_of_a_stage_ends_the_stages():
+    X, y = table(8, n=5)
+    seen = []
+
+    def callback(stage):
+        seen.append(stage.stage)
+        if stage.state.step + 100 == stage.state.n_steps:
+            signal.raise_signal(signal.SIGINT)
+
+    phase = Phase("adam", 200)
+    found = cross_check(covopt.min_norm(X, y), seeds=2, widths=8, schedule=phase, callback=callback)
+    assert not found.complete
+    assert seen == [0]
 
 
 def test_silent_neurons_start_anew_without_a_change_of_outputs():
@@ -316,5 +332,5 @@ def test_messages(tmp_path):
 def test_best_of_32_within_one_percent_of_the_optimum(seed):
     rng = np.random.default_rng(seed)
     solution = covopt.fit(rng.standard_normal((20, 2)), rng.standard_normal(20), lam=0.01)
-    found = cross_check(solution, seeds=32)
+    found = cross_check(solution, widths=40, seeds=32, schedule=Phase("adam", 2000, decay="cosine"))
     assert 1 - 1e-6 <= found.ratio <= 1.01

@@ -44,7 +44,7 @@ def test_b_4_needs_four_neurons():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("n", "widths", "seeds"), [(6, [8, 9, 10], 32), (8, [15, 16, 17], 64)])
+@pytest.mark.parametrize(("n", "widths", "seeds"), [(6, [8, 9, 10], 16), (8, [15, 16], 48)])
 def test_b_n_needs_a_quarter_of_n_squared(n, widths, seeds):
     found = plateau(np.eye(n), b_matrix(n), widths, bias=0.0, seeds=seeds)
     assert found.certified

@@ -1,5 +1,8 @@
 """Whole runs: the grid, the table, convergence, divergence, memory that runs out, history, callbacks, starts."""
 
+import os
+import signal
+
 import numpy as np
 import pytest
 
@@ -341,38 +344,34 @@ def test_callback_sees_the_run_and_stops_it():
     assert seen[-1].best_objective == pytest.approx(run.table.objective.min(), rel=1e-12)
 
 
-def test_interruption_returns_what_there_is(monkeypatch):
-    original, calls = loop.Runner._advance, []
+@pytest.mark.parametrize("place", ["_advance", "_check", "_record"])
+def test_interruption_anywhere_returns_what_there_is(monkeypatch, place):
+    original, calls = getattr(loop.Runner, place), []
 
-    class Task:
-        def __init__(self, value):
-            self.value, self.asked = value, 0
+    def interrupted(self, *args):
+        calls.append(1)
+        if len(calls) == 2:
+            os.kill(os.getpid(), signal.SIGINT)
+        return original(self, *args)
 
-        def result(self):
-            self.asked += 1
-            if len(calls) == 2 and self.asked == 1:
-                raise KeyboardInterrupt
-            return self.value
-
-    class Pool:
-        def __init__(self, *_):
-            pass
-
-        def __enter__(self):
-            return self
-
-        def __exit__(self, *_):
-            return False
-
-        def submit(self, function, *args):
-            calls.append(1)
-            return Task(function(*args))
-
-    monkeypatch.setattr(loop, "ThreadPoolExecutor", Pool)
-    assert original
-    run = train(X, Y, widths=4, lam=0.02, schedule=Phase("adam", 1000))
+    monkeypatch.setattr(loop.Runner, place, interrupted)
+    seen = []
+    run = train(X, Y, widths=4, lam=0.02, schedule=Phase("adam", 1000), callback=seen.append)
+    steps = 100 if place == "_record" else 200  # the start is recorded too
     assert run.status == ["stopped"]
-    assert run.steps.tolist() == [200]
+    assert run.steps.tolist() == [steps]
+    assert [state.interrupted for state in seen] == [False] * (steps // 100 - 1) + [True]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_second_interruption_is_raised():
+    def callback(_):
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        train(X, Y, widths=4, lam=0.02, schedule=Phase("adam", 1000), callback=callback)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def test_start_from_networks():
