@@ -13,6 +13,7 @@ import numpy as np
 from covopt.training.backend import is_out_of_memory, one_thread_each, torch
 from covopt.training.batches import Batch, Problem, select
 from covopt.training.first_order import FirstOrder
+from covopt.training.interrupts import noted_interrupts
 from covopt.training.lbfgs import BatchedLBFGS
 from covopt.training.schedule import Phase
 
@@ -35,6 +36,8 @@ class TrainingState:
     best_objective : float
         Least objective seen at checks so far; NaN before the first one.
     time_s : float
+    interrupted : bool
+        The user asked to stop, by Ctrl-C: training ends after this call.
     """
 
     phase: int
@@ -45,6 +48,7 @@ class TrainingState:
     n_networks: int
     best_objective: float
     time_s: float
+    interrupted: bool = False
 
 
 class Runner:
@@ -84,13 +88,22 @@ class Runner:
         self.history: list[tuple[int, int, np.ndarray, np.ndarray]] = []
         self.phase, self.step, self.elapsed_s = 0, 0, 0.0
         self.batches: list[Batch] = []
+        self.interrupted: Callable[[], bool] = lambda: False
         on_cpu = problem.inputs.device.type == "cpu"
         self._workers = torch.get_num_threads() if on_cpu else 1
 
     # ------------------------------------------------------------------ the loop
     def run(self, on_event: Callable[[Runner], bool]) -> None:
-        """Go through the schedule from where the run is; ``on_event`` is asked after every stretch, true stops."""
-        with torch.no_grad(), one_thread_each(1), ThreadPoolExecutor(self._workers) as pool:
+        """Go through the schedule from where the run is; ``on_event`` is asked after every stretch, true stops.
+
+        So does Ctrl-C, after the stretch in which it comes: all batches end at one step.
+        """
+        with (
+            noted_interrupts() as self.interrupted,
+            torch.no_grad(),
+            one_thread_each(1),
+            ThreadPoolExecutor(self._workers) as pool,
+        ):
             while self.phase < len(self.schedule) and self.active:
                 if self._run_phase(pool, on_event):
                     self._store()
@@ -117,14 +130,7 @@ class Runner:
             target = self._next_stop(phase)
             began = time.perf_counter()
             tasks = [pool.submit(self._advance, batch, phase, target) for batch in self.batches]
-            interrupted = False
-            try:
-                done = [task.result() for task in tasks]
-            except (
-                KeyboardInterrupt
-            ):  # as with the solvers, what there is so far; all batches end at one step
-                interrupted = True
-                done = [task.result() for task in tasks]
+            done = [task.result() for task in tasks]
             wall = time.perf_counter() - began
             self.elapsed_s += wall
             total = sum(spent for _, spent in done) or 1.0
@@ -137,7 +143,7 @@ class Runner:
                 self.steps[self.active] = self.steps_done
             self._check(phase)
             self._record()
-            if on_event(self) or interrupted:
+            if on_event(self) or self.interrupted():
                 return True
         self._store()
         self.batches = []

@@ -181,7 +181,7 @@ def train(
         phase = phases[runner.phase]
         state = TrainingState(
             runner.phase, phase.optimiser, runner.steps_done, planned, len(runner.active), len(members),
-            float(seen.min()) if len(seen) else float("nan"), time.perf_counter() - began,
+            float(seen.min()) if len(seen) else float("nan"), time.perf_counter() - began, runner.interrupted(),
         )  # fmt: skip
         bar.show(state)
         return callback is not None and bool(callback(state))

@@ -153,5 +153,5 @@ class Watch:
         """Pass a state on."""
         wanted = bool(self._callback(self._wrap(state))) if self._callback is not None else False
         over = state.step >= state.n_steps or state.n_active == 0
-        self.interrupted = wanted or not over
+        self.interrupted = wanted or not over or state.interrupted
         return wanted

@@ -13,7 +13,7 @@ import covopt  # noqa: E402
 from covopt.data import Data  # noqa: E402
 from covopt.errors import CertificateContradictedError, InputError, SolutionFileError  # noqa: E402
 from covopt.network import ReLUNetwork  # noqa: E402
-from covopt.training import Phase, recheck  # noqa: E402
+from covopt.training import Phase, loop, recheck  # noqa: E402
 from covopt.training.crosscheck import compare, cross_check  # noqa: E402
 from covopt.training.floor import facts  # noqa: E402
 from covopt.training.repair import MEETS, repair  # noqa: E402
@@ -113,19 +113,21 @@ def test_stopped_by_the_callback():
     assert "stopped" in found.summary()
 
 
-def test_interruption_in_the_last_steps_of_a_stage_ends_the_stages():
+def test_interruption_in_the_last_steps_of_a_stage_ends_the_stages(monkeypatch):
     X, y = table(8, n=5)
-    seen = []
+    original, seen = loop.Runner._record, []
 
-    def callback(stage):
-        seen.append(stage.stage)
-        if stage.state.step + 100 == stage.state.n_steps:
+    def record(self):
+        if self.step == 200:
             signal.raise_signal(signal.SIGINT)
+        original(self)
 
-    phase = Phase("adam", 200)
-    found = cross_check(covopt.min_norm(X, y), seeds=2, widths=8, schedule=phase, callback=callback)
+    monkeypatch.setattr(loop.Runner, "_record", record)
+    found = cross_check(
+        covopt.min_norm(X, y), seeds=2, widths=8, schedule=Phase("adam", 200), callback=seen.append
+    )
     assert not found.complete
-    assert seen == [0]
+    assert [(stage.stage, stage.state.step) for stage in seen] == [(0, 100), (0, 200)]
 
 
 def test_silent_neurons_start_anew_without_a_change_of_outputs():

@@ -1,0 +1,42 @@
+"""Ctrl-C between the steps: a batch that is being judged or stored is not left half done."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+
+@contextmanager
+def noted_interrupts() -> Iterator[Callable[[], bool]]:
+    """Note the first Ctrl-C instead of raising it, and yield a function that tells; a second one is raised.
+
+    Where Ctrl-C is somebody else's (another handler, another thread) it stays theirs.
+
+    Examples
+    --------
+    >>> with noted_interrupts() as interrupted:
+    ...     before = interrupted()
+    ...     signal.raise_signal(signal.SIGINT)
+    ...     before, interrupted()
+    (False, True)
+    """
+    seen = False
+
+    def note(number: int, frame: Any) -> None:
+        nonlocal seen
+        if seen:
+            signal.default_int_handler(number, frame)
+        seen = True
+
+    ours = threading.current_thread() is threading.main_thread()
+    if not ours or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield lambda: False
+        return
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield lambda: seen
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
