@@ -9,6 +9,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from covopt.errors import SolutionFileError
 from covopt.files import write_atomically
 from covopt.solution import Solution
@@ -79,13 +81,20 @@ def load_path(path: str | os.PathLike[str]) -> list[Solution]:
         raise SolutionFileError(f"{name} is not a JSON file: {error}") from error
     if not is_path_content(content):
         raise SolutionFileError(f"{name} is not a covopt path: its format field is not {FORMAT!r}")
-    if content.get("schema") != SCHEMA or not isinstance(content.get("solutions"), list):
+    if content.get("schema") != SCHEMA:
         raise SolutionFileError(
             f"{name} has schema {content.get('schema')!r}; this covopt reads schema {SCHEMA}. Upgrade covopt."
         )
-    if not content["solutions"]:
+    parts = content.get("solutions")
+    if not isinstance(parts, list) or not parts:
         raise SolutionFileError(f"{name} is a path without points; nothing can be read from it.")
-    return [Solution.from_dict(part) for part in content["solutions"]]
+    solutions = []
+    for i, part in enumerate(parts):
+        try:
+            solutions.append(Solution.from_dict(part))
+        except SolutionFileError as error:
+            raise SolutionFileError(f"{name}: point {i} of the path (counting from 0): {error}") from error
+    return solutions
 
 
 def verify_path(
@@ -105,7 +114,8 @@ def verify_path(
     Returns
     -------
     Verification
-        One check for each λ, which lists what failed there, and one for their order.
+        One check for each λ, which lists what failed there, one for their order, and one that all of them solve the
+        same problem: a path whose points come from several tables proves nothing about any of them.
 
     Examples
     --------
@@ -115,6 +125,7 @@ def verify_path(
     ok     λ = 0.707107: status certified, objective 0.5, lower bound 0.5
     ok     λ = 0.000707107: status certified, objective 0.00141221, lower bound 0.00141221
     ok     order: 2 points, λ falling
+    ok     problem: the same for all points but for λ
     verified
     """
     checks = []
@@ -128,4 +139,23 @@ def verify_path(
     falls = all(a > b for a, b in pairwise(lams))
     detail = f"{counted(len(lams), 'point')}, λ {'falling' if falls else 'not falling'}"
     checks.append(Check("order", falls and bool(lams), detail))
+    other = [i for i, s in enumerate(solutions) if not _same_problem(s, solutions[0])]
+    detail = "the same for all points but for λ"
+    if other:
+        detail = f"point {other[0]} (counting from 0) has another table, loss, bias or potential than point 0"
+    checks.append(Check("problem", not other, detail))
     return Verification(tuple(checks), None)
+
+
+def _same_problem(one: Solution, other: Solution) -> bool:
+    """Whether two solutions differ in λ (and in what was found) alone."""
+    if one.loss is None or other.loss is None:
+        return False
+    same = (one.data.bias, one.output_bias, one.potential) == (
+        other.data.bias,
+        other.output_bias,
+        other.potential,
+    )
+    same = same and one.loss.parameters() == other.loss.parameters()
+    pairs = (one.data.X, other.data.X), (one.data.Y, other.data.Y), (one.loss.weights, other.loss.weights)
+    return same and all(np.array_equal(a, b) for a, b in pairs)

@@ -10,7 +10,7 @@ import covopt
 from covopt._plotting_path import plot_path
 from covopt.cli import app
 from covopt.errors import InputError, PathStoppedWarning, SolutionFileError
-from covopt.path_files import load_path, save_path
+from covopt.path_files import load_path, save_path, verify_path
 from tests.solvers.test_regularised import BIASES, NAMES, targets_for
 
 
@@ -215,3 +215,35 @@ def test_verify_of_a_path_against_another_table(saved):
     done = CliRunner().invoke(app, ["verify", str(saved / "p.json"), str(saved / "other.csv")])
     assert done.exit_code == 4
     assert done.output.count("FAILED λ = ") == 4
+
+
+@pytest.mark.parametrize("other", ["table", "bias", "weights", "potential", "interpolation"])
+def test_verify_wants_one_problem(other):
+    """Each point may be proved, and yet the path be put together from the solutions of several problems."""
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((6, 2)), rng.standard_normal(6)
+    points = covopt.path(X, y, lams=[0.1, 0.01])
+    assert verify_path(points).ok
+    strange = {
+        "table": lambda: covopt.fit(X + 1.0, y, lam=1e-3),
+        "bias": lambda: covopt.fit(X, y, lam=1e-3, bias=2.0),
+        "weights": lambda: covopt.fit(X, y, lam=1e-3, sample_weight=np.arange(6.0)),
+        "potential": lambda: covopt.fit(X, y, lam=1e-3, potential="label-noise"),
+        "interpolation": lambda: covopt.min_norm(X, y),
+    }[other]()
+    found = verify_path([*points, strange])
+    assert [c.name for c in found.checks if not c.ok] == ["problem"]
+    assert "point 2 (counting from 0) has another table" in found.summary()
+
+
+def test_a_damaged_point_is_named(saved):
+    content = json.loads((saved / "p.json").read_text())
+    for damage, message in ((3, "point 2 of the path .*not a covopt solution"), ({}, "point 2 of the path")):
+        content["solutions"][2] = damage
+        (saved / "p.json").write_text(json.dumps(content))
+        with pytest.raises(SolutionFileError, match=message):
+            load_path(saved / "p.json")
+    content["solutions"] = {"a": 1}
+    (saved / "p.json").write_text(json.dumps(content))
+    with pytest.raises(SolutionFileError, match="a path without points"):
+        load_path(saved / "p.json")
