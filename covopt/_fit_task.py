@@ -32,6 +32,9 @@ from covopt.tabular import to_matrix
 from covopt.validation import check_choice, check_tol
 
 SOLVERS = ("auto", "column-generation")
+INSIDE = (
+    0.999  # share of the tolerance that solvers aim at: the certificate's allowance for rounding needs room
+)
 
 
 class FitTask:
@@ -161,8 +164,8 @@ class FitTask:
             return bool(callback(state)) if callback is not None else False
 
         options: dict[str, Any] = {
-            "tol": self.tol, "time_limit_s": time_limit_s, "random_state": self.random_state, "callback": observe,
-            **self._start_of(start, problem, reduction),
+            "tol": INSIDE * self.tol, "time_limit_s": time_limit_s, "random_state": self.random_state,
+            "callback": observe, **self._start_of(start, problem, reduction),
         }  # fmt: skip
         name = "column-generation"
         try:

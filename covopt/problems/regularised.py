@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from covopt.data import Data, row_space
-from covopt.losses import Loss
+from covopt.losses import Huber, Loss
 from covopt.problems.reduction import Reduction, _check_size, reduce_outputs
 
 BISECTIONS = 80
@@ -232,7 +232,8 @@ def reduce_fit(data: Data, loss: Loss, lam: float, output_bias: str) -> tuple[Re
 def best_constant(problem: RegularisedProblem) -> np.ndarray:
     """Minimise C(1Bᵀ)/μ + ½ρ‖B‖² over B, by Newton's method; zero without an offset.
 
-    For the hinge loss, which has kinks, the minimum over B is between −1 and 1, where the loss is linear.
+    For the hinge loss, which has kinks, the minimum over B is between −1 and 1, where the loss is linear. For the
+    Huber loss the derivative is piecewise linear, and Newton's method would stop where all samples are in a tail.
 
     Examples
     --------
@@ -251,8 +252,8 @@ def best_constant(problem: RegularisedProblem) -> np.ndarray:
     if loss.name == "hinge":
         pull = float((loss.weights * loss.targets).sum()) / mu
         return np.clip(np.array([pull / price if price > 0 else np.copysign(np.inf, pull)]), -1.0, 1.0)
-    if loss.name == "huber":
-        B = np.median(loss.targets, axis=0)
+    if isinstance(loss, Huber):
+        return np.array([_huber_constant(problem, loss.delta, column) for column in range(q)])
 
     def value(point: np.ndarray) -> float:
         return problem.primal_value(np.tile(point, (n, 1)), np.zeros((0, q)), point)
@@ -278,6 +279,27 @@ def best_constant(problem: RegularisedProblem) -> np.ndarray:
         if np.abs(step).max() <= 1e-15 * (1.0 + np.abs(B).max()):
             break
     return B
+
+
+def _huber_constant(problem: RegularisedProblem, delta: float, column: int) -> float:
+    """Root of the nondecreasing derivative in the offset of one output: a bisection over its knots, exact."""
+    targets, price = problem.loss.targets[:, column], problem.offset_cost
+    weights = np.broadcast_to(problem.loss.weights, problem.loss.targets.shape)[:, column] / problem.strength
+    knots = np.unique(np.concatenate([targets - delta, targets + delta]))
+
+    def slope(point: float) -> float:
+        return float(weights @ np.clip(point - targets, -delta, delta)) + price * point
+
+    low, high = 0, len(knots) - 1
+    for end, beyond in ((low, 1.0), (high, -1.0)):
+        rest = slope(knots[end])
+        if rest * beyond >= 0.0:  # the root is in the tail, where only the price of the offset grows
+            return float(knots[end] - rest / price) if price > 0 else float(knots[end])
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if slope(knots[middle]) < 0.0 else (low, middle)
+    left, right = slope(knots[low]), slope(knots[high])
+    return float(knots[low] - left * (knots[high] - knots[low]) / (right - left))
 
 
 def constant_dual(problem: RegularisedProblem) -> np.ndarray:

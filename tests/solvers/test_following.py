@@ -143,3 +143,12 @@ def test_a_start_whose_samples_had_other_weights(potential):
             found = covopt.fit(X, y, lam=2e-3, potential=potential, sample_weight=w, start=start)
             assert found.status.code == "certified"
             assert found.objective == pytest.approx(alone.objective, rel=2e-6)
+
+
+def test_what_the_tolerance_just_allows_is_certified():
+    """At 0.99 λ_max the gap of the constant is (1 − 0.99)²: rounding in the certificate must not refuse it."""
+    rng = np.random.default_rng(3)
+    for seed in range(8):
+        X, y = np.random.default_rng(seed).standard_normal((9, 1)), rng.standard_normal(9)
+        found = covopt.fit(X, y, lam=0.99 * covopt.lambda_max(X, y), tol=1e-4)
+        assert found.status.code == "certified"

@@ -3,13 +3,13 @@
 import cvxpy as cp
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from covopt.data import Data
-from covopt.losses import make_loss
+from covopt.losses import Huber, make_loss
 from covopt.oracles.choose import exact_oracle
-from covopt.problems.regularised import best_constant, constant_dual, reduce_fit
+from covopt.problems.regularised import RegularisedProblem, best_constant, constant_dual, reduce_fit
 from covopt.solvers.regularised.finish import finish_fit
 from covopt.solvers.regularised.generation import RegularisedGeneration
 from covopt.solvers.regularised.master import solve_regularised_master
@@ -132,6 +132,24 @@ def test_the_best_constant(name, output_bias):
     rng = np.random.default_rng(0)
     for step in rng.standard_normal((20, q)):
         assert value(B) <= value(B + 1e-3 * step) * (1 + 1e-12)
+
+
+@given(seed=st.integers(0, 10**6), delta=st.floats(1e-4, 10.0), price=st.sampled_from([0.0, 0.1, 10.0]))
+@settings(max_examples=60, deadline=None)
+def test_the_best_constant_of_the_huber_loss_in_the_tails(seed, delta, price):
+    """With weights, or a small delta, no sample need be near the median, and the curvature vanishes there."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(1, 9))
+    loss = Huber(delta)
+    loss.encode_targets(np.round(2.0 * rng.standard_normal(n), 1), 10.0 ** rng.uniform(-4, 0, n))
+    problem = RegularisedProblem(np.ones((n, 1)), loss, 1.0, offset_cost=price)
+
+    def value(b):
+        return problem.primal_value(np.full((n, 1), b), np.zeros((0, 1)), np.array([b]))
+
+    ends = [loss.targets - delta, loss.targets + delta, np.linspace(-8.0, 8.0, 401)]
+    least = min(value(b) for b in np.concatenate([np.ravel(e) for e in ends]))
+    assert value(best_constant(problem)[0]) <= least + 1e-12 * max(1.0, least)
 
 
 @pytest.mark.parametrize("name", NAMES)
