@@ -74,13 +74,13 @@ def _first_ragged(rows: Sequence[Any]) -> tuple[int, str, str] | None:
     return next(((i, s, shapes[0]) for i, s in enumerate(shapes) if s != shapes[0]), None)
 
 
-def _from_frame(name: str, frame: Any) -> tuple[np.ndarray, tuple[str, ...]]:
+def _from_frame(name: str, frame: Any) -> tuple[np.ndarray, tuple[str, ...] | None]:
     kind = type(frame).__name__
     if kind == "LazyFrame":
         raise InputError(f"{name} is a polars LazyFrame; pass {name}.collect().")
     if kind == "Series":
         column = _column(name, frame, None if frame.name in (None, "") else str(frame.name))
-        return column, (str(frame.name),) if frame.name not in (None, "") else ()
+        return column, (str(frame.name),) if frame.name not in (None, "") else None
     if kind != "DataFrame":
         raise InputError(f"{name} must be a table of numbers; received {type(frame).__module__}.{kind}.")
     names = tuple(str(c) for c in frame.columns)
@@ -93,7 +93,7 @@ def _from_frame(name: str, frame: Any) -> tuple[np.ndarray, tuple[str, ...]]:
         _column(name, frame[c], n, j) for j, (c, n) in enumerate(zip(frame.columns, names, strict=True))
     ]
     if not columns:
-        return np.empty((len(frame), 0)), ()
+        return np.empty((len(frame), 0)), None
     return np.column_stack(columns), names
 
 

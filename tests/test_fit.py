@@ -417,3 +417,13 @@ def test_thirty_points_against_the_cone_program_over_all_cells(loss):
     program = cp.Problem(cp.Minimize(value + 2 * lam * norm), inside)
     program.solve(solver=cp.CLARABEL)
     assert covopt.fit(X, y, lam=lam, loss=loss).objective == pytest.approx(program.value, rel=1e-6)
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_series_without_a_name(library):
+    Series = pytest.importorskip(library).Series
+    X, y = np.array([[-1.0], [0.0], [1.0]]), [1.0, 0.0, 1.0]
+    found = covopt.fit(X, Series(y), lam=0.01)
+    plain = covopt.fit(X, y, lam=0.01)
+    assert found.objective == pytest.approx(plain.objective, rel=1e-12)
+    assert found.data.target_names == plain.data.target_names
