@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -57,7 +58,7 @@ class Forces:
         InputError
             When there is no such hidden layer.
         """
-        if not 1 <= layer <= len(self.repulsion):
+        if not isinstance(layer, Integral) or not 1 <= layer <= len(self.repulsion):
             raise InputError(
                 f"layer must be a hidden layer, from 1 to {len(self.repulsion)}; received {layer!r}."
             )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -90,9 +91,9 @@ def neuron_rays(
         raise InputError(f"Z must be a matrix (N, n) of finite numbers; received shape {matrix.shape}.")
     if not 0 < check_positive("max_angle_deg", max_angle_deg) < 90:
         raise InputError(f"max_angle_deg must be below 90; received {max_angle_deg!r}.")
-    if n_rays is not None and (isinstance(n_rays, bool) or not isinstance(n_rays, int) or n_rays < 1):
+    if n_rays is not None and (isinstance(n_rays, bool) or not isinstance(n_rays, Integral) or n_rays < 1):
         raise InputError(f"n_rays must be a positive integer or None; received {n_rays!r}.")
-    if not 0 <= silent < 1:
+    if not isinstance(silent, Real) or not 0 <= silent < 1:
         raise InputError(f"silent must be in [0, 1); received {silent!r}.")
     neurons = matrix.T
     norms = np.linalg.norm(neurons, axis=1)

@@ -12,6 +12,7 @@ With samples in rows, A₀ = X̃ and A_ℓ = Z_ℓᵠ = [σ(Z_ℓ), β1], a netw
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -26,6 +27,7 @@ from covopt.tabular import check_finite, to_matrix
 from covopt.validation import check_bias, check_choice, check_positive
 
 OUTPUT_BIASES = ("penalized", "none")
+MEETS = 1e-9  # share of max |Y| by which outputs may miss and still interpolate; absolute for Y = 0
 
 
 def _within(name: str, value: Any, rule: str, holds: Callable[[float], bool]) -> float:
@@ -212,7 +214,12 @@ class RepresentationProblem:
             raise InputError(
                 "Z must be a sequence of arrays Z_1 … Z_L, one for each layer; received one array."
             )
-        found = [np.asarray(z, dtype=float) for z in Z]
+        try:
+            found = [np.asarray(z, dtype=float) for z in Z]
+        except (TypeError, ValueError):
+            raise InputError(
+                f"Z must be a sequence of numeric matrices Z_1 … Z_L; received {reprlib.repr(Z)}."
+            ) from None
         if not found:
             raise InputError("Z is empty; give the representations Z_1 … Z_L.")
         for layer, z in enumerate(found, start=1):
@@ -385,8 +392,8 @@ class RepresentationProblem:
         outputs : ndarray of shape (N, k)
         """
         if self.targets is not None:
-            size = max(1.0, float(np.abs(self.targets).max()))
-            return 0.0 if np.abs(outputs - self.targets).max() <= 1e-9 * size else np.inf
+            size = float(np.abs(self.targets).max(initial=0.0))
+            return 0.0 if np.abs(outputs - self.targets).max(initial=0.0) <= MEETS * (size or 1.0) else np.inf
         return 0.0 if self.loss is None else self.loss.value(outputs)
 
     def fit_gradient(self, outputs: np.ndarray) -> np.ndarray:

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -124,7 +125,7 @@ def stationarity(problem: RepresentationProblem, Z: Any, *, kink_tol: float = 0.
         raise InputError(
             "with a positive tikhonov nothing is constrained; look at gradient(problem, Z) instead."
         )
-    if not isinstance(kink_tol, int | float) or not 0 <= kink_tol < 1:
+    if not isinstance(kink_tol, Real) or not 0 <= kink_tol < 1:
         raise InputError(f"kink_tol must be a number in [0, 1); received {kink_tol!r}.")
     found = problem.check(Z)
     images = problem.images(found)

@@ -46,6 +46,7 @@ def test_a_given_number_of_rays_takes_the_heaviest():
         ({"max_angle_deg": 90}, "max_angle_deg must be below 90; received 90"),
         ({"max_angle_deg": -1}, "max_angle_deg must be a positive"),
         ({"n_rays": 0}, "n_rays must be a positive integer or None; received 0"),
+        ({"silent": "a"}, "silent must be in"),
         ({"silent": 1.0}, r"silent must be in \[0, 1\)"),
     ],
 )

@@ -270,3 +270,19 @@ X3, Y3 = np.eye(3), np.ones(3)
 def test_messages(call, message):
     with pytest.raises(InputError, match=message):
         call()
+
+
+# ---------------------------------------------------------------- scale and types
+def test_interpolation_is_judged_in_the_size_of_the_targets():
+    problem = RepresentationProblem([[1.0], [-1.0]], [1e-12, 2e-12], bias=0.0)
+    assert problem.objective([np.zeros((2, 2)), np.zeros((2, 1))]) == np.inf
+    W = [1e-6 * np.array([[1.0], [-1.0]]), 1e-6 * np.array([[1.0, 2.0]])]
+    assert problem.weight_objective(W) == pytest.approx(7e-12)
+    zero = RepresentationProblem([[1.0], [-1.0]], [0.0, 0.0], bias=0.0)
+    assert zero.objective([np.zeros((2, 2)), np.zeros((2, 1))]) == 0.0
+
+
+@pytest.mark.parametrize("Z", [None, "ab", [[["a"]], [["b"]]]])
+def test_representations_that_are_no_numbers(Z):
+    with pytest.raises(InputError, match="Z must be a sequence of numeric matrices Z_1 … Z_L; received"):
+        RepresentationProblem([[1.0]], [1.0], lam=0.1).objective(Z)
