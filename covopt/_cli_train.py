@@ -111,7 +111,8 @@ def train(
             options |= {"bias": bias, "output_bias": output_bias}
             trained: dict[str, Any] = {
                 "seeds": seeds, "device": device, "dtype": dtype, "random_state": seed,
-                "schedule": _schedule(optimiser, steps), "callback": _Callback(progress),
+                "schedule": _schedule(optimiser, steps), "learning_rate": learning_rate,
+                "callback": _Callback(progress),
             }  # fmt: skip
             progress.say(f"{len(X)} points, {X.shape[1]} features")
             place = None if out is None else out.with_name(f"{out.stem}-contradiction.json")
@@ -120,12 +121,12 @@ def train(
                     trained["contradiction_file"] = place
                     outcome = _run_plateau(X, Y, sizes, lams, options, trained)
                 elif cross_check:
-                    trained |= {"contradiction_file": place, "learning_rate": learning_rate}
+                    trained["contradiction_file"] = place
                     outcome = _run_cross_check(
                         X, Y, sizes, lams, options, trained, progress, curves=plot is not None
                     )
                 else:
-                    trained |= {"checkpoint": checkpoint, "resume": resume, "learning_rate": learning_rate}
+                    trained |= {"checkpoint": checkpoint, "resume": resume}
                     outcome = _run_plain(X, Y, sizes, lams, options, trained, curves=plot is not None)
             except CertificateContradictedError as error:
                 _contradicted(error, as_json, heard)

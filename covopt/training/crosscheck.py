@@ -17,11 +17,12 @@ from covopt.solution import Solution
 from covopt.tabular import to_matrix
 from covopt.training.contradiction import report
 from covopt.training.floor import facts
+from covopt.training.grid import check_widths
 from covopt.training.repair import repair
 from covopt.training.results import TrainingRun
 from covopt.training.runner import train
 from covopt.training.schedule import Phase
-from covopt.training.stages import RATE, Watch, anneal, weight_unit
+from covopt.training.stages import RATE, Watch, anneal, gradient_tolerance, in_units, weight_unit
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -161,7 +162,7 @@ def cross_check(
     (True, 1.0)
     """
     began = time.perf_counter()
-    _check(solution, X, Y)
+    _check(solution, X, Y, widths)
     data = solution.data
     if widths is None:
         widths = int(np.clip(10 * len(solution.network), *DEFAULT_WIDTHS))
@@ -175,14 +176,14 @@ def cross_check(
             learning_rate=learning_rate, scale=scale, callback=callback, **options,
         )  # fmt: skip
     else:
-        watch, unit = Watch(callback, lambda state: state), 1.0
-        if not solution.loss.is_classification:
-            unit = weight_unit(data.lifted, data.Y)
+        watch, unit = Watch(callback, lambda state: state), weight_unit(data.lifted, data.Y)
+        slope = solution.loss.value(np.zeros_like(data.Y)) / unit or 1.0
         run = train(
             data.X, data.Y if data.n_outputs > 1 else data.Y[:, 0], loss=make_loss(solution.loss), lam=solution.lam,
             bias=data.bias, output_bias=solution.output_bias, sample_weight=solution.sample_weight,
             learning_rate=RATE * unit if learning_rate is None else learning_rate, scale=scale * unit,
-            schedule=FITTING if schedule is None else schedule, callback=watch, reference=solution, **options,
+            schedule=in_units(FITTING, slope) if schedule is None else schedule,
+            tol_gradient=gradient_tolerance(unit, slope), callback=watch, reference=solution, **options,
         )  # fmt: skip
         complete = not watch.interrupted
     return compare(solution, run, complete=complete, began=began, contradiction_file=contradiction_file)
@@ -276,7 +277,7 @@ def _ratio(cost: float, certified: float) -> float:
     return 1.0 if cost == 0 else np.inf
 
 
-def _check(solution: Any, X: Any, Y: Any) -> None:
+def _check(solution: Any, X: Any, Y: Any, widths: Any) -> None:
     if not isinstance(solution, Solution):
         raise InputError(
             f"solution must be a Solution of covopt.min_norm or covopt.fit; received {type(solution).__name__}."
@@ -288,8 +289,20 @@ def _check(solution: Any, X: Any, Y: Any) -> None:
         )
     if X is not None:
         _check_same("X", X, solution.data.X)
-    if Y is not None and (solution.loss is None or not solution.loss.is_classification):
+    if Y is not None and solution.loss is not None and solution.loss.is_classification:
+        known = make_loss(solution.loss)
+        known.classes = solution.loss.classes
+        if not np.array_equal(known.encode_targets(Y), solution.data.Y):
+            raise InputError(
+                "Y has other labels than the solution's; leave it out to use the solution's own table."
+            )
+    elif Y is not None:
         _check_same("Y", Y, solution.data.Y)
+    if widths is not None and any(len(one) > 1 for one in check_widths(widths)):
+        raise InputError(
+            "widths must be those of one hidden layer: certificates are about two-layer networks; received "
+            f"{widths!r}."
+        )
 
 
 def _check_same(name: str, given: Any, own: np.ndarray) -> None:

@@ -148,6 +148,10 @@ def train(
     tol_gradient = _check_tol_gradient(tol_gradient)
     _check_record_every(record_every)
     path, pause = check_path(checkpoint, resume), check_positive("checkpoint_every_s", checkpoint_every_s)
+    if path is not None and random_state is None:
+        raise InputError(
+            "random_state=None draws another seed each time; a checkpoint needs a number to go on from."
+        )
     seed = _random_state(random_state)
     architecture = Architecture(
         task.data.n_features, task.loss.targets.shape[1], len(members[0].widths) + 1, task.data.bias, output_bias,
@@ -255,7 +259,7 @@ def _random_state(random_state: Any) -> int:
 
 
 def _check_slope(slope: Any) -> float:
-    if isinstance(slope, bool) or not isinstance(slope, int | float) or not -1 < slope < 1:
+    if isinstance(slope, bool) or not isinstance(slope, Real) or not -1 < float(slope) < 1:
         raise InputError(f"slope must be a number in (-1, 1), 0 for the ReLU; received {slope!r}.")
     return float(slope)
 

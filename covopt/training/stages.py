@@ -8,7 +8,7 @@ neurons get new random directions, with zero output weights so that the outputs 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,7 @@ FIRST = (Phase("adam", 4000, decay="cosine"),)
 LATER = (Phase("adam", 2000, decay="cosine"),)
 LAST = (Phase("adam", 2000, decay="cosine"), Phase("lbfgs", 500))
 RATE = 0.01  # of Adam in the first stage, half of it later, in units of the weights
+TOL_GRADIENT = 1e-8  # in units of the gradients
 _SILENT = 1e-3  # mass ‖w‖‖v‖, relative to the network's largest, below which a neuron starts anew
 _FRESH = 0.1  # size of its new hidden weights, relative to those of the largest neuron
 
@@ -89,6 +90,7 @@ def anneal(
     size = float(np.abs(dual).max(initial=0.0)) or 1.0
     unit = (float(np.abs(data.Y).max(initial=0.0)) or 1.0) / (len(data.Y) * size)
     weights = weight_unit(data.lifted, data.Y)
+    slope = float(np.abs(data.Y).max(initial=0.0)) ** 2 / weights or 1.0
     run: TrainingRun | None = None
     for i, level in enumerate(levels):
         watch = Watch(callback, _stage_of(i, len(levels)))
@@ -98,8 +100,9 @@ def anneal(
         try:
             run = train(
                 data.X, data.Y, lam=level * unit, bias=data.bias, output_bias=output_bias, learning_rate=rate,
-                schedule=phases if schedule is None else schedule, scale=scale * weights, random_state=random_state,
-                callback=watch, **options, **start,
+                schedule=in_units(phases, slope) if schedule is None else schedule, scale=scale * weights,
+                random_state=random_state, tol_gradient=gradient_tolerance(weights, slope), callback=watch, **options,
+                **start,
             )  # fmt: skip
         except KeyboardInterrupt:
             if run is None:
@@ -116,6 +119,16 @@ def weight_unit(inputs: np.ndarray, targets: np.ndarray) -> float:
     size = float(np.linalg.norm(inputs, axis=1).max(initial=0.0))
     height = float(np.abs(targets).max(initial=0.0))
     return float(np.sqrt(height / size)) if size > 0 and height > 0 else 1.0
+
+
+def in_units(schedule: Sequence[Phase], slope: float) -> tuple[Phase, ...]:
+    """Return a schedule for gradients of that size: Adam's ε must be far below them."""
+    return tuple(replace(phase, eps=phase.eps * slope) for phase in schedule)
+
+
+def gradient_tolerance(weights: float, slope: float) -> float:
+    """Return the ``tol_gradient`` for weights and gradients of these sizes, 1e-8 for sizes of 1."""
+    return float(np.clip(TOL_GRADIENT * slope / max(1.0, weights), 0.0, 0.5))
 
 
 def _stage_of(stage: int, n_stages: int) -> Callable[[Any], Stage]:

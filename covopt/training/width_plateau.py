@@ -147,6 +147,7 @@ def plateau(
     bias: float = 1.0,
     output_bias: str = "none",
     seeds: int | Mapping[int, int] = 32,
+    learning_rate: float | None = None,
     schedule: Any = None,
     reference: Solution | None = None,
     tol: float = 1e-3,
@@ -181,7 +182,7 @@ def plateau(
     bias, output_bias : float, {"none", "penalized", "free"}
     seeds : int or mapping
         Networks of each width, or ``{width: networks}``: the width where the plateau starts may need many.
-    schedule, device, dtype, scale, random_state, progress, callback
+    learning_rate, schedule, device, dtype, scale, random_state, progress, callback
         As in :func:`covopt.training.train`.
     reference : Solution, optional
         Of the same problem: its certificate is the floor, and nothing is solved.
@@ -222,9 +223,9 @@ def plateau(
     for width in sizes:
         try:
             checked = cross_check(
-                solution, widths=width, seeds=counts[width], schedule=schedule, device=device, dtype=dtype,
-                scale=scale, random_state=random_state, progress=progress, callback=callback,
-                contradiction_file=contradiction_file,
+                solution, widths=width, seeds=counts[width], learning_rate=learning_rate, schedule=schedule,
+                device=device, dtype=dtype, scale=scale, random_state=random_state, progress=progress,
+                callback=callback, contradiction_file=contradiction_file,
             )  # fmt: skip
         except KeyboardInterrupt:
             if not rows:

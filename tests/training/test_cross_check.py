@@ -17,7 +17,7 @@ from covopt.training import Phase, loop, recheck  # noqa: E402
 from covopt.training.crosscheck import compare, cross_check  # noqa: E402
 from covopt.training.floor import facts  # noqa: E402
 from covopt.training.repair import MEETS, repair  # noqa: E402
-from covopt.training.stages import anneal, weight_unit  # noqa: E402
+from covopt.training.stages import anneal, in_units, weight_unit  # noqa: E402
 
 QUICK = (Phase("adam", 120, decay="cosine"), Phase("lbfgs", 60))
 
@@ -88,6 +88,24 @@ def test_result_does_not_change_with_the_scale_of_the_targets():
     large = cross_check(covopt.min_norm(X, 1e4 * y), **options)
     assert large.ratio == pytest.approx(small.ratio, rel=0.1)  # kinks amplify rounding: not the same path
     assert weight_unit(X, 1e4 * y) == pytest.approx(100 * weight_unit(X, y))
+
+
+@pytest.mark.parametrize(
+    ("inputs", "targets", "lam"),
+    [(1.0, 1e-8, None), (1e-6, 1e-6, None), (1e4, 1e8, None), (1.0, 1e-8, 0.01), (1e6, 1.0, 0.01)],
+)
+def test_extreme_scales(inputs, targets, lam):
+    X, y = table(6, n=5)
+    X, y, bias = inputs * X, targets * y, inputs
+    if lam is None:
+        solution = covopt.min_norm(X, y, bias=bias)
+    else:
+        solution = covopt.fit(X, y, lam=lam * targets * inputs, bias=bias)
+    schedule = (
+        None if lam else in_units((Phase("adam", 300), Phase("lbfgs", 100)), targets**1.5 * inputs**0.5)
+    )
+    found = cross_check(solution, seeds=2, widths=10, schedule=schedule)
+    assert 1 - 1e-6 <= found.ratio <= 1.1
 
 
 def test_width_too_small_counts_as_infinite():
@@ -321,6 +339,15 @@ def test_messages(tmp_path):
         cross_check(solution, X + 1, y)
     with pytest.raises(InputError, match="Y is not the solution's"):
         cross_check(solution, X, y + 1)
+    with pytest.raises(
+        InputError, match=r"widths must be those of one hidden layer: .*; received \[\(8, 4\)\]"
+    ):
+        cross_check(solution, widths=[(8, 4)])
+    labels = np.where(y > 0, "yes", "no")
+    classified = covopt.fit(X, labels, lam=0.1, loss="logistic")
+    for other in (np.where(y > 0, "no", "yes"), labels[:-1]):
+        with pytest.raises(InputError, match="Y has other labels than the solution's"):
+            cross_check(classified, X, other)
     (tmp_path / "file.json").write_text("{}")
     with pytest.raises(SolutionFileError, match="is not the file of a contradiction"):
         recheck(tmp_path / "file.json")

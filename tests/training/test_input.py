@@ -53,6 +53,10 @@ CASES = [
     (dict(seeds=[1, -1]), "seeds must be nonnegative integers; received -1."),
     (dict(seeds=2.5), "seeds must be a positive count or a sequence of seeds; received 2.5."),
     (dict(slope=1.0), "slope must be a number in (-1, 1), 0 for the ReLU; received 1.0."),
+    (
+        dict(checkpoint="run.safetensors", random_state=None),
+        "random_state=None draws another seed each time; a checkpoint needs a number to go on from.",
+    ),
     (dict(slope="a"), "slope must be a number in (-1, 1), 0 for the ReLU; received 'a'."),
     (dict(scale=0), "scale must be a positive finite number; received 0."),
     (dict(tol_gradient=-1), "tol_gradient must be in [0, 1), 0 for never; received -1."),
