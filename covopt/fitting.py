@@ -201,7 +201,8 @@ def path(
     -------
     list of Solution
         Largest λ first. A path that is stopped (time limit, Ctrl-C, callback) returns what it has, the last bracket
-        included, and warns with the λ at which it stopped.
+        included where there is one, and warns with the λ at which it stopped; Ctrl-C before the first point is
+        done raises KeyboardInterrupt.
 
     Raises
     ------
@@ -232,7 +233,13 @@ def path(
                 break
             started = time.perf_counter()
             previous = solutions[-1] if solutions else None
-            solutions.append(task.solve(float(lam), left, callback, previous, started))
+            try:
+                solutions.append(task.solve(float(lam), left, callback, previous, started))
+            except KeyboardInterrupt:  # outside of the solver's rounds, while a certificate was computed
+                if not solutions:
+                    raise
+                _warn_stopped(solutions, grid, Status.INTERRUPTED.message.partition(";")[0])
+                break
             status = solutions[-1].status
             if status in (Status.TIME_LIMIT, Status.INTERRUPTED, Status.CALLBACK):
                 _warn_stopped(solutions, grid, status.message.partition(";")[0])

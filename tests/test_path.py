@@ -7,6 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 import covopt
+from covopt._fit_task import FitTask
 from covopt._plotting_path import plot_path
 from covopt.cli import app
 from covopt.errors import InputError, PathStoppedWarning, SolutionFileError
@@ -123,6 +124,26 @@ def test_a_stopped_path_says_where():
 
     with pytest.warns(PathStoppedWarning, match="interrupted"):
         assert covopt.path(X, y, lams=[0.1, 0.01], callback=interrupt)[-1].status.code == "interrupted"
+
+
+def test_an_interrupted_certificate_does_not_cost_the_path(monkeypatch):
+    """Ctrl-C may come between the rounds of two points, where no solver is there to catch it."""
+    X, y = table("squared", 12)
+    certified, calls = FitTask._certified, []
+
+    def interrupted(*arguments):
+        calls.append(arguments)
+        if len(calls) in stop:
+            raise KeyboardInterrupt
+        return certified(*arguments)
+
+    monkeypatch.setattr(FitTask, "_certified", interrupted)
+    stop = [3]
+    with pytest.warns(PathStoppedWarning, match="2 of 5 points are certified"):
+        assert [s.status.code for s in covopt.path(X, y, n_lams=5)] == ["certified"] * 2
+    stop = [len(calls) + 1]
+    with pytest.raises(KeyboardInterrupt):
+        covopt.path(X, y, n_lams=5)
 
 
 def test_files_and_pictures(tmp_path):
