@@ -25,8 +25,9 @@ from covopt.solution import Solution
 from covopt.solvers.column_generation import RoundState
 from covopt.solvers.label_noise_fit import solve_label_noise_fit
 from covopt.solvers.regularised.finish import finish_fit
-from covopt.solvers.regularised.generation import FitPoint, RegularisedGeneration, WarmStart
+from covopt.solvers.regularised.generation import RegularisedGeneration
 from covopt.solvers.regularised.heuristic import solve_heuristic_fit
+from covopt.solvers.regularised.points import FitPoint, WarmStart
 from covopt.status import Status
 from covopt.tabular import to_matrix
 from covopt.validation import check_choice, check_tol

@@ -171,7 +171,7 @@ class ColumnGeneration(GenerationLoop):
             elif not self._offer_network(master, curved=curvature is not None):
                 self._offer_network(self._plain(start, master, accuracy), curved=False)
             new_gap = self.point.gap
-            if self._should_stop():
+            if self.should_stop():
                 return
             # dropping without progress would let the same columns come and go for ever
             keep = self._keep(master) if self.point.lower_bound > bound else slice(None)

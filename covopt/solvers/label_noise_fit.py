@@ -12,7 +12,8 @@ from covopt.problems.regularised import RegularisedProblem
 from covopt.solvers.label_noise import normalised
 from covopt.solvers.merging import merge_in_cells
 from covopt.solvers.regularised.finish import finish_fit
-from covopt.solvers.regularised.generation import FitPoint, RegularisedGeneration
+from covopt.solvers.regularised.generation import RegularisedGeneration
+from covopt.solvers.regularised.points import FitPoint
 
 
 class LabelNoiseFit(RegularisedGeneration):
@@ -30,10 +31,8 @@ class LabelNoiseFit(RegularisedGeneration):
     oracle: LabelNoiseOracle
     has_curvature = False
 
-    def __init__(self, problem: RegularisedProblem, oracle: LabelNoiseOracle, **options: Any):
-        super().__init__(problem, oracle, **options)
-
-    def _append(self, neurons: np.ndarray) -> int:
+    def append(self, neurons: np.ndarray) -> int:
+        """Add neurons, scaled to ω(w) = 1, that are not there yet; returns how many."""
         neurons = np.unique(np.round(self.oracle.normalise(neurons), 13) + 0.0, axis=0)
         useful = np.ones(len(neurons), dtype=bool)
         if len(self.neurons) and len(neurons):

@@ -74,9 +74,10 @@ class GenerationLoop(ABC):
 
     @abstractmethod
     def _iterate(self) -> None:
-        """Run the rounds; each ends with :meth:`_should_stop`."""
+        """Run the rounds; each ends with :meth:`should_stop`."""
 
-    def _should_stop(self) -> bool:
+    def should_stop(self) -> bool:
+        """Note the round, tell the callback, and set the status where the loop must end."""
         point = self.point
         state = RoundState(
             len(point.history), point.lower_bound, point.upper_bound, point.gap, len(self.neurons),

@@ -110,7 +110,7 @@ class VectorGeneration(GenerationLoop):
             bound = self.point.lower_bound
             self._offer_dual(dual, pricing)
             self._offer_master(master)
-            if self._should_stop():
+            if self.should_stop():
                 return
             progress = self.point.lower_bound > bound
             # dropping without progress would let the same columns come and go for ever

@@ -37,6 +37,8 @@ class SparsePoint:
         c − Aᵀv, the dual point: at most 1 + tol in absolute value on every atom when ``solved``.
     steps : int
     solved : bool
+        Whether no column violates its bound. Otherwise the weights are a point of the problem like any other: the
+        steps ran out, or the columns that should enter depend on the active ones within rounding.
     """
 
     weights: np.ndarray
@@ -298,11 +300,15 @@ def _solve(A, c, v, first, held, L, tol, batch, max_steps):
             break
         _products(A, M, x, products)
         entered = False
+        shut_out = False  # whether a column that violates its bound is barred
         chosen = np.full(batch, -1)
         excess = np.full(batch, tol)
         for j in range(M):
             beyond = abs(products[j]) - 1.0
-            if beyond <= excess[batch - 1] or place[j] >= 0 or barred[j]:
+            if beyond <= excess[batch - 1] or place[j] >= 0:
+                continue
+            if barred[j]:
+                shut_out = True
                 continue
             k = batch - 1
             while k > 0 and beyond > excess[k - 1]:
@@ -318,7 +324,7 @@ def _solve(A, c, v, first, held, L, tol, batch, max_steps):
             entered = entered or inside or r != before
             barred[j] = not inside
         if chosen[0] < 0:
-            solved = True
+            solved = not shut_out
             break
         if not entered and idle:
             break

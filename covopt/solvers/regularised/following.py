@@ -7,7 +7,7 @@ their curvature, so that neurons move within their faces instead of being approa
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 from scipy.spatial import cKDTree
@@ -16,9 +16,7 @@ from covopt.oracles.base import Pricing
 from covopt.solvers.interior_point import Curvature
 from covopt.solvers.merging import ON_PLANE, Faces, face_matrix
 from covopt.solvers.regularised.newton import NewtonPoint, solve_newton_master
-
-if TYPE_CHECKING:
-    from covopt.solvers.regularised.generation import RegularisedGeneration
+from covopt.solvers.regularised.points import WarmStart
 
 CURVED = 1e-2  # gap from which on curvature is carried
 LIGHT = 1e-6  # share of the largest weight below which a neuron does not move
@@ -41,7 +39,7 @@ class Following:
         Whether neurons cost their norm, so that faces have the curvature used here.
     """
 
-    def __init__(self, loop: RegularisedGeneration, weights: np.ndarray, offset: float, *, curved: bool):
+    def __init__(self, loop: Any, weights: np.ndarray, offset: float, *, curved: bool):
         self.loop, self.weights, self.offset, self.curved = loop, weights, offset, curved
         self.live = loop.live
         self.rows = loop.problem.rows[self.live]
@@ -51,15 +49,17 @@ class Following:
         """Run until the loop should stop; False where the rounds no longer help and another method must go on."""
         loop = self.loop
         master = self._master(None)
+        if not _is_finite(master):
+            return False
         self._offer(master)
         idle = 0
         for number in range(loop.max_rounds):
             dual = loop.problem.project_dual(master.dual)
             before = min(loop.point.gap, 1.0)
             pricing = loop.price(dual, 1.0 - min(0.05, 3.0 * np.sqrt(before)) if number else TIGHT)
-            loop._offer_dual(dual, pricing)
+            loop.offer_dual(dual, pricing)
             loop.point.warm = self.state(master)
-            if loop._should_stop():
+            if loop.should_stop():
                 return True
             gap = min(loop.point.gap, 1.0)
             idle = 0 if gap < 0.5 * before or not number else idle + 1
@@ -67,20 +67,18 @@ class Following:
                 return False
             curvature = self._curvature(pricing, dual[:, 0]) if self.curved and gap < CURVED else None
             self._prune(dual[:, 0], gap)
-            fresh = loop._append(pricing.neurons)
+            fresh = loop.append(pricing.neurons)
             self.weights = np.concatenate([self.weights, np.zeros(fresh)])
             master = self._master(curvature)
-            if not np.isfinite(master.weights).all():
+            if not _is_finite(master):
                 return False
             self._offer(master)
             if curvature is not None:  # neurons that moved across a row may cost more than columns that stay
                 self._offer(self._solved(None))
         return False
 
-    def state(self, master: NewtonPoint):
+    def state(self, master: NewtonPoint) -> WarmStart:
         """Return what the next solve may start from: nearly tight columns."""
-        from covopt.solvers.regularised.generation import WarmStart
-
         loop = self.loop
         heights = np.abs(loop.atoms @ master.dual[:, 0])
         keep = (heights > 0.9) | (self.weights != 0)
@@ -107,7 +105,7 @@ class Following:
         loop = self.loop
         offset = np.array([master.offset])
         used = master.weights != 0
-        loop._offer(loop.neurons[used], master.weights[used, None], offset)
+        loop.offer(loop.neurons[used], master.weights[used, None], offset)
         if master.moves is None or self.movers is None:
             return
         faces, basis, owner, scales, neurons = self.movers
@@ -119,7 +117,7 @@ class Following:
         np.add.at(vectors, place[owner[agree]], step[agree])
         masses = np.linalg.norm(vectors, axis=1)
         used = masses > 1e-9 * masses.max(initial=0.0)
-        loop._offer(vectors[used] / masses[used, None], (signs * masses)[used, None], offset)
+        loop.offer(vectors[used] / masses[used, None], (signs * masses)[used, None], offset)
 
     def _curvature(self, pricing: Pricing, dual: np.ndarray) -> Curvature | None:
         """Curvature of the faces of the priced maxima; each inherits the weights of the nearest neurons."""
@@ -160,3 +158,8 @@ class Following:
         keep = (heights > max(TIGHT, 1.0 - 10.0 * np.sqrt(gap))) | (self.weights != 0)
         loop.neurons, loop.atoms = loop.neurons[keep], np.ascontiguousarray(loop.atoms[keep])
         self.weights = self.weights[keep]
+
+
+def _is_finite(master: NewtonPoint) -> bool:
+    """Whether numbers did not overflow: the dual depends on all of them."""
+    return bool(np.isfinite(master.weights).all() and np.isfinite(master.dual).all())

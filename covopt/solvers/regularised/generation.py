@@ -5,7 +5,7 @@ Every network is a feasible point here, so each round offers the multipliers of 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,10 +13,11 @@ from scipy.spatial import cKDTree
 
 from covopt.oracles.base import Oracle, Pricing
 from covopt.problems.regularised import RegularisedProblem, best_constant, constant_dual
-from covopt.solvers.loop import GenerationLoop, RoundState
+from covopt.solvers.loop import GenerationLoop
 from covopt.solvers.regularised.following import TIGHT, Following
 from covopt.solvers.regularised.master import RegularisedPoint, solve_regularised_master
 from covopt.solvers.regularised.newton import applies
+from covopt.solvers.regularised.points import FitPoint, WarmStart
 from covopt.solvers.seeds import random_vertices
 from covopt.status import Status
 
@@ -24,56 +25,6 @@ SEEDS_PER_ROW = 2
 MAX_IDLE = 6
 WARM_TIGHT = 0.995
 NEGLIGIBLE = 1e-9  # share of the largest mass below which a neuron is tried without
-
-
-@dataclass(frozen=True)
-class WarmStart:
-    """Where a solve ended: columns, their weights, the dual. Nothing in it depends on the units of λ.
-
-    Attributes
-    ----------
-    neurons : ndarray of shape (M, r)
-    weights : ndarray of shape (M, q)
-    masses : ndarray of shape (M,)
-    offset : ndarray of shape (q,)
-    dual : ndarray of shape (N, q)
-    edges : tuple of ndarray or None
-        Multipliers of the loss's box.
-    """
-
-    neurons: np.ndarray
-    weights: np.ndarray
-    masses: np.ndarray
-    offset: np.ndarray
-    dual: np.ndarray
-    edges: tuple[np.ndarray, np.ndarray] | None = None
-
-
-@dataclass
-class FitPoint:
-    """Best points of the solver, in the units and shapes of the :class:`RegularisedProblem`."""
-
-    neurons: np.ndarray
-    weights: np.ndarray
-    offset: np.ndarray
-    upper_bound: float
-    dual: np.ndarray
-    lower_bound: float
-    status: Status
-    warm: WarmStart | None = None
-    history: list[RoundState] = field(default_factory=list)
-
-    @property
-    def gap(self) -> float:
-        """Relative distance of the bounds."""
-        return relative_gap(self.upper_bound, self.lower_bound)
-
-
-def relative_gap(upper: float, lower: float) -> float:
-    """(upper − lower)/upper, zero when both vanish."""
-    if not np.isfinite(upper):
-        return np.inf
-    return max(upper - lower, 0.0) / upper if upper > 0 else 0.0
 
 
 class RegularisedGeneration(GenerationLoop):
@@ -125,7 +76,7 @@ class RegularisedGeneration(GenerationLoop):
         problem = self.problem
         constant = best_constant(problem)
         nothing = np.zeros((0, problem.rows.shape[1]))
-        self._offer(nothing, np.zeros((0, problem.n_outputs)), constant)
+        self.offer(nothing, np.zeros((0, problem.n_outputs)), constant)
         if self.warm is not None and self.live.any() and applies(problem):
             return not self._follow(self.warm)
         return self._start_cold()
@@ -135,7 +86,7 @@ class RegularisedGeneration(GenerationLoop):
         self.neurons, self.atoms = warm.neurons, np.ascontiguousarray(self.problem.atoms(warm.neurons).T)
         weights = warm.weights[:, 0]
         if not len(weights):  # of a network without neurons: what its dual is nearly tight at
-            self._append(self.price(warm.dual, TIGHT).neurons)
+            self.append(self.price(warm.dual, TIGHT).neurons)
             weights = np.zeros(len(self.neurons))
         if Following(self, weights, float(warm.offset[0]), curved=self.has_curvature).run():
             return True
@@ -152,26 +103,26 @@ class RegularisedGeneration(GenerationLoop):
         pricing = self.price(first, max_neurons=max(n, 20))
         # half of a feasible dual in the interior of everything: what starts are mixed with
         self.centre = first * (0.5 / max(pricing.upper_bound, 1.0))
-        self._offer_dual(first, pricing)
+        self.offer_dual(first, pricing)
         if self.point.gap <= self.tol:
             return False
         if not len(self.neurons) and (self.warm is None or not len(self.warm.neurons)):
-            self._append(random_vertices(problem.rows[self.live], SEEDS_PER_ROW * n, self.rng))
+            self.append(random_vertices(problem.rows[self.live], SEEDS_PER_ROW * n, self.rng))
         if self.warm is not None:
             self.warm = self._lightened(self.warm)
             self._begin_warm(self.warm)
-        self._append(pricing.neurons)
+        self.append(pricing.neurons)
         return self.point.gap > self.tol
 
     def _begin_warm(self, warm: WarmStart) -> None:
         """Offer what is known, and start from its columns."""
         if len(warm.neurons) and not len(self.neurons):
             self.neurons, self.atoms = warm.neurons, np.ascontiguousarray(self.problem.atoms(warm.neurons).T)
-        self._offer(warm.neurons, warm.weights, warm.offset)
+        self.offer(warm.neurons, warm.weights, warm.offset)
         dual = self.problem.project_dual(warm.dual)
         pricing = self.price(dual)
-        self._offer_dual(dual, pricing)
-        self._append(pricing.neurons)
+        self.offer_dual(dual, pricing)
+        self.append(pricing.neurons)
 
     def _lightened(self, warm: WarmStart) -> WarmStart:
         """Leave out columns that are far from tight and carry nothing: they cost, and pricing finds them again."""
@@ -181,7 +132,7 @@ class RegularisedGeneration(GenerationLoop):
         keep = tight | (warm.masses > 1e-4 * warm.masses.max(initial=0.0))
         return replace(warm, neurons=warm.neurons[keep], weights=warm.weights[keep], masses=warm.masses[keep])
 
-    def _append(self, neurons: np.ndarray) -> int:
+    def append(self, neurons: np.ndarray) -> int:
         """Add unit neurons that are not there yet and do something; returns how many."""
         neurons = np.unique(np.round(neurons, 13) + 0.0, axis=0)
         norms = np.linalg.norm(neurons, axis=1, keepdims=True)
@@ -217,18 +168,18 @@ class RegularisedGeneration(GenerationLoop):
             dual = problem.project_dual(master.dual)
             pricing = self.price(dual, threshold)
             bound = self.point.lower_bound
-            self._offer_dual(dual, pricing)
+            self.offer_dual(dual, pricing)
             self._offer_master(master)
             self.point.warm = WarmStart(
                 self.neurons, master.weights, master.masses, master.offset, self.point.dual, master.edges
             )
-            if self._should_stop():
+            if self.should_stop():
                 return
             progress = self.point.lower_bound > bound
             # dropping without progress would let the same columns come and go for ever
             keep = self._keep(master) if progress else np.ones(len(self.neurons), dtype=bool)
             self.neurons, self.atoms = self.neurons[keep], self.atoms[keep]
-            fresh = self._append(self._best(pricing, gap))
+            fresh = self.append(self._best(pricing, gap))
             idle = 0 if fresh or self.point.gap < 0.5 * gap else idle + 1
             if idle > MAX_IDLE:
                 return
@@ -238,15 +189,17 @@ class RegularisedGeneration(GenerationLoop):
             shrink = float(np.clip(0.1 * self.point.gap, 1e-12, 0.1))
 
     # ------------------------------------------------------------------ bounds
-    def _offer_dual(self, dual: np.ndarray, pricing: Pricing) -> None:
+    def offer_dual(self, dual: np.ndarray, pricing: Pricing) -> None:
+        """Keep a priced dual point, scaled into feasibility, where it is the best so far."""
         scaled, value = self.problem.scale_dual(dual, pricing.upper_bound)
         if value > self.point.lower_bound:
             self.point.dual, self.point.lower_bound = scaled, max(value, 0.0)
 
-    def _offer(self, neurons: np.ndarray, weights: np.ndarray, offset: np.ndarray) -> bool:
+    def offer(self, neurons: np.ndarray, weights: np.ndarray, offset: np.ndarray) -> bool:
+        """Keep a network where it is the best so far; returns whether it is."""
         problem = self.problem
         value = problem.primal_value(problem.fitted(neurons, weights, offset), weights, offset)
-        if value >= self.point.upper_bound:
+        if not value < self.point.upper_bound:  # NaN is no bound either
             return False
         self.point.neurons, self.point.weights = neurons, weights
         self.point.offset, self.point.upper_bound = offset, value
@@ -256,7 +209,7 @@ class RegularisedGeneration(GenerationLoop):
         mass = np.linalg.norm(master.weights, axis=1)
         for share in (0.0, NEGLIGIBLE):
             used = mass > share * mass.max(initial=0.0)
-            self._offer(self.neurons[used], master.weights[used], master.offset)
+            self.offer(self.neurons[used], master.weights[used], master.offset)
 
     # ------------------------------------------------------------------ columns
     def _keep(self, master: RegularisedPoint) -> np.ndarray:

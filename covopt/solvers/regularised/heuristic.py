@@ -19,7 +19,8 @@ from covopt.oracles.support import STARTS
 from covopt.problems.regularised import RegularisedProblem
 from covopt.solvers.column_generation import RoundState
 from covopt.solvers.heuristic import FINAL_S, PRICING_S, Steering
-from covopt.solvers.regularised.generation import FitPoint, RegularisedGeneration, WarmStart, relative_gap
+from covopt.solvers.regularised.generation import RegularisedGeneration
+from covopt.solvers.regularised.points import FitPoint, WarmStart, relative_gap
 from covopt.status import Status
 
 

@@ -99,6 +99,10 @@ def solve_newton_master(
 
     F = outputs(v, B, moves)
     here = value(F, v, B, moves)
+    nothing = np.zeros_like(v), 0.0, moves
+    at_nothing = value(outputs(*nothing), *nothing)
+    if not here <= at_nothing:  # weights far too large would leave their rounding behind
+        (v, B, moves), F, here = nothing, outputs(*nothing), at_nothing
     solved = False
     for _ in range(MAX_STEPS):
         found = _model(problem, atoms, F, v, G, linear)

@@ -1,0 +1,60 @@
+"""Where a solve with a loss begins, and where it ends."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from covopt.solvers.loop import RoundState
+from covopt.status import Status
+
+
+@dataclass(frozen=True)
+class WarmStart:
+    """Where a solve ended: columns, their weights, the dual. Nothing in it depends on the units of λ.
+
+    Attributes
+    ----------
+    neurons : ndarray of shape (M, r)
+    weights : ndarray of shape (M, q)
+    masses : ndarray of shape (M,)
+    offset : ndarray of shape (q,)
+    dual : ndarray of shape (N, q)
+    edges : tuple of ndarray or None
+        Multipliers of the loss's box.
+    """
+
+    neurons: np.ndarray
+    weights: np.ndarray
+    masses: np.ndarray
+    offset: np.ndarray
+    dual: np.ndarray
+    edges: tuple[np.ndarray, np.ndarray] | None = None
+
+
+@dataclass
+class FitPoint:
+    """Best points of the solver, in the units and shapes of the :class:`RegularisedProblem`."""
+
+    neurons: np.ndarray
+    weights: np.ndarray
+    offset: np.ndarray
+    upper_bound: float
+    dual: np.ndarray
+    lower_bound: float
+    status: Status
+    warm: WarmStart | None = None
+    history: list[RoundState] = field(default_factory=list)
+
+    @property
+    def gap(self) -> float:
+        """Relative distance of the bounds."""
+        return relative_gap(self.upper_bound, self.lower_bound)
+
+
+def relative_gap(upper: float, lower: float) -> float:
+    """(upper − lower)/upper, zero when both vanish."""
+    if not np.isfinite(upper):
+        return np.inf
+    return max(upper - lower, 0.0) / upper if upper > 0 else 0.0
