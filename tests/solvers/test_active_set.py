@@ -79,3 +79,13 @@ def test_the_start_is_not_changed():
     start = np.array([1.0, -2.0])
     solve_sparse(np.eye(2), np.array([3.0, 0.5]), start)
     np.testing.assert_array_equal(start, [1.0, -2.0])
+
+
+def test_a_column_that_cannot_enter_is_not_passed_over():
+    """Within rounding it depends on an active one, and yet it violates its bound: not solved, but harmless."""
+    atoms = np.array([[1.0, 0.0], [1.0, 1e-6]])
+    targets = np.array([10.0, 1e5])
+    point = solve_sparse(atoms, targets, np.array([9.0, 0.0]))
+    assert np.abs(atoms @ point.residual).max() > 1.01
+    assert not point.solved
+    assert value(atoms, targets, point.weights) <= value(atoms, targets, np.array([9.0, 0.0])) * (1 + 1e-12)

@@ -152,3 +152,13 @@ def test_what_the_tolerance_just_allows_is_certified():
         X, y = np.random.default_rng(seed).standard_normal((9, 1)), rng.standard_normal(9)
         found = covopt.fit(X, y, lam=0.99 * covopt.lambda_max(X, y), tol=1e-4)
         assert found.status.code == "certified"
+
+
+@pytest.mark.parametrize("start", [np.nan, 1e200])
+def test_numbers_that_overflow_are_no_bounds(start):
+    X, y = table("squared")
+    first = covopt.fit(X, y, lam=1e-2)
+    first._warm.weights[:] = start
+    with np.errstate(all="ignore"):
+        found = covopt.fit(X, y, lam=5e-3, start=first)
+    assert found.status.code == "certified"
