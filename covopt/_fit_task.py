@@ -205,6 +205,8 @@ class FitTask:
             )
         if start.loss is None or start.loss.name != self.loss.name:
             warm = dataclasses.replace(warm, edges=None)
+        if not problem.has_offset:  # the start may have had one
+            warm = dataclasses.replace(warm, offset=np.zeros(shape[1]))
         return {"warm": warm}
 
     def _shares_units(self, start: Solution) -> bool:

@@ -162,3 +162,14 @@ def test_numbers_that_overflow_are_no_bounds(start):
     with np.errstate(all="ignore"):
         found = covopt.fit(X, y, lam=5e-3, start=first)
     assert found.status.code == "certified"
+
+
+@pytest.mark.parametrize("loss", ["squared", "logistic", "hinge"])
+def test_a_start_with_an_output_bias_for_a_network_without(loss):
+    X, y = np.array([[0.3], [-1.2]]), np.array([1.0, -1.0])
+    options = {"loss": loss, "lam": 1e-3}
+    for output_bias in ("free", "penalized"):
+        start = covopt.fit(X + 3.0, y, output_bias=output_bias, **options)
+        found = covopt.fit(X + 3.0, y, start=start, **options)
+        assert found.status.code == "certified"
+        assert not found.network.output_bias.any()
