@@ -212,6 +212,8 @@ def _run_cross_check(X, Y, sizes, lams, options, trained, progress: Progress, *,
 
     progress.say("certifying the optimum")
     solution = _certify(X, Y, lams, options, progress)
+    if solution.status.code == "interrupted":  # the solvers return what they have; nothing is trained yet
+        raise KeyboardInterrupt
     found = run(solution, widths=sizes, record_every=25 if curves else None, **trained)
     certified = solution.status.code == "certified"
     code = Exit.CERTIFIED if certified and found.complete else Exit.NOT_CERTIFIED

@@ -142,6 +142,43 @@ def test_interruption_prints_and_saves_what_there_is(table, tmp_path, monkeypatc
     assert len(pd.read_csv(out)) == 2
 
 
+@pytest.mark.parametrize("question", ["--cross-check", "--plateau"])
+def test_interrupted_certification_trains_nothing(table, monkeypatch, question):
+    import covopt.api
+    import covopt.training.width_plateau
+    from covopt.status import Status
+    from covopt.training.loop import Runner
+
+    honest = covopt.api.min_norm
+
+    def interrupted(*arguments, **options):
+        return dataclasses.replace(honest(*arguments, **options), status=Status.INTERRUPTED)
+
+    monkeypatch.setattr(covopt.api, "min_norm", interrupted)
+    monkeypatch.setattr(covopt.training.width_plateau, "min_norm", interrupted)
+    monkeypatch.setattr(Runner, "run", None)
+    arguments = (table, "--target", "y", "--features", "a,b", "--widths", 4, *FAST, question)
+    assert "interrupted before there was anything to save" in refused(*arguments, code=3)
+
+
+@pytest.mark.parametrize("extra", [(), ("--cross-check",), ("--plateau",)])
+def test_learning_rate_is_used(table, extra):
+    arguments = (
+        table,
+        "--target",
+        "y",
+        "--features",
+        "a,b",
+        "--widths",
+        4,
+        *FAST,
+        *extra,
+        "--learning-rate",
+        -1,
+    )
+    assert "learning_rate must be a positive finite number; received -1.0" in refused(*arguments)
+
+
 def test_checkpoint_and_resume(table, tmp_path):
     arguments = (table, "--target", "y", "--features", "a,b", "--widths", 4, "--lam", 0.05, *FAST,
                  "--checkpoint", tmp_path / "state.safetensors", "--json")  # fmt: skip

@@ -44,13 +44,15 @@ class CrossCheck:
         objective; without a loss ‖W‖² of the network repaired to pass through the points, inf where that failed), and
         ``ratio`` = cost / certified.
     certified : float
-        Objective of the certified network.
+        Objective of the solution's network.
     floor : float
         The certified lower bound.
     best : ReLUNetwork or None
         Network of the least cost, repaired for interpolation; None where no network could be.
     complete : bool
         False when training was stopped before its end.
+    proved : bool
+        Whether the solution is certified to be optimal; else only ``floor`` is proved, and ``ratio`` may be below 1.
     """
 
     table: pd.DataFrame
@@ -60,6 +62,7 @@ class CrossCheck:
     complete: bool
     time_s: float
     run: TrainingRun = field(repr=False)
+    proved: bool = True
 
     @property
     def best_cost(self) -> float:
@@ -80,10 +83,11 @@ class CrossCheck:
         """Return a few lines for people."""
         costs = self.table["cost"].to_numpy()
         usable = np.isfinite(costs)
+        name, state = ("certified", "") if self.proved else ("solution", " (not proved to be optimal)")
         rows = [
-            ("certified", f"{self.certified:.10g}, and no network is below {self.floor:.10g} (proved)"),
+            (name, f"{self.certified:.10g}{state}, and no network is below {self.floor:.10g} (proved)"),
             ("trained", f"{len(costs)} networks (heuristic), {int(usable.sum())} comparable, none below the bound"),
-            ("best", f"{self.best_cost:.10g}, {self.ratio:.6f} of the certified cost"),
+            ("best", f"{self.best_cost:.10g}, {self.ratio:.6f} of the {name} cost"),
         ]  # fmt: skip
         if usable.any():
             shares = [
@@ -250,7 +254,8 @@ def compare(
     table["floor"], table["cost"] = floors, costs
     table["ratio"] = [_ratio(cost, certified) for cost in costs]
     spent = run.time_s if began is None else time.perf_counter() - began
-    return CrossCheck(table, certified, solution.lower_bound, best, complete, spent, run)
+    proved = solution.status.code == "certified"
+    return CrossCheck(table, certified, solution.lower_bound, best, complete, spent, run, proved)
 
 
 def _comparable(solution: Solution, network: Any) -> ReLUNetwork | None:

@@ -266,9 +266,11 @@ def _floor(
             f"interpolation has no loss; received loss={loss!r}: give lam too, or leave loss out."
         )
     if reference is None:
-        if lam is None:
-            return min_norm(X, Y, bias=bias, output_bias=output_bias, time_limit_s=limit)
-        return fit(X, Y, lam=lam, loss=loss, bias=bias, output_bias=output_bias, time_limit_s=limit)
+        options: dict[str, Any] = {"bias": bias, "output_bias": output_bias, "time_limit_s": limit}
+        found = min_norm(X, Y, **options) if lam is None else fit(X, Y, lam=lam, loss=loss, **options)
+        if found.status.code == "interrupted":  # the solvers return what they have; here that is no answer
+            raise KeyboardInterrupt
+        return found
     if not isinstance(reference, Solution):
         raise InputError(f"reference must be a Solution; received {type(reference).__name__}.")
     task = FitTask(X, Y, loss, bias, output_bias, None, "variation", "auto", 1e-6, None)

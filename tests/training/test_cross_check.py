@@ -108,6 +108,17 @@ def test_extreme_scales(inputs, targets, lam):
     assert 1 - 1e-6 <= found.ratio <= 1.1
 
 
+def test_solution_that_is_not_certified_is_not_called_so():
+    X, y = table(3)
+    solution = covopt.fit(X, y, lam=0.02, callback=lambda state: True)
+    assert solution.status.code != "certified"
+    found = cross_check(solution, seeds=4, widths=32, schedule=QUICK)
+    assert found.ratio < 1
+    assert not found.proved
+    assert "not proved to be optimal" in found.summary()
+    assert "certified" not in found.summary()
+
+
 def test_width_too_small_counts_as_infinite():
     X, y = table(7, n=9)
     found = cross_check(covopt.min_norm(X, y), seeds=2, widths=1, schedule=Phase("gd", 20))
