@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from covopt._plotting_function import INK
+from covopt.wording import counted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -80,21 +81,27 @@ def plot_losses(history: pd.DataFrame, *, floor: float | None = None, ax: Axes |
     matplotlib.axes.Axes
     """
     ax = _axes() if ax is None else ax
+    count = history["network"].nunique()
+    history = history[np.isfinite(history["objective"])]  # the others have diverged
     ends = history.sort_values("step").groupby("network")["objective"].last()
-    best = ends.idxmin()
+    best = ends.idxmin() if len(ends) else None
+    others: str | None = "the others"
     for network, part in history.groupby("network"):
         dark = network == best
         ax.plot(
             part["step"], part["objective"], color=INK if dark else SHADE, lw=1.6 if dark else 0.7,
-            zorder=3 if dark else 1, label=f"best of {len(ends)} networks" if dark else None,
+            marker="o" if len(part) == 1 else None, ms=4, zorder=3 if dark else 1,
+            label=f"best of {counted(count, 'network')}" if dark else others,
         )  # fmt: skip
+        others = others if dark else None
     if floor is not None and floor > 0:
         ax.axhline(floor, color=FLOOR, lw=1.4, ls="--", label=f"certified lower bound, {floor:.6g}")
-    if (history["objective"] > 0).all():
+    if len(history) and (history["objective"] > 0).all():
         ax.set_yscale("log")
     ax.set_xlabel("step")
     ax.set_ylabel("objective  C + λ‖W‖²")
-    ax.legend(frameon=False, fontsize="small")
+    if ax.lines:
+        ax.legend(frameon=False, fontsize="small")
     for side in ("top", "right"):
         ax.spines[side].set_visible(False)
     return ax
@@ -132,7 +139,8 @@ def _bounds(ax: Axes, plateau: Any, widths: np.ndarray) -> None:
     for value, text, style in lines:
         if value is None:
             continue
-        label = f"theory: {text} {value} neurons" + (" are needed" if text != "at least" else "")
+        needed = "" if text == "at least" else " is needed" if value == 1 else " are needed"
+        label = f"theory: {text} {counted(value, 'neuron')}{needed}"
         if low <= value <= high:
             ax.axvline(value, color=SHADE, lw=1.3, ls=style, label=label, zorder=0)
         else:

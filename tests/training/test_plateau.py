@@ -110,6 +110,19 @@ def test_loss_curves():
     assert ax.get_yscale() == "log"
 
 
+def test_loss_curves_of_diverged_networks():
+    from covopt._plotting_training import plot_losses
+
+    run = covopt.training.train([[-1.0], [0.0], [1.0]], [1.0, 0.0, 1.0], widths=8, learning_rate=[0.01, 1e60],
+                                seeds=2, schedule=Phase("gd", 100), record_every=10)  # fmt: skip
+    assert run.status.count("diverged") == 2
+    ax = plot_losses(run.history)
+    assert ax.get_yscale() == "log"
+    assert all(np.isfinite(line.get_ydata()).all() for line in ax.get_lines())
+    assert [text.get_text() for text in ax.get_legend().get_texts()].count("best of 4 networks") == 1
+    assert plot_losses(run.history.assign(objective=np.nan)).get_legend() is None
+
+
 def test_stopped_keeps_the_widths_that_are_done():
     calls = []
 
