@@ -170,6 +170,7 @@ def run_bench(
     with (
         tempfile.TemporaryDirectory(prefix="covopt-bench-") as scratch,
         _environment(Path(scratch) / "cache"),
+        _own_helpers(),
     ):
 
         def run(*, collect: bool) -> Path:
@@ -204,6 +205,21 @@ def run_bench(
                 "no solver ran: each was skipped or failed; leave out --quiet to read why."
             ) from None
         return read_results(found), interrupted
+
+
+@contextlib.contextmanager
+def _own_helpers() -> Iterator[None]:
+    """Forget the helpers of benchmarks run before in this process: every benchmark calls its own benchmark_utils."""
+    _forget_helpers()
+    try:
+        yield
+    finally:
+        _forget_helpers()
+
+
+def _forget_helpers() -> None:
+    for name in [name for name in sys.modules if name.partition(".")[0] == "benchmark_utils"]:
+        del sys.modules[name]
 
 
 @contextlib.contextmanager

@@ -47,7 +47,7 @@ def parts(monkeypatch):
     """Load the files of the benchmark, without a run."""
     pytest.importorskip("benchopt")
     monkeypatch.syspath_prepend(str(FOLDER))
-    before = set(sys.modules)
+    _cli_bench._forget_helpers()
 
     def load(name):
         spec = importlib.util.spec_from_file_location(f"bench_{Path(name).stem}", FOLDER / name)
@@ -56,9 +56,7 @@ def parts(monkeypatch):
         return module
 
     yield load
-    for name in set(sys.modules) - before:
-        if name.startswith("benchmark_utils"):
-            del sys.modules[name]
+    _cli_bench._forget_helpers()
 
 
 def make_objective(parts, X, y, **parameters):

@@ -2,7 +2,6 @@
 
 import importlib.util
 import json
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -27,7 +26,7 @@ def parts(monkeypatch):
     """Load the files of the benchmark, without a run."""
     pytest.importorskip("benchopt")
     monkeypatch.syspath_prepend(str(FOLDER))
-    before = set(sys.modules)
+    _cli_bench._forget_helpers()
 
     def load(name):
         if name.startswith("benchmark_utils"):
@@ -38,9 +37,7 @@ def parts(monkeypatch):
         return module
 
     yield load
-    for name in set(sys.modules) - before:
-        if name.startswith("benchmark_utils"):
-            del sys.modules[name]
+    _cli_bench._forget_helpers()
 
 
 def make_objective(parts, X=X4, y=Y4):
