@@ -13,7 +13,7 @@ With samples in rows, A₀ = X̃ and A_ℓ = Z_ℓᵠ = [σ(Z_ℓ), β1], a netw
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -22,22 +22,13 @@ from covopt.deep_network import DeepReLUNetwork
 from covopt.errors import InputError
 from covopt.losses import Loss, make_loss
 from covopt.representations.images import ADMISSIBLE, LayerImage, LayerRank, require_admissible, warn_of_ranks
+from covopt.representations.options import within
 from covopt.representations.weights import as_matrices
 from covopt.tabular import check_finite, to_matrix
 from covopt.validation import check_bias, check_choice, check_positive
 
 OUTPUT_BIASES = ("penalized", "none")
 MEETS = 1e-9  # share of max |Y| by which outputs may miss and still interpolate; absolute for Y = 0
-
-
-def _within(name: str, value: Any, rule: str, holds: Callable[[float], bool]) -> float:
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        number = np.nan
-    if isinstance(value, bool | str) or not holds(number):
-        raise InputError(f"{name} must be {rule}; received {value!r}.")
-    return number
 
 
 class RepresentationProblem:
@@ -106,13 +97,13 @@ class RepresentationProblem:
         self.X = inputs
         self.bias = check_bias(bias)
         self.output_bias = check_choice("output_bias", output_bias, OUTPUT_BIASES)
-        self.slope = _within("slope", slope, "a number in (-1, 1] (0 is the ReLU)", lambda a: -1 < a <= 1)
-        self.tikhonov = _within(
+        self.slope = within("slope", slope, "a number in (-1, 1] (0 is the ReLU)", lambda a: -1 < a <= 1)
+        self.tikhonov = within(
             "tikhonov", tikhonov, "a finite number, 0 (none) or positive", lambda a: 0 <= a < np.inf
         )
         self.rank_tol: float | None = None
         if rank_tol is not None:
-            self.rank_tol = _within("rank_tol", rank_tol, "None or a number in [0, 1)", lambda a: 0 <= a < 1)
+            self.rank_tol = within("rank_tol", rank_tol, "None or a number in [0, 1)", lambda a: 0 <= a < 1)
         if Y is None and lam is not None:
             raise InputError("lam weighs the norm against the loss on targets; give Y too, or leave lam out.")
         if lam is None and (loss != "squared" or sample_weight is not None):
