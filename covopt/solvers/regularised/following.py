@@ -58,12 +58,16 @@ class Following:
             before = min(loop.point.gap, 1.0)
             pricing = loop.price(dual, 1.0 - min(0.05, 3.0 * np.sqrt(before)) if number else TIGHT)
             loop.offer_dual(dual, pricing)
-            loop.point.warm = self.state(master)
+            if master.moves is not None and loop.point.gap > loop.tol:
+                # neurons that moved across a row may cost more than columns that stay
+                self._offer(self._solved(None))
             if loop.should_stop():
+                loop.point.warm = self.state(master)
                 return True
             gap = min(loop.point.gap, 1.0)
             idle = 0 if gap < 0.5 * before or not number else idle + 1
             if idle > PATIENCE:
+                loop.point.warm = self.state(master)
                 return False
             curvature = self._curvature(pricing, dual[:, 0]) if self.curved and gap < CURVED else None
             self._prune(dual[:, 0], gap)
@@ -73,8 +77,6 @@ class Following:
             if not _is_finite(master):
                 return False
             self._offer(master)
-            if curvature is not None:  # neurons that moved across a row may cost more than columns that stay
-                self._offer(self._solved(None))
         return False
 
     def state(self, master: NewtonPoint) -> WarmStart:

@@ -134,7 +134,7 @@ class RegularisedGeneration(GenerationLoop):
 
     def append(self, neurons: np.ndarray) -> int:
         """Add unit neurons that are not there yet and do something; returns how many."""
-        neurons = np.unique(np.round(neurons, 13) + 0.0, axis=0)
+        neurons = _distinct(np.round(neurons, 13) + 0.0)
         norms = np.linalg.norm(neurons, axis=1, keepdims=True)
         neurons = neurons[norms[:, 0] > 0.5] / norms[norms[:, 0] > 0.5]
         atoms = self.problem.atoms(neurons).T
@@ -224,3 +224,11 @@ class RegularisedGeneration(GenerationLoop):
         size = len(self.problem.rows) * self.problem.n_outputs
         limit = max(10, size // 2) if gap > 1e-2 else len(pricing.neurons)
         return pricing.neurons[:limit]
+
+
+def _distinct(rows: np.ndarray) -> np.ndarray:
+    """Return the different rows in lexicographic order, as numpy.unique does, many times faster for few columns."""
+    rows = rows[np.lexsort(rows.T[::-1])]
+    first = np.ones(len(rows), dtype=bool)
+    first[1:] = (rows[1:] != rows[:-1]).any(axis=1)
+    return rows[first]
