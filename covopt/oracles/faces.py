@@ -44,7 +44,7 @@ class FaceOracle:
     Raises
     ------
     InputError
-        With fewer lines than columns.
+        With fewer rows than columns.
     BudgetError
         When the arrangement has more faces than ``budget``; nothing has been computed by then.
 
@@ -65,12 +65,18 @@ class FaceOracle:
         # what merging may change F by, per unit of |λ_i|: the sums over a line can cancel, this does not
         self._merging = np.where(shared, moved + ROUNDING * lengths, 0.0)
         self._lengths = lengths
-        self.rank = self.rows.shape[1]
-        if len(self.lines) < self.rank:
+        if len(self.rows) < self.rows.shape[1]:
             raise InputError(
-                f"rows must have full column rank; received {len(self.lines)} lines in dimension {self.rank}: "
+                f"rows must have full column rank; received {len(self.rows)} rows in dimension {self.rows.shape[1]}: "
                 "reduce them with covopt.oracles.bounds.restrict."
             )
+        self._span: np.ndarray | None = None
+        if len(self.lines) < self.rows.shape[1] and self.rows.shape[1] > 2:  # the plane takes a single line
+            # rows that rounding alone keeps apart are one line: F then depends on the span of the lines only
+            self._span = np.linalg.svd(self.lines, full_matrices=False)[2].T
+            self.lines = np.ascontiguousarray(self.lines @ self._span)
+            self._merging = self._merging + ROUNDING * lengths
+        self.rank = self.lines.shape[1]
         self.n_threads = n_threads
         self.n_faces = count_faces(len(self.lines), self.rank)
         if self.n_faces > budget:
@@ -112,6 +118,8 @@ class FaceOracle:
             allowance = 4 * ROUNDING * float(np.abs(dual) @ self._lengths)
             below = max(0.0, bound * (1 - 1e-9) - allowance)
             neurons, _, bound = self._candidates(mu, linear, below, complete)
+        if self._span is not None:
+            neurons = neurons @ self._span.T
         bound += float(np.abs(dual) @ self._merging)
         values = self.evaluate(dual, neurons)
         neurons, values = _distinct(neurons, values)

@@ -413,9 +413,33 @@ def test_budget_is_refused_before_anything_is_computed():
     assert oracle.price(np.ones(50)).exact
 
 
-def test_rows_that_do_not_span_are_refused():
-    with pytest.raises(InputError, match="full column rank; received 2 lines in dimension 3"):
-        FaceOracle(np.array([[1.0, 0.0, 2.0], [0.0, 1.0, 1.0], [2.0, 0.0, 4.0]]))
+def test_fewer_rows_than_columns_are_refused():
+    with pytest.raises(InputError, match="full column rank; received 2 rows in dimension 3"):
+        FaceOracle(np.array([[1.0, 0.0, 2.0], [0.0, 1.0, 1.0]]))
+
+
+@pytest.mark.parametrize("n_columns", [3, 4, 5])
+@pytest.mark.parametrize("n_lines", [1, 2, 3])
+def test_fewer_lines_than_columns_are_looked_at_in_their_span(n_columns, n_lines):
+    rng = np.random.default_rng(10 * n_columns + n_lines)
+    if n_lines >= n_columns:
+        pytest.skip("as many lines as columns")
+    lines = rng.standard_normal((n_lines, n_columns))
+    rows = np.concatenate([lines, 2.0 * lines, -0.5 * lines, lines[:1], 3.0 * lines])
+    span = np.linalg.qr(lines.T)[0]
+    small = FaceOracle(rows @ span) if n_lines > 1 else None
+    oracle = FaceOracle(rows)
+    for _ in range(5):
+        dual = rng.standard_normal(len(rows))
+        found = oracle.price(dual)
+        np.testing.assert_allclose(np.linalg.norm(found.neurons, axis=1), 1.0, rtol=1e-12)
+        w = rng.standard_normal((2000, n_columns))
+        w /= np.linalg.norm(w, axis=1, keepdims=True)
+        assert np.abs(np.maximum(w @ rows.T, 0.0) @ dual).max() <= found.upper_bound
+        assert found.upper_bound == pytest.approx(np.abs(found.values).max(), rel=1e-9)
+        assert oracle.bound(dual) == pytest.approx(found.upper_bound, rel=1e-9)
+        if small is not None:
+            assert found.upper_bound == pytest.approx(small.price(dual).upper_bound, rel=1e-9)
 
 
 @pytest.mark.parametrize("scale", [1.0, -1.0, 3.7, -1e-5, 1e8])
