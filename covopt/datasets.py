@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from covopt.checks.validation import check_choice
 from covopt.data import Data
+from covopt.data.table_files import load_table
 from covopt.errors import InputError
-from covopt.table_files import load_table
-from covopt.validation import check_choice
 
 __all__ = [
     "load_diabetes_table",

@@ -40,7 +40,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import linprog
 
-from covopt.validation import check_choice
+from covopt.checks.validation import check_choice
 
 HINGE = 1e-10  # |x̃·w|/‖x̃‖, relative to its largest, below which a row counts as lying on the hinge
 ROUNDING = 64 * float(np.finfo(float).eps)

@@ -15,6 +15,7 @@ from covopt.certificates.duality import INTERPOLATES, Certificate
 from covopt.certificates.minimisers import Minimisers, Sparsest
 from covopt.certificates.regularised import FitCertificate
 from covopt.certificates.uniqueness import Uniqueness
+from covopt.checks.wording import counted
 from covopt.completely_positive.certificate import FORMAT as CP_RANK_FORMAT
 from covopt.completely_positive.certificate import CPRankCertificate
 from covopt.data import Data
@@ -29,7 +30,6 @@ from covopt.problems.regularised import reduce_fit
 from covopt.problems.shallow import ShallowProblem
 from covopt.solvers.tight import TightSet, tight_set
 from covopt.status import Status
-from covopt.wording import counted
 
 FORMAT = "covopt-solution"
 SCHEMA = 1

@@ -14,6 +14,8 @@ from covopt.certificates.duality import INTERPOLATES, Certificate, certify, dist
 from covopt.certificates.exact import exact_values
 from covopt.certificates.label_noise import certify_label_noise, certify_label_noise_fit
 from covopt.certificates.regularised import FitCertificate, certify_fit
+from covopt.checks.validation import check_positive
+from covopt.checks.wording import counted
 from covopt.completely_positive.certificate import CPRankCertificate
 from covopt.completely_positive.checking import verify_cp_rank
 from covopt.data import Data
@@ -25,8 +27,6 @@ from covopt.problems.regularised import reduce_fit
 from covopt.problems.shallow import ShallowProblem
 from covopt.solution import Solution, load
 from covopt.status import Status
-from covopt.validation import check_positive
-from covopt.wording import counted
 
 AGREES = 1e-9  # relative difference at which a stated number equals the recomputed one
 

@@ -11,12 +11,12 @@ import pytest
 from typer.testing import CliRunner
 
 import covopt
-from covopt import _cli_bench
-from covopt._plotting_bench import plot_bench, solver_labels
 from covopt.cli import app
+from covopt.cli import bench as cli_bench
 from covopt.errors import InputError, SolverUnavailableError
+from covopt.plotting.bench import plot_bench, solver_labels
 
-FOLDER = Path(__file__).parents[1] / _cli_bench.FOLDER
+FOLDER = Path(__file__).parents[1] / cli_bench.FOLDER
 INSTANCE = "simulated[n_samples=15,targets=numbers]"
 runner = CliRunner()
 
@@ -47,7 +47,7 @@ def parts(monkeypatch):
     """Load the files of the benchmark, without a run."""
     pytest.importorskip("benchopt")
     monkeypatch.syspath_prepend(str(FOLDER))
-    _cli_bench._forget_helpers()
+    cli_bench._forget_helpers()
 
     def load(name):
         spec = importlib.util.spec_from_file_location(f"bench_{Path(name).stem}", FOLDER / name)
@@ -56,7 +56,7 @@ def parts(monkeypatch):
         return module
 
     yield load
-    _cli_bench._forget_helpers()
+    cli_bench._forget_helpers()
 
 
 def make_objective(parts, X, y, **parameters):
@@ -278,7 +278,7 @@ def test_bench_says_when_no_solver_ran():
 def test_bench_without_benchopt(monkeypatch):
     monkeypatch.setitem(sys.modules, "benchopt", None)
     with pytest.raises(SolverUnavailableError, match=r"install covopt-nn\[bench\]"):
-        _cli_bench.run_bench(FOLDER, datasets=[], solvers=[], objectives=[], timeout=1.0, quiet=True)
+        cli_bench.run_bench(FOLDER, datasets=[], solvers=[], objectives=[], timeout=1.0, quiet=True)
     assert runner.invoke(app, ["bench"]).exit_code == 1
 
 
@@ -328,10 +328,10 @@ def test_bench_refuses_arguments(arguments, message, tmp_path, monkeypatch):
 
 def test_the_benchmark_is_looked_for_around_us_and_around_the_package(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert _cli_bench.find_benchmark(None) == FOLDER
-    monkeypatch.setattr(_cli_bench, "__file__", str(tmp_path / "lib" / "_cli_bench.py"))
+    assert cli_bench.find_benchmark(None) == FOLDER
+    monkeypatch.setattr(cli_bench, "__file__", str(tmp_path / "lib" / "cli" / "bench.py"))
     with pytest.raises(InputError, match="comes with covopt's repository"):
-        _cli_bench.find_benchmark(None)
+        cli_bench.find_benchmark(None)
 
 
 # ------------------------------------------------------------------ summary and figure
@@ -344,11 +344,11 @@ def test_summary_takes_the_least_time_to_each_gap():
             evaluation("torch", time=1.0, gap=0.5),
         ]
     )
-    ours, torch = _cli_bench.summarise(frame)
+    ours, torch = cli_bench.summarise(frame)
     assert ours["time_s"] == {"0.01": 2.0, "0.0001": 2.0, "1e-06": 3.0}
     assert (ours["gap"], ours["notes"]) == (2e-7, ["slow"])
     assert set(torch["time_s"].values()) == {None}
-    table = _cli_bench.lines([ours, torch])
+    table = cli_bench.lines([ours, torch])
     assert table[0].startswith("simulated[n_samples=15]")
     assert table[2].split() == ["covopt", "2", "2", "3", "2.0e-07", "3"]
     assert table[-1].split() == ["torch", "-", "-", "-", "5.0e-01", "3"]

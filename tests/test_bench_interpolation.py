@@ -10,9 +10,9 @@ import pytest
 from typer.testing import CliRunner
 
 import covopt
-from covopt import _cli_bench
-from covopt._plotting_bench import plot_bench
 from covopt.cli import app
+from covopt.cli import bench as cli_bench
+from covopt.plotting.bench import plot_bench
 
 FOLDER = Path(__file__).parents[1] / "benchmarks" / "interpolation"
 INSTANCE = "simulated[n_samples=6,targets=noise]"
@@ -26,7 +26,7 @@ def parts(monkeypatch):
     """Load the files of the benchmark, without a run."""
     pytest.importorskip("benchopt")
     monkeypatch.syspath_prepend(str(FOLDER))
-    _cli_bench._forget_helpers()
+    cli_bench._forget_helpers()
 
     def load(name):
         if name.startswith("benchmark_utils"):
@@ -37,7 +37,7 @@ def parts(monkeypatch):
         return module
 
     yield load
-    _cli_bench._forget_helpers()
+    cli_bench._forget_helpers()
 
 
 def make_objective(parts, X=X4, y=Y4):
@@ -265,11 +265,11 @@ def evaluation(solver="covopt", time=1.0, gap=1e-3, **changes):
 
 def test_a_solver_that_never_met_the_points_has_no_times_and_no_gap():
     frame = pd.DataFrame([evaluation(), evaluation("training", gap=np.inf)])
-    ours, training = _cli_bench.summarise(frame)
+    ours, training = cli_bench.summarise(frame)
     assert ours["time_s"] == {"0.1": 1.0, "0.01": 1.0, "0.001": 1.0}
     assert training["gap"] == np.inf
     assert set(training["time_s"].values()) == {None}
-    assert _cli_bench.lines([ours, training])[-1].split() == ["training", "-", "-", "-", "inf", "3"]
+    assert cli_bench.lines([ours, training])[-1].split() == ["training", "-", "-", "-", "inf", "3"]
 
 
 def test_the_figure_starts_each_curve_where_the_points_are_met():

@@ -12,8 +12,8 @@ import pytest
 from typer.testing import CliRunner
 
 import covopt
-from covopt import _cli_report
 from covopt.cli import app
+from covopt.cli import report as cli_report
 from covopt.datasets import make_random_plane
 
 CONSOLE = [sys.executable, "-m", "covopt.cli"]
@@ -124,7 +124,7 @@ def test_interrupted_solve_keeps_the_bracket(table, tmp_path, monkeypatch):
     def interrupt(self, state):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(_cli_report.Progress, "__call__", interrupt)
+    monkeypatch.setattr(cli_report.Progress, "__call__", interrupt)
     done = run("solve", table, "--target", "y", "--out", tmp_path / "s.json")
     assert done.exit_code == 3, done.output
     assert "INTERRUPTED" in done.stdout
@@ -241,7 +241,7 @@ def test_a_failing_plot_does_not_lose_the_solution(table, tmp_path, monkeypatch)
     def full(*_):
         raise OSError(28, "No space left on device", "f.png")
 
-    monkeypatch.setattr("covopt.plotting.save_figure", full)
+    monkeypatch.setattr("covopt.plotting.solution.save_figure", full)
     message = refused(
         1, "solve", table, "--target", "y", "--out", tmp_path / "s.json", "--plot", tmp_path / "f.png"
     )
@@ -343,21 +343,21 @@ def test_progress_on_a_terminal(monkeypatch):
     shown = Terminal()
     monkeypatch.setattr(sys, "stderr", shown)
     monkeypatch.setenv("TERM", "xterm")
-    with _cli_report.Progress("first round", enabled=True) as progress:
+    with cli_report.Progress("first round", enabled=True) as progress:
         covopt.min_norm(*make_random_plane(8), callback=progress)
         progress._status.refresh()
     assert "round" in shown.getvalue()
     assert "≤ minimum ≤" in shown.getvalue()
     silent = Terminal()
     monkeypatch.setattr(sys, "stderr", silent)
-    with _cli_report.Progress("first round", enabled=False) as progress:
+    with cli_report.Progress("first round", enabled=False) as progress:
         progress.say("more")
     assert silent.getvalue() == ""
 
 
 def test_plain_json_values():
     value = {"a": np.float64("nan"), 1: (np.int64(2), Path("p"), True), "c": np.array([1.0, np.inf])}
-    assert _cli_report.plain(value) == {"a": None, "1": [2, "p", True], "c": [1.0, None]}
+    assert cli_report.plain(value) == {"a": None, "1": [2, "p", True], "c": [1.0, None]}
 
 
 def test_demo_options(tmp_path, monkeypatch):

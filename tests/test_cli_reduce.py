@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from covopt.cli import app
 from covopt.errors import InputError
-from covopt.model_files import read_model, write_model
+from covopt.network.state_dict import read_model, write_model
 
 torch = pytest.importorskip("torch")
 

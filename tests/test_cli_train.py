@@ -102,16 +102,16 @@ def test_plateau(table, tmp_path):
 
 
 def test_contradiction_is_exit_4(table, tmp_path, monkeypatch):
-    import covopt.fitting
+    import covopt.api.fitting
 
-    honest = covopt.fitting.fit
+    honest = covopt.api.fitting.fit
 
     def forged(*arguments, **options):
         solution = honest(*arguments, **options)
         certificate = dataclasses.replace(solution.certificate, lower_bound=5 * solution.lower_bound)
         return dataclasses.replace(solution, certificate=certificate)
 
-    monkeypatch.setattr(covopt.fitting, "fit", forged)
+    monkeypatch.setattr(covopt.api.fitting, "fit", forged)
     arguments = (table, "--target", "y", "--features", "a,b", "--widths", 16, "--lam", 0.05, *FAST, "--cross-check",
                  "--out", tmp_path / "runs.csv")  # fmt: skip
     assert "is below the certificate" in refused(*arguments, code=4)

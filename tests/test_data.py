@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from covopt.checks.validation import check_choice, check_time_limit, check_tol
 from covopt.data import Data
+from covopt.data.rays import group_rays
 from covopt.errors import InputError
-from covopt.rays import group_rays
-from covopt.validation import check_choice, check_time_limit, check_tol
 
 
 def refused(X, Y, **options):

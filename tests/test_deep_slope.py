@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import covopt
-from covopt.deep_network import DeepReLUNetwork
 from covopt.errors import InputError
+from covopt.network.deep import DeepReLUNetwork
 
 
 def make(slope, bias, *, widths=(9, 7), outputs=2, counts=True, seed=0):

@@ -10,11 +10,10 @@ import pytest
 import torch
 
 import covopt
-from covopt import export
-from covopt.deep_network import DeepReLUNetwork
 from covopt.errors import InputError
-from covopt.model_files import read_model
-from covopt.network import ReLUNetwork
+from covopt.network import ReLUNetwork, export
+from covopt.network.deep import DeepReLUNetwork
+from covopt.network.state_dict import read_model
 
 AGREE = 1e-12
 

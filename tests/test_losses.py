@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from covopt.data.labels import encode_binary, encode_classes
 from covopt.errors import InputError
-from covopt.labels import encode_binary, encode_classes
-from covopt.loss_base import check_sample_weight
 from covopt.losses import (
     LOSSES,
     Huber,
@@ -18,6 +17,7 @@ from covopt.losses import (
     loss_from_dict,
     make_loss,
 )
+from covopt.losses.base import check_sample_weight
 
 NAMES = tuple(LOSSES)
 

@@ -7,11 +7,11 @@ import pytest
 from typer.testing import CliRunner
 
 import covopt
-from covopt._fit_task import FitTask
-from covopt._plotting_path import plot_path
+from covopt.api.fit_task import FitTask
+from covopt.api.path_files import load_path, save_path, verify_path
 from covopt.cli import app
 from covopt.errors import InputError, PathStoppedWarning, SolutionFileError
-from covopt.path_files import load_path, save_path, verify_path
+from covopt.plotting.path import plot_path
 from tests.solvers.test_regularised import BIASES, NAMES, targets_for
 
 

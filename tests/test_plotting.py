@@ -6,7 +6,6 @@ import pytest
 from matplotlib.collections import LineCollection
 
 import covopt
-from covopt._plotting_function import MOST_KINKS
 from covopt.data import Data
 from covopt.datasets import make_random_plane
 from covopt.errors import BudgetError, InputError
@@ -19,6 +18,7 @@ from covopt.plotting import (
     plot_solution,
     plot_surface_2d,
 )
+from covopt.plotting.function import MOST_KINKS
 from covopt.status import Status
 
 mpl.use("Agg")

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from covopt.deep_network import DeepReLUNetwork
 from covopt.errors import InputError
 from covopt.network import ReLUNetwork
+from covopt.network.deep import DeepReLUNetwork
 
 
 def random_deep(rng, shape, *, biased=True):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import covopt
-from covopt.wording import counted
+from covopt.checks.wording import counted
 
 
 @pytest.mark.parametrize(

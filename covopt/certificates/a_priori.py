@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 from scipy.spatial.distance import cdist
 
+from covopt.checks.validation import check_choice
 from covopt.data import Data
 from covopt.oracles.bounds import gauge_bound
 from covopt.problems.shallow import ShallowProblem
-from covopt.validation import check_choice
 
 CHUNK = 512
 

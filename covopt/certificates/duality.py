@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from covopt.checks.wording import counted
 from covopt.data import Data
 from covopt.network import ReLUNetwork
 from covopt.oracles.faces import DEFAULT_FACE_BUDGET
@@ -17,7 +18,6 @@ from covopt.oracles.lifted.gauge_certificate import GaugeCertificate, check_gaug
 from covopt.oracles.support import bound_gauge
 from covopt.problems.reduction import Reduction, reduce_data
 from covopt.problems.shallow import ShallowProblem
-from covopt.wording import counted
 
 INTERPOLATES = 1e-9  # of max|y|
 PROVEN = 1e-9  # a proof that h(Λ) is at most this much above one needs no help from an oracle

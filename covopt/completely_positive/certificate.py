@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from covopt.checks.wording import counted
 from covopt.completely_positive.factorisation import residual_of
 from covopt.completely_positive.matrix import SymmetricMatrix
 from covopt.errors import SolutionFileError
 from covopt.files import read_json, write_atomically
-from covopt.wording import counted
 
 FORMAT = "covopt-cp-rank"
 SCHEMA = 1

@@ -8,6 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from covopt.checks.wording import counted
 from covopt.completely_positive import exclusion
 from covopt.completely_positive.caps import theorem_cap
 from covopt.completely_positive.certificate import CPRankCertificate, CPStatus, Reading, Reason, load_cp_rank
@@ -22,7 +23,6 @@ from covopt.completely_positive.matrix import (
 from covopt.completely_positive.pattern import support_pattern
 from covopt.completely_positive.triangle_free import rank_bound, triangle_free_rank
 from covopt.errors import CovoptError
-from covopt.wording import counted
 
 FIT = 1e-6  # largest residual of a factor that any tolerance can excuse
 

@@ -18,13 +18,13 @@ from typing import Any
 
 import numpy as np
 
+from covopt.checks.validation import check_time_limit
 from covopt.completely_positive.copositive import MAX_ORDER, is_copositive_exact, scan_copositive
 from covopt.completely_positive.face_atoms import AtomCount, atoms_needed, fewest_atoms
 from covopt.completely_positive.face_parrilo import minimise_over_k1
 from covopt.completely_positive.face_rational import as_integers, exact_matrix, inner
 from covopt.completely_positive.face_recovery import candidate_matrices
 from covopt.errors import BudgetError, InputError
-from covopt.validation import check_time_limit
 
 logger = logging.getLogger(__name__)
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from covopt.checks.validation import check_random_state
 from covopt.completely_positive.pattern import is_triangle_free
 from covopt.errors import InputError
-from covopt.validation import check_random_state
 
 if TYPE_CHECKING:
     import networkx as nx

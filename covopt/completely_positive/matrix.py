@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from covopt.completely_positive.graphs import graph_matrix, is_graph
+from covopt.data.tabular import to_matrix
 from covopt.errors import InputError
-from covopt.tabular import to_matrix
 
 ASYMMETRY = 1e-12  # of √(a_ii a_jj), or of the largest entry: more than that is no rounding
 LARGEST = 1e300

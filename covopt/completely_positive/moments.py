@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from covopt.checks.validation import check_choice, check_time_limit
 from covopt.completely_positive.face_rational import exact_matrix
 from covopt.completely_positive.moment_model import PARTS, moment_model
 from covopt.completely_positive.moment_rounding import rigorous_value
 from covopt.completely_positive.moment_solver import solve_moments
 from covopt.errors import InputError
-from covopt.validation import check_choice, check_time_limit
 
 METHODS = tuple(PARTS)
 WORDS = {

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from covopt.checks.validation import check_choice, check_random_state, check_time_limit
 from covopt.completely_positive import exclusion
 from covopt.completely_positive.caps import theorem_cap
 from covopt.completely_positive.certificate import CPRankCertificate, CPStatus, Reading, Reason
@@ -21,7 +22,6 @@ from covopt.completely_positive.matrix import SymmetricMatrix, read_matrix
 from covopt.completely_positive.pattern import DEFAULT_TOL, support_pattern
 from covopt.completely_positive.triangle_free import rank_bound, triangle_free_factor, triangle_free_rank
 from covopt.errors import BudgetError, InputError, PrecisionWarning, SolverError
-from covopt.validation import check_choice, check_random_state, check_time_limit
 
 LOOSEST_TOL = 1e-6
 QUICK_SHARE = 0.1  # of the time left goes to a first numerical search, before the expensive bounds

@@ -9,9 +9,9 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from covopt.api.fitting import fit
 from covopt.certificates.duality import Certificate
 from covopt.errors import InputError, NotCertifiedWarning
-from covopt.fitting import fit
 from covopt.losses import Loss
 from covopt.network import ReLUNetwork
 from covopt.solution import Solution

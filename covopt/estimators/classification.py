@@ -11,9 +11,9 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
+from covopt.checks.validation import check_choice
 from covopt.errors import InputError
 from covopt.estimators.base import LossEstimator, check_weights
-from covopt.validation import check_choice
 
 LOSSES = ("logistic", "hinge", "squared-hinge")
 

@@ -8,11 +8,11 @@ import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import validate_data
 
-from covopt.api import min_norm
+from covopt.api.interpolation import min_norm
+from covopt.checks.validation import check_choice
 from covopt.errors import InputError
 from covopt.estimators.base import CertifiedEstimator, LossEstimator, check_weights
 from covopt.losses import Huber, Loss
-from covopt.validation import check_choice
 
 LOSSES = ("squared", "huber")
 

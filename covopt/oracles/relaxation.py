@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from covopt.checks.validation import check_choice, check_time_limit, check_tol
 from covopt.errors import InputError
 from covopt.oracles.lifted.admm import LiftedPoint
 from covopt.oracles.lifted.conic import solve_lifted
@@ -24,7 +25,6 @@ from covopt.oracles.lifted.gauge_certificate import (
 )
 from covopt.oracles.lifted.lift import LEVELS
 from covopt.oracles.lifted.splitting import Regions, certificate_of
-from covopt.validation import check_choice, check_time_limit, check_tol
 
 
 @dataclass(frozen=True)

@@ -19,9 +19,9 @@ from typing import Any
 
 import numpy as np
 
+from covopt.checks.validation import check_bias, check_choice
+from covopt.data.tabular import check_finite, to_matrix
 from covopt.errors import InputError
-from covopt.tabular import check_finite, to_matrix
-from covopt.validation import check_bias, check_choice
 
 LOSSES = ("sum", "mean")
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from covopt.checks.validation import check_choice, check_positive
 from covopt.errors import InputError
 from covopt.representations.forces import partial_gradient
 from covopt.representations.images import LayerImage, LayerRank
 from covopt.representations.problem import RepresentationProblem
 from covopt.representations.stationarity import measure
-from covopt.validation import check_choice, check_positive
 
 DIRECTIONS = ("along", "plain")
 ARMIJO = 1e-4

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from covopt.checks.validation import check_positive
 from covopt.errors import InputError
-from covopt.validation import check_positive
 
 
 @dataclass(frozen=True, eq=False)

@@ -28,7 +28,7 @@ def as_matrices(network: Any, bias: float, output_bias: str, slope: float = 0.0)
 
     Examples
     --------
-    >>> from covopt.deep_network import DeepReLUNetwork
+    >>> from covopt.network.deep import DeepReLUNetwork
     >>> net = DeepReLUNetwork([[[1.0]], [[2.0]]], [np.array([3.0]), None])
     >>> [w.tolist() for w in as_matrices(net, 1.0, "penalized")]
     [[[1.0, 3.0]], [[2.0, 0.0]]]

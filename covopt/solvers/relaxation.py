@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from covopt.checks.validation import check_choice, check_time_limit, check_tol
 from covopt.oracles.bounds import gauge_bound
 from covopt.oracles.lifted.admm import LiftedPoint, run_lifted
 from covopt.oracles.lifted.conic import AFFORDABLE, estimate_work, run_conic
@@ -26,7 +27,6 @@ from covopt.oracles.lifted.lift import LEVELS, Lift
 from covopt.oracles.lifted.splitting import Regions, certificate_of
 from covopt.oracles.relaxation import check_splits
 from covopt.problems.shallow import ShallowProblem
-from covopt.validation import check_choice, check_time_limit, check_tol
 
 MAX_ROWS = 80  # a step at so many rows takes about 10 ms
 MAX_SPLITS = 12

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.linalg import qr, svd
 
-from covopt.rays import group_rays
+from covopt.data.rays import group_rays
 from covopt.sparsify.layer import EPS, HiddenLayer, project_incoming
 
 ON_PLANE = 64 * EPS  # |z_i| ≤ ON_PLANE ‖A_i‖‖w‖: the neuron's kink passes through the point

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from covopt.checks.validation import check_choice
 from covopt.errors import InputError, SolverUnavailableError
-from covopt.validation import check_choice
 
 try:
     import torch

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from covopt.data.tabular import to_matrix
 from covopt.errors import InputError
 from covopt.losses import make_loss
 from covopt.network import ReLUNetwork
 from covopt.solution import Solution
-from covopt.tabular import to_matrix
 from covopt.training.contradiction import report
 from covopt.training.floor import facts
 from covopt.training.grid import check_widths

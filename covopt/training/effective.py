@@ -24,10 +24,10 @@ from typing import Any
 
 import numpy as np
 
+from covopt.checks.validation import check_positive
 from covopt.errors import InputError
 from covopt.network import ReLUNetwork, check_inputs
 from covopt.potentials import LabelNoise, Potential, VariationNorm, make_potential, on_hinge
-from covopt.validation import check_positive
 
 
 def effective_cost(network: ReLUNetwork, X: Any) -> float:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from covopt._fit_task import FitTask
+from covopt.api.fit_task import FitTask
 from covopt.errors import InputError
 from covopt.solution import Solution
 from covopt.training.grid import Member

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from covopt.deep_network import DeepReLUNetwork
 from covopt.errors import InputError
 from covopt.losses import Loss
 from covopt.network import ReLUNetwork
+from covopt.network.deep import DeepReLUNetwork
 from covopt.parallel import map_tasks
 
 if TYPE_CHECKING:

@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from covopt._fit_task import FitTask
-from covopt.deep_network import DeepReLUNetwork
+from covopt.api.fit_task import FitTask
+from covopt.checks.validation import check_positive, check_random_state
 from covopt.errors import InputError
 from covopt.losses import Loss
 from covopt.network import ReLUNetwork
+from covopt.network.deep import DeepReLUNetwork
 from covopt.solution import Solution
 from covopt.training.backend import check_device, check_dtype, torch
 from covopt.training.batches import Problem
@@ -28,7 +29,6 @@ from covopt.training.progress import ProgressBar
 from covopt.training.reference import floors_of
 from covopt.training.results import TrainingRun, as_layers
 from covopt.training.schedule import Phase, check_count, make_schedule
-from covopt.validation import check_positive, check_random_state
 
 
 def train(

@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass
 from numbers import Integral
 from typing import Any
 
+from covopt.checks.validation import check_choice, check_positive
 from covopt.errors import InputError
-from covopt.validation import check_choice, check_positive
 
 OPTIMISERS = ("adam", "sgd", "gd", "lbfgs", "label-noise-sgd")
 STOCHASTIC = ("sgd", "label-noise-sgd")

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from covopt._fit_task import FitTask
-from covopt.api import min_norm
+from covopt.api.fit_task import FitTask
+from covopt.api.fitting import fit
+from covopt.api.interpolation import min_norm
+from covopt.checks.validation import check_tol
 from covopt.errors import InputError
-from covopt.fitting import fit
 from covopt.losses import Loss, make_loss
 from covopt.network import ReLUNetwork
 from covopt.solution import Solution
 from covopt.training.crosscheck import CrossCheck, cross_check
 from covopt.training.reference import differences
-from covopt.validation import check_tol
 from covopt.widths.bounds import SparsityBounds, sparsity_bounds
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ class Plateau:
         -------
         matplotlib.axes.Axes
         """
-        from covopt._plotting_training import plot_plateau
+        from covopt.plotting.training import plot_plateau
 
         if target is None or not isinstance(target, str | os.PathLike):
             return plot_plateau(self, target)

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from covopt.arrangement.counting import count_cells
+from covopt.checks.validation import check_choice
 from covopt.completely_positive.clique_cover import clique_cover_bound
 from covopt.data import Data
 from covopt.errors import BudgetError, InputError, PrecisionWarning
-from covopt.validation import check_choice
 from covopt.widths.lower import bend_bound, exact_rank, lower_rank
 
 OUTPUT_BIASES = ("none", "penalized", "free")

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import covopt
-from covopt.cone import ActiveSet
+from covopt.api.cone import ActiveSet
 from covopt.errors import BudgetError, InputError
 from covopt.network import ReLUNetwork
 from covopt.oracles.vector.quadratic_faces import QuadraticFaces

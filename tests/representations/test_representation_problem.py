@@ -4,10 +4,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import covopt
-from covopt.deep_network import DeepReLUNetwork
 from covopt.errors import InputError, PrecisionWarning
 from covopt.losses import LOSSES
 from covopt.network import ReLUNetwork
+from covopt.network.deep import DeepReLUNetwork
 from covopt.representations import RepresentationProblem
 from covopt.training import Phase, train
 from tests.representations.trained import random_weights

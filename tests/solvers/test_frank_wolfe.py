@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import covopt
-from covopt.cone import ActiveSet
+from covopt.api.cone import ActiveSet
 from covopt.errors import BudgetError, InputError
 from covopt.oracles.vector_faces import VectorFaceOracle
 from covopt.problems.cone import ConeProblem

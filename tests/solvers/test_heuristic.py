@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import covopt
-from covopt import api
+from covopt.api import interpolation as api
 from covopt.certificates import duality
 from covopt.errors import BudgetError
 from covopt.oracles import support

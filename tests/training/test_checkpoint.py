@@ -74,7 +74,7 @@ def test_a_write_that_fails_keeps_the_old_file(tmp_path, monkeypatch):
     def fail(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("covopt.files.os.replace", fail)
+    monkeypatch.setattr("covopt.files.atomic.os.replace", fail)
     with pytest.raises(InputError, match=r"^cannot write the checkpoint .*run: No space left on device\.$"):
         run(path, resume=True)
     assert path.read_bytes() == before

@@ -101,7 +101,7 @@ def test_figure(tmp_path):
 
 
 def test_loss_curves():
-    from covopt._plotting_training import plot_losses
+    from covopt.plotting.training import plot_losses
 
     run = covopt.training.train([[-1.0], [0.0], [1.0]], [1.0, 0.0, 1.0], widths=4, lam=0.01, seeds=3,
                                 schedule=Phase("adam", 100), record_every=10)  # fmt: skip
@@ -111,7 +111,7 @@ def test_loss_curves():
 
 
 def test_loss_curves_of_diverged_networks():
-    from covopt._plotting_training import plot_losses
+    from covopt.plotting.training import plot_losses
 
     run = covopt.training.train([[-1.0], [0.0], [1.0]], [1.0, 0.0, 1.0], widths=8, learning_rate=[0.01, 1e60],
                                 seeds=2, schedule=Phase("gd", 100), record_every=10)  # fmt: skip

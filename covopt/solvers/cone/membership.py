@@ -16,10 +16,10 @@ import numpy as np
 from scipy.optimize import least_squares, lsq_linear, nnls
 from threadpoolctl import threadpool_limits
 
+from covopt.checks.validation import check_bias, check_tol
+from covopt.data.tabular import check_finite, to_matrix
 from covopt.errors import InputError
 from covopt.oracles.vector.quadratic_faces import DEFAULT_BUDGET, QuadraticFaces
-from covopt.tabular import check_finite, to_matrix
-from covopt.validation import check_bias, check_tol
 
 MAX_ATOMS = 24  # new ones per iteration
 RIDGE = 1e-9

@@ -1,0 +1,29 @@
+"""The questions that can be asked: each takes a table and answers with a network and the proof of it."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+# Name -> module that defines it; imported on first use.
+_PUBLIC: dict[str, str] = {
+    "fit": "covopt.api.fitting",
+    "frank_wolfe": "covopt.api.cone",
+    "lambda_max": "covopt.api.fitting",
+    "min_norm": "covopt.api.interpolation",
+    "path": "covopt.api.fitting",
+}
+
+__all__ = sorted(_PUBLIC)  # noqa: PLE0605
+
+
+def __getattr__(name: str) -> Any:
+    if name in _PUBLIC:
+        value = getattr(import_module(_PUBLIC[name]), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module 'covopt.api' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_PUBLIC})

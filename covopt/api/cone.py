@@ -1,0 +1,367 @@
+"""Frank–Wolfe over the covariance cone, from a table to a certified network: the public entry point."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from covopt.certificates.duality import INTERPOLATES, distance
+from covopt.checks.validation import check_bias, check_choice, check_time_limit, check_tol
+from covopt.checks.wording import counted
+from covopt.data import Data
+from covopt.data.tabular import check_finite, to_matrix
+from covopt.errors import InputError
+from covopt.network import ReLUNetwork
+from covopt.oracles.base import Oracle, Pricing
+from covopt.oracles.choose import exact_oracle
+from covopt.problems.cone import ConeProblem
+from covopt.problems.reduction import Reduction, reduce_data
+from covopt.solvers.cone.frank_wolfe import VARIANTS, FrankWolfe, FrankWolfeState
+from covopt.solvers.cone.pruning import prune
+from covopt.status import Status
+
+OUTPUT_BIASES = ("none", "penalized", "free")
+
+
+@dataclass(frozen=True)
+class ActiveSet:
+    """Unit neurons with masses m_j: the pair K = Σ m_j z_j z_jᵀ, Kᵠ = Σ m_j σ(z_j)σ(z_j)ᵀ with z_j = X̃w_j.
+
+    Attributes
+    ----------
+    neurons : ndarray of shape (m, D)
+        Directions in the lifted input space (x, β).
+    masses : ndarray of shape (m,)
+        m_j = ‖w_j‖² of the balanced network.
+    """
+
+    neurons: np.ndarray
+    masses: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.masses)
+
+
+@dataclass(eq=False)
+class FrankWolfeResult:
+    """A network, a dual point and what they prove; numbers are in the user's units.
+
+    Attributes
+    ----------
+    network : ReLUNetwork
+    dual : ndarray of shape (N, k)
+        Λ with ‖Λᵀσ(X̃w)‖ ≤ 1 for every unit w.
+    cost : float
+        ‖W‖² of the network.
+    objective : float
+        What was minimised: the cost, or Σ|f(x_i) − y_i|² + lam·‖W‖².
+    lower_bound : float
+        No network has a smaller objective.
+    gap : float
+        (objective − lower_bound) / objective.
+    residual : float
+        max |f(x_i) − y_i| / max |Y|.
+    status : Status
+    history : list of dict
+        ``iteration``, ``time_s``, ``cost`` (the objective at the iterate), ``fw_gap`` (absolute), ``lower_bound``
+        (the best so far), ``gap`` (relative, certified), ``n_atoms``.
+    active_set : ActiveSet
+        Pass it as ``start`` to go on from here.
+    regularization : float
+        Largest relative multiple of the identity that factorising the covariance needed (0: none). It only shapes
+        steps; every reported number is computed without it.
+    exact : bool
+        Whether the bounds came from an exact oracle.
+    """
+
+    network: ReLUNetwork
+    dual: np.ndarray
+    cost: float
+    objective: float
+    lower_bound: float
+    gap: float
+    residual: float
+    status: Status
+    history: list[dict[str, float]]
+    active_set: ActiveSet
+    variant: str
+    tol: float
+    lam: float
+    time_s: float
+    regularization: float = 0.0
+    exact: bool = True
+    notes: tuple[str, ...] = field(default_factory=tuple)
+
+    def summary(self) -> str:
+        """Return a few lines for people."""
+        what = "‖W‖²" if self.lam == 0 else "Σ squares + lam·‖W‖²"
+        lines = [
+            f"{self.variant} Frank–Wolfe: {self.status.code}, {self.status.message}",
+            f"{what} = {self.objective:.10g}, certified lower bound {self.lower_bound:.10g}, gap {self.gap:.1e}",
+            f"{counted(len(self.network), 'neuron')}, residual {self.residual:.1e}, "
+            f"{counted(len(self.history), 'iteration')}, {self.time_s:.2f} s",
+        ]
+        return "\n".join(lines)
+
+
+class _OneOutput:
+    """A scalar oracle that is asked with one column."""
+
+    def __init__(self, oracle: Oracle):
+        self.oracle = oracle
+
+    def price(self, dual: np.ndarray, *, threshold: float = 0.0, max_neurons: int | None = None) -> Pricing:
+        found = self.oracle.price(dual[:, 0], threshold=threshold, max_neurons=max_neurons)
+        return Pricing(found.neurons, np.abs(found.values), found.upper_bound, found.exact)
+
+
+class _NonzeroRows:
+    """An oracle for the rows that are not zero; the others never enter an atom."""
+
+    def __init__(self, oracle: Any, rows: np.ndarray):
+        self.oracle, self.rows = oracle, rows
+
+    def price(self, dual: np.ndarray, *, threshold: float = 0.0, max_neurons: int | None = None) -> Pricing:
+        return self.oracle.price(dual[self.rows], threshold=threshold, max_neurons=max_neurons)
+
+
+def frank_wolfe(
+    X: Any,
+    Y: Any,
+    *,
+    bias: float = 1.0,
+    output_bias: str = "none",
+    variant: str = "sliding",
+    lam: float = 0.0,
+    tol: float = 1e-6,
+    max_iter: int = 100_000,
+    time_limit_s: float | None = None,
+    start: ActiveSet | None = None,
+    callback: Callable[[FrankWolfeState], Any] | None = None,
+    random_state: int | None = None,
+    duplicates: str = "error",
+) -> FrankWolfeResult:
+    r"""Minimise over the covariances of the hidden layer by Frank–Wolfe, with a certified oracle.
+
+    .. math::
+
+        R_2(X, Y) = \min_{(K, K^\sigma) \in S,\; \operatorname{Im} K \subset \operatorname{Im} \tilde X}
+        \operatorname{Tr} K (\tilde X \tilde X^\top)^+ + \operatorname{Tr} Y^\top (K^\sigma)^+ Y
+
+    (FL22 Prop 3 for L = 2), S the cone of the pairs :math:`(zz^\top, \sigma(z)\sigma(z)^\top)`, shifted by
+    β²11ᵀ when the output bias is penalised. With z = X̃w the image constraint holds by construction. With ``lam > 0``
+    the regularised loss :math:`\sum_i \|f(x_i) - y_i\|^2 + \lambda\|W\|^2` is minimised instead.
+
+    Parameters
+    ----------
+    X : array_like, pandas or polars frame, of shape (N, d)
+    Y : array_like of shape (N,) or (N, k)
+    bias : float
+        β ≥ 0.
+    output_bias : {"none", "penalized", "free"}
+    variant : {"sliding", "fully-corrective", "pairwise", "vanilla"}
+        Vanilla and pairwise move one atom at a time and converge sublinearly; fully-corrective finds the best masses
+        on all atoms met; sliding adds Newton's method on the atoms' places and mostly ends with 1e-9 and better.
+    lam : float
+        λ ≥ 0; 0 interpolates.
+    tol : float
+        Relative certified gap, in (0, 1).
+    max_iter : int
+        Positive.
+    time_limit_s : float, optional
+    start : ActiveSet, optional
+        Where to begin; ``result.active_set`` of an earlier run.
+    callback : callable, optional
+        Called after every iteration with a :class:`~covopt.solvers.cone.frank_wolfe.FrankWolfeState`; a true answer
+        stops.
+    random_state : int, optional
+        Seeds the first atoms; the optimum does not depend on it.
+    duplicates : {"error", "mean"}
+        What to do with rows that are the same point with different targets when the network interpolates; with
+        ``lam > 0`` every row counts as it is.
+
+    Returns
+    -------
+    FrankWolfeResult
+
+    Raises
+    ------
+    InputError
+        When the input cannot be used.
+    BudgetError
+        When the arrangement is too large for the exact oracle.
+
+    Examples
+    --------
+    >>> import covopt
+    >>> result = covopt.frank_wolfe([[-1.0], [0.0], [1.0]], [[1.0, 0.0], [0.0, 0.0], [1.0, 0.0]])
+    >>> round(result.cost, 6), result.status.code, len(result.network)
+    (4.0, 'certified', 2)
+    """
+    began = time.perf_counter()
+    tol, time_limit_s = check_tol(tol), check_time_limit(time_limit_s)
+    _check_seed(random_state)
+    check_choice("output_bias", output_bias, OUTPUT_BIASES)
+    check_choice("variant", variant, VARIANTS)
+    lam = _check_lam(lam)
+    if isinstance(max_iter, bool) or not hasattr(max_iter, "__index__") or int(max_iter) < 1:
+        raise InputError(f"max_iter must be a positive integer; received {max_iter!r}")
+    if output_bias != "none" and check_bias(bias) == 0:
+        raise InputError(
+            f"output_bias={output_bias!r} needs a positive bias: the output bias enters the network as bias * b"
+        )
+    data = Data.validate(X, Y, bias=bias, duplicates=duplicates, interpolates=lam == 0)
+    problem, reduction = _reduce(data, output_bias, lam)
+    begin = None if start is None else _check_start(start, data, reduction)
+    unit = reduction.value_scale * (lam if lam > 0 else 1.0)
+    with threadpool_limits(1, user_api="blas"):
+        left = np.abs(problem.inner_targets).max(initial=0.0)
+        met = left <= 4 * np.finfo(float).eps * np.abs(problem.targets).max(initial=0.0)
+        if met or problem.rows.shape[1] == 0:
+            return _trivial(data, problem, reduction, output_bias, variant, tol, lam, began)
+        oracle = _make_oracle(problem)
+        solver = FrankWolfe(
+            problem, oracle, variant=variant, tol=tol, max_iter=int(max_iter), time_limit_s=time_limit_s,
+            start=begin, callback=callback, random_state=random_state, value_unit=unit,
+        )  # fmt: skip
+        point = solver.solve()
+        neurons, weights, offset = prune(
+            problem, point.neurons, point.weights, point.offset, slack=0.01 * tol
+        )
+        network = _invert_network(data, reduction, neurons, weights, offset, output_bias)
+        gauge = oracle.price(problem.outer_dual(point.dual), threshold=np.inf, max_neurons=1).upper_bound
+        inner, bound = problem.dual_bound(point.dual, gauge)
+        dual = _columns(
+            reduction.invert_dual(_as_reduced(problem.outer_dual(inner), reduction)), data.n_outputs
+        )
+    residual = _residual(data, network)
+    cost = network.squared_norm
+    objective = cost if lam == 0 else _loss(data, network) + lam * cost
+    lower = bound * unit
+    gap = distance(objective, lower)
+    reached = point.exact and gap <= tol and (lam > 0 or residual <= INTERPOLATES)
+    status = Status.CERTIFIED if reached else point.status
+    if status is Status.CERTIFIED and not reached:
+        status = Status.GAP
+    active = ActiveSet(point.active_neurons @ reduction.basis.T, point.active_masses * reduction.value_scale)
+    return FrankWolfeResult(
+        network, dual, cost, objective, lower, gap, residual, status, point.history, active, variant, tol, lam,
+        time.perf_counter() - began, point.jitter, point.exact, data.notes,
+    )  # fmt: skip
+
+
+def _check_seed(random_state: Any) -> None:
+    if random_state is None:
+        return
+    if isinstance(random_state, bool) or not hasattr(random_state, "__index__") or int(random_state) < 0:
+        raise InputError(f"random_state must be a nonnegative integer or None; received {random_state!r}")
+
+
+def _check_lam(lam: Any) -> float:
+    number = isinstance(lam, (int, float, np.number)) and not isinstance(lam, (bool, np.bool_))
+    if not number or not np.isfinite(lam) or lam < 0:
+        raise InputError(f"lam must be a finite number, 0 (interpolate) or positive; received {lam!r}")
+    return float(lam)
+
+
+def _reduce(data: Data, output_bias: str, lam: float) -> tuple[ConeProblem, Reduction]:
+    """Interpolation drops redundant rows; a loss counts every row, so there they stay."""
+    if lam == 0:
+        shallow, reduction = reduce_data(data, output_bias)
+        return ConeProblem.from_shallow(shallow), reduction
+    rows = data.lifted @ data.basis
+    row_scale = float(np.linalg.norm(rows, axis=1).max(initial=0.0)) or 1.0
+    target_scale = float(np.abs(data.Y).max()) or 1.0
+    offset = {"none": 0.0, "free": np.inf}.get(output_bias)
+    if offset is None:
+        offset = (data.bias / row_scale) * (data.bias / target_scale)
+    reduction = Reduction(np.arange(data.n_samples), data.n_samples, data.basis, row_scale, target_scale)
+    ridge = lam / row_scale / target_scale
+    return ConeProblem(rows / row_scale, data.Y / target_scale, offset, ridge), reduction
+
+
+def _check_start(start: Any, data: Data, reduction: Reduction) -> tuple[np.ndarray, np.ndarray]:
+    if not hasattr(start, "neurons") or not hasattr(start, "masses"):
+        raise InputError(
+            "start must be an ActiveSet (neurons and masses), as in result.active_set; "
+            f"received {type(start).__name__}"
+        )
+    neurons, masses = to_matrix("start.neurons", start.neurons)[0], np.asarray(start.masses, dtype=float)
+    dimension = data.lifted.shape[1]
+    if neurons.ndim != 2 or neurons.shape[1] != dimension or masses.shape != (len(neurons),):
+        raise InputError(
+            f"start must hold neurons of shape (m, {dimension}), the bias entry included, and m masses; received "
+            f"shapes {neurons.shape} and {masses.shape}"
+        )
+    check_finite("start.neurons", neurons, None)
+    if not np.isfinite(masses).all() or (masses < 0).any():
+        worst = int(np.flatnonzero(~(masses >= 0) | ~np.isfinite(masses))[0])
+        raise InputError(f"start.masses must be finite and not negative; entry {worst} is {masses[worst]}")
+    inner = neurons @ reduction.basis
+    lengths = np.linalg.norm(inner, axis=1)
+    kept = (lengths > 0) & (masses > 0)
+    # a neuron's part outside of the data's span costs and does nothing; its length belongs to the mass
+    return inner[kept] / lengths[kept, None], masses[kept] * lengths[kept] ** 2 / reduction.value_scale
+
+
+def _make_oracle(problem: ConeProblem) -> Any:
+    nonzero = np.linalg.norm(problem.rows, axis=1) > 0
+    rows = problem.rows[nonzero]
+    outputs = problem.targets.shape[1]
+    oracle: Any = exact_oracle(rows, outputs if outputs > 1 else 0)
+    if outputs == 1:
+        oracle = _OneOutput(oracle)
+    return oracle if nonzero.all() else _NonzeroRows(oracle, nonzero)
+
+
+def _as_reduced(values: np.ndarray, reduction: Reduction) -> np.ndarray:
+    """Scalar problems have one axis less in a Reduction that rotated the outputs to one."""
+    one = reduction.outputs is not None and reduction.outputs.shape[1] == 1
+    return values[..., 0] if one else values
+
+
+def _columns(values: np.ndarray, n_outputs: int) -> np.ndarray:
+    return np.asarray(values).reshape(-1, n_outputs)
+
+
+def _invert_network(data, reduction, neurons, weights, offset, output_bias) -> ReLUNetwork:
+    units, scaled, moved = reduction.invert_network(
+        neurons, _as_reduced(weights, reduction), _as_reduced(offset, reduction)
+    )
+    return ReLUNetwork.from_neurons(
+        units, _columns(scaled, data.n_outputs), bias=data.bias, offset=np.reshape(moved, data.n_outputs),
+        counts_output_bias=output_bias != "free",
+    )  # fmt: skip
+
+
+def _residual(data: Data, network: ReLUNetwork) -> float:
+    missed = network.predict(data.X).reshape(data.Y.shape) - data.Y
+    return float(np.abs(missed).max()) / (float(np.abs(data.Y).max()) or 1.0)
+
+
+def _loss(data: Data, network: ReLUNetwork) -> float:
+    return float(np.square(network.predict(data.X).reshape(data.Y.shape) - data.Y).sum())
+
+
+def _trivial(data, problem, reduction, output_bias, variant, tol, lam, began) -> FrankWolfeResult:
+    """No neuron is needed: the targets vanish, or a free offset meets them, or every input is zero without a bias."""
+    rank, k = problem.rows.shape[1], problem.targets.shape[1]
+    offset = (
+        problem.targets.mean(axis=0) if np.isinf(problem.offset) and len(problem.targets) else np.zeros(k)
+    )
+    network = _invert_network(data, reduction, np.zeros((0, rank)), np.zeros((0, k)), offset, output_bias)
+    residual, objective = _residual(data, network), _loss(data, network) if lam > 0 else 0.0
+    dual, lower = np.zeros_like(data.Y), 0.0
+    if rank == 0 and lam > 0:
+        inner, bound = problem.dual_bound(problem.inner_targets / problem.ridge, 0.0)
+        dual, lower = reduction.invert_dual(inner), bound * reduction.value_scale * lam
+    return FrankWolfeResult(
+        network, dual, 0.0, objective, lower, distance(objective, lower), residual, Status.CERTIFIED,
+        [], ActiveSet(np.zeros((0, reduction.basis.shape[0])), np.zeros(0)), variant, tol, lam,
+        time.perf_counter() - began, notes=data.notes,
+    )  # fmt: skip

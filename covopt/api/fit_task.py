@@ -1,0 +1,277 @@
+"""What fit, path and lambda_max share: a validated table, its oracle, one solve, its certificate."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from typing import Any
+
+import numpy as np
+from scipy.optimize import brentq
+
+from covopt.api.interpolation import OUTPUT_BIASES, _check_seed
+from covopt.certificates.label_noise import certify_label_noise_fit
+from covopt.certificates.regularised import certify_fit
+from covopt.checks.validation import check_choice, check_tol
+from covopt.data import Data
+from covopt.data.tabular import to_matrix
+from covopt.errors import BudgetError, InputError
+from covopt.losses import make_loss
+from covopt.network import ReLUNetwork
+from covopt.oracles.choose import exact_oracle
+from covopt.potentials import LabelNoise, make_potential
+from covopt.problems.label_noise import LabelNoiseTask, check_label_noise, reduce_label_noise_fit
+from covopt.problems.reduction import Reduction
+from covopt.problems.regularised import RegularisedProblem, constant_dual, reduce_fit
+from covopt.solution import Solution
+from covopt.solvers.column_generation import RoundState
+from covopt.solvers.label_noise_fit import solve_label_noise_fit
+from covopt.solvers.regularised.finish import finish_fit
+from covopt.solvers.regularised.generation import RegularisedGeneration
+from covopt.solvers.regularised.heuristic import solve_heuristic_fit
+from covopt.solvers.regularised.points import FitPoint, WarmStart
+from covopt.status import Status
+
+SOLVERS = ("auto", "column-generation")
+INSIDE = (
+    0.999  # share of the tolerance that solvers aim at: the certificate's allowance for rounding needs room
+)
+
+
+class FitTask:
+    """A validated table with everything that does not depend on λ."""
+
+    def __init__(
+        self, X, Y, loss, bias, output_bias, sample_weight, potential, solver, tol, random_state
+    ) -> None:
+        self.tol = check_tol(tol)
+        _check_seed(random_state)
+        check_choice("output_bias", output_bias, OUTPUT_BIASES)
+        self.weighing = make_potential(potential)
+        check_choice("solver", solver, SOLVERS)
+        self.loss = make_loss(loss)
+        _, target_names = to_matrix("Y", Y) if not self.loss.is_classification else (None, None)
+        targets = self.loss.encode_targets(_aligned(X, Y), sample_weight)
+        if self.loss.is_classification:
+            self.loss.column = _name_of(Y)
+        names = target_names
+        if self.loss.is_classification and self.loss.classes and targets.shape[1] > 1:
+            names = tuple(str(label) for label in self.loss.classes)
+        elif self.loss.column is not None:
+            names = (self.loss.column,)
+        if isinstance(self.weighing, LabelNoise):
+            check_label_noise(self.weighing, targets.shape[1], output_bias)
+        self.data = Data.validate(X, targets, bias=bias, target_names=names, interpolates=False)
+        if output_bias != "none" and self.data.bias == 0:
+            raise InputError(
+                f"output_bias={output_bias!r} needs a positive bias: the output bias enters the network as bias * b"
+            )
+        self.output_bias, self.potential, self.random_state = output_bias, potential, random_state
+        weights = self.loss.weights[:, 0]
+        self.sample_weight = None if sample_weight is None else np.asarray(sample_weight, dtype=float)
+        if output_bias == "free" and self.loss.is_classification:
+            present = self.loss.targets[weights > 0]
+            if (present == present[0]).all(axis=0).any():
+                raise InputError(
+                    f"loss={self.loss.name!r} with a free output bias has no minimum: every sample of positive "
+                    'weight is (or none is) of one class; use output_bias="penalized" or "none".'
+                )
+        self._oracle: Any = None
+
+    def check_start(self, start: Solution) -> None:
+        """Refuse a solution of another table."""
+        if not isinstance(start, Solution):
+            raise InputError(f"start must be a Solution; received {type(start).__name__}.")
+        same = start.data.X.shape == self.data.X.shape and start.data.bias == self.data.bias
+        if not same or not np.array_equal(start.data.X, self.data.X):
+            raise InputError("start is a solution of another table (X or bias differ); leave it out.")
+        if start.network.output_weights.shape[1] != self.data.n_outputs:
+            raise InputError("start has another number of outputs; leave it out.")
+
+    def oracle(self, problem: RegularisedProblem) -> Any:
+        """Return the exact oracle; it depends on the rows only, and its presorting is worth keeping."""
+        if self._oracle is None and isinstance(self.weighing, LabelNoise):
+            self._oracle = self.label_noise(1.0).oracle()
+        elif self._oracle is None:
+            live = problem.rows.any(axis=1)
+            q = problem.n_outputs
+            self._oracle = exact_oracle(problem.rows[live], 0 if q == 1 else q)
+        return self._oracle
+
+    def label_noise(self, lam: float) -> LabelNoiseTask:
+        """Return the problem of a label-noise potential."""
+        assert isinstance(self.weighing, LabelNoise)
+        return reduce_label_noise_fit(self.data, self.loss, lam, self.output_bias, self.weighing)
+
+    def reduced(self, lam: float) -> tuple[RegularisedProblem, Reduction]:
+        """Return the problem in reduced units, and the way back."""
+        if isinstance(self.weighing, LabelNoise):
+            task = self.label_noise(lam)
+            return task.problem, task.reduction
+        return reduce_fit(self.data, self.loss, lam, self.output_bias)
+
+    def lambda_max(self) -> float:
+        """See :func:`lambda_max`."""
+
+        def excess(lam: float) -> float:
+            """Gauge of the dual of the best constant."""
+            problem, _ = self.reduced(lam)
+            live = problem.rows.any(axis=1)
+            dual = problem.project_dual(constant_dual(problem))[live]
+            if not dual.any():
+                return 0.0
+            asked = np.ascontiguousarray(dual[:, 0] if dual.shape[1] == 1 else dual)
+            return self.oracle(problem).price(asked, threshold=np.inf).upper_bound
+
+        scale = 1.0
+        at_one = excess(scale)
+        if self.output_bias != "penalized":
+            return at_one  # −∇C/λ: the gauge at λ is that at 1, divided by λ
+        if at_one == 0.0:
+            return 0.0
+        high = at_one
+        while excess(high) > 1.0:
+            high *= 2.0
+        low = 0.5 * high
+        while excess(low) <= 1.0:
+            low *= 0.5
+            if low < 1e-9 * high:
+                return 0.0
+        return float(brentq(lambda lam: excess(lam) - 1.0, low, high, xtol=1e-15 * high, rtol=1e-14))
+
+    def grid(self, n_lams: int, eps: float) -> np.ndarray:
+        """Return the geometric grid from λ_max down."""
+        if isinstance(n_lams, bool) or not hasattr(n_lams, "__index__") or int(n_lams) < 1:
+            raise InputError(f"n_lams must be a positive integer; received {n_lams!r}.")
+        eps = check_tol(eps, "eps")
+        top = self.lambda_max()
+        if top == 0.0:
+            raise InputError("the best constant is optimal for every lam, so there is no path; give lams.")
+        return top * np.geomspace(1.0, eps, int(n_lams))
+
+    def solve(self, lam, time_limit_s, callback, start, began) -> Solution:
+        """Solve for one λ, from a warm start where there is one."""
+        reduced = self.reduced(lam)
+        problem, reduction = reduced
+        history: list[dict[str, float]] = []
+
+        def observe(state: RoundState) -> bool:
+            state = dataclasses.replace(
+                state,
+                lower_bound=state.lower_bound * problem.strength,
+                upper_bound=state.upper_bound * problem.strength,
+                time_s=time.perf_counter() - began,
+            )
+            history.append({k: v for k, v in dataclasses.asdict(state).items() if np.isfinite(v)})
+            return bool(callback(state)) if callback is not None else False
+
+        options: dict[str, Any] = {
+            "tol": INSIDE * self.tol, "time_limit_s": time_limit_s, "random_state": self.random_state,
+            "callback": observe, **self._start_of(start, problem, reduction),
+        }  # fmt: skip
+        name = "column-generation"
+        try:
+            oracle: Any = self.oracle(problem) if problem.rows.any() else None
+        except BudgetError:
+            if self.potential != "variation":
+                raise
+            point = solve_heuristic_fit(problem, **options)
+            search = "local search" if point.status is Status.HEURISTIC else "branch and bound"
+            return self._certified(lam, point, reduced, f"{name} with {search}", history, began)
+        if oracle is not None and isinstance(self.weighing, LabelNoise):
+            point = solve_label_noise_fit(problem, oracle, **options)
+        else:
+            point = RegularisedGeneration(problem, oracle, **options).solve()
+        return self._certified(lam, point, reduced, name, history, began)
+
+    def _start_of(self, start, problem, reduction) -> dict[str, Any]:
+        if start is None:
+            return {}
+        warm = start._warm
+        shape = (len(problem.rows), problem.n_outputs)
+        if warm is None or not self._shares_units(start) or warm.dual.shape != shape:
+            neurons, weights, offset = reduction.apply_network(*start.network.to_neurons())
+            weights = np.asarray(weights).reshape(len(neurons), shape[1])
+            dual = reduction.apply_dual(start.dual).reshape(shape)
+            if isinstance(self.weighing, LabelNoise):
+                task = self.label_noise(1.0)
+                neurons, weights = task.normalise(neurons, weights)
+                dual = task.apply_dual(start.dual).reshape(shape)
+            else:  # samples that count in the start alone may have given a neuron its length
+                lengths = np.linalg.norm(neurons, axis=1)
+                live = lengths > 0
+                neurons, weights = neurons[live] / lengths[live, None], weights[live] * lengths[live, None]
+            warm = WarmStart(
+                neurons, weights, np.linalg.norm(weights, axis=1), np.reshape(offset, shape[1]), dual
+            )
+        if start.loss is None or start.loss.name != self.loss.name:
+            warm = dataclasses.replace(warm, edges=None)
+        if not problem.has_offset:  # the start may have had one
+            warm = dataclasses.replace(warm, offset=np.zeros(shape[1]))
+        return {"warm": warm}
+
+    def _shares_units(self, start: Solution) -> bool:
+        """Whether the reduced rows and outputs of a start are those of this task."""
+        if start.loss is None or start.potential != self.potential:
+            return False
+        same_outputs = start.loss.name == self.loss.name or self.data.n_outputs == 1
+        return same_outputs and np.array_equal(start.loss.weights[:, 0] > 0, self.loss.weights[:, 0] > 0)
+
+    def _certified(
+        self, lam: float, point: FitPoint, reduced: tuple[RegularisedProblem, Reduction], name, history, began
+    ) -> Solution:
+        problem, reduction = reduced
+        if isinstance(self.weighing, LabelNoise):
+            task = self.label_noise(lam)
+            network = task.invert_network(point.neurons, point.weights[:, 0], float(point.offset[0]))
+            dual = task.invert_dual(point.dual[:, 0])
+            return self._solution(
+                lam, point, network, dual, certify_label_noise_fit(task, network, dual), name, history, began
+            )
+        neurons, weights, offset = finish_fit(problem, point.neurons, point.weights, point.offset)
+        if problem.n_outputs == 1:
+            weights, shift, flat = weights[:, 0], float(offset[0]), point.dual[:, 0]
+            units, scaled, moved = reduction.invert_network(neurons, weights, shift)
+            dual = reduction.invert_dual(flat)
+        else:
+            units, scaled, moved = reduction.invert_network(neurons, weights, offset)
+            dual = reduction.invert_dual(point.dual)
+        network = ReLUNetwork.from_neurons(
+            units, scaled, bias=self.data.bias, offset=moved, counts_output_bias=self.output_bias != "free"
+        )
+        certificate = certify_fit(
+            self.data, network, dual, loss=self.loss, lam=lam, output_bias=self.output_bias, reduced=reduced
+        )
+        return self._solution(lam, point, network, dual, certificate, name, history, began)
+
+    def _solution(self, lam, point, network, dual, certificate, name, history, began) -> Solution:
+        status = point.status
+        if certificate.gap <= self.tol:
+            status = Status.CERTIFIED
+        elif status is Status.CERTIFIED:
+            status = Status.GAP
+        solution = Solution(
+            self.data, self.output_bias, self.potential, network, dual, certificate, status, self.tol, name,
+            history, time.perf_counter() - began, self.random_state, lam=lam, loss=self.loss,
+            sample_weight=self.sample_weight,
+        )  # fmt: skip
+        solution._warm = point.warm
+        return solution
+
+
+def _aligned(X: Any, Y: Any) -> Any:
+    """Return Y after a look at its length, so that the message is about the table and not about the loss."""
+    try:
+        rows, labels = len(X), len(Y)
+    except TypeError:
+        return Y
+    if rows != labels:
+        raise InputError(f"X has {rows} rows but Y has {labels}: give one target (row) for each sample.")
+    return Y
+
+
+def _name_of(Y: Any) -> str | None:
+    """Return the name of a column of labels: a Series has one, a frame of one column too."""
+    names = getattr(Y, "columns", None)
+    name = getattr(Y, "name", None) if names is None else (names[0] if len(names) == 1 else None)
+    return name if isinstance(name, str) and name else None

@@ -1,0 +1,273 @@
+"""Regularised training to certified optimality: one λ, a path of them, and the λ at which neurons appear."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from covopt.api.fit_task import FitTask
+from covopt.api.interpolation import Callback
+from covopt.checks.validation import check_positive, check_time_limit
+from covopt.errors import InputError, PathStoppedWarning
+from covopt.losses import Loss
+from covopt.solution import Solution
+from covopt.status import Status
+
+
+def fit(
+    X: Any,
+    Y: Any,
+    *,
+    lam: float,
+    loss: str | Loss = "squared",
+    bias: float = 1.0,
+    output_bias: str = "none",
+    sample_weight: Any = None,
+    potential: str = "variation",
+    solver: str = "auto",
+    tol: float = 1e-6,
+    time_limit_s: float | None = None,
+    random_state: int | None = None,
+    callback: Callback | None = None,
+    start: Solution | None = None,
+) -> Solution:
+    r"""Train a shallow ReLU network with weight decay to its global optimum, and prove it.
+
+    .. math::
+
+        \min_{w, v, b} \; \sum_i s_i\, \ell(f(x_i), y_i) + \lambda \Big(\sum_j \|w_j\|^2 + \|v_j\|^2 (+ \|b\|^2)\Big),
+        \qquad f(x) = \sum_j v_j\, \sigma(w_j \cdot (x, \beta)) + \beta b,
+
+    over networks of any width; s are the sample weights divided by their sum, so the first term is a mean. With
+    :math:`\|w\|^2 + \|v\|^2 \ge 2\|w\|\|v\|` this is convex in the measure :math:`\sum_j \|w_j\| v_j`, with the dual
+    :math:`\max_\Lambda -C^*(-2\lambda\Lambda) - \lambda\beta^2\|\Lambda^\top 1\|^2` s.t.
+    :math:`\|\Lambda^\top\sigma(\tilde X w)\| \le 1` for all unit w (FL22 §2; SP20 eq. 7, 22).
+
+    Parameters
+    ----------
+    X : array_like, pandas or polars frame, of shape (N, d)
+    Y : array_like of shape (N,) or (N, k)
+        Numbers for "squared" and "huber"; labels (N,) for the others: −1 and 1, 0 and 1, booleans or two strings,
+        with the softmax any number of classes.
+    lam : float
+        λ > 0.
+    loss : {"squared", "logistic", "softmax-cross-entropy", "huber", "hinge", "squared-hinge"} or Loss
+        See :mod:`covopt.losses`; ``Huber(delta=...)`` sets its parameter.
+    bias : float
+        β ≥ 0, the constant that is appended to every input; 0 for none.
+    output_bias : {"none", "penalized", "free"}
+        No output bias, one whose square counts in the norm, or one that costs nothing.
+    sample_weight : array_like of shape (N,), optional
+        Not negative; zero leaves a sample out.
+    potential : {"variation", "label-noise", "label-noise-exact"}
+        What a neuron costs: its norm, or what label noise charges for one output (:mod:`covopt.potentials`). With the
+        latter two the objective is C(f) + λ Σ|v|ω(w), ``cost`` is Σ|v|ω(w), and the means in ω weigh the samples as
+        the loss does.
+    solver : {"auto", "column-generation"}
+        Column generation, with the exact oracle; with the variation norm and too many faces for it, with branch and
+        bound while that ends, else by local search (status ``HEURISTIC``: the lower bound is valid but not tight).
+    tol : float
+        Relative duality gap, (objective − lower bound) / objective, in (0, 1).
+    time_limit_s : float, optional
+        Seconds after which the best bracket so far is returned.
+    random_state : int, optional
+        Seeds the starting columns (fixed by default); the optimum does not depend on it.
+    callback : callable, optional
+        Called after every round with a state (``round``, ``lower_bound``, ``upper_bound``, ``gap``, ``n_columns``,
+        ``time_s``; bounds of the objective); a true answer stops.
+    start : Solution, optional
+        A solution of the same table, with another λ or loss: where to start from.
+
+    Returns
+    -------
+    Solution
+        ``objective`` and its ``lower_bound``, ``cost`` = ‖W‖², network, dual, status. Ctrl-C, the time limit and the
+        callback return the best so far.
+
+    Raises
+    ------
+    InputError
+        When the input cannot be used; the message says which row and what to do.
+
+    Examples
+    --------
+    >>> import covopt
+    >>> solution = covopt.fit([[-1.0], [0.0], [1.0]], [1.0, 0.0, 1.0], lam=0.01)
+    >>> solution.status.code, solution.gap <= 1e-6
+    ('certified', True)
+    >>> covopt.fit([[-1.0], [0.0], [1.0]], ["a", "b", "a"], lam=0.01, loss="logistic").status.code
+    'certified'
+    """
+    began = time.perf_counter()
+    task = FitTask(X, Y, loss, bias, output_bias, sample_weight, potential, solver, tol, random_state)
+    lam = check_positive("lam", lam)
+    time_limit_s = check_time_limit(time_limit_s)
+    if start is not None:
+        task.check_start(start)
+    with threadpool_limits(1, user_api="blas"):
+        return task.solve(lam, time_limit_s, callback, start, began)
+
+
+def lambda_max(
+    X: Any,
+    Y: Any,
+    *,
+    loss: str | Loss = "squared",
+    bias: float = 1.0,
+    output_bias: str = "none",
+    sample_weight: Any = None,
+    potential: str = "variation",
+) -> float:
+    r"""Return the smallest λ from which on the optimal network of :func:`fit` has no neuron.
+
+    .. math::
+
+        \lambda_{\max} = \tfrac12 \max_{\|w\| = 1} \big\| \nabla C(F_0)^\top \sigma(\tilde X w) \big\|,
+
+    F₀ the best constant (zero without an output bias), by one call of the exact oracle. The constant under a
+    penalised output bias depends on λ: then λ_max solves an equation in one unknown. Where the hinge loss has its
+    kink (an output bias of ±1), the value is one at which there is no neuron, not always the smallest.
+
+    Parameters
+    ----------
+    X, Y, loss, bias, output_bias, sample_weight, potential
+        As in :func:`fit`. With a label-noise potential λ_max = max |⟨∇C(F₀), σ(X̃w)⟩|/ω(w), without the ½.
+
+    Returns
+    -------
+    float
+        Zero when no λ needs a neuron.
+
+    Raises
+    ------
+    InputError
+        As in :func:`fit`.
+    BudgetError
+        When the arrangement has too many faces for the exact oracle.
+
+    Examples
+    --------
+    >>> import covopt
+    >>> round(covopt.lambda_max([[0.0], [1.0]], [0.0, 1.0]), 6)  # ½ · max of σ(w₁ + w₂)
+    0.707107
+    """
+    task = FitTask(X, Y, loss, bias, output_bias, sample_weight, potential, "auto", 1e-6, None)
+    with threadpool_limits(1, user_api="blas"):
+        return task.lambda_max()
+
+
+def path(
+    X: Any,
+    Y: Any,
+    *,
+    lams: Any = None,
+    n_lams: int = 30,
+    eps: float = 1e-3,
+    loss: str | Loss = "squared",
+    bias: float = 1.0,
+    output_bias: str = "none",
+    sample_weight: Any = None,
+    potential: str = "variation",
+    solver: str = "auto",
+    tol: float = 1e-6,
+    time_limit_s: float | None = None,
+    random_state: int | None = None,
+    callback: Callback | None = None,
+) -> list[Solution]:
+    r"""Solve :func:`fit` over a grid of λ, from λ_max down, each one started from the one before and certified.
+
+    .. math:: \lambda_j = \lambda_{\max}\, \varepsilon^{j/(n-1)}, \qquad j = 0, \dots, n - 1.
+
+    Parameters
+    ----------
+    X, Y, loss, bias, output_bias, sample_weight, potential, solver, tol, random_state
+        As in :func:`fit`.
+    lams : array_like, optional
+        The λ to solve for, in any order; by default a geometric grid from :func:`lambda_max` down.
+    n_lams : int
+        Number of points of that grid.
+    eps : float
+        Ratio of its ends, in (0, 1).
+    time_limit_s : float, optional
+        Seconds for the whole path.
+    callback : callable, optional
+        Called after every round, as in :func:`fit`; a true answer ends the path.
+
+    Returns
+    -------
+    list of Solution
+        Largest λ first. A path that is stopped (time limit, Ctrl-C, callback) returns what it has, the last bracket
+        included where there is one, and warns with the λ at which it stopped; Ctrl-C before the first point is
+        done raises KeyboardInterrupt.
+
+    Raises
+    ------
+    InputError
+        As in :func:`fit`; and when λ_max is zero, so that there is no grid.
+
+    Warns
+    -----
+    PathStoppedWarning
+
+    Examples
+    --------
+    >>> import covopt
+    >>> solutions = covopt.path([[-1.0], [0.0], [1.0]], [1.0, 0.0, 1.0], n_lams=4)
+    >>> [s.status.code for s in solutions], len(solutions[0].network)
+    (['certified', 'certified', 'certified', 'certified'], 0)
+    """
+    began = time.perf_counter()
+    task = FitTask(X, Y, loss, bias, output_bias, sample_weight, potential, solver, tol, random_state)
+    time_limit_s = check_time_limit(time_limit_s)
+    solutions: list[Solution] = []
+    with threadpool_limits(1, user_api="blas"):
+        grid = task.grid(n_lams, eps) if lams is None else _check_lams(lams)
+        for lam in grid:
+            left = None if time_limit_s is None else time_limit_s - (time.perf_counter() - began)
+            if left is not None and left <= 0:
+                _warn_stopped(solutions, grid, "the time limit was reached")
+                break
+            started = time.perf_counter()
+            previous = solutions[-1] if solutions else None
+            try:
+                solutions.append(task.solve(float(lam), left, callback, previous, started))
+            except KeyboardInterrupt:  # outside of the solver's rounds, while a certificate was computed
+                if not solutions:
+                    raise
+                _warn_stopped(solutions, grid, Status.INTERRUPTED.message.partition(";")[0])
+                break
+            status = solutions[-1].status
+            if status in (Status.TIME_LIMIT, Status.INTERRUPTED, Status.CALLBACK):
+                _warn_stopped(solutions, grid, status.message.partition(";")[0])
+                break
+    return solutions
+
+
+def _check_lams(lams: Any) -> np.ndarray:
+    try:
+        values = np.atleast_1d(np.asarray(lams, dtype=float))
+    except (TypeError, ValueError):
+        raise InputError(f"lams must be positive numbers; received {lams!r:.60}") from None
+    if values.ndim != 1 or not len(values):
+        raise InputError(f"lams must be a list of positive numbers; received shape {values.shape}.")
+    wrong = ~(np.isfinite(values) & (values > 0))
+    if wrong.any():
+        i = int(np.argmax(wrong))
+        raise InputError(
+            f"lams must be positive finite numbers; entry {i} (counting from 0) is {values[i]:g}."
+        )
+    return np.unique(values)[::-1]
+
+
+def _warn_stopped(solutions: list[Solution], grid: np.ndarray, why: str) -> None:
+    done = sum(s.status is Status.CERTIFIED for s in solutions)
+    at = grid[min(len(solutions), len(grid)) - 1] if solutions else grid[0]
+    warnings.warn(
+        f"the path stopped at lam = {at:.6g}: {why}; {done} of {len(grid)} points are certified",
+        PathStoppedWarning,
+        stacklevel=3,
+    )

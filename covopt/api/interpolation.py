@@ -1,0 +1,303 @@
+"""The entry points: validate, reduce, solve, certify from the raw data."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from covopt.certificates.duality import Certificate, certify
+from covopt.certificates.label_noise import certify_label_noise
+from covopt.checks.validation import check_choice, check_time_limit, check_tol
+from covopt.data import Data
+from covopt.errors import BudgetError, InputError
+from covopt.network import ReLUNetwork
+from covopt.oracles.choose import exact_oracle
+from covopt.oracles.faces import FaceOracle
+from covopt.potentials import LabelNoise, make_potential
+from covopt.problems.label_noise import check_label_noise, reduce_label_noise
+from covopt.problems.reduction import Reduction, reduce_data
+from covopt.problems.shallow import ShallowProblem
+from covopt.solution import Solution
+from covopt.solvers.column_generation import Point, RoundState
+from covopt.solvers.finish import finish_network
+from covopt.solvers.generation import generate
+from covopt.solvers.heuristic import solve_heuristic
+from covopt.solvers.label_noise import solve_label_noise
+from covopt.solvers.sharpen import sharpen
+from covopt.status import Status
+
+OUTPUT_BIASES = ("none", "penalized", "free")
+SOLVERS = ("auto", "column-generation", "relaxation", "conic:CLARABEL", "conic:SCS", "conic:MOSEK")
+SHARPEN_GAP = 1e-9  # a dual this accurate shows the tight set, and Newton's method can finish on it
+Callback = Callable[[RoundState], bool]
+
+
+def min_norm(
+    X: Any,
+    Y: Any,
+    *,
+    bias: float = 1.0,
+    output_bias: str = "none",
+    potential: str = "variation",
+    solver: str = "auto",
+    tol: float = 1e-6,
+    time_limit_s: float | None = None,
+    random_state: int | None = None,
+    callback: Callback | None = None,
+    duplicates: str = "error",
+) -> Solution:
+    r"""Compute the shallow ReLU network of smallest norm through the points, with a proof that none is smaller.
+
+    .. math::
+
+        R_2(X, Y) = \min_{w, v, b} \; \sum_j \|w_j\|^2 + \|v_j\|^2 \,(+\, \|b\|^2)
+        \quad \text{s.t.} \quad \sum_j v_j\, \sigma(w_j \cdot (x_i, \beta)) + \beta b = y_i,
+
+    over networks of any width. By homogeneity this is twice the variation norm of the interpolant, a convex
+    problem whose dual is :math:`\max \langle\Lambda, Y\rangle` s.t.
+    :math:`\|\Lambda^\top \sigma(\tilde X w)\| \le 1` for all unit w (FL22 §2, §3.2; SP20 §2; Bach 2017).
+
+    Parameters
+    ----------
+    X : array_like, pandas or polars frame, of shape (N, d)
+    Y : array_like of shape (N,) or (N, k)
+        One target or one vector of targets per row.
+    bias : float
+        β ≥ 0, the constant that is appended to every input; 0 for none.
+    output_bias : {"none", "penalized", "free"}
+        No output bias (SP20), one whose square counts in the norm (FL22), or one that costs nothing.
+    potential : {"variation", "label-noise", "label-noise-exact"}
+        What a neuron costs: ‖v‖‖w‖, or what label noise charges for one output, |v| ω(w), with ω as SP20 eq. (13)
+        prints it or with the factor that the equation drops (:mod:`covopt.potentials` has both and the derivation).
+        ``cost`` is then Σ|v|ω(w), and ``undetermined`` tells which parameters the data leave open.
+    solver : {"auto", "column-generation", "relaxation", "conic:CLARABEL", "conic:SCS", "conic:MOSEK"}
+        Column generation with the exact oracle (also what "auto" takes; where faces are too many with branch and
+        bound, else local search); the same by local search, bracketed from below by a semidefinite relaxation, in any
+        dimension; or one second-order cone program over all cells: slow, for reference.
+    tol : float
+        Relative duality gap, (cost − lower bound) / cost, in (0, 1). 1e-9 is the tightest that is meaningful; with it
+        Newton's method on the tight set finishes the solve (a vertex of the set of minimisers, gaps of 1e-12).
+    time_limit_s : float, optional
+        Seconds after which the best bracket so far is returned.
+    random_state : int, optional
+        Seeds the starting columns (fixed by default); the optimum does not depend on it.
+    callback : callable, optional
+        Called after every round with a state (``round``, ``lower_bound``, ``upper_bound``, ``gap``, ``n_columns``,
+        ``time_s``; bounds of ‖W‖² in the user's units); a true answer stops.
+    duplicates : {"error", "mean"}
+        What to do with rows that are the same point with different targets.
+
+    Returns
+    -------
+    Solution
+        Network, dual, certified bounds and status. Ctrl-C, the time limit and the callback return the best so far.
+
+    Raises
+    ------
+    InputError
+        When the input cannot be used or no network interpolates it; the message says which row and what to do.
+
+    Examples
+    --------
+    >>> import covopt
+    >>> solution = covopt.min_norm([[-1.0], [0.0], [1.0]], [1.0, 0.0, 1.0])
+    >>> round(solution.cost, 6), solution.status.code, len(solution.network)
+    (4.0, 'certified', 2)
+    """
+    began = time.perf_counter()
+    tol = check_tol(tol)
+    time_limit_s = check_time_limit(time_limit_s)
+    _check_seed(random_state)
+    check_choice("output_bias", output_bias, OUTPUT_BIASES)
+    weighing = make_potential(potential)
+    check_choice("solver", solver, SOLVERS)
+    data = Data.validate(X, Y, bias=bias, duplicates=duplicates)
+    if output_bias != "none" and data.bias == 0:
+        raise InputError(
+            f"output_bias={output_bias!r} needs a positive bias: the output bias enters the network as bias * b"
+        )
+    if isinstance(weighing, LabelNoise):
+        check_label_noise(weighing, data.n_outputs, output_bias)
+        if solver not in ("auto", "column-generation"):
+            raise InputError(
+                f'solver={solver!r} is for potential="variation"; potential={potential!r} takes solver="auto"'
+            )
+        reduced = reduce_data(data, output_bias)
+        return _solve_label_noise(
+            data, reduced, output_bias, weighing, tol, time_limit_s, random_state, callback, began
+        )
+    reduced = reduce_data(data, output_bias)
+    return _solve(
+        data, reduced, output_bias, potential, solver, tol, time_limit_s, random_state, callback, began
+    )
+
+
+def _solve(
+    data: Data,
+    reduced: tuple[ShallowProblem, Reduction],
+    output_bias: str,
+    potential: str,
+    solver: str,
+    tol: float,
+    time_limit_s: float | None,
+    random_state: int | None,
+    callback: Callback | None,
+    began: float,
+) -> Solution:
+    problem, reduction = reduced
+    scale = 2.0 * reduction.value_scale
+    history: list[dict[str, float]] = []
+    observe = _observer(scale, history, callback, began)
+    # compiled threads and BLAS threads compete for the same cores
+    with threadpool_limits(1, user_api="blas"):
+        if not len(problem.rows) or not problem.targets.any():
+            point = _zero_point(problem)
+            name = "closed form"
+        elif solver.startswith("conic:"):
+            if problem.is_vector:
+                raise InputError(
+                    f"solver={solver!r} handles one output (a cell may need several neurons with more), but Y has "
+                    f'{data.n_outputs} columns of rank {problem.targets.shape[1]}; use solver="auto"'
+                )
+            from covopt.solvers.reference import solve_all_cells
+
+            point, name = solve_all_cells(problem, solver.removeprefix("conic:"), tol, time_limit_s)
+        else:
+            options: dict[str, Any] = {
+                "tol": tol, "time_limit_s": time_limit_s, "random_state": random_state, "callback": observe,
+            }  # fmt: skip
+            point, name = _generate(problem, solver, options)
+        neurons, weights, offset = finish_network(problem, point.neurons, point.weights, point.offset)
+        units, scaled, moved = reduction.invert_network(neurons, weights, offset)
+        network = ReLUNetwork.from_neurons(
+            units, scaled, bias=data.bias, offset=moved, counts_output_bias=output_bias != "free"
+        )
+        dual = reduction.invert_dual(point.dual)
+        certificate = certify(
+            data, network, dual, output_bias=output_bias, reduced=reduced, proof=point.proof
+        )
+        if certificate.gauge > 1.0 + 1e-12:  # the solver's scaling met another rounding
+            dual = dual / certificate.gauge
+            certificate = certify(
+                data, network, dual, output_bias=output_bias, reduced=reduced, proof=point.proof
+            )
+    status = point.status
+    if certificate.interpolates and certificate.gap <= tol:
+        status = Status.CERTIFIED
+    elif status is Status.CERTIFIED:
+        status = Status.GAP
+    return Solution(
+        data, output_bias, potential, network, dual, certificate, status, tol, name, history,
+        time.perf_counter() - began, random_state, point.proof,
+    )  # fmt: skip
+
+
+def _solve_label_noise(
+    data: Data,
+    reduced: tuple[ShallowProblem, Reduction],
+    output_bias: str,
+    potential: LabelNoise,
+    tol: float,
+    time_limit_s: float | None,
+    random_state: int | None,
+    callback: Callback | None,
+    began: float,
+) -> Solution:
+    task = reduce_label_noise(data, output_bias, potential, reduced=reduced)
+    problem = task.problem
+    history: list[dict[str, float]] = []
+
+    def certified(dual: np.ndarray) -> Certificate:
+        return certify_label_noise(
+            data, network, dual, potential=potential, output_bias=output_bias, reduced=reduced
+        )
+
+    with threadpool_limits(1, user_api="blas"):
+        name = "column-generation"
+        if not len(problem.rows) or not problem.targets.any():
+            point, name = _zero_point(problem), "closed form"
+        else:
+            point = solve_label_noise(
+                problem, task.oracle(), tol=tol, time_limit_s=time_limit_s, random_state=random_state,
+                callback=_observer(task.value_scale, history, callback, began),
+            )  # fmt: skip
+        network = task.invert_network(point.neurons, point.weights, float(point.offset))
+        dual = task.invert_dual(point.dual)
+        certificate = certified(dual)
+        if certificate.gauge > 1.0 + 1e-12:  # the solver's scaling met another rounding
+            dual = dual / certificate.gauge
+            certificate = certified(dual)
+    status = point.status
+    if certificate.interpolates and certificate.gap <= tol:
+        status = Status.CERTIFIED
+    elif status is Status.CERTIFIED:
+        status = Status.GAP
+    return Solution(
+        data, output_bias, potential.name, network, dual, certificate, status, tol, name, history,
+        time.perf_counter() - began, random_state,
+    )  # fmt: skip
+
+
+def _observer(
+    scale: float, history: list[dict[str, float]], callback: Callback | None, began: float
+) -> Callback:
+    """Return a callback that keeps the history, and hands states on, in the user's units."""
+
+    def observe(state: RoundState) -> bool:
+        state = dataclasses.replace(
+            state,
+            lower_bound=state.lower_bound * scale,
+            upper_bound=state.upper_bound * scale,
+            time_s=time.perf_counter() - began,
+        )
+        history.append({k: v for k, v in dataclasses.asdict(state).items() if np.isfinite(v)})
+        return bool(callback(state)) if callback is not None else False
+
+    return observe
+
+
+def _generate(problem: ShallowProblem, solver: str, options: dict[str, Any]) -> tuple[Point, str]:
+    """Column generation with the best oracle that can be afforded, and its name."""
+    oracle = None
+    if solver != "relaxation":
+        with contextlib.suppress(BudgetError):
+            oracle = exact_oracle(problem.rows, problem.vector_outputs)
+    if oracle is None:
+        point = solve_heuristic(problem, **options, only_relaxation=solver == "relaxation")
+        search = "local search" if point.status is Status.HEURISTIC else "branch and bound"
+        bound = ", bound by a semidefinite relaxation" if point.proof is not None else ""
+        return point, f"column-generation with {search}{bound}"
+    point = generate(problem, oracle, **options)
+    sharp = point.status is Status.CERTIFIED and point.gap <= SHARPEN_GAP
+    if sharp and isinstance(oracle, FaceOracle):
+        point = _sharpened(problem, oracle, point)
+    return point, "column-generation"
+
+
+def _check_seed(random_state: int | None) -> None:
+    if random_state is None:
+        return
+    if isinstance(random_state, bool) or not hasattr(random_state, "__index__") or int(random_state) < 0:
+        raise InputError(f"random_state must be a nonnegative integer or None; received {random_state!r}")
+
+
+def _sharpened(problem: ShallowProblem, oracle: FaceOracle, point: Point) -> Point:
+    sharp = sharpen(problem, oracle, point.dual, float(point.offset))
+    if sharp is None:
+        return point
+    dual, neurons, weights, offset = sharp
+    return dataclasses.replace(point, dual=dual, neurons=neurons, weights=weights, offset=offset)
+
+
+def _zero_point(problem: ShallowProblem) -> Point:
+    rank = problem.rows.shape[1]
+    return Point(
+        np.zeros((0, rank)), np.zeros((0, *problem.targets.shape[1:])), np.zeros(problem.targets.shape[1:])[()], 0.0,
+        np.zeros(problem.targets.shape), 0.0, Status.CERTIFIED,
+    )  # fmt: skip

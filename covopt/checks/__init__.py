@@ -1,0 +1,1 @@
+"""Arguments are checked and messages are worded here, before anything is computed."""

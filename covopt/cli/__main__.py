@@ -1,0 +1,5 @@
+"""``python -m covopt.cli``."""
+
+from covopt.cli import main
+
+main()

@@ -1,0 +1,307 @@
+"""The command ``covopt bench``: benchmarks in benchopt's layout, benchmarks/weight_decay unless told otherwise."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import math
+import os
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from covopt.cli.report import Exit, check_outputs, print_json, reporting
+from covopt.errors import InputError, SolverUnavailableError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FOLDER = Path("benchmarks") / "weight_decay"
+LEVELS = (1e-2, 1e-4, 1e-6)
+LEVELS_OF = {"interpolation": (1e-1, 1e-2, 1e-3)}  # by the objective's name, where others are asked for
+INSTALL = "covopt bench needs benchopt, which is not installed; install covopt-nn[bench]."
+MOST_RUNS = 1000
+CASE = ["dataset_name", "objective_name"]
+EPILOG = (
+    "Exit codes: 0 finished; 1 error in the input, or no solver ran; 2 usage; 3 interrupted (what had finished is "
+    "still printed, saved and drawn)."
+)
+Names = list[str] | None
+
+
+def bench(
+    *,
+    dataset: Annotated[
+        Names, typer.Option(metavar="NAME", help='As "simulated[n_samples=60]"; repeatable; by default all.')
+    ] = None,
+    solver: Annotated[
+        Names, typer.Option(metavar="NAME", help='As "torch[optimizer=adam]"; repeatable; by default all.')
+    ] = None,
+    objective: Annotated[
+        Names,
+        typer.Option(metavar="NAME", help='As "weight-decay[loss=squared,reg=0.001]"; reg is λ / λ_max.'),
+    ] = None,
+    timeout: Annotated[
+        float, typer.Option(metavar="S", help="Seconds for each solver on each instance.")
+    ] = 60.0,
+    out: Annotated[Path | None, typer.Option(metavar="FILE.parquet", help="Save every evaluation.")] = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.png", help="Save the figure: gap against time (.png, .pdf, .svg)."),
+    ] = None,
+    benchmark: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="By default benchmarks/weight_decay of the checkout.")
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object on stdout, errors too.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no summary.")] = False,
+) -> None:
+    """Race solvers: the certified gap of their networks against time.
+
+    benchmarks/weight_decay (the default) is training with weight decay; benchmarks/interpolation is the smallest norm
+    through the points, SGD against exact.
+    """
+    with reporting(as_json) as heard:
+        check_outputs(out, plot)
+        _check_arguments(timeout, out, plot)
+        frame, interrupted = run_bench(
+            find_benchmark(benchmark),
+            datasets=dataset or [],
+            solvers=solver or [],
+            objectives=objective or [],
+            timeout=timeout,
+            quiet=quiet,
+        )
+        if out is not None:
+            save_results(frame, out)
+        if plot is not None:
+            from covopt.plotting import save_figure
+            from covopt.plotting.bench import plot_bench
+
+            save_figure(plot_bench(frame, levels=levels_of(frame)), plot)
+        rows = summarise(frame)
+        code = Exit.NOT_CERTIFIED if interrupted else Exit.CERTIFIED
+        if as_json:
+            print_json(
+                {
+                    "results": rows,
+                    "interrupted": interrupted,
+                    "exit_code": int(code),
+                    "warnings": heard,
+                    "results_file": out,
+                    "figure_file": plot,
+                }
+            )
+        elif not quiet:
+            for line in lines(rows):
+                typer.echo(line)
+            for path in (out, plot):
+                if path is not None:
+                    typer.echo(f"{'saved':<14} {path}")
+        raise typer.Exit(code)
+
+
+def _check_arguments(timeout: float, out: Path | None, plot: Path | None) -> None:
+    from covopt.checks.validation import check_time_limit
+
+    check_time_limit(timeout, "--timeout")
+    if out is not None and out.suffix != ".parquet":
+        raise InputError(f"{out}: results are written as .parquet; change the extension.")
+    if plot is not None:
+        from covopt.plotting import check_figure_path
+
+        check_figure_path(plot)
+
+
+def find_benchmark(folder: Path | None) -> Path:
+    """Return the folder of the benchmark: the one given, that of the checkout around us, or that of this package.
+
+    Raises
+    ------
+    InputError
+        Where it holds no ``objective.py``.
+    """
+    places = [folder] if folder is not None else [Path.cwd() / FOLDER, Path(__file__).parents[2] / FOLDER]
+    for place in places:
+        if (place / "objective.py").is_file():
+            return place.resolve()
+    if folder is not None:
+        raise InputError(f"{folder} is no benchmark: it has no objective.py; give the folder weight_decay.")
+    raise InputError(
+        f"no {FOLDER} here: it comes with covopt's repository, not with the package; run covopt bench in a checkout, "
+        "or give the folder with --benchmark."
+    )
+
+
+def run_bench(
+    folder: Path,
+    *,
+    datasets: Sequence[str],
+    solvers: Sequence[str],
+    objectives: Sequence[str],
+    timeout: float,
+    quiet: bool,
+) -> tuple[pd.DataFrame, bool]:
+    """Run the benchmark and return every evaluation, and whether it was interrupted.
+
+    benchopt's own report, with the solvers that are skipped and why, goes to stderr. What has finished when Ctrl-C
+    comes is kept.
+
+    Raises
+    ------
+    SolverUnavailableError
+        Without benchopt.
+    InputError
+        For names that the benchmark does not have, and when no solver ran.
+    """
+    try:
+        with _no_stdout(quiet=True):
+            from benchopt import run_benchmark
+            from benchopt.results import read_results
+    except ImportError:
+        raise SolverUnavailableError(INSTALL) from None
+    from click import BadParameter
+
+    with (
+        tempfile.TemporaryDirectory(prefix="covopt-bench-") as scratch,
+        _environment(Path(scratch) / "cache"),
+        _own_helpers(),
+    ):
+
+        def run(*, collect: bool) -> Path:
+            return run_benchmark(
+                str(folder),
+                solver_names=list(solvers),
+                dataset_names=list(datasets),
+                objective_filters=list(objectives),
+                max_runs=MOST_RUNS,
+                timeout=timeout,
+                plot_result=False,
+                collect=collect,
+                show_progress=sys.stderr.isatty() and not quiet,
+                output_file=str(Path(scratch) / f"results-{collect}.parquet"),
+            )
+
+        interrupted = False
+        try:
+            with _no_stdout(quiet=quiet):
+                try:
+                    found = run(collect=False)
+                except (KeyboardInterrupt, SystemExit):
+                    interrupted = True
+                    found = run(collect=True)
+        except (BadParameter, ValueError) as error:
+            message = error.message if isinstance(error, BadParameter) else str(error)
+            raise InputError(f"{message.strip().rstrip('.')}.") from None
+        except RuntimeError:  # benchopt has nothing to save
+            if interrupted:
+                raise KeyboardInterrupt from None
+            raise InputError(
+                "no solver ran: each was skipped or failed; leave out --quiet to read why."
+            ) from None
+        return read_results(found), interrupted
+
+
+@contextlib.contextmanager
+def _own_helpers() -> Iterator[None]:
+    """Forget the helpers of benchmarks run before in this process: every benchmark calls its own benchmark_utils."""
+    _forget_helpers()
+    try:
+        yield
+    finally:
+        _forget_helpers()
+
+
+def _forget_helpers() -> None:
+    for name in [name for name in sys.modules if name.partition(".")[0] == "benchmark_utils"]:
+        del sys.modules[name]
+
+
+@contextlib.contextmanager
+def _no_stdout(*, quiet: bool) -> Iterator[None]:
+    with contextlib.redirect_stdout(io.StringIO() if quiet else sys.stderr):
+        yield
+
+
+@contextlib.contextmanager
+def _environment(cache: Path) -> Iterator[None]:
+    """Keep benchopt's cache out of the checkout, and times out of earlier runs."""
+    before = os.environ.get("BENCHOPT_CACHE")
+    os.environ["BENCHOPT_CACHE"] = str(cache)
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["BENCHOPT_CACHE"]
+        else:
+            os.environ["BENCHOPT_CACHE"] = before
+
+
+def save_results(frame: pd.DataFrame, path: Path) -> None:
+    """Write every evaluation as Parquet."""
+    from covopt.files import write_atomically
+
+    write_atomically(path, frame.to_parquet)
+
+
+def levels_of(frame: pd.DataFrame) -> tuple[float, ...]:
+    """Return the gaps that the benchmark of these evaluations is about."""
+    names = {str(name).partition("[")[0] for name in frame["objective_name"].unique()}
+    return LEVELS_OF.get(names.pop(), LEVELS) if len(names) == 1 else LEVELS
+
+
+def summarise(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return, for every dataset, objective and solver, the best network and the least time to each gap.
+
+    The time is that of the run, or of the moment in it, whose network first had the gap; None where none had.
+    """
+    rows, levels = [], levels_of(frame)
+    for (*case, solver), runs in frame.groupby([*CASE, "solver_name"], sort=False):
+        best = runs.loc[runs["objective_value"].idxmin()]
+        notes = [note for note in runs["objective_note"].unique() if note]
+        rows.append(
+            {
+                "dataset": case[0],
+                "objective": case[1],
+                "solver": solver,
+                "time_s": {f"{level:g}": _least_time(runs, level) for level in levels},
+                "gap": float(best["objective_gap"])
+                if math.isfinite(best["objective_value"])
+                else float("inf"),
+                "value": float(best["objective_value"]),
+                "lower_bound": float(best["objective_lower_bound"]),
+                "n_neurons": int(best["objective_n_neurons"]),
+                "notes": notes,
+            }
+        )
+    return rows
+
+
+def _least_time(runs: pd.DataFrame, level: float) -> float | None:
+    reached = runs.loc[runs["objective_gap"] <= level, "time"]
+    return float(reached.min()) if len(reached) else None
+
+
+def lines(rows: Sequence[dict[str, Any]]) -> list[str]:
+    """Return the summary as a table for people."""
+    from covopt.plotting.bench import solver_labels
+
+    out: list[str] = []
+    labels = solver_labels(row["solver"] for row in rows)
+    width = max(len(label) for label in labels.values())
+    heads = "".join(f"{f'to {level}':>10}" for level in rows[0]["time_s"])
+    previous = None
+    for row in rows:
+        case = f"{row['dataset']}  {row['objective']}"
+        if case != previous:
+            out += ["", case, f"  {'seconds':<{width}}{heads}{'best gap':>11}{'neurons':>9}"]
+            previous = case
+        times = "".join(f"{'-' if t is None else format(t, '.3g'):>10}" for t in row["time_s"].values())
+        out.append(f"  {labels[row['solver']]:<{width}}{times}{row['gap']:>11.1e}{row['n_neurons']:>9}")
+        out += [f"    {note}" for note in row["notes"]]
+    return out[1:]

@@ -1,0 +1,378 @@
+"""The commands; heavy imports stay inside them."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from covopt.checks.wording import counted
+from covopt.cli import bench, fit, train
+from covopt.cli.options import (
+    Bias,
+    Features,
+    Json,
+    NoInputs,
+    Out,
+    OutputBias,
+    Plot,
+    Potential,
+    Quiet,
+    Seed,
+    Table,
+    TimeLimit,
+    Tol,
+    check_plot,
+)
+from covopt.cli.report import Exit, Progress, check_outputs, print_json, reporting
+from covopt.files import write_atomically
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_EPILOG = (
+    "Exit codes: 0 certified to the tolerance; 1 error in the input; 2 usage; 3 stopped before the tolerance "
+    "(the best bracket so far is still printed and saved); 4 verification failed."
+)
+
+app = typer.Typer(
+    name="covopt",
+    help="Exact minimal-norm ReLU networks, the proof that they are optimal, and its checker.",
+    epilog=_EPILOG,
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from covopt import __version__
+
+        typer.echo(f"covopt {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+def _frame(values: Any, names: tuple[str, ...]) -> pd.DataFrame:
+    """Return a frame, so that the names of the columns reach the solution file."""
+    import pandas as pd
+
+    return pd.DataFrame(values, columns=list(names))
+
+
+def _finish(
+    solution: Any, *, out: Path | None, plot: Path | None, as_json: bool, quiet: bool, heard: list[str]
+) -> typer.Exit:
+    """Save, draw and print; the file comes first, so that nothing computed is lost to a later failure."""
+    if out is not None:
+        solution.save(out)
+    if plot is not None:
+        with Progress("drawing", enabled=not (as_json or quiet)):
+            solution.plot(plot)
+    certified = solution.status.code == "certified"
+    code = Exit.CERTIFIED if certified else Exit.NOT_CERTIFIED
+    if as_json:
+        data = solution.data
+        print_json(
+            {
+                "status": solution.status.code,
+                "message": solution.status.message,
+                "certified": certified,
+                "exit_code": int(code),
+                "cost": solution.cost,
+                "lower_bound": solution.lower_bound,
+                "gap": solution.gap,
+                "tol": solution.tol,
+                "residual": solution.certificate.residual,
+                "potential": solution.potential,
+                "n_neurons": len(solution.network.hidden_weights),
+                "n_samples": data.n_samples,
+                "features": data.feature_names,
+                "targets": data.target_names,
+                "bias": data.bias,
+                "solver": solution.solver,
+                "rounds": len(solution.history),
+                "time_s": solution.time_s,
+                "notes": data.notes,
+                "warnings": heard,
+                "solution_file": out,
+                "figure_file": plot,
+            }
+        )
+    elif not quiet:
+        typer.echo(solution.summary())
+        for note in solution.data.notes:
+            typer.echo(f"{'note':<14} {note}")
+        for path in (out, plot):
+            if path is not None:
+                typer.echo(f"{'saved':<14} {path}")
+    return typer.Exit(code)
+
+
+@app.command(epilog=_EPILOG)
+def solve(
+    table: Table,
+    *,
+    target: Annotated[str, typer.Option(metavar="Y", help="Target column.")],
+    features: Features = None,
+    bias: Bias = 1.0,
+    output_bias: OutputBias = "none",
+    potential: Potential = "variation",
+    solver: Annotated[
+        str, typer.Option(help="auto, column-generation, relaxation, or conic:CLARABEL|SCS|MOSEK (slow).")
+    ] = "auto",
+    tol: Tol = 1e-6,
+    time_limit: TimeLimit = None,
+    duplicates: Annotated[
+        str, typer.Option(metavar="error|mean", help="Rows that are one point with different targets.")
+    ] = "error",
+    seed: Seed = None,
+    out: Out = None,
+    plot: Plot = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Find THE smallest two-layer ReLU network through the points, and prove that none is smaller."""
+    with reporting(as_json) as heard:
+        check_outputs(out, plot, inputs=(table,))
+        check_plot(plot)
+        from covopt.datasets import load_table
+
+        with Progress("reading the table", enabled=not (as_json or quiet)) as progress:
+            X, Y, feature_names, target_names = load_table(table, target=target, features=features)
+            progress.say(f"{counted(len(X), 'point')}, {counted(X.shape[1], 'feature')}: first round")
+            from covopt.api import min_norm
+
+            solution = min_norm(
+                _frame(X, feature_names),
+                _frame(Y, target_names),
+                bias=bias,
+                output_bias=output_bias,
+                potential=potential,
+                solver=solver,
+                tol=tol,
+                time_limit_s=time_limit,
+                random_state=seed,
+                callback=progress,
+                duplicates=duplicates,
+            )
+        raise _finish(solution, out=out, plot=plot, as_json=as_json, quiet=quiet, heard=heard)
+
+
+@app.command(epilog=_EPILOG)
+def demo(
+    *,
+    out: Annotated[Path, typer.Option(metavar="FILE.json", help="Where to save the solution.")] = Path(
+        "covopt-demo.json"
+    ),
+    plot: Annotated[Path, typer.Option(metavar="FILE.png", help="Where to save the figure.")] = Path(
+        "covopt-demo.png"
+    ),
+    tol: Tol = 1e-6,
+    time_limit: TimeLimit = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Solve a real table: scikit-learn's diabetes data, two features, every distinct row."""
+    with reporting(as_json) as heard:
+        check_outputs(out, plot)
+        check_plot(plot)
+        from covopt.datasets import load_diabetes_table
+
+        with Progress("reading the table", enabled=not (as_json or quiet)) as progress:
+            X, Y, feature_names, target_names = load_diabetes_table()
+            if not (as_json or quiet):
+                typer.echo(
+                    f"scikit-learn's diabetes table: {target_names[0]} from {' and '.join(feature_names)}, "
+                    f"{counted(len(X), 'distinct row')}"
+                )
+            progress.say(f"{counted(len(X), 'point')}, {counted(X.shape[1], 'feature')}: first round")
+            from covopt.api import min_norm
+
+            solution = min_norm(
+                _frame(X, feature_names),
+                _frame(Y, target_names),
+                tol=tol,
+                time_limit_s=time_limit,
+                random_state=0,
+                callback=progress,
+            )
+        raise _finish(solution, out=out, plot=plot, as_json=as_json, quiet=quiet, heard=heard)
+
+
+@app.command()
+def cells(
+    table: Table,
+    *,
+    target: NoInputs = None,
+    features: Features = None,
+    bias: Bias = 0.0,
+    count_only: Annotated[bool, typer.Option("--count-only", help="Count without enumerating.")] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.npz", help="Save the patterns, packed bits (numpy.unpackbits)."),
+    ] = None,
+    n_jobs: Annotated[int, typer.Option(help="Processes; -1 for one per core.")] = 1,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Count and enumerate every activation pattern of the data, each exactly once."""
+    with reporting(as_json) as heard:
+        if count_only and out is not None:
+            raise typer.BadParameter("--count-only enumerates nothing that --out could save")
+        check_outputs(out, inputs=(table,))
+        from covopt.cli.cells import run_cells
+
+        began = time.perf_counter()
+        with Progress("enumerating cells", enabled=not (as_json or quiet)):
+            found, arrays = run_cells(table, target, features, bias, count_only=count_only, n_jobs=n_jobs)
+        found["time_s"] = time.perf_counter() - began
+        if out is not None:
+            import numpy as np
+
+            write_atomically(out, lambda stream: np.savez_compressed(stream, **arrays))
+        if as_json:
+            print_json({**found, "warnings": heard, "patterns_file": out})
+        elif not quiet:
+            for name, value in found.items():
+                shown = f"{value:.4g}" if isinstance(value, float) else value
+                typer.echo(
+                    f"{name.replace('_', ' '):<16} {', '.join(value) if name == 'features' else shown}"
+                )
+            if out is not None:
+                typer.echo(f"{'saved':<16} {out}")
+
+
+app.command(epilog=_EPILOG)(fit.fit)
+app.command(epilog=_EPILOG)(fit.path)
+app.command(epilog=bench.EPILOG)(bench.bench)
+app.command(epilog=train.EPILOG)(train.train)
+
+
+@app.command("cp-rank", epilog=_EPILOG)
+def cp_rank(
+    source: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE", help="Symmetric matrix (.csv) or graph without weights (.g6, .graphml)."
+        ),
+    ],
+    *,
+    tol: Annotated[
+        float, typer.Option(help="Relative size of rounding in the entries and the factor.")
+    ] = 1e-9,
+    time_limit: TimeLimit = 300.0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the numerical search.")] = 0,
+    out: Annotated[Path | None, typer.Option(metavar="FILE.json", help="Save the certificate.")] = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Bracket the CP-rank of a matrix or of a graph's EᵀE, or prove that the matrix is not completely positive.
+
+    Integers, fractions and decimals are exact; a file with decimals of 15 digits or more holds floats, known up to
+    --tol. Exit code 0: the CP-rank, or that there is none, is proved; 3: a bracket.
+    """
+    with reporting(as_json) as heard:
+        check_outputs(out, inputs=(source,))
+        from covopt.cli.cp_rank import as_record, exit_code, run_cp_rank
+
+        with Progress("bounding the CP-rank", enabled=not (as_json or quiet)):
+            found = run_cp_rank(source, tol=tol, time_limit_s=time_limit, seed=seed)
+        if out is not None:
+            found.save(out)
+        code = exit_code(found)
+        if as_json:
+            print_json(
+                {**as_record(found), "exit_code": int(code), "warnings": heard, "certificate_file": out}
+            )
+        elif not quiet:
+            typer.echo(found.summary())
+            if out is not None:
+                typer.echo(f"{'saved':<10} {out}")
+        raise typer.Exit(code)
+
+
+@app.command(epilog=_EPILOG)
+def verify(
+    solution: Annotated[
+        Path, typer.Argument(metavar="FILE.json", help="A file that solve, fit, path or cp-rank saved.")
+    ],
+    table: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[TABLE]", help="The table it claims to fit; without it, the copy in the file."
+        ),
+    ] = None,
+    exact: Annotated[
+        bool,
+        typer.Option("--exact", help="Recompute residual, norm and dual value in rational arithmetic too."),
+    ] = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Recompute everything a solution file claims, from the file and the data."""
+    with reporting(as_json) as heard:
+        from covopt.cli.verify import run_verify
+
+        with Progress("verifying", enabled=not (as_json or quiet)):
+            verification = run_verify(solution, table, exact=exact)
+        code = Exit.CERTIFIED if verification.ok else Exit.VERIFICATION_FAILED
+        if as_json:
+            print_json(
+                {**verification.to_dict(), "ok": verification.ok, "exit_code": int(code), "warnings": heard}
+            )
+        elif not quiet:
+            typer.echo(verification.summary())
+        raise typer.Exit(code)
+
+
+@app.command()
+def reduce(
+    model: Annotated[
+        Path,
+        typer.Argument(metavar="MODEL", help="State dict of Linear and ReLU: .safetensors, .pt or .pth."),
+    ],
+    table: Table,
+    *,
+    out: Annotated[Path, typer.Option(metavar="FILE", help="The smaller model, in the same format.")],
+    target: NoInputs = None,
+    features: Features = None,
+    preserve: Annotated[
+        str,
+        typer.Option(
+            metavar="covariances|outputs",
+            help="Keep every pair (K, Kσ) and the outputs on the table, or the outputs alone at a lower norm.",
+        ),
+    ] = "covariances",
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Cut a trained ReLU network to fewer neurons: same outputs on the table, no larger norm."""
+    with reporting(as_json) as heard:
+        check_outputs(out, inputs=(model, table))
+        from covopt.cli.reduce import lines, run_reduce
+
+        with Progress("reducing", enabled=not (as_json or quiet)):
+            found = run_reduce(model, table, target, features, out, preserve)
+        if as_json:
+            print_json({**found, "model_file": out, "exit_code": int(Exit.CERTIFIED), "warnings": heard})
+        elif not quiet:
+            for line in [*lines(found), f"{'saved':<14} {out}"]:
+                typer.echo(line)
+
+
+def main() -> None:
+    """Run the command line."""
+    app()

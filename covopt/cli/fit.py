@@ -1,0 +1,248 @@
+"""The commands ``covopt fit`` and ``covopt path``: regularised training to certified optimality."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from covopt.checks.wording import counted
+from covopt.cli.options import (
+    Bias,
+    Features,
+    Json,
+    Out,
+    OutputBias,
+    Plot,
+    Potential,
+    Quiet,
+    Seed,
+    Table,
+    TimeLimit,
+    Tol,
+    check_plot,
+)
+from covopt.cli.report import Exit, Progress, check_outputs, print_json, reporting
+
+Target = Annotated[
+    str, typer.Option(metavar="Y", help="Target column: numbers, or labels for classification.")
+]
+LossName = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME", help="squared, huber, logistic, hinge, squared-hinge or softmax-cross-entropy."
+    ),
+]
+Delta = Annotated[float | None, typer.Option(help="Where the Huber loss becomes linear (default 1).")]
+SampleWeight = Annotated[
+    str | None, typer.Option(metavar="COLUMN", help="Column of sample weights; it is no input.")
+]
+
+
+def _read(
+    table: Path, target: str, features: str | None, loss: str, delta: float | None, sample_weight: str | None
+) -> tuple[Any, Any, dict[str, Any]]:
+    """Return inputs, targets and the options that come from the table."""
+    import pandas as pd
+
+    from covopt.data.table_files import load_column
+    from covopt.datasets import load_table
+    from covopt.errors import InputError
+    from covopt.losses import Huber, make_loss
+
+    made = make_loss(loss)
+    if delta is not None:
+        if not isinstance(made, Huber):
+            raise InputError(f"--delta belongs to --loss huber; received --loss {loss}.")
+        made = Huber(delta)
+    X, Y, inputs, outputs = load_table(table, target=target, features=features, labels=made.is_classification)
+    options: dict[str, Any] = {"loss": made, "sample_weight": None}
+    frame = pd.DataFrame(X, columns=list(inputs))
+    if sample_weight is not None:
+        name, options["sample_weight"] = load_column(table, sample_weight, argument="--sample-weight")
+        if name in outputs:
+            raise InputError(f"column {name!r} is both the target and the sample weight; name it once.")
+        if features is None and name in frame.columns:
+            frame = frame.drop(columns=name)
+    targets = (
+        pd.Series(Y, name=outputs[0]) if made.is_classification else pd.DataFrame(Y, columns=list(outputs))
+    )
+    return frame, targets, options
+
+
+def _numbers(solution: Any) -> dict[str, Any]:
+    return {
+        "lam": solution.lam,
+        "status": solution.status.code,
+        "certified": solution.status.code == "certified",
+        "objective": solution.objective,
+        "lower_bound": solution.lower_bound,
+        "gap": solution.gap,
+        "loss": solution.loss_value,
+        "cost": solution.cost,
+        "n_neurons": len(solution.network),
+        "rounds": len(solution.history),
+        "time_s": solution.time_s,
+    }
+
+
+def _table_of(solution: Any) -> dict[str, Any]:
+    data, loss = solution.data, solution.loss
+    return {
+        "loss_name": loss.name,
+        "classes": loss.classes,
+        "n_samples": data.n_samples,
+        "features": data.feature_names,
+        "targets": data.target_names,
+        "bias": data.bias,
+        "output_bias": solution.output_bias,
+        "potential": solution.potential,
+        "tol": solution.tol,
+        "solver": solution.solver,
+    }
+
+
+def fit(
+    table: Table,
+    *,
+    target: Target,
+    lam: Annotated[float, typer.Option(help="λ: the objective is mean loss + λ‖W‖².")],
+    loss: LossName = "squared",
+    delta: Delta = None,
+    features: Features = None,
+    sample_weight: SampleWeight = None,
+    bias: Bias = 1.0,
+    output_bias: OutputBias = "none",
+    potential: Potential = "variation",
+    tol: Tol = 1e-6,
+    time_limit: TimeLimit = None,
+    seed: Seed = None,
+    out: Out = None,
+    plot: Plot = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Train a two-layer ReLU network with weight decay to its global optimum, and prove it."""
+    with reporting(as_json) as heard:
+        check_outputs(out, plot, inputs=(table,))
+        check_plot(plot)
+        with Progress("reading the table", enabled=not (as_json or quiet)) as progress:
+            X, Y, options = _read(table, target, features, loss, delta, sample_weight)
+            progress.say(f"{counted(len(X), 'point')}, {counted(X.shape[1], 'feature')}: first round")
+            from covopt.api.fitting import fit as run
+
+            solution = run(
+                X, Y, lam=lam, bias=bias, output_bias=output_bias, potential=potential, tol=tol,
+                time_limit_s=time_limit, random_state=seed, callback=progress, **options,
+            )  # fmt: skip
+        if out is not None:  # the file comes first, so that nothing computed is lost to a later failure
+            solution.save(out)
+        if plot is not None:
+            solution.plot(plot)
+        code = Exit.CERTIFIED if solution.status.code == "certified" else Exit.NOT_CERTIFIED
+        if as_json:
+            print_json(
+                {
+                    **_numbers(solution), "message": solution.status.message, "exit_code": int(code),
+                    **_table_of(solution), "warnings": heard, "solution_file": out, "figure_file": plot,
+                }
+            )  # fmt: skip
+        elif not quiet:
+            typer.echo(solution.summary())
+            _say_saved(out, plot)
+        raise typer.Exit(code)
+
+
+def path(
+    table: Table,
+    *,
+    target: Target,
+    loss: LossName = "squared",
+    delta: Delta = None,
+    lams: Annotated[
+        str | None, typer.Option(metavar="A,B", help="The λ to solve for; by default a grid from λ_max down.")
+    ] = None,
+    n_lams: Annotated[int, typer.Option(min=1, help="Points of the grid.")] = 30,
+    eps: Annotated[float, typer.Option(help="Smallest λ of the grid, as a share of λ_max.")] = 1e-3,
+    features: Features = None,
+    sample_weight: SampleWeight = None,
+    bias: Bias = 1.0,
+    output_bias: OutputBias = "none",
+    potential: Potential = "variation",
+    tol: Tol = 1e-6,
+    time_limit: TimeLimit = None,
+    seed: Seed = None,
+    out: Annotated[Path | None, typer.Option(metavar="FILE.json", help="Save all solutions.")] = None,
+    plot: Plot = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Solve for a grid of λ from λ_max down, every point certified, and draw the path."""
+    with reporting(as_json) as heard:
+        check_outputs(out, plot, inputs=(table,))
+        check_plot(plot)
+        grid = None if lams is None else _parse_lams(lams)
+        with Progress("reading the table", enabled=not (as_json or quiet)) as progress:
+            X, Y, options = _read(table, target, features, loss, delta, sample_weight)
+            progress.say(f"{counted(len(X), 'point')}, {counted(X.shape[1], 'feature')}: first λ")
+            from covopt.api.fitting import path as run
+
+            solutions = run(
+                X, Y, lams=grid, n_lams=n_lams, eps=eps, bias=bias, output_bias=output_bias, potential=potential,
+                tol=tol, time_limit_s=time_limit, random_state=seed, callback=progress, **options,
+            )  # fmt: skip
+        if out is not None:
+            from covopt.api.path_files import save_path
+
+            save_path(solutions, out)
+        if plot is not None and solutions:
+            from covopt.plotting import save_figure
+            from covopt.plotting.path import plot_path
+
+            save_figure(plot_path(solutions), plot)
+        asked = n_lams if grid is None else len(set(grid))
+        complete = len(solutions) == asked and all(s.status.code == "certified" for s in solutions)
+        code = Exit.CERTIFIED if complete else Exit.NOT_CERTIFIED
+        if as_json:
+            print_json(
+                {
+                    "exit_code": int(code), "certified": complete, "points_asked": asked,
+                    **(_table_of(solutions[0]) if solutions else {}),
+                    "points": [_numbers(s) for s in solutions],
+                    "warnings": heard, "path_file": out, "figure_file": plot,
+                }
+            )  # fmt: skip
+        elif not quiet:
+            for line in _lines(solutions, asked):
+                typer.echo(line)
+            _say_saved(out, plot)
+        raise typer.Exit(code)
+
+
+def _parse_lams(lams: str) -> list[float]:
+    from covopt.errors import InputError
+
+    try:
+        return [float(part) for part in lams.split(",")]
+    except ValueError:
+        raise InputError(f"--lams must be numbers separated by commas; received {lams!r}") from None
+
+
+def _lines(solutions: list[Any], asked: int) -> list[str]:
+    """Return one line for each point."""
+    lines = [f"{'λ':>12} {'objective':>14} {'loss':>14} {'‖W‖²':>14} {'neurons':>8} {'gap':>9}  status"]
+    lines += [
+        f"{s.lam:12.6g} {s.objective:14.8g} {s.loss_value:14.8g} {s.cost:14.8g} {len(s.network):8d} {s.gap:9.1e}  "
+        f"{s.status.code}"
+        for s in solutions
+    ]
+    done = sum(s.status.code == "certified" for s in solutions)
+    total = sum(s.time_s for s in solutions)
+    return [*lines, f"{done} of {counted(asked, 'point')} certified, {total:.2f} s"]
+
+
+def _say_saved(out: Path | None, plot: Path | None) -> None:
+    for file in (out, plot):
+        if file is not None:
+            typer.echo(f"{'saved':<14} {file}")

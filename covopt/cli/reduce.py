@@ -1,0 +1,78 @@
+"""What ``covopt reduce`` computes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from covopt.checks.wording import counted
+
+ACTIVATIONS = "a state dict does not name activations: every hidden layer is taken to be a ReLU"
+
+
+def run_reduce(
+    model: Path, table: Path, target: str | None, features: str | None, out: Path, preserve: str
+) -> dict[str, Any]:
+    """Reduce a model on the points of a table, write it, and return what to print."""
+    import numpy as np
+
+    from covopt.checks.validation import check_choice
+    from covopt.data.tabular import check_finite
+    from covopt.datasets import load_table
+    from covopt.errors import InputError
+    from covopt.network.state_dict import format_of, read_model, write_model
+    from covopt.sparsify.reduction import PRESERVES
+
+    check_choice("--preserve", preserve, PRESERVES)
+    found = read_model(model)
+    if format_of(out) != found.format:
+        raise InputError(
+            f"cannot write {out}: the format of {model} is kept; give the file the extension {model.suffix}."
+        )
+    X, _, names, _ = load_table(table, target=target, features=features)
+    check_finite("X", X, names)
+    network = found.network
+    if X.shape[1] != network.n_inputs:
+        listed = ", ".join(names[:8]) + (", …" if len(names) > 8 else "")
+        raise InputError(
+            f"{table} gives {X.shape[1]} inputs ({listed}) but {model} "
+            f"takes {network.n_inputs}; choose them with --features, and leave targets out with --target."
+        )
+    before = network.predict(X)
+    small = network.reduce(X, preserve=preserve)
+    written = write_model(out, found, small)
+
+    def change(other: Any) -> float:
+        return float(np.abs(other.predict(X) - before).max(initial=0.0))
+
+    return {
+        "model": str(model),
+        "n_samples": len(X),
+        "features": list(names),
+        "preserve": preserve,
+        "widths_before": list(network.widths),
+        "widths_after": list(written.widths),
+        "squared_norm_before": network.squared_norm,
+        "squared_norm_after": written.squared_norm,
+        "largest_output": float(np.abs(before).max(initial=0.0)),
+        "output_change": change(small),
+        "output_change_rounded": change(written),
+        "dtypes": list(found.dtypes),
+        "note": ACTIVATIONS,
+    }
+
+
+def lines(found: dict[str, Any]) -> list[str]:
+    """Return the summary, a line each."""
+
+    def widths(values: list[int]) -> str:
+        return ", ".join(map(str, values)) or "none"
+
+    return [
+        f"{'widths':<14} {widths(found['widths_before'])} → {widths(found['widths_after'])}",
+        f"{'‖W‖²':<14} {found['squared_norm_before']:.10g} → {found['squared_norm_after']:.10g}",
+        f"{'outputs':<14} change by at most {found['output_change']:.1e} on {counted(found['n_samples'], 'point')}, "
+        f"{found['output_change_rounded']:.1e} as written ({', '.join(sorted(set(found['dtypes'])))}); "
+        f"largest output {found['largest_output']:.4g}",
+        f"{'note':<14} {found['note']}",
+    ]

@@ -1,0 +1,194 @@
+"""What the command line says and where: results, one-line errors, warnings, JSON, progress."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import IntEnum
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from covopt.checks.wording import counted
+from covopt.errors import CovoptError, CovoptWarning, InputError
+
+INTERRUPTED = "interrupted before there was anything to save"
+
+
+class Exit(IntEnum):
+    """Exit codes of the command line."""
+
+    CERTIFIED = 0
+    INPUT_ERROR = 1
+    USAGE = 2
+    NOT_CERTIFIED = 3
+    VERIFICATION_FAILED = 4
+
+
+def plain(value: Any) -> Any:
+    """Return ``value`` as JSON types: numbers that are not finite become null, the rest strings."""
+    if isinstance(value, dict):
+        return {str(k): plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(v) for v in value]
+    if hasattr(value, "tolist"):
+        return plain(value.tolist())
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value if value is None or isinstance(value, bool | int | str) else str(value)
+
+
+def print_json(content: dict[str, Any]) -> None:
+    """Write one JSON object on stdout."""
+    typer.echo(json.dumps(plain(content), ensure_ascii=False, allow_nan=False))
+
+
+@contextmanager
+def reporting(as_json: bool) -> Iterator[list[str]]:
+    """Turn expected failures into one line and an exit code; collect the warnings for ``--json``.
+
+    Anything else is a defect of covopt and keeps its traceback.
+    """
+    heard: list[str] = []
+
+    def show(message: Any, category: type[Warning], *_: Any, **__: Any) -> None:
+        if issubclass(category, CovoptWarning):
+            heard.append(str(message))
+            if not as_json:
+                typer.echo(f"warning: {message}", err=True)
+
+    def fail(message: str, code: Exit) -> typer.Exit:
+        if as_json:
+            print_json({"error": message, "exit_code": int(code), "warnings": heard})
+        typer.echo(f"error: {message}", err=True)
+        return typer.Exit(code)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("default", CovoptWarning)
+        warnings.showwarning = show
+        try:
+            yield heard
+        except CovoptError as error:
+            raise fail(_one_line(error), Exit.INPUT_ERROR) from None
+        except BrokenPipeError:
+            # Whoever read our output has gone; what is still buffered must not raise again at shutdown.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(Exit.INPUT_ERROR) from None
+        except OSError as error:
+            where = f"{error.filename}: " if error.filename else ""
+            raise fail(f"{where}{error.strerror or error}", Exit.INPUT_ERROR) from None
+        except MemoryError:
+            raise fail(
+                "out of memory; use fewer rows or features, or --count-only", Exit.INPUT_ERROR
+            ) from None
+        except KeyboardInterrupt:
+            raise fail(INTERRUPTED, Exit.NOT_CERTIFIED) from None
+        except Exception as error:
+            # Ctrl-C inside an extension module that is being imported comes out as its ImportError
+            if _is_interruption(error):
+                raise fail(INTERRUPTED, Exit.NOT_CERTIFIED) from None
+            raise
+
+
+def _is_interruption(error: BaseException | None) -> bool:
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error is not None
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+def check_outputs(*outputs: Path | None, inputs: tuple[Path | None, ...] = ()) -> None:
+    """Refuse places that cannot be written before anything is computed.
+
+    Raises
+    ------
+    InputError
+        For a missing or unwritable folder, a folder in place of a file, and files named twice.
+    """
+    taken = {p.resolve(): "it is the input" for p in inputs if p is not None}
+    for path in outputs:
+        if path is None:
+            continue
+        if path.is_dir():
+            raise InputError(f"cannot write {path}: it is a folder; give the name of a file.")
+        if not path.parent.is_dir():
+            raise InputError(
+                f"cannot write {path}: the folder {path.parent} does not exist; create it first."
+            )
+        if path.resolve() in taken:
+            raise InputError(f"cannot write {path}: {taken[path.resolve()]}; choose another name.")
+        taken[path.resolve()] = "another output has the same name"
+        if path.exists() and not path.is_file():  # a pipe or a device is written to as it is
+            continue
+        try:
+            with tempfile.TemporaryFile(dir=path.parent):
+                pass
+        except OSError as error:
+            raise InputError(
+                f"cannot write {path}: {error.strerror or error}; choose another folder."
+            ) from None
+
+
+def _rows(state: Any) -> str:
+    def number(value: float) -> str:
+        return f"{value:.8g}" if math.isfinite(value) else "…"
+
+    gap = f"gap {state.gap:.1e}" if math.isfinite(state.gap) else "gap …"
+    return (
+        f"round {state.round}   {number(state.lower_bound)} ≤ minimum ≤ {number(state.upper_bound)}   {gap}   "
+        f"{counted(state.n_columns, 'column')}"
+    )
+
+
+class Progress:
+    """A spinner with the bracket and the time on a terminal; silent anywhere else.
+
+    Call it as the callback of a solver; it never asks to stop.
+    """
+
+    def __init__(self, text: str, *, enabled: bool):
+        self._text, self._status, self._start = text, None, time.perf_counter()
+        if enabled and sys.stderr.isatty():
+            from rich.console import Console
+            from rich.progress import Progress as Bar
+            from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
+
+            self._status = Bar(
+                SpinnerColumn(),
+                TextColumn("{task.description}"),
+                TimeElapsedColumn(),
+                console=Console(stderr=True),
+                transient=True,
+            )
+            self._task = self._status.add_task(text, total=None)
+
+    def __enter__(self) -> Progress:
+        if self._status is not None:
+            self._status.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._status is not None:
+            self._status.stop()
+
+    def __call__(self, state: Any) -> bool:
+        """Show the state of a round; never asks to stop."""
+        if self._status is not None:
+            self._status.update(self._task, description=_rows(state))
+        return False
+
+    def say(self, text: str) -> None:
+        """Replace the text beside the spinner."""
+        if self._status is not None:
+            self._status.update(self._task, description=text)

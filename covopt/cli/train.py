@@ -1,0 +1,354 @@
+"""The command ``covopt train``: many networks at once, held against the certified optimum where that is asked for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from covopt.cli.fit import (
+    Bias,
+    Delta,
+    Features,
+    Json,
+    LossName,
+    OutputBias,
+    Plot,
+    Quiet,
+    SampleWeight,
+    Target,
+    _read,
+    _say_saved,
+    check_plot,
+)
+from covopt.cli.report import Exit, Progress, check_outputs, print_json, reporting
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+EPILOG = (
+    "Exit codes: 0 trained, and the floor certified where it was asked for; 1 error in the input; 2 usage; 3 stopped "
+    "before the end, or a floor that is not the certified optimum (what is there is printed and saved); 4 a trained "
+    "network contradicts the certificate."
+)
+SHOWN = 8  # rows of the table on the terminal
+COLUMNS = (
+    "width", "lam", "learning_rate", "seed", "loss", "squared_norm", "objective", "cost", "ratio", "residual",
+    "error_rate", "gap", "status",
+)  # fmt: skip
+
+
+def train(
+    table: Annotated[Path, typer.Argument(metavar="TABLE", help="CSV, Parquet or NPZ file.")],
+    *,
+    target: Target,
+    widths: Annotated[
+        str, typer.Option(metavar="A,B", help="Hidden widths, as in 8,16; deep networks as in 32x16,64x16.")
+    ],
+    lam: Annotated[
+        str | None,
+        typer.Option(metavar="A,B", help="λ: the objective is mean loss + λ‖W‖². None: 0, or interpolation."),
+    ] = None,
+    loss: LossName = "squared",
+    delta: Delta = None,
+    seeds: Annotated[int, typer.Option(min=1, help="Networks of each width and λ.")] = 32,
+    steps: Annotated[
+        int | None, typer.Option(min=1, help="Steps of the optimiser, and of L-BFGS after it.")
+    ] = None,
+    optimiser: Annotated[
+        str, typer.Option(metavar="NAME", help="adam, sgd, gd, lbfgs or label-noise-sgd.")
+    ] = "adam",
+    learning_rate: Annotated[float | None, typer.Option(help="Learning rate.")] = None,
+    features: Features = None,
+    sample_weight: SampleWeight = None,
+    bias: Bias = 1.0,
+    output_bias: OutputBias = "none",
+    device: Annotated[str, typer.Option(metavar="cpu|cuda", help="Where to train.")] = "cpu",
+    dtype: Annotated[str, typer.Option(metavar="float64|float32", help="Precision.")] = "float64",
+    cross_check: Annotated[
+        bool, typer.Option("--cross-check", help="Certify the optimum, and compare every network with it.")
+    ] = False,
+    plateau: Annotated[
+        bool, typer.Option("--plateau", help="Best cost of each width over the certified floor.")
+    ] = False,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of all draws.")] = 0,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE.csv", help="Save the table (.csv, .parquet).")
+    ] = None,
+    plot: Plot = None,
+    checkpoint: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Save the state of training while it runs.")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint.")] = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Train many networks at once; with --cross-check or --plateau against the certified optimum."""
+    with reporting(as_json) as heard:
+        check_outputs(out, plot, inputs=(table,))
+        check_plot(plot)
+        from covopt.errors import CertificateContradictedError, InputError
+
+        if cross_check and plateau:
+            raise InputError("--cross-check and --plateau are two questions; give one of them.")
+        if (cross_check or plateau) and (checkpoint is not None or resume):
+            raise InputError(
+                "--checkpoint and --resume belong to plain training; leave them out with --cross-check, --plateau."
+            )
+        if resume and checkpoint is None:
+            raise InputError("--resume needs --checkpoint FILE, the file to go on from.")
+        if plateau and sample_weight is not None:
+            raise InputError("--plateau takes no --sample-weight; use --cross-check.")
+        _check_table_path(out)
+        sizes, lams = parse_widths(widths), _parse_lams(lam)
+        if (cross_check or plateau) and len(lams) > 1:
+            raise InputError(f"--cross-check and --plateau take one λ; received --lam {lam}.")
+        if (cross_check or plateau) and any(isinstance(size, tuple) for size in sizes):
+            raise InputError(f"certificates are about two-layer networks; received --widths {widths}.")
+        with Progress("reading the table", enabled=not (as_json or quiet)) as progress:
+            X, Y, options = _read(table, target, features, loss, delta, sample_weight)
+            options |= {"bias": bias, "output_bias": output_bias}
+            trained: dict[str, Any] = {
+                "seeds": seeds, "device": device, "dtype": dtype, "random_state": seed,
+                "schedule": _schedule(optimiser, steps), "learning_rate": learning_rate,
+                "callback": _Callback(progress),
+            }  # fmt: skip
+            progress.say(f"{len(X)} points, {X.shape[1]} features")
+            place = None if out is None else out.with_name(f"{out.stem}-contradiction.json")
+            try:
+                if plateau:
+                    trained["contradiction_file"] = place
+                    outcome = _run_plateau(X, Y, sizes, lams, options, trained)
+                elif cross_check:
+                    trained["contradiction_file"] = place
+                    outcome = _run_cross_check(
+                        X, Y, sizes, lams, options, trained, progress, curves=plot is not None
+                    )
+                else:
+                    trained |= {"checkpoint": checkpoint, "resume": resume}
+                    outcome = _run_plain(X, Y, sizes, lams, options, trained, curves=plot is not None)
+            except CertificateContradictedError as error:
+                _contradicted(error, as_json, heard)
+                raise typer.Exit(Exit.VERIFICATION_FAILED) from None
+        if out is not None:  # the file comes first, so that nothing computed is lost to a later failure
+            _save_table(outcome.table, out)
+        if plot is not None:
+            outcome.draw(plot)
+        if as_json:
+            print_json(
+                {
+                    **outcome.numbers, "exit_code": int(outcome.code), "networks": outcome.table.to_dict("records"),
+                    "warnings": heard, "table_file": out, "figure_file": plot, "checkpoint_file": checkpoint,
+                }
+            )  # fmt: skip
+        elif not quiet:
+            for line in outcome.lines:
+                typer.echo(line)
+            _say_saved(out, plot)
+        raise typer.Exit(outcome.code)
+
+
+class _Outcome:
+    """What is printed, saved and drawn."""
+
+    def __init__(
+        self, table: pd.DataFrame, code: Exit, lines: list[str], numbers: dict[str, Any], draw: Any
+    ) -> None:
+        self.table, self.code, self.lines, self.numbers, self.draw = table, code, lines, numbers, draw
+
+
+class _Callback:
+    """Say where training is; never ask to stop."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+
+    def __call__(self, state: Any) -> bool:
+        stage = f"λ {state.stage + 1} of {state.n_stages}   " if hasattr(state, "stage") else ""
+        now = getattr(state, "state", state)
+        self._progress.say(
+            f"{stage}{now.optimiser} {now.step} of {now.n_steps} steps   {now.n_active} of {now.n_networks} networks"
+            f"   best {now.best_objective:.6g}"
+        )
+        return False
+
+
+def _run_plain(X, Y, sizes, lams, options, trained, *, curves: bool) -> _Outcome:
+    from covopt.training import train as run
+    from covopt.training.stages import Watch
+
+    watch = Watch(trained.pop("callback"), lambda state: state)
+    schedule = trained["schedule"]
+    planned = 2000 if schedule is None else sum(phase.steps for phase in schedule)
+    record = max(1, planned // 100) if curves else None
+    found = run(
+        X,
+        Y,
+        widths=sizes,
+        lam=lams if lams else 0.0,
+        callback=watch,
+        record_every=record,
+        **options,
+        **trained,
+    )
+    table = found.table
+    code = Exit.NOT_CERTIFIED if watch.interrupted else Exit.CERTIFIED
+    counts = table["status"].value_counts().to_dict()
+    said = ", ".join(f"{count} {status}" for status, count in counts.items())
+    lines = [*_rows(table), f"{len(table)} networks (heuristic): {said}, {found.time_s:.2f} s"]
+    if watch.interrupted:
+        lines.append("stopped before the end of the schedule")
+    numbers = {
+        "complete": not watch.interrupted,
+        "best": None if (table["status"] == "diverged").all() else found.best,
+        "time_s": found.time_s,
+    }
+    return _Outcome(table, code, lines, numbers, lambda path: _draw_curves(found, None, path))
+
+
+def _run_cross_check(X, Y, sizes, lams, options, trained, progress: Progress, *, curves: bool) -> _Outcome:
+    from covopt.training import cross_check as run
+
+    progress.say("certifying the optimum")
+    solution = _certify(X, Y, lams, options, progress)
+    if solution.status.code == "interrupted":  # the solvers return what they have; nothing is trained yet
+        raise KeyboardInterrupt
+    found = run(solution, widths=sizes, record_every=25 if curves else None, **trained)
+    certified = solution.status.code == "certified"
+    code = Exit.CERTIFIED if certified and found.complete else Exit.NOT_CERTIFIED
+    numbers = {
+        "certified": certified, "complete": found.complete, "objective": found.certified, "lower_bound": found.floor,
+        "best_cost": found.best_cost, "ratio": found.ratio, "time_s": found.time_s,
+    }  # fmt: skip
+    lines = [*_rows(found.table, by="cost"), f"{'status':<14} {solution.status.message}", found.summary()]
+    floor = None if solution.loss is None else found.floor
+    return _Outcome(found.table, code, lines, numbers, lambda path: _draw_curves(found.run, floor, path))
+
+
+def _run_plateau(X, Y, sizes, lams, options, trained) -> _Outcome:
+    from covopt.training import plateau as run
+
+    options.pop("sample_weight")
+    found = run(X, Y, sizes, lam=lams[0] if lams else None, **options, **trained)
+    code = Exit.CERTIFIED if found.certified and found.complete else Exit.NOT_CERTIFIED
+    numbers = {
+        "certified": found.certified, "complete": found.complete, "floor": found.floor,
+        "starts_at": found.starts_at, "starts_by": found.starts_by, "time_s": found.time_s,
+        "widths": found.table.drop(columns="costs").to_dict("records"),
+    }  # fmt: skip
+    table = found.table[["width", "costs"]].explode("costs", ignore_index=True)
+    table = table.rename(columns={"costs": "cost"}).astype({"cost": float})
+    return _Outcome(table, code, [found.summary()], numbers, found.plot)
+
+
+def _certify(X: Any, Y: Any, lams: list[float], options: dict[str, Any], progress: Progress) -> Any:
+    from covopt.errors import InputError
+
+    kept = dict(options)
+    if lams:
+        from covopt.api.fitting import fit
+
+        return fit(X, Y, lam=lams[0], callback=progress, **kept)
+    if kept.pop("loss").name != "squared" or kept.pop("sample_weight") is not None:
+        raise InputError(
+            "without --lam the points are interpolated, and no loss or weight applies; give --lam."
+        )
+    from covopt.api import min_norm
+
+    return min_norm(X, Y, callback=progress, **kept)
+
+
+# ---------------------------------------------------------------------- reading and writing
+def parse_widths(widths: str) -> list[int | tuple[int, ...]]:
+    """Return the widths that ``8,16`` or ``32x16,64x16`` stands for.
+
+    Raises
+    ------
+    InputError
+        For anything else.
+
+    Examples
+    --------
+    >>> parse_widths("8,16"), parse_widths("32x16")
+    ([8, 16], [(32, 16)])
+    """
+    from covopt.errors import InputError
+
+    try:
+        found = [tuple(int(size) for size in part.split("x")) for part in widths.split(",")]
+    except ValueError:
+        raise InputError(
+            f"--widths must be integers separated by commas, as in 8,16 or 32x16; received {widths!r}"
+        ) from None
+    return [sizes[0] if len(sizes) == 1 else sizes for sizes in found]
+
+
+def _parse_lams(lam: str | None) -> list[float]:
+    from covopt.errors import InputError
+
+    if lam is None:
+        return []
+    try:
+        return [float(part) for part in lam.split(",")]
+    except ValueError:
+        raise InputError(f"--lam must be numbers separated by commas; received {lam!r}") from None
+
+
+def _schedule(optimiser: str, steps: int | None) -> Any:
+    """Return a schedule that ends in full-batch descent, but for label noise, whose end is the point."""
+    from covopt.training import Phase
+
+    if optimiser == "adam" and steps is None:
+        return None
+    steps = 1000 if steps is None else steps
+    decay = "constant" if optimiser in ("lbfgs", "label-noise-sgd") else "cosine"
+    first = Phase(optimiser, steps, decay=decay)
+    return (first,) if decay == "constant" else (first, Phase("lbfgs", steps))
+
+
+def _check_table_path(out: Path | None) -> None:
+    from covopt.errors import InputError
+
+    if out is not None and out.suffix.lower() not in (".csv", ".parquet"):
+        raise InputError(f"--out must end in .csv or .parquet; received {out}.")
+
+
+def _save_table(table: pd.DataFrame, out: Path) -> None:
+    from covopt.files import write_atomically
+
+    flat = table.copy()
+    if "width" in flat and flat["width"].map(lambda width: isinstance(width, tuple)).any():
+        flat["width"] = flat["width"].map(lambda width: "x".join(str(size) for size in width))
+    if out.suffix.lower() == ".csv":
+        write_atomically(out, lambda stream: stream.write(flat.to_csv(index=False).encode()))
+    else:
+        write_atomically(out, lambda stream: stream.write(flat.to_parquet(index=False)))
+
+
+def _rows(table: pd.DataFrame, by: str = "objective") -> list[str]:
+    shown = table.sort_values(by).head(SHOWN)
+    shown = shown[[name for name in COLUMNS if name in shown and not shown[name].isna().all()]]
+    lines = shown.to_string(index=False, float_format=lambda value: f"{value:.6g}").splitlines()
+    if len(table) > SHOWN:
+        lines.append(f"the best {SHOWN} of {len(table)} networks; --out saves all")
+    return lines
+
+
+def _draw_curves(run: Any, floor: float | None, path: Path) -> None:
+    from covopt.plotting import save_figure
+    from covopt.plotting.training import plot_losses
+
+    figure: Any = plot_losses(run.history, floor=floor).figure
+    save_figure(figure, path)
+
+
+def _contradicted(error: Any, as_json: bool, heard: list[str]) -> None:
+    if as_json:
+        print_json(
+            {
+                "error": str(error), "exit_code": int(Exit.VERIFICATION_FAILED), "warnings": heard,
+                "contradiction_file": error.path,
+            }
+        )  # fmt: skip
+    typer.echo(f"error: {error}", err=True)

@@ -1,0 +1,335 @@
+"""The user's table, validated once: finite, rectangular, free of contradictions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from covopt.checks.validation import check_bias, check_choice
+from covopt.checks.wording import counted
+from covopt.data.rays import group_equal_rows, group_rays
+from covopt.data.tabular import check_finite, check_names, to_matrix
+from covopt.errors import InputError
+
+# Networks interpolate to 1e-9 of max|y|: targets closer than a thousandth of that agree.
+_TARGET_RTOL = 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class Data:
+    """Inputs and targets of an interpolation problem, in the user's units.
+
+    Make one with :meth:`validate`; the constructor checks nothing.
+
+    Parameters
+    ----------
+    X : (N, d) array
+    Y : (N, k) array
+    bias : float
+        β ≥ 0. Rows are lifted to x̃ = (x, β); 0 leaves them as they are.
+    feature_names, target_names : tuple of str
+    notes : tuple of str
+        What was changed on the way in (rows merged by ``duplicates="mean"``), a sentence each.
+    """
+
+    X: np.ndarray
+    Y: np.ndarray
+    bias: float
+    feature_names: tuple[str, ...]
+    target_names: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def validate(
+        cls,
+        X: Any,
+        Y: Any,
+        *,
+        bias: float = 1.0,
+        duplicates: str = "error",
+        feature_names: Sequence[str] | None = None,
+        target_names: Sequence[str] | None = None,
+        interpolates: bool = True,
+    ) -> Data:
+        """Check a table and return it as float arrays of its own.
+
+        Parameters
+        ----------
+        X : (N, d) array, nested lists, pandas or polars frame
+        Y : (N,) or (N, k) array, list, Series or frame
+        bias : float, default 1.0
+            Amount of bias β, finite and not negative.
+        duplicates : {"error", "mean"}
+            What to do where one point has different targets: refuse, or merge the rows of every repeated
+            point into one with the mean target.
+        feature_names, target_names : sequence of str, optional
+            Taken from the columns of frames by default, else ``x0, x1, …`` and ``y`` (or ``y0, y1, …``).
+        interpolates : bool
+            Whether networks must pass through the points; with a loss they need not, and nothing contradicts itself.
+
+        Raises
+        ------
+        InputError
+            Where no network can pass through the points or the table is not one of finite real numbers.
+
+        Examples
+        --------
+        >>> data = Data.validate([[0.0], [1.0], [1.0]], [1.0, 2.0, 4.0], duplicates="mean")
+        >>> data.X.tolist(), data.Y.tolist()
+        ([[0.0], [1.0]], [[1.0], [3.0]])
+        >>> Data.validate([[0.0], [1.0], [1.0]], [1.0, 2.0, 4.0])
+        Traceback (most recent call last):
+        covopt.errors.InputError: rows 1 and 2 (counting from 0) of X are the same point ...
+        """
+        beta = check_bias(bias)
+        check_choice("duplicates", duplicates, ("error", "mean"))
+        inputs, found_features = to_matrix("X", X)
+        targets, found_targets = to_matrix("Y", Y)
+        inputs, targets = _shapes(inputs, targets, found_features, beta)
+        features = _names("feature_names", feature_names, found_features, "x", inputs.shape[1])
+        outputs = _names("target_names", target_names, found_targets, "y", targets.shape[1])
+        check_finite("X", inputs, features if feature_names or found_features else None)
+        check_finite("Y", targets, outputs if target_names or found_targets else None)
+        inputs += 0.0  # -0.0 and 0.0 are one point
+
+        rows = np.arange(len(inputs))
+        notes: tuple[str, ...] = ()
+        if not interpolates:
+            return cls(inputs, targets, beta, features, outputs, notes)
+        first = group_equal_rows(inputs)
+        if duplicates == "mean":
+            rows, inputs, targets, notes = _merge(first, inputs, targets)
+        else:
+            _check_same_point(first, inputs, targets, outputs)
+        if beta == 0:
+            _check_rays(rows, inputs, targets, outputs)
+        return cls(inputs, targets, beta, features, outputs, notes)
+
+    @property
+    def n_samples(self) -> int:
+        """N."""
+        return self.X.shape[0]
+
+    @property
+    def n_features(self) -> int:
+        """Return d, without the bias."""
+        return self.X.shape[1]
+
+    @property
+    def n_outputs(self) -> int:
+        """Return k."""
+        return self.Y.shape[1]
+
+    @cached_property
+    def lifted(self) -> np.ndarray:
+        """X̃: (N, D), the rows (x, β); X itself where the bias is 0."""
+        if self.bias == 0:
+            return self.X
+        return np.column_stack([self.X, np.full(self.n_samples, self.bias)])
+
+    @cached_property
+    def independent_rows(self) -> np.ndarray:
+        """Indices of one row per ray through the origin of the lifted rows, ascending; zero rows dropped.
+
+        The longest row of each ray, the first in a tie: the others follow from f(c x̃) = c f(x̃).
+        """
+        if self.bias > 0:
+            first = group_equal_rows(self.X)
+            return np.flatnonzero(first == np.arange(self.n_samples))
+        longest, _ = group_rays(self.X)
+        return np.flatnonzero(longest == np.arange(self.n_samples))
+
+    @property
+    def rank(self) -> int:
+        """Rank of the lifted rows; its decision does not depend on the units of rows and columns."""
+        return self.basis.shape[1]
+
+    @cached_property
+    def basis(self) -> np.ndarray:
+        """(D, r): an orthonormal basis of the row space of the lifted rows, the identity where r = D."""
+        return row_space(self.lifted[self.independent_rows])
+
+
+def row_space(rows: np.ndarray) -> np.ndarray:
+    """Return an orthonormal basis of the span of rows; the decision on the rank does not depend on units.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (N, D)
+
+    Returns
+    -------
+    ndarray of shape (D, r)
+        The identity where r = D.
+
+    Examples
+    --------
+    >>> row_space(np.array([[3.0, 4.0], [6.0, 8.0]])).shape, row_space(np.eye(2)).shape
+    ((2, 1), (2, 2))
+    """
+    dimension = rows.shape[1]
+    if not rows.any():
+        return np.zeros((dimension, 0))
+    _, exponent = np.frexp(np.abs(rows).max(axis=1))
+    rows = np.ldexp(rows, -exponent[:, None])
+    peak = np.abs(rows).max(axis=0)
+    column_scale = np.where(peak > 0, peak, 1.0)
+    _, values, right = np.linalg.svd(rows / column_scale, full_matrices=False)
+    rank = int((values > max(rows.shape) * np.finfo(np.float64).eps * values[0]).sum())
+    if rank == dimension:
+        return np.eye(dimension)
+    span = right[:rank].T * (column_scale / column_scale.max())[:, None]
+    # Rows sorted by size: then Householder QR is accurate row by row, whatever the columns' units.
+    order = np.argsort(-np.abs(span).max(axis=1), kind="stable")
+    basis = np.empty_like(span)
+    basis[order] = np.linalg.qr(span[order])[0]
+    return basis
+
+
+def _shapes(
+    X: np.ndarray, Y: np.ndarray, features: tuple[str, ...] | None, bias: float
+) -> tuple[np.ndarray, np.ndarray]:
+    if X.ndim == 1 and features is not None:  # a Series is one column
+        X = X[:, None]
+    if X.ndim == 1:
+        raise InputError(
+            f"X must have two dimensions, (samples, features); received shape {X.shape}. "
+            "Use X.reshape(-1, 1) for one feature or X.reshape(1, -1) for one sample."
+        )
+    if X.ndim != 2:
+        raise InputError(f"X must have two dimensions, (samples, features); received shape {X.shape}.")
+    if Y.ndim not in (1, 2):
+        raise InputError(f"Y must have shape (samples,) or (samples, outputs); received shape {Y.shape}.")
+    Y = Y[:, None] if Y.ndim == 1 else Y
+    if len(X) != len(Y):
+        raise InputError(
+            f"X has {len(X)} rows but Y has {len(Y)}: give one target (row) for each sample. "
+            f"Received X of shape {X.shape} and Y of shape {Y.shape}."
+        )
+    if len(X) == 0:
+        raise InputError(f"X has no rows (shape {X.shape}); at least one sample is needed.")
+    if Y.shape[1] == 0:
+        raise InputError(f"Y has no columns (shape {Y.shape}); at least one target is needed.")
+    if X.shape[1] == 0 and bias == 0:
+        raise InputError(
+            f"X has no columns (shape {X.shape}) and bias is 0: the network would have no input. "
+            "Give a feature or a positive bias."
+        )
+    return X, Y
+
+
+def _names(
+    argument: str, given: Sequence[str] | None, found: tuple[str, ...] | None, letter: str, count: int
+) -> tuple[str, ...]:
+    if given is not None:
+        return check_names(argument, given, count)
+    if found:
+        return found
+    if letter == "y" and count == 1:
+        return ("y",)
+    return tuple(f"{letter}{j}" for j in range(count))
+
+
+def _target_scale(Y: np.ndarray) -> np.ndarray:
+    peak = np.abs(Y).max(axis=0)
+    return np.where(peak > 0, peak, 1.0)
+
+
+def _merge(
+    first: np.ndarray, X: np.ndarray, Y: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, tuple[str, ...]]:
+    """Merge equal rows into their first occurrence, with the mean target."""
+    kept, group, counts = np.unique(first, return_inverse=True, return_counts=True)
+    if len(kept) == len(X):
+        return np.arange(len(X)), X, Y, ()
+    scale = _target_scale(Y)  # sums of targets near 1e308 must not overflow
+    sums = np.zeros((len(kept), Y.shape[1]))
+    np.add.at(sums, group, Y / scale)
+    means = sums / counts[:, None] * scale
+    means[counts == 1] = Y[kept[counts == 1]]
+    spread = np.zeros((len(kept), Y.shape[1]))
+    np.maximum.at(spread, group, np.abs(Y / scale - means[group] / scale))
+    largest = np.unravel_index(int(spread.argmax()), spread.shape)
+    repeated = counted(int((counts > 1).sum()), "repeated point")
+    note = (
+        f"{len(X) - len(kept)} of {len(X)} rows were merged into {repeated}, "
+        "with the mean of their targets; the largest change of a target is "
+        f"{float(spread[largest] * scale[largest[1]]):.6g}, at row {int(kept[largest[0]])} (counting from 0)."
+    )
+    return kept, X[kept], means, (note,)
+
+
+def _point(x: np.ndarray) -> str:
+    shown = ", ".join(f"{v:.6g}" for v in x[:6])
+    return f"({shown}{', …' if len(x) > 6 else ''})"
+
+
+def _of_target(names: Sequence[str], column: int) -> str:
+    return f" of {names[column]!r}" if len(names) > 1 else ""
+
+
+def _check_same_point(first: np.ndarray, X: np.ndarray, Y: np.ndarray, names: Sequence[str]) -> None:
+    repeated = np.flatnonzero(first != np.arange(len(X)))
+    if len(repeated) == 0:
+        return
+    scale = _target_scale(Y)
+    difference = np.abs(Y[repeated] / scale - Y[first[repeated]] / scale)
+    clash = (difference > _TARGET_RTOL).any(axis=1)
+    if not clash.any():
+        return
+    worst, column = (int(i) for i in np.unravel_index(int(difference.argmax()), difference.shape))
+    i, j = int(first[repeated[worst]]), int(repeated[worst])
+    remedy = 'Average them with duplicates="mean" (--duplicates mean)'
+    if (first == 0).all() and len(X) > 1:
+        low, high = float(Y[:, column].min()), float(Y[:, column].max())
+        raise InputError(
+            f"X is constant: all {len(X)} rows are the point {_point(X[0])}, but the targets"
+            f"{_of_target(names, column)} vary from {low:.10g} to {high:.10g}, "
+            f"so no function passes through them. {remedy}, or give a feature that varies."
+        )
+    groups = len(np.unique(first[repeated[clash]]))
+    more = (
+        f" {groups} points are contradicted like this; this is the largest difference." if groups > 1 else ""
+    )
+    by = float(difference[worst, column] * scale[column])
+    raise InputError(
+        f"rows {i} and {j} (counting from 0) of X are the same point {_point(X[i])} but their targets"
+        f"{_of_target(names, column)} differ: {Y[i, column]:.10g} and {Y[j, column]:.10g}, by {by:.6g}."
+        f"{more} {remedy}, drop one of them, or give a feature that tells them apart."
+    )
+
+
+def _check_rays(rows: np.ndarray, X: np.ndarray, Y: np.ndarray, names: Sequence[str]) -> None:
+    """Without bias f(c x) = c f(x) for c ≥ 0: refuse targets that say otherwise."""
+    longest, factor = group_rays(X)
+    scale = _target_scale(Y)
+    zero = longest < 0
+    wrong = zero[:, None] & (np.abs(Y) > _TARGET_RTOL * scale)
+    if wrong.any():
+        i, column = (int(v) for v in np.argwhere(wrong)[0])
+        where = "X is all zero" if zero.all() else f"row {rows[i]} (counting from 0) of X is all zero"
+        at = f" at row {rows[i]} (counting from 0)" if zero.all() else ""
+        raise InputError(
+            f"{where} and bias is 0, which forces f = 0 there, "
+            f"but the target{_of_target(names, column)}{at} is {Y[i, column]:.10g}. "
+            "Use a positive bias (--bias 1), or drop the row."
+        )
+    expected = np.where(zero[:, None], 0.0, factor[:, None] * Y[longest])
+    difference = np.abs(Y / scale - expected / scale)
+    if not (difference > _TARGET_RTOL).any():
+        return
+    j, column = (int(v) for v in np.unravel_index(int(difference.argmax()), difference.shape))
+    i = int(longest[j])
+    rays = len(np.unique(longest[(difference > _TARGET_RTOL).any(axis=1)]))
+    more = f" {rays} rays are contradicted like this; this is the largest difference." if rays > 1 else ""
+    raise InputError(
+        f"rows {min(rows[i], rows[j])} and {max(rows[i], rows[j])} (counting from 0) of X lie on one ray "
+        f"through the origin: row {rows[j]} is c = {factor[j]:.10g} times row {rows[i]}. "
+        f"Without bias f(c x) = c f(x), so the target{_of_target(names, column)} of row {rows[j]} "
+        f"should be {expected[j, column]:.10g}; "
+        f"received {Y[j, column]:.10g}.{more} Use a positive bias (--bias 1), or drop one of the rows."
+    )

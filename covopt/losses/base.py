@@ -1,0 +1,190 @@
+"""What all losses share: targets and weights, and the functions that each of them fills in."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any, ClassVar
+
+import numpy as np
+
+from covopt.data.tabular import check_finite, to_matrix
+from covopt.errors import InputError
+
+TINY = 1e-300
+
+
+def as_columns(values: Any) -> np.ndarray:
+    """Return values of shape (N,) or (N, k) with two axes."""
+    values = np.asarray(values, dtype=float)
+    return values[:, None] if values.ndim == 1 else values
+
+
+class Loss:
+    """A convex loss; see :mod:`covopt.losses` for the formulas.
+
+    Attributes
+    ----------
+    targets : ndarray of shape (N, k)
+        As the loss uses them: numbers, ±1, or one-hot rows.
+    weights : ndarray of shape (N, 1)
+        s, summing to one.
+    classes : tuple or None
+        Labels in the order of their codes: (label of −1, label of +1), or one for each output.
+    """
+
+    name: ClassVar[str] = ""
+    is_classification: ClassVar[bool] = False
+    is_smooth: ClassVar[bool] = True
+    is_strictly_convex: ClassVar[bool] = False  # a second derivative that is positive everywhere
+    targets: np.ndarray
+    weights: np.ndarray
+    classes: tuple[Any, ...] | None = None
+    column: str | None = None  # name of the column of labels, where they had one
+    floor: float = TINY  # below it chances are not resolved: the conjugate's logarithm goes on as its tangent
+
+    # ------------------------------------------------------------------ binding
+    def encode_targets(self, Y: Any, sample_weight: Any = None) -> np.ndarray:
+        """Check the targets, remember them with their weights, and return them with shape (N, k).
+
+        Parameters
+        ----------
+        Y : array_like
+            Numbers (N,) or (N, k); labels (N,) for the losses of classification.
+        sample_weight : array_like of shape (N,), optional
+
+        Raises
+        ------
+        InputError
+            For targets outside the loss's domain and weights that are negative, not finite or all zero.
+        """
+        targets = self._encode(Y)
+        if len(targets) == 0:
+            raise InputError("Y has no rows; at least one sample is needed.")
+        self.targets = targets
+        self.weights = check_sample_weight(sample_weight, len(targets))[:, None]
+        return targets
+
+    def _encode(self, Y: Any) -> np.ndarray:
+        targets, names = to_matrix("Y", Y)
+        targets = as_columns(targets)
+        check_finite("Y", targets, names)
+        return targets
+
+    def take(self, rows: np.ndarray) -> Loss:
+        """Return the loss on some of the samples, with the weights that they have in the whole."""
+        part = copy.copy(self)
+        part.targets, part.weights = self.targets[rows], self.weights[rows]
+        return part
+
+    def parameters(self) -> dict[str, Any]:
+        """Return what a file needs to make the loss again (see :func:`loss_from_dict`)."""
+        found: dict[str, Any] = {"name": self.name}
+        if self.classes is not None:
+            found["classes"] = list(self.classes)
+        if self.column is not None:
+            found["column"] = self.column
+        return found
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
+    # ------------------------------------------------------------------ the loss
+    def value(self, F: np.ndarray) -> float:
+        """C(F)."""
+        return float((self.weights[:, 0] * self.samples(as_columns(F))).sum())
+
+    def samples(self, F: np.ndarray) -> np.ndarray:
+        """ℓ(f_i, y_i), shape (N,)."""
+        raise NotImplementedError
+
+    def gradient(self, F: np.ndarray) -> np.ndarray:
+        """∇C(F), of the shape of F; a subgradient where C has a kink."""
+        F = np.asarray(F, dtype=float)
+        return (self.weights * self._slope(as_columns(F))).reshape(F.shape)
+
+    def _slope(self, F: np.ndarray) -> np.ndarray:
+        raise NotImplementedError
+
+    def hessian(self, F: np.ndarray) -> np.ndarray:
+        """Second derivatives of C (generalised at kinks): (N, 1) multiples of I, (N, k) or blocks (N, k, k)."""
+        raise NotImplementedError
+
+    # ------------------------------------------------------------------ its conjugate
+    def conjugate(self, U: np.ndarray) -> float:
+        """C*(U) = max over F of ⟨U, F⟩ − C(F); inf outside the domain."""
+        U = as_columns(U)
+        return self.conjugate_terms(U)[0] if self.contains(U) else np.inf
+
+    def contains(self, U: np.ndarray) -> bool:
+        """Whether C*(U) is finite."""
+        return True
+
+    def conjugate_terms(self, U: np.ndarray) -> tuple[float, float]:
+        """C*(U) for U in the domain, and the sum of the sizes of its terms: what rounding is relative to."""
+        raise NotImplementedError
+
+    def conjugate_gradient(self, U: np.ndarray) -> np.ndarray:
+        """∇C*(U), without the part that :meth:`box` accounts for."""
+        raise NotImplementedError
+
+    def conjugate_hessian(self, U: np.ndarray) -> np.ndarray:
+        """Second derivatives of C*: (N, 1) multiples of the identity, or (N, k) diagonals."""
+        raise NotImplementedError
+
+    def box(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """Bounds on U (N, k), infinite where there is none, if the domain is a box with C* smooth up to its edge."""
+        return None
+
+    def step_limit(self, U: np.ndarray, step: np.ndarray) -> float:
+        """Largest t with U + t·step in the domain, where C* is steep at its edge; inf elsewhere."""
+        return np.inf
+
+    def project(self, U: np.ndarray) -> np.ndarray:
+        """Return a point of the domain: U itself for U inside."""
+        bounds = self.box()
+        return U if bounds is None else np.clip(U, *bounds)
+
+    def room(self, U: np.ndarray) -> np.ndarray:
+        """How far U may move without leaving the domain, up to a factor; (N, k), positive inside."""
+        bounds = self.box()
+        if bounds is None:
+            return np.broadcast_to(self.weights, U.shape)
+        return np.minimum(np.minimum(U - bounds[0], bounds[1] - U), self.weights)
+
+
+def check_sample_weight(sample_weight: Any, n_samples: int) -> np.ndarray:
+    """Return the weights with sum one, shape (N,); equal ones for None.
+
+    Raises
+    ------
+    InputError
+        For another length, numbers that are negative or not finite, and weights that are all zero.
+
+    Examples
+    --------
+    >>> check_sample_weight([1, 3], 2)
+    array([0.25, 0.75])
+    """
+    if sample_weight is None:
+        return np.full(n_samples, 1.0 / n_samples)
+    try:
+        weights = np.asarray(sample_weight, dtype=float)
+    except (TypeError, ValueError):
+        raise InputError(
+            f"sample_weight must be {n_samples} numbers; received {sample_weight!r:.60}"
+        ) from None
+    if weights.shape != (n_samples,):
+        raise InputError(
+            f"sample_weight has shape {weights.shape}; give one number for each of the {n_samples} samples."
+        )
+    wrong = ~(np.isfinite(weights) & (weights >= 0))
+    if wrong.any():
+        i = int(np.argmax(wrong))
+        raise InputError(
+            f"sample_weight {i} (counting from 0) is {weights[i]:g}; weights must be finite and not negative."
+        )
+    top = float(weights.max())
+    if top == 0.0:
+        raise InputError("sample_weight is zero for every sample; give at least one a positive weight.")
+    scaled = weights / top
+    return scaled / scaled.sum()

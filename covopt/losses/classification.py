@@ -1,0 +1,231 @@
+"""Losses for classes: logistic, hinge, squared hinge and softmax with cross-entropy."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import expit, log_softmax, softmax, xlogy
+
+from covopt.data.labels import encode_binary, encode_classes
+from covopt.losses.base import TINY, Loss
+
+
+class _Binary(Loss):
+    is_classification = True
+
+    def _encode(self, Y):
+        targets, self.classes = encode_binary(self.name, Y, self.classes)
+        return targets
+
+    def margins(self, F: np.ndarray) -> np.ndarray:
+        """Return y f, shape (N, 1)."""
+        return self.targets * F
+
+
+class Logistic(_Binary):
+    """log(1 + exp(−yf)) for two classes, y = ±1.
+
+    Examples
+    --------
+    >>> loss = Logistic()
+    >>> loss.encode_targets(["no", "yes"]).ravel(), loss.classes
+    (array([-1.,  1.]), ('no', 'yes'))
+    >>> round(loss.value([0.0, 0.0]), 6)
+    0.693147
+    """
+
+    name = "logistic"
+    is_strictly_convex = True
+
+    def samples(self, F):
+        return np.logaddexp(0.0, -self.margins(F)).sum(axis=1)
+
+    def _slope(self, F):
+        return -self.targets * expit(-self.margins(F))
+
+    def hessian(self, F):
+        margin = self.margins(F)
+        return self.weights * expit(margin) * expit(-margin)
+
+    def _chance(self, U):
+        return -self.targets * U / self.weights
+
+    def contains(self, U):
+        p = self._chance(U)
+        return bool(((p >= 0) & (p <= 1)).all())
+
+    def conjugate_terms(self, U):
+        p = np.clip(self._chance(U), 0.0, 1.0)
+        terms = self.weights * (xlogy(p, p) + (1 - p) * np.log1p(-np.minimum(p, 1 - 1e-16)))
+        return float(terms.sum()), float(np.abs(terms).sum() + 1e-16)
+
+    def conjugate_gradient(self, U):
+        p = self._chance(U)
+        low = np.log(np.maximum(p, self.floor)) + np.minimum(p / self.floor - 1.0, 0.0)
+        return self.targets * (np.log1p(-np.minimum(p, 1 - 1e-16)) - low)
+
+    def conjugate_hessian(self, U):
+        p = self._chance(U)
+        return 1.0 / (self.weights * np.maximum(p, self.floor) * np.maximum(1.0 - p, 1e-16))
+
+    def step_limit(self, U, step):
+        p, change = self._chance(U), self._chance(step)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            falling = (change < 0) & (p > 10.0 * self.floor)
+            t = np.where(falling, -p / change, np.where(change > 0, (1.0 - p) / change, np.inf))
+        return float(t.min(initial=np.inf))
+
+    def project(self, U):
+        return -self.targets * np.clip(self._chance(U), 0.0, 1.0) * self.weights
+
+    def room(self, U):
+        p = self._chance(U)
+        return self.weights * np.maximum(p * (1.0 - p), 0.0)
+
+
+class Hinge(_Binary):
+    """max(0, 1 − yf) for two classes, y = ±1.
+
+    Examples
+    --------
+    >>> loss = Hinge()
+    >>> _ = loss.encode_targets([0, 1])
+    >>> loss.value([0.0, 2.0])
+    0.5
+    """
+
+    name = "hinge"
+    is_smooth = False
+
+    def samples(self, F):
+        return np.maximum(1.0 - self.margins(F), 0.0).sum(axis=1)
+
+    def _slope(self, F):
+        return np.where(self.margins(F) < 1.0, -self.targets, 0.0)
+
+    def hessian(self, F):
+        return np.zeros_like(self.weights)
+
+    def contains(self, U):
+        pull = -self.targets * U
+        return bool(((pull >= 0) & (pull <= self.weights)).all())
+
+    def conjugate_terms(self, U):
+        linear = U * self.targets
+        return float(linear.sum()), float(np.abs(linear).sum())
+
+    def conjugate_gradient(self, U):
+        return self.targets.copy()
+
+    def conjugate_hessian(self, U):
+        return np.zeros_like(self.weights)
+
+    def box(self):
+        edge = -self.targets * self.weights
+        return np.minimum(edge, 0.0), np.maximum(edge, 0.0)
+
+
+class SquaredHinge(_Binary):
+    """max(0, 1 − yf)² for two classes, y = ±1.
+
+    Examples
+    --------
+    >>> loss = SquaredHinge()
+    >>> _ = loss.encode_targets([False, True])
+    >>> loss.value([1.0, 1.0])
+    2.0
+    """
+
+    name = "squared-hinge"
+
+    def samples(self, F):
+        return (np.maximum(1.0 - self.margins(F), 0.0) ** 2).sum(axis=1)
+
+    def _slope(self, F):
+        return -2.0 * self.targets * np.maximum(1.0 - self.margins(F), 0.0)
+
+    def hessian(self, F):
+        return 2.0 * self.weights * (self.margins(F) < 1.0)
+
+    def contains(self, U):
+        return bool((U * self.targets <= 0).all())
+
+    def conjugate_terms(self, U):
+        linear, square = U * self.targets, U**2 / (4.0 * self.weights)
+        return float(linear.sum() + square.sum()), float(np.abs(linear).sum() + square.sum())
+
+    def conjugate_gradient(self, U):
+        return self.targets + U / (2.0 * self.weights)
+
+    def conjugate_hessian(self, U):
+        return 0.5 / self.weights
+
+    def box(self):
+        edge = np.where(self.targets > 0, -np.inf, np.inf)
+        return np.minimum(edge, 0.0), np.maximum(edge, 0.0)
+
+
+class SoftmaxCrossEntropy(Loss):
+    """log Σ_c exp f_c − f_y with one output for each class.
+
+    Examples
+    --------
+    >>> loss = SoftmaxCrossEntropy()
+    >>> loss.encode_targets(["b", "a", "c"]), loss.classes
+    (array([[0., 1., 0.], [1., 0., 0.], [0., 0., 1.]]), ('a', 'b', 'c'))
+    >>> round(loss.value(np.zeros((3, 3))), 6)
+    1.098612
+    """
+
+    name = "softmax-cross-entropy"
+    is_strictly_convex = True
+    is_classification = True
+
+    def _encode(self, Y):
+        targets, self.classes = encode_classes(self.name, Y, self.classes)
+        return targets
+
+    def samples(self, F):
+        return -(log_softmax(F, axis=1) * self.targets).sum(axis=1)
+
+    def _slope(self, F):
+        return softmax(F, axis=1) - self.targets
+
+    def hessian(self, F):
+        q = softmax(F, axis=1)
+        blocks = q[:, :, None] * (np.eye(q.shape[1]) - q[:, None, :])
+        return self.weights[:, :, None] * blocks
+
+    def _chances(self, U):
+        return self.targets + U / self.weights
+
+    def contains(self, U):
+        q = self._chances(U)
+        return bool((q >= 0).all() and (np.abs(q.sum(axis=1) - 1.0) <= 1e-12).all())
+
+    def conjugate_terms(self, U):
+        q = np.maximum(self._chances(U), 0.0)
+        terms = self.weights * xlogy(q, q)
+        return float(terms.sum()), float(np.abs(terms).sum() + 1e-16)
+
+    def conjugate_gradient(self, U):
+        q = self._chances(U)
+        heights = np.log(np.maximum(q, self.floor)) + np.minimum(q / self.floor - 1.0, 0.0)
+        return heights - heights.mean(axis=1, keepdims=True)
+
+    def conjugate_hessian(self, U):
+        return 1.0 / (self.weights * np.maximum(self._chances(U), self.floor))
+
+    def step_limit(self, U, step):
+        q, change = self._chances(U), step / self.weights
+        with np.errstate(divide="ignore", invalid="ignore"):
+            t = np.where((change < 0) & (q > 10.0 * self.floor), -q / change, np.inf)
+        return float(t.min(initial=np.inf))
+
+    def project(self, U):
+        q = np.maximum(self._chances(U), 0.0)
+        total = q.sum(axis=1, keepdims=True)
+        q = np.where(total > 0, q / np.maximum(total, TINY), self.targets)
+        return self.weights * (q - self.targets)
+
+    def room(self, U):
+        return self.weights * np.maximum(self._chances(U), 0.0)

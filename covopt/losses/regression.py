@@ -1,0 +1,97 @@
+"""Losses for numbers: the squared error and Huber's."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from covopt.checks.validation import check_positive
+from covopt.losses.base import Loss
+
+
+class SquaredError(Loss):
+    """‖f − y‖², any number of outputs.
+
+    Examples
+    --------
+    >>> loss = SquaredError()
+    >>> _ = loss.encode_targets([1.0, 3.0])
+    >>> loss.value([0.0, 1.0]), loss.gradient([0.0, 1.0])
+    (2.5, array([-1., -2.]))
+    """
+
+    name = "squared"
+    is_strictly_convex = True
+
+    def samples(self, F):
+        return ((F - self.targets) ** 2).sum(axis=1)
+
+    def _slope(self, F):
+        return 2.0 * (F - self.targets)
+
+    def hessian(self, F):
+        return 2.0 * self.weights
+
+    def conjugate_terms(self, U):
+        linear, square = U * self.targets, U**2 / (4.0 * self.weights)
+        return float(linear.sum() + square.sum()), float(np.abs(linear).sum() + square.sum())
+
+    def conjugate_gradient(self, U):
+        return self.targets + U / (2.0 * self.weights)
+
+    def conjugate_hessian(self, U):
+        return 0.5 / self.weights
+
+
+class Huber(Loss):
+    """½r² up to |r| = δ, then δ(|r| − δ/2), of every output by itself.
+
+    Parameters
+    ----------
+    delta : float
+        Where the parabola meets the lines.
+
+    Examples
+    --------
+    >>> loss = Huber(delta=1.0)
+    >>> _ = loss.encode_targets([0.0, 0.0])
+    >>> loss.value([1.0, 3.0])
+    1.5
+    """
+
+    name = "huber"
+
+    def __init__(self, delta: float = 1.0):
+        self.delta = check_positive("delta", delta)
+
+    def parameters(self):
+        return {**super().parameters(), "delta": self.delta}
+
+    def __repr__(self) -> str:
+        return f"Huber(delta={self.delta:g})"
+
+    def samples(self, F):
+        size = np.abs(F - self.targets)
+        return np.where(size <= self.delta, 0.5 * size**2, self.delta * (size - 0.5 * self.delta)).sum(axis=1)
+
+    def _slope(self, F):
+        return np.clip(F - self.targets, -self.delta, self.delta)
+
+    def hessian(self, F):
+        return self.weights * (np.abs(F - self.targets) <= self.delta)
+
+    def contains(self, U):
+        return bool((np.abs(U) <= self.weights * self.delta).all())
+
+    def conjugate_terms(self, U):
+        linear, square = U * self.targets, U**2 / (2.0 * self.weights)
+        return float(linear.sum() + square.sum()), float(np.abs(linear).sum() + square.sum())
+
+    def conjugate_gradient(self, U):
+        return self.targets + U / self.weights
+
+    def conjugate_hessian(self, U):
+        return 1.0 / self.weights
+
+    def box(self):
+        edge = np.broadcast_to(self.weights * self.delta, self.targets.shape)
+        return -edge, edge

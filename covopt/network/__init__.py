@@ -1,0 +1,6 @@
+"""Networks, shallow and deep, and the files and frameworks they are handed to."""
+
+from covopt.network.deep import DeepReLUNetwork
+from covopt.network.shallow import ReLUNetwork, check_inputs
+
+__all__ = ["DeepReLUNetwork", "ReLUNetwork", "check_inputs"]

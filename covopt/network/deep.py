@@ -1,0 +1,282 @@
+"""Deep ReLU networks as arrays: outputs, norm, hidden representations, reduction."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from covopt.checks.validation import check_choice, check_positive
+from covopt.errors import InputError
+from covopt.network.shallow import check_inputs
+
+_SWEEPS = 10
+
+
+@dataclass(frozen=True, eq=False)
+class DeepReLUNetwork:
+    r"""The network :math:`Z_\ell = \sigma_a(Z_{\ell-1}) W_\ell^T + \beta 1 b_\ell^T`, no σ on inputs and outputs.
+
+    Parameters
+    ----------
+    weights : sequence of ndarray of shape (n_ℓ, n_{ℓ−1})
+        W_1 … W_L, as in torch.nn.Linear.
+    biases : sequence of (ndarray of shape (n_ℓ,) or None), optional
+        b_1 … b_L, the weights of the bias columns; None for a layer without one. No biases by default.
+    slope : float
+        a in (−1, 1) of σ_a(t) = max(t, 0) + a min(t, 0); 0 is the ReLU.
+    bias : float
+        β > 0, what the biases are multiplied by.
+    counts_output_bias : bool
+        Whether ‖b_L‖² belongs to the squared norm.
+
+    Raises
+    ------
+    InputError
+        Where the shapes do not fit together or an entry is not finite.
+
+    Examples
+    --------
+    >>> net = DeepReLUNetwork([np.array([[1.0], [-1.0]]), np.array([[1.0, 1.0]])], [None, np.array([0.5])])
+    >>> net.predict([[-2.0], [1.0]])
+    array([2.5, 1.5])
+    >>> net.widths, net.squared_norm
+    ((2,), 4.25)
+    """
+
+    weights: Sequence[np.ndarray]
+    biases: Sequence[np.ndarray | None] | None = None
+    slope: float = 0.0
+    bias: float = 1.0
+    counts_output_bias: bool = True
+
+    def __post_init__(self) -> None:
+        weights = tuple(np.asarray(w, dtype=float) for w in self.weights)
+        given = (None,) * len(weights) if self.biases is None else tuple(self.biases)
+        if not weights:
+            raise InputError("weights is empty; a network needs at least one layer.")
+        if len(given) != len(weights):
+            raise InputError(
+                f"biases has {len(given)} entries for {len(weights)} layers; give one (or None) per layer."
+            )
+        biases = tuple(None if b is None else np.asarray(b, dtype=float) for b in given)
+        for layer, (w, b) in enumerate(zip(weights, biases, strict=True)):
+            if w.ndim != 2:
+                raise InputError(
+                    f"weights[{layer}] has shape {w.shape}; a matrix (outputs, inputs) is needed."
+                )
+            if layer and w.shape[1] != len(weights[layer - 1]):
+                raise InputError(
+                    f"weights[{layer}] takes {w.shape[1]} inputs but layer {layer - 1} has "
+                    f"{len(weights[layer - 1])} outputs; the layers must fit together."
+                )
+            if b is not None and b.shape != (len(w),):
+                raise InputError(
+                    f"biases[{layer}] has shape {b.shape}; ({len(w)},) is needed beside weights of shape {w.shape}."
+                )
+            if not np.isfinite(w).all() or (b is not None and not np.isfinite(b).all()):
+                raise InputError(f"layer {layer} (counting from 0) has weights that are NaN or infinite.")
+        if not -1 < self.slope < 1:
+            raise InputError(f"slope must be a number in (-1, 1), 0 for the ReLU; received {self.slope!r}.")
+        check_positive("bias", self.bias)
+        object.__setattr__(self, "weights", weights)
+        object.__setattr__(self, "biases", biases)
+
+    @property
+    def layers(self) -> tuple[tuple[np.ndarray, np.ndarray | None], ...]:
+        """The pairs (W_ℓ, b_ℓ)."""
+        return tuple(zip(self.weights, self.biases or (), strict=True))
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """Numbers of neurons of the hidden layers."""
+        return tuple(len(w) for w in self.weights[:-1])
+
+    @property
+    def n_inputs(self) -> int:
+        """Number of inputs d."""
+        return int(self.weights[0].shape[1])
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of outputs k."""
+        return len(self.weights[-1])
+
+    @property
+    def squared_norm(self) -> float:
+        """‖W‖²: every squared entry, biases included, the output bias unless it is free."""
+        total = float(sum((p**2).sum() for layer in self.layers for p in layer if p is not None))
+        offset = self.layers[-1][1]
+        return total if self.counts_output_bias or offset is None else total - float((offset**2).sum())
+
+    def activate(self, z: np.ndarray) -> np.ndarray:
+        """Return σ_a(z).
+
+        Parameters
+        ----------
+        z : ndarray
+        """
+        return np.maximum(z, 0.0) if self.slope == 0.0 else np.maximum(z, self.slope * z)
+
+    @property
+    def _folded(self) -> list[tuple[np.ndarray, np.ndarray | None]]:
+        """The layers with β in the biases, as other frameworks have them."""
+        return [(w, None if b is None else self.bias * b) for w, b in self.layers]
+
+    def representations(self, X: Any) -> list[np.ndarray]:
+        """Return the pre-activations Z_1 … Z_L on the data, of shapes (N, n_ℓ).
+
+        Parameters
+        ----------
+        X : array_like of shape (N, d)
+
+        Raises
+        ------
+        InputError
+            When X has another number of columns, or entries that are not finite.
+        """
+        features = check_inputs(X, self.n_inputs)
+        found: list[np.ndarray] = []
+        for w, b in self.layers:
+            z = features @ w.T
+            found.append(z if b is None else z + self.bias * b)
+            features = self.activate(found[-1])
+        return found
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return the outputs, of shape (N,) for one output and (N, k) for more.
+
+        Parameters
+        ----------
+        X : array_like of shape (N, d)
+
+        Raises
+        ------
+        InputError
+            When X has another number of columns, or entries that are not finite.
+        """
+        outputs = self.representations(X)[-1]
+        return outputs[:, 0] if outputs.shape[1] == 1 else outputs
+
+    def to_torch(self) -> Any:
+        """Return the network as an ``nn.Sequential`` of Linear and ReLU in float64, its weights copied.
+
+        β is folded into the biases; with a slope there is LeakyReLU in the place of ReLU. The module takes (N, d) and
+        returns (N, k), also for one output. A layer without neurons gets a silent one.
+
+        Raises
+        ------
+        InputError
+            When PyTorch is not installed.
+
+        Examples
+        --------
+        >>> net = DeepReLUNetwork([np.ones((3, 2)), np.ones((1, 3))])
+        >>> list(net.to_torch().state_dict())
+        ['0.weight', '2.weight']
+        """
+        from covopt.network.export import to_torch
+
+        return to_torch(self._folded, self.slope)
+
+    def to_onnx(self, path: str | os.PathLike[str]) -> None:
+        """Write the network as an ONNX file in float64: ``X`` (N, d) to ``Y`` (N, k), N free, opset 17.
+
+        Parameters
+        ----------
+        path : path-like
+            Ends in ``.onnx``; written whole or not at all.
+
+        Raises
+        ------
+        InputError
+            When onnx is not installed or the path cannot be written.
+
+        Examples
+        --------
+        >>> import pathlib, tempfile
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "network.onnx"
+        >>> DeepReLUNetwork([np.ones((3, 2)), np.ones((1, 3))]).to_onnx(path)
+        >>> path.exists()
+        True
+        """
+        from covopt.network.export import to_onnx
+
+        to_onnx(self._folded, path, self.slope)
+
+    def reduce(self, X: Any, *, preserve: str = "covariances") -> DeepReLUNetwork:
+        r"""Return a network with fewer neurons, the same outputs on X and no larger norm.
+
+        The hidden layers are reduced one after the other, each on the representation the layers before it leave: its
+        pre-activations are rescaled or merged and the next layer's weights follow, whose own pre-activations stay.
+        See :func:`covopt.sparsify.reduction.reduce_layer` for the two modes and their proofs.
+
+        Parameters
+        ----------
+        X : array_like of shape (N, d)
+            The data on which the network is to stay the same. Elsewhere it may change.
+        preserve : {"covariances", "outputs"}
+            Keep every pair :math:`(K_\ell, K_\ell^\sigma)` (FL22 Prop 7, 8), with at most
+            :math:`r(r+1)/2 + N(N+1)/2 \le N(N+1)` neurons in a layer whose inputs have rank r; or the outputs
+            alone, at a lower norm, with at most :math:`Nq - q(q-1)/2 \le N(N+1)/2`, q = min(N, outputs of the layer).
+            Then the sweep over the layers is repeated while it lowers the norm by more than a hundredth.
+
+        Returns
+        -------
+        DeepReLUNetwork
+
+        Raises
+        ------
+        InputError
+            When X does not fit or ``preserve`` is unknown.
+
+        Examples
+        --------
+        >>> rng = np.random.default_rng(0)
+        >>> shapes = [(80, 2), (70, 80), (1, 70)]
+        >>> net = DeepReLUNetwork([rng.standard_normal(s) for s in shapes])
+        >>> X = rng.standard_normal((5, 2))
+        >>> small = net.reduce(X, preserve="outputs")
+        >>> all(w <= 15 for w in small.widths), bool(np.allclose(small.predict(X), net.predict(X)))
+        (True, True)
+        """
+        from covopt.sparsify.reduction import PRESERVES
+
+        check_choice("preserve", preserve, PRESERVES)
+        features = check_inputs(X, self.n_inputs)
+        found = self._sweep(features, preserve)
+        if preserve == "outputs" and len(self.widths) > 1:
+            # each layer was reduced before the one after it had changed
+            for _ in range(_SWEEPS):
+                again = found._sweep(features, preserve)
+                worth = again.squared_norm < 0.99 * found.squared_norm or sum(again.widths) < sum(
+                    found.widths
+                )
+                if not worth:
+                    break
+                found = again
+        return found
+
+    def _sweep(self, features: np.ndarray, preserve: str) -> DeepReLUNetwork:
+        from covopt.sparsify.layer import HiddenLayer
+        from covopt.sparsify.reduction import reduce_layer
+
+        layers = [(w, b) for w, b in self.layers]
+        for ell in range(len(layers) - 1):
+            (w, b), (after, shift) = layers[ell], layers[ell + 1]
+            lifted = features if b is None else np.column_stack([features, np.full(len(features), self.bias)])
+            incoming = w if b is None else np.column_stack([w, b])
+            constant = 0.0 if shift is None else self.bias
+            free = ell + 2 == len(layers) and not self.counts_output_bias
+            layer = HiddenLayer(lifted, incoming, after.T, constant, shift, free, self.slope)
+            found = reduce_layer(layer, preserve=preserve)
+            if len(found) == 0:  # frameworks want a neuron per layer: a silent one
+                found = found.with_neurons(np.zeros((1, incoming.shape[1])), np.zeros((1, len(after))))
+            into = found.incoming
+            layers[ell] = (into, None) if b is None else (into[:, :-1], into[:, -1])
+            layers[ell + 1] = (found.outgoing.T, found.offset)
+            features = found.activations
+        return replace(self, weights=[w for w, _ in layers], biases=[b for _, b in layers])

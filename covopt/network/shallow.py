@@ -1,0 +1,317 @@
+"""Shallow ReLU networks as arrays."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from covopt.checks.validation import check_choice
+from covopt.errors import InputError
+
+
+def check_inputs(X: Any, n_inputs: int) -> np.ndarray:
+    """Return the points as a float array of shape (N, d).
+
+    Raises
+    ------
+    InputError
+        For another number of columns, no rows, and entries that are not finite.
+    """
+    X = np.asarray(X, dtype=float)
+    if X.ndim != 2 or X.shape[1] != n_inputs:
+        raise InputError(f"X has shape {X.shape}; this network takes (N, {n_inputs})")
+    if len(X) == 0:
+        raise InputError("X has no rows; give the points on which the network is to stay the same.")
+    if not np.isfinite(X).all():
+        row, column = (int(i) for i in np.argwhere(~np.isfinite(X))[0])
+        raise InputError(
+            f"X row {row}, column {column} (counting from 0) is {X[row, column]}; drop that row."
+        )
+    return X
+
+
+@dataclass(frozen=True, eq=False)
+class ReLUNetwork:
+    r"""The network :math:`f(x) = \sum_j \sigma(w_j\cdot(x, \beta))\, v_j + \beta b`.
+
+    Parameters
+    ----------
+    hidden_weights : ndarray of shape (m, D)
+        Rows w_j; the last entry multiplies β when ``bias`` is positive.
+    output_weights : ndarray of shape (m, k)
+        Rows v_j.
+    bias : float
+        β; zero for a network without biases.
+    output_bias : ndarray of shape (k,)
+        b; zeros when the network has none.
+    counts_output_bias : bool
+        Whether ‖b‖² belongs to the squared norm (a penalised output bias) or is free.
+
+    Examples
+    --------
+    >>> net = ReLUNetwork.from_neurons(np.array([[1.0, 0.0], [-1.0, 0.0]]), np.array([1.0, 1.0]), bias=1.0)
+    >>> net.predict([[-2.0], [0.5]])
+    array([2. , 0.5])
+    >>> net.squared_norm
+    4.0
+    """
+
+    hidden_weights: np.ndarray
+    output_weights: np.ndarray
+    bias: float = 1.0
+    output_bias: np.ndarray = field(default_factory=lambda: np.zeros(1))
+    counts_output_bias: bool = True
+
+    @classmethod
+    def from_neurons(
+        cls,
+        neurons: np.ndarray,
+        weights: np.ndarray,
+        *,
+        bias: float,
+        offset: float | np.ndarray = 0.0,
+        counts_output_bias: bool = True,
+    ) -> ReLUNetwork:
+        """Balanced network of unit neurons with output weights c_j: ‖w_j‖ = ‖v_j‖ = √‖c_j‖.
+
+        Parameters
+        ----------
+        neurons : ndarray of shape (m, D)
+        weights : ndarray of shape (m,) or (m, k)
+        bias : float
+        offset : float or ndarray of shape (k,)
+            B = β b, added to the output.
+        counts_output_bias : bool
+
+        Returns
+        -------
+        ReLUNetwork
+        """
+        columns = weights[:, None] if weights.ndim == 1 else weights
+        mass = np.hypot.reduce(columns, axis=1)  # squares of 1e-160 would vanish
+        root = np.sqrt(mass)
+        output = columns / np.where(root > 0, root, 1.0)[:, None]
+        shift = np.broadcast_to(np.asarray(offset, dtype=float), (columns.shape[1],))
+        output_bias = shift / bias if bias > 0 else np.zeros(columns.shape[1])
+        return cls(root[:, None] * neurons, output, bias, output_bias, counts_output_bias)
+
+    def to_neurons(self) -> tuple[np.ndarray, np.ndarray, float | np.ndarray]:
+        """Inverse of :meth:`from_neurons`; neurons of length zero are left out.
+
+        Returns
+        -------
+        neurons : ndarray of shape (m, D)
+            Unit vectors.
+        weights : ndarray of shape (m,) for one output, (m, k) for more
+        offset : float for one output, ndarray of shape (k,) for more
+        """
+        size = np.hypot.reduce(self.hidden_weights, axis=1) if len(self) else np.zeros(0)
+        live = size > 0
+        neurons = self.hidden_weights[live] / size[live, None]
+        weights = size[live, None] * self.output_weights[live]
+        offset = self.bias * self.output_bias
+        return (
+            (neurons, weights[:, 0], float(offset[0]))
+            if weights.shape[1] == 1
+            else (neurons, weights, offset)
+        )
+
+    def __len__(self) -> int:
+        return len(self.hidden_weights)
+
+    @property
+    def n_inputs(self) -> int:
+        """Number of inputs d, the bias not counted."""
+        return self.hidden_weights.shape[1] - (self.bias > 0)
+
+    @property
+    def squared_norm(self) -> float:
+        """‖W‖²: every squared entry, the output bias included unless it is free."""
+        total = float((self.hidden_weights**2).sum() + (self.output_weights**2).sum())
+        return total + float((self.output_bias**2).sum()) if self.counts_output_bias else total
+
+    def lift(self, X: np.ndarray) -> np.ndarray:
+        """Return X with its bias column.
+
+        Parameters
+        ----------
+        X : array_like of shape (N, d)
+
+        Returns
+        -------
+        ndarray of shape (N, D)
+
+        Raises
+        ------
+        InputError
+            When X has another number of columns.
+        """
+        X = np.asarray(X, dtype=float)
+        if X.ndim == 1:
+            X = X[:, None] if self.n_inputs == 1 else X[None, :]
+        if X.ndim != 2 or X.shape[1] != self.n_inputs:
+            raise InputError(f"X has shape {X.shape}; this network takes (N, {self.n_inputs})")
+        return np.column_stack([X, np.full(len(X), self.bias)]) if self.bias > 0 else X
+
+    def predict(self, X: np.ndarray) -> np.ndarray:
+        """Return the outputs.
+
+        Parameters
+        ----------
+        X : array_like of shape (N, d)
+
+        Returns
+        -------
+        ndarray of shape (N,) for one output, (N, k) for more
+
+        Raises
+        ------
+        InputError
+            When X has another number of columns.
+        """
+        hidden = np.maximum(self.lift(X) @ self.hidden_weights.T, 0.0)
+        outputs = hidden @ self.output_weights + self.bias * self.output_bias
+        return outputs[:, 0] if outputs.shape[1] == 1 else outputs
+
+    @property
+    def layers(self) -> tuple[tuple[np.ndarray, np.ndarray | None], ...]:
+        """Weights (outputs, inputs) and biases of the two linear layers, β folded in; None for no biases."""
+        if self.bias == 0:
+            return (self.hidden_weights, None), (self.output_weights.T, None)
+        inner, outer = self.bias * self.hidden_weights[:, -1], self.bias * self.output_bias
+        return (self.hidden_weights[:, :-1], inner), (self.output_weights.T, outer)
+
+    def to_torch(self) -> Any:
+        """Return the network as ``nn.Sequential(Linear, ReLU, Linear)`` in float64, its weights copied.
+
+        β is folded into the biases: they are β times the last hidden weights, and β b. The module takes (N, d) and
+        returns (N, k), also for one output. Without neurons there is a silent one. ‖W‖² is that of the parameters
+        for β = 1; for another β see :attr:`squared_norm`.
+
+        Returns
+        -------
+        torch.nn.Sequential
+
+        Raises
+        ------
+        InputError
+            When PyTorch is not installed.
+
+        Examples
+        --------
+        >>> net = ReLUNetwork(np.array([[1.0, -0.5]]), np.array([[2.0]]), bias=2.0)
+        >>> {name: p.tolist() for name, p in net.to_torch().state_dict().items()}
+        {'0.weight': [[1.0]], '0.bias': [-1.0], '2.weight': [[2.0]], '2.bias': [0.0]}
+        """
+        from covopt.network.export import to_torch
+
+        return to_torch(self.layers)
+
+    def to_onnx(self, path: str | os.PathLike[str]) -> None:
+        """Write the network as an ONNX file in float64: ``X`` (N, d) to ``Y`` (N, k), N free, opset 17.
+
+        Parameters
+        ----------
+        path : path-like
+            Ends in ``.onnx``; written whole or not at all.
+
+        Raises
+        ------
+        InputError
+            When onnx is not installed or the path cannot be written.
+
+        Examples
+        --------
+        >>> import pathlib, tempfile
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "network.onnx"
+        >>> ReLUNetwork(np.array([[1.0, -0.5]]), np.array([[2.0]])).to_onnx(path)
+        >>> path.exists()
+        True
+        """
+        from covopt.network.export import to_onnx
+
+        to_onnx(self.layers, path)
+
+    def reduce(self, X: np.ndarray, *, preserve: str = "covariances") -> ReLUNetwork:
+        r"""Return a network with fewer neurons, the same outputs on X and no larger norm.
+
+        With ``preserve="covariances"`` the pair :math:`K = ZZ^T, K^\sigma = \sigma(Z)\sigma(Z)^T + \beta^2 1 1^T`
+        stays too, and at most :math:`r(r+1)/2 + N(N+1)/2 \le N(N+1)` neurons remain, r = rank of (X, β) (FL22
+        Prop 7, 8). With ``preserve="outputs"`` the norm falls and at most :math:`Nq - q(q-1)/2` remain,
+        q = min(N, k): N for one output. The steps and their proofs: :func:`covopt.sparsify.reduction.reduce_layer`.
+        A zero output bias stays zero; another one is solved for together with the output weights.
+
+        Parameters
+        ----------
+        X : array_like of shape (N, d)
+            The data on which the network is to stay the same. Elsewhere it may change.
+        preserve : {"covariances", "outputs"}
+
+        Returns
+        -------
+        ReLUNetwork
+
+        Raises
+        ------
+        InputError
+            When X does not fit, has no rows or entries that are not finite, or ``preserve`` is unknown.
+
+        Examples
+        --------
+        >>> rng = np.random.default_rng(0)
+        >>> wide = ReLUNetwork(rng.standard_normal((500, 4)), rng.standard_normal((500, 1)))
+        >>> X = rng.standard_normal((8, 3))
+        >>> len(wide.reduce(X)) <= 8 * 9, len(wide.reduce(X, preserve="outputs")) <= 8
+        (True, True)
+        """
+        from covopt.sparsify.reduction import PRESERVES, reduce_layer
+
+        check_choice("preserve", preserve, PRESERVES)
+        return self._from_layer(reduce_layer(self._layer(X), preserve=preserve))
+
+    def merge(self, X: np.ndarray) -> ReLUNetwork:
+        """Merge neurons within the cells of the data: same outputs on X, no larger norm, balanced.
+
+        One neuron per (cell, sign) remains for one output (SP20 Lemma 4.5); where d = 1 at most 4N − 2
+        (the merge step of FL22 Prop 15, which counts 4N). Silent neurons go.
+
+        Parameters
+        ----------
+        X : array_like of shape (N, d)
+
+        Returns
+        -------
+        ReLUNetwork
+
+        Raises
+        ------
+        InputError
+            When X does not fit, has no rows or entries that are not finite.
+
+        Examples
+        --------
+        >>> net = ReLUNetwork(np.array([[1.0, -0.2], [1.0, -0.4], [-1.0, -3.0]]), np.ones((3, 1)))
+        >>> merged = net.merge([[0.0], [1.0], [2.0]])
+        >>> len(merged), merged.predict([[0.0], [1.0], [2.0]])
+        (1, array([0. , 1.4, 3.4]))
+        """
+        from covopt.sparsify.merging import merge_in_cells
+
+        return self._from_layer(merge_in_cells(self._layer(X)))
+
+    def _layer(self, X: np.ndarray) -> Any:
+        from covopt.sparsify.layer import HiddenLayer
+
+        lifted = check_inputs(self.lift(X), self.hidden_weights.shape[1])
+        moves = self.bias > 0 and bool(np.any(self.output_bias))
+        offset, constant = (self.output_bias, self.bias) if moves else (None, 0.0)
+        return HiddenLayer(
+            lifted, self.hidden_weights, self.output_weights, constant, offset, not self.counts_output_bias
+        )
+
+    def _from_layer(self, layer: Any) -> ReLUNetwork:
+        offset = self.output_bias if layer.offset is None else layer.offset
+        return ReLUNetwork(layer.incoming, layer.outgoing, self.bias, offset, self.counts_output_bias)

@@ -1,0 +1,294 @@
+"""State dicts of Linear–ReLU networks in safetensors and PyTorch files. Reading one never runs code."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from io import BytesIO
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from covopt.errors import InputError
+from covopt.files import write_atomically
+from covopt.network.deep import DeepReLUNetwork
+
+SUFFIXES = {".safetensors": "safetensors", ".pt": "torch", ".pth": "torch"}
+_KEY = re.compile(r"^(?P<prefix>(?:.*\.)?)(?P<index>\d+)\.(?P<kind>[A-Za-z_]\w*)$")
+_SAVE = 'save its state dict: torch.save(model.state_dict(), "model.pt")'
+
+
+@dataclass(frozen=True)
+class ModelFile:
+    """A network with what its file needs to be written again.
+
+    Attributes
+    ----------
+    network : DeepReLUNetwork
+        In double precision.
+    keys : tuple of (str, str or None)
+        Names of weight and bias of every layer.
+    dtypes : tuple of str
+        Floating-point type of every layer, a name such as ``float32``.
+    format : {"safetensors", "torch"}
+    metadata : dict of str to str
+        Of a safetensors file.
+    """
+
+    network: DeepReLUNetwork
+    keys: tuple[tuple[str, str | None], ...]
+    dtypes: tuple[str, ...]
+    format: str
+    metadata: dict[str, str] = field(default_factory=dict)
+
+
+def read_model(path: str | Path) -> ModelFile:
+    r"""Read the state dict of an ``nn.Sequential`` of Linear and ReLU in turn.
+
+    A state dict holds no activations: one module without parameters between two Linear layers is taken for a
+    ReLU, which the caller should say.
+
+    Parameters
+    ----------
+    path : str or Path
+        ``.safetensors``, or ``.pt``/``.pth`` (needs PyTorch; read with ``weights_only=True``, so that nothing in
+        the file can run). Keys ``0.weight``, ``0.bias``, ``2.weight``, …, possibly behind one common prefix; biases
+        may lack.
+
+    Raises
+    ------
+    InputError
+        For a file that cannot be read, holds a whole pickled module, or has other layers.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> from safetensors.numpy import save_file
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "model.safetensors"
+    >>> save_file({"0.weight": np.ones((3, 2), "float32"), "2.weight": np.ones((1, 3), "float32")}, path)
+    >>> model = read_model(path)
+    >>> model.network.widths, model.dtypes
+    ((3,), ('float32', 'float32'))
+    """
+    path = Path(path)
+    kind = format_of(path)
+    if path.is_dir():
+        raise InputError(f"{path} is a folder; give the path of a model file.")
+    if not path.exists():
+        raise InputError(f"{path} does not exist.")
+    metadata: dict[str, str] = {}
+    if kind == "safetensors":
+        tensors, dtypes, metadata = _read_safetensors(path)
+    else:
+        tensors, dtypes = _read_torch(path)
+    keys = _layers(path, tensors, dtypes)
+    network = DeepReLUNetwork(
+        [tensors[w] for w, _ in keys], [None if b is None else tensors[b] for _, b in keys]
+    )
+    return ModelFile(network, keys, tuple(dtypes[w] for w, _ in keys), kind, metadata)
+
+
+def write_model(path: str | Path, model: ModelFile, network: DeepReLUNetwork) -> DeepReLUNetwork:
+    """Write a network under the keys and in the precision of the model it came from.
+
+    Parameters
+    ----------
+    path : str or Path
+    model : ModelFile
+    network : DeepReLUNetwork
+
+    Returns
+    -------
+    DeepReLUNetwork
+        What was written, after rounding.
+
+    Raises
+    ------
+    InputError
+        Where the extension is another one than the model's, or a weight overflows its type.
+    """
+    path = Path(path)
+    if format_of(path) != model.format:
+        wanted = [s for s, kind in SUFFIXES.items() if kind == model.format]
+        raise InputError(f"cannot write {path}: the model's format is kept; use {' or '.join(wanted)}.")
+    content = _safetensors(model, network) if model.format == "safetensors" else _torch(model, network)
+    rounded, data = content
+
+    def fill(stream: IO[bytes]) -> None:
+        stream.write(data)
+
+    write_atomically(path, fill)
+    return rounded
+
+
+def format_of(path: Path) -> str:
+    """Return the format of a model file by its extension.
+
+    Raises
+    ------
+    InputError
+        For another extension.
+
+    Examples
+    --------
+    >>> format_of(Path("model.pth"))
+    'torch'
+    """
+    kind = SUFFIXES.get(path.suffix.lower())
+    if kind is None:
+        raise InputError(
+            f"{path}: unknown model type {path.suffix or '(no extension)'!r}; use .safetensors, .pt or .pth."
+        )
+    return kind
+
+
+def _read_safetensors(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str], dict[str, str]]:
+    from safetensors import safe_open
+
+    tensors: dict[str, np.ndarray] = {}
+    dtypes: dict[str, str] = {}
+    try:
+        with safe_open(path, framework="numpy") as archive:
+            metadata = dict(archive.metadata() or {})
+            for name in archive.keys():  # noqa: SIM118
+                array = archive.get_tensor(name)
+                tensors[name], dtypes[name] = array.astype(float), str(array.dtype)
+    except Exception as error:  # the reader's own errors, and types that NumPy does not have
+        raise InputError(f"{path} cannot be read as safetensors: {_first_line(error)}") from None
+    return tensors, dtypes, metadata
+
+
+def _import_torch(path: Path) -> Any:
+    try:
+        import torch
+    except ImportError:
+        raise InputError(
+            f"{path}: .pt files need PyTorch; install covopt-nn[torch], or save the model as safetensors."
+        ) from None
+    return torch
+
+
+def _read_torch(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
+    import pickle
+
+    torch = _import_torch(path)
+    try:
+        content = torch.load(path, map_location="cpu", weights_only=True)
+    except pickle.UnpicklingError:
+        raise InputError(
+            f"{path} holds more than tensors (a whole pickled module, or code) and could run code; {_SAVE}."
+        ) from None
+    except Exception as error:
+        raise InputError(f"{path} cannot be read as a PyTorch file: {_first_line(error)}") from None
+    if not isinstance(content, dict) or not all(
+        isinstance(k, str) and isinstance(v, torch.Tensor) for k, v in content.items()
+    ):
+        raise InputError(f"{path} is no state dict (names of tensors); {_SAVE}.")
+    dtypes = {name: str(t.dtype).removeprefix("torch.") for name, t in content.items()}
+    real = {n: t for n, t in content.items() if not t.is_complex() and not t.is_quantized and not t.is_sparse}
+    other = next((n for n in content if n not in real), None)
+    if other is not None:
+        raise InputError(
+            f"{path}: {other!r} is {dtypes[other]}, no dense real tensor; convert it to float32."
+        )
+    return {n: t.detach().to(torch.float64).numpy() for n, t in real.items()}, dtypes
+
+
+def _layers(
+    path: Path, tensors: dict[str, np.ndarray], dtypes: dict[str, str]
+) -> tuple[tuple[str, str | None], ...]:
+    if not tensors:
+        raise InputError(f"{path} holds no tensors; {_SAVE}.")
+    found: dict[int, dict[str, str]] = {}
+    prefixes = set()
+    for name in tensors:
+        match = _KEY.match(name)
+        if match is None:
+            raise InputError(
+                f"{path}: tensor {name!r} is not one of an nn.Sequential of Linear and ReLU, whose names are "
+                "0.weight, 0.bias, 2.weight, …; wrap the layers in nn.Sequential."
+            )
+        prefixes.add(match["prefix"])
+        found.setdefault(int(match["index"]), {})[match["kind"]] = name
+    if len(prefixes) > 1:
+        listed = ", ".join(repr(p) for p in sorted(prefixes))
+        raise InputError(f"{path} holds several modules ({listed}); save one nn.Sequential alone.")
+    indices = sorted(found)
+    keys: list[tuple[str, str | None]] = []
+    for index in indices:
+        parts = found[index]
+        weight, bias = parts.get("weight"), parts.get("bias")
+        linear = set(parts) <= {"weight", "bias"} and weight is not None and tensors[weight].ndim == 2
+        if (
+            weight is None
+            or not linear
+            or (bias is not None and tensors[bias].shape != (len(tensors[weight]),))
+        ):
+            shapes = ", ".join(f"{kind} {tensors[name].shape}" for kind, name in sorted(parts.items()))
+            raise InputError(
+                f"{path}: module {index} is no Linear layer ({shapes}); only Linear and ReLU in turn can be reduced."
+            )
+        if "float" not in dtypes[weight]:
+            raise InputError(f"{path}: {weight!r} is {dtypes[weight]}; floating-point weights are needed.")
+        keys.append((weight, bias))
+    for before, after in zip([-2, *indices], indices, strict=False):
+        if after != before + 2:
+            what = (
+                f"modules {before} and {after} are both Linear with {after - before - 1} modules between them"
+                if before >= 0
+                else f"module 0 has no parameters: the first Linear layer is module {after}"
+            )
+            raise InputError(
+                f"{path}: {what}; only Linear and ReLU in turn, from Linear to Linear, can be reduced."
+            )
+    return tuple(keys)
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).strip().split("\n", 1)[0] or type(error).__name__
+
+
+def _parts(model: ModelFile, network: DeepReLUNetwork) -> list[tuple[str, str, np.ndarray]]:
+    parts = []
+    for (weight, bias), dtype, (w, b) in zip(model.keys, model.dtypes, network.layers, strict=True):
+        parts.append((weight, dtype, w))
+        if bias is not None and b is not None:
+            parts.append((bias, dtype, b))
+    return parts
+
+
+def _check_rounded(name: str, dtype: str, values: np.ndarray) -> None:
+    if not np.isfinite(values).all():
+        raise InputError(f"the reduced {name!r} overflows {dtype}; save the model in float32 first.")
+
+
+def _rebuilt(model: ModelFile, rounded: dict[str, np.ndarray]) -> DeepReLUNetwork:
+    return DeepReLUNetwork(
+        [rounded[w] for w, _ in model.keys], [None if b is None else rounded[b] for _, b in model.keys]
+    )
+
+
+def _safetensors(model: ModelFile, network: DeepReLUNetwork) -> tuple[DeepReLUNetwork, bytes]:
+    from safetensors.numpy import save
+
+    tensors = {}
+    for name, dtype, values in _parts(model, network):
+        with np.errstate(over="ignore"):
+            tensors[name] = np.ascontiguousarray(values.astype(dtype))
+        _check_rounded(name, dtype, tensors[name])
+    rounded = {name: array.astype(float) for name, array in tensors.items()}
+    return _rebuilt(model, rounded), save(tensors, model.metadata or None)
+
+
+def _torch(model: ModelFile, network: DeepReLUNetwork) -> tuple[DeepReLUNetwork, bytes]:
+    import torch
+
+    tensors, rounded = {}, {}
+    for name, dtype, values in _parts(model, network):
+        tensors[name] = torch.tensor(values, dtype=torch.float64).to(getattr(torch, dtype))
+        rounded[name] = tensors[name].to(torch.float64).numpy()
+        _check_rounded(name, dtype, rounded[name])
+    stream = BytesIO()
+    torch.save(tensors, stream)
+    return _rebuilt(model, rounded), stream.getvalue()

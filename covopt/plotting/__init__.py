@@ -1,0 +1,30 @@
+"""Pictures of a solution: the function, its neurons, the dual function, the bracket over time.
+
+Every function takes and returns a matplotlib Axes and is readable in greyscale: neurons with positive output
+weight are drawn solid (filled), negative ones dashed (open), and their width grows with their cost.
+"""
+
+from covopt.plotting.function import plot_function_1d, plot_surface_2d
+from covopt.plotting.representations import plot_attraction_repulsion, plot_forces, plot_loss_against_width
+from covopt.plotting.solution import (
+    check_figure_path,
+    dual_values,
+    plot_dual,
+    plot_history,
+    plot_solution,
+    save_figure,
+)
+
+__all__ = [
+    "check_figure_path",
+    "dual_values",
+    "plot_attraction_repulsion",
+    "plot_dual",
+    "plot_forces",
+    "plot_function_1d",
+    "plot_history",
+    "plot_loss_against_width",
+    "plot_solution",
+    "plot_surface_2d",
+    "save_figure",
+]
