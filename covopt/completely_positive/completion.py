@@ -154,7 +154,8 @@ class _System:
         return found
 
     def solve(self) -> bool:
-        N = [np.array(part, dtype=float) for part in self.basis]
+        sizes = [[_bits(vector) for vector in part] for part in self.basis]
+        N = [_scaled(part, size) for part, size in zip(self.basis, sizes, strict=True)]
         for step in range(STEPS):
             X = self.rows()
             R = self.residual(X)
@@ -170,22 +171,22 @@ class _System:
                 return True
             if step == STEPS - 1 or size == 0.0:
                 return False
-            self._move(T @ np.array([float(x) for x in R]))
+            self._move(T @ np.array([float(x) for x in R]), sizes)
         return False
 
-    def _move(self, tau: np.ndarray) -> None:
+    def _move(self, tau: np.ndarray, sizes: list[list[int]]) -> None:
         self.bits += GRID
         start = 0
-        for k, t in enumerate(self.t):
+        for k, (t, size) in enumerate(zip(self.t, sizes, strict=True)):
             part = tau[start : start + len(t)]
             start += len(t)
             self.t[k] = [
-                (old << GRID) + round(Fraction(float(new)) * (1 << self.bits))
-                for old, new in zip(t, part, strict=True)
+                (old << GRID) + round(Fraction(float(new)) * Fraction(2) ** (self.bits - e))
+                for old, new, e in zip(t, part, size, strict=True)
             ]
 
     def _inverse(self, X: np.ndarray, N: list[np.ndarray]) -> tuple[np.ndarray, float, float] | None:
-        """Return T and upper bounds on ‖I − LT‖ and on ‖τ ↦ E‖·‖T‖, both in the Frobenius norm."""
+        """Return T, its unknowns in units of N, and upper bounds on ‖I − LT‖ and on the norm of Y ↦ E (Frobenius)."""
         a, b = np.array(self.pairs).T
         parts = [(part[:, a] * x[b], part[:, b] * x[a]) for x, part in zip(X, N, strict=True)]
         L = np.hstack([(first + second).T for first, second in parts])
@@ -227,6 +228,15 @@ class _System:
         return True
 
 
+def _bits(vector: np.ndarray) -> int:
+    return max(int(abs(x)).bit_length() for x in vector)
+
+
+def _scaled(part: np.ndarray, size: list[int]) -> np.ndarray:
+    """Return basis vectors with entries of size one: unknowns of like size, and no overflow."""
+    return np.array([[float(Fraction(int(x), 1 << e)) for x in v] for v, e in zip(part, size, strict=True)])
+
+
 def _norm(values: Sequence[Fraction]) -> float:
     """Return an upper bound on the Euclidean norm."""
     numbers = np.array([abs(float(x)) for x in values])
@@ -244,7 +254,7 @@ def _system(A: Matrix, B: np.ndarray, span: _Span, zeros: np.ndarray) -> _System
     pairs = _pairs(A, span, basis, zeros)
     if pairs is None or not 0 < len(pairs) <= MOST_EQUATIONS:
         return None
-    bits = 80
+    bits = 80 + max(_bits(vector) for part in basis for vector in part)
     t = []
     for row, part in zip(B, basis, strict=True):
         inside = row[list(span.rows)]
