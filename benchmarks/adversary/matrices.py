@@ -1,0 +1,92 @@
+"""CP-rank of matrices whose answer is known: exact products of nonnegative integers, and small or damaged ones.
+
+What is known without covopt: A = BᵀB with m rows has CP-rank at most m; it is at least the rank (integers, exactly);
+for n ≤ 3 it is the rank; a matrix with a negative entry or an indefinite one is not completely positive.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+import covopt
+from benchmarks.adversary.neurons import _determinants, _rank
+from benchmarks.adversary.outcome import Outcome, held, refuted, worst
+from benchmarks.adversary.solves import quiet, verifies
+
+SECONDS = 5.0
+
+
+def product(rng: np.random.Generator) -> Outcome:
+    """A = BᵀB of small integers, rows and columns scaled by integers."""
+    n, m = int(rng.integers(1, 6)), int(rng.integers(1, 7))
+    B = rng.integers(0, 4, (m, n)) * (rng.random((m, n)) < rng.uniform(0.3, 1.0))
+    B = B.astype(object)
+    if rng.random() < 0.4:
+        B = B * np.array([10 ** int(rng.integers(0, 6)) for _ in range(n)], dtype=object)
+    return _ask(B.T @ B, m)
+
+
+def near_singular(rng: np.random.Generator) -> Outcome:
+    """Integers that double precision takes for a matrix of lower rank."""
+    n = int(rng.integers(2, 5))
+    size = 10 ** int(rng.integers(5, 15))
+    base = [int(v) for v in rng.integers(1, 4, n)]
+    A = size * np.multiply.outer(np.array(base, dtype=object), np.array(base, dtype=object))
+    for _ in range(int(rng.integers(1, 3))):
+        i, j = rng.integers(0, n, 2)
+        change = int(rng.integers(-2, 3))
+        A[i, j] += change
+        if i != j:
+            A[j, i] += change
+    return _ask(A, None)
+
+
+def floats(rng: np.random.Generator) -> Outcome:
+    """Floating-point products, rows scaled by powers of ten; only the bracket's own order can be checked."""
+    n, m = int(rng.integers(1, 6)), int(rng.integers(1, 7))
+    B = rng.random((m, n)) * (rng.random((m, n)) < 0.7) * 10.0 ** rng.integers(-5, 6, n)
+    found = quiet(covopt.cp_rank, B.T @ B, time_limit_s=SECONDS)
+    if found.status.code == "not_cp":
+        return refuted(f"not_cp, but A is a product of {m} nonnegative rows to rounding")
+    if found.lower is not None and found.lower > m:
+        return refuted(f"lower bound {found.lower}, but A is a product of {m} nonnegative rows to rounding")
+    return worst([_ordered(found), verifies(found)])
+
+
+def _ask(A: np.ndarray, most: int | None) -> Outcome:
+    """An exact integer matrix; ``most`` rows are known to be enough."""
+    found = quiet(covopt.cp_rank, A.tolist(), time_limit_s=SECONDS)
+    lower, upper, code = found.lower, found.upper, found.status.code
+    n, rank = len(A), _rank(A)
+    possible = bool((A >= 0).all()) and _semidefinite(A)
+    if most is not None and code == "not_cp":
+        return refuted(f"not_cp, but A = BᵀB with {most} nonnegative integer rows")
+    if most is not None and lower is not None and lower > most:
+        return refuted(f"lower bound {lower}, but A = BᵀB with {most} nonnegative integer rows")
+    if not possible and upper is not None:
+        return refuted(f"upper bound {upper}, but A is no doubly nonnegative matrix: {A.tolist()}")
+    if possible and upper is not None and upper < rank:
+        return refuted(f"upper bound {upper} is below the rank {rank}: {A.tolist()}")
+    if possible and n <= 4 and code == "not_cp":
+        return refuted(f"not_cp, but doubly nonnegative with n = {n}: {A.tolist()}")
+    if possible and n <= 3 and lower is not None and lower > rank:
+        return refuted(f"lower bound {lower}, but n = {n} and the rank is {rank}: {A.tolist()}")
+    if possible and n <= 4 and lower is not None and lower > n:
+        return refuted(f"lower bound {lower} for n = {n}")
+    return worst([_ordered(found), verifies(found)])
+
+
+def _ordered(found) -> Outcome:
+    if found.lower is not None and found.upper is not None and found.lower > found.upper:
+        return refuted(f"lower {found.lower} > upper {found.upper}")
+    return held(float(found.upper - found.lower) if None not in (found.lower, found.upper) else np.nan)
+
+
+def _semidefinite(A: np.ndarray) -> bool:
+    """Every principal minor of an integer matrix is nonnegative."""
+    n = len(A)
+    for bits in range(1, 2**n):
+        which = [i for i in range(n) if bits >> i & 1]
+        if _determinants(A[np.ix_(which, which)][None])[0] < 0:
+            return False
+    return True

@@ -1,0 +1,75 @@
+"""The oracle's question put to ``covopt.price``: is its upper bound below an explicit neuron?"""
+
+from __future__ import annotations
+
+import numpy as np
+
+import covopt
+from benchmarks.adversary import tables
+from benchmarks.adversary.exactly import lifted
+from benchmarks.adversary.neurons import Witness, best_neuron, value_of
+from benchmarks.adversary.outcome import Outcome, held, refuted
+
+LOOSE = 1e-9  # reported values of neurons are floating point: they may be this far off
+
+
+def scalar(table: str):
+    """One output."""
+
+    def ask(rng: np.random.Generator) -> Outcome:
+        n, d = int(rng.integers(1, rng.choice([5, 7, 12]))), int(rng.integers(1, 4))
+        X, bias = tables.ALL_TABLES[table](rng, n, d)
+        return _compare(X, bias, tables.dual(rng, lifted(X, bias)), rng)
+
+    return ask
+
+
+def vector(table: str):
+    """Two or three outputs."""
+
+    def ask(rng: np.random.Generator) -> Outcome:
+        n, d, k = int(rng.integers(1, 7)), int(rng.integers(1, 3)), int(rng.integers(2, 4))
+        X, bias = tables.ALL_TABLES[table](rng, n, d)
+        return _compare(X, bias, tables.dual(rng, lifted(X, bias), k), rng)
+
+    return ask
+
+
+def _price(X: np.ndarray, dual: np.ndarray, bias: float):
+    if hasattr(covopt, "price"):
+        return covopt.price(X, dual, bias=bias)
+    from covopt.oracles.base import Pricing
+    from covopt.oracles.support import bound_gauge
+
+    rows = lifted(X, bias)
+    live = rows.any(axis=1)
+    from covopt.data import row_space
+
+    if not dual[live].any():
+        return Pricing(np.zeros((0, rows.shape[1])), np.zeros(0), 0.0, True)
+    reduced = rows[live] @ row_space(rows[live])
+    ub, ex = bound_gauge(reduced, dual[live])
+    return Pricing(np.zeros((0, rows.shape[1])), np.zeros(0), ub, ex)
+
+
+def _compare(X: np.ndarray, bias: float, dual: np.ndarray, rng: np.random.Generator) -> Outcome:
+    found = _price(X, dual, bias)
+    rows = lifted(X, bias)
+    witness = best_neuron(rows, dual, rng)
+    if not found.upper_bound >= 0:
+        return refuted(f"the upper bound is {found.upper_bound}")
+    if witness is None or not witness.square:
+        return held()
+    if witness.exceeds(found.upper_bound):
+        return refuted(
+            f"upper bound {found.upper_bound:.9g}, a neuron reaches {witness.value:.9g}"
+            f" (exact={found.exact}, N, D = {rows.shape})"
+        )
+    if found.exact and len(found.neurons):
+        best = max(value_of(rows, dual, w) for w in found.neurons[:4] if np.any(w))
+        reached = Witness(witness.neuron, best).value
+        if reached < found.upper_bound * (1 - 1e-6) and reached < witness.value * (1 - LOOSE):
+            return refuted(
+                f"called exact, but its best neuron reaches {reached:.9g} and another {witness.value:.9g}"
+            )
+    return held(found.upper_bound / witness.value - 1 if witness.value else np.inf)

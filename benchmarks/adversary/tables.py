@@ -1,0 +1,163 @@
+"""Tables, duals and targets of every kind that has been a trouble: plain generators, a seed each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+Rng = np.random.Generator
+Table = tuple[np.ndarray, float]
+
+
+def plain(rng: Rng, n: int, d: int) -> Table:
+    """Standard normal points."""
+    return rng.standard_normal((n, d)), float(rng.choice([0.0, 1.0, 1.0]))
+
+
+def near_line(rng: Rng, n: int, d: int) -> Table:
+    """Points on a line and one beside it, by 1e-15 to 1e-6."""
+    base, way = rng.standard_normal(d) * rng.choice([0.0, 1.0]), rng.standard_normal(d)
+    X = base + np.outer(rng.choice([rng.standard_normal(n), np.arange(n) / n]), way)
+    X[rng.integers(n)] += 10.0 ** rng.uniform(-17, -6) * rng.standard_normal(d)
+    return X, float(rng.choice([0.0, 1.0, 1.0]))
+
+
+def clusters(rng: Rng, n: int, d: int) -> Table:
+    """Few centres, the points 1e-15 to 1e-2 from them."""
+    centres = rng.standard_normal((rng.integers(1, 4), d))
+    spread = 10.0 ** rng.uniform(-17, -2)
+    X = centres[rng.integers(len(centres), size=n)] + spread * rng.standard_normal((n, d))
+    return X, float(rng.choice([0.0, 1.0, 1.0]))
+
+
+def far(rng: Rng, n: int, d: int) -> Table:
+    """Points far from the origin: 1e4 to 1e8 spreads away, or 2^22 with integer points."""
+    if rng.random() < 0.3:
+        return rng.integers(-3, 4, (n, d)) + 2.0 ** rng.integers(15, 30), 1.0
+    away = 10.0 ** rng.uniform(4, 8) * rng.standard_normal(d)
+    return rng.standard_normal((n, d)) + away, float(rng.choice([0.0, 1.0, 1.0]))
+
+
+def units(rng: Rng, n: int, d: int) -> Table:
+    """Columns in units up to 14 orders apart."""
+    low, high = rng.choice([(-7, 7), (-12, 0), (-1, 8)])
+    return rng.standard_normal((n, d)) * 10.0 ** rng.uniform(low, high, d), float(rng.choice([0.0, 1.0, 1.0]))
+
+
+def row_sizes(rng: Rng, n: int, d: int) -> Table:
+    """Rows of very different lengths."""
+    X = rng.standard_normal((n, d)) * 10.0 ** rng.uniform(-7, 7, (n, 1))
+    return X, float(rng.choice([0.0, 0.0, 1.0]))
+
+
+def odd_bias(rng: Rng, n: int, d: int) -> Table:
+    """A tiny bias, 1e-7 and the like, or a huge one."""
+    return rng.standard_normal((n, d)), 10.0 ** (
+        rng.uniform(-17, -3) if rng.random() < 0.8 else rng.uniform(3, 9)
+    )
+
+
+def grid(rng: Rng, n: int, d: int) -> Table:
+    """Small integers: many rows through one vertex, parallel rows, repeated ones."""
+    return rng.integers(-2, 3, (n, d)).astype(float), float(rng.choice([0.0, 1.0, 1.0]))
+
+
+def near_rays(rng: Rng, n: int, d: int) -> Table:
+    """Rows of few directions, up to angles of 1e-17 to 1e-6, both ways, without bias."""
+    ways = rng.standard_normal((rng.integers(1, 4), d))
+    X = ways[rng.integers(len(ways), size=n)] * rng.choice(
+        [-1.0, 1.0, 0.5, 3.0, rng.standard_normal()], (n, 1)
+    )
+    return X + 10.0 ** rng.uniform(-17, -6) * rng.standard_normal((n, d)), 0.0
+
+
+def mixed(rng: Rng, n: int, d: int) -> Table:
+    """Two of them, one on top of the other."""
+    first, second = (TABLES[name] for name in rng.choice(list(TABLES), 2))
+    X, bias = first(rng, n, d)
+    half = int(rng.integers(1, n)) if n > 1 else 1
+    X[:half] = second(rng, half, d)[0]
+    return X, bias
+
+
+TABLES: dict[str, Callable[[Rng, int, int], Table]] = {
+    "plain": plain,
+    "near-line": near_line,
+    "clusters": clusters,
+    "far": far,
+    "units": units,
+    "row-sizes": row_sizes,
+    "odd-bias": odd_bias,
+    "grid": grid,
+    "near-rays": near_rays,
+}
+ALL_TABLES = {**TABLES, "mixed": mixed}
+
+
+def dual(rng: Rng, X: np.ndarray, k: int = 1) -> np.ndarray:
+    """A dual (N,) or (N, k): random, sparse, of both sizes, a difference over its distance, of a scale of its own."""
+    n = len(X)
+    shape = (n,) if k == 1 else (n, k)
+    values = rng.standard_normal(shape)
+    kind = rng.integers(6)
+    if kind == 1:
+        values = np.sign(values)
+    elif kind == 2 and n > 2:
+        values[rng.permutation(n)[: n // 2]] = 0.0
+    elif kind == 3:
+        values *= 10.0 ** rng.uniform(-7, 7, shape)
+    elif kind in (4, 5) and n > 1:
+        # what optimal duals do where rows are close: opposite and as large as the distance is small
+        values *= 0.0 if kind == 5 else 1.0
+        for _ in range(2):
+            i, j = rng.choice(n, 2, replace=False)
+            distance = float(np.linalg.norm(X[i] - X[j]))
+            size = rng.standard_normal(shape[1:]) / (distance or 1.0)
+            values[i] += size
+            values[j] -= size
+    if rng.random() < 0.1:
+        values *= 10.0 ** rng.uniform(-80, 80)
+    if not values.any():
+        values[0] = 1.0
+    return values
+
+
+def targets(rng: Rng, X: np.ndarray, k: int = 1) -> np.ndarray:
+    """Targets (N,) or (N, k) of ordinary, tiny and huge size, smooth, in steps, or of low rank."""
+    n = len(X)
+    shape = (n,) if k == 1 else (n, k)
+    kind = rng.integers(5)
+    values = rng.standard_normal(shape)
+    if kind == 1:
+        values = np.sign(values)
+    elif kind == 2:
+        centred = (X - X.mean(axis=0)) / (np.abs(X - X.mean(axis=0)).max(axis=0) + 1e-300)
+        values = np.sin(2 * centred @ rng.standard_normal((X.shape[1], k))).reshape(shape)
+    elif kind == 3:
+        values = rng.integers(-2, 3, shape).astype(float)
+    elif kind == 4 and k > 1:
+        values = np.outer(rng.standard_normal(n), rng.standard_normal(k))
+    if rng.random() < 0.15:
+        values *= 10.0 ** rng.choice([-87, -34, -20, -9, 9, 20, 34, 87])
+    return values
+
+
+def labels(rng: Rng, n: int) -> np.ndarray:
+    """±1, both there where n allows."""
+    values = rng.choice([-1.0, 1.0], n)
+    if n > 1:
+        values[0] = -values[-1]
+    return values
+
+
+def sample_weight(rng: Rng, n: int) -> np.ndarray | None:
+    """None, or weights of which some are zero and some tiny."""
+    kind = rng.integers(4)
+    if kind < 2:
+        return None
+    weights = rng.random(n) * (10.0 ** rng.uniform(-9, 0, n) if kind == 3 else 1.0)
+    weights[rng.random(n) < 0.3] = 0.0
+    if not weights.any():
+        weights[0] = 1.0
+    return weights
