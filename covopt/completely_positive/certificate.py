@@ -27,7 +27,7 @@ class CPStatus(Enum):
     EXACT = ("exact", "completely positive, and the CP-rank is known")
     BRACKET = ("bracket", "completely positive, and the CP-rank lies in the bracket")
     NOT_CP = ("not_cp", "not completely positive: there is no factor of any size")
-    UNDECIDED = ("undecided", "neither a factor nor a reason against one was found")
+    UNDECIDED = ("undecided", "neither a proof of complete positivity nor one against it was found")
 
     def __init__(self, code: str, message: str):
         self.code = code
@@ -51,7 +51,8 @@ class Reason:
 
     Attributes
     ----------
-    side : {"lower", "upper", "not_cp"}
+    side : {"lower", "upper", "approximate", "not_cp"}
+        ``approximate``: the rows of a numerical factor that is not proved to be near an exact one; it bounds nothing.
     value : int or None
         The bound; None with ``not_cp``.
     method : str
@@ -87,6 +88,7 @@ class Reading:
     upper : int or None
         None unless A is known to be completely positive.
     factor : ndarray of shape (m, n) or None
+        None where no factor with a proved number of rows is known, though ``upper`` may be.
     reasons : tuple of Reason
     """
 
@@ -139,9 +141,27 @@ class CPRankCertificate:
 
     @property
     def upper(self) -> int | None:
-        """Some factor has no more rows; None where that is not known."""
+        """Some factor has no more rows; None where that is not known. Of exact entries: proved for A itself."""
         values = [reading.upper for reading in self.readings]
         return None if any(v is None for v in values) else max(v for v in values if v is not None)
+
+    @property
+    def upper_numerical(self) -> int | None:
+        """Rows of a numerical factor with fewer rows than are proved to do; None where there is none.
+
+        BᵀB is A within the tolerance, which says nothing about A itself: a matrix nearby may have a smaller CP-rank.
+        """
+        values = []
+        for reading in self.readings:
+            found = [reason for reason in reading.reasons if reason.side == "approximate"]
+            if not found:
+                return None
+            groups: dict[tuple[int, ...], int] = {}
+            for reason in reading.reasons:
+                if reason.side in ("upper", "approximate") and reason.value is not None:
+                    groups[reason.vertices] = min(reason.value, groups.get(reason.vertices, reason.value))
+            values.append(sum(groups.values()))
+        return max(values, default=None)
 
     @property
     def is_exact(self) -> bool:
@@ -150,7 +170,10 @@ class CPRankCertificate:
 
     @property
     def factor(self) -> np.ndarray | None:
-        """B ≥ 0 with BᵀB = A up to ``residual``; of the reading with more rows where there are two."""
+        """B ≥ 0 with BᵀB = A up to ``residual``, the rounding of an exact factor where the entries are exact.
+
+        Of the reading with more rows where there are two; None where none is known.
+        """
         factors = [reading.factor for reading in self.readings if reading.factor is not None]
         return max(factors, key=len, default=None)
 
@@ -178,6 +201,13 @@ class CPRankCertificate:
                 rows.append(("CP-rank", f"between {self.lower} and {self.upper}"))
             else:
                 rows.append(("CP-rank", f"at least {self.lower}, if A is completely positive at all"))
+        if self.upper_numerical is not None:
+            rows.append(
+                (
+                    "numerical",
+                    f"{counted(self.upper_numerical, 'row')} in an APPROXIMATE factor, which proves nothing",
+                )
+            )
         if self.factor is not None:
             rows.append(
                 ("factor", f"{counted(len(self.factor), 'nonnegative row')}, residual {self.residual:.1e}")
@@ -211,6 +241,7 @@ class CPRankCertificate:
             "status": self.status.code,
             "lower": self.lower,
             "upper": self.upper,
+            "upper_numerical": self.upper_numerical,
             "matrix": self.matrix.values.tolist(),
             "exact": None if exact is None else [[str(entry) for entry in row] for row in exact],
             "tol": self.tol,
@@ -274,8 +305,9 @@ class CPRankCertificate:
                 SymmetricMatrix(values, exact), float(content["tol"]), readings,
                 tuple(str(note) for note in content["notes"]), float(content["time_s"]),
             )  # fmt: skip
-            for name in ("lower", "upper"):
-                if content[name] != getattr(certificate, name):
+            # files of before 0.2 have no numerical bound
+            for name in ("lower", "upper", "upper_numerical"):
+                if content.get(name) != getattr(certificate, name):
                     raise ValueError(
                         f"{name} is {content[name]}, the readings say {getattr(certificate, name)}"
                     )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
+from numpy.linalg import LinAlgError
 
 from covopt.checks.wording import counted
 from covopt.completely_positive import exclusion
@@ -22,6 +23,7 @@ from covopt.completely_positive.matrix import (
 )
 from covopt.completely_positive.pattern import support_pattern
 from covopt.completely_positive.triangle_free import rank_bound, triangle_free_rank
+from covopt.completely_positive.upper import dominance_rows, factor_proof, is_doubly_nonnegative
 from covopt.errors import CovoptError
 
 FIT = 1e-6  # largest residual of a factor that any tolerance can excuse
@@ -120,55 +122,63 @@ def _matrix(matrix: SymmetricMatrix, tol: float) -> CPCheck:
 def _check_reading(matrix: SymmetricMatrix, reading: Reading, tol: float) -> list[CPCheck]:
     if reading.status is CPStatus.NOT_CP:
         against = [reason for reason in reading.reasons if reason.side == "not_cp"]
-        checks = [_recheck(matrix, reason, None, tol) for reason in against]
+        checks = [_recheck(matrix, reason, None, tol, False) for reason in against]
         if any(claim is not None for claim in (reading.lower, reading.upper, reading.factor)):
             checks.append(CPCheck("status", False, "not_cp, and yet a bound or a factor is claimed"))
         return checks or [CPCheck("not_cp", False, "no reason is given")]
     components = support_pattern(matrix.values, 0.0).components()
-    checks, rows = _check_factor(matrix, reading.factor, components, tol)
-    lower, upper = 0, 0 if rows is not None else None
+    checks, factors = _check_factor(matrix, reading.factor, components, tol)
+    lower = 0
+    upper: int | None = 0
     for component in components:
-        part = matrix.part(component)
         mine = [reason for reason in reading.reasons if reason.vertices == component]
-        held = {"lower": [0], "upper": []}
-        for reason in mine:
-            if reason.side not in held or reason.value is None:
-                checks.append(CPCheck(reason.method, False, f"the side {reason.side!r} has no place here"))
-                continue
-            check = _recheck(part, reason, None if rows is None else rows[component], tol)
-            checks.append(check)
-            if check.ok:
-                held[reason.side].append(reason.value)
-        lower += max(held["lower"])
-        upper = None if upper is None or not held["upper"] else upper + min(held["upper"])
+        found, least, most = _check_component(matrix.part(component), mine, factors.get(component), tol)
+        checks.extend(found)
+        lower += least
+        upper = None if upper is None or most is None else upper + most
     stray = [r for r in reading.reasons if r.vertices not in components]
     if stray:
         checks.append(
             CPCheck("components", False, f"{len(stray)} reasons speak about no component of the graph")
         )
-    checks.append(
-        CPCheck(
-            "lower",
-            reading.lower is not None and reading.lower <= lower,
-            f"{reading.lower}, the reasons give {lower}",
-        )
-    )
+    ok = reading.lower is not None and reading.lower <= lower
+    checks.append(CPCheck("lower", ok, f"{reading.lower}, the reasons give {lower}"))
     if reading.status is CPStatus.UNDECIDED:
         checks.append(CPCheck("upper", reading.upper is None, "undecided: no upper bound is claimed"))
         return checks
     fits = reading.upper is not None and upper is not None and reading.upper >= upper
     checks.append(CPCheck("upper", fits, f"{reading.upper}, the reasons give {upper}"))
     exact = (reading.lower == reading.upper) == (reading.status is CPStatus.EXACT)
+    exact &= reading.lower is not None and reading.upper is not None and reading.lower <= reading.upper
     checks.append(CPCheck("status", exact, f"{reading.status.code} with {reading.lower} and {reading.upper}"))
     return checks
 
 
+def _check_component(
+    part: SymmetricMatrix, reasons: list[Reason], factor: np.ndarray | None, tol: float
+) -> tuple[list[CPCheck], int, int | None]:
+    """Return the checks of one component's reasons, and the bounds that hold."""
+    checks: list[CPCheck] = []
+    held: dict[str, list[int]] = {"lower": [0], "upper": [], "approximate": []}
+    # theorems about completely positive matrices come last: something else may have to show that this is one
+    for reason in sorted(reasons, key=lambda r: r.method == "theorem"):
+        if reason.side not in held or reason.value is None:
+            checks.append(CPCheck(reason.method, False, f"the side {reason.side!r} has no place here"))
+            continue
+        known = bool(held["upper"])
+        check = _recheck(part, reason, factor, tol, known)
+        checks.append(check)
+        if check.ok:
+            held[reason.side].append(reason.value)
+    return checks, max(held["lower"]), min(held["upper"], default=None)
+
+
 def _check_factor(
     matrix: SymmetricMatrix, factor: np.ndarray | None, components: list[tuple[int, ...]], tol: float
-) -> tuple[list[CPCheck], dict[tuple[int, ...], int] | None]:
-    """Return the checks and the number of rows in each component; None where there is no valid factor."""
+) -> tuple[list[CPCheck], dict[tuple[int, ...], np.ndarray]]:
+    """Return the checks, and the part of the factor in each component; none where it is no factor."""
     if factor is None:
-        return [], None
+        return [], {}
     finite = bool(np.isfinite(factor).all())
     residual = residual_of(matrix.values, factor) if finite else float("inf")
     good = finite and bool((factor >= 0).all()) and residual <= min(max(tol, 1e-12), FIT)
@@ -179,53 +189,67 @@ def _check_factor(
             f"{counted(len(factor), 'row')} ≥ 0, max |BᵀB − A| = {residual:.1e} (unit diagonal)",
         )
     ]
-    rows: dict[tuple[int, ...], int] = dict.fromkeys(components, 0)
-    for row in factor if good else []:
-        support = set(np.flatnonzero(row).tolist())
-        owner = next((component for component in components if support <= set(component)), None)
-        if owner is None:
-            checks.append(CPCheck("factor", False, "a row reaches over two components"))
-            return checks, None
-        rows[owner] += bool(support)
-    return checks, rows if good else None
+    if not good:
+        return checks, {}
+    owners = {v: component for component in components for v in component}
+    rows: dict[tuple[int, ...], list[np.ndarray]] = {component: [] for component in components}
+    for row in factor:
+        support = np.flatnonzero(row).tolist()
+        found = {owners.get(v) for v in support}
+        owner = found.pop() if found else None
+        if found or (support and owner is None):
+            return [*checks, CPCheck("factor", False, "a row reaches over two components")], {}
+        if owner is not None:
+            rows[owner].append(row[list(owner)])
+    return checks, {c: np.array(part).reshape(len(part), len(c)) for c, part in rows.items()}
 
 
-def _recheck(part: SymmetricMatrix, reason: Reason, rows: int | None, tol: float) -> CPCheck:
+def _recheck(
+    part: SymmetricMatrix, reason: Reason, factor: np.ndarray | None, tol: float, known: bool
+) -> CPCheck:
     """Recompute one reason; whatever goes wrong with its data is a failure of the claim."""
     try:
-        ok, detail = _RECHECKS[(reason.side, reason.method)](part, reason, rows, tol)
+        ok, detail = _RECHECKS[(reason.side, reason.method)](part, reason, factor, tol, known)
     except KeyError as error:
         return CPCheck(reason.method, False, f"unknown or incomplete reason: {error}")
-    except (CovoptError, ValueError, TypeError, IndexError, AttributeError, ZeroDivisionError) as error:
+    except (
+        CovoptError,
+        ArithmeticError,
+        ValueError,
+        TypeError,
+        IndexError,
+        AttributeError,
+        LinAlgError,
+    ) as error:
         return CPCheck(reason.method, False, f"cannot be checked: {error}")
-    sign = {"lower": "≥", "upper": "≤"}.get(reason.side)
-    return CPCheck(reason.method, ok, f"{sign} {reason.value}: {detail}" if sign else detail)
+    sign = {"lower": "≥", "upper": "≤", "approximate": "≈"}.get(reason.side)
+    return CPCheck(reason.method, bool(ok), f"{sign} {reason.value}: {detail}" if sign else detail)
 
 
-def _rank(part, reason, rows, tol):
+def _rank(part, reason, factor, tol, known):
     found = rank_bound(part, tol)[0]
     return reason.value <= found, f"recomputed {found}"
 
 
-def _cover(part, reason, rows, tol):
+def _cover(part, reason, factor, tol, known):
     found = clique_cover_bound(part.values, 0.0)[0]
     return reason.value <= found, f"recomputed {found}"
 
 
-def _triangle_free(part, reason, rows, tol):
+def _triangle_free(part, reason, factor, tol, known):
     found = triangle_free_rank(part, 0.0, rank_tol=tol)
     if found is None:
         return False, "the support graph has a triangle"
     return reason.value <= found[0], f"recomputed {found[0]}"
 
 
-def _moment(part, reason, rows, tol):
+def _moment(part, reason, factor, tol, known):
     from covopt.completely_positive.moments import check_moment_bound
 
     return check_moment_bound(_raw(part), reason.data, reason.value)
 
 
-def _face(part, reason, rows, tol):
+def _face(part, reason, factor, tol, known):
     from covopt.completely_positive.face import FaceCertificate, check_face_certificate
 
     found = FaceCertificate.from_dict(reason.data)
@@ -235,31 +259,48 @@ def _face(part, reason, rows, tol):
     return not violated and fits, "; ".join(violated) or f"checked in rational arithmetic: {bound}"
 
 
-def _factor(part, reason, rows, tol):
-    if rows is None:
+def _factor(part, reason, factor, tol, known):
+    if "dominance" in reason.data and part.exact is not None:
+        rows = dominance_rows(part, [Fraction(entry) for entry in reason.data["dominance"]])
+        if rows is None:
+            return False, "the vector does not show that the comparison matrix is positive semidefinite"
+        return reason.value >= rows, f"Md ≥ 0 with d > 0 in rational arithmetic: {counted(rows, 'row')}"
+    if factor is None:
         return False, "there is no factor"
-    return reason.value >= rows, f"the factor has {counted(rows, 'row')} here"
+    proof = "within the tolerance" if part.exact is None else factor_proof(part, factor)
+    if proof is None:
+        return False, "the factor is one of a matrix nearby; that A has one of its own is not proved"
+    return reason.value >= len(factor), f"the factor has {counted(len(factor), 'row')} here; {proof}"
 
 
-def _theorem(part, reason, rows, tol):
+def _approximate(part, reason, factor, tol, known):
+    B = np.array(reason.data["factor"], dtype=float).reshape(-1, len(part))
+    ok = bool(np.isfinite(B).all() and (B >= 0).all()) and residual_of(part.values, B) <= min(
+        max(tol, 1e-12), FIT
+    )
+    return ok and reason.value == len(B), f"{counted(len(B), 'row')}, of a matrix within the tolerance"
+
+
+def _theorem(part, reason, factor, tol, known):
     cap = theorem_cap(part)
-    if rows is None:
-        return False, "a cap holds for completely positive matrices, and no factor shows that this is one"
+    small = len(part) <= 4 or cap[0] <= 2
+    if not known and not (small and is_doubly_nonnegative(part)):
+        return False, "a cap holds for completely positive matrices, and nothing shows that this is one"
     return reason.value >= cap[0], f"recomputed {cap[0]}"
 
 
-def _entry(part, reason, rows, tol):
+def _entry(part, reason, factor, tol, known):
     found = exclusion.negative_entry(part, tol)
     return found is not None, "no negative entry" if found is None else found["text"]
 
 
-def _eigenvalue(part, reason, rows, tol):
+def _eigenvalue(part, reason, factor, tol, known):
     vector = [Fraction(entry) for entry in reason.data["vector"]]
     ok = len(vector) == len(part) and exclusion.is_negative(part, vector, tol)
     return ok, "vᵀAv < 0 in rational arithmetic" if ok else "vᵀAv is not negative enough"
 
 
-def _comparison(part, reason, rows, tol):
+def _comparison(part, reason, factor, tol, known):
     inner = part.part(reason.vertices)
     vector = [Fraction(entry) for entry in reason.data["vector"]]
     ok = len(vector) == len(inner) and exclusion.is_negative(exclusion.comparison_of(inner), vector, tol)
@@ -267,7 +308,7 @@ def _comparison(part, reason, rows, tol):
     return ok and closed, f"triangle-free: {closed}; vᵀMv < 0 in rational arithmetic: {ok}"
 
 
-def _copositive(part, reason, rows, tol):
+def _copositive(part, reason, factor, tol, known):
     from covopt.completely_positive.copositive import is_copositive_exact
 
     inner = part.part(reason.vertices)
@@ -293,6 +334,7 @@ _RECHECKS = {
     ("lower", "face"): _face,
     ("upper", "face"): _face,
     ("upper", "factor"): _factor,
+    ("approximate", "factor"): _approximate,
     ("upper", "theorem"): _theorem,
     ("not_cp", "entry"): _entry,
     ("not_cp", "eigenvalue"): _eigenvalue,

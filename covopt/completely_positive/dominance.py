@@ -64,7 +64,9 @@ def smallest_comparison(A: np.ndarray) -> Comparison:
     return Comparison(float(values[0]), np.abs(vectors[:, 0]) / roots)
 
 
-def dominance_factor(A: np.ndarray, tol: float = DEFAULT_TOL) -> np.ndarray | None:
+def dominance_factor(
+    A: np.ndarray, tol: float = DEFAULT_TOL, *, drop: float | None = None
+) -> np.ndarray | None:
     r"""Factor a matrix with a connected support graph and a positive semidefinite comparison matrix.
 
     .. math:: A = B^\top B,\quad B \ge 0,\quad \text{each row of } B \text{ on one edge or one vertex}
@@ -75,6 +77,8 @@ def dominance_factor(A: np.ndarray, tol: float = DEFAULT_TOL) -> np.ndarray | No
         Entrywise nonnegative, positive diagonal, connected support graph.
     tol : float
         Smallest eigenvalue of the scaled comparison matrix that still counts as 0.
+    drop : float, optional
+        What may be left of a tree's last diagonal entry, relative, without a row of its own; by default ``tol``.
 
     Returns
     -------
@@ -128,7 +132,7 @@ def dominance_factor(A: np.ndarray, tol: float = DEFAULT_TOL) -> np.ndarray | No
         return None
     if not loop:
         rest = 1.0 - float((rows[:, order[-1]] ** 2).sum())
-        if rest > tol:
+        if rest > (tol if drop is None else drop):
             rows = np.vstack([rows, np.sqrt(rest) * np.eye(n)[order[-1]]])
     return rows * roots
 

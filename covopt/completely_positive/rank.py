@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 import warnings
-from dataclasses import dataclass, field
 from numbers import Real
 from typing import Any
 
@@ -16,12 +15,19 @@ from covopt.completely_positive.caps import theorem_cap
 from covopt.completely_positive.certificate import CPRankCertificate, CPStatus, Reading, Reason
 from covopt.completely_positive.checking import readings_of
 from covopt.completely_positive.clique_cover import clique_cover_bound
-from covopt.completely_positive.dominance import dominance_factor
 from covopt.completely_positive.factorisation import caratheodory, numerical_factor, residual_of
 from covopt.completely_positive.matrix import SymmetricMatrix, read_matrix
 from covopt.completely_positive.pattern import DEFAULT_TOL, support_pattern
-from covopt.completely_positive.triangle_free import rank_bound, triangle_free_factor, triangle_free_rank
-from covopt.errors import BudgetError, InputError, PrecisionWarning, SolverError
+from covopt.completely_positive.piece import Options, Piece
+from covopt.completely_positive.triangle_free import rank_bound, triangle_free_rank
+from covopt.completely_positive.upper import is_doubly_nonnegative
+from covopt.errors import (
+    BudgetError,
+    CertificateContradictedError,
+    InputError,
+    PrecisionWarning,
+    SolverError,
+)
 
 LOOSEST_TOL = 1e-6
 QUICK_SHARE = 0.1  # of the time left goes to a first numerical search, before the expensive bounds
@@ -29,6 +35,7 @@ COPOSITIVE_SIZE = 12  # exact copositivity checks, and with them the face certif
 MOMENT_SIZE = {1: 40, 2: 9}
 MOMENT_SHARE = 0.4
 CARATHEODORY_ROWS = 400
+MOST_UNPROVED = 3  # numerical factors of an exact matrix that prove nothing, before the search is given up
 MOMENTS = {"moment-1": (1, "plain"), "moment-2": (2, "plain"), "moment-2-dagger": (2, "dagger")}
 METHODS = ("auto", "rank", "clique-cover", "triangle-free", *MOMENTS, "face")
 
@@ -70,6 +77,9 @@ def cp_rank(
     Returns
     -------
     CPRankCertificate
+        Of exact entries ``upper`` is proved for A itself; a numerical factor that cannot be completed to an exact one
+        is reported as ``upper_numerical``, and bounds nothing. Of floats, ``lower`` holds for every matrix within
+        ``tol`` with the same zeros, but for the moment and face bounds, and ``upper`` for one of them.
 
     Raises
     ------
@@ -100,7 +110,7 @@ def cp_rank(
     limit = check_time_limit(time_limit_s)
     random_state = check_random_state(random_state)
     matrix = read_matrix(A)
-    options = _Options(tol, None if limit is None else began + limit, random_state, method)
+    options = Options(tol, None if limit is None else began + limit, random_state, method)
     readings, notes = [], list[str]()
     found = readings_of(matrix, tol)
     for name, meant in found:
@@ -118,77 +128,7 @@ def cp_rank(
     return CPRankCertificate(matrix, tol, tuple(readings), tuple(notes), time.perf_counter() - began)
 
 
-@dataclass(frozen=True)
-class _Options:
-    tol: float
-    end: float | None
-    random_state: int | None
-    method: str = "auto"
-
-    def wants(self, method: str) -> bool:
-        return self.method in ("auto", method)
-
-    def left(self, share: float = 1.0) -> float | None:
-        """Return the seconds left, times ``share``."""
-        return None if self.end is None else max(0.0, share * (self.end - time.perf_counter()))
-
-    @property
-    def over(self) -> bool:
-        return self.end is not None and time.perf_counter() >= self.end
-
-
-@dataclass
-class _Piece:
-    """One component while it is being worked on."""
-
-    matrix: SymmetricMatrix
-    vertices: tuple[int, ...]
-    options: _Options
-    reasons: list[Reason] = field(default_factory=list)
-    factor: np.ndarray | None = None
-    against: Reason | None = None
-    notes: list[str] = field(default_factory=list)
-
-    @property
-    def lower(self) -> int:
-        return max((r.value or 0 for r in self.reasons if r.side == "lower"), default=0)
-
-    @property
-    def upper(self) -> int | None:
-        if self.factor is None:
-            return None
-        return min((r.value for r in self.reasons if r.side == "upper" and r.value is not None), default=None)
-
-    @property
-    def closed(self) -> bool:
-        return self.against is not None or (self.upper is not None and self.upper <= self.lower)
-
-    def say(
-        self, side: str, value: int | None, method: str, text: str, data: dict[str, Any] | None = None
-    ) -> None:
-        reason = Reason(side, value, method, text, self.vertices, data or {})
-        if side == "not_cp":
-            self.against = reason
-        else:
-            self.reasons.append(reason)
-
-    def take(self, factor: np.ndarray | None, text: str) -> bool:
-        """Keep a factor where it is one and has fewer rows than the one before."""
-        if factor is None:
-            return False
-        factor = factor[(factor > 0).any(1)]
-        if self.factor is not None and len(factor) >= len(self.factor):
-            return False
-        residual = residual_of(self.matrix.values, factor)
-        if residual > self.options.tol or (factor < 0).any():
-            return False
-        self.factor = factor
-        self.reasons = [r for r in self.reasons if r.method != "factor"]
-        self.say("upper", len(factor), "factor", f"{text}, residual {residual:.0e}")
-        return True
-
-
-def _read(name: str, matrix: SymmetricMatrix, options: _Options) -> tuple[Reading, list[str]]:
+def _read(name: str, matrix: SymmetricMatrix, options: Options) -> tuple[Reading, list[str]]:
     everything = tuple(range(len(matrix)))
     for test in (exclusion.negative_entry, exclusion.negative_eigenvalue):
         found = test(matrix, options.tol)
@@ -196,9 +136,9 @@ def _read(name: str, matrix: SymmetricMatrix, options: _Options) -> tuple[Readin
             return _not_cp(
                 name, Reason("not_cp", None, found["kind"], found["text"], everything, _data(found))
             ), []
-    pieces: list[_Piece] = []
+    pieces: list[Piece] = []
     for vertices in support_pattern(matrix.values, 0.0).components():
-        piece = _Piece(matrix.part(vertices), vertices, options)
+        piece = Piece(matrix.part(vertices), vertices, options)
         _solve(piece)
         if piece.against is not None:
             return _not_cp(name, piece.against), piece.notes
@@ -206,26 +146,36 @@ def _read(name: str, matrix: SymmetricMatrix, options: _Options) -> tuple[Readin
     reasons = tuple(reason for piece in pieces for reason in piece.reasons)
     notes = [note for piece in pieces for note in piece.notes]
     lower = sum(piece.lower for piece in pieces)
-    if any(piece.factor is None for piece in pieces):
-        open_ = max(
-            (piece for piece in pieces if piece.factor is None), key=lambda piece: len(piece.vertices)
-        )
-        cap, source = theorem_cap(open_.matrix)
+    open_ = [piece for piece in pieces if piece.upper is None]
+    if open_:
+        worst = max(open_, key=lambda piece: len(piece.vertices))
+        cap, source = theorem_cap(worst.matrix)
         notes.append(
-            f"no factor of the component of row {open_.vertices[0]}; if there is one, {cap} rows do ({source})"
+            f"no factor of the component of row {worst.vertices[0]}; if there is one, {cap} rows do ({source})"
         )
-        # no upper bound is claimed, and the factors of the other components are not kept
-        below = tuple(reason for reason in reasons if reason.side == "lower")
-        return Reading(name, CPStatus.UNDECIDED, lower, None, None, below), notes
+        # no upper bound is claimed of A, and with it goes that of its other components
+        kept = tuple(reason for reason in reasons if reason.side != "upper")
+        return Reading(name, CPStatus.UNDECIDED, lower, None, None, kept), notes
     upper = sum(piece.upper or 0 for piece in pieces)
-    factor = np.zeros((sum(len(piece.factor) for piece in pieces if piece.factor is not None), len(matrix)))
-    row = 0
-    for piece in pieces:
-        if piece.factor is not None:
-            factor[row : row + len(piece.factor), list(piece.vertices)] = piece.factor
-            row += len(piece.factor)
+    if lower > upper:
+        raise CertificateContradictedError(
+            f"the bounds contradict each other: the CP-rank would be at least {lower} and at most {upper}. "
+            "One of them is wrong; please report the matrix."
+        )
     status = CPStatus.EXACT if lower == upper else CPStatus.BRACKET
-    return Reading(name, status, lower, upper, factor, reasons), notes
+    return Reading(name, status, lower, upper, _together(pieces, len(matrix)), reasons), notes
+
+
+def _together(pieces: list[Piece], n: int) -> np.ndarray | None:
+    """Return the factors of the components as one; None where a component has a bound and no factor."""
+    rows = []
+    for piece in pieces:
+        if piece.factor is None:
+            return None
+        part = np.zeros((len(piece.factor), n))
+        part[:, list(piece.vertices)] = piece.factor
+        rows.append(part)
+    return np.vstack([np.zeros((0, n)), *rows])
 
 
 def _not_cp(name: str, reason: Reason) -> Reading:
@@ -236,8 +186,17 @@ def _data(found: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in found.items() if key not in ("kind", "text")}
 
 
-def _solve(piece: _Piece) -> None:
+def _solve(piece: Piece) -> None:
     """Work on one component until its bounds meet or nothing is left to try."""
+    _bound(piece)
+    if piece.against is None:
+        _drop_narrow(piece)
+        piece.finish()
+    if piece.against is None and not piece.closed and piece.options.over:
+        piece.notes.append("the time limit was reached; the bracket is valid")
+
+
+def _bound(piece: Piece) -> None:
     matrix, tol = piece.matrix, piece.options.tol
     A, n = matrix.values, len(matrix)
     if n == 1:
@@ -252,9 +211,7 @@ def _solve(piece: _Piece) -> None:
             return
         if piece.options.wants("triangle-free"):
             piece.say("lower", formula[0], "triangle-free", formula[1])
-        piece.take(
-            triangle_free_factor(A, tol), "explicit factor of a triangle-free matrix, one row per edge"
-        )
+        piece.dominated("explicit factor of a triangle-free matrix, one row per edge")
         if piece.closed:
             return
     value, text = rank_bound(matrix, tol)
@@ -264,38 +221,55 @@ def _solve(piece: _Piece) -> None:
     if (formula is None and piece.options.method == "auto") or piece.options.method == "clique-cover":
         value, text = clique_cover_bound(A, 0.0)
         piece.say("lower", value, "clique-cover", text)
-    piece.take(
-        dominance_factor(A, tol), "positive semidefinite comparison matrix (Kaykobad 1987): one row per edge"
-    )
+    if formula is None:
+        piece.dominated("positive semidefinite comparison matrix (Kaykobad 1987): one row per edge")
     _search(piece, piece.options.left(QUICK_SHARE), n_starts=16)
     _cap(piece)
     if piece.options.method == "face" or (piece.options.method == "auto" and not piece.closed):
         _face(piece)
-    if not piece.closed and piece.factor is None:
+    if not piece.closed and piece.upper is None:
         _separate(piece)
     if not piece.closed and piece.options.method == "auto":
         _moments(piece)
     if not piece.closed:
         _search(piece, piece.options.left(), n_starts=64)
         _cap(piece)
-    if not piece.closed and piece.options.over:
-        piece.notes.append("the time limit was reached; the bracket is valid")
 
 
-def _cap(piece: _Piece) -> None:
-    if piece.factor is None or any(reason.method == "theorem" for reason in piece.reasons):
+def _drop_narrow(piece: Piece) -> None:
+    """Leave out bounds that speak of the floats as they are where a matrix within the tolerance needs fewer rows."""
+    upper = piece.upper
+    if piece.matrix.exact is not None or upper is None or upper >= piece.lower:
+        return
+    kept = [r for r in piece.reasons if r.method not in ("moment", "face") or (r.value or 0) <= upper]
+    if len(kept) < len(piece.reasons):
+        piece.reasons = kept
+        piece.notes.append(
+            f"lower bounds above {upper} were left out: they hold for the floats as they are, and a matrix within "
+            "the tolerance has a factor of fewer rows"
+        )
+
+
+def _cap(piece: Piece) -> None:
+    """Use the theorems: something shows complete positivity, or the matrix is doubly nonnegative and small."""
+    if any(reason.method == "theorem" for reason in piece.reasons):
         return
     value, text = theorem_cap(piece.matrix)
+    if piece.upper is None:
+        small = len(piece.matrix) <= 4 or (piece.matrix.exact is not None and value <= 2)
+        if piece.matrix.exact is None or not small or not is_doubly_nonnegative(piece.matrix):
+            return
+        text += "; doubly nonnegative in rational arithmetic"
     piece.say("upper", value, "theorem", text)
 
 
-def _search(piece: _Piece, time_limit_s: float | None, *, n_starts: int) -> None:
+def _search(piece: Piece, time_limit_s: float | None, *, n_starts: int) -> None:
     """Look for factors from the lower bound up in growing steps, then between what failed and what worked."""
     A = piece.matrix.values
     end = None if time_limit_s is None else time.perf_counter() + time_limit_s
     most = theorem_cap(piece.matrix)[0] if piece.factor is None else len(piece.factor) - 1
-    failed, step, known = piece.lower - 1, 1, piece.factor is not None
-    while failed < most and not piece.closed:
+    failed, step, known, unproved = piece.lower - 1, 1, piece.factor is not None, 0
+    while failed < most and not piece.closed and unproved < MOST_UNPROVED:
         rows = min(failed + step, most)
         left = None if end is None else end - time.perf_counter()
         if left is not None and left <= 0:
@@ -304,11 +278,15 @@ def _search(piece: _Piece, time_limit_s: float | None, *, n_starts: int) -> None
             A, rows, n_starts=n_starts, time_limit_s=left if left is None or known else left / 3,
             tol=piece.options.tol, random_state=piece.options.random_state,
         )  # fmt: skip
+        taken = False
         if factor is not None:
             reduced = caratheodory(factor) if rows <= CARATHEODORY_ROWS else factor
             if residual_of(A, reduced) > 10.0 * residual_of(A, factor) + 1e-14:
                 reduced = factor
-            piece.take(reduced, "numerical factor by Levenberg–Marquardt")
+            text = "numerical factor by Levenberg–Marquardt"
+            taken = piece.take(reduced, text) or (reduced is not factor and piece.take(factor, text))
+            unproved += not taken
+        if taken:
             most, known = rows - 1, True
             step = max(1, (most - failed) // 2)
         else:
@@ -316,7 +294,7 @@ def _search(piece: _Piece, time_limit_s: float | None, *, n_starts: int) -> None
             step = max(1, (most - failed) // 2) if known else 2 * step
 
 
-def _face(piece: _Piece) -> None:
+def _face(piece: Piece) -> None:
     if len(piece.matrix) > COPOSITIVE_SIZE or piece.options.over:
         return
     from covopt.completely_positive.face import face_certificate
@@ -329,14 +307,19 @@ def _face(piece: _Piece) -> None:
     if found is None:
         return
     data = found.to_dict()
-    if found.lower is not None and found.lower > piece.lower:
+    if found.lower > piece.lower:
         piece.say("lower", int(found.lower), "face", found.reason, data)
-    if found.factor is not None:
-        factor = np.array([[float(entry) for entry in row] for row in found.factor])
-        piece.take(factor, "atoms of the face certificate")
+    if piece.matrix.exact is None:
+        piece.take(found.factor, "atoms of the face certificate")
+    elif piece.upper is None or found.upper < piece.upper:
+        piece.reasons = [r for r in piece.reasons if r.method != "factor"]
+        piece.factor = found.factor
+        piece.say(
+            "upper", int(found.upper), "face", "A = Σ w_k u_k u_kᵀ over zeros u_k of S, w_k rational", data
+        )
 
 
-def _separate(piece: _Piece) -> None:
+def _separate(piece: Piece) -> None:
     if len(piece.matrix) > COPOSITIVE_SIZE or piece.options.over:
         return
     from covopt.completely_positive.copositive import is_copositive_exact
@@ -355,7 +338,7 @@ def _separate(piece: _Piece) -> None:
         piece.say("not_cp", None, "copositive", text, {"S": table})
 
 
-def _moments(piece: _Piece) -> None:
+def _moments(piece: Piece) -> None:
     from covopt.completely_positive.moments import moment_bound
 
     alone = MOMENTS.get(piece.options.method)

@@ -1,10 +1,9 @@
-"""Triangle-free support graphs: the CP-rank is a formula, and the factor is explicit (FL22 Prop 13)."""
+"""Triangle-free support graphs: the CP-rank is a formula (FL22 Prop 13); for the factor see ``dominance``."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from covopt.completely_positive.dominance import dominance_factor, smallest_comparison
 from covopt.completely_positive.matrix import SymmetricMatrix
 from covopt.completely_positive.pattern import DEFAULT_TOL, is_triangle_free, support_pattern
 from covopt.completely_positive.rational import modular_rank
@@ -89,40 +88,3 @@ def triangle_free_rank(
     return max(
         rank, len(pattern.edges)
     ), "support graph is a tree: the CP-rank is the rank (Berman and Shaked-Monderer 2003)"
-
-
-def triangle_free_factor(A: np.ndarray, tol: float = DEFAULT_TOL) -> np.ndarray | None:
-    """Factor a matrix with a connected triangle-free support graph by as many rows as its CP-rank.
-
-    One eigenvector or linear solve with the comparison matrix, then O(|E|): see
-    :func:`~covopt.completely_positive.dominance.dominance_factor`.
-
-    Parameters
-    ----------
-    A : ndarray of shape (n, n)
-    tol : float
-
-    Returns
-    -------
-    ndarray of shape (m, n) or None
-        None where A is not completely positive (its comparison matrix has a negative eigenvalue), or where entries of
-        very different size defeat double precision.
-
-    Examples
-    --------
-    >>> from covopt.completely_positive.graphs import complete_bipartite, graph_matrix
-    >>> triangle_free_factor(graph_matrix(complete_bipartite(3, 3)).astype(float)).shape
-    (9, 6)
-    """
-    return dominance_factor(A, tol)
-
-
-def is_completely_positive_triangle_free(A: np.ndarray, tol: float = DEFAULT_TOL) -> bool:
-    """Whether the comparison matrix is positive semidefinite: then, and only then, A is completely positive.
-
-    Examples
-    --------
-    >>> is_completely_positive_triangle_free(np.array([[1.0, 1.0], [1.0, 1.0]]))
-    True
-    """
-    return smallest_comparison(A).value >= -tol

@@ -1,0 +1,154 @@
+"""One connected component of a matrix while its CP-rank is being bracketed: what is proved of it, and what is not."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from covopt.completely_positive.certificate import Reason
+from covopt.completely_positive.dominance import dominance_factor
+from covopt.completely_positive.factorisation import residual_of
+from covopt.completely_positive.matrix import SymmetricMatrix
+from covopt.completely_positive.upper import dominance_rows, dominance_vector, factor_proof
+
+
+@dataclass(frozen=True)
+class Options:
+    """What ``cp_rank`` was asked for.
+
+    Attributes
+    ----------
+    tol : float
+    end : float or None
+        On the clock of ``time.perf_counter``.
+    random_state : int or None
+    method : str
+    """
+
+    tol: float
+    end: float | None
+    random_state: int | None
+    method: str = "auto"
+
+    def wants(self, method: str) -> bool:
+        """Whether a lower bound is asked for."""
+        return self.method in ("auto", method)
+
+    def left(self, share: float = 1.0) -> float | None:
+        """Return the seconds left, times ``share``."""
+        return None if self.end is None else max(0.0, share * (self.end - time.perf_counter()))
+
+    @property
+    def over(self) -> bool:
+        """Whether the time is."""
+        return self.end is not None and time.perf_counter() >= self.end
+
+
+@dataclass
+class Piece:
+    """One component while it is being worked on.
+
+    Attributes
+    ----------
+    matrix : SymmetricMatrix
+        Its principal submatrix.
+    vertices : tuple of int
+    options : Options
+    reasons : list of Reason
+    factor : ndarray or None
+        Of the bound that is proved.
+    against : Reason or None
+        Why there is no factor of any size.
+    approximate : ndarray or None
+        The shortest numerical factor of an exact matrix that proved nothing.
+    notes : list of str
+    """
+
+    matrix: SymmetricMatrix
+    vertices: tuple[int, ...]
+    options: Options
+    reasons: list[Reason] = field(default_factory=list)
+    factor: np.ndarray | None = None
+    against: Reason | None = None
+    approximate: np.ndarray | None = None
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def lower(self) -> int:
+        """The best lower bound."""
+        return max((r.value or 0 for r in self.reasons if r.side == "lower"), default=0)
+
+    @property
+    def upper(self) -> int | None:
+        """The best proved upper bound."""
+        return min((r.value for r in self.reasons if r.side == "upper" and r.value is not None), default=None)
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing is left to ask."""
+        return self.against is not None or (self.upper is not None and self.upper <= self.lower)
+
+    def say(
+        self, side: str, value: int | None, method: str, text: str, data: dict[str, Any] | None = None
+    ) -> None:
+        """Note a bound, or why there is no factor."""
+        reason = Reason(side, value, method, text, self.vertices, data or {})
+        if side == "not_cp":
+            self.against = reason
+        else:
+            self.reasons.append(reason)
+
+    def take(self, factor: np.ndarray | None, text: str) -> bool:
+        """Keep a factor where it has fewer rows than the one before and, with exact entries, proves its number."""
+        if factor is None:
+            return False
+        factor = factor[(factor > 0).any(1)]
+        if self.factor is not None and len(factor) >= len(self.factor):
+            return False
+        residual = residual_of(self.matrix.values, factor)
+        if not residual <= self.options.tol or (factor < 0).any():
+            return False
+        if self.matrix.exact is not None:
+            proof = factor_proof(self.matrix, factor)
+            if proof is None:
+                if self.approximate is None or len(factor) < len(self.approximate):
+                    self.approximate = factor
+                return False
+            text = f"{text}; {proof}"
+        self.factor = factor
+        self.reasons = [r for r in self.reasons if r.method != "factor"]
+        self.say("upper", len(factor), "factor", f"{text}, residual {residual:.0e}")
+        return True
+
+    def dominated(self, text: str) -> bool:
+        """Take one row per edge where the comparison matrix allows it; of exact entries with an exact proof."""
+        A, tol = self.matrix.values, self.options.tol
+        if self.matrix.exact is None:
+            return self.take(dominance_factor(A, tol), text)
+        d = dominance_vector(self.matrix)
+        rows = None if d is None else dominance_rows(self.matrix, d)
+        if d is None or rows is None or (self.upper is not None and rows >= self.upper):
+            return False
+        factor = dominance_factor(A, tol, drop=0.0 if rows == len(A) else tol)
+        if factor is not None and len(factor) == rows and residual_of(A, factor) <= tol:
+            self.factor = factor
+        data = {"dominance": [str(x) for x in d]}
+        self.reasons = [r for r in self.reasons if r.method != "factor"]
+        self.say("upper", rows, "factor", f"{text}; Md ≥ 0 for a rational d > 0", data)
+        return True
+
+    def finish(self) -> None:
+        """Settle what the bounds of a component leave: a numerical factor that proves nothing is named as that."""
+        B = self.approximate
+        if B is None or len(B) < self.lower or (self.upper is not None and len(B) >= self.upper):
+            self.approximate = None
+            return
+        residual = residual_of(self.matrix.values, B)
+        text = (
+            f"APPROXIMATE: a factor of {len(B)} rows of a matrix nearby, residual {residual:.0e}; "
+            "no factor of A itself with so few rows is proved to exist"
+        )
+        self.say("approximate", len(B), "factor", text, {"factor": B.tolist()})

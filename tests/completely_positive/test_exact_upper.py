@@ -1,0 +1,185 @@
+"""Upper bounds on the CP-rank of exact matrices: a factor within a tolerance is a factor of another matrix."""
+
+import json
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import covopt
+from covopt.completely_positive import graphs
+from covopt.completely_positive.certificate import CPRankCertificate, CPStatus
+from covopt.completely_positive.completion import completes
+from covopt.completely_positive.dominance import dominance_factor
+from covopt.completely_positive.matrix import read_matrix
+from covopt.completely_positive.rational import exact_rank, negative_direction
+from covopt.completely_positive.upper import (
+    dominance_rows,
+    dominance_vector,
+    dominates,
+    factor_proof,
+    is_doubly_nonnegative,
+)
+
+BIG = 10**10
+
+
+def verified(certificate) -> bool:
+    return all(check.ok for check in certificate.verify())
+
+
+def gram(B) -> list[list[int]]:
+    B = np.array(B, dtype=object)
+    return (B.T @ B).tolist()
+
+
+@pytest.mark.parametrize("big", [10**10, 10**12, 10**40, 10**140])
+def test_a_matrix_one_part_in_the_tolerance_from_rank_one(big):
+    # lower 2, upper 1, and "verified", when a factor within 1e-9 counted as one
+    found = covopt.cp_rank([[big + 1, big], [big, big]])
+    assert (found.lower, found.upper, found.upper_numerical) == (2, 2, None)
+    assert (
+        found.factor is None if big > 10**16 else len(found.factor) == 2
+    )  # the second row is lost in floats
+    assert verified(found)
+
+
+@pytest.mark.parametrize("n", [3, 4, 6, 7])
+def test_a_path_one_part_in_the_tolerance_from_singular(n):
+    A = BIG * (2 * np.eye(n, dtype=int) + np.eye(n, k=1, dtype=int) + np.eye(n, k=-1, dtype=int))
+    A[0, 0] = A[-1, -1] = BIG
+    assert covopt.cp_rank(A).upper == n - 1
+    A[0, 0] += 1
+    found = covopt.cp_rank(A)
+    assert (found.lower, found.upper, len(found.factor)) == (n, n, n)
+    assert verified(found)
+
+
+def test_a_forged_certificate_of_a_matrix_nearby_is_rejected():
+    content = json.loads(json.dumps(covopt.cp_rank([[BIG + 1, BIG], [BIG, BIG]]).to_dict()))
+    reading = content["readings"][0]
+    reading["factor"] = [[1e5, 1e5]]
+    reading["reasons"] = [r for r in reading["reasons"] if r["side"] == "lower"]
+    reading["reasons"].append(
+        {"side": "upper", "value": 1, "method": "factor", "text": "a factor", "vertices": [0, 1], "data": {}}
+    )
+    content["upper"] = reading["upper"] = 1
+    for status in ("exact", "bracket"):
+        content["status"] = reading["status"] = status
+        try:
+            forged = CPRankCertificate.from_dict(content)
+        except covopt.errors.SolutionFileError:
+            continue
+        failed = {check.name for check in forged.verify() if not check.ok}
+        assert {"factor", "upper", "status"} <= failed
+
+
+@pytest.mark.parametrize("scale", [1, 10**100, Fraction(1, 10**140)])
+@pytest.mark.parametrize("seed", range(3))
+def test_numerical_factors_are_completed(seed, scale):
+    rng = np.random.default_rng(seed)
+    A = gram(rng.integers(1, 100, (7, 5)))
+    found = covopt.cp_rank([[x * scale for x in row] for row in A])
+    assert (found.status, found.lower, found.upper) == (CPStatus.EXACT, 5, 5)
+    assert any("exact factor is near" in reason.text for reason in found.reasons)
+    assert verified(found)
+    content = found.to_dict()
+    content["readings"][0]["factor"][0][0] *= 1.001
+    assert not verified(CPRankCertificate.from_dict(content))
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_factors_of_singular_matrices_are_completed_in_their_span(rank):
+    rng = np.random.default_rng(rank)
+    found = covopt.cp_rank(gram(rng.integers(1, 1000, (rank, 6))))
+    assert (found.lower, found.upper) == (rank, rank)
+    assert verified(found)
+
+
+def test_completion_needs_a_matrix_of_that_rank():
+    one = Fraction(1)
+    near = [[one + Fraction(1, 10**30), one], [one, one]]
+    row = np.array([[1.0, 1.0]])
+    assert completes([[one, one], [one, one]], row)
+    assert not completes(near, row)
+    assert completes(near, np.array([[1e-15, 0.0], [1.0, 1.0]]))
+    # an entry that would have to be negative is none of a factor
+    assert not completes([[one, -one], [-one, 2 * one]], np.array([[1.0, 1e-12], [0.0, 1.0]]))
+
+
+def test_completion_keeps_zeros_and_their_equations():
+    # a 5-cycle with slack: five rows on its edges, ten unknowns, ten equations
+    A = read_matrix((3 * np.eye(5, dtype=int) + graphs.graph_matrix(graphs.cycle(5))).tolist()).fractions()
+    B = dominance_factor(np.array(A, dtype=float))
+    assert B.shape == (5, 5)
+    assert completes(A, B)
+    A[0][2] = A[2][0] = Fraction(1, 10**20)  # a zero entry that no row can make
+    assert not completes(A, B)
+
+
+def test_weights_recognise_square_roots_of_rationals():
+    rows = [[1, 2, 0, 1], [0, 1, 1, 3]]
+    weights = [Fraction(2), Fraction(3, 7)]
+    A = [
+        [sum(w * u[i] * u[j] for w, u in zip(weights, rows, strict=True)) for j in range(4)] for i in range(4)
+    ]
+    B = np.array([[float(w) ** 0.5 * x for x in u] for w, u in zip(weights, rows, strict=True)])
+    assert "rational w_k" in factor_proof(read_matrix(A), B)
+    A[0][0] += Fraction(1, 10**30)
+    assert factor_proof(read_matrix(A), B) is None
+
+
+def test_dominance_in_rational_arithmetic():
+    A = read_matrix([[2, 1, 0], [1, 2, 1], [0, 1, 2]])
+    assert dominance_rows(A, dominance_vector(A)) == 3
+    singular = read_matrix([[1, 2, 0], [2, 5, 3], [0, 3, 9]])
+    d = dominance_vector(singular)
+    assert dominates(singular, d)
+    assert dominance_rows(singular, d) == 2
+    less = read_matrix([[1, 2, 0], [2, Fraction(5) - Fraction(1, 10**30), 3], [0, 3, 9]])
+    assert dominance_vector(less) is None
+    assert not dominates(less, d)
+    assert dominance_rows(A, [Fraction(1)] * 2) is None
+    assert dominance_rows(A, [Fraction(-1)] * 3) is None
+
+
+def test_doubly_nonnegative_in_rational_arithmetic():
+    assert is_doubly_nonnegative(read_matrix([[BIG, BIG], [BIG, BIG]]))
+    assert not is_doubly_nonnegative(read_matrix([[BIG, BIG], [BIG, BIG - 1]]))
+    assert not is_doubly_nonnegative(read_matrix([[1.5, 0.5], [0.5, 1.5]]))  # floats are known up to rounding
+
+
+def test_what_is_not_proved_is_called_approximate():
+    # rank 5, its smallest eigenvalue 1e-24 of the largest: no factor in floats knows that direction
+    rng = np.random.default_rng(8)
+    B = rng.integers(1, 10, (4, 5)).astype(object)
+    A = (10**24 * (B.T @ B)).tolist()
+    A[0][0] += 1
+    found = covopt.cp_rank(A, time_limit_s=5)
+    assert found.lower == 5
+    assert found.upper is None or found.upper >= 5
+    if found.upper_numerical is not None:
+        assert "APPROXIMATE" in found.summary()
+        assert any(r.side == "approximate" and "APPROXIMATE" in r.text for r in found.reasons)
+    assert found.upper_numerical is None or found.upper_numerical >= found.lower
+    assert verified(found)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_bounds_never_cross(seed):
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(2, 6))
+    B = rng.integers(0, 4, (int(rng.integers(1, n + 2)), n)).astype(object)
+    A = (10 ** int(rng.integers(0, 40)) * (B.T @ B)).tolist()
+    i, j = rng.integers(0, n, 2)
+    A[i][j] += 1
+    A[j][i] = A[i][j]
+    found = covopt.cp_rank(A, time_limit_s=2)
+    exact = [[Fraction(x) for x in row] for row in A]
+    assert verified(found)
+    if found.status is CPStatus.NOT_CP:
+        assert found.upper is None
+        return
+    assert negative_direction(exact) is None or found.upper is None
+    assert found.lower >= exact_rank(exact)
+    assert found.upper is None or found.lower <= found.upper
