@@ -1,0 +1,288 @@
+r"""Depth first through the boxes of one root.
+
+The undecided rows of a box are a stretch of one long list; the children's stretch begins where the box's own ends, so
+the whole path from the root lies in one stack. A child drops the rows that it decides; those with y_i·u ≥ 0 on it go
+to the gradient g, which is kept as an unevaluated sum of two doubles.
+
+Rounding
+--------
+Let ε = 2⁻⁵², m the number of undecided rows, A_j = Σ_i |y_ij| + |linear_j|. On a box let β_i = Σ_j |y_ij|(|u⁰_j| +
+s_j) and B = Σ_j A_j (|u⁰_j| + s_j), so that Σ β_i ≤ B. Centres and half-widths are exact: a box is not cut further
+once the centre of its half would need more than 53 bits. In units of ε/2:
+
+- c_i and r_i are sums of r products, off by e_i ≤ rβ_i. A row that is decided wrongly therefore changes F by at most
+  2e_i. The chord of the computed interval lies above σ up to 2e_i, its centre is off by another e_i, its slope and
+  value by 4β_i; −θ_i c_i by e_i + 2β_i. In all (3r + 4)β_i.
+- g_j is off by 2A_j: the second double takes every rounding of the sum, and rounds itself by O(N²ε²)A_j ≤ A_j.
+- f is a sum of m + r products, q_j one of m + 1, in partial sums below B and A_j: (2m + 2r + 3)B.
+- the last line, 3r terms below B + rH: (8r + 8)(B + rH); and ‖p‖ ≤ 1 + (r + 3)ε/2 where ‖u‖ ≤ √r: (r + 3)√r H.
+- the corners: sums of m + 3, r and m terms, below the ones above.
+
+Together less than ε [(m + 7r + 12) B + (5r² + 8r) H] =: ``margin``, with more than the second-order terms to spare
+while N ≤ 10⁶. A box counts as closed when its computed bound plus the margin is ≤ 0; then it is closed in exact
+arithmetic. A box that is too small to be cut, or not reached, has F ≤ H‖u‖ + b ≤ (H + b)‖u‖ because ‖u‖ ≥ 1, b being
+the computed bound plus the margin, of the box or of the box around it. Rows and H are assumed to be of size about 1,
+so that nothing here underflows (:mod:`.transfer` scales).
+
+No flag of fast arithmetic is set: the same tree comes out on every processor.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from covopt.oracles.cones.leaf import affine_bound, corner_bound, least_norm, relax, touch
+
+EPS = 2.0**-52
+LEVELS = 100  # halvings of one axis, near 0
+SMALLEST = 2.0**-LEVELS
+PRECISE = 2.0**50  # a box is cut while its centre is below this times its half-width
+ROUNDS = 2  # changes of θ per box
+SWEEPS = 40
+DEEP = 8  # levels per dimension after which it is found by least norm in any case
+FEW = 8  # undecided rows up to which θ is found by least norm at once
+CORNERS = 64.0  # most corners times rows for the bound by corners
+
+
+class Stack(NamedTuple):
+    """The path from the root to the current box, and what has been found. One per root; a walk can be resumed."""
+
+    rows: np.ndarray  # (capacity,) undecided rows, level after level
+    centre: np.ndarray
+    radius: np.ndarray
+    theta: np.ndarray
+    first: np.ndarray  # (depth + 1,) where each level's stretch begins
+    u0: np.ndarray  # (depth, r)
+    s: np.ndarray
+    g: np.ndarray
+    g_low: np.ndarray
+    axis: np.ndarray  # (depth,) where the box is cut
+    stage: np.ndarray  # 1 while the lower half is looked at, 2 for the upper one
+    bound: np.ndarray  # b of the box
+    points: np.ndarray  # (cap, r) unit vectors u with G(u) > H
+    state: np.ndarray  # level (−1 when done), points found, chart axis
+    level: np.ndarray  # H, the largest b of a box closed by force
+
+
+@njit(cache=True, nogil=True)
+def margin(m, sizes, u0, s, H):
+    """Return the rounding allowance of one box: see the head of this file. ``sizes`` are the A_j."""
+    r = len(sizes)
+    scale = 0.0
+    for j in range(r):
+        scale += sizes[j] * (abs(u0[j]) + s[j])
+    return EPS * ((m + 7 * r + 12) * scale + (5 * r * r + 8 * r) * H)
+
+
+@njit(cache=True, nogil=True)
+def enter(rows, weights, stack, parent, level):
+    """Sort the parent's rows into level ``level``, whose box is already written; parent −1 stands for all rows."""
+    r = rows.shape[1]
+    u0, s, g, g_low = stack.u0[level], stack.s[level], stack.g[level], stack.g_low[level]
+    begin = 0 if parent < 0 else stack.first[parent]
+    end = len(rows) if parent < 0 else stack.first[parent + 1]
+    place = 0 if parent < 0 else end
+    stack.first[level] = place
+    for k in range(begin, end):
+        i = k if parent < 0 else stack.rows[k]
+        c = 0.0
+        radius = 0.0
+        for j in range(r):
+            c += rows[i, j] * u0[j]
+            radius += abs(rows[i, j]) * s[j]
+        if c >= radius:
+            for j in range(r):
+                x = weights[i] * rows[i, j]
+                total = g[j] + x
+                back = total - g[j]
+                g_low[j] += (g[j] - (total - back)) + (x - back)
+                g[j] = total
+        elif c > -radius:
+            stack.rows[place] = i
+            stack.centre[place] = c
+            stack.radius[place] = radius
+            stack.theta[place] = 0.5 if parent < 0 else stack.theta[k]
+            place += 1
+    stack.first[level + 1] = place
+
+
+@njit(cache=True, nogil=True)
+def plant(rows, weights, linear, stack, a, side, H):
+    """Make the root box of chart u_a = side."""
+    for j in range(rows.shape[1]):
+        stack.u0[0, j] = 0.0
+        stack.s[0, j] = 1.0
+        stack.g[0, j] = linear[j]
+        stack.g_low[0, j] = 0.0
+    stack.u0[0, a] = side
+    stack.s[0, a] = 0.0
+    stack.state[0] = 0
+    stack.state[1] = 0
+    stack.state[2] = a
+    stack.level[0] = H
+    stack.level[1] = 0.0
+    enter(rows, weights, stack, -1, 0)
+
+
+@njit(cache=True, nogil=True)
+def cut(rows, weights, stack, level, upper):
+    """Make one half of the box at ``level`` the box at ``level + 1``."""
+    for j in range(rows.shape[1]):
+        stack.u0[level + 1, j] = stack.u0[level, j]
+        stack.s[level + 1, j] = stack.s[level, j]
+        stack.g[level + 1, j] = stack.g[level, j]
+        stack.g_low[level + 1, j] = stack.g_low[level, j]
+    axis = stack.axis[level]
+    half = 0.5 * stack.s[level, axis]
+    stack.s[level + 1, axis] = half
+    stack.u0[level + 1, axis] += half if upper else -half
+    stack.stage[level] = 2 if upper else 1
+    enter(rows, weights, stack, level, level + 1)
+
+
+@njit(cache=True, nogil=True)
+def gaps(rows, weights, index, centre, radius, theta, u, score):
+    """Return what θ and the chords lose at u; ``score`` says how much each axis's width has to do with it."""
+    r = rows.shape[1]
+    by_theta, by_chords = 0.0, 0.0
+    for j in range(r):
+        score[j] = 0.0
+    for k in range(len(index)):
+        i = index[k]
+        t = 0.0
+        for j in range(r):
+            t += rows[i, j] * u[j]
+        share = 1.0 - (centre[k] / radius[k]) ** 2
+        if weights[i] > 0.0:
+            by_chords += 0.5 * (centre[k] + radius[k]) / radius[k] * (t - centre[k] + radius[k]) - max(t, 0.0)
+        else:
+            by_theta += max(t, 0.0) - theta[k] * t
+            share *= 0.5
+        for j in range(r):
+            score[j] += share * abs(rows[i, j])
+    return by_theta, by_chords
+
+
+@njit(cache=True, nogil=True)
+def improve(rows, squares, weights, index, theta, f, q, u0, s, a, u, turn, deep, Q, above, below):
+    """Change θ for a better bound: least norm where few rows are undecided, else an average with the answer to u."""
+    if len(index) <= FEW or deep:
+        least_norm(rows, squares, weights, index, theta, f, q, u0, s, a, turn > 1, Q, above, below, SWEEPS)
+        return
+    for k in range(len(index)):
+        i = index[k]
+        if weights[i] < 0.0:
+            t = 0.0
+            for j in range(rows.shape[1]):
+                t += rows[i, j] * u[j]
+            theta[k] += ((1.0 if t > 0.0 else 0.0) - theta[k]) / (turn + 2.0)
+
+
+@njit(cache=True, nogil=True)
+def explore(rows, squares, weights, sizes, stack, growth, tree):
+    r"""Look at up to ``len(tree)`` boxes; write their preorder to ``tree`` and return how many.
+
+    Fewer than that and not done means that the stack needs a longer list or that ``points`` is full.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n, r)
+    squares : ndarray of shape (n,)
+        ‖y_i‖².
+    weights : ndarray of shape (n,)
+        +1.0 or −1.0.
+    sizes : ndarray of shape (r,)
+        The A_j of the head of this file, rounded up.
+    stack : Stack
+        Where the walk stands; changed in place, ``stack.state[0]`` is −1 when the root is done.
+    growth : float
+        What a point with G(u) = v‖u‖ > H‖u‖ does: 0 records it and closes its box by force; otherwise
+        H becomes v·growth and the walk goes on.
+    tree : ndarray of shape (budget,), uint8
+        0 for a leaf, j + 1 for a box cut along u_j.
+    """
+    r = rows.shape[1]
+    g, q, u, Q, above, below = np.empty(r), np.empty(r), np.empty(r), np.empty(r), np.empty(r), np.empty(r)
+    score = np.empty(r)
+    level, a = stack.state[0], stack.state[2]
+    cap = len(stack.points)
+    H = stack.level[0]
+    for node in range(len(tree)):
+        begin, end = stack.first[level], stack.first[level + 1]
+        if 2 * end - begin > len(stack.rows):  # no room for a child
+            stack.state[0] = level
+            stack.level[0] = H
+            return node
+        index, theta = stack.rows[begin:end], stack.theta[begin:end]
+        centre, radius = stack.centre[begin:end], stack.radius[begin:end]
+        u0, s = stack.u0[level], stack.s[level]
+        for j in range(r):
+            g[j] = stack.g[level, j] + stack.g_low[level, j]
+        f = relax(rows, weights, index, centre, radius, theta, g, u0, q)
+        norm = touch(q, u0, s, H, u)
+        allowance = margin(end - begin, sizes, u0, s, H)
+        bound = affine_bound(f, q, u0, s, H, u, norm) + allowance
+        turn = 0
+        violated = False
+        while bound > 0.0:
+            by_theta, by_chords = gaps(rows, weights, index, centre, radius, theta, u, score)
+            top = f - H * norm
+            for j in range(r):
+                top += q[j] * (u[j] - u0[j])
+            above_H = top - by_theta - by_chords
+            if above_H > allowance:
+                violated = True
+                place = min(stack.state[1], cap - 1)
+                for j in range(r):
+                    stack.points[place, j] = u[j] / norm
+                stack.state[1] = place + 1
+                if growth > 0.0:
+                    H = (H + above_H / norm) * growth
+                break
+            if turn == ROUNDS or by_theta == 0.0 or top - by_theta > 0.0:
+                break  # C(u) > 0: this box is not closed by any θ
+            turn += 1
+            deep = level > DEEP * r
+            improve(rows, squares, weights, index, theta, f, q, u0, s, a, u, turn, deep, Q, above, below)  # fmt: skip
+            f = relax(rows, weights, index, centre, radius, theta, g, u0, q)
+            norm = touch(q, u0, s, H, u)
+            bound = min(bound, affine_bound(f, q, u0, s, H, u, norm) + allowance)
+        closed = bound <= 0.0
+        if not closed and not violated and (end - begin) * 2.0 ** (r - 1) <= CORNERS:
+            worst = corner_bound(rows, weights, index, theta, g, u0, s, H, u, norm, Q, above)
+            closed = worst + allowance <= 0.0
+        axis = -1
+        if not closed:
+            best = -1.0
+            for j in range(r):
+                gain = s[j] * (score[j] + H * s[j])
+                if gain > best and s[j] > SMALLEST and abs(u0[j]) + s[j] < PRECISE * s[j]:
+                    best = gain
+                    axis = j
+            if axis < 0 or (violated and growth == 0.0):
+                axis = -1
+                stack.level[1] = max(stack.level[1], bound)
+        if axis >= 0:
+            tree[node] = axis + 1
+            stack.axis[level] = axis
+            stack.bound[level] = bound
+            cut(rows, weights, stack, level, False)
+            level += 1
+            continue
+        tree[node] = 0
+        level -= 1
+        while level >= 0 and stack.stage[level] == 2:
+            level -= 1
+        if level >= 0:
+            cut(rows, weights, stack, level, True)
+            level += 1
+        if level < 0 or (growth == 0.0 and stack.state[1] == cap):
+            stack.state[0] = level
+            stack.level[0] = H
+            return node + 1
+    stack.state[0] = level
+    stack.level[0] = H
+    return len(tree)

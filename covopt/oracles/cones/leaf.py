@@ -1,0 +1,194 @@
+r"""The bound on one box of directions.
+
+A box is u = u⁰ + δ, |δ_j| ≤ s_j, with u_a = ±1 and s_a = 0 on its chart axis a. On it we bound
+
+.. math::
+    \sum_i w_i \sigma(y_i \cdot u) + g \cdot u - H \lVert u \rVert, \qquad w_i = \pm 1,
+
+where g holds the rows that are positive on the whole box, and the sum runs over the undecided rows. With c_i = y_i·u⁰
+and r_i = Σ_j |y_ij| s_j, so that y_i·u lies in [c_i − r_i, c_i + r_i]:
+
+- w_i > 0: σ lies below its chord, of slope a_i = (c_i + r_i)/2r_i and value (c_i + r_i)/2 at the centre,
+- w_i < 0: −σ(t) ≤ −θ_i t for every θ_i in [0, 1],
+- −H‖u‖ ≤ −H p·u for every ‖p‖ ≤ 1.
+
+The sum f + q·δ − H p·u of these is affine, and its maximum over the box is f − H p·u⁰ + Σ_j s_j |q_j − H p_j|. Every
+θ and p gives a valid bound. The smallest over θ and p is, by minimax, the maximum over the box of the concave
+C(u) = chords(u) − Σ_{w_i<0} σ(y_i·u) − H‖u‖: so a point u with C(u) > 0 says that no θ and no p closes this box.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+SWEEPS = 6  # of the coordinate ascent for p; the tangent is valid wherever it stops
+STILL = 1e-3
+
+
+@njit(cache=True, nogil=True)
+def relax(rows, weights, index, centre, radius, theta, g, u0, q):
+    """Write the slopes of the affine bound to ``q`` and return its value f at the centre."""
+    r = rows.shape[1]
+    for j in range(r):
+        q[j] = g[j]
+    value = 0.0
+    for k in range(len(index)):
+        i = index[k]
+        if weights[i] > 0.0:
+            top = 0.5 * (centre[k] + radius[k])
+            value += top
+            slope = top / radius[k]
+        else:
+            slope = -theta[k]
+            value += slope * centre[k]
+        for j in range(r):
+            q[j] += slope * rows[i, j]
+    for j in range(r):
+        value += g[j] * u0[j]
+    return value
+
+
+@njit(cache=True, nogil=True)
+def touch(q, u0, s, H, u):
+    """Maximise q·u − H‖u‖ over the box by coordinate ascent, into ``u``; return ‖u‖. The tangent there gives p."""
+    r = len(q)
+    square = 0.0
+    for j in range(r):
+        if s[j] > 0.0:
+            square += q[j] * q[j]
+    inside = square < H * H
+    scale = 1.0 / np.sqrt(H * H - square) if inside else np.inf
+    for j in range(r):
+        u[j] = u0[j]
+        if s[j] > 0.0 and q[j] != 0.0:
+            t = q[j] * scale
+            u[j] = min(max(t, u0[j] - s[j]), u0[j] + s[j])
+            inside = inside and u[j] == t
+    total = 0.0
+    for j in range(r):
+        total += u[j] * u[j]
+    if not inside:
+        for _ in range(SWEEPS):
+            moved = 0.0
+            for j in range(r):
+                if s[j] > 0.0:
+                    rest = total - u[j] * u[j]
+                    room = H * H - q[j] * q[j]
+                    if room > 0.0:
+                        t = min(max(q[j] * np.sqrt(rest / room), u0[j] - s[j]), u0[j] + s[j])
+                    else:
+                        t = u0[j] + np.copysign(s[j], q[j])
+                    moved = max(moved, abs(t - u[j]) / s[j])
+                    u[j] = t
+                    total = rest + t * t
+            if moved < STILL:
+                break
+        total = 0.0
+        for j in range(r):
+            total += u[j] * u[j]
+    return np.sqrt(total)
+
+
+@njit(cache=True, nogil=True)
+def affine_bound(f, q, u0, s, H, u, norm):
+    """Maximum over the box of the affine bound with the tangent p = u/norm."""
+    k = H / norm
+    bound = f
+    for j in range(len(q)):
+        bound += s[j] * abs(q[j] - k * u[j]) - k * u[j] * u0[j]
+    return bound
+
+
+@njit(cache=True, nogil=True)
+def corner_bound(rows, weights, index, theta, g, u0, s, H, u, norm, ell, corner):
+    """Maximum over the corners of the box of the bound that keeps the rows with w_i > 0 as they are.
+
+    With θ and p fixed it is convex in u, hence largest at a corner. Stops at the first corner above zero.
+    """
+    r = rows.shape[1]
+    k = H / norm
+    for j in range(r):
+        ell[j] = g[j] - k * u[j]
+    for k in range(len(index)):
+        i = index[k]
+        if weights[i] < 0.0:
+            for j in range(r):
+                ell[j] -= theta[k] * rows[i, j]
+    free = 0
+    for j in range(r):
+        if s[j] > 0.0:
+            free += 1
+    worst = -np.inf
+    for mask in range(1 << free):
+        rest = mask
+        value = 0.0
+        for j in range(r):
+            corner[j] = u0[j]
+            if s[j] > 0.0:
+                corner[j] += s[j] if rest & 1 else -s[j]
+                rest >>= 1
+            value += ell[j] * corner[j]
+        for k in range(len(index)):
+            i = index[k]
+            if weights[i] > 0.0:
+                t = 0.0
+                for j in range(r):
+                    t += rows[i, j] * corner[j]
+                if t > 0.0:
+                    value += t
+        worst = max(worst, value)
+        if worst > 0.0:
+            break
+    return worst
+
+
+@njit(cache=True, nogil=True)
+def least_norm(rows, squares, weights, index, theta, f, q, u0, s, a, facets, Q, above, below, sweeps):
+    """Coordinate descent on θ for the norm of the homogeneous bound Q·u; with ``facets`` also on the box's facets.
+
+    Q_a is chosen such that Q·u is the affine bound on the chart. Where ‖Q‖ ≤ H the box is closed. A facet
+    n·u ≥ 0 of the cone over the box may be added to Q with any multiplier ≥ 0: that is how θ learns of the box.
+    """
+    r = rows.shape[1]
+    side = u0[a]
+    rest = f
+    for j in range(r):
+        Q[j] = q[j]
+        above[j] = 0.0
+        below[j] = 0.0
+        if j != a:
+            rest -= q[j] * u0[j]
+    Q[a] = side * rest
+    for _ in range(sweeps):
+        moved = 0.0
+        if facets:
+            for j in range(r):
+                if s[j] > 0.0:
+                    n = side * (s[j] - u0[j])  # the facet u_j ≥ u⁰_j − s_j
+                    t = max(0.0, above[j] - (Q[j] + n * Q[a]) / (1.0 + n * n))
+                    step = t - above[j]
+                    above[j] = t
+                    Q[j] += step
+                    Q[a] += step * n
+                    n = side * (s[j] + u0[j])  # the facet u_j ≤ u⁰_j + s_j
+                    t = max(0.0, below[j] - (n * Q[a] - Q[j]) / (1.0 + n * n))
+                    step = t - below[j]
+                    below[j] = t
+                    Q[j] -= step
+                    Q[a] += step * n
+        for k in range(len(index)):
+            i = index[k]
+            if weights[i] < 0.0:
+                dot = 0.0
+                for j in range(r):
+                    dot += Q[j] * rows[i, j]
+                t = min(1.0, max(0.0, theta[k] + dot / squares[i]))
+                step = t - theta[k]
+                if step != 0.0:
+                    theta[k] = t
+                    for j in range(r):
+                        Q[j] -= step * rows[i, j]
+                    moved = max(moved, abs(step))
+        if moved < 1e-9:
+            break

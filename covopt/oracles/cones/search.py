@@ -1,0 +1,213 @@
+"""All roots of the cover, to decide G(u) ≤ H‖u‖ and −G(u) ≤ H‖u‖ for all u.
+
+The roots are walked in slices, all unfinished roots one slice a round, and what a round does depends on the rounds
+before it only: the answer is the same for any number of threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+
+import numpy as np
+
+from covopt.oracles.cones.kernel import LEVELS, Stack, explore, plant
+
+FIRST_SLICE = 2048
+MOST_POINTS = 64
+
+
+@dataclass
+class Search:
+    """What a search proved: σG(u) ≤ ``upper_bound``·‖u‖ for both signs σ, in exact arithmetic.
+
+    Attributes
+    ----------
+    upper_bound : float
+        H, or what it had to be raised to.
+    nodes : int
+        Boxes looked at.
+    finished : bool
+        False when boxes were left over at ``max_nodes``; they are in the bound all the same.
+    points : ndarray of shape (m, r)
+        Unit vectors with |G(u)| above the H of the moment.
+    tree : ndarray of uint8
+        The cuts, root after root in preorder: 0 for a leaf, j + 1 for a box that is cut along u_j. Roots are ordered
+        by sign (+, −), chart axis a, side (+, −).
+    """
+
+    upper_bound: float
+    nodes: int
+    finished: bool
+    points: np.ndarray
+    tree: np.ndarray
+
+
+@dataclass
+class _Root:
+    weights: np.ndarray
+    stack: Stack
+    slices: list[np.ndarray] = field(default_factory=list)
+
+    @property
+    def done(self) -> bool:
+        return bool(self.stack.state[0] < 0)
+
+    def stopped(self, growth: float) -> bool:
+        """No more to do, or no room for points of a search that collects them."""
+        return self.done or (growth == 0.0 and self.stack.state[1] == len(self.stack.points))
+
+    def take_points(self) -> np.ndarray:
+        """Points found since the last call."""
+        found = self.stack.points[: self.stack.state[1]].copy()
+        if not self.stopped(0.0):
+            self.stack.state[1] = 0
+        return found
+
+    def pending(self) -> tuple[float, np.ndarray]:
+        """Largest bound of a box that was not looked at, and the leaves that close the tree there."""
+        if self.done:
+            return 0.0, np.zeros(0, np.uint8)
+        level = int(self.stack.state[0])
+        above = self.stack.bound[:level]
+        waiting = self.stack.stage[:level] == 1
+        leaves = np.zeros(1 + int(waiting.sum()), np.uint8)
+        waiting[-1:] = True
+        return float(above[waiting].max(initial=0.0)), leaves
+
+
+def _make_stack(n: int, r: int, n_points: int) -> Stack:
+    depth = LEVELS * (r - 1) + 2
+    capacity = 8 * n + 64
+    return Stack(
+        rows=np.empty(capacity, np.int32),
+        centre=np.empty(capacity),
+        radius=np.empty(capacity),
+        theta=np.empty(capacity),
+        first=np.zeros(depth + 1, np.int64),
+        u0=np.zeros((depth, r)),
+        s=np.zeros((depth, r)),
+        g=np.zeros((depth, r)),
+        g_low=np.zeros((depth, r)),
+        axis=np.zeros(depth, np.int64),
+        stage=np.zeros(depth, np.int64),
+        bound=np.zeros(depth),
+        points=np.zeros((n_points, r)),
+        state=np.zeros(3, np.int64),
+        level=np.zeros(2),
+    )
+
+
+def _longer(stack: Stack) -> Stack:
+    """Double the list of rows."""
+    lists = {
+        name: np.concatenate([getattr(stack, name), np.empty_like(getattr(stack, name))])
+        for name in ("rows", "centre", "radius", "theta")
+    }
+    return stack._replace(**lists)
+
+
+def _walk(
+    root: _Root, rows: np.ndarray, squares: np.ndarray, sizes: np.ndarray, growth: float, budget: int
+) -> int:
+    """Walk on by at most ``budget`` boxes."""
+    used = 0
+    while used < budget and not root.stopped(growth):
+        tree = np.empty(budget - used, np.uint8)
+        new = explore(rows, squares, root.weights, sizes, root.stack, growth, tree)
+        used += new
+        root.slices.append(tree[:new].copy())
+        if not root.stopped(growth) and used < budget:
+            root.stack = _longer(root.stack)
+    return used
+
+
+def search(
+    rows: np.ndarray,
+    signs: np.ndarray,
+    linear: np.ndarray,
+    H: float,
+    *,
+    max_nodes: int,
+    sigmas: Sequence[int] = (1, -1),
+    growth: float = 0.0,
+    climb: Callable[[np.ndarray], float] | None = None,
+    n_points: int = MOST_POINTS,
+    n_threads: int = 1,
+) -> Search:
+    r"""Bound σG(u) = σ(linear·u + Σ signs_i max(y_i·u, 0)) over unit u, for every σ in ``sigmas``.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n, r)
+        y_i, of size about one (see :mod:`covopt.oracles.cones.kernel`); no zero rows, r ≥ 1.
+    signs : ndarray of shape (n,)
+        +1 or −1.
+    linear : ndarray of shape (r,)
+    H : float
+        Positive; what is to be proved.
+    max_nodes : int
+        Boxes, in all roots together; each root gets one at least.
+    growth : float
+        At 0 a point above H is recorded and its box is closed with its own bound, and a root with ``n_points`` of
+        them stops. Otherwise H becomes the value there times ``growth`` and the search goes on.
+    climb : callable, optional
+        Receives the points above H after each round and returns the best |G| that it reaches from them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> answer = search(np.eye(2), np.ones(2), np.zeros(2), 1.0 + 1e-9, max_nodes=1000)
+    >>> answer.upper_bound == 1.0 + 1e-9, answer.finished
+    (False, True)
+    >>> answer = search(np.eye(2), np.ones(2), np.zeros(2), 2**0.5 * (1 + 1e-9), max_nodes=1000)
+    >>> answer.upper_bound == 2**0.5 * (1 + 1e-9), len(answer.points)
+    (True, 0)
+    """
+    rows = np.ascontiguousarray(rows, dtype=float)
+    linear = np.ascontiguousarray(linear, dtype=float)
+    n, r = rows.shape
+    squares = (rows**2).sum(axis=1)
+    sizes = (np.abs(rows).sum(axis=0) + np.abs(linear)) * (1 + n * 2.0**-52)
+    roots = []
+    for sigma in sigmas:
+        weights = np.ascontiguousarray(sigma * signs, dtype=float)
+        for a in range(r):
+            for side in (1.0, -1.0):
+                root = _Root(weights, _make_stack(n, r, n_points))
+                plant(rows, weights, sigma * linear, root.stack, a, side, H)
+                roots.append(root)
+
+    nodes, budget = 0, FIRST_SLICE
+    points = [np.zeros((0, r))]
+    with ThreadPoolExecutor(max(n_threads, 1)) as pool:
+        run = pool.map if n_threads > 1 else map
+        alive = roots
+        while alive and (nodes < max_nodes or nodes == 0):
+            share = min(budget, max(1, (max_nodes - nodes) // len(alive)))
+            walk = partial(_walk, rows=rows, squares=squares, sizes=sizes, growth=growth, budget=share)
+            nodes += sum(run(walk, alive))
+            budget *= 2
+            if growth > 0.0:
+                H = max(root.stack.level[0] for root in roots)
+                new = np.concatenate([root.take_points() for root in alive])
+                if len(new):
+                    points.append(new)
+                    if climb is not None:
+                        H = max(H, growth * climb(new))
+                for root in alive:
+                    root.stack.level[0] = H
+            alive = [root for root in alive if not root.stopped(growth)]
+
+    points.extend(root.take_points() for root in roots)
+    raised, leaves = 0.0, []
+    for root in roots:
+        left, closing = root.pending()
+        H = max(H, root.stack.level[0])
+        raised = max(raised, left, root.stack.level[1])
+        leaves.extend([*root.slices, closing])
+    upper = H if raised == 0.0 else float(np.nextafter(H + raised, np.inf))
+    finished = all(root.done for root in roots)
+    return Search(upper, nodes, finished, np.concatenate(points), np.concatenate(leaves))

@@ -1,0 +1,279 @@
+"""The oracle by boxes: its bounds against exact arithmetic, the faces oracle, and themselves."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from covopt.errors import InputError
+from covopt.oracles.cones import BoxOracle, box_gauge
+from covopt.oracles.cones.leaf import affine_bound, corner_bound, least_norm, relax, touch
+from covopt.oracles.cones.search import search
+from covopt.oracles.cones.transfer import transfer
+from covopt.oracles.faces import FaceOracle
+
+
+def exact_value(rows, dual, neuron):
+    """F(w)/‖w‖ at a neuron of floats: F exactly, the norm as the exact square root rounded up."""
+    w = [Fraction(float(v)) for v in neuron]
+    total = Fraction(0)
+    for x, weight in zip(rows, dual, strict=True):
+        height = sum((Fraction(float(a)) * b for a, b in zip(x, w, strict=True)), Fraction(0))
+        if height > 0:
+            total += Fraction(float(weight)) * height
+    return abs(total), sum((b * b for b in w), Fraction(0))
+
+
+def below(rows, dual, neuron, bound):
+    """|F(w)| ≤ bound‖w‖, in exact arithmetic."""
+    value, square = exact_value(rows, dual, neuron)
+    return bound == np.inf or value**2 <= Fraction(bound) ** 2 * square
+
+
+def table(random, n, d, kind):
+    if kind == "integers":
+        rows = random.integers(-2, 3, (n, d)).astype(float)
+        rows[~rows.any(axis=1)] = 1.0
+        return rows, random.integers(-2, 3, n).astype(float)
+    if kind == "parallel":
+        rows = random.integers(-1, 2, (n, d)).astype(float)
+        rows[~rows.any(axis=1)] = 1.0
+        return rows * random.choice([-3.0, 0.1, 1.0, 2.0], (n, 1)), random.standard_normal(n)
+    return random.standard_normal((n, d)), random.standard_normal(n)
+
+
+@pytest.mark.parametrize("kind", ["normal", "integers", "parallel"])
+def test_agrees_with_the_faces(kind):
+    random = np.random.default_rng(3)
+    for trial in range(12):
+        d = 2 + trial % 3
+        rows, dual = table(random, int(random.integers(d + 3, 13)), d, kind)
+        if np.linalg.matrix_rank(rows) < d:
+            continue
+        h = abs(FaceOracle(rows).price(dual).values[0])
+        found = box_gauge(rows, dual, max_nodes=300_000)
+        assert found.closed
+        assert h * (1 - 1e-12) <= found.upper_bound <= h * (1 + 2e-9)
+
+
+def test_plane_and_line_and_nothing():
+    assert box_gauge(np.array([[2.0], [-1.0]]), np.array([1.5, -4.0])).upper_bound == pytest.approx(4.0)
+    assert box_gauge(np.zeros((2, 3)), np.ones(2)).upper_bound == 0.0
+    assert box_gauge(np.ones((2, 3)), np.zeros(2)).closed
+    cancelling = box_gauge(np.array([[1.0, 2.0], [2.0, 4.0]]), np.array([2.0, -1.0]))
+    assert cancelling.upper_bound <= 1e-14
+
+
+def boxes(random, r, depth):
+    """A random box that the search can meet."""
+    a = int(random.integers(r))
+    u0, s = np.zeros(r), np.ones(r)
+    for _ in range(depth):
+        j = int(random.integers(r))
+        s[j] /= 2
+        u0[j] += random.choice([-1, 1]) * s[j]
+    u0[a], s[a] = random.choice([-1.0, 1.0]), 0.0
+    return a, u0, s
+
+
+def undecided(rows, weights, u0, s):
+    """NumPy twin of ``enter``: indices, centres, radii of the undecided rows, and the gradient of the active ones."""
+    centre, radius = rows @ u0, np.abs(rows) @ s
+    active = centre >= radius
+    index = np.flatnonzero(~active & (centre > -radius))
+    return index, centre[index], radius[index], weights[active] @ rows[active]
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 10**6))
+def test_leaf_bounds_lie_above_samples_and_their_twins(seed):
+    random = np.random.default_rng(seed)
+    r = int(random.integers(2, 5))
+    rows = random.standard_normal((9, r))
+    weights = random.choice([-1.0, 1.0], 9)
+    a, u0, s = boxes(random, r, int(random.integers(0, 3 * r)))
+    index, centre, radius, g = undecided(rows, weights, u0, s)
+    H = float(random.uniform(0.2, 4.0))
+    theta = random.uniform(0, 1, len(index))
+    q, u, above, under, Q = (np.zeros(r) for _ in range(5))
+    squares = (rows**2).sum(axis=1)
+    samples = u0 + s * random.uniform(-1, 1, (400, r))
+    samples[:60] = u0 + s * random.choice([-1.0, 1.0], (60, r))
+    true = np.maximum(samples @ rows.T, 0) @ weights - H * np.linalg.norm(samples, axis=1)
+    for facets in (False, True, False):
+        f = relax(rows, weights, index, centre, radius, theta, g, u0, q)
+        convex = weights[index] > 0
+        slope = np.where(convex, (centre + radius) / (2 * radius), -theta)
+        np.testing.assert_allclose(q, g + slope @ rows[index], atol=1e-13)
+        height = np.where(convex, (centre + radius) / 2, -theta * centre).sum() + g @ u0
+        assert f == pytest.approx(height, abs=1e-13)
+        norm = touch(q, u0, s, H, u)
+        assert norm == pytest.approx(np.linalg.norm(u)) and (np.abs(u - u0) <= s + 1e-15).all()
+        bound = affine_bound(f, q, u0, s, H, u, norm)
+        p = u / norm
+        assert bound == pytest.approx(f - H * p @ u0 + s @ np.abs(q - H * p), abs=1e-12)
+        assert bound >= true.max() - 1e-12
+        corners = corner_bound(rows, weights, index, theta, g, u0, s, H, u, norm, Q, above)
+        assert corners <= bound + 1e-12
+        assert corners >= min(true.max(), 0.0) - 1e-12
+        least_norm(rows, squares, weights, index, theta, f, q, u0, s, a, facets, Q, above, under, 30)
+        assert (theta >= 0).all() and (theta <= 1).all()
+
+
+def nasty():
+    random = np.random.default_rng(7)
+    line = np.c_[random.uniform(-1, 1, 500), np.zeros(500), np.ones(500)]
+    line[-1] = [0.3, 1.5e-12, 1.0]
+    cluster = random.standard_normal((12, 2))
+    cluster = np.r_[cluster, cluster + 1e-9 * random.standard_normal((12, 2))]
+    far = np.c_[random.standard_normal((20, 2)) + 1e8, np.ones(20)]
+    units = np.c_[random.standard_normal(20), 1e14 * random.standard_normal(20), np.ones(20)]
+    tiny = np.array([[0.0, 1e-7], [1.0, 1e-7], [1.0 + 1e-9, 1e-7]])
+    grid = np.array([[i, j, 1.0] for i in range(6) for j in range(6)])
+    return {
+        "line": (line, np.r_[random.standard_normal(499), 1e12]),
+        "cluster": (np.c_[cluster, np.ones(24)], 1e8 * random.choice([-1.0, 1.0], 24)),
+        "far": (far, 1e4 * random.standard_normal(20)),
+        "units": (units, random.standard_normal(20)),
+        "tiny bias": (tiny, np.array([1e7, -3e8, 2.9e8])),
+        "grid": (grid, random.choice([-1.0, 1.0], 36)),
+        "huge": (1e300 * random.standard_normal((6, 3)), 1e-300 * random.standard_normal(6)),
+        "small": (1e-300 * random.standard_normal((6, 3)), random.standard_normal(6)),
+        "too big": (1e300 * random.standard_normal((6, 3)), 1e200 * random.standard_normal(6)),
+        "mixed": (
+            10.0 ** random.integers(-150, 150, (9, 1)) * random.standard_normal((9, 3)),
+            np.arange(-4.0, 5.0),
+        ),
+    }
+
+
+@pytest.mark.parametrize("name", nasty())
+def test_no_neuron_above_the_bound_on_nasty_tables(name):
+    rows, dual = nasty()[name]
+    found = box_gauge(rows, dual, max_nodes=20_000)
+    random = np.random.default_rng(0)
+    neurons = [
+        random.standard_normal((20, rows.shape[1])),
+        rows[:20],
+        found.best_neuron[None],
+        found.transfer.V.T,
+    ]
+    crossing = found.best_neuron + 1e-9 * random.standard_normal((10, rows.shape[1]))
+    for neuron in np.concatenate([*neurons, crossing]):
+        assert below(rows, dual, neuron, found.upper_bound)
+    if name not in ("huge", "too big", "small", "mixed"):
+        assert found.upper_bound <= 2 * float(np.abs(dual) @ np.linalg.norm(rows, axis=1))
+
+
+@pytest.mark.parametrize("name", nasty())
+def test_the_transfer_pays_for_what_it_changes(name):
+    rows, dual = nasty()[name]
+    made = transfer(rows, dual)
+    V = [[Fraction(float(v)) for v in row] for row in made.V]
+    gram = [
+        [sum(V[k][i] * V[k][j] for k in range(len(V))) for j in range(len(V[0]))] for i in range(len(V[0]))
+    ]
+    norm = Fraction(made.norm)
+    assert max(sum(map(abs, row)) for row in gram) <= norm**2
+    unit, paid = Fraction(2) ** made.exponent, Fraction(0)
+    weights: dict[int, Fraction] = {}
+    linear = [Fraction(float(v)) for v in made.linear]
+    for x, weight, g, f in zip(rows, dual, made.group, made.factor, strict=True):
+        if g < 0:
+            paid += sum(abs(Fraction(float(weight)) * Fraction(float(c)) / unit) for c in x)
+            continue
+        y = [Fraction(float(v)) * Fraction(float(f)) for v in made.y[g]]
+        gap = [
+            abs(Fraction(float(weight))) * Fraction(float(c)) / unit
+            - sum(a * b for a, b in zip(row, y, strict=True))
+            for c, row in zip(x, V, strict=True)
+        ]
+        paid += Fraction(float(np.sqrt(float(sum(v * v for v in gap) * 2**200)))) / 2**100
+        sign = 1 if weight > 0 else -1
+        weights[g] = weights.get(g, Fraction(0)) + sign * abs(Fraction(float(f)))
+        if f < 0:
+            linear = [c + sign * abs(b) for c, b in zip(linear, y, strict=True)]
+    for g, total in weights.items():
+        length = Fraction(float(np.linalg.norm(made.y[g])))
+        paid += norm * abs(total - int(made.signs[g])) * length
+    paid += norm * Fraction(float(np.linalg.norm([float(c) for c in linear])))
+    assert paid * (1 - Fraction(1, 10**12)) <= Fraction(made.residual)
+    kept = made.group >= 0
+    size = float(np.linalg.norm(made.y[made.group[kept]] * made.factor[kept, None], axis=1).sum())
+    assert made.residual <= 1e-14 * size
+
+
+def roots(tree, count):
+    """Leaves and cuts of each root."""
+    place, answer = 0, []
+    for _ in range(count):
+        waiting, cuts, leaves = 1, 0, 0
+        while waiting:
+            waiting += 1 if tree[place] else -1
+            cuts, leaves = cuts + bool(tree[place]), leaves + (not tree[place])
+            place += 1
+        answer.append((leaves, cuts))
+    assert place == len(tree)
+    return answer
+
+
+@pytest.mark.parametrize("budget", [1, 50, 3000, 10**6])
+def test_every_budget_gives_a_bound_and_a_tree(budget):
+    random = np.random.default_rng(5)
+    rows, dual = random.standard_normal((30, 4)), random.standard_normal(30)
+    h = FaceOracle(rows).price(dual).upper_bound
+    found = box_gauge(rows, dual, max_nodes=budget)
+    assert found.upper_bound >= h * (1 - 1e-12)
+    assert found.nodes <= budget + 7 * 16
+    if budget == 10**6:
+        assert found.closed and found.upper_bound <= h * (1 + 2e-9)
+    if found.tree is not None:
+        assert all(leaves == cuts + 1 for leaves, cuts in roots(found.tree, 16))
+        again = search(found.y, found.signs, found.linear, found.H * (1 + 1e-12), max_nodes=10**6)
+        assert not len(again.points)
+
+
+def test_threads_change_nothing():
+    random = np.random.default_rng(6)
+    rows, dual = random.standard_normal((40, 4)), random.standard_normal(40)
+    for budget in (2000, 10**6):
+        one, two = (box_gauge(rows, dual, max_nodes=budget, n_threads=k) for k in (1, 2))
+        assert (one.upper_bound, one.nodes, one.best_value) == (two.upper_bound, two.nodes, two.best_value)
+        assert (one.tree is None) == (two.tree is None)
+        if one.tree is not None:
+            np.testing.assert_array_equal(one.tree, two.tree)
+
+
+def test_a_start_is_proved_or_raised():
+    random = np.random.default_rng(8)
+    rows, dual = random.standard_normal((25, 3)), random.standard_normal(25)
+    h = FaceOracle(rows).price(dual).upper_bound
+    above = box_gauge(rows, dual, start=1.1 * h)
+    assert above.closed and h < above.upper_bound <= 1.1 * h * (1 + 1e-9)
+    below_it = box_gauge(rows, dual, start=0.5 * h)
+    assert below_it.closed and h * (1 - 1e-12) <= below_it.upper_bound <= h * (1 + 2e-9)
+
+
+def test_pricing():
+    random = np.random.default_rng(9)
+    rows, dual = random.standard_normal((30, 3)), random.standard_normal(30)
+    faces = FaceOracle(rows).price(dual, complete=True)
+    h = faces.upper_bound
+    answer = BoxOracle(rows).price(dual, threshold=0.7 * h)
+    assert abs(answer.values[0]) == pytest.approx(h, rel=1e-9) and (np.abs(answer.values) >= 0.7 * h).all()
+    np.testing.assert_allclose(np.linalg.norm(answer.neurons, axis=1), 1.0)
+    np.testing.assert_allclose(np.maximum(answer.neurons @ rows.T, 0) @ dual, answer.values)
+    assert answer.upper_bound >= h * (1 - 1e-12)
+    none = BoxOracle(rows).price(dual, threshold=1.001 * h)
+    assert len(none.neurons) == 1 and none.upper_bound <= 1.001 * h * (1 + 1e-12)
+    tight = BoxOracle(rows).price(dual)
+    assert tight.exact and tight.upper_bound == pytest.approx(h, rel=2e-9)
+
+
+def test_wrong_arguments_are_refused():
+    with pytest.raises(InputError, match="one multiplier per row"):
+        box_gauge(np.ones((3, 2)), np.ones(2))
+    with pytest.raises(InputError, match="finite"):
+        box_gauge(np.array([[np.nan, 1.0]]), np.ones(1))
