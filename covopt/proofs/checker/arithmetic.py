@@ -1,0 +1,85 @@
+"""Floats as exact integers, and the few functions that need rounding, each rounded to a stated side."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterable
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+ZERO = Fraction(0)
+BITS = 128  # of exponentials
+
+
+def fractions(values: Any) -> Any:
+    """Return nested lists or an array of floats as nested lists of fractions."""
+    values = values.tolist() if isinstance(values, np.ndarray) else values
+    return [fractions(value) for value in values] if isinstance(values, list) else Fraction(values)
+
+
+def on_grid(*arrays: Any) -> tuple[list[np.ndarray], int]:
+    """Write float arrays as Python integers n of one common unit: value = n · 2^exponent."""
+    cells = [[value.as_integer_ratio() for value in np.ravel(array).tolist()] for array in arrays]
+    depth = max((d.bit_length() for part in cells for _, d in part), default=1)
+    whole = [[n << (depth - d.bit_length()) for n, d in part] for part in cells]
+    spare = min(((n & -n).bit_length() - 1 for part in whole for n in part if n), default=0)
+    found = [np.array([n >> spare for n in part] + [0], dtype=object)[:-1] for part in whole]
+    return [
+        part.reshape(np.shape(array)) for part, array in zip(found, arrays, strict=True)
+    ], spare - depth + 1
+
+
+def dot(first: Iterable[Any], second: Iterable[Any]) -> Any:
+    """Σ a b."""
+    return sum((a * b for a, b in zip(first, second, strict=True)), ZERO)
+
+
+def sqrt_above(square: Fraction) -> Fraction:
+    """Return a rational root with root² ≥ square, larger than the true root by less than 2^-60 of it."""
+    top, bottom = square.numerator, square.denominator
+    shift = max(0, 64 - (top.bit_length() - bottom.bit_length()) // 2)
+    inside = -(-(top << 2 * shift) // bottom)
+    root = math.isqrt(inside)
+    return Fraction(root + (root * root < inside), 1 << shift)
+
+
+def norm_above(vector: Iterable[Fraction]) -> Fraction:
+    """Return an upper bound on the Euclidean norm."""
+    return sqrt_above(sum((x * x for x in vector), ZERO))
+
+
+def float_below(value: Fraction) -> float:
+    """Return the largest float that is not above the value."""
+    try:
+        nearest = float(value)
+    except OverflowError:
+        return -math.inf if value < 0 else sys.float_info.max
+    return math.nextafter(nearest, -math.inf) if nearest > value else nearest
+
+
+def exp_bounds(x: Fraction) -> tuple[Fraction, Fraction]:
+    """Return fractions around exp(x): 30 terms of the series at |x|/2^m ≤ ½, then m squarings."""
+    one, halvings = 1 << BITS, int(abs(x)).bit_length() + 1
+    z = int(abs(x) * one) >> halvings
+    term = low = one
+    for k in range(1, 31):
+        term = term * z // (k << BITS)
+        low += term
+    high = low + 64  # 30 roundings of one unit, z up to one too small, a rest below (1/2)^31/31! < 2^-140
+    for _ in range(halvings):
+        low, high = low * low >> BITS, (high * high >> BITS) + 1
+    if x < 0:
+        low, high = (one << BITS) // high, (one << BITS) // low + 1
+    return Fraction(low, one), Fraction(high, one)
+
+
+def log_above(value: Fraction) -> Fraction:
+    """Return a fraction that is not below log(value), for 0 < value < 10^300: a float that exp_bounds confirms."""
+    value = max(value, Fraction(1, 1 << 64))
+    guess, slack = Fraction(math.log(value)), Fraction(1, 1 << 52)
+    while exp_bounds(guess + slack)[0] < value:
+        slack *= 2
+    return guess + slack

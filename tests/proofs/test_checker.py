@@ -1,0 +1,310 @@
+"""Theorems with known answers, proofs that were tampered with, and what the exact functions round to."""
+
+import math
+import subprocess
+import sys
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import covopt
+from covopt.proofs import check_network, check_proof
+from covopt.proofs.checker.arithmetic import (
+    exp_bounds,
+    float_below,
+    fractions,
+    log_above,
+    on_grid,
+    sqrt_above,
+)
+from covopt.proofs.checker.network import repair_above
+from tests.proofs.simple import make_problem, make_proof
+
+SLACK = 1 + 1e-9
+
+
+# ---------------------------------------------------------------------------------------------- closed forms
+def test_two_points_on_a_line():
+    problem, dual = make_problem([[0.0], [1.0]], [0.0, 1.0]), np.array([-1.0, 1.0])
+    bound = check_proof(problem, dual, make_proof(problem, dual, SLACK))
+    assert 2 * (1 - 2e-9) < bound.lower_bound < 2
+
+
+def test_the_absolute_value_costs_four():
+    problem, dual = make_problem([[-1.0], [0.0], [1.0]], [1.0, 0.0, 1.0]), np.array([1.0, -2.0, 1.0])
+    top = covopt.min_norm(problem.X, problem.Y).cost
+    h = 2 * 2 / top * SLACK  # the bound is 2<dual, y>/h
+    bound = check_proof(problem, dual, make_proof(problem, dual, max(h, 1.0)))
+    assert bound.lower_bound <= Fraction(top) + Fraction(1, 10**6)
+
+
+@pytest.mark.parametrize("signs", [(1, 1, 1), (1, -1, 1), (-1, -1, 1)])
+def test_identity_data(signs):
+    """X = I without bias: R₂ = 2 (‖y⁺‖ + ‖y⁻‖)."""
+    y = np.array([3.0, 4.0, 12.0]) * signs
+    parts = np.maximum(y, 0), np.maximum(-y, 0)
+    dual = sum(s * part / (np.linalg.norm(part) or 1.0) for s, part in zip((1, -1), parts, strict=True))
+    problem = make_problem(np.eye(3), y, bias=0.0)
+    bound = check_proof(problem, dual, make_proof(problem, dual, SLACK))
+    truth = 2 * sum(np.linalg.norm(part) for part in parts)
+    assert truth * (1 - 2e-9) < bound.lower_bound < truth
+
+
+@pytest.mark.parametrize("output_bias", ["none", "penalized", "free"])
+def test_a_solution_is_bracketed(output_bias):
+    rng = np.random.default_rng(4)
+    X, Y = rng.standard_normal((12, 2)), rng.standard_normal(12)
+    solution = covopt.min_norm(X, Y, output_bias=output_bias)
+    problem = make_problem(X, Y, output_bias=output_bias)
+    bound = check_proof(problem, solution.dual, make_proof(problem, solution.dual, SLACK))
+    net = solution.network
+    network = check_network(problem, net.hidden_weights, net.output_weights, net.output_bias)
+    assert float(bound.lower_bound) == pytest.approx(solution.lower_bound, rel=1e-8)
+    assert bound.lower_bound < network.cost + network.repair
+    assert float(network.cost) == pytest.approx(solution.cost, rel=1e-12)
+    assert network.repair < 1e-8 * network.cost
+
+
+def test_rows_may_share_a_piece_and_a_direction_may_be_dropped():
+    """Rows x, 2x and -x on one line: one piece with factors, and the linear part of the opposite row."""
+    X, y = np.array([[1.0, 1.0], [2.0, 2.0], [-1.0, -1.0]]), np.array([1.0, 2.0, 3.0])
+    dual = np.array([0.25, 0.125, 0.5])
+    problem = make_problem(X, y, bias=0.0)
+    V = np.full((2, 1), 2.0**-0.5)
+    proof = make_proof(problem, dual, 1.0)
+    # 0.25 t⁺ + 0.25 t⁺ + 0.5 (-t)⁺ with t = sqrt 2 u: |G| = sqrt(0.5)|u|, as 1 t⁺ - 0.5 t
+    merged = replace(
+        proof, V=V, y=np.array([[2.0**0.5]]), signs=np.array([1]), linear=np.array([-(2.0**-0.5)]),
+        piece=np.zeros(3, dtype=np.int64), factor=np.array([0.25, 0.25, -0.5]), H=2.0**-0.5 * SLACK, tree=bytes(4),
+    )  # fmt: skip
+    bound = check_proof(problem, dual, merged)
+    assert float(bound.gauge) == pytest.approx(2.0**-0.5, rel=1e-8)
+    assert bound.paid < 1e-14
+    paid = check_proof(problem, dual, replace(merged, linear=np.array([-0.5]))).paid
+    assert float(paid) == pytest.approx(2.0**-0.5 - 0.5, rel=1e-9)
+    unpaid = check_proof(problem, dual, replace(merged, piece=np.array([0, 0, -1])))
+    assert unpaid.paid > 0.7  # the third row is paid for as a whole, its linear part too
+
+
+# ---------------------------------------------------------------------------------------------- losses
+def optimum_of_one_sample(loss, lam, y=1.0):
+    """min over f of loss(f) + 2 lam |f| for X = (1), bias 0, on a fine grid."""
+    f = np.linspace(0.0, 3.0, 300_001)
+    values = {
+        "squared": (f - y) ** 2, "huber": np.where(abs(f - y) <= 1, 0.5 * (f - y) ** 2, abs(f - y) - 0.5),
+        "hinge": np.maximum(0, 1 - f), "squared-hinge": np.maximum(0, 1 - f) ** 2, "logistic": np.logaddexp(0, -f),
+    }[loss]  # fmt: skip
+    return float((values + 2 * lam * f).min())
+
+
+@pytest.mark.parametrize("loss", ["squared", "huber", "hinge", "squared-hinge", "logistic"])
+@pytest.mark.parametrize("dual", [0.3, 1.0, 5.0, -1.0])
+def test_one_sample_with_a_loss(loss, dual):
+    """Any dual point gives a bound, those outside of the domain too; the best multiplier attains the optimum."""
+    lam = 0.1
+    problem = make_problem([[1.0]], [1.0], bias=0.0, loss=loss, lam=lam)
+    point = np.array([dual])
+    bound = check_proof(problem, point, make_proof(problem, point, abs(dual) * SLACK))
+    truth = optimum_of_one_sample(loss, lam)
+    assert 0 <= bound.lower_bound <= truth + 1e-12
+    if dual == 1.0:
+        assert float(bound.lower_bound) == pytest.approx(truth, rel=1e-6)
+
+
+@pytest.mark.parametrize("loss", ["hinge", "huber", "squared-hinge"])
+def test_a_free_output_bias_stays_inside_the_domain(loss):
+    """Two classes on one point: the best network is a constant, and no clipping may lift the bound above it."""
+    problem = make_problem([[1.0], [1.0], [1.0]], [1.0, 1.0, -1.0], output_bias="free", loss=loss, lam=0.5)
+    constants = np.linspace(-3, 3, 6001)
+    margins = np.array([constants, constants, -constants])
+    values = {
+        "hinge": np.maximum(0, 1 - margins), "squared-hinge": np.maximum(0, 1 - margins) ** 2,
+        "huber": np.where(abs(1 - margins) <= 1, 0.5 * (1 - margins) ** 2, abs(1 - margins) - 0.5),
+    }[loss]  # fmt: skip
+    truth = values.mean(axis=0).min()
+    for seed in range(5):
+        dual = np.random.default_rng(seed).standard_normal(3)
+        bound = check_proof(problem, dual, make_proof(problem, dual, 1.0))
+        assert bound.lower_bound <= truth + 1e-12
+
+
+@pytest.mark.parametrize("loss", ["squared", "huber", "hinge", "squared-hinge", "logistic"])
+def test_fits_are_bracketed(loss):
+    rng = np.random.default_rng(2)
+    X = rng.standard_normal((12, 1))
+    classes = loss in ("hinge", "squared-hinge", "logistic")
+    Y = np.where(X[:, 0] + 0.3 * rng.standard_normal(12) > 0, 1.0, -1.0) if classes else np.sin(2 * X[:, 0])
+    fitted = covopt.fit(X, Y, lam=0.01, loss=loss, tol=1e-6)
+    problem = make_problem(X, Y, loss=loss, lam=0.01)
+    bound = check_proof(problem, fitted.dual, make_proof(problem, fitted.dual, SLACK))
+    net = fitted.network
+    network = check_network(problem, net.hidden_weights, net.output_weights, net.output_bias)
+    objective = network.loss + Fraction(0.01) * network.cost
+    assert float(objective) == pytest.approx(fitted.objective, rel=1e-12)
+    assert bound.lower_bound <= objective
+    assert float(bound.lower_bound) == pytest.approx(fitted.lower_bound, rel=1e-7, abs=1e-9)
+
+
+# ---------------------------------------------------------------------------------------------- mutations
+@pytest.fixture(scope="module")
+def solved():
+    rng = np.random.default_rng(7)
+    X, Y = rng.standard_normal((14, 2)), rng.standard_normal(14)
+    solution = covopt.min_norm(X, Y, tol=1e-7)
+    problem = make_problem(X, Y)
+    return solution, problem, make_proof(problem, solution.dual, SLACK)
+
+
+def test_an_H_below_the_truth_does_not_raise_the_bound(solved):
+    solution, problem, proof = solved
+    honest = check_proof(problem, solution.dual, proof)
+    for factor in (1 - 1e-9, 0.9, 0.5):
+        lied = check_proof(problem, solution.dual, replace(proof, H=factor), extra=800)
+        assert lied.cover.excess > 0
+        assert lied.lower_bound < solution.cost
+        assert lied.gauge > 1 - Fraction(1, 10**10)
+    assert honest.cover.excess == 0
+
+
+@pytest.mark.parametrize("name", ["V", "y", "factor", "linear"])
+def test_what_is_changed_is_paid_for(solved, name):
+    solution, problem, proof = solved
+    array = getattr(proof, name).copy()
+    array.flat[0] += 1e-3
+    honest = check_proof(problem, solution.dual, proof)
+    changed = check_proof(problem, solution.dual, replace(proof, **{name: array}), extra=800)
+    assert changed.lower_bound < honest.lower_bound
+    assert changed.paid > 1e-4
+
+
+def test_signs_and_pieces_that_are_changed_are_paid_for(solved):
+    solution, problem, proof = solved
+    for change in (
+        {"signs": -proof.signs}, {"signs": proof.signs * (np.arange(14) > 0)}, {"piece": np.roll(proof.piece, 1)},
+        {"piece": np.full(14, -1)}, {"y": 0.5 * proof.y, "H": 0.5 * proof.H}, {"exponent": -1},
+    ):  # fmt: skip
+        changed = check_proof(problem, solution.dual, replace(proof, **change), extra=300)
+        assert changed.paid > 0.1
+        assert changed.lower_bound < solution.lower_bound
+
+
+def test_another_table_or_dual_is_refused(solved):
+    solution, problem, proof = solved
+    moved = problem.X.copy()
+    moved[3, 1] = np.nextafter(moved[3, 1], 9)
+    for other in (
+        replace(problem, X=moved),
+        replace(problem, bias=2.0),
+        replace(problem, output_bias="free"),
+    ):
+        with pytest.raises(ValueError, match="another table"):
+            check_proof(other, solution.dual, proof)
+    with pytest.raises(ValueError, match="another table"):
+        check_proof(problem, 1.1 * solution.dual, proof)
+
+
+def test_a_dual_scaled_up_with_its_digest_gains_nothing(solved):
+    solution, problem, proof = solved
+    dual = 2.0 * solution.dual
+    forged = check_proof(problem, dual, replace(proof, digest=problem.digest(dual)), extra=300)
+    assert forged.lower_bound < solution.cost
+
+
+@pytest.mark.parametrize("scale", [1e-14, 1e14])
+def test_units_that_differ_by_many_orders_prove_less_or_the_truth(scale):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((6, 2)) * [1.0, scale]
+    X[3:] = X[:3] * (1 + 1e-12)  # clusters
+    Y = rng.standard_normal(6)
+    problem = make_problem(X, Y)
+    dual = rng.standard_normal(6)
+    w = rng.standard_normal((20_000, 3))
+    w /= np.linalg.norm(w, axis=1)[:, None]
+    rows = np.column_stack([X, np.ones(6)])
+    below = np.abs(np.maximum(w @ rows.T, 0) @ dual).max()
+    bound = check_proof(problem, dual, make_proof(problem, dual, below), extra=300)
+    assert bound.gauge >= below
+
+
+# ---------------------------------------------------------------------------------------------- network
+def test_the_residual_and_its_repair_are_exact():
+    problem = make_problem([[0.0], [1.0], [3.0]], [0.0, 1.0, 3.0])
+    found = check_network(problem, np.array([[1.0, 0.0]]), np.array([[1.0]]), np.zeros(1))
+    assert (found.cost, found.residual, found.repair) == (2, 0, 0)
+    found = check_network(problem, np.array([[1.0, 0.0]]), np.array([[1.5]]), np.zeros(1))
+    assert found.residual == Fraction(3, 2)
+    # f - y = (0, 1/2, 3/2) is half of max(x, 0) on the points: no more than twice its length
+    assert 1 <= found.repair < 8
+    assert (
+        check_network(replace(problem, bias=0.0), np.array([[1.5]]), np.array([[1.0]]), np.zeros(1)).repair
+        is None
+    )
+
+
+def test_the_repair_bounds_an_optimal_network():
+    rng = np.random.default_rng(1)
+    X, r = rng.standard_normal((9, 2)), rng.standard_normal((9, 1))
+    problem = make_problem(X, r)
+    assert covopt.min_norm(X, r).lower_bound <= repair_above(problem, fractions(r))
+    twice = replace(problem, X=np.vstack([X, X]), Y=np.vstack([r, r]))
+    assert repair_above(twice, fractions(twice.Y)) == repair_above(problem, fractions(r))
+    assert repair_above(twice, fractions(np.vstack([r, 2 * r]))) is None
+
+
+def test_a_wide_network_takes_seconds():
+    rng = np.random.default_rng(0)
+    problem = make_problem(rng.standard_normal((432, 2)), rng.standard_normal(432))
+    found = check_network(problem, rng.standard_normal((400, 3)), rng.standard_normal((400, 1)), np.zeros(1))
+    assert found.residual > 1
+    assert found.repair > 1
+
+
+# ---------------------------------------------------------------------------------------------- arithmetic
+def test_functions_are_rounded_to_their_side():
+    rng = np.random.default_rng(0)
+    for value in [*rng.uniform(1e-12, 50, 60), 1.0, 2.0, 0.5, 1 - 1e-15]:
+        exact = Fraction(value)
+        assert sqrt_above(exact) ** 2 >= exact
+        assert float(sqrt_above(exact)) == pytest.approx(math.sqrt(value), rel=1e-15)
+        above = log_above(exact)
+        assert exp_bounds(above)[0] >= exact
+        assert float(above) == pytest.approx(math.log(value), rel=1e-13, abs=1e-14)
+        low, high = exp_bounds(exact - 10)
+        assert low < high
+        assert float(low) == pytest.approx(math.exp(value - 10), rel=1e-14)
+    assert float_below(Fraction(1, 10)) <= Fraction(1, 10)
+    assert float_below(-Fraction(1, 10)) <= -Fraction(1, 10)
+    assert float_below(Fraction(10) ** 400) == sys.float_info.max
+    assert float_below(-(Fraction(10) ** 400)) == -math.inf
+
+
+def test_exponentials_and_logarithms_against_mpmath():
+    mpmath = pytest.importorskip("mpmath")
+    with mpmath.workdps(60):
+        for x in (Fraction(1, 3), Fraction(-17, 5), Fraction(39), Fraction(-40), Fraction(1, 10**9)):
+            truth = mpmath.e ** (mpmath.mpf(x.numerator) / x.denominator)
+            low, high = (mpmath.mpf(v.numerator) / v.denominator for v in exp_bounds(x))
+            assert low <= truth <= high
+            assert high - low < mpmath.mpf(10) ** -15 * truth
+
+
+def test_floats_become_integers_of_one_unit():
+    rng = np.random.default_rng(0)
+    a = rng.standard_normal((3, 2)) * 10.0 ** rng.integers(-200, 200, (3, 2))
+    (whole, zero), exponent = on_grid(a, np.zeros(2))
+    assert [Fraction(int(n)) * Fraction(2) ** exponent for n in whole.ravel()] == [
+        Fraction(v) for v in a.ravel()
+    ]
+    assert not zero.any()
+
+
+def test_the_checker_imports_no_solver_and_is_short():
+    code = "import sys, covopt.proofs; print([m for m in sys.modules if m.startswith(('covopt', 'numba', 'scipy'))])"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert all(name.startswith(("covopt.proofs", "covopt.errors", "covopt.files")) or name == "covopt"
+               for name in eval(loaded))  # fmt: skip
+    folder = Path(covopt.__file__).parent / "proofs" / "checker"
+    assert sum(len(file.read_text().splitlines()) for file in folder.glob("*.py")) < 600
