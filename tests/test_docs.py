@@ -1,0 +1,51 @@
+"""Every file and function that the documents name exists, and every link leads somewhere."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGES = [
+    ROOT / name
+    for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/architecture.md", "docs/statements.md")
+]
+NAMED = re.compile(r"`((?:covopt|tests|benchmarks|docs|notebooks)/[\w/.*-]+)`((?:,? `\w+`)*)")
+LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)")
+
+
+def names_of(file: Path) -> set[str]:
+    tree = ast.parse(file.read_text())
+    return {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_files_and_functions_exist(page):
+    for path, functions in NAMED.findall(page.read_text()):
+        assert list(ROOT.glob(path.rstrip("/"))), f"{page.name} names {path}"
+        if path.endswith(".py"):
+            missing = set(re.findall(r"`(\w+)`", functions)) - names_of(ROOT / path)
+            assert not missing, f"{page.name} names {missing} of {path}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page):
+    for link in LINK.findall(page.read_text()):
+        assert (page.parent / link).exists(), f"{page.name} links to {link}"
+
+
+def test_the_map_names_enough_to_be_one():
+    assert len(NAMED.findall((ROOT / "docs/statements.md").read_text())) > 50
+
+
+def test_the_drawing_and_the_table_name_every_room():
+    text = (ROOT / "docs/architecture.md").read_text()
+    table = text[text.index("## Layers") : text.index("## Rules")]
+    rooms = {
+        path.stem
+        for path in (ROOT / "covopt").iterdir()
+        if path.suffix == ".py" or (path / "__init__.py").exists()
+    }
+    missing = {room for room in rooms - {"__init__"} if f"`{room}`" not in table}
+    assert not missing
