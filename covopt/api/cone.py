@@ -11,7 +11,13 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from covopt.certificates.duality import INTERPOLATES, distance
-from covopt.checks.validation import check_bias, check_choice, check_time_limit, check_tol
+from covopt.checks.validation import (
+    check_choice,
+    check_output_bias,
+    check_random_state,
+    check_time_limit,
+    check_tol,
+)
 from covopt.checks.wording import counted
 from covopt.data import Data
 from covopt.data.tabular import check_finite, to_matrix
@@ -24,8 +30,6 @@ from covopt.problems.reduction import Reduction, reduce_data
 from covopt.solvers.cone.frank_wolfe import VARIANTS, FrankWolfe, FrankWolfeState
 from covopt.solvers.cone.pruning import prune
 from covopt.status import Status
-
-OUTPUT_BIASES = ("none", "penalized", "free")
 
 
 @dataclass(frozen=True)
@@ -205,16 +209,12 @@ def frank_wolfe(
     """
     began = time.perf_counter()
     tol, time_limit_s = check_tol(tol), check_time_limit(time_limit_s)
-    _check_seed(random_state)
-    check_choice("output_bias", output_bias, OUTPUT_BIASES)
+    check_random_state(random_state)
+    check_output_bias(output_bias, bias)
     check_choice("variant", variant, VARIANTS)
     lam = _check_lam(lam)
     if isinstance(max_iter, bool) or not hasattr(max_iter, "__index__") or int(max_iter) < 1:
         raise InputError(f"max_iter must be a positive integer; received {max_iter!r}")
-    if output_bias != "none" and check_bias(bias) == 0:
-        raise InputError(
-            f"output_bias={output_bias!r} needs a positive bias: the output bias enters the network as bias * b"
-        )
     data = Data.validate(X, Y, bias=bias, duplicates=duplicates, interpolates=lam == 0)
     problem, reduction = _reduce(data, output_bias, lam)
     begin = None if start is None else _check_start(start, data, reduction)
@@ -253,13 +253,6 @@ def frank_wolfe(
         network, dual, cost, objective, lower, gap, residual, status, point.history, active, variant, tol, lam,
         time.perf_counter() - began, point.jitter, point.exact, data.notes,
     )  # fmt: skip
-
-
-def _check_seed(random_state: Any) -> None:
-    if random_state is None:
-        return
-    if isinstance(random_state, bool) or not hasattr(random_state, "__index__") or int(random_state) < 0:
-        raise InputError(f"random_state must be a nonnegative integer or None; received {random_state!r}")
 
 
 def _check_lam(lam: Any) -> float:

@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 from scipy.optimize import brentq
 
-from covopt.api.interpolation import OUTPUT_BIASES, _check_seed
 from covopt.certificates.label_noise import certify_label_noise_fit
 from covopt.certificates.regularised import certify_fit
-from covopt.checks.validation import check_choice, check_tol
+from covopt.checks.validation import check_choice, check_output_bias, check_random_state, check_tol
 from covopt.data import Data
 from covopt.data.tabular import to_matrix
 from covopt.errors import BudgetError, InputError
@@ -45,8 +44,8 @@ class FitTask:
         self, X, Y, loss, bias, output_bias, sample_weight, potential, solver, tol, random_state
     ) -> None:
         self.tol = check_tol(tol)
-        _check_seed(random_state)
-        check_choice("output_bias", output_bias, OUTPUT_BIASES)
+        check_random_state(random_state)
+        check_output_bias(output_bias, bias)
         self.weighing = make_potential(potential)
         check_choice("solver", solver, SOLVERS)
         self.loss = make_loss(loss)
@@ -62,10 +61,6 @@ class FitTask:
         if isinstance(self.weighing, LabelNoise):
             check_label_noise(self.weighing, targets.shape[1], output_bias)
         self.data = Data.validate(X, targets, bias=bias, target_names=names, interpolates=False)
-        if output_bias != "none" and self.data.bias == 0:
-            raise InputError(
-                f"output_bias={output_bias!r} needs a positive bias: the output bias enters the network as bias * b"
-            )
         self.output_bias, self.potential, self.random_state = output_bias, potential, random_state
         weights = self.loss.weights[:, 0]
         self.sample_weight = None if sample_weight is None else np.asarray(sample_weight, dtype=float)

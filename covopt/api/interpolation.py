@@ -13,7 +13,13 @@ from threadpoolctl import threadpool_limits
 
 from covopt.certificates.duality import Certificate, certify
 from covopt.certificates.label_noise import certify_label_noise
-from covopt.checks.validation import check_choice, check_time_limit, check_tol
+from covopt.checks.validation import (
+    check_choice,
+    check_output_bias,
+    check_random_state,
+    check_time_limit,
+    check_tol,
+)
 from covopt.data import Data
 from covopt.errors import BudgetError, InputError
 from covopt.network import ReLUNetwork
@@ -32,7 +38,6 @@ from covopt.solvers.label_noise import solve_label_noise
 from covopt.solvers.sharpen import sharpen
 from covopt.status import Status
 
-OUTPUT_BIASES = ("none", "penalized", "free")
 SOLVERS = ("auto", "column-generation", "relaxation", "conic:CLARABEL", "conic:SCS", "conic:MOSEK")
 SHARPEN_GAP = 1e-9  # a dual this accurate shows the tight set, and Newton's method can finish on it
 Callback = Callable[[RoundState], bool]
@@ -113,15 +118,11 @@ def min_norm(
     began = time.perf_counter()
     tol = check_tol(tol)
     time_limit_s = check_time_limit(time_limit_s)
-    _check_seed(random_state)
-    check_choice("output_bias", output_bias, OUTPUT_BIASES)
+    check_random_state(random_state)
+    check_output_bias(output_bias, bias)
     weighing = make_potential(potential)
     check_choice("solver", solver, SOLVERS)
     data = Data.validate(X, Y, bias=bias, duplicates=duplicates)
-    if output_bias != "none" and data.bias == 0:
-        raise InputError(
-            f"output_bias={output_bias!r} needs a positive bias: the output bias enters the network as bias * b"
-        )
     if isinstance(weighing, LabelNoise):
         check_label_noise(weighing, data.n_outputs, output_bias)
         if solver not in ("auto", "column-generation"):
@@ -278,13 +279,6 @@ def _generate(problem: ShallowProblem, solver: str, options: dict[str, Any]) -> 
     if sharp and isinstance(oracle, FaceOracle):
         point = _sharpened(problem, oracle, point)
     return point, "column-generation"
-
-
-def _check_seed(random_state: int | None) -> None:
-    if random_state is None:
-        return
-    if isinstance(random_state, bool) or not hasattr(random_state, "__index__") or int(random_state) < 0:
-        raise InputError(f"random_state must be a nonnegative integer or None; received {random_state!r}")
 
 
 def _sharpened(problem: ShallowProblem, oracle: FaceOracle, point: Point) -> Point:

@@ -10,6 +10,8 @@ from typing import Any
 
 from covopt.errors import InputError
 
+OUTPUT_BIASES = ("none", "penalized", "free")
+
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, Real) and type(value).__name__ not in {"bool", "bool_"}
@@ -91,6 +93,28 @@ def check_bias(bias: Any) -> float:
             f"received {bias!r}."
         )
     return float(bias)
+
+
+def check_output_bias(output_bias: Any, bias: Any) -> str:
+    """Return the kind of output bias where the network has the bias that it is a multiple of.
+
+    Raises
+    ------
+    InputError
+        For an unknown kind, and for an output bias of a network without bias.
+
+    Examples
+    --------
+    >>> check_output_bias("free", 0.0)
+    Traceback (most recent call last):
+    covopt.errors.InputError: output_bias='free' needs a positive bias: the output bias enters the network as bias * b
+    """
+    check_choice("output_bias", output_bias, OUTPUT_BIASES)
+    if output_bias != "none" and check_bias(bias) == 0:
+        raise InputError(
+            f"output_bias={output_bias!r} needs a positive bias: the output bias enters the network as bias * b"
+        )
+    return output_bias
 
 
 def suggest(name: str, known: Iterable[str]) -> str:

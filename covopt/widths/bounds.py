@@ -10,13 +10,12 @@ from typing import Any
 import numpy as np
 
 from covopt.arrangement.counting import count_cells
-from covopt.checks.validation import check_choice
+from covopt.checks.validation import check_output_bias
 from covopt.completely_positive.clique_cover import clique_cover_bound
 from covopt.data import Data
-from covopt.errors import BudgetError, InputError, PrecisionWarning
+from covopt.errors import BudgetError, PrecisionWarning
 from covopt.widths.lower import bend_bound, exact_rank, lower_rank
 
-OUTPUT_BIASES = ("none", "penalized", "free")
 _COUNT_BUDGET = 2e7  # row operations: seconds
 
 
@@ -132,12 +131,8 @@ def sparsity_bounds(X: Any, Y: Any, *, bias: float = 1.0, output_bias: str = "no
     1 ≤ neurons of the sparsest network of smallest norm ≤ 4
       ≤ 4        N                        Fisher–Jerome; SP20 §4: ...
     """
-    check_choice("output_bias", output_bias, OUTPUT_BIASES)
+    check_output_bias(output_bias, bias)
     data = Data.validate(X, Y, bias=bias)
-    if output_bias != "none" and data.bias == 0:
-        raise InputError(
-            f"output_bias={output_bias!r} needs a positive bias: the output bias enters the network as bias * b"
-        )
     rows = data.independent_rows
     found = [*_upper(data, rows, output_bias), *_lower(data, rows, output_bias)]
     uppers = sorted((b for b in found if b.kind == "upper"), key=lambda b: b.value)
