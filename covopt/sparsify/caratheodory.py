@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 from numba import njit
-from scipy.linalg import qr, svd
+from scipy.linalg import qr, solve_triangular
+
+WELL_POSED = 1e-8  # of the largest diagonal entry: below it Householder's complement is uncertain
+NEUTRAL = 1e-13  # a direction along which the cost changes by less, relatively, costs nothing
 
 
 def caratheodory(atoms: np.ndarray, weights: np.ndarray, *, rank_tol: float = 1e-11) -> np.ndarray:
@@ -39,7 +42,7 @@ def caratheodory(atoms: np.ndarray, weights: np.ndarray, *, rank_tol: float = 1e
     extra = max(32, n // 8)  # few at a time: rounding errors grow along an elimination
     for start in range(n, len(order), extra):
         batch = np.concatenate([kept, order[start : start + extra]])
-        masses[batch] = _spend_surplus(atoms[:, batch] * sign[batch], masses[batch])
+        masses[batch] = _spend_surplus(atoms[:, batch] * sign[batch], masses[batch], rank_tol)
         kept = batch[masses[batch] > 0]
     masses[kept] = _spend_dependent(atoms[:, kept] * sign[kept], masses[kept], rank_tol)
     return sign * masses
@@ -51,14 +54,19 @@ def _normalise(signed: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return signed / scale, scale
 
 
-def _spend_surplus(signed: np.ndarray, masses: np.ndarray) -> np.ndarray:
-    """More columns than rows: the last columns of Q are null vectors whatever the rank, cheaper than an SVD's."""
+def _spend_surplus(signed: np.ndarray, masses: np.ndarray, rank_tol: float) -> np.ndarray:
+    """More columns than rows: the last columns of Q are null vectors, cheaper than a pivoted factorisation's."""
     unit, scale = _normalise(signed)
     n, m = unit.shape
     if m <= n:
         return masses
-    orthogonal, _ = qr(unit.T, check_finite=False)
-    return _eliminate(np.ascontiguousarray(orthogonal[:, n:].T), masses * scale, 1.0 / scale) / scale
+    orthogonal, upper = qr(unit.T, check_finite=False)
+    diagonal = np.abs(np.diag(upper))
+    if diagonal.min() > WELL_POSED * diagonal.max():
+        null = np.ascontiguousarray(orthogonal[:, n:].T)
+    else:  # reflectors of a dependent row are made of rounding errors, and so is what follows them
+        null = _null_rows(unit, rank_tol)
+    return _eliminate(null, masses * scale, 1.0 / scale) / scale
 
 
 def _spend_dependent(signed: np.ndarray, masses: np.ndarray, rank_tol: float) -> np.ndarray:
@@ -66,12 +74,27 @@ def _spend_dependent(signed: np.ndarray, masses: np.ndarray, rank_tol: float) ->
     if not signed.size:
         return masses
     unit, scale = _normalise(signed)
-    diagonal = np.abs(np.diag(qr(unit, mode="r", pivoting=True, check_finite=False)[0]))
-    if diagonal[-1] > rank_tol * diagonal[0] and unit.shape[1] <= unit.shape[0]:
-        return masses
-    _, values, right = svd(unit, full_matrices=True, check_finite=False)
-    rank = int((values > rank_tol * values[0]).sum())
-    return _eliminate(np.ascontiguousarray(right[rank:]), masses * scale, 1.0 / scale) / scale
+    null = _null_rows(unit, rank_tol)
+    return _eliminate(null, masses * scale, 1.0 / scale) / scale if len(null) else masses
+
+
+def _null_rows(unit: np.ndarray, rank_tol: float) -> np.ndarray:
+    """Null vectors of unit columns as rows, one for each column that depends on the pivots.
+
+    An orthonormal basis of the null space is any rotation of any other, and which one an SVD returns depends on its
+    rounding errors, hence on the processor. This one depends on the order of the columns alone: tilted lengths leave
+    no tie between the pivots.
+    """
+    m = unit.shape[1]
+    tilt = 1.0 + np.arange(m, 0, -1) / m
+    upper, pivots = qr(unit * tilt, mode="r", pivoting=True, check_finite=False)
+    diagonal = np.abs(np.diag(upper))
+    rank = int((diagonal > rank_tol * diagonal[0]).sum())
+    null = np.zeros((m - rank, m))
+    null[:, pivots[rank:]] = np.eye(m - rank)
+    null[:, pivots[:rank]] = -solve_triangular(upper[:rank, :rank], upper[:rank, rank:], check_finite=False).T
+    null = null[np.argsort(pivots[rank:])] * tilt  # beyond the rank the pivots' order is rounding
+    return null / np.linalg.norm(null, axis=1, keepdims=True)
 
 
 @njit(cache=True)
@@ -83,17 +106,20 @@ def _eliminate(null, masses, costs):
     count, m = null.shape
     alive = masses > 0
     for pick in range(count):
-        size = 0.0
+        size, longest = 0.0, 0
         for j in range(m):
-            if alive[j]:
-                size = max(size, abs(null[pick, j]))
+            if alive[j] and abs(null[pick, j]) > size:
+                size, longest = abs(null[pick, j]), j
         if size < 1e-12:
             continue
-        total = 0.0
+        total, spread = 0.0, 0.0
         for j in range(m):
             if alive[j]:
                 null[pick, j] /= size
                 total += costs[j] * null[pick, j]
+                spread += costs[j] * abs(null[pick, j])
+        if abs(total) <= NEUTRAL * spread:  # the sign of a rounding error decides nothing
+            total = null[pick, longest]
         if total < 0.0:  # masses − t·direction with t ≥ 0 must not grow in cost
             for j in range(m):
                 null[pick, j] = -null[pick, j]
