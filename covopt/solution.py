@@ -19,8 +19,10 @@ from covopt.checks.wording import counted
 from covopt.completely_positive.certificate import FORMAT as CP_RANK_FORMAT
 from covopt.completely_positive.certificate import CPRankCertificate
 from covopt.data import Data
-from covopt.errors import InputError, SolutionFileError
+from covopt.errors import CovoptError, InputError, SolutionFileError
 from covopt.files import read_json, write_atomically
+from covopt.files.layouts import SOLUTION, SOLUTION_WITH_LOSS
+from covopt.files.schema import check_content, numbers, shown
 from covopt.losses import Loss, loss_from_dict
 from covopt.network import ReLUNetwork
 from covopt.oracles.choose import exact_oracle
@@ -325,56 +327,60 @@ class Solution:
             raise SolutionFileError(f"this is not a covopt solution: its format field is not {FORMAT!r}")
         if content.get("schema") not in (SCHEMA, SCHEMA_LOSS):
             raise SolutionFileError(
-                f"the file has schema {content.get('schema')!r}; this covopt reads {SCHEMA} and {SCHEMA_LOSS}. "
+                f"the file has schema {shown(content.get('schema'))}; this covopt reads {SCHEMA} and {SCHEMA_LOSS}. "
                 "Upgrade covopt."
             )
         try:
+            fitted = content["schema"] == SCHEMA_LOSS
+            check_content(content, SOLUTION_WITH_LOSS if fitted else SOLUTION)
             problem, net = content["problem"], content["network"]
             width = len(problem["feature_names"]) + (problem["bias"] > 0)
-            X = np.array(problem["X"], dtype=float)
-            X = X.reshape(len(problem["X"]), len(problem["feature_names"]))
+            X = numbers("X", problem["X"]).reshape(len(problem["X"]), len(problem["feature_names"]))
             data = Data(
                 X,
-                np.array(problem["Y"], dtype=float).reshape(len(X), -1),
+                numbers("Y", problem["Y"]).reshape(len(X), len(problem["target_names"])),
                 float(problem["bias"]),
                 tuple(problem["feature_names"]),
                 tuple(problem["target_names"]),
                 tuple(problem["notes"]),
             )
             network = ReLUNetwork(
-                np.array(net["hidden_weights"], dtype=float).reshape(-1, width),
-                np.array(net["output_weights"], dtype=float).reshape(-1, data.n_outputs),
+                numbers("hidden_weights", net["hidden_weights"]).reshape(-1, width),
+                numbers("output_weights", net["output_weights"]).reshape(-1, data.n_outputs),
                 data.bias,
-                np.array(net["output_bias"], dtype=float).reshape(data.n_outputs),
+                numbers("output_bias", net["output_bias"]).reshape(data.n_outputs),
                 problem["output_bias"] != "free",
             )
-            dual = np.array(content["dual"], dtype=float)
+            dual = numbers("dual", content["dual"])
             shape = data.Y.shape if data.n_outputs > 1 else (len(X),)
             if len(network.hidden_weights) != len(network.output_weights) or dual.shape != shape:
                 raise ValueError("lengths of the arrays do not fit together")
-            if not isinstance(problem["output_bias"], str) or not isinstance(problem["potential"], str):
-                raise ValueError("output_bias and potential must be names")
+            if net.get("n_neurons", len(network)) != len(network):
+                raise ValueError(
+                    f"n_neurons is {shown(net['n_neurons'])}, and the network has {len(network)}"
+                )
             stated = content["certificate"]
             proof = content.get("proof")
-            proof = None if proof is None else GaugeCertificate.from_dict(proof)
-            numbers: dict[str, Any] = {
+            values: dict[str, Any] = {
                 **{name: float(content[name]) for name in BRACKET},
                 "residual": float(stated["residual"]), "gauge": float(stated["gauge"]),
-                "exact": bool(stated["exact"]), "bound": str(stated["bound"]),
+                "exact": stated["exact"], "bound": stated["bound"],
             }  # fmt: skip
-            certificate, fitted = Certificate(**numbers), {}
-            if content["schema"] == SCHEMA_LOSS:
-                certificate = FitCertificate(
-                    **numbers, objective=float(stated["objective"]), loss_value=float(stated["loss_value"])
-                )
-                fitted = _loss_of(problem, data)
+            certificate = Certificate(**values)
+            if fitted:
+                values |= {name: float(stated[name]) for name in ("objective", "loss_value")}
+                certificate = FitCertificate(**values)
             return cls(
                 data, problem["output_bias"], problem["potential"], network, dual, certificate,
                 Status.from_code(content["status"]), float(content["tol"]), content["solver"],
-                list(content["history"]), float(content["time_s"]), content["random_state"], proof, **fitted,
+                list(content["history"]), float(content["time_s"]), content["random_state"],
+                None if proof is None else GaugeCertificate.from_dict(proof),
+                **(_loss_of(problem, data) if fitted else {}),
             )  # fmt: skip
-        except (InputError, KeyError, TypeError, ValueError) as error:
-            raise SolutionFileError(f"the solution file is damaged: {error!r}") from error
+        except SolutionFileError:
+            raise
+        except (CovoptError, ArithmeticError, LookupError, TypeError, ValueError) as error:
+            raise SolutionFileError(f"the solution file is damaged: {error}") from error
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write one JSON file, atomically: a reader sees the old file or the whole new one.
@@ -411,7 +417,7 @@ class Solution:
 def _loss_of(problem: dict[str, Any], data: Data) -> dict[str, Any]:
     """Return λ, the loss bound to the table, and the weights of a file."""
     weights = problem["sample_weight"]
-    weights = None if weights is None else np.array(weights, dtype=float)
+    weights = None if weights is None else numbers("sample_weight", weights)
     loss = loss_from_dict(problem["loss"])
     loss.encode_targets(data.Y, weights)
     return {"lam": float(problem["lam"]), "loss": loss, "sample_weight": weights}

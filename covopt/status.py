@@ -43,7 +43,7 @@ class Status(Enum):
         for member in cls:
             if member.code == code:
                 return member
-        raise ValueError(f"unknown status code {code!r}; known: {', '.join(m.code for m in cls)}")
+        raise ValueError(f"unknown status code {str(code)[:40]!r}; known: {', '.join(m.code for m in cls)}")
 
     def __str__(self) -> str:
         return self.code

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import copy
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from covopt.certificates.duality import INTERPOLATES, Certificate, certify, distance
+from covopt.certificates.duality import INTERPOLATES, Certificate, certify
 from covopt.certificates.exact import exact_values
 from covopt.certificates.label_noise import certify_label_noise, certify_label_noise_fit
-from covopt.certificates.regularised import FitCertificate, certify_fit
+from covopt.certificates.rechecks import AGREES, RECHECKS, Check
+from covopt.certificates.regularised import certify_fit
 from covopt.checks.validation import check_positive
 from covopt.checks.wording import counted
 from covopt.completely_positive.certificate import CPRankCertificate
 from covopt.completely_positive.checking import verify_cp_rank
 from covopt.data import Data
 from covopt.errors import CovoptError, InputError
+from covopt.losses import make_loss
 from covopt.potentials import POTENTIALS, LabelNoise
 from covopt.problems.label_noise import reduce_label_noise_fit
 from covopt.problems.reduction import Reduction, reduce_data
@@ -27,17 +30,6 @@ from covopt.problems.regularised import reduce_fit
 from covopt.problems.shallow import ShallowProblem
 from covopt.solution import Solution, load
 from covopt.status import Status
-
-AGREES = 1e-9  # relative difference at which a stated number equals the recomputed one
-
-
-@dataclass(frozen=True)
-class Check:
-    """One claim: what it says, whether it held, and the numbers."""
-
-    name: str
-    ok: bool
-    detail: str
 
 
 @dataclass(frozen=True)
@@ -121,137 +113,76 @@ def verify(
         return Verification(
             tuple(Check(each.name, each.ok, each.detail) for each in verify_cp_rank(solution)), None
         )
-    checks: list[Check] = []
-    if solution.loss is not None:
-        return _verify_fit(solution, X, Y, exact=exact)
-    if X is not None:
-        checks.append(_same_table(solution, X, Y))
-    data = solution.data
-    try:
-        data = Data.validate(data.X, data.Y, bias=data.bias)
-        reduced = reduce_data(data, solution.output_bias)
-    except CovoptError as error:
-        checks.append(Check("data", False, str(error)))
-        return Verification(tuple(checks), None)
-    broken = _not_finite(solution)
-    if broken:
-        return Verification((*checks, *broken), None)
-    checks.extend(_structure(solution))
-    checks.extend(_dual_rows(solution, reduced[1].keep))
-    try:
-        with threadpool_limits(1, user_api="blas"):
-            certificate = _certificate(solution, data, reduced)
-    except CovoptError as error:  # a proof of something else, a potential of another problem
-        checks.append(Check("problem" if solution.proof is None else "proof", False, str(error)))
-        return Verification(tuple(checks), None)
-    checks.extend(_numbers(solution, certificate))
-    if exact:
-        checks.extend(_exact(solution, data, certificate))
-    return Verification(tuple(checks), certificate)
+    with threadpool_limits(1, user_api="blas"):
+        return _verify(solution, X, Y, exact=exact)
 
 
-def _not_finite(solution: Solution) -> list[Check]:
-    for name, array in (
-        ("network", solution.network.hidden_weights),
-        ("network", solution.network.output_weights),
-        ("network", solution.network.output_bias),
-        ("dual", solution.dual),
-    ):
-        if not np.isfinite(array).all():
-            return [Check(name, False, "has a number that is not finite")]
-    return []
-
-
-def _verify_fit(solution: Solution, X: Any, Y: Any, *, exact: bool) -> Verification:
-    """Check a regularised solution: the table, the objective, the bound, the gap, the status."""
-    if exact:
+def _verify(solution: Solution, X: Any, Y: Any, *, exact: bool) -> Verification:
+    fit = solution.loss is not None
+    if fit and exact:
         raise InputError(
             "exact=True (--exact) recomputes interpolation only; a solution with a loss has logarithms"
         )
-    assert solution.loss is not None
     checks: list[Check] = []
-    data, loss = solution.data, copy.copy(solution.loss)
     try:
-        lam = check_positive("lam", solution.lam)
-        loss.encode_targets(data.Y, solution.sample_weight)
-        data = Data.validate(data.X, loss.targets, bias=data.bias, interpolates=False)
-        potential = POTENTIALS.get(solution.potential)
-        task = reduced = None
-        if isinstance(potential, LabelNoise):
-            task = reduce_label_noise_fit(data, loss, lam, solution.output_bias, potential)
-        else:
-            reduced = reduce_fit(data, loss, lam, solution.output_bias)
+        prepared = (_prepare_fit if fit else _prepare)(solution)
     except CovoptError as error:
         return Verification((Check("data", False, str(error)),), None)
     if X is not None:
-        checks.append(_same_fit_table(solution, X, Y))
+        checks.extend((_same_fit_table if fit else _same_table)(solution, X, Y))
     broken = _not_finite(solution)
     if broken:
         return Verification((*checks, *broken), None)
     checks.extend(_structure(solution))
-    if not checks[-1].ok:
+    if fit and not checks[-1].ok:
         return Verification(tuple(checks), None)
-    with threadpool_limits(1, user_api="blas"):
-        if task is not None:
-            found = certify_label_noise_fit(task, solution.network, solution.dual)
-        else:
-            found = certify_fit(
-                data, solution.network, solution.dual, loss=loss, lam=lam, output_bias=solution.output_bias,
-                reduced=reduced,
-            )  # fmt: skip
-    checks.extend(_fit_numbers(solution, found))
+    checks.extend(prepared.dual_rows(solution))
+    try:
+        found = prepared.certify(solution)
+    except CovoptError as error:  # a proof of something else, a potential of another problem
+        checks.append(Check("problem" if solution.proof is None else "proof", False, str(error)))
+        return Verification(tuple(checks), None)
+    for recheck in RECHECKS:
+        checks.extend(recheck(solution, found))
+    if exact:
+        checks.extend(_exact(solution, prepared.data, found))
     return Verification(tuple(checks), found)
 
 
-def _same_fit_table(solution: Solution, X: Any, Y: Any) -> Check:
-    if Y is None:
-        raise InputError("verify needs Y together with X")
-    assert solution.loss is not None
+@dataclass(frozen=True)
+class _Prepared:
+    """The problem as the checker reads it from the data."""
+
+    data: Data
+    certify: Callable[[Solution], Certificate]
+    dual_rows: Callable[[Solution], list[Check]]
+
+
+def _prepare(solution: Solution) -> _Prepared:
+    data = Data.validate(solution.data.X, solution.data.Y, bias=solution.data.bias)
+    reduced = reduce_data(data, solution.output_bias)
+    keep = reduced[1].keep
+    return _Prepared(data, lambda s: _certificate(s, data, reduced), lambda s: _dual_rows(s, keep))
+
+
+def _prepare_fit(solution: Solution) -> _Prepared:
     loss = copy.copy(solution.loss)
-    table = Data.validate(X, loss.encode_targets(Y), bias=solution.data.bias, interpolates=False)
-    mine = solution.data
-    if table.X.shape != mine.X.shape or table.Y.shape != mine.Y.shape:
-        return Check("table", False, f"has shape {table.X.shape}, the solution was made for {mine.X.shape}")
-    first, second = np.column_stack([table.X, table.Y]), np.column_stack([mine.X, mine.Y])
-    if solution.sample_weight is None:  # with weights the order of the rows matters
-        first, second = (part[np.lexsort(part.T[::-1])] for part in (first, second))
-    return _compare_tables(first, second)
+    assert loss is not None
+    lam = check_positive("lam", solution.lam)
+    loss.encode_targets(solution.data.Y, solution.sample_weight)
+    data = Data.validate(solution.data.X, loss.targets, bias=solution.data.bias, interpolates=False)
+    potential = POTENTIALS.get(solution.potential)
+    if isinstance(potential, LabelNoise):
+        task = reduce_label_noise_fit(data, loss, lam, solution.output_bias, potential)
+        return _Prepared(data, lambda s: certify_label_noise_fit(task, s.network, s.dual), lambda s: [])
+    reduced = reduce_fit(data, loss, lam, solution.output_bias)
 
+    def certify_it(s: Solution) -> Certificate:
+        return certify_fit(
+            data, s.network, s.dual, loss=loss, lam=lam, output_bias=s.output_bias, reduced=reduced
+        )
 
-def _fit_numbers(solution: Solution, found: FitCertificate) -> list[Check]:
-    size = max(abs(found.objective), 1e-300)
-    stated = (
-        ("objective", solution.objective, found.objective),
-        ("loss", solution.loss_value or 0.0, found.loss_value),
-        ("norm", solution.cost * (solution.lam or 0.0), found.cost * (solution.lam or 0.0)),
-    )
-    checks = [
-        Check(name, abs(claim - value) <= AGREES * size, f"stated {claim:.12g}, recomputed {value:.12g}")
-        for name, claim, value in stated
-    ]
-    lower = solution.lower_bound
-    checks.append(
-        Check(
-            "lower bound", lower <= found.lower_bound + AGREES * size,
-            f"stated {lower:.12g}, recomputed {found.lower_bound:.12g} by the {found.bound}",
-        )
-    )  # fmt: skip
-    checks.append(
-        Check(
-            "dual feasible", found.gauge <= 1 + 1e-6 and abs(found.gauge - solution.certificate.gauge) <= 1e-6,
-            f"max over all neurons of |<dual, activations>| is at most {found.gauge:.12g}",
-        )
-    )  # fmt: skip
-    gap = distance(found.objective, lower)
-    checks.append(
-        Check("gap", abs(gap - solution.gap) <= AGREES, f"stated {solution.gap:.3e}, recomputed {gap:.3e}")
-    )
-    claim = f"{solution.status.code}: no claim of optimality"
-    ok = True
-    if solution.status is Status.CERTIFIED:
-        ok = found.gap <= solution.tol * (1 + 1e-6) + 0.1 * AGREES
-        claim = f"certified: recomputed gap {found.gap:.3e}, asked for {solution.tol:g}"
-    return [*checks, Check("status", ok, claim)]
+    return _Prepared(data, certify_it, lambda s: [])
 
 
 def _certificate(solution: Solution, data: Data, reduced: tuple[ShallowProblem, Reduction]) -> Certificate:
@@ -265,6 +196,18 @@ def _certificate(solution: Solution, data: Data, reduced: tuple[ShallowProblem, 
         data, solution.network, solution.dual, output_bias=solution.output_bias, reduced=reduced,
         proof=solution.proof,
     )  # fmt: skip
+
+
+def _not_finite(solution: Solution) -> list[Check]:
+    for name, array in (
+        ("network", solution.network.hidden_weights),
+        ("network", solution.network.output_weights),
+        ("network", solution.network.output_bias),
+        ("dual", solution.dual),
+    ):
+        if not np.isfinite(array).all():
+            return [Check(name, False, "has a number that is not finite")]
+    return []
 
 
 def _exact(solution: Solution, data: Data, found: Certificate) -> list[Check]:
@@ -303,18 +246,39 @@ def _compare_tables(first: np.ndarray, second: np.ndarray) -> Check:
     return Check("table", ok, detail)
 
 
-def _same_table(solution: Solution, X: Any, Y: Any) -> Check:
+def _same_table(solution: Solution, X: Any, Y: Any) -> list[Check]:
     if Y is None:
         raise InputError("verify needs Y together with X")
     table = Data.validate(X, Y, bias=solution.data.bias, duplicates="mean")
     mine = Data.validate(solution.data.X, solution.data.Y, bias=solution.data.bias, duplicates="mean")
     if table.X.shape != mine.X.shape or table.Y.shape != mine.Y.shape:
-        return Check("table", False, f"has shape {table.X.shape}, the solution was made for {mine.X.shape}")
+        return [Check("table", False, f"has shape {table.X.shape}, the solution was made for {mine.X.shape}")]
     first, second = (
         np.column_stack([part.X, part.Y])[np.lexsort(np.column_stack([part.X, part.Y]).T[::-1])]
         for part in (table, mine)
     )
-    return _compare_tables(first, second)
+    return [_compare_tables(first, second)]
+
+
+def _same_fit_table(solution: Solution, X: Any, Y: Any) -> list[Check]:
+    if Y is None:
+        raise InputError("verify needs Y together with X")
+    assert solution.loss is not None
+    loss = make_loss(solution.loss)
+    loss.column = solution.loss.column
+    table = Data.validate(X, loss.encode_targets(Y), bias=solution.data.bias, interpolates=False)
+    mine = solution.data
+    checks = []
+    if loss.is_classification:
+        ok = loss.classes == solution.loss.classes
+        checks.append(Check("classes", ok, f"stated {solution.loss.classes}, the table has {loss.classes}"))
+    if table.X.shape != mine.X.shape or table.Y.shape != mine.Y.shape:
+        detail = f"has shape {table.X.shape}, the solution was made for {mine.X.shape}"
+        return [*checks, Check("table", False, detail)]
+    first, second = np.column_stack([table.X, table.Y]), np.column_stack([mine.X, mine.Y])
+    if solution.sample_weight is None:  # with weights the order of the rows matters
+        first, second = (part[np.lexsort(part.T[::-1])] for part in (first, second))
+    return [*checks, _compare_tables(first, second)]
 
 
 def _structure(solution: Solution) -> list[Check]:
@@ -347,44 +311,4 @@ def _dual_rows(solution: Solution, keep: np.ndarray) -> list[Check]:
         total = float(np.abs(solution.dual.sum(axis=0)).max())
         ok = total <= AGREES * size * len(solution.dual)
         checks.append(Check("dual sum", ok, f"is {total:.2e}, which a free output bias needs to be 0"))
-    return checks
-
-
-def _numbers(solution: Solution, found: Certificate) -> list[Check]:
-    stated = solution.certificate
-    cost, lower = stated.cost, stated.lower_bound
-    size = max(abs(found.cost), 1e-300)
-    checks = [
-        Check(
-            "interpolation", found.interpolates or solution.status is not Status.CERTIFIED,
-            f"max |f - y| = {found.residual:.2e} of max |y| (allowed {INTERPOLATES:g})",
-        ),
-        Check(
-            "residual", abs(stated.residual - found.residual) <= AGREES,
-            f"stated {stated.residual:.2e}, recomputed {found.residual:.2e}",
-        ),
-        Check(
-            "norm", abs(cost - found.cost) <= AGREES * size,
-            f"stated {cost:.12g}, recomputed {found.cost:.12g}",
-        ),
-        Check(
-            "lower bound", lower <= found.lower_bound + AGREES * size,
-            f"stated {lower:.12g}, recomputed {found.lower_bound:.12g} by the {found.bound}",
-        ),
-        Check(
-            "dual feasible", found.gauge <= 1 + 1e-6 and abs(found.gauge - stated.gauge) <= 1e-6,
-            f"max over all neurons of |<dual, activations>| is at most {found.gauge:.12g}",
-        ),
-    ]  # fmt: skip
-    gap = distance(found.cost, lower)
-    checks.append(
-        Check("gap", abs(gap - solution.gap) <= AGREES, f"stated {solution.gap:.3e}, recomputed {gap:.3e}")
-    )
-    if solution.status is Status.CERTIFIED:
-        ok = found.gap <= solution.tol * (1 + 1e-6) + 0.1 * AGREES and found.interpolates
-        checks.append(
-            Check("status", ok, f"certified: recomputed gap {found.gap:.3e}, asked for {solution.tol:g}")
-        )
-    else:
-        checks.append(Check("status", True, f"{solution.status.code}: no claim of optimality"))
     return checks

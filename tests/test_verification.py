@@ -76,7 +76,6 @@ def test_the_solution_itself_passes(solution):
         (("certificate", "residual"), {"add": 1e-6}, "residual"),
         (("certificate", "gauge"), {"add": 1e-3}, "dual feasible"),
         (("certificate", "gauge"), {"add": -1e-3}, "dual feasible"),
-        (("tol",), {"to": float("nan")}, "status"),
         (("network", "hidden_weights", 0, 0), {"add": 1e-6}, "interpolation"),
         (("network", "hidden_weights", 0, 0), {"add": 1e-6}, "norm"),
         (("network", "hidden_weights", 0, 0), {"to": float("nan")}, "network"),
@@ -130,10 +129,12 @@ def test_a_neuron_dropped_or_doubled(solution):
     def drop(content):
         content["network"]["hidden_weights"].pop()
         content["network"]["output_weights"].pop()
+        content["network"]["n_neurons"] -= 1
 
     def double(content):
         content["network"]["hidden_weights"].append([0.1] * 3)
         content["network"]["output_weights"].append([0.1])
+        content["network"]["n_neurons"] += 1
 
     assert {"interpolation", "norm"} <= failed(changed(solution, drop))
     assert {"interpolation", "norm"} <= failed(changed(solution, double))
@@ -205,6 +206,7 @@ def test_a_cost_below_the_bound_is_a_gap():
     content = solution.to_dict()
     content["network"]["hidden_weights"] = lazy.hidden_weights.tolist()
     content["network"]["output_weights"] = lazy.output_weights.tolist()
+    content["network"]["n_neurons"] = len(lazy)
     content["cost"], content["status"] = lazy.squared_norm, "certified"
     content["gap"], content["lower_bound"] = 0.0, lazy.squared_norm
     assert lazy.squared_norm < 0.5 * solution.lower_bound
@@ -218,14 +220,107 @@ def test_a_cost_below_the_bound_is_a_gap():
     [
         set_at("time_s", to=1e6), set_at("history", to=[]), set_at("random_state", to=7),
         set_at("solver", to="x"), set_at("covopt", to="9.9"), set_at("problem", "notes", to=["a note"]),
-        set_at("problem", "feature_names", to=["a", "b"]), set_at("network", "n_neurons", to=0),
-        set_at("certificate", "bound", to="words"), set_at("lower_bound", factor=1 - 1e-12),
+        set_at("problem", "feature_names", to=["a", "b"]), set_at("lower_bound", factor=1 - 1e-12),
         set_at("tol", to=0.5),  # a weaker claim
         set_at("status", to="gap"),  # no claim
     ],
 )  # fmt: skip
 def test_what_is_harmless_by_design(solution, mutate):
     assert failed(changed(solution, mutate)) == set()
+
+
+@pytest.mark.parametrize("tol", [0.0, -1e-6, 1.0, 2.0, 100.0, float("inf"), float("nan"), True, "1e-6", None])
+def test_a_tolerance_is_a_number_between_0_and_1(solution, tol):
+    # "certified: recomputed gap 3e-9, asked for inf" passed
+    with pytest.raises(SolutionFileError, match="'tol' must be a number between 0 and 1"):
+        changed(solution, set_at("tol", to=tol))
+    forged = copy.copy(solution)
+    forged.tol = tol if isinstance(tol, float) else 2.0
+    assert {"tolerance", "status"} <= failed(forged)
+
+
+@pytest.mark.parametrize("claimed", [0, 1000, True])
+def test_the_number_of_neurons_is_that_of_the_network(solution, claimed):
+    with pytest.raises(SolutionFileError, match="n_neurons is"):
+        changed(solution, set_at("network", "n_neurons", to=claimed))
+
+
+@pytest.mark.parametrize(
+    "words", ["words", "", "the optimum itself, proved by hand", "exact maximum over all neurons"]
+)
+def test_the_words_of_the_bound_are_those_of_a_bound(solution, words):
+    assert failed(changed(solution, set_at("certificate", "bound", to=words))) == {"bound in words"}
+
+
+def test_a_bound_by_relaxation_is_not_called_exact():
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((12, 9)), rng.standard_normal(12)
+    solution = covopt.min_norm(X, y, solver="relaxation", time_limit_s=20, random_state=0)
+    if covopt.verify(solution).certificate.exact:
+        pytest.skip("this oracle is exact here")
+    assert failed(solution) == set()
+    assert failed(changed(solution, set_at("certificate", "exact", to=True))) == {"bound in words"}
+    exact = "dual point divided by its exact maximum over all neurons"
+    assert failed(changed(solution, set_at("certificate", "bound", to=exact))) == {"bound in words"}
+
+
+@pytest.fixture(scope="module")
+def fits():
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((12, 2))
+    targets = {
+        "squared": (X[:, 0] ** 2, 0.01, "squared"),
+        "logistic": (np.where(X[:, 0] > 0, "yes", "no"), 0.01, "logistic"),
+        "softmax": ((X[:, 0] > 0) * 1 + (X[:, 1] > 0), 0.02, "softmax-cross-entropy"),
+    }
+    return {name: (X, y, covopt.fit(X, y, lam=lam, loss=loss)) for name, (y, lam, loss) in targets.items()}
+
+
+@pytest.mark.parametrize(
+    ("path", "change", "check"),
+    [
+        (("certificate", "residual"), {"to": 0.5}, "residual"),
+        (("certificate", "loss_value"), {"add": 1e-3}, "loss"),
+        (("certificate", "objective"), {"factor": 0.999}, "objective"),
+        (("cost",), {"factor": 1.001}, "norm"),
+        (("lower_bound",), {"factor": 1.001}, "lower bound"),
+        (("gap",), {"to": 0.0}, "gap"),
+        (("certificate", "gauge"), {"to": 0.5}, "dual feasible"),
+        (("certificate", "bound"), {"to": "the best there is"}, "bound in words"),
+        (("problem", "lam"), {"factor": 1.01}, "objective"),
+    ],
+)
+@pytest.mark.parametrize("name", ["squared", "logistic"])
+def test_every_number_of_a_fit_matters(fits, name, path, change, check):
+    *_, solution = fits[name]
+    assert failed(solution) == set()
+    assert check in failed(changed(solution, set_at(*path, **change)))
+
+
+@pytest.mark.parametrize(
+    ("name", "classes"),
+    [
+        ("logistic", ["yes", "no"]),
+        ("logistic", ["no"]),
+        ("logistic", ["no", "perhaps", "yes"]),
+        ("logistic", ["no", "no"]),
+        ("softmax", [2, 1, 0]),
+        ("softmax", [0, 1]),
+        ("softmax", [0, 1, "two"]),
+    ],
+)
+def test_classes_are_recomputed(fits, name, classes):
+    *_, solution = fits[name]
+    other = changed(solution, set_at("problem", "loss", "classes", to=classes))
+    assert "classes" in failed(other)
+
+
+def test_classes_are_those_of_the_table(fits):
+    X, y, solution = fits["logistic"]
+    assert covopt.verify(solution, X, y).ok
+    other = changed(solution, set_at("problem", "loss", "classes", to=["cat", "dog"]))
+    assert failed(other) == set()  # names alone: only the table knows them
+    assert [check.name for check in covopt.verify(other, X, y).checks if not check.ok] == ["classes"]
 
 
 def test_a_smaller_lower_bound_is_true_but_has_another_gap(solution):

@@ -6,14 +6,14 @@ import json
 import os
 from collections.abc import Sequence
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from covopt.checks.wording import counted
 from covopt.errors import SolutionFileError
-from covopt.files import write_atomically
+from covopt.files import read_json, write_atomically
+from covopt.files.schema import shown
 from covopt.solution import Solution
 from covopt.verification import Check, Verification, verify
 
@@ -55,8 +55,8 @@ def is_path_file(path: str | os.PathLike[str]) -> bool:
     path : path-like
     """
     try:
-        return is_path_content(json.loads(Path(path).read_text(encoding="utf-8")))
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError):
+        return is_path_content(read_json(path))
+    except SolutionFileError:
         return False
 
 
@@ -73,17 +73,12 @@ def load_path(path: str | os.PathLike[str]) -> list[Solution]:
         When the file is missing, not JSON, not a covopt path, or of a newer schema.
     """
     name = os.fspath(path)
-    try:
-        content = json.loads(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise SolutionFileError(f"cannot read {name}: {error.strerror or error}") from error
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise SolutionFileError(f"{name} is not a JSON file: {error}") from error
+    content = read_json(path)
     if not is_path_content(content):
         raise SolutionFileError(f"{name} is not a covopt path: its format field is not {FORMAT!r}")
     if content.get("schema") != SCHEMA:
         raise SolutionFileError(
-            f"{name} has schema {content.get('schema')!r}; this covopt reads schema {SCHEMA}. Upgrade covopt."
+            f"{name} has schema {shown(content.get('schema'))}; this covopt reads schema {SCHEMA}. Upgrade covopt."
         )
     parts = content.get("solutions")
     if not isinstance(parts, list) or not parts:

@@ -1,4 +1,4 @@
-"""Words for people: numbers with their nouns."""
+"""Words for people: numbers with their nouns, and what other programs said in one line."""
 
 from __future__ import annotations
 
@@ -20,3 +20,25 @@ def counted(number: int, noun: str, plural: str | None = None) -> str:
     ('1 point', '2 points', '0 entries')
     """
     return f"{number} {noun}" if number == 1 else f"{number} {plural or noun + 's'}"
+
+
+def one_line(said: object, most: int = 160) -> str:
+    r"""Return what somebody else said, an error or a part of a file, as one short line that every screen can show.
+
+    Parameters
+    ----------
+    said : object
+    most : int
+        Letters.
+
+    Examples
+    --------
+    >>> one_line("no such\x00 field\nat line 1"), len(one_line("x" * 1000))
+    ('no such\\x00 field', 160)
+    """
+    first = str(said).strip().split("\n", 1)[0] or type(said).__name__
+    shown = "".join(
+        letter if letter.isprintable() else letter.encode("unicode_escape").decode()
+        for letter in first[:most]
+    )
+    return shown if len(first) <= most and len(shown) <= most else f"{shown[: most - 1]}…"

@@ -6,7 +6,6 @@ import json
 import os
 from dataclasses import dataclass, field
 from enum import Enum
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,8 @@ from covopt.completely_positive.factorisation import residual_of
 from covopt.completely_positive.matrix import SymmetricMatrix
 from covopt.errors import SolutionFileError
 from covopt.files import read_json, write_atomically
+from covopt.files.layouts import CP_RANK
+from covopt.files.schema import check_content, fractions, numbers, shown
 
 FORMAT = "covopt-cp-rank"
 SCHEMA = 1
@@ -39,7 +40,7 @@ class CPStatus(Enum):
         for member in cls:
             if member.code == code:
                 return member
-        raise ValueError(f"unknown status {code!r}; known: {', '.join(m.code for m in cls)}")
+        raise ValueError(f"unknown status {shown(code)}; known: {', '.join(m.code for m in cls)}")
 
     def __str__(self) -> str:
         return self.code
@@ -287,15 +288,17 @@ class CPRankCertificate:
             raise SolutionFileError(f"this is not a CP-rank certificate: its format field is not {FORMAT!r}")
         if content.get("schema") != SCHEMA:
             raise SolutionFileError(
-                f"the file has schema {content.get('schema')!r}; this covopt reads schema {SCHEMA}. Upgrade covopt."
+                f"the file has schema {shown(content.get('schema'))}; this covopt reads schema {SCHEMA}. "
+                "Upgrade covopt."
             )
         try:
-            values = np.array(content["matrix"], dtype=float)
+            check_content(content, CP_RANK)
+            values = numbers("matrix", content["matrix"])
             if values.ndim != 2 or values.shape[0] != values.shape[1] or not len(values):
                 raise ValueError("the matrix is not square")
             exact = content["exact"]
             if exact is not None:
-                exact = tuple(tuple(Fraction(entry) for entry in row) for row in exact)
+                exact = tuple(tuple(fractions(row)) for row in exact)
                 if [len(row) for row in exact] != [len(values)] * len(values):
                     raise ValueError("the exact matrix has another shape than the matrix")
             readings = tuple(_reading(part, len(values)) for part in content["readings"])
@@ -314,8 +317,8 @@ class CPRankCertificate:
             if content["status"] != certificate.status.code:
                 raise ValueError(f"status is {content['status']}, the readings say {certificate.status.code}")
             return certificate
-        except (KeyError, TypeError, ValueError, AttributeError, ZeroDivisionError) as error:
-            raise SolutionFileError(f"the CP-rank certificate is damaged: {error!r}") from error
+        except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+            raise SolutionFileError(f"the CP-rank certificate is damaged: {error}") from error
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write one JSON file, atomically.
@@ -343,29 +346,26 @@ def load_cp_rank(path: str | os.PathLike[str]) -> CPRankCertificate:
     return CPRankCertificate.from_dict(read_json(path))
 
 
-def _whole(value: Any) -> int | None:
-    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
-        raise ValueError(f"a bound must be a nonnegative integer or null, not {value!r}")
-    return value
-
-
 def _reading(content: dict[str, Any], n: int) -> Reading:
     factor = content["factor"]
     if factor is not None:
-        factor = np.array(factor, dtype=float).reshape(len(factor), n)
+        factor = numbers("factor", factor).reshape(len(factor), n)
     reasons = tuple(
         Reason(
-            str(part["side"]), _whole(part["value"]), str(part["method"]), str(part["text"]),
-            tuple(int(v) for v in part["vertices"]), dict(part["data"]),
+            part["side"], part["value"], part["method"], part["text"], tuple(part["vertices"]), part["data"]
         )
         for part in content["reasons"]
     )  # fmt: skip
     if any(not 0 <= v < n for reason in reasons for v in reason.vertices):
         raise ValueError("a reason speaks about a row that the matrix does not have")
     return Reading(
-        str(content["name"]), CPStatus.from_code(content["status"]), _whole(content["lower"]),
-        _whole(content["upper"]), factor, reasons,
-    )  # fmt: skip
+        content["name"],
+        CPStatus.from_code(content["status"]),
+        content["lower"],
+        content["upper"],
+        factor,
+        reasons,
+    )
 
 
 def _reason_rows(reading: Reading) -> list[tuple[str, str]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from fractions import Fraction
 
 import numpy as np
 from numpy.linalg import LinAlgError
@@ -25,6 +24,7 @@ from covopt.completely_positive.pattern import support_pattern
 from covopt.completely_positive.triangle_free import rank_bound, triangle_free_rank
 from covopt.completely_positive.upper import dominance_rows, factor_proof, is_doubly_nonnegative
 from covopt.errors import CovoptError
+from covopt.files.schema import fractions, numbers
 
 FIT = 1e-6  # largest residual of a factor that any tolerance can excuse
 
@@ -261,7 +261,7 @@ def _face(part, reason, factor, tol, known):
 
 def _factor(part, reason, factor, tol, known):
     if "dominance" in reason.data and part.exact is not None:
-        rows = dominance_rows(part, [Fraction(entry) for entry in reason.data["dominance"]])
+        rows = dominance_rows(part, fractions(reason.data["dominance"]))
         if rows is None:
             return False, "the vector does not show that the comparison matrix is positive semidefinite"
         return reason.value >= rows, f"Md ≥ 0 with d > 0 in rational arithmetic: {counted(rows, 'row')}"
@@ -274,7 +274,7 @@ def _factor(part, reason, factor, tol, known):
 
 
 def _approximate(part, reason, factor, tol, known):
-    B = np.array(reason.data["factor"], dtype=float).reshape(-1, len(part))
+    B = numbers("factor", reason.data["factor"]).reshape(-1, len(part))
     ok = bool(np.isfinite(B).all() and (B >= 0).all()) and residual_of(part.values, B) <= min(
         max(tol, 1e-12), FIT
     )
@@ -295,14 +295,14 @@ def _entry(part, reason, factor, tol, known):
 
 
 def _eigenvalue(part, reason, factor, tol, known):
-    vector = [Fraction(entry) for entry in reason.data["vector"]]
+    vector = fractions(reason.data["vector"])
     ok = len(vector) == len(part) and exclusion.is_negative(part, vector, tol)
     return ok, "vᵀAv < 0 in rational arithmetic" if ok else "vᵀAv is not negative enough"
 
 
 def _comparison(part, reason, factor, tol, known):
     inner = part.part(reason.vertices)
-    vector = [Fraction(entry) for entry in reason.data["vector"]]
+    vector = fractions(reason.data["vector"])
     ok = len(vector) == len(inner) and exclusion.is_negative(exclusion.comparison_of(inner), vector, tol)
     closed = not exclusion.has_triangle(inner)
     return ok and closed, f"triangle-free: {closed}; vᵀMv < 0 in rational arithmetic: {ok}"

@@ -25,6 +25,7 @@ from covopt.completely_positive.face_parrilo import minimise_over_k1
 from covopt.completely_positive.face_rational import as_integers, exact_matrix, inner
 from covopt.completely_positive.face_recovery import candidate_matrices
 from covopt.errors import BudgetError, InputError
+from covopt.files.schema import fractions
 
 logger = logging.getLogger(__name__)
 
@@ -103,14 +104,14 @@ class FaceCertificate:
             return cls(
                 tuple(tuple(int(x) for x in row) for row in content["S"]),
                 tuple(tuple(int(x) for x in u) for u in content["zeros"]),
-                tuple(Fraction(w) for w in content["weights"]),
+                tuple(fractions(content["weights"])),
                 int(content["freedom"]),
                 int(content["lower"]),
                 int(content["upper"]),
-                tuple(tuple(Fraction(x) for x in row) for row in content["matrix"]),
+                tuple(tuple(fractions(row)) for row in content["matrix"]),
                 str(content["reason"]),
             )
-        except (KeyError, TypeError, ValueError, ZeroDivisionError) as error:
+        except (KeyError, TypeError, ValueError, ArithmeticError) as error:
             raise InputError(
                 f"content must be a face certificate as to_dict writes it; received one with {error!r}."
             ) from error

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from covopt.checks.validation import check_random_state
+from covopt.checks.wording import one_line
 from covopt.completely_positive.pattern import is_triangle_free
 from covopt.errors import InputError
 
 if TYPE_CHECKING:
     import networkx as nx
 
+MOST_ROWS = 5000
 GRAPH_SUFFIXES = (".g6", ".graphml")
 
 
@@ -76,6 +78,11 @@ def check_graph(graph: nx.Graph) -> nx.Graph:
         )
     if graph.number_of_nodes() == 0:
         raise InputError("the graph has no vertex; give it at least one.")
+    if graph.number_of_nodes() > MOST_ROWS:
+        raise InputError(
+            f"the graph has {graph.number_of_nodes()} vertices, and EᵀE is stored with all its zeros: {MOST_ROWS} "
+            "are the most. CP-ranks of components add up, so give them one by one."
+        )
     return graph
 
 
@@ -318,12 +325,16 @@ def read_graph(path: str | os.PathLike[str]) -> nx.Graph:
     import networkx as nx
 
     path = Path(path)
+    if path.suffix.lower() != ".g6" and any(
+        word in path.read_bytes() for word in (b"<!ENTITY", b"<!DOCTYPE")
+    ):
+        raise InputError(f"{path} defines entities, which GraphML does not need and covopt does not read.")
     try:
         graph = nx.read_graph6(path) if path.suffix.lower() == ".g6" else nx.read_graphml(path)
     except OSError:
         raise
     except Exception as error:
-        raise InputError(f"{path} is not a readable {path.suffix} file: {error}") from None
+        raise InputError(f"{path} is not a readable {path.suffix} file: {one_line(error)}") from None
     if isinstance(graph, list):
         raise InputError(f"{path} holds {len(graph)} graphs; keep the line of one of them.")
     return check_graph(graph)

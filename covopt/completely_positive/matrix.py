@@ -12,13 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from covopt.completely_positive.graphs import graph_matrix, is_graph
+from covopt.checks.wording import counted, one_line
+from covopt.completely_positive.graphs import MOST_ROWS, graph_matrix, is_graph
 from covopt.data.tabular import to_matrix
 from covopt.errors import InputError
 
 ASYMMETRY = 1e-12  # of √(a_ii a_jj), or of the largest entry: more than that is no rounding
 LARGEST = 1e300
 FLOAT_DIGITS = 15
+MOST_LETTERS = 4000  # of an entry in a file; Python writes no longer integers
+MOST_BITS = 13_000  # of a numerator or denominator: as many digits
 Exact = tuple[tuple[Fraction, ...], ...]
 
 
@@ -141,6 +144,11 @@ def check_range(values: np.ndarray, exact: Exact | None = None) -> None:
     InputError
         With the first such entry.
     """
+    if exact is not None and any(
+        max(entry.numerator.bit_length(), entry.denominator.bit_length()) > MOST_BITS
+        for entry in {entry for row in exact for entry in row}
+    ):
+        raise InputError("A has a fraction of more than 3900 digits; round its entries.")
     large = np.abs(values) > LARGEST
     lost = np.zeros_like(large)
     if exact is not None:
@@ -219,6 +227,13 @@ def read_csv(path: str | os.PathLike[str]) -> SymmetricMatrix:
             if _has(content, ",;")
             else content.split()
         )
+        if rows and len(words) != len(rows[0]):
+            raise InputError(
+                f"{path} must hold a square matrix without a header line; line {number} has "
+                f"{counted(len(words), 'entry', 'entries')}, the lines before it have {len(rows[0])}."
+            )
+        if max(len(words), len(rows) + 1) > MOST_ROWS:
+            raise InputError(f"{path} must hold a matrix of at most {MOST_ROWS} rows and columns.")
         rows.append([_entry(path, number, word) for word in words])
         written_by_floats |= any(_digits(word) >= FLOAT_DIGITS for word in words)
     lengths = {len(row) for row in rows}
@@ -237,8 +252,10 @@ def _has(text: str, marks: str) -> bool:
 
 
 def _entry(path: Path, line: int, word: str) -> Fraction:
-    plain = word.replace(" ", "")
+    plain, shown = word.replace(" ", ""), repr(one_line(word, 60))
     try:
+        if len(plain) > MOST_LETTERS:
+            raise ValueError
         if "/" not in plain:
             size = abs(float(plain))
             if math.isnan(size):
@@ -246,7 +263,7 @@ def _entry(path: Path, line: int, word: str) -> Fraction:
             # 1e99999999 as a fraction would fill the memory
             if not size <= LARGEST or (size == 0.0 and _mantissa(plain)):
                 raise InputError(
-                    f"{path}, line {line}: {word!r} is out of the range of double precision; scale the matrix, which "
+                    f"{path}, line {line}: {shown} is out of the range of double precision; scale the matrix, which "
                     "does not change its CP-rank."
                 )
         return Fraction(plain)
@@ -254,7 +271,7 @@ def _entry(path: Path, line: int, word: str) -> Fraction:
         raise
     except (ValueError, ZeroDivisionError):
         raise InputError(
-            f"{path}, line {line}: {word!r} is no number; write integers, decimals or fractions such as 3/7."
+            f"{path}, line {line}: {shown} is no number; write integers, decimals or fractions such as 3/7."
         ) from None
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from covopt.checks.validation import suggest
+from covopt.checks.wording import one_line
 from covopt.errors import InputError, TableWarning
 
 if TYPE_CHECKING:
@@ -157,8 +158,7 @@ def _read(path: Path) -> tuple[pd.DataFrame, dict[str, list[str]]]:
     except InputError:
         raise
     except Exception as error:  # every reader has its own exceptions; all of them mean the same to the user
-        first = str(error).strip().split("\n", 1)[0] or type(error).__name__
-        raise InputError(f"{path} cannot be read as {suffix[1:].upper()}: {first}") from None
+        raise InputError(f"{path} cannot be read as {suffix[1:].upper()}: {one_line(error)}") from None
 
 
 def _read_csv(path: Path) -> pd.DataFrame:
@@ -168,6 +168,8 @@ def _read_csv(path: Path) -> pd.DataFrame:
         head = next((line for line in stream if line.strip()), "")
     if not head:
         raise InputError(f"{path} is empty; the first line must name the columns.")
+    if _holds_zero(path):
+        raise InputError(f"{path} holds zero bytes, which no text does; is it a table of another kind?")
     candidates = _DELIMITERS[path.suffix.lower()]
     delimiter = max(candidates, key=lambda c: (head.count(c), -candidates.index(c)))
     names = [n.strip() for n in next(csv.reader([head], delimiter=delimiter))]
@@ -189,6 +191,11 @@ def _read_csv(path: Path) -> pd.DataFrame:
         )
     frame.columns = [str(c).strip() for c in frame.columns]
     return frame
+
+
+def _holds_zero(path: Path) -> bool:
+    with path.open("rb") as stream:
+        return any(b"\x00" in part for part in iter(lambda: stream.read(2**20), b""))
 
 
 def _without_index(frame: pd.DataFrame, columns: list[str]) -> list[str]:
@@ -303,9 +310,10 @@ def _resolve(
 def _is_number(text: Any) -> bool:
     try:
         float(text)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return False
-    return True
+    # Python reads 1_000 and digits of every script, tables do not
+    return not isinstance(text, str) or (text.isascii() and "_" not in text)
 
 
 def _is_text(series: pd.Series) -> bool:
@@ -331,6 +339,7 @@ def _numbers(series: pd.Series, name: str, path: Path, remedy: str) -> np.ndarra
             if _is_number(str(value).replace(",", ".")):
                 remedy = "Write decimals with a point (pandas: read_csv(..., decimal=',') and to_csv)."
             raise InputError(
-                f"{path}: column {name!r} is not numeric: row {row} (counting from 0) holds {str(value)!r}. {remedy}"
+                f"{path}: column {name!r} is not numeric: row {row} (counting from 0) holds "
+                f"{one_line(value, 60)!r}. {remedy}"
             )
-    return pd.to_numeric(series).to_numpy(dtype=np.float64, na_value=np.nan)
+    return np.array([np.nan if pd.isna(value) else float(value) for value in series])

@@ -1,6 +1,6 @@
-"""Files that are written whole or not at all, and JSON files read back."""
+"""Files that are written whole or not at all, JSON files read back, and what their content must look like."""
 
 from covopt.files.atomic import write_atomically
-from covopt.files.reading import read_json
+from covopt.files.reading import parse_json, read_json
 
-__all__ = ["read_json", "write_atomically"]
+__all__ = ["parse_json", "read_json", "write_atomically"]

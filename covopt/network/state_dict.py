@@ -10,6 +10,7 @@ from typing import IO, Any
 
 import numpy as np
 
+from covopt.checks.wording import one_line
 from covopt.errors import InputError
 from covopt.files import write_atomically
 from covopt.network.deep import DeepReLUNetwork
@@ -155,7 +156,7 @@ def _read_safetensors(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str]
                 array = archive.get_tensor(name)
                 tensors[name], dtypes[name] = array.astype(float), str(array.dtype)
     except Exception as error:  # the reader's own errors, and types that NumPy does not have
-        raise InputError(f"{path} cannot be read as safetensors: {_first_line(error)}") from None
+        raise InputError(f"{path} cannot be read as safetensors: {one_line(error)}") from None
     return tensors, dtypes, metadata
 
 
@@ -180,7 +181,7 @@ def _read_torch(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
             f"{path} holds more than tensors (a whole pickled module, or code) and could run code; {_SAVE}."
         ) from None
     except Exception as error:
-        raise InputError(f"{path} cannot be read as a PyTorch file: {_first_line(error)}") from None
+        raise InputError(f"{path} cannot be read as a PyTorch file: {one_line(error)}") from None
     if not isinstance(content, dict) or not all(
         isinstance(k, str) and isinstance(v, torch.Tensor) for k, v in content.items()
     ):
@@ -243,10 +244,6 @@ def _layers(
                 f"{path}: {what}; only Linear and ReLU in turn, from Linear to Linear, can be reduced."
             )
     return tuple(keys)
-
-
-def _first_line(error: BaseException) -> str:
-    return str(error).strip().split("\n", 1)[0] or type(error).__name__
 
 
 def _parts(model: ModelFile, network: DeepReLUNetwork) -> list[tuple[str, str, np.ndarray]]:

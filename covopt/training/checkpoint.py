@@ -11,8 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from covopt.checks.wording import one_line
 from covopt.errors import InputError
-from covopt.files import write_atomically
+from covopt.files import parse_json, write_atomically
+from covopt.files.layouts import CHECKPOINT
+from covopt.files.schema import check_content
 from covopt.training.backend import torch
 from covopt.training.batches import Batch
 from covopt.training.loop import STATUSES, Runner
@@ -118,6 +121,19 @@ def read(path: Path, runner: Runner, fingerprint: dict[str, Any]) -> None:
         When the file cannot be read, is no checkpoint, or belongs to another problem: the message names what differs.
     """
     about, tensors = _open(path)
+    try:
+        _restore(path, runner, fingerprint, about, tensors)
+    except InputError:
+        raise
+    except (LookupError, TypeError, ValueError, AttributeError, RuntimeError, OverflowError) as error:
+        raise InputError(
+            f"checkpoint {path} is damaged ({one_line(error)}); give another path, or start anew."
+        ) from None
+
+
+def _restore(
+    path: Path, runner: Runner, fingerprint: dict[str, Any], about: dict[str, Any], tensors: dict[str, Any]
+) -> None:
     theirs = about["fingerprint"]
     differ = [name for name in fingerprint if json.loads(json.dumps(fingerprint[name])) != theirs.get(name)]
     # these follow from the others: named where nothing else is
@@ -128,11 +144,15 @@ def read(path: Path, runner: Runner, fingerprint: dict[str, Any]) -> None:
             "or another path."
         )
     flat, place = tensors["weights"].numpy(), 0
+    wanted = sum(layer.size for layers in runner.weights for layer in layers)
+    codes = tensors["status"].tolist()
+    if flat.size != wanted or len(codes) != len(runner.status) or min(codes, default=0) < 0:
+        raise ValueError("its tensors have other sizes than the problem")
     for layers in runner.weights:
         for k, layer in enumerate(layers):
             layers[k] = flat[place : place + layer.size].reshape(layer.shape).copy()
             place += layer.size
-    runner.status = [STATUSES[code] for code in tensors["status"].tolist()]
+    runner.status = [STATUSES[code] for code in codes]
     for name in ("steps", "times", "objectives"):
         getattr(runner, name)[:] = tensors[name].numpy()
     runner.phase, runner.step, runner.elapsed_s = about["phase"], about["step"], about["elapsed_s"]
@@ -161,7 +181,7 @@ def _open(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
 
     try:
         with safe_open(path, framework="pt") as archive:
-            about = json.loads((archive.metadata() or {})["covopt"])
+            about = parse_json((archive.metadata() or {})["covopt"])
             tensors = {name: archive.get_tensor(name) for name in archive.keys()}  # noqa: SIM118
     except OSError as error:
         raise InputError(f"cannot read the checkpoint {path}: {error.strerror or error}.") from None
@@ -169,10 +189,16 @@ def _open(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
         raise InputError(
             f"{path} is not a checkpoint of covopt, or it is damaged; give another path."
         ) from None
-    if about.get("format") != FORMAT:
+    if not isinstance(about, dict) or about.get("format") != FORMAT:
         raise InputError(f"{path} is not a checkpoint of covopt, or it is damaged; give another path.")
     if about.get("schema") != SCHEMA:
         raise InputError(f"checkpoint {path} was written by another version of covopt; start anew.")
+    try:
+        check_content(about, CHECKPOINT)
+    except ValueError as error:
+        raise InputError(
+            f"checkpoint {path} is damaged: {error}; give another path, or start anew."
+        ) from None
     return about, tensors
 
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import tempfile
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from covopt.errors import CertificateContradictedError, SolutionFileError
+from covopt.errors import CertificateContradictedError, CovoptError, SolutionFileError
 from covopt.files import read_json, write_atomically
+from covopt.files.layouts import CONTRADICTION
+from covopt.files.schema import check_content, numbers
 from covopt.network import ReLUNetwork
 from covopt.solution import Solution
 from covopt.training.floor import Fact, facts
@@ -58,7 +59,7 @@ def report(
         },
         "solution": solution.to_dict(),
     }
-    text = json.dumps(content) + "\n"
+    text = json.dumps(content, allow_nan=False) + "\n"
     place = Path(DEFAULT_NAME if path is None else path)
     try:
         write_atomically(place, lambda stream: stream.write(text.encode()))
@@ -95,18 +96,19 @@ def recheck(path: str | os.PathLike[str]) -> list[Fact]:
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise SolutionFileError(f"{path} is not the file of a contradiction: its format is not {FORMAT!r}")
     try:
+        check_content(content, CONTRADICTION)
         weights = content["network"]
         network = ReLUNetwork(
-            np.array(weights["hidden_weights"], dtype=float).reshape(len(weights["hidden_weights"]), -1),
-            np.array(weights["output_weights"], dtype=float).reshape(len(weights["output_weights"]), -1),
+            numbers("hidden_weights", weights["hidden_weights"]).reshape(len(weights["hidden_weights"]), -1),
+            numbers("output_weights", weights["output_weights"]).reshape(len(weights["output_weights"]), -1),
             float(weights["bias"]),
-            np.array(weights["output_bias"], dtype=float),
+            numbers("output_bias", weights["output_bias"]),
             bool(weights["counts_output_bias"]),
         )
         solution = Solution.from_dict(content["solution"])
         claims = facts(solution, network, interpolates=bool(content["interpolates"]))
-    except (KeyError, TypeError, ValueError) as error:
-        raise SolutionFileError(f"{path} is damaged: {error!r}") from error
+    except (CovoptError, ArithmeticError, LookupError, TypeError, ValueError) as error:
+        raise SolutionFileError(f"{path} is damaged: {error}") from error
     return [fact for fact in claims if not fact.holds]
 
 
@@ -117,4 +119,6 @@ def _plain(value: Any) -> Any:
         return {str(k): _plain(v) for k, v in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(v) for v in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)  # JSON has no such number
     return value if value is None or isinstance(value, bool | int | float | str) else str(value)

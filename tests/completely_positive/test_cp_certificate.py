@@ -249,7 +249,7 @@ def test_files_that_cannot_be_read(tmp_path):
 def test_bounds_are_nonnegative_integers():
     content = covopt.cp_rank(CASES["graph"]).to_dict()
     content["readings"][0]["lower"] = content["lower"] = 14.5
-    with pytest.raises(SolutionFileError, match="a bound must be a nonnegative integer"):
+    with pytest.raises(SolutionFileError, match="'lower' must be a nonnegative integer"):
         CPRankCertificate.from_dict(content)
 
 

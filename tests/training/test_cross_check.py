@@ -363,7 +363,7 @@ def test_messages(tmp_path):
     with pytest.raises(SolutionFileError, match="is not the file of a contradiction"):
         recheck(tmp_path / "file.json")
     (tmp_path / "file.json").write_text('{"format": "covopt-contradiction"}')
-    with pytest.raises(SolutionFileError, match="is damaged: KeyError"):
+    with pytest.raises(SolutionFileError, match="is damaged: 'network' is missing"):
         recheck(tmp_path / "file.json")
 
 

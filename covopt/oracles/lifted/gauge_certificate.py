@@ -19,6 +19,8 @@ from typing import Any
 import numpy as np
 
 from covopt.errors import InputError
+from covopt.files.layouts import GAUGE
+from covopt.files.schema import check_content, numbers
 from covopt.oracles.lifted.lift import EPS, LEVELS, Lift, Region, covers
 
 DIGITS = 8
@@ -98,12 +100,12 @@ class GaugeCertificate:
             When an entry is missing, unknown or no number.
         """
         try:
+            check_content(values, GAUGE, "the gauge certificate")
             regions = [RegionProof(**entry) for entry in values["regions"]]
             for entry in regions:
-                for numbers in (entry.signs, entry.theta, entry.products, *entry.cone):
-                    np.asarray(numbers, dtype=float)
-            np.asarray(values["support"], dtype=np.int64), np.asarray(values["extra"], dtype=float)
-            float(values["size"])
+                for part in (entry.signs, entry.theta, entry.products, *entry.cone):
+                    numbers("regions", part)
+            numbers("extra", values["extra"])
             return cls(**{**values, "regions": regions})
         except (TypeError, KeyError, ValueError, OverflowError) as error:
             raise InputError(

@@ -1,0 +1,134 @@
+"""What a solution states, claim by claim, against a certificate computed anew: one function each, one table.
+
+Whatever ``summary`` prints is among them, but for who solved it and how long it took.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from covopt.certificates.duality import INTERPOLATES, Certificate, distance
+from covopt.certificates.regularised import FitCertificate
+from covopt.status import Status
+
+AGREES = 1e-9  # relative difference at which a stated number equals the recomputed one
+
+
+@dataclass(frozen=True)
+class Check:
+    """One claim: what it says, whether it held, and the numbers."""
+
+    name: str
+    ok: bool
+    detail: str
+
+
+def _objective(found: Certificate) -> float:
+    return found.objective if isinstance(found, FitCertificate) else found.cost
+
+
+def _size(found: Certificate) -> float:
+    return max(abs(_objective(found)), 1e-300)
+
+
+def _agrees(name: str, stated: float, found: float, size: float) -> Check:
+    ok = abs(stated - found) <= AGREES * size
+    return Check(name, ok, f"stated {stated:.12g}, recomputed {found:.12g}")
+
+
+def _points(solution: Any, found: Certificate) -> list[Check]:
+    if isinstance(found, FitCertificate):
+        return []
+    ok = found.interpolates or solution.status is not Status.CERTIFIED
+    detail = f"max |f - y| = {found.residual:.2e} of max |y| (allowed {INTERPOLATES:g})"
+    return [Check("interpolation", ok, detail)]
+
+
+def _residual(solution: Any, found: Certificate) -> list[Check]:
+    stated = solution.certificate.residual
+    ok = abs(stated - found.residual) <= AGREES
+    return [Check("residual", ok, f"stated {stated:.2e}, recomputed {found.residual:.2e}")]
+
+
+def _upper(solution: Any, found: Certificate) -> list[Check]:
+    if not isinstance(found, FitCertificate):
+        return [_agrees("norm", solution.cost, found.cost, _size(found))]
+    lam, size = solution.lam or 0.0, _size(found)
+    loss_value = np.nan if solution.loss_value is None else solution.loss_value
+    return [
+        _agrees("objective", solution.objective, found.objective, size),
+        _agrees("loss", loss_value, found.loss_value, size),
+        _agrees("norm", lam * solution.cost, lam * found.cost, size),
+    ]
+
+
+def _lower(solution: Any, found: Certificate) -> list[Check]:
+    lower = solution.lower_bound
+    ok = lower <= found.lower_bound + AGREES * _size(found)
+    detail = f"stated {lower:.12g}, recomputed {found.lower_bound:.12g} by the {found.bound}"
+    return [Check("lower bound", ok, detail)]
+
+
+def _feasible(solution: Any, found: Certificate) -> list[Check]:
+    ok = found.gauge <= 1 + 1e-6 and abs(found.gauge - solution.certificate.gauge) <= 1e-6
+    detail = f"max over all neurons of |<dual, activations>| is at most {found.gauge:.12g}"
+    return [Check("dual feasible", ok, detail)]
+
+
+def _words(solution: Any, found: Certificate) -> list[Check]:
+    """Check what the certificate says of its bound: as much as is found again, and in words that covopt has used."""
+    stated = solution.certificate
+    known = stated.bound == found.bound or any(words.fullmatch(stated.bound) for words in _KNOWN_WORDS)
+    claims = stated.exact or "exact maximum" in stated.bound
+    detail = f"stated '{stated.bound[:120]}', {'exact' if stated.exact else 'not exact'}; "
+    detail += f"recomputed '{found.bound}', {'exact' if found.exact else 'not exact'}"
+    return [Check("bound in words", known and (found.exact or not claims), detail)]
+
+
+def _gap(solution: Any, found: Certificate) -> list[Check]:
+    gap = distance(_objective(found), solution.lower_bound)
+    detail = f"stated {solution.gap:.3e}, recomputed {gap:.3e}"
+    return [Check("gap", abs(gap - solution.gap) <= AGREES, detail)]
+
+
+def _classes(solution: Any, found: Certificate) -> list[Check]:
+    loss = solution.loss
+    if loss is None or not loss.is_classification:
+        return []
+    classes = () if loss.classes is None else tuple(loss.classes)
+    n = max(2, solution.data.n_outputs)
+    try:
+        ok = len(classes) == n and all(a < b for a, b in pairwise(classes))
+    except TypeError:
+        ok = False
+    return [Check("classes", ok, f"{len(classes)} of {n}, in order" if ok else f"not {n} names in order")]
+
+
+def _status(solution: Any, found: Certificate) -> list[Check]:
+    tol = solution.tol
+    checks = [] if 0 < tol < 1 else [Check("tolerance", False, f"{tol!r} is no relative gap between 0 and 1")]
+    if solution.status is not Status.CERTIFIED:
+        return [*checks, Check("status", True, f"{solution.status.code}: no claim of optimality")]
+    reached = isinstance(found, FitCertificate) or found.interpolates
+    ok = not checks and reached and found.gap <= tol * (1 + 1e-6) + 0.1 * AGREES
+    detail = f"certified: recomputed gap {found.gap:.3e}, asked for {tol:g}"
+    return [*checks, Check("status", ok, detail)]
+
+
+RECHECKS = (_points, _residual, _upper, _lower, _feasible, _words, _gap, _classes, _status)
+# what certificates have said of their bounds, in this version and before
+_KNOWN_WORDS = tuple(
+    re.compile(words)
+    for words in (
+        r"zero, the trivial bound",
+        r"dual point (supported on \d+ rows?, )?(divided|scaled) by (its|the) exact maximum over all (neurons|faces)"
+        r"(, in the [a-z-]+ potential)?",
+        r"dual point (divided|scaled) by a valid upper bound on the maximum over all neurons",
+        r"dual point with a semidefinite proof that no neuron exceeds one, checked by eigenvalues",
+    )
+)

@@ -1,0 +1,136 @@
+"""The layout of every JSON file that covopt writes: its fields and their kinds, see ``files.schema``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from covopt.files.schema import (
+    Table,
+    each,
+    finite,
+    flag,
+    fraction,
+    line,
+    maybe,
+    number,
+    record,
+    rows,
+    share,
+    text,
+    whole,
+)
+
+
+def _scalar(value: Any) -> str | None:
+    return None if value is None or isinstance(value, str | int | float) else "text or a number"
+
+
+LOSS: Table = {
+    "name": line,
+    "classes": maybe(each(_scalar, "classes"), absent=True),
+    "column": maybe(text, absent=True),
+}
+
+PROBLEM: Table = {
+    "X": rows,
+    "Y": rows,
+    "bias": number,
+    "output_bias": line,
+    "potential": line,
+    "feature_names": each(text, "names"),
+    "target_names": each(text, "names"),
+    "notes": each(line, "notes"),
+}
+
+NETWORK: Table = {"hidden_weights": rows, "output_weights": rows, "output_bias": rows}
+
+CERTIFICATE: Table = {"residual": number, "gauge": number, "exact": flag, "bound": line}
+
+SOLUTION: Table = {
+    "status": line,
+    "cost": number,
+    "lower_bound": number,
+    "gap": number,
+    "tol": share,
+    "problem": PROBLEM,
+    "network": NETWORK,
+    "dual": rows,
+    "proof": maybe(record, absent=True),
+    "certificate": CERTIFICATE,
+    "solver": line,
+    "random_state": maybe(whole),
+    "time_s": finite,
+    "history": each(record, "rounds"),
+}
+
+SOLUTION_WITH_LOSS: Table = {
+    **SOLUTION,
+    "problem": {**PROBLEM, "lam": number, "loss": LOSS, "sample_weight": maybe(rows)},
+    "certificate": {**CERTIFICATE, "objective": number, "loss_value": number},
+}
+
+PATH: Table = {"solutions": each(record, "solutions")}
+
+REGION: Table = {
+    "signs": rows,
+    "sign": number,
+    "theta": rows,
+    "products": rows,
+    "cone": rows,
+}
+
+GAUGE: Table = {
+    "n_rows": whole,
+    "n_outputs": whole,
+    "size": finite,
+    "support": each(whole, "rows"),
+    "level": line,
+    "extra": rows,
+    "regions": each(REGION, "regions"),
+}
+
+REASON: Table = {
+    "side": line,
+    "value": maybe(whole),
+    "method": line,
+    "text": line,
+    "vertices": each(whole, "rows"),
+    "data": record,
+}
+
+READING: Table = {
+    "name": line,
+    "status": line,
+    "lower": maybe(whole),
+    "upper": maybe(whole),
+    "factor": maybe(rows),
+    "reasons": each(REASON, "reasons"),
+}
+
+CP_RANK: Table = {
+    "status": line,
+    "lower": maybe(whole),
+    "upper": maybe(whole),
+    "upper_numerical": maybe(whole, absent=True),
+    "matrix": rows,
+    "exact": maybe(each(each(fraction, "fractions"), "rows")),
+    "tol": share,
+    "readings": each(READING, "readings"),
+    "notes": each(line, "notes"),
+    "time_s": finite,
+}
+
+CHECKPOINT: Table = {
+    "fingerprint": record,
+    "phase": whole,
+    "step": whole,
+    "elapsed_s": finite,
+    "history": each(each(whole, "numbers"), "rounds"),
+    "n_batches": whole,
+}
+
+CONTRADICTION: Table = {
+    "network": {**NETWORK, "bias": finite, "counts_output_bias": flag},
+    "solution": record,
+    "interpolates": flag,
+}

@@ -1,0 +1,223 @@
+"""What a parsed file must look like, as tables: one line per field, one sentence where it is something else.
+
+A table maps names to kinds; a kind is a function that says what a value should be where it is not, or another table.
+Names that a table does not know are left alone: files of later versions may have more.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import reprlib
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+SHOWN = 80  # letters of a value in a message
+MOST_FRACTION = 4000  # digits of a numerator or denominator
+_FRACTION = re.compile(rf"[+-]?[0-9]{{1,{MOST_FRACTION}}}(/[0-9]{{1,{MOST_FRACTION}}})?")
+
+_SHORT = reprlib.Repr()
+_SHORT.maxlevel, _SHORT.maxlist, _SHORT.maxdict = 2, 3, 3
+
+Kind = Callable[[Any], str | None]
+Table = Mapping[str, "Kind | Table"]
+
+
+def check_content(content: Any, table: Table, name: str = "the content") -> None:
+    """Compare parsed JSON with a table.
+
+    Parameters
+    ----------
+    content : object
+    table : mapping of str to kind or table
+    name : str
+        For the message.
+
+    Raises
+    ------
+    ValueError
+        For the first field that is missing or of another kind.
+
+    Examples
+    --------
+    >>> check_content({"a": 1, "b": {"c": "x"}}, {"a": number, "b": {"c": text}})
+    >>> check_content({"a": "one"}, {"a": number})
+    Traceback (most recent call last):
+    ValueError: 'a' must be a number; received 'one'
+    """
+    if not isinstance(content, dict):
+        raise ValueError(f"{name} must be an object with names; received {shown(content)}")
+    for field, kind in table.items():
+        if field not in content:
+            if isinstance(kind, _Maybe) and kind.absent:
+                continue
+            raise ValueError(f"{field!r} is missing")
+        value = content[field]
+        if isinstance(kind, Mapping):
+            check_content(value, kind, repr(field))
+            continue
+        wanted = kind(value)
+        if wanted is not None:
+            raise ValueError(f"{field!r} must be {wanted}; received {shown(value)}")
+
+
+def shown(value: Any) -> str:
+    """Return a value as text, shortened.
+
+    Examples
+    --------
+    >>> len(shown("x" * 1000)) < 40, shown([{"a": [1, 2, 3]}])
+    (True, "[{'a': [...]}]")
+    """
+    full = _SHORT.repr(value)
+    return full if len(full) <= SHOWN else f"{full[: SHOWN - 1]}…"
+
+
+def text(value: Any) -> str | None:
+    """Take text of at most 10 000 letters that every screen can show: half letters (surrogates) end programs."""
+    good = isinstance(value, str) and len(value) <= 10_000
+    return None if good and not any("\ud800" <= letter <= "\udfff" for letter in value) else "text"
+
+
+def line(value: Any) -> str | None:
+    """Take one line of text, without control characters: a summary that prints it cannot be given lines by it."""
+    return None if text(value) is None and value.isprintable() else "one line of text"
+
+
+def number(value: Any) -> str | None:
+    """Take a number in the range of doubles."""
+    good = isinstance(value, int | float) and not isinstance(value, bool)
+    if good and isinstance(value, int):
+        good = abs(value) < 2**1023
+    return None if good else "a number"
+
+
+def finite(value: Any) -> str | None:
+    """Take a finite number."""
+    return None if number(value) is None and math.isfinite(value) else "a finite number"
+
+
+def share(value: Any) -> str | None:
+    """Take a tolerance: a number in (0, 1)."""
+    return None if number(value) is None and 0 < value < 1 else "a number between 0 and 1"
+
+
+def whole(value: Any) -> str | None:
+    """Take a nonnegative integer."""
+    good = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
+    return None if good else "a nonnegative integer"
+
+
+def flag(value: Any) -> str | None:
+    """Take True or False."""
+    return None if isinstance(value, bool) else "true or false"
+
+
+def rows(value: Any) -> str | None:
+    """Take a list; :func:`numbers` looks into it."""
+    return None if isinstance(value, list) else "a list"
+
+
+def fraction(value: Any) -> str | None:
+    """Take a fraction as text, such as ``-3/7``; powers of ten could fill the memory."""
+    return (
+        None
+        if isinstance(value, str) and _FRACTION.fullmatch(value)
+        else "a fraction as text, such as '-3/7'"
+    )
+
+
+class _Each:
+    def __init__(self, kind: Kind | Table, what: str):
+        self.kind, self.what = kind, what
+
+    def __call__(self, value: Any) -> str | None:
+        if not isinstance(value, list):
+            return f"a list of {self.what}"
+        for place, entry in enumerate(value):
+            if isinstance(self.kind, Mapping):
+                check_content(entry, self.kind, f"entry {place} of a list of {self.what}")
+            elif self.kind(entry) is not None:
+                return f"a list of {self.what}: entry {place} is {shown(entry)}"
+        return None
+
+
+class _Maybe:
+    def __init__(self, kind: Kind, absent: bool):
+        self.kind, self.absent = kind, absent
+
+    def __call__(self, value: Any) -> str | None:
+        wanted = None if value is None else self.kind(value)
+        return None if wanted is None else f"{wanted} or null"
+
+
+def each(kind: Kind | Table, what: str) -> Kind:
+    """Take a list of such values."""
+    return _Each(kind, what)
+
+
+def maybe(kind: Kind, *, absent: bool = False) -> Kind:
+    """Take such a value or null; ``absent``: or no field of that name."""
+    return _Maybe(kind, absent)
+
+
+def record(value: Any) -> str | None:
+    """Take an object with names."""
+    return None if isinstance(value, dict) else "an object with names"
+
+
+def numbers(name: str, value: Any) -> np.ndarray:
+    """Return a list of numbers, or a list of lists of them, as an array of doubles.
+
+    Raises
+    ------
+    ValueError
+        Where something else is in it, or the rows differ in length.
+
+    Examples
+    --------
+    >>> numbers("X", [[1, 2], [3, 4]])
+    array([[1., 2.],
+           [3., 4.]])
+    >>> numbers("X", [[1, "2"]])
+    Traceback (most recent call last):
+    ValueError: 'X' must hold numbers, in rows of one length
+    """
+    try:
+        found = np.array(value)
+        if found.dtype.kind == "O" and found.size and all(number(entry) is None for entry in found.flat):
+            found = found.astype(float)
+    except (ValueError, OverflowError, MemoryError):
+        found = np.array(None)
+    if found.size == 0 and isinstance(value, list) and found.dtype.kind == "f":
+        return found
+    if found.dtype.kind not in "fiu" or found.ndim not in (1, 2):
+        raise ValueError(f"{name!r} must hold numbers, in rows of one length")
+    return found.astype(float)
+
+
+def fractions(entries: Sequence[Any]) -> list[Fraction]:
+    """Return fractions from text.
+
+    Raises
+    ------
+    ValueError
+        For other text, and for a zero denominator.
+
+    Examples
+    --------
+    >>> fractions(["1/2", "-3"])
+    [Fraction(1, 2), Fraction(-3, 1)]
+    """
+    found = []
+    for entry in entries:
+        if fraction(entry) is not None:
+            raise ValueError(f"expected {fraction(entry)}; received {shown(entry)}")
+        try:
+            found.append(Fraction(entry))
+        except ZeroDivisionError:
+            raise ValueError(f"the fraction {shown(entry)} has the denominator 0") from None
+    return found

@@ -1,0 +1,325 @@
+"""Damaged and hostile files of every format: one sentence, exit code 1, in under a second, nothing executed."""
+
+import io
+import json
+import pickle
+import struct
+import time
+import zipfile
+from fractions import Fraction
+from pathlib import Path
+
+import networkx as nx
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import covopt
+from benchmarks.adversary.mutate import RAW, mutations, places
+from covopt.cli import app
+from covopt.cli.verify import run_verify
+from covopt.completely_positive.graphs import read_graph
+from covopt.completely_positive.matrix import read_csv
+from covopt.data.table_files import load_table
+from covopt.errors import CovoptError, InputError, SolutionFileError
+from covopt.files import read_json
+
+OLD = Path(__file__).parent / "data" / "v0_1_0"
+DOCUMENTS = [
+    "solution",
+    "vector_solution",
+    "fit",
+    "classifier",
+    "label_noise",
+    "path",
+    "cp_rank",
+    "cp_rank_integer",
+]
+SECONDS = 5.0  # a second on a machine that does nothing else
+
+
+def document(name: str) -> dict:
+    return json.loads((OLD / f"{name}.json").read_text())
+
+
+def read(path: Path, reader=lambda path: run_verify(path, None)) -> str:
+    """What the reader says: "verified", "failed", or the sentence of its refusal."""
+    began = time.perf_counter()
+    try:
+        found = reader(path)
+        said = "verified" if getattr(found, "ok", True) else "failed"
+    except CovoptError as error:
+        said = str(error).replace(str(path), path.name)
+        assert said.isprintable(), said
+        assert len(said) < 500, said
+    assert time.perf_counter() - began < SECONDS
+    return said
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_mutated_files(name, tmp_path):
+    content, path = document(name), tmp_path / "file.json"
+    ways = mutations(content, np.random.default_rng(len(name)))
+    said = set()
+    for _ in range(45):
+        what, raw = next(ways)
+        path.write_bytes(raw)
+        said.add(read(path))
+        assert said, what
+    assert len(said) > 10
+
+
+@pytest.mark.parametrize("name", ["solution", "classifier", "cp_rank_integer"])
+@pytest.mark.parametrize("raw", ["null", "3.0", '"x"', "[[]]", "{}", "1" + "0" * 400])
+def test_every_field_as_something_else(name, raw, tmp_path):
+    """Each name of the file once: nothing but covopt's own errors."""
+    content, path = document(name), tmp_path / "file.json"
+    fields = [place for place in places(content) if not isinstance(place[-1], int)]
+    fields = {tuple(0 if isinstance(key, int) else key for key in place) for place in fields}
+    for place in sorted(fields, key=str):
+        changed = json.loads(json.dumps(content))
+        inner = changed
+        for key in place[:-1]:
+            inner = inner[key]
+        inner[place[-1]] = "MARK"
+        path.write_text(json.dumps(changed).replace('"MARK"', raw))
+        read(path)
+
+
+@pytest.mark.parametrize(
+    ("raw", "words"),
+    [
+        (b"[" * 1_000_000, "it nests too deeply"),
+        (b'{"a":' * 1_000_000, "it nests too deeply"),
+        (b"[" * 500 + b"]" * 500, "it nests deeper than 24 lists"),
+        (b"9" * 5000, "a whole number has 5000 digits"),
+        (b'{"tol": 1' + b"0" * 400 + b"}", "a whole number has 401 digits"),
+        (b'{"cost": NaN}', "it holds NaN, which is no number of JSON"),
+        (b'{"cost": -Infinity}', "it holds -Infinity"),
+        (b'{"cost": 1, "cost": 2}', "the name 'cost' stands twice in one object"),
+        (b'{"a": "\xff\xfe"}', "is not a JSON file"),
+        (b"\x00" * 100, "is not a JSON file"),
+        (b"", "is not a JSON file"),
+    ],
+)
+def test_bombs(raw, words, tmp_path):
+    path = tmp_path / "file.json"
+    path.write_bytes(raw)
+    with pytest.raises(SolutionFileError, match=words):
+        read_json(path)
+    for command in (["verify"], ["verify", "--json"]):
+        began = time.perf_counter()
+        result = CliRunner().invoke(app, [*command, str(path)])
+        assert time.perf_counter() - began < SECONDS
+        assert result.exit_code == 1
+        assert words in result.stderr
+        assert len(result.stderr.strip().splitlines()) == 1
+
+
+def test_a_file_of_any_size_is_not_read_into_memory(tmp_path):
+    path = tmp_path / "file.json"
+    with path.open("wb") as stream:
+        stream.truncate(2**28 + 10)  # sparse
+    with pytest.raises(SolutionFileError, match="larger than 256 MiB"):
+        read_json(path)
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "words"),
+    [
+        (("problem", "loss"), 3.0, "'loss' must be an object with names"),
+        (("problem", "loss"), {"name": "squared", "power": 3}, "damaged"),
+        (("problem", "loss", "name"), "cubic", "damaged"),
+        (("problem", "loss", "name"), ["squared"], "'name' must be one line of text"),
+        (("problem", "lam"), "0.1", "'lam' must be a number"),
+        (("problem", "lam"), True, "'lam' must be a number"),
+        (("problem", "X"), [["1.0", "2.0"]] * 20, "'X' must hold numbers"),
+        (("problem", "X"), [[None, None]] * 20, "'X' must hold numbers"),
+        (("problem", "X"), [[[1.0], [1.0]]] * 20, "'X' must hold numbers"),
+        (("problem", "feature_names"), ["a"] * 10**5, "damaged"),
+        (("problem", "feature_names"), "ab", "'feature_names' must be a list of names"),
+        (("dual"), 1.0, "'dual' must be a list"),
+        (("certificate", "exact"), "yes", "'exact' must be true or false"),
+        (("certificate", "bound"), "words\nstatus  CERTIFIED", "'bound' must be one line of text"),
+        (("solver"), "\x1b[2Jverified", "'solver' must be one line of text"),
+        (("random_state"), -1, "'random_state' must be a nonnegative integer or null"),
+        (("time_s"), "fast", "'time_s' must be a finite number"),
+        (("tol"), 2.0, "'tol' must be a number between 0 and 1"),
+        (("history"), {"a": 1}, "'history' must be a list of rounds"),
+    ],
+)  # fmt: skip
+def test_wrong_fields_of_a_fit(place, value, words, tmp_path):
+    content, path = document("fit"), tmp_path / "file.json"
+    place = (place,) if isinstance(place, str) else place
+    inner = content
+    for key in place[:-1]:
+        inner = inner[key]
+    inner[place[-1]] = value
+    path.write_text(json.dumps(content))
+    assert words in read(path)
+
+
+@pytest.mark.parametrize("text", ["1e999999999", "1/0", "0x10", "nan", "9" * 5000, "1 / 2", "1.5", "", "١/٢"])
+def test_fractions_are_digits_and_a_stroke(text, tmp_path):
+    """1e999999999 as a fraction would fill the memory."""
+    content, path = document("cp_rank_integer"), tmp_path / "file.json"
+    content["exact"][0][0] = text
+    path.write_text(json.dumps(content))
+    assert "damaged" in read(path)
+    for name in ("vector", "dominance"):
+        content = document("cp_rank_integer")
+        for reason in content["readings"][0]["reasons"]:
+            reason["data"] = {name: [text] * len(reason["vertices"])}
+        path.write_text(json.dumps(content))
+        read(path)
+
+
+def archive(**arrays) -> bytes:
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as found:
+        for name, raw in arrays.items():
+            found.writestr(f"{name}.npy", raw)
+    return stream.getvalue()
+
+
+def npy(shape: str, kind: str = "<f8", rest: bytes = b"") -> bytes:
+    head = f"{{'descr': '{kind}', 'fortran_order': False, 'shape': {shape}, }}".encode().ljust(117) + b"\n"
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head + rest
+
+
+class Bomb:
+    def __reduce__(self):
+        return (Path("executed").touch, ())
+
+
+def pickled() -> bytes:
+    stream = io.BytesIO()
+    np.save(stream, np.array([Bomb()], dtype=object), allow_pickle=True)
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("name", "raw"),
+    [
+        ("t.npz", archive(X=npy("(1000000000000,)"), y=npy("(3,)"))),
+        ("t.npz", archive(X=npy("(-1,)"))),
+        ("t.npz", archive(X=npy("(10**9,)"))),
+        ("t.npz", archive(X=npy("(2, 3)", rest=b"\0" * 8))),
+        ("t.npz", archive(X=pickled())),
+        ("t.npz", archive(X=b"")),
+        ("t.npz", archive()),
+        ("t.npz", pickle.dumps(Bomb())),
+        ("t.csv", b"a,b,y\n1,2,3\n1_000,2,3\n"),
+        ("t.csv", "a,b,y\n1,2,3\n١,2,3\n".encode()),
+        ("t.csv", b"a,b,y\n1,2," + b"9" * 500 + b"x\n"),
+        ("t.csv", b"a,b,y\n1,2\x00,3\n"),
+        ("t.csv", b"\xff\xfea\x00,\x00"),
+        ("t.csv", b'a,b,y\n"1,2,3\n' * 3),
+        ("t.csv", b"a" * 100_000),
+        ("t.parquet", b"PAR1" + b"\x00" * 100 + b"PAR1"),
+        ("t.parquet", b"PAR1"),
+        ("t.parquet", b""),
+    ],
+    ids=range(18),
+)
+def test_tables(name, raw, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / name).write_bytes(raw)
+    assert read(tmp_path / name, lambda path: load_table(path, target="y")) != "verified"
+    assert not (tmp_path / "executed").exists()
+    result = CliRunner().invoke(app, ["solve", name, "--target", "y"])
+    assert result.exit_code == 1
+    assert len(result.output.strip().splitlines()) == 1
+
+
+LAUGHS = b"""<?xml version="1.0"?><!DOCTYPE lolz [<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;&a;&a;">]>
+<graphml xmlns="http://graphml.graphdrawing.org/xmlns"><graph edgedefault="undirected">
+<node id="&b;"/></graph></graphml>"""
+
+
+@pytest.mark.parametrize(
+    ("name", "raw"),
+    [
+        ("g.graphml", LAUGHS),
+        ("g.graphml", b"<graphml>" * 5000),
+        ("g.graphml", b"<graphml/>"),
+        ("g.graphml", b""),
+        ("g.g6", b"~~~~~~~~"),
+        ("g.g6", b"~~?@?????"),
+        ("g.g6", b"\x00\xff"),
+        ("g.g6", b""),
+        ("m.csv", b"9" * 5000 + b"\n"),
+        ("m.csv", b"1/" + b"9" * 5000 + b"\n"),
+        ("m.csv", b"1e99999999\n"),
+        ("m.csv", b"1," * 100_000 + b"1\n"),
+        ("m.csv", b"1,2\n3\n"),
+        ("m.csv", b"\x00"),
+        ("m.csv", b"nan\n"),
+        ("m.csv", b"\xff\xfe"),
+    ],
+    ids=range(16),
+)
+def test_graphs_and_matrices(name, raw, tmp_path):
+    (tmp_path / name).write_bytes(raw)
+    reader = read_csv if name == "m.csv" else read_graph
+    assert read(tmp_path / name, reader) != "verified"
+    result = CliRunner().invoke(app, ["cp-rank", str(tmp_path / name)])
+    assert result.exit_code == 1
+    assert len(result.output.strip().splitlines()) == 1
+
+
+def test_a_graph_of_many_vertices_is_no_matrix(tmp_path):
+    path = tmp_path / "g.graphml"
+    nx.write_graphml(nx.empty_graph(6000), path)
+    assert "5000 are the most" in read(path, read_graph)
+
+
+def test_fractions_of_many_digits_are_refused():
+    big = 10**5000
+    with pytest.raises(InputError, match="more than 3900 digits"):
+        covopt.cp_rank([[Fraction(big + 1, big)]])
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_state_dicts(seed, tmp_path, monkeypatch):
+    from safetensors.numpy import save
+
+    from covopt.network.state_dict import read_model
+
+    monkeypatch.chdir(tmp_path)
+    raw = save(
+        {"0.weight": np.ones((3, 2), "f4"), "0.bias": np.ones(3, "f4"), "2.weight": np.ones((1, 3), "f4")}
+    )
+    rng = np.random.default_rng(seed)
+    path = tmp_path / "m.safetensors"
+    for _ in range(4):
+        found = bytearray(raw)
+        found[int(rng.integers(120))] = int(rng.integers(256))
+        path.write_bytes(bytes(found[: int(rng.integers(len(raw) + 1))]) if rng.random() < 0.3 else found)
+        read(path, read_model)
+    for junk in (b"", b"\xff" * 8, struct.pack("<Q", 2**62) + b"{}", struct.pack("<Q", 2) + b"{}"):
+        path.write_bytes(junk)
+        assert read(path, read_model) != "verified"
+
+
+def test_a_pickle_in_a_state_dict_is_not_executed(tmp_path, monkeypatch):
+    torch = pytest.importorskip("torch")
+    from covopt.network.state_dict import read_model
+
+    monkeypatch.chdir(tmp_path)
+    for content in ({"0.weight": Bomb()}, Bomb()):
+        torch.save(content, tmp_path / "m.pt")
+        assert "could run code" in read(tmp_path / "m.pt", read_model)
+    (tmp_path / "m.pt").write_bytes(pickle.dumps(Bomb()))
+    assert read(tmp_path / "m.pt", read_model) != "verified"
+    assert not (tmp_path / "executed").exists()
+
+
+def test_the_generator_changes_what_it_says():
+    content = document("solution")
+    before = json.dumps(content)
+    ways = mutations(content, np.random.default_rng(0))
+    raws = [next(ways)[1] for _ in range(300)]
+    assert json.dumps(content) == before
+    assert len(set(raws)) > 250
+    assert len(RAW) == len(set(RAW))
