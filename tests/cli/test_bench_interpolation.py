@@ -14,7 +14,7 @@ from covopt.cli import app
 from covopt.cli import bench as cli_bench
 from covopt.plotting.bench import plot_bench
 
-FOLDER = Path(__file__).parents[1] / "benchmarks" / "interpolation"
+FOLDER = Path(__file__).parents[2] / "benchmarks" / "interpolation"
 INSTANCE = "simulated[n_samples=6,targets=noise]"
 X4 = np.array([[-1.0], [0.0], [1.0], [2.0]])
 Y4 = np.array([1.0, -1.0, 0.5, 2.0])

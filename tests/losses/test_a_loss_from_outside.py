@@ -12,7 +12,7 @@ import covopt
 from covopt.api.path_files import verify_path
 from covopt.cli import app
 from covopt.losses import LOSSES, Loss
-from tests import test_losses
+from tests.losses import test_losses
 
 EDGE = 1.0 - 1e-12
 

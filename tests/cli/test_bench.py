@@ -16,7 +16,7 @@ from covopt.cli import bench as cli_bench
 from covopt.errors import InputError, SolverUnavailableError
 from covopt.plotting.bench import plot_bench, solver_labels
 
-FOLDER = Path(__file__).parents[1] / cli_bench.FOLDER
+FOLDER = Path(__file__).parents[2] / cli_bench.FOLDER
 INSTANCE = "simulated[n_samples=15,targets=numbers]"
 runner = CliRunner()
 
