@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from covopt.errors import InputError
 from covopt.oracles.cones import BoxOracle, box_gauge
-from covopt.oracles.cones.leaf import affine_bound, corner_bound, least_norm, relax, touch
+from covopt.oracles.cones.leaf import affine_bound, corner_bound, relax, touch
+from covopt.oracles.cones.least_norm import least_norm
 from covopt.oracles.cones.search import search
 from covopt.oracles.cones.transfer import transfer
 from covopt.oracles.faces import FaceOracle
@@ -98,7 +99,7 @@ def test_leaf_bounds_lie_above_samples_and_their_twins(seed):
     H = float(random.uniform(0.2, 4.0))
     theta = random.uniform(0, 1, len(index))
     q, u, above, under, Q = (np.zeros(r) for _ in range(5))
-    squares = (rows**2).sum(axis=1)
+    squares, work = (rows**2).sum(axis=1), np.empty((4, max(r, 3), r))
     samples = u0 + s * random.uniform(-1, 1, (400, r))
     samples[:60] = u0 + s * random.choice([-1.0, 1.0], (60, r))
     true = np.maximum(samples @ rows.T, 0) @ weights - H * np.linalg.norm(samples, axis=1)
@@ -118,7 +119,7 @@ def test_leaf_bounds_lie_above_samples_and_their_twins(seed):
         corners = corner_bound(rows, weights, index, theta, g, u0, s, H, u, norm, Q, above)
         assert corners <= bound + 1e-12
         assert corners >= min(true.max(), 0.0) - 1e-12
-        least_norm(rows, squares, weights, index, theta, f, q, u0, s, a, facets, Q, above, under, 30)
+        least_norm(rows, squares, weights, index, theta, f, q, u0, s, a, facets, H, Q, above, under, work)
         assert (theta >= 0).all() and (theta <= 1).all()
 
 

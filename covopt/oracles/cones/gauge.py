@@ -13,6 +13,7 @@ import numpy as np
 
 from covopt.errors import InputError
 from covopt.oracles.cones.kernel import margin
+from covopt.oracles.cones.least_norm import rise_all
 from covopt.oracles.cones.search import Search, search
 from covopt.oracles.cones.transfer import Transfer, transfer
 from covopt.oracles.local_search import climb
@@ -21,7 +22,7 @@ DEFAULT_NODES = 5_000_000
 FIRST_SHARE = 0.5  # of the boxes, for the H that is wanted; the rest is for the thresholds above it
 STEPS = (2.0, 1.5, 1.2, 1.1, 1.05, 1.02, 1.01, 1.001)
 STARTS = 64
-POLISH = 3
+POLISHED = 8
 TYPICAL = 24  # undecided rows of a box at a maximum, for the smallest H that rounding lets through
 
 
@@ -128,17 +129,18 @@ class Scalar:
         starts = starts[norms > 0.0] / norms[norms > 0.0, None]
         if len(starts) == 0:
             starts = np.eye(1, self.y.shape[1])
-        ends = [self._climb(starts, sign) for sign in (1.0, -1.0)]
-        for _ in range(POLISH):  # a climb stops when a tangent gains little
-            for p, sign in enumerate((1.0, -1.0)):
-                top = ends[p][np.argsort(-sign * self(ends[p]))[:4]]
-                ends[p] = np.concatenate([self._climb(top, sign), ends[p]])
+        squares = (self.y**2).sum(axis=1)
+        ends = []
+        for sign in (1.0, -1.0):
+            weights, linear = sign * self.signs, sign * self.linear
+            points = climb(self.y, weights, linear, starts, n_threads=1)[0]
+            points /= np.linalg.norm(points, axis=1, keepdims=True)
+            best = np.argsort(-sign * self(points), kind="stable")[:POLISHED]
+            top = np.ascontiguousarray(points[best])
+            rise_all(self.y, squares, weights, linear, top)
+            ends += [top, points]
         points = np.concatenate(ends)
         return points, self(points)
-
-    def _climb(self, starts: np.ndarray, sign: float) -> np.ndarray:
-        points = climb(self.y, sign * self.signs, sign * self.linear, starts, n_threads=1)[0]
-        return points / np.linalg.norm(points, axis=1, keepdims=True)
 
 
 def box_gauge(
@@ -212,14 +214,12 @@ def box_gauge(
         except OverflowError:
             wanted = scalar.norms()
 
-    def ascend(points: np.ndarray) -> float:
-        return best.offer(scalar.ascend(points)[0], scalar)
-
     def ask(H: float, budget: int, growth: float) -> Search:
-        return search(
-            scalar.y, scalar.signs, scalar.linear, H,
-            max_nodes=budget, growth=growth, climb=ascend, n_threads=n_threads,
+        found = search(
+            scalar.y, scalar.signs, scalar.linear, H, max_nodes=budget, growth=growth, n_threads=n_threads
         )  # fmt: skip
+        best.offer(found.points, scalar)
+        return found
 
     trivial = scalar.norms()
     wanted = min(max(wanted, 2.0**-40 * trivial), trivial)

@@ -34,17 +34,17 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from covopt.oracles.cones.leaf import affine_bound, corner_bound, least_norm, relax, touch
+from covopt.oracles.cones.leaf import affine_bound, corner_bound, relax, touch
+from covopt.oracles.cones.least_norm import least_norm, rise
 
 EPS = 2.0**-52
 LEVELS = 100  # halvings of one axis, near 0
 SMALLEST = 2.0**-LEVELS
 PRECISE = 2.0**50  # a box is cut while its centre is below this times its half-width
 ROUNDS = 2  # changes of θ per box
-SWEEPS = 40
 DEEP = 8  # levels per dimension after which it is found by least norm in any case
 FEW = 8  # undecided rows up to which θ is found by least norm at once
-CORNERS = 64.0  # most corners times rows for the bound by corners
+CORNERS = 256.0  # most corners times rows for the bound by corners
 
 
 class Stack(NamedTuple):
@@ -167,11 +167,8 @@ def gaps(rows, weights, index, centre, radius, theta, u, score):
 
 
 @njit(cache=True, nogil=True)
-def improve(rows, squares, weights, index, theta, f, q, u0, s, a, u, turn, deep, Q, above, below):
-    """Change θ for a better bound: least norm where few rows are undecided, else an average with the answer to u."""
-    if len(index) <= FEW or deep:
-        least_norm(rows, squares, weights, index, theta, f, q, u0, s, a, turn > 1, Q, above, below, SWEEPS)
-        return
+def average(rows, weights, index, theta, u, turn):
+    """Move θ towards the answer to u: cheaper than the least norm where many rows are undecided."""
     for k in range(len(index)):
         i = index[k]
         if weights[i] < 0.0:
@@ -182,7 +179,7 @@ def improve(rows, squares, weights, index, theta, f, q, u0, s, a, u, turn, deep,
 
 
 @njit(cache=True, nogil=True)
-def explore(rows, squares, weights, sizes, stack, growth, tree):
+def explore(rows, squares, weights, linear, sizes, stack, growth, tree):
     r"""Look at up to ``len(tree)`` boxes; write their preorder to ``tree`` and return how many.
 
     Fewer than that and not done means that the stack needs a longer list or that ``points`` is full.
@@ -194,19 +191,21 @@ def explore(rows, squares, weights, sizes, stack, growth, tree):
         ‖y_i‖².
     weights : ndarray of shape (n,)
         +1.0 or −1.0.
+    linear : ndarray of shape (r,)
     sizes : ndarray of shape (r,)
         The A_j of the head of this file, rounded up.
     stack : Stack
         Where the walk stands; changed in place, ``stack.state[0]`` is −1 when the root is done.
     growth : float
-        What a point with G(u) = v‖u‖ > H‖u‖ does: 0 records it and closes its box by force; otherwise
-        H becomes v·growth and the walk goes on.
+        What a point u with G(u) > H‖u‖ does: 0 records it and closes its box by force; otherwise H becomes the value
+        at the local maximum above it, times ``growth``, and the walk goes on.
     tree : ndarray of shape (budget,), uint8
         0 for a leaf, j + 1 for a box cut along u_j.
     """
     r = rows.shape[1]
     g, q, u, Q, above, below = np.empty(r), np.empty(r), np.empty(r), np.empty(r), np.empty(r), np.empty(r)
     score = np.empty(r)
+    work = np.empty((4, max(r, 3), r))
     level, a = stack.state[0], stack.state[2]
     cap = len(stack.points)
     H = stack.level[0]
@@ -240,13 +239,18 @@ def explore(rows, squares, weights, sizes, stack, growth, tree):
                     stack.points[place, j] = u[j] / norm
                 stack.state[1] = place + 1
                 if growth > 0.0:
-                    H = (H + above_H / norm) * growth
+                    point = stack.points[place]
+                    H = max(H, rise(rows, squares, weights, linear, point)) * growth
                 break
             if turn == ROUNDS or by_theta == 0.0 or top - by_theta > 0.0:
                 break  # C(u) > 0: this box is not closed by any θ
             turn += 1
-            deep = level > DEEP * r
-            improve(rows, squares, weights, index, theta, f, q, u0, s, a, u, turn, deep, Q, above, below)  # fmt: skip
+            if end - begin <= FEW or level > DEEP * r:
+                least_norm(
+                    rows, squares, weights, index, theta, f, q, u0, s, a, turn > 1, H, Q, above, below, work
+                )
+            else:
+                average(rows, weights, index, theta, u, turn)
             f = relax(rows, weights, index, centre, radius, theta, g, u0, q)
             norm = touch(q, u0, s, H, u)
             bound = min(bound, affine_bound(f, q, u0, s, H, u, norm) + allowance)

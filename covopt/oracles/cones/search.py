@@ -6,7 +6,7 @@ before it only: the answer is the same for any number of threads.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -48,6 +48,7 @@ class Search:
 @dataclass
 class _Root:
     weights: np.ndarray
+    linear: np.ndarray
     stack: Stack
     slices: list[np.ndarray] = field(default_factory=list)
 
@@ -110,13 +111,13 @@ def _longer(stack: Stack) -> Stack:
 
 
 def _walk(
-    root: _Root, rows: np.ndarray, squares: np.ndarray, sizes: np.ndarray, growth: float, budget: int
+    root: _Root, *, rows: np.ndarray, squares: np.ndarray, sizes: np.ndarray, growth: float, budget: int
 ) -> int:
     """Walk on by at most ``budget`` boxes."""
     used = 0
     while used < budget and not root.stopped(growth):
         tree = np.empty(budget - used, np.uint8)
-        new = explore(rows, squares, root.weights, sizes, root.stack, growth, tree)
+        new = explore(rows, squares, root.weights, root.linear, sizes, root.stack, growth, tree)
         used += new
         root.slices.append(tree[:new].copy())
         if not root.stopped(growth) and used < budget:
@@ -133,7 +134,6 @@ def search(
     max_nodes: int,
     sigmas: Sequence[int] = (1, -1),
     growth: float = 0.0,
-    climb: Callable[[np.ndarray], float] | None = None,
     n_points: int = MOST_POINTS,
     n_threads: int = 1,
 ) -> Search:
@@ -152,9 +152,8 @@ def search(
         Boxes, in all roots together; each root gets one at least.
     growth : float
         At 0 a point above H is recorded and its box is closed with its own bound, and a root with ``n_points`` of
-        them stops. Otherwise H becomes the value there times ``growth`` and the search goes on.
-    climb : callable, optional
-        Receives the points above H after each round and returns the best |G| that it reaches from them.
+        them stops. Otherwise H becomes the value at the local maximum above the point, times ``growth``, and the
+        search goes on.
 
     Examples
     --------
@@ -176,8 +175,8 @@ def search(
         weights = np.ascontiguousarray(sigma * signs, dtype=float)
         for a in range(r):
             for side in (1.0, -1.0):
-                root = _Root(weights, _make_stack(n, r, n_points))
-                plant(rows, weights, sigma * linear, root.stack, a, side, H)
+                root = _Root(weights, sigma * linear, _make_stack(n, r, n_points))
+                plant(rows, weights, root.linear, root.stack, a, side, H)
                 roots.append(root)
 
     nodes, budget = 0, FIRST_SLICE
@@ -191,12 +190,8 @@ def search(
             nodes += sum(run(walk, alive))
             budget *= 2
             if growth > 0.0:
+                points.extend(root.take_points() for root in alive)
                 H = max(root.stack.level[0] for root in roots)
-                new = np.concatenate([root.take_points() for root in alive])
-                if len(new):
-                    points.append(new)
-                    if climb is not None:
-                        H = max(H, growth * climb(new))
                 for root in alive:
                     root.stack.level[0] = H
             alive = [root for root in alive if not root.stopped(growth)]
