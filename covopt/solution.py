@@ -30,6 +30,7 @@ from covopt.oracles.lifted.gauge_certificate import GaugeCertificate
 from covopt.potentials import make_potential
 from covopt.problems.regularised import reduce_fit
 from covopt.problems.shallow import ShallowProblem
+from covopt.proofs import Proof
 from covopt.solvers.tight import TightSet, tight_set
 from covopt.status import Status
 
@@ -258,6 +259,48 @@ class Solution:
         if self.loss is not None:
             raise InputError(f"the sparsest minimiser is computed for interpolation; {_BY_OUTPUTS}")
         return self._minimisers.sparsest(time_limit_s)
+
+    def prove(self, *, max_boxes: int = 2_000_000, n_threads: int = 1) -> Proof:
+        """Return a proof of the lower bound that :func:`covopt.verify` replays in exact arithmetic.
+
+        A finite list of boxes covers all directions of a neuron; on each of them an inequality between integers shows
+        that no neuron violates the dual constraint: see :mod:`covopt.proofs`.
+
+        Parameters
+        ----------
+        max_boxes : int
+            Of the search. Where they run out the proof proves a smaller bound, its ``lower_bound``.
+        n_threads : int
+
+        Returns
+        -------
+        Proof
+            Of a bound that is smaller than ``lower_bound`` by about 1e-10 of it.
+
+        Raises
+        ------
+        InputError
+            With several outputs, a label-noise potential or the softmax: there the oracle's bound is all there is.
+
+        Examples
+        --------
+        >>> import covopt
+        >>> solution = covopt.min_norm([[0.0], [1.0], [2.0]], [0.0, 1.0, 0.0])
+        >>> proof = solution.prove()
+        >>> covopt.verify(solution, proof=proof).ok
+        True
+        """
+        from covopt.certificates.prove import float_link, problem_of, prove
+
+        data = self.data
+        if self.loss is not None:
+            data = replace(data, Y=self.loss.targets)
+        problem = problem_of(self, data)
+        reason = float_link(problem, self.potential)
+        if reason is not None:
+            raise InputError(f"there is no exact proof of this bound: {reason}")
+        neurons = self.network.hidden_weights
+        return prove(problem, self.dual, neurons=neurons, max_boxes=max_boxes, n_threads=n_threads)[0]
 
     # ------------------------------------------------------------------ files and pictures
     def to_dict(self) -> dict[str, Any]:

@@ -1,111 +1,136 @@
-"""Primal and dual values in rational arithmetic: floats are rationals, so nothing is rounded.
-
-The one number that stays a float is the oracle's upper bound on h(λ), which carries its own rounding allowance.
-"""
+"""What the exact checker says about a solution, claim by claim; where a link is floating point it says that."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
+from covopt.certificates.duality import INTERPOLATES
+from covopt.certificates.prove import EXTRA_BOXES, float_link, problem_of, prove
+from covopt.errors import InputError
+from covopt.proofs import CheckedBound, CheckedNetwork, Problem, Proof, check_network, check_proof
+from covopt.proofs.checker.arithmetic import float_below
+from covopt.status import Status
 
-from covopt.data import Data
-from covopt.network import ReLUNetwork
+if TYPE_CHECKING:
+    from covopt.completely_positive.certificate import CPRankCertificate
+    from covopt.data import Data
 
-
-@dataclass(frozen=True)
-class ExactValues:
-    """Attributes are exact.
-
-    Attributes
-    ----------
-    residual : Fraction
-        max_i |f(x_i) − y_i| / max_i |y_i| (absolute when all targets vanish).
-    cost : Fraction
-        ‖W‖² (a free output bias not counted).
-    lower_bound : Fraction
-        max over 0 ≤ t ≤ 1/gauge of 2t⟨Λ, Y⟩ − t²β²‖Λᵀ1‖² (the last term with a penalised output bias only).
-    dual_sum : Fraction
-        Largest entry of |Λᵀ1|.
-    """
-
-    residual: Fraction
-    cost: Fraction
-    lower_bound: Fraction
-    dual_sum: Fraction
+AGREES = 1e-9  # relative difference at which a stated number equals the exact one
+NORM_AGREES = 1e-12
 
 
-def exact_values(
-    data: Data, network: ReLUNetwork, dual: np.ndarray, *, output_bias: str, gauge: float
-) -> ExactValues:
-    """Recompute residual, cost and lower bound without rounding.
+class Claim(NamedTuple):
+    """A claim: what it is about, whether it held, and the numbers."""
+
+    name: str
+    ok: bool
+    detail: str
+
+
+def exact_checks(solution: Any, data: Data, proof: Proof | None = None) -> list[Claim]:
+    """Check residual, norm, objective and lower bound of a solution in exact arithmetic.
 
     Parameters
     ----------
+    solution : Solution
     data : Data
-    network : ReLUNetwork
-    dual : ndarray of shape (N,) or (N, k)
-        Λ in the user's units.
-    output_bias : {"none", "penalized", "free"}
-    gauge : float
-        An upper bound on h(λ).
-
-    Examples
-    --------
-    >>> data = Data.validate([[0.0], [1.0]], [0.0, 1.0])
-    >>> network = ReLUNetwork.from_neurons(np.array([[1.0, 0.0]]), np.array([1.0]), bias=1.0)
-    >>> values = exact_values(data, network, np.array([-1.0, 1.0]), output_bias="none", gauge=1.0)
-    >>> values.residual, values.cost, values.lower_bound
-    (Fraction(0, 1), Fraction(2, 1), Fraction(2, 1))
+        Its table; with a loss the targets are those that the loss uses.
+    proof : Proof, optional
+        Of the lower bound; one is searched for when it is not given.
     """
-    rows = _fractions(data.lifted)
-    targets = _fractions(data.Y)
-    hidden = _fractions(network.hidden_weights)
-    output = _fractions(network.output_weights)
-    shift = [Fraction(network.bias) * b for b in _fractions(network.output_bias[None, :])[0]]
-    worst = Fraction(0)
-    for row, target in zip(rows, targets, strict=True):
-        values = list(shift)
-        for neuron, weights in zip(hidden, output, strict=True):
-            height = sum((w * x for w, x in zip(neuron, row, strict=True)), Fraction(0))
-            if height > 0:
-                values = [value + weight * height for value, weight in zip(values, weights, strict=True)]
-        worst = max(worst, *(abs(value - goal) for value, goal in zip(values, target, strict=True)))
-    size = max((abs(y) for row in targets for y in row), default=Fraction(0)) or Fraction(1)
-    cost = sum((w * w for row in hidden + output for w in row), Fraction(0))
-    if output_bias == "penalized":
-        cost += sum((Fraction(float(b)) ** 2 for b in network.output_bias), Fraction(0))
-    multipliers = _fractions(dual.reshape(len(dual), -1))
-    linear = sum(
-        (
-            m * y
-            for row, goal in zip(multipliers, targets, strict=True)
-            for m, y in zip(row, goal, strict=True)
-        ),
-        Fraction(0),
+    problem, net = problem_of(solution, data), solution.network
+    network = check_network(problem, net.hidden_weights, net.output_weights, net.output_bias)
+    claims = [_norm(solution, network)] if solution.potential == "variation" else []
+    claims.append(
+        _interpolation(solution, problem, network) if problem.loss is None else _loss(solution, network)
     )
-    totals = [sum(column, Fraction(0)) for column in zip(*multipliers, strict=True)]
-    square = sum((total * total for total in totals), Fraction(0))
-    return ExactValues(
-        worst / size,
-        cost,
-        _best_multiple(linear, square, data.bias, output_bias, gauge),
-        max((abs(total) for total in totals), default=Fraction(0)),
-    )
+    reason = float_link(problem, solution.potential)
+    if reason is not None:
+        if proof is not None:
+            return [*claims, Claim("exact lower bound", False, f"a proof was given, but {reason}")]
+        return [*claims, Claim("exact lower bound", True, f"NOT exact: {reason}")]
+    try:
+        if proof is None:
+            proof, bound = prove(problem, solution.dual, neurons=net.hidden_weights)
+        else:
+            bound = check_proof(problem, solution.dual.reshape(-1), proof, extra=EXTRA_BOXES)
+    except (InputError, ValueError) as error:
+        return [*claims, Claim("exact lower bound", False, str(error))]
+    return [*claims, *_bound(solution, network, proof, bound)]
 
 
-def _fractions(array: np.ndarray) -> list[list[Fraction]]:
-    return [[Fraction(entry) for entry in row] for row in array.tolist()]
+def exact_of_cp_rank(certificate: CPRankCertificate) -> Claim:
+    """Say which links of a CP-rank certificate are floating point; the others are integers and fractions."""
+    if certificate.matrix.exact is None:
+        text = "NOT exact: the entries are floats, and ranks, factors and signs hold up to the tolerance"
+    elif any(reason.method == "moment" for reading in certificate.readings for reason in reading.reasons):
+        text = "NOT exact: the bound by moments rests on eigenvalues in floating point, with an allowance"
+    else:
+        text = "the matrix and every reason are integers and fractions"
+    return Claim("exact arithmetic", True, text)
 
 
-def _best_multiple(
-    linear: Fraction, square: Fraction, bias: float, output_bias: str, gauge: float
-) -> Fraction:
-    if linear <= 0 or gauge <= 0:
-        return Fraction(0)
-    step = 1 / Fraction(gauge)
-    curvature = Fraction(bias) ** 2 * square if output_bias == "penalized" else Fraction(0)
-    if curvature > 0:
-        step = min(step, linear / curvature)
-    return 2 * step * linear - step**2 * curvature
+def _norm(solution: Any, network: CheckedNetwork) -> Claim:
+    ok = abs(network.cost - Fraction(solution.cost)) <= Fraction(NORM_AGREES) * network.cost
+    return Claim("exact norm", ok, f"‖W‖² = {float(network.cost):.16g}, stated {solution.cost:.16g}")
+
+
+def _interpolation(solution: Any, problem: Problem, network: CheckedNetwork) -> Claim:
+    largest = max(abs(float(v)) for v in problem.Y.ravel()) or 1.0
+    size = float(network.residual) / largest
+    text = "through (X, Y) exactly"
+    if network.residual:
+        text = f"through (X, Y + r), max |r| = {size:.2e} of max |y|; "
+        cost = "the cost of repairing r is not bounded"
+        if network.repair is not None:
+            cost = f"neurons of ‖W‖² ≤ {_above(network.repair):.2e} repair r"
+        text += cost
+    return Claim("exact interpolation", size <= INTERPOLATES or solution.status is not Status.CERTIFIED, text)
+
+
+def _loss(solution: Any, network: CheckedNetwork) -> Claim:
+    if network.loss is None or solution.potential != "variation":
+        return Claim(
+            "exact objective", True, "NOT exact: the objective of the network is computed in floating point"
+        )
+    objective = network.loss + Fraction(solution.lam or 0.0) * network.cost
+    ok = abs(objective - Fraction(solution.objective)) <= Fraction(AGREES) * objective
+    return Claim("exact objective", ok, f"at most {_above(objective):.16g}, stated {solution.objective:.16g}")
+
+
+def _bound(solution: Any, network: CheckedNetwork, proof: Proof, bound: CheckedBound) -> list[Claim]:
+    proved, stated = bound.lower_bound, Fraction(solution.lower_bound)
+    upper = network.cost if solution.loss is None else None
+    if network.loss is not None:
+        upper = network.loss + Fraction(solution.lam or 0.0) * network.cost
+    size = max(upper if upper is not None else proved, proved)
+    ok = stated <= proved + Fraction(AGREES) * size
+    how = f"by {bound.cover.boxes} boxes in integers"
+    text = f"{float_below(proved):.16g} proved {how}, stated {solution.lower_bound:.16g}"
+    if not ok and solution.proof is not None:  # multipliers of a semidefinite relaxation
+        text = f"NOT exact: {solution.lower_bound:.16g} rests on eigenvalues in floating point; {text}"
+    claims = [Claim("exact lower bound", ok or solution.proof is not None, text)]
+    claimed = Fraction(proof.lower_bound)
+    if claimed > proved:
+        claims.append(
+            Claim("proof", False, f"claims {proof.lower_bound:.16g}, proves {float_below(proved):.16g}")
+        )
+    if upper is None:
+        return claims
+    repaired = upper if network.repair is None else upper + network.repair
+    known = solution.loss is not None or network.repair is not None
+    what = "R₂(X, Y)" if solution.loss is None else "the minimum"
+    text = f"{float_below(proved):.16g} ≤ {what}" + (f" ≤ {_above(repaired):.16g}" if known else "")
+    gap = (repaired - proved) / repaired if repaired > 0 else Fraction(0)
+    allowed = Fraction(solution.tol) * (1 + Fraction(1, 10**6)) + Fraction(AGREES)
+    closed = ok is False or gap <= allowed or solution.status is not Status.CERTIFIED
+    contradicted = known and proved > repaired
+    return [
+        *claims,
+        Claim("exact bracket", closed and not contradicted, f"{text}, relative gap {float(gap):.2e}"),
+    ]
+
+
+def _above(value: Fraction) -> float:
+    return -float_below(-value)

@@ -317,8 +317,12 @@ def verify(
     ] = None,
     exact: Annotated[
         bool,
-        typer.Option("--exact", help="Recompute residual, norm and dual value in rational arithmetic too."),
+        typer.Option("--exact", help="Prove residual, norm and bound in exact arithmetic too."),
     ] = False,
+    proof: Annotated[
+        Path | None,
+        typer.Option("--proof", metavar="PROOF.json", help="What `prove` wrote; implies --exact."),
+    ] = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -327,7 +331,7 @@ def verify(
         from covopt.cli.verify import run_verify
 
         with Progress("verifying", enabled=not (as_json or quiet)):
-            verification = run_verify(solution, table, exact=exact)
+            verification = run_verify(solution, table, exact=exact, proof=proof)
         code = Exit.CERTIFIED if verification.ok else Exit.VERIFICATION_FAILED
         if as_json:
             print_json(
@@ -335,6 +339,40 @@ def verify(
             )
         elif not quiet:
             typer.echo(verification.summary())
+        raise typer.Exit(code)
+
+
+@app.command(epilog=_EPILOG)
+def prove(
+    solution: Annotated[
+        Path, typer.Argument(metavar="FILE.json", help="A file that solve or fit saved, with one output.")
+    ],
+    out: Annotated[
+        Path,
+        typer.Option("--out", metavar="PROOF.json", help="Where to write the proof; for `verify --proof`."),
+    ],
+    boxes: Annotated[
+        int,
+        typer.Option("--boxes", min=1, metavar="N", help="Most boxes; where they run out it proves less."),
+    ] = 2_000_000,
+    threads: Annotated[int, typer.Option("--threads", min=1, metavar="N", help="Of the search.")] = 1,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Write a proof of the lower bound that needs no oracle: boxes that cover all neurons, checked in integers."""
+    with reporting(as_json) as heard:
+        from covopt.cli.verify import run_prove
+
+        check_outputs(out, inputs=(solution,))
+        with Progress("proving", enabled=not (as_json or quiet)):
+            found = run_prove(solution, out, max_boxes=boxes, n_threads=threads)
+        code = Exit.CERTIFIED if found["proves_what_is_stated"] else Exit.NOT_CERTIFIED
+        if as_json:
+            print_json({**found, "exit_code": int(code), "warnings": heard})
+        elif not quiet:
+            typer.echo(f"{'proved':<10} {found['proved']:.12g} by {found['boxes']} boxes in integers")
+            typer.echo(f"{'stated':<10} {found['stated']:.12g}")
+            typer.echo(f"{'saved':<10} {out}")
         raise typer.Exit(code)
 
 

@@ -1,57 +1,193 @@
-"""Rational arithmetic against closed forms and against floats."""
+"""Solutions proved exactly: every problem that has a proof, what is said where there is none, and forgeries."""
 
-from fractions import Fraction
+import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import covopt
-from covopt.certificates.exact import exact_values
-from covopt.data import Data
-from covopt.network import ReLUNetwork
+from covopt.certificates.prove import problem_of, prove
+from covopt.cli import app
+from covopt.errors import InputError, SolutionFileError
+from covopt.proofs import Proof
+from covopt.solution import Solution
+
+
+def table(n=12, d=2, seed=3):
+    rng = np.random.default_rng(seed)
+    return rng.standard_normal((n, d)), rng.standard_normal(n)
+
+
+def failed(verification):
+    return {check.name for check in verification.checks if not check.ok}
+
+
+def detail(verification, name):
+    return next(check.detail for check in verification.checks if check.name == name)
+
+
+@pytest.fixture(scope="module")
+def solution():
+    return covopt.min_norm(*table())
+
+
+@pytest.fixture(scope="module")
+def proof(solution):
+    return solution.prove()
 
 
 @pytest.mark.parametrize("output_bias", ["none", "penalized", "free"])
-def test_agrees_with_floats_and_verifies(output_bias):
-    rng = np.random.default_rng(3)
-    X, y = rng.standard_normal((15, 2)), rng.standard_normal(15)
-    solution = covopt.min_norm(X, y, output_bias=output_bias)
-    values = exact_values(solution.data, solution.network, solution.dual, output_bias=output_bias, gauge=1.0)
-    assert float(values.cost) == pytest.approx(solution.cost, rel=1e-14)
-    assert float(values.lower_bound) == pytest.approx(solution.lower_bound, rel=1e-11)
-    assert float(values.residual) < 1e-9
-    verification = covopt.verify(solution, exact=True)
-    assert verification.ok
-    names = {check.name for check in verification.checks}
-    assert {"exact interpolation", "exact norm", "exact dual value"} <= names
-    assert ("exact dual sum" in names) == (output_bias == "free")
+@pytest.mark.parametrize("bias", [1.0, 0.0])
+def test_interpolation_is_verified_exactly(output_bias, bias):
+    X, y = table()
+    solution = covopt.min_norm(X, y, output_bias=output_bias if bias else "none", bias=bias)
+    found = covopt.verify(solution, exact=True)
+    assert found.ok, found.summary()
+    names = {check.name for check in found.checks}
+    assert {"exact norm", "exact interpolation", "exact lower bound", "exact bracket"} <= names
+    assert ("not bounded" in detail(found, "exact interpolation")) == (bias == 0)
+    assert ("≤ R₂(X, Y) ≤" in detail(found, "exact bracket")) == (bias > 0)
 
 
-def test_penalised_bound_stops_at_the_best_multiple():
-    data = Data.validate([[3.0]], [2.0], bias=4.0)
-    network = ReLUNetwork.from_neurons(np.zeros((0, 2)), np.zeros(0), bias=4.0, offset=2.0)
-    values = exact_values(data, network, np.array([1.0]), output_bias="penalized", gauge=5.0)
-    assert (values.residual, values.cost, values.lower_bound) == (0, Fraction(1, 4), Fraction(1, 4))
+@pytest.mark.parametrize("loss", ["squared", "huber", "hinge", "squared-hinge", "logistic"])
+@pytest.mark.parametrize("output_bias", ["none", "free"])
+def test_fits_are_verified_exactly(loss, output_bias):
+    X, y = table()
+    labels = np.where(y > 0, "yes", "no")
+    classes = loss in ("hinge", "squared-hinge", "logistic")
+    weights = np.arange(12.0) if loss == "huber" else None
+    fitted = covopt.fit(
+        X,
+        labels if classes else y,
+        lam=0.02,
+        loss=loss,
+        output_bias=output_bias,
+        sample_weight=weights,
+        tol=1e-5,
+    )
+    found = covopt.verify(fitted, exact=True)
+    assert found.ok, found.summary()
+    assert {"exact norm", "exact objective", "exact lower bound", "exact bracket"} <= {
+        c.name for c in found.checks
+    }
+    assert "NOT" not in found.summary()
 
 
-def test_worthless_duals_bound_by_zero():
-    data = Data.validate([[1.0]], [2.0])
-    network = ReLUNetwork.from_neurons(np.zeros((0, 2)), np.zeros(0), bias=1.0)
-    values = exact_values(data, network, np.array([-1.0]), output_bias="none", gauge=1.0)
-    assert (values.lower_bound, values.residual) == (0, 1)
+def test_dependent_rows_are_verified_exactly():
+    """Opposite and parallel rows without a bias, a feature that repeats another, a constant one."""
+    X, y = table(6)
+    X = np.column_stack([X, X[:, 0], np.zeros(6)])
+    X, y = np.vstack([X, 2 * X[:2], -X[:1]]), np.concatenate([y, 2 * y[:2], [0.3]])
+    found = covopt.verify(covopt.min_norm(X, y, bias=0.0), exact=True)
+    assert found.ok, found.summary()
 
 
-def test_a_residual_that_floats_round_away_is_seen():
-    data = Data.validate([[1.0]], [1.0], bias=0.0)
-    off = np.nextafter(1.0, 2.0)
-    network = ReLUNetwork(np.array([[off]]), np.array([[1.0]]), bias=0.0)
-    values = exact_values(data, network, np.array([1.0]), output_bias="none", gauge=1.0)
-    assert values.residual == Fraction(off) - 1 > 0
+def test_links_that_are_floating_point_are_named():
+    X, y = table(8)
+    vector = covopt.verify(covopt.min_norm(X, np.column_stack([y, y[::-1]])), exact=True)
+    assert vector.ok
+    assert detail(vector, "exact lower bound").startswith("NOT exact: the bound on the dual of 2 outputs")
+    noisy = covopt.verify(covopt.min_norm(X[:, :1], y, potential="label-noise"), exact=True)
+    assert noisy.ok
+    assert "label-noise" in detail(noisy, "exact lower bound")
+    soft = covopt.fit(X[:3, :1], ["a", "b", "c"], lam=0.2, loss="softmax-cross-entropy", tol=1e-2)
+    found = covopt.verify(soft, exact=True)
+    assert found.ok
+    assert detail(found, "exact objective").startswith("NOT exact")
+    assert covopt.verify(covopt.cp_rank([[2, 1], [1, 2]]), exact=True).checks[-1].name == "exact arithmetic"
+    rounded = covopt.verify(covopt.cp_rank(np.array([[2.0, 0.1], [0.1, 1 / 3]])), exact=True)
+    assert detail(rounded, "exact arithmetic").startswith("NOT exact")
+    with pytest.raises(InputError, match="no exact proof"):
+        covopt.min_norm(X, np.column_stack([y, y[::-1]])).prove()
 
 
-def test_a_moved_weight_fails(tmp_path):
+def test_a_proof_is_replayed(solution, proof, tmp_path):
+    proof.save(tmp_path / "proof.json")
+    assert proof.lower_bound == pytest.approx(solution.lower_bound, rel=1e-9)
+    for given in (proof, tmp_path / "proof.json"):
+        found = covopt.verify(solution, proof=given)
+        assert found.ok, found.summary()
+        assert "boxes in integers" in detail(found, "exact lower bound")
+
+
+def test_forged_proofs_and_solutions_are_refused(solution, proof):
+    X, y = table(seed=4)
+    other = covopt.min_norm(X, y)
+    assert failed(covopt.verify(other, proof=proof)) == {"exact lower bound"}
+    assert "proof" in failed(
+        covopt.verify(solution, proof=replace(proof, lower_bound=proof.lower_bound * (1 + 1e-9)))
+    )
+    assert "proof" in failed(covopt.verify(solution, proof=replace(proof, H=proof.H * (1 - 1e-9))))
+    tree = np.frombuffer(proof.tree, dtype=np.uint8)
+    short = replace(proof, tree=bytes(np.delete(tree, np.flatnonzero(tree)[0])))
+    assert "whole roots" in detail(covopt.verify(solution, proof=short), "exact lower bound")
+    assert "exact lower bound" in failed(covopt.verify(solution, proof=short))
+    content = solution.to_dict()
+    content["lower_bound"] *= 1 + 1e-6
+    assert "exact lower bound" in failed(covopt.verify(Solution.from_dict(content), proof=proof))
+    content = json.loads(json.dumps(solution.to_dict()))
+    content["dual"] = [1.2 * value for value in content["dual"]]
+    scaled = Solution.from_dict(content)
+    dual = scaled.dual
+    forged = replace(proof, digest=problem_of(scaled, scaled.data).digest(dual))
+    assert "exact lower bound" not in failed(
+        covopt.verify(scaled, proof=None, exact=True)
+    )  # divided by its h
+    assert not covopt.verify(scaled, proof=forged).ok
+
+
+def test_a_moved_weight_is_seen():
     solution = covopt.min_norm([[0.0], [1.0], [2.0]], [0.0, 1.0, 0.5])
     solution.network.output_weights[0, 0] *= 1 + 1e-8
-    failed = {check.name for check in covopt.verify(solution, exact=True).checks if not check.ok}
-    assert "exact interpolation" in failed
-    assert "exact norm" in failed
+    assert {"exact interpolation", "exact norm"} <= failed(covopt.verify(solution, exact=True))
+
+
+def test_few_boxes_prove_less_and_say_so():
+    X, y = table(25)
+    solution = covopt.min_norm(X, y)
+    problem = problem_of(solution, solution.data)
+    less, bound = prove(problem, solution.dual, max_boxes=40)
+    assert 0 <= less.lower_bound <= solution.cost
+    assert bound.lower_bound >= less.lower_bound
+
+
+def test_columns_in_units_of_many_orders_prove_the_truth_or_less():
+    rng = np.random.default_rng(0)
+    for scale in (1e-12, 1e9):
+        X, dual = rng.standard_normal((8, 2)) * [1.0, scale], rng.standard_normal(8)
+        solution = covopt.min_norm([[0.0], [1.0]], [0.0, 1.0])
+        problem = replace(problem_of(solution, solution.data), X=X, Y=rng.standard_normal((8, 1)))
+        _, bound = prove(problem, dual, max_boxes=3000)
+        w = rng.standard_normal((20_000, 3)) * [1.0, 1.0 / scale, 1.0]
+        w /= np.linalg.norm(w, axis=1)[:, None]
+        rows = np.column_stack([X, np.ones(8)])
+        assert np.abs(np.maximum(w @ rows.T, 0) @ dual).max() <= bound.gauge
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(a) for a in arguments])
+
+
+def test_the_command_line_proves_and_verifies(solution, tmp_path):
+    saved, out = tmp_path / "solution.json", tmp_path / "proof.json"
+    solution.save(saved)
+    done = run("prove", saved, "--out", out, "--json")
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.output)["proves_what_is_stated"]
+    assert Proof.load(out).lower_bound > 0
+    assert "boxes" in run("prove", saved, "--out", out).output
+    assert run("verify", saved, "--proof", out).exit_code == 0
+    assert run("verify", saved, "--exact").exit_code == 0
+    content = json.loads(out.read_text())
+    out.write_text(json.dumps({**content, "lower_bound": content["lower_bound"] * 1.001}))
+    assert run("verify", saved, "--exact", "--proof", out).exit_code == 4
+    out.write_text("[" * 100_000)
+    assert run("verify", saved, "--proof", out).exit_code == 1
+    assert run("verify", saved, "--proof", tmp_path / "none.json").exit_code == 1
+    assert run("prove", tmp_path / "none.json", "--out", out).exit_code == 1
+    covopt.cp_rank([[2, 1], [1, 2]]).save(saved)
+    assert run("prove", saved, "--out", out).exit_code == 1
+    with pytest.raises(SolutionFileError):
+        covopt.verify(solution, proof=saved)

@@ -54,8 +54,9 @@ def check_proof(problem: Problem, dual: np.ndarray, proof: Proof, *, extra: int 
     (y, linear), depth = on_grid(proof.y[live], proof.linear)
     grid, unit = Fraction(2) ** depth, Fraction(2) ** proof.exponent
     cover = check_cover(y, proof.signs[live], linear, Fraction(proof.H) / grid, proof.tree, extra=extra)
+    cover = cover._replace(excess=cover.excess * grid)
     paid = (norm * inside + outside) * unit
-    gauge = norm * (Fraction(proof.H) + cover.excess * grid) * unit + paid
+    gauge = norm * (Fraction(proof.H) + cover.excess) * unit + paid
     return CheckedBound(dual_value(problem, moved, gauge), gauge, paid, cover)
 
 

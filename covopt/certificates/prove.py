@@ -1,0 +1,130 @@
+"""Make the proof of a lower bound: the search by boxes finds a cover, the exact checker says what it proves."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from math import inf, nextafter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from covopt.errors import InputError
+from covopt.losses import Huber
+from covopt.oracles.cones import box_gauge
+from covopt.proofs import CheckedBound, Problem, Proof, check_proof
+from covopt.proofs.checker.arithmetic import float_below
+from covopt.proofs.checker.dual import LOSSES
+from covopt.proofs.checker.network import lift
+
+if TYPE_CHECKING:
+    from covopt.data import Data
+
+RTOL = 1e-10  # of H, above the best local maximum: about what the proved bound loses
+MAX_BOXES = 2_000_000
+EXTRA_BOXES = 200_000
+ROW_BITS, SUM_BITS = 56, 60  # sums over a row and over the table for which 64 bits are enough
+
+
+def problem_of(solution: Any, data: Data) -> Problem:
+    """Return what a solution is about, for the exact checker.
+
+    Parameters
+    ----------
+    solution : Solution
+    data : Data
+        Its table; with a loss the targets are those that the loss uses.
+    """
+    loss = solution.loss
+    if loss is None:
+        return Problem(data.X, data.Y, data.bias, solution.output_bias)
+    delta = loss.delta if isinstance(loss, Huber) else 1.0
+    lam, weights = float(solution.lam or 0.0), solution.sample_weight
+    return Problem(data.X, data.Y, data.bias, solution.output_bias, loss.name, lam, delta, weights)
+
+
+def float_link(problem: Problem, potential: str) -> str | None:
+    """Say which link of the bound is floating point where no exact proof exists, None where one does."""
+    if potential != "variation":
+        return f"the bound on the dual in the potential {potential!r} is the oracle's, in floating point"
+    if problem.Y.shape[1] != 1:
+        return f"the bound on the dual of {problem.Y.shape[1]} outputs is the oracle's, in floating point"
+    if problem.loss not in LOSSES:
+        return f"the conjugate of the loss {problem.loss!r} is computed in floating point"
+    return None
+
+
+def prove(
+    problem: Problem,
+    dual: np.ndarray,
+    *,
+    neurons: np.ndarray | None = None,
+    max_boxes: int = MAX_BOXES,
+    n_threads: int = 1,
+) -> tuple[Proof, CheckedBound]:
+    """Search for a cover of all directions by boxes and let the checker say what it proves.
+
+    Parameters
+    ----------
+    problem : Problem
+    dual : ndarray of shape (N,)
+        λ in the user's units.
+    neurons : ndarray of shape (m, D), optional
+        Where the search may begin: those of the network.
+    max_boxes : int
+        Of the search. Where they run out the proof proves less.
+    n_threads : int
+        Of the search.
+
+    Returns
+    -------
+    (Proof, CheckedBound)
+
+    Raises
+    ------
+    InputError
+        When there is no proof of this kind, or the dual point has no value.
+
+    Examples
+    --------
+    >>> table = Problem(np.array([[0.0], [1.0]]), np.array([[0.0], [1.0]]), 1.0)
+    >>> proof, bound = prove(table, np.array([-1.0, 1.0]))
+    >>> 1.999999 < proof.lower_bound <= 2
+    True
+    """
+    reason = float_link(problem, "variation")
+    if reason is not None:
+        raise InputError(f"there is no exact proof of this bound: {reason}")
+    dual = np.asarray(dual, dtype=float).reshape(-1)
+    if neurons is not None:
+        lengths = np.linalg.norm(neurons, axis=1)
+        neurons = neurons[lengths > 0] / lengths[lengths > 0, None]
+    found = box_gauge(
+        lift(problem), dual, neurons=neurons, rtol=RTOL, max_nodes=max_boxes, n_threads=n_threads
+    )
+    made = found.transfer
+    y, linear, change = _shorten(made.y, made.linear)
+    tree = bytes(4 * len(linear)) if found.tree is None else found.tree.tobytes()
+    H = max((found.H + change) * (1.0 + 1e-15), 1e-300)
+    proof = Proof(
+        problem.digest(dual), made.V, y, made.signs.astype(np.int64), linear, made.group, made.factor, made.exponent,
+        H, tree, 0.0,
+    )  # fmt: skip
+    try:
+        bound = check_proof(problem, dual, proof, extra=EXTRA_BOXES)
+    except ValueError as error:
+        raise InputError(f"there is no exact proof of this bound: {error}") from error
+    reached = -float_below(-(Fraction(H) + bound.cover.excess))
+    return replace(proof, H=reached, lower_bound=float_below(bound.lower_bound)), bound
+
+
+def _shorten(y: np.ndarray, linear: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
+    """Round y and linear to a grid on which sums fit into 64 bits; also say what that changes G by at most."""
+    if not y.size:
+        return y, linear, 0.0
+    row, total = np.abs(y).sum(axis=1).max(), np.abs(y).sum() + np.abs(linear).sum()
+    exponent = max(int(np.frexp(row)[1]) - ROW_BITS, int(np.frexp(total)[1]) - SUM_BITS)
+    unit = np.ldexp(1.0, exponent)
+    short, line = np.rint(y / unit) * unit, np.rint(linear / unit) * unit
+    change = np.linalg.norm(short - y, axis=1).sum() + np.linalg.norm(line - linear)
+    return short, line, nextafter(float(change), inf)
