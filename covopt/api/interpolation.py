@@ -30,6 +30,7 @@ from covopt.problems.label_noise import check_label_noise, reduce_label_noise
 from covopt.problems.reduction import Reduction, reduce_data
 from covopt.problems.shallow import ShallowProblem
 from covopt.solution import Solution
+from covopt.solvers.box_generation import solve_by_boxes, suits
 from covopt.solvers.column_generation import Point, RoundState
 from covopt.solvers.finish import finish_network
 from covopt.solvers.generation import generate
@@ -39,6 +40,7 @@ from covopt.solvers.sharpen import sharpen
 from covopt.status import Status
 
 SOLVERS = ("auto", "column-generation", "relaxation", "conic:CLARABEL", "conic:SCS", "conic:MOSEK")
+BOX_SHARE = 0.7  # of the time limit, before the heuristic takes over
 SHARPEN_GAP = 1e-9  # a dual this accurate shows the tight set, and Newton's method can finish on it
 Callback = Callable[[RoundState], bool]
 
@@ -269,16 +271,45 @@ def _generate(problem: ShallowProblem, solver: str, options: dict[str, Any]) -> 
     if solver != "relaxation":
         with contextlib.suppress(BudgetError):
             oracle = exact_oracle(problem.rows, problem.vector_outputs)
+    if solver != "relaxation" and suits(problem):
+        return _generate_by_boxes(problem, options)
     if oracle is None:
-        point = solve_heuristic(problem, **options, only_relaxation=solver == "relaxation")
-        search = "local search" if point.status is Status.HEURISTIC else "branch and bound"
-        bound = ", bound by a semidefinite relaxation" if point.proof is not None else ""
-        return point, f"column-generation with {search}{bound}"
+        return _generate_heuristically(problem, options, only_relaxation=solver == "relaxation")
     point = generate(problem, oracle, **options)
     sharp = point.status is Status.CERTIFIED and point.gap <= SHARPEN_GAP
     if sharp and isinstance(oracle, FaceOracle):
         point = _sharpened(problem, oracle, point)
     return point, "column-generation"
+
+
+def _generate_by_boxes(problem: ShallowProblem, options: dict[str, Any]) -> tuple[Point, str]:
+    """Column generation with proofs by boxes; where they do not end, the heuristic's bracket too."""
+    limit = options["time_limit_s"]
+    began = time.perf_counter()
+    first = solve_by_boxes(
+        problem, **options | {"time_limit_s": None if limit is None else BOX_SHARE * limit}
+    )
+    if first.status not in (Status.GAP, Status.TIME_LIMIT):
+        return first, "column-generation with boxes"
+    if limit is not None:
+        limit = max(limit - (time.perf_counter() - began), (1.0 - BOX_SHARE) * limit)
+    point, name = _generate_heuristically(problem, options | {"time_limit_s": limit})
+    if first.upper_bound < point.upper_bound:
+        point.neurons, point.weights, point.offset = first.neurons, first.weights, first.offset
+        point.upper_bound = first.upper_bound
+    if first.lower_bound > point.lower_bound:
+        point.dual, point.lower_bound, point.proof = first.dual, first.lower_bound, None
+    return point, name
+
+
+def _generate_heuristically(
+    problem: ShallowProblem, options: dict[str, Any], *, only_relaxation: bool = False
+) -> tuple[Point, str]:
+    """Column generation by branch and bound or local search, bracketed by the best valid bound at hand."""
+    point = solve_heuristic(problem, **options, only_relaxation=only_relaxation)
+    search = "local search" if point.status is Status.HEURISTIC else "branch and bound"
+    bound = ", bound by a semidefinite relaxation" if point.proof is not None else ""
+    return point, f"column-generation with {search}{bound}"
 
 
 def _sharpened(problem: ShallowProblem, oracle: FaceOracle, point: Point) -> Point:

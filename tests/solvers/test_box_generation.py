@@ -1,0 +1,85 @@
+"""Column generation in five dimensions and more: only what boxes proved is reported."""
+
+import numpy as np
+import pytest
+
+import covopt
+from covopt.oracles.bounds import gauge_bound
+from covopt.oracles.faces import FaceOracle
+from covopt.problems.shallow import ShallowProblem
+from covopt.solvers.box_generation import BoxGeneration, SearchedThenProved, solve_by_boxes, suits
+from covopt.solvers.generation import generate
+from covopt.status import Status
+
+
+def instance(n: int, rank: int, seed: int, offset_cost: float = np.inf) -> ShallowProblem:
+    generator = np.random.default_rng(seed)
+    targets = generator.standard_normal(n)
+    return ShallowProblem(generator.standard_normal((n, rank)), targets / np.abs(targets).max(), offset_cost)
+
+
+@pytest.mark.parametrize("offset_cost", [np.inf, 1.0, 0.0])
+@pytest.mark.parametrize(("n", "rank"), [(14, 4), (12, 5)])
+def test_the_value_is_the_one_of_the_faces(n, rank, offset_cost):
+    problem = instance(n, rank, 1, offset_cost)
+    exact = generate(problem, FaceOracle(problem.rows), tol=1e-7)
+    found = solve_by_boxes(problem, tol=1e-6)
+    assert found.status is Status.CERTIFIED
+    assert found.gap <= 1e-6
+    assert found.lower_bound <= exact.upper_bound * (1 + 1e-9)
+    assert found.upper_bound >= exact.lower_bound * (1 - 1e-9)
+
+
+def test_what_the_local_search_misses_is_found_by_boxes(monkeypatch):
+    """A blind local search: it sees one neuron, and never the best one."""
+    problem = instance(7, 3, 2)
+    exact = generate(problem, FaceOracle(problem.rows), tol=1e-8)
+    oracle = SearchedThenProved(problem.rows, tol=1e-6, max_nodes=10**6)
+    search = oracle._local.search
+
+    def blind(dual, **options):
+        found = search(dual, **{**options, "threshold": 0.0})
+        worst = slice(len(found.values) - 1, None)
+        return type(found)(found.neurons[worst], found.values[worst], abs(float(found.values[-1])), False)
+
+    monkeypatch.setattr(oracle._local, "search", blind)
+    point = BoxGeneration(problem, oracle, tol=1e-6, max_rounds=20).solve()
+    assert point.lower_bound <= exact.upper_bound * (1 + 1e-9)
+    assert point.upper_bound >= exact.lower_bound * (1 - 1e-9)
+
+
+def test_without_boxes_no_bound_is_believed():
+    problem = instance(30, 6, 3)
+    point = solve_by_boxes(problem, tol=1e-6, max_nodes=1)
+    assert point.status is Status.GAP
+    assert 0 < point.lower_bound < point.upper_bound
+    assert gauge_bound(problem.rows, point.dual) <= 1 + 1e-9
+
+
+def test_the_callback_sees_proved_bounds_only():
+    problem = instance(20, 5, 4)
+    seen = []
+    point = solve_by_boxes(problem, tol=1e-6, callback=lambda state: bool(seen.append(state)))
+    lower = [state.lower_bound for state in seen]
+    assert lower[0] == 0.0
+    assert lower == sorted(lower)
+    assert lower[-1] <= point.upper_bound
+    assert solve_by_boxes(problem, tol=1e-6, callback=lambda _: True).status is Status.CALLBACK
+
+
+@pytest.mark.slow
+def test_fifty_points_with_four_features():
+    generator = np.random.default_rng(0)
+    X, y = generator.standard_normal((50, 4)), generator.standard_normal(50)
+    solution = covopt.min_norm(X, y)
+    assert solution.status is Status.CERTIFIED
+    assert solution.solver == "column-generation with boxes"
+    assert solution.cost == pytest.approx(84.416797, rel=1e-6)
+    assert covopt.verify(solution).ok
+
+
+def test_which_problems_suit():
+    assert suits(instance(60, 6, 0))
+    assert not suits(instance(60, 9, 0))
+    assert not suits(instance(60, 4, 0))
+    assert not suits(instance(12, 5, 0))
