@@ -9,6 +9,8 @@ from benchmarks.adversary import tables
 from benchmarks.adversary.exactly import lifted
 from benchmarks.adversary.neurons import Witness, best_neuron, value_of
 from benchmarks.adversary.outcome import Outcome, held, refuted
+from covopt.oracles.cones.gauge import box_gauge
+from covopt.oracles.cones.vector_gauge import vector_box_gauge
 
 LOOSE = 1e-9  # reported values of neurons are floating point: they may be this far off
 
@@ -35,6 +37,35 @@ def vector(table: str):
     return ask
 
 
+def boxes(table: str):
+    """The bounds by boxes alone, for one output and for several; few boxes, so that the unfinished ones are seen."""
+
+    def ask(rng: np.random.Generator) -> Outcome:
+        n, d, k = int(rng.integers(1, 9)), int(rng.integers(1, 4)), int(rng.choice([1, 1, 2]))
+        X, bias = tables.ALL_TABLES[table](rng, n, d)
+        rows = lifted(X, bias)
+        dual = tables.dual(rng, rows, k)
+        nodes = int(rng.choice([10, 1000, 20000]))
+        if k == 1:
+            found = box_gauge(rows, dual, max_nodes=nodes)
+        else:
+            found = vector_box_gauge(rows, dual, max_nodes=min(nodes, 1000))
+        return _against(rows, dual, found.upper_bound, rng)
+
+    return ask
+
+
+def _against(rows: np.ndarray, dual: np.ndarray, upper: float, rng: np.random.Generator) -> Outcome:
+    witness = best_neuron(rows, dual, rng)
+    if not upper >= 0:
+        return refuted(f"the upper bound is {upper}")
+    if witness is None or not witness.square:
+        return held()
+    if witness.exceeds(upper):
+        return refuted(f"upper bound {upper:.9g}, a neuron reaches {witness.value:.9g} (N, D = {rows.shape})")
+    return held(upper / witness.value - 1 if witness.value else np.inf)
+
+
 def _price(X: np.ndarray, dual: np.ndarray, bias: float):
     if hasattr(covopt, "price"):
         return covopt.price(X, dual, bias=bias)
@@ -48,7 +79,7 @@ def _price(X: np.ndarray, dual: np.ndarray, bias: float):
     if not dual[live].any():
         return Pricing(np.zeros((0, rows.shape[1])), np.zeros(0), 0.0, True)
     reduced = rows[live] @ row_space(rows[live])
-    ub, ex = bound_gauge(reduced, dual[live])
+    ub, ex = bound_gauge(reduced, dual[live])[:2]
     return Pricing(np.zeros((0, rows.shape[1])), np.zeros(0), ub, ex)
 
 

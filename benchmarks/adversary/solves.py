@@ -130,6 +130,10 @@ def gauge_holds(solution: Any, rng: np.random.Generator) -> Outcome:
             return held()  # weighted means: left to the objective
         rows = rows * live[:, None]
     gauge = float(solution.certificate.gauge)
+    if (
+        solution.loss is not None
+    ):  # the dual is moved into the conjugate's domain before it is asked: rounding
+        gauge *= 1 + 1e-12
     return _dual_feasible(rows, solution.dual, gauge, solution.output_bias, rng, solution.potential)
 
 
