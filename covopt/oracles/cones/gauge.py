@@ -1,8 +1,9 @@
 r"""A certified upper bound on h(λ) = max over ‖w‖ ≤ 1 of |Σ λ_i σ(x_i·w)|, for any table and any dimension.
 
 The search decides G ≤ H for one H. The H asked for first is the best local maximum plus the tolerance, for a proof
-costs hardly more at 10⁻⁶ than at 10⁻²; a point above H raises it and the search goes on. Where the boxes run out,
-thresholds 2h, 1.5h, 1.2h, ... are proved one after the other with what is left, and the best bound is the answer.
+costs hardly more at 10⁻⁶ than at 10⁻²; a point above H raises it and the search goes on. Where that takes too many
+boxes, thresholds ..., 4h, 2.5h, 1.7h, ... are proved one after the other, each on the boxes of the one before, and
+the last one proved is the answer.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from covopt.oracles.cones.transfer import Transfer, transfer
 from covopt.oracles.local_search import climb
 
 DEFAULT_NODES = 5_000_000
-FIRST_SHARE = 0.5  # of the boxes, for the H that is wanted; the rest is for the thresholds above it
-STEPS = (2.0, 1.5, 1.2, 1.1, 1.05, 1.02, 1.01, 1.001)
+DIRECT = 4  # that part of the boxes goes to the H that is wanted, at once
+STEPS = (1024.0, 128.0, 32.0, 12.0, 6.0, 3.0, 1.7, 1.25, 1.08, 1.02)
 STARTS = 64
 POLISHED = 8
 TYPICAL = 24  # undecided rows of a box at a maximum, for the smallest H that rounding lets through
@@ -214,35 +215,52 @@ def box_gauge(
         except OverflowError:
             wanted = scalar.norms()
 
-    def ask(H: float, budget: int, growth: float) -> Search:
-        found = search(
-            scalar.y, scalar.signs, scalar.linear, H, max_nodes=budget, growth=growth, n_threads=n_threads
-        )  # fmt: skip
-        best.offer(found.points, scalar)
-        return found
-
     trivial = scalar.norms()
     wanted = min(max(wanted, 2.0**-40 * trivial), trivial)
-    H = wanted * (1.0 + 0.5 * rtol) + scalar.rounding(wanted, best.point)
-    answer = ask(H, max(int(max_nodes * FIRST_SHARE), 1), 1.0 + 0.5 * rtol)
-    nodes, best_answer = answer.nodes, answer
-    if not answer.finished:
-        base = max(best.value, min(wanted, answer.upper_bound))
-        for factor in STEPS:
-            H = base * factor + scalar.rounding(base, best.point)
-            if nodes >= max_nodes:
-                break
-            if best_answer.upper_bound <= H:
-                continue
-            answer = ask(H, max_nodes - nodes, 1.0 + 0.5 * rtol)
-            nodes += answer.nodes
-            if answer.upper_bound < best_answer.upper_bound:
-                best_answer = answer
-    bound = min(trivial, best_answer.upper_bound)
-    tree = best_answer.tree if best_answer.upper_bound <= trivial else None
+    proved, nodes = _prove(scalar, best, wanted, rtol, max_nodes, n_threads)
+    bound, tree = (trivial, None) if proved is None else (proved.upper_bound, proved.tree)
     upper = made.lift(bound)
     closed = upper <= (1.0 + rtol) * max(abs(best.height), start or 0.0)
     return BoxBound(upper, best.neuron, best.height, nodes, closed, bound, tree, made)
+
+
+def _prove(
+    scalar: Scalar, best: _Best, wanted: float, rtol: float, max_nodes: int, n_threads: int
+) -> tuple[Search | None, int]:
+    """Return the search with the smallest bound, None when sums of norms are smaller, and the boxes looked at."""
+    proved, lowest, nodes = None, scalar.norms(), 0
+
+    def ask(H: float, budget: int, before: Search | None) -> bool:
+        nonlocal proved, lowest, nodes
+        walked = int(np.count_nonzero(before.tree)) if before else 0
+        found = search(
+            scalar.y,
+            scalar.signs,
+            scalar.linear,
+            H * (1.0 + 0.5 * rtol) + scalar.rounding(H, best.point),
+            max_nodes=budget + walked,
+            growth=1.0 + 0.5 * rtol,
+            before=before,
+            n_threads=n_threads,
+        )
+        nodes += max(found.nodes - walked, 0)
+        best.offer(found.points, scalar)
+        if found.upper_bound < lowest:
+            proved, lowest = found, found.upper_bound
+        return found.finished
+
+    if ask(wanted, max(max_nodes // DIRECT, 1), None):
+        return proved, nodes
+    before = None
+    for factor in (*STEPS, 1.0):
+        base = max(best.value, wanted)
+        if nodes >= max_nodes:
+            break
+        if factor * base < lowest:
+            if not ask(factor * base, max_nodes - nodes, before):
+                break
+            before = proved
+    return proved, nodes
 
 
 class _Best:

@@ -63,7 +63,9 @@ class Stack(NamedTuple):
     stage: np.ndarray  # 1 while the lower half is looked at, 2 for the upper one
     bound: np.ndarray  # b of the box
     points: np.ndarray  # (cap, r) unit vectors u with G(u) > H
-    state: np.ndarray  # level (−1 when done), points found, chart axis
+    state: (
+        np.ndarray
+    )  # level (−1 when done), points found, chart axis, place in an old tree, level of its leaf
     level: np.ndarray  # H, the largest b of a box closed by force
 
 
@@ -122,6 +124,8 @@ def plant(rows, weights, linear, stack, a, side, H):
     stack.state[0] = 0
     stack.state[1] = 0
     stack.state[2] = a
+    stack.state[3] = 0
+    stack.state[4] = 0
     stack.level[0] = H
     stack.level[1] = 0.0
     enter(rows, weights, stack, -1, 0)
@@ -179,7 +183,7 @@ def average(rows, weights, index, theta, u, turn):
 
 
 @njit(cache=True, nogil=True)
-def explore(rows, squares, weights, linear, sizes, stack, growth, tree):
+def explore(rows, squares, weights, linear, sizes, stack, growth, old, tree):
     r"""Look at up to ``len(tree)`` boxes; write their preorder to ``tree`` and return how many.
 
     Fewer than that and not done means that the stack needs a longer list or that ``points`` is full.
@@ -199,6 +203,8 @@ def explore(rows, squares, weights, linear, sizes, stack, growth, tree):
     growth : float
         What a point u with G(u) > H‖u‖ does: 0 records it and closes its box by force; otherwise H becomes the value
         at the local maximum above it, times ``growth``, and the walk goes on.
+    old : ndarray of uint8
+        A tree of this root, maybe empty: its cuts are made again without a look, its leaves are looked at.
     tree : ndarray of shape (budget,), uint8
         0 for a leaf, j + 1 for a box cut along u_j.
     """
@@ -206,15 +212,27 @@ def explore(rows, squares, weights, linear, sizes, stack, growth, tree):
     g, q, u, Q, above, below = np.empty(r), np.empty(r), np.empty(r), np.empty(r), np.empty(r), np.empty(r)
     score = np.empty(r)
     work = np.empty((4, max(r, 3), r))
-    level, a = stack.state[0], stack.state[2]
+    level, a, place_in_old, inside = stack.state[0], stack.state[2], stack.state[3], stack.state[4]
     cap = len(stack.points)
     H = stack.level[0]
-    for node in range(len(tree)):
+    node = 0
+    while node < len(tree):
         begin, end = stack.first[level], stack.first[level + 1]
         if 2 * end - begin > len(stack.rows):  # no room for a child
-            stack.state[0] = level
-            stack.level[0] = H
-            return node
+            break
+        if place_in_old < len(old) and level <= inside:
+            axis = old[place_in_old] - 1
+            place_in_old += 1
+            if axis >= 0:
+                tree[node] = axis + 1
+                stack.axis[level] = axis
+                stack.bound[level] = np.inf
+                cut(rows, weights, stack, level, False)
+                level += 1
+                inside = level
+                node += 1
+                continue
+            inside = level
         index, theta = stack.rows[begin:end], stack.theta[begin:end]
         centre, radius = stack.centre[begin:end], stack.radius[begin:end]
         u0, s = stack.u0[level], stack.s[level]
@@ -275,6 +293,7 @@ def explore(rows, squares, weights, linear, sizes, stack, growth, tree):
             stack.bound[level] = bound
             cut(rows, weights, stack, level, False)
             level += 1
+            node += 1
             continue
         tree[node] = 0
         level -= 1
@@ -283,10 +302,9 @@ def explore(rows, squares, weights, linear, sizes, stack, growth, tree):
         if level >= 0:
             cut(rows, weights, stack, level, True)
             level += 1
+        node += 1
         if level < 0 or (growth == 0.0 and stack.state[1] == cap):
-            stack.state[0] = level
-            stack.level[0] = H
-            return node + 1
-    stack.state[0] = level
+            break
+    stack.state[0], stack.state[3], stack.state[4] = level, place_in_old, inside
     stack.level[0] = H
-    return len(tree)
+    return node

@@ -33,22 +33,28 @@ class Search:
         False when boxes were left over at ``max_nodes``; they are in the bound all the same.
     points : ndarray of shape (m, r)
         Unit vectors with |G(u)| above the H of the moment.
-    tree : ndarray of uint8
-        The cuts, root after root in preorder: 0 for a leaf, j + 1 for a box that is cut along u_j. Roots are ordered
-        by sign (+, −), chart axis a, side (+, −).
+    roots : list of ndarray of uint8
+        The cuts of each root in preorder: 0 for a leaf, j + 1 for a box that is cut along u_j. Roots are ordered by
+        sign (+, −), chart axis a, side (+, −).
     """
 
     upper_bound: float
     nodes: int
     finished: bool
     points: np.ndarray
-    tree: np.ndarray
+    roots: list[np.ndarray]
+
+    @property
+    def tree(self) -> np.ndarray:
+        """All roots in one array."""
+        return np.concatenate(self.roots)
 
 
 @dataclass
 class _Root:
     weights: np.ndarray
     linear: np.ndarray
+    old: np.ndarray
     stack: Stack
     slices: list[np.ndarray] = field(default_factory=list)
 
@@ -96,7 +102,7 @@ def _make_stack(n: int, r: int, n_points: int) -> Stack:
         stage=np.zeros(depth, np.int64),
         bound=np.zeros(depth),
         points=np.zeros((n_points, r)),
-        state=np.zeros(3, np.int64),
+        state=np.zeros(5, np.int64),
         level=np.zeros(2),
     )
 
@@ -117,7 +123,7 @@ def _walk(
     used = 0
     while used < budget and not root.stopped(growth):
         tree = np.empty(budget - used, np.uint8)
-        new = explore(rows, squares, root.weights, root.linear, sizes, root.stack, growth, tree)
+        new = explore(rows, squares, root.weights, root.linear, sizes, root.stack, growth, root.old, tree)
         used += new
         root.slices.append(tree[:new].copy())
         if not root.stopped(growth) and used < budget:
@@ -134,6 +140,7 @@ def search(
     max_nodes: int,
     sigmas: Sequence[int] = (1, -1),
     growth: float = 0.0,
+    before: Search | None = None,
     n_points: int = MOST_POINTS,
     n_threads: int = 1,
 ) -> Search:
@@ -154,6 +161,8 @@ def search(
         At 0 a point above H is recorded and its box is closed with its own bound, and a root with ``n_points`` of
         them stops. Otherwise H becomes the value at the local maximum above the point, times ``growth``, and the
         search goes on.
+    before : Search, optional
+        A finished search of the same function with a larger H: its leaves are looked at, its cuts are made again.
 
     Examples
     --------
@@ -170,12 +179,13 @@ def search(
     n, r = rows.shape
     squares = (rows**2).sum(axis=1)
     sizes = (np.abs(rows).sum(axis=0) + np.abs(linear)) * (1 + n * 2.0**-52)
-    roots = []
+    old = before.roots if before else [np.zeros(0, np.uint8)] * (2 * r * len(sigmas))
+    roots: list[_Root] = []
     for sigma in sigmas:
         weights = np.ascontiguousarray(sigma * signs, dtype=float)
         for a in range(r):
             for side in (1.0, -1.0):
-                root = _Root(weights, sigma * linear, _make_stack(n, r, n_points))
+                root = _Root(weights, sigma * linear, old[len(roots)], _make_stack(n, r, n_points))
                 plant(rows, weights, root.linear, root.stack, a, side, H)
                 roots.append(root)
 
@@ -197,12 +207,12 @@ def search(
             alive = [root for root in alive if not root.stopped(growth)]
 
     points.extend(root.take_points() for root in roots)
-    raised, leaves = 0.0, []
+    raised, trees = 0.0, []
     for root in roots:
         left, closing = root.pending()
         H = max(H, root.stack.level[0])
         raised = max(raised, left, root.stack.level[1])
-        leaves.extend([*root.slices, closing])
+        trees.append(np.concatenate([*root.slices, closing]))
     upper = H if raised == 0.0 else float(np.nextafter(H + raised, np.inf))
     finished = all(root.done for root in roots)
-    return Search(upper, nodes, finished, np.concatenate(points), np.concatenate(leaves))
+    return Search(upper, nodes, finished, np.concatenate(points), trees)
