@@ -15,6 +15,7 @@ from covopt.certificates.duality import INTERPOLATES, Certificate
 from covopt.certificates.minimisers import Minimisers, Sparsest
 from covopt.certificates.regularised import FitCertificate
 from covopt.certificates.uniqueness import Uniqueness
+from covopt.checks.validation import check_time_limit
 from covopt.checks.wording import counted
 from covopt.completely_positive.certificate import FORMAT as CP_RANK_FORMAT
 from covopt.completely_positive.certificate import CPRankCertificate
@@ -237,13 +238,13 @@ class Solution:
         """True, False, or None when it cannot be told; ``uniqueness.reason`` says why."""
         return self.uniqueness.unique
 
-    def sparsest(self, *, time_limit_s: float = 60.0) -> Sparsest:
+    def sparsest(self, *, time_limit_s: float | None = 60.0) -> Sparsest:
         """Return a minimal-norm network with the fewest neurons: the ℓ0 problem on the tight set.
 
         Parameters
         ----------
-        time_limit_s : float
-            For the mixed-integer program.
+        time_limit_s : float, optional
+            For the mixed-integer program; None for no limit.
 
         Returns
         -------
@@ -252,13 +253,14 @@ class Solution:
         Raises
         ------
         InputError
-            For a solution with a loss.
+            For a solution with a loss, and for a time limit that is none.
         BudgetError
             When the arrangement has too many faces for the tight set.
         """
         if self.loss is not None:
             raise InputError(f"the sparsest minimiser is computed for interpolation; {_BY_OUTPUTS}")
-        return self._minimisers.sparsest(time_limit_s)
+        limit = check_time_limit(time_limit_s)
+        return self._minimisers.sparsest(np.inf if limit is None else limit)
 
     def prove(self, *, max_boxes: int = 2_000_000, n_threads: int = 1) -> Proof:
         """Return a proof of the lower bound that :func:`covopt.verify` replays in exact arithmetic.
