@@ -23,6 +23,7 @@ from covopt.completely_positive.matrix import (
 from covopt.completely_positive.pattern import support_pattern
 from covopt.completely_positive.triangle_free import rank_bound, triangle_free_rank
 from covopt.completely_positive.upper import dominance_rows, factor_proof, is_doubly_nonnegative
+from covopt.completely_positive.words import is_note, is_said
 from covopt.errors import CovoptError
 from covopt.files.schema import fractions, numbers
 
@@ -72,6 +73,8 @@ def verify_cp_rank(certificate: CPRankCertificate | str | os.PathLike[str]) -> l
     checks.append(CPCheck("readings", same, f"found {sorted(found)}, the matrix has {sorted(readings)}"))
     if not same:
         return checks
+    if not all(is_note(note) for note in certificate.notes):
+        checks.append(CPCheck("notes", False, "one of them is none that covopt writes"))
     for reading in certificate.readings:
         prefix = f"{reading.name}: " if len(readings) > 1 else ""
         for check in _check_reading(readings[reading.name], reading, certificate.tol):
@@ -222,6 +225,8 @@ def _recheck(
         LinAlgError,
     ) as error:
         return CPCheck(reason.method, False, f"cannot be checked: {error}")
+    if not is_said(reason):
+        return CPCheck(reason.method, False, "its text is none that covopt writes")
     sign = {"lower": "≥", "upper": "≤", "approximate": "≈"}.get(reason.side)
     return CPCheck(reason.method, bool(ok), f"{sign} {reason.value}: {detail}" if sign else detail)
 

@@ -276,7 +276,7 @@ def _check_unique(names: Sequence[str], path: Path) -> None:
 
 
 def _listed(columns: Sequence[str]) -> str:
-    shown = ", ".join(columns[:20])
+    shown = ", ".join(one_line(name, 60) for name in columns[:20])
     return f"{shown}, … ({len(columns)} in all)" if len(columns) > 20 else shown
 
 

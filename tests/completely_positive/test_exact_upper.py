@@ -183,3 +183,19 @@ def test_bounds_never_cross(seed):
     assert negative_direction(exact) is None or found.upper is None
     assert found.lower >= exact_rank(exact)
     assert found.upper is None or found.lower <= found.upper
+
+
+@pytest.mark.parametrize(
+    "text", ["the CP-rank is 1, as everybody knows", "", "rank of A, and the CP-rank is 1"]
+)
+def test_a_reason_in_words_of_its_own_is_rejected(text):
+    content = covopt.cp_rank([[2, 1], [1, 2]]).to_dict()
+    for reason in content["readings"][0]["reasons"]:
+        reason["text"] = text
+    failed = [check.name for check in CPRankCertificate.from_dict(content).verify() if not check.ok]
+    assert sorted(failed) == ["factor", "lower", "triangle-free", "upper"]
+
+
+def test_a_note_in_words_of_its_own_is_rejected():
+    content = covopt.cp_rank([[2, 1], [1, 2]]).to_dict() | {"notes": ["CP-rank 1, proved elsewhere"]}
+    assert [c.name for c in CPRankCertificate.from_dict(content).verify() if not c.ok] == ["notes"]
