@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import covopt
@@ -61,6 +61,8 @@ def test_gradients_against_finite_differences(seed, bias):
     rng = np.random.default_rng(seed)
     n = 4
     here = covariance(weights_of(rng, (5, 9, 9, 2), bias), rng.standard_normal((n, 5)), bias=bias)
+    # a nearly singular pair leaves no step that is neither a move out of the cone nor lost in rounding
+    assume(max(np.linalg.cond(K) for K in here.K_sigma) < 1e6)
     Y = rng.standard_normal((n, 2))
     slope = here.gradient(Y, lam=0.3)
     moves = [(m + m.T) for m in rng.standard_normal((4, n, n))]
