@@ -7,7 +7,7 @@ from zlib import crc32
 
 import numpy as np
 
-from benchmarks.adversary import forged, matrices, questions, solves, tables
+from benchmarks.adversary import files, forged, matrices, proved, questions, solves, tables
 from benchmarks.adversary.outcome import Outcome
 
 Instance = Callable[[np.random.Generator], Outcome]
@@ -28,6 +28,10 @@ CLASSES: dict[str, tuple[Instance, float]] = {
     "forged/dual": (forged.any_dual, 2 * SOLVE_SHARE),
     "forged/false": (forged.false_claim, SOLVE_SHARE),
     "forged/open": (forged.open_claim, SOLVE_SHARE),
+    "proof/troubled": (proved.troubled, SOLVE_SHARE),
+    "proof/forged": (proved.forged, SOLVE_SHARE),
+    "proof/overstated": (proved.overstated, SOLVE_SHARE / 2),
+    **{f"file/{kind}": (files.damaged(kind), SOLVE_SHARE) for kind in files.KINDS},
 }
 
 
