@@ -35,7 +35,7 @@ import numpy as np
 from numba import njit
 
 from covopt.oracles.cones.leaf import affine_bound, corner_bound, relax, touch
-from covopt.oracles.cones.least_norm import least_norm, rise
+from covopt.oracles.cones.least_norm import height, least_norm, rise, settle
 
 EPS = 2.0**-52
 LEVELS = 100  # halvings of one axis, near 0
@@ -183,6 +183,28 @@ def average(rows, weights, index, theta, u, turn):
 
 
 @njit(cache=True, nogil=True)
+def at_rest(sizes, u0, s):
+    """Return whether cuts can lower the allowance by a factor of two at most."""
+    change = 0.0
+    for j in range(len(sizes)):
+        change += sizes[j] * (s[j] - abs(u0[j]))
+    return change <= 0.0
+
+
+@njit(cache=True, nogil=True)
+def record(rows, squares, weights, linear, stack, u, H, growth):
+    """Keep a point above H, its local maximum if H may grow; return the new H."""
+    place = min(stack.state[1], len(stack.points) - 1)
+    stack.state[1] = place + 1
+    size = np.sqrt((u * u).sum())
+    for j in range(len(u)):
+        stack.points[place, j] = u[j] / size
+    if growth > 0.0:
+        return max(H, rise(rows, squares, weights, linear, stack.points[place])) * growth
+    return H
+
+
+@njit(cache=True, nogil=True)
 def explore(rows, squares, weights, linear, sizes, stack, growth, old, tree):
     r"""Look at up to ``len(tree)`` boxes; write their preorder to ``tree`` and return how many.
 
@@ -252,14 +274,16 @@ def explore(rows, squares, weights, linear, sizes, stack, growth, old, tree):
             above_H = top - by_theta - by_chords
             if above_H > allowance:
                 violated = True
-                place = min(stack.state[1], cap - 1)
-                for j in range(r):
-                    stack.points[place, j] = u[j] / norm
-                stack.state[1] = place + 1
-                if growth > 0.0:
-                    point = stack.points[place]
-                    H = max(H, rise(rows, squares, weights, linear, point)) * growth
+                H = record(rows, squares, weights, linear, stack, u, H, growth)
                 break
+            if turn > 0 and by_theta > 0.0 and top - by_chords > allowance:  # were u where the rows vanish
+                for j in range(r):
+                    Q[j] = u[j]
+                settle(rows, weights, index, theta, Q, work)
+                if height(rows, weights, linear, Q) > H * np.sqrt((Q * Q).sum()) + allowance:
+                    violated = True
+                    H = record(rows, squares, weights, linear, stack, Q, H, growth)
+                    break
             if turn == ROUNDS or by_theta == 0.0 or top - by_theta > 0.0:
                 break  # C(u) > 0: this box is not closed by any θ
             turn += 1
@@ -284,7 +308,8 @@ def explore(rows, squares, weights, linear, sizes, stack, growth, old, tree):
                 if gain > best and s[j] > SMALLEST and abs(u0[j]) + s[j] < PRECISE * s[j]:
                     best = gain
                     axis = j
-            if axis < 0 or (violated and growth == 0.0):
+            blurred = bound <= 2.0 * allowance and at_rest(sizes, u0, s)  # cuts would not change the bound
+            if blurred or axis < 0 or (violated and growth == 0.0):
                 axis = -1
                 stack.level[1] = max(stack.level[1], bound)
         if axis >= 0:

@@ -165,6 +165,33 @@ def least_norm(rows, squares, weights, index, theta, f, q, u0, s, a, facets, H, 
 
 
 @njit(cache=True, nogil=True)
+def settle(rows, weights, index, theta, u, work):
+    """Move u, in place, to where the rows with 0 < θ_i < 1 vanish, by the shortest way.
+
+    Q/‖Q‖ is there in exact arithmetic; in floating point Q is a small difference of large rows, u need not be.
+    """
+    r = len(u)
+    columns, basis, triangle, shift = work[0], work[1], work[2], work[3, 0]
+    for _ in range(2):
+        count = 0
+        for k in range(len(index)):
+            i = index[k]
+            if count < r - 1 and weights[i] < 0.0 and 0.0 < theta[k] < 1.0:
+                value = 0.0
+                for j in range(r):
+                    columns[count, j] = rows[i, j]
+                    value -= rows[i, j] * u[j]
+                if _add_column(columns[count], basis, triangle, count):
+                    for p in range(count):
+                        value -= triangle[p, count] * shift[p]
+                    shift[count] = value / triangle[count, count]
+                    count += 1
+        for p in range(count):
+            for j in range(r):
+                u[j] += shift[p] * basis[p, j]
+
+
+@njit(cache=True, nogil=True)
 def height(rows, weights, linear, u):
     """F(u) = linear·u + Σ w_i σ(y_i·u)."""
     r = rows.shape[1]
@@ -206,17 +233,23 @@ def rise(rows, squares, weights, linear, u):
         descend(
             rows, squares, weights, index, theta, u, v, 0, False, 0.0, Q, above, below, work, CLIMB_CYCLES
         )
-        norm = np.sqrt((Q * Q).sum())
-        if not norm > 0.0:
+        size = np.sqrt((Q * Q).sum())
+        if not size > 0.0:
             break
         for j in range(r):
-            v[j] = Q[j] / norm
-        found = height(rows, weights, linear, v)
-        if not found > value:
+            v[j] = Q[j] / size
+        last = value
+        for attempt in range(2):
+            if attempt == 1:
+                settle(rows, weights, index, theta, v, work)
+            size = np.sqrt((v * v).sum())
+            found = height(rows, weights, linear, v) / size
+            if found > value:
+                value = found
+                for j in range(r):
+                    u[j] = v[j] / size
+        if not value > last:
             break
-        value = found
-        for j in range(r):
-            u[j] = v[j]
     return value
 
 
