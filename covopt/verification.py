@@ -178,12 +178,10 @@ def _prepare_fit(solution: Solution) -> _Prepared:
     if isinstance(potential, LabelNoise):
         task = reduce_label_noise_fit(data, loss, lam, solution.output_bias, potential)
         return _Prepared(data, lambda s: certify_label_noise_fit(task, s.network, s.dual), lambda s: [])
-    reduced = reduce_fit(data, loss, lam, solution.output_bias)
+    reduce_fit(data, loss, lam, solution.output_bias)  # refuses what has no place in double precision
 
     def certify_it(s: Solution) -> Certificate:
-        return certify_fit(
-            data, s.network, s.dual, loss=loss, lam=lam, output_bias=s.output_bias, reduced=reduced
-        )
+        return certify_fit(data, s.network, s.dual, loss=loss, lam=lam, output_bias=s.output_bias)
 
     return _Prepared(data, certify_it, lambda s: [])
 

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from covopt.certificates.duality import INTERPOLATES, distance
+from covopt.certificates.duality import INTERPOLATES, certify
+from covopt.certificates.regularised import certify_fit
 from covopt.checks.validation import (
     check_choice,
     check_output_bias,
@@ -22,6 +23,8 @@ from covopt.checks.wording import counted
 from covopt.data import Data
 from covopt.data.tabular import check_finite, to_matrix
 from covopt.errors import InputError
+from covopt.exact.rounding import relative_gap
+from covopt.losses import SquaredError
 from covopt.network import ReLUNetwork
 from covopt.oracles.base import Oracle, Pricing
 from covopt.oracles.choose import exact_oracle
@@ -235,24 +238,32 @@ def frank_wolfe(
         )
         network = _invert_network(data, reduction, neurons, weights, offset, output_bias)
         gauge = oracle.price(problem.outer_dual(point.dual), threshold=np.inf, max_neurons=1).upper_bound
-        inner, bound = problem.dual_bound(point.dual, gauge)
+        inner, _ = problem.dual_bound(point.dual, gauge)
         dual = _columns(
             reduction.invert_dual(_as_reduced(problem.outer_dual(inner), reduction)), data.n_outputs
         )
+        found = _certify(data, network, dual, output_bias, lam)
     residual = _residual(data, network)
-    cost = network.squared_norm
-    objective = cost if lam == 0 else _loss(data, network) + lam * cost
-    lower = bound * unit
-    gap = distance(objective, lower)
-    reached = point.exact and gap <= tol and (lam > 0 or residual <= INTERPOLATES)
+    objective = found.cost if lam == 0 else found.objective
+    reached = found.gap <= tol and (lam > 0 or residual <= INTERPOLATES)
     status = Status.CERTIFIED if reached else point.status
     if status is Status.CERTIFIED and not reached:
         status = Status.GAP
     active = ActiveSet(point.active_neurons @ reduction.basis.T, point.active_masses * reduction.value_scale)
     return FrankWolfeResult(
-        network, dual, cost, objective, lower, gap, residual, status, point.history, active, variant, tol, lam,
-        time.perf_counter() - began, point.jitter, point.exact, data.notes,
+        network, dual, found.cost, objective, found.lower_bound, found.gap, residual, status, point.history, active,
+        variant, tol, lam, time.perf_counter() - began, point.jitter, found.exact, data.notes,
     )  # fmt: skip
+
+
+def _certify(data: Data, network: ReLUNetwork, dual: np.ndarray, output_bias: str, lam: float) -> Any:
+    """Bounds from the raw table, as every other solution has them; with a loss it is the SUM of squares."""
+    if lam == 0:
+        return certify(data, network, dual, output_bias=output_bias)
+    loss = SquaredError()
+    loss.encode_targets(data.Y)
+    loss.weights = np.ones((data.n_samples, 1))
+    return certify_fit(data, network, dual, loss=loss, lam=lam, output_bias=output_bias)
 
 
 def _check_lam(lam: Any) -> float:
@@ -337,10 +348,6 @@ def _residual(data: Data, network: ReLUNetwork) -> float:
     return float(np.abs(missed).max()) / (float(np.abs(data.Y).max()) or 1.0)
 
 
-def _loss(data: Data, network: ReLUNetwork) -> float:
-    return float(np.square(network.predict(data.X).reshape(data.Y.shape) - data.Y).sum())
-
-
 def _trivial(data, problem, reduction, output_bias, variant, tol, lam, began) -> FrankWolfeResult:
     """No neuron is needed: the targets vanish, or a free offset meets them, or every input is zero without a bias."""
     rank, k = problem.rows.shape[1], problem.targets.shape[1]
@@ -348,13 +355,14 @@ def _trivial(data, problem, reduction, output_bias, variant, tol, lam, began) ->
         problem.targets.mean(axis=0) if np.isinf(problem.offset) and len(problem.targets) else np.zeros(k)
     )
     network = _invert_network(data, reduction, np.zeros((0, rank)), np.zeros((0, k)), offset, output_bias)
-    residual, objective = _residual(data, network), _loss(data, network) if lam > 0 else 0.0
-    dual, lower = np.zeros_like(data.Y), 0.0
+    dual = np.zeros_like(data.Y)
     if rank == 0 and lam > 0:
-        inner, bound = problem.dual_bound(problem.inner_targets / problem.ridge, 0.0)
-        dual, lower = reduction.invert_dual(inner), bound * reduction.value_scale * lam
+        inner, _ = problem.dual_bound(problem.inner_targets / problem.ridge, 0.0)
+        dual = reduction.invert_dual(inner)
+    found = _certify(data, network, dual, output_bias, lam)
+    residual, objective = _residual(data, network), 0.0 if lam == 0 else found.objective
     return FrankWolfeResult(
-        network, dual, 0.0, objective, lower, distance(objective, lower), residual, Status.CERTIFIED,
-        [], ActiveSet(np.zeros((0, reduction.basis.shape[0])), np.zeros(0)), variant, tol, lam,
+        network, dual, 0.0, objective, found.lower_bound, relative_gap(objective, found.lower_bound), residual,
+        Status.CERTIFIED, [], ActiveSet(np.zeros((0, reduction.basis.shape[0])), np.zeros(0)), variant, tol, lam,
         time.perf_counter() - began, notes=data.notes,
     )  # fmt: skip

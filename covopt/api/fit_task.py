@@ -235,7 +235,7 @@ class FitTask:
             units, scaled, bias=self.data.bias, offset=moved, counts_output_bias=self.output_bias != "free"
         )
         certificate = certify_fit(
-            self.data, network, dual, loss=self.loss, lam=lam, output_bias=self.output_bias, reduced=reduced
+            self.data, network, dual, loss=self.loss, lam=lam, output_bias=self.output_bias
         )
         return self._solution(lam, point, network, dual, certificate, name, history, began)
 

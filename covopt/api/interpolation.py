@@ -41,6 +41,7 @@ from covopt.status import Status
 
 SOLVERS = ("auto", "column-generation", "relaxation", "conic:CLARABEL", "conic:SCS", "conic:MOSEK")
 BOX_SHARE = 0.7  # of the time limit, before the heuristic takes over
+ROOM = 2.0**-36  # between the dual and its constraint, for what the proof that none exceeds it costs
 SHARPEN_GAP = 1e-9  # a dual this accurate shows the tight set, and Newton's method can finish on it
 Callback = Callable[[RoundState], bool]
 
@@ -181,7 +182,7 @@ def _solve(
         network = ReLUNetwork.from_neurons(
             units, scaled, bias=data.bias, offset=moved, counts_output_bias=output_bias != "free"
         )
-        dual = reduction.invert_dual(point.dual)
+        dual = reduction.invert_dual(point.dual) * (1.0 - ROOM)
         certificate = certify(
             data, network, dual, output_bias=output_bias, reduced=reduced, proof=point.proof
         )

@@ -7,11 +7,12 @@ from functools import cached_property
 
 import numpy as np
 
-from covopt.certificates.duality import INTERPOLATES, distance, residual_of
+from covopt.certificates.duality import INTERPOLATES, residual_of
 from covopt.certificates.sparsity import SparseSupport, sparsest_support
 from covopt.certificates.uniqueness import AMBIGUOUS, Uniqueness, analyse_uniqueness
 from covopt.data import Data
 from covopt.errors import BudgetError
+from covopt.exact.rounding import relative_gap
 from covopt.network import ReLUNetwork
 from covopt.oracles.base import Oracle
 from covopt.oracles.choose import exact_oracle
@@ -109,7 +110,7 @@ class Minimisers:
             if point.gap < self.gap:
                 dual = point.dual
                 neurons, weights, offset = finish_network(problem, point.neurons, point.weights, point.offset)
-        gap = distance(problem.primal_value(weights, offset), problem.dual_value(dual))
+        gap = relative_gap(problem.primal_value(weights, offset), problem.dual_value(dual))
         if gap <= REFINED_GAP and isinstance(oracle, FaceOracle):
             sharp = sharpen(problem, oracle, dual, float(offset))
             if sharp is not None:
@@ -143,7 +144,7 @@ class Minimisers:
             oracle, dual, _, weights, offset = self._refined
         except BudgetError as error:
             return Uniqueness(None, f"the tight set is out of reach: {error}", 0)
-        gap = distance(problem.primal_value(weights, offset), problem.dual_value(dual))
+        gap = relative_gap(problem.primal_value(weights, offset), problem.dual_value(dual))
         if gap > ACCURATE:
             return Uniqueness(
                 None, f"the tight set needs a gap of {ACCURATE:g}; the best bracket has {gap:.1e}", 0

@@ -135,6 +135,15 @@ class Loss:
         """Bounds on U (N, k), infinite where there is none, if the domain is a box with C* smooth up to its edge."""
         return None
 
+    def domain_box(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """Return bounds (N, k) on U that are the domain of C*, infinite where there is none; None if it is no box."""
+        bounds = self.box()
+        if bounds is not None:
+            return np.broadcast_to(bounds[0], self.targets.shape), np.broadcast_to(
+                bounds[1], self.targets.shape
+            )
+        return np.full(self.targets.shape, -np.inf), np.full(self.targets.shape, np.inf)
+
     def step_limit(self, U: np.ndarray, step: np.ndarray) -> float:
         """Largest t with U + t·step in the domain, where C* is steep at its edge; inf elsewhere."""
         return np.inf

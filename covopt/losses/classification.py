@@ -74,6 +74,10 @@ class Logistic(_Binary):
             t = np.where(falling, -p / change, np.where(change > 0, (1.0 - p) / change, np.inf))
         return float(t.min(initial=np.inf))
 
+    def domain_box(self):
+        edge = -self.targets * self.weights
+        return np.minimum(edge, 0.0), np.maximum(edge, 0.0)
+
     def project(self, U):
         return -self.targets * np.clip(self._chance(U), 0.0, 1.0) * self.weights
 
@@ -220,6 +224,9 @@ class SoftmaxCrossEntropy(Loss):
         with np.errstate(divide="ignore", invalid="ignore"):
             t = np.where((change < 0) & (q > 10.0 * self.floor), -q / change, np.inf)
         return float(t.min(initial=np.inf))
+
+    def domain_box(self):
+        return None
 
     def project(self, U):
         q = np.maximum(self._chances(U), 0.0)

@@ -201,3 +201,42 @@ def restrict(rows: np.ndarray, subset: np.ndarray) -> tuple[np.ndarray, np.ndarr
         return chosen, np.eye(rank)
     basis = vectors[:rank].T
     return chosen @ basis, basis
+
+
+def narrow(vectors: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Write vectors in as few orthonormal coordinates as they need, to rounding.
+
+    Nothing rests on the choice: Σ w_i ‖x_i − V y_i‖ is what it may change a gauge by, and whoever asks pays it
+    (:func:`covopt.exact.rounding.transfer_up`).
+
+    Parameters
+    ----------
+    vectors : ndarray of shape (n, d)
+        x_i.
+    weights : ndarray of shape (n,)
+        What each of them counts; not negative.
+
+    Returns
+    -------
+    basis : ndarray of shape (d, r)
+        V; the identity where r = d.
+    coordinates : ndarray of shape (n, r)
+        y_i, the vectors themselves where r = d.
+
+    Examples
+    --------
+    >>> basis, coordinates = narrow(np.array([[3.0, 4.0], [6.0, 8.0]]), np.ones(2))
+    >>> basis.shape, coordinates.round(9).ravel().tolist() in ([5.0, 10.0], [-5.0, -10.0])
+    ((2, 1), True)
+    """
+    n, d = vectors.shape
+    if d == 1:
+        return np.eye(1), vectors
+    scaled = vectors * weights[:, None]
+    _, singular, right = np.linalg.svd(scaled, full_matrices=False)
+    rank = max(1, int((singular > singular[0] * max(n, d) * np.finfo(float).eps).sum()))
+    if rank == d:
+        return np.eye(d), vectors
+    # as sharp as doubles allow: what two passes of projection leave of the vectors is rounding
+    basis = np.linalg.qr(right[:rank].T)[0]
+    return basis, vectors @ basis

@@ -1,20 +1,73 @@
-"""A valid bound on h(λ) for any dual point: exact over its support when that can be afforded, else relaxed."""
+r"""A valid bound on h(Λ) = max over ‖w‖ ≤ 1 of ‖Λᵀσ(X̃w)‖ for rows and duals as they are, whatever their scale.
+
+This is what certificates divide by, so nothing here may be too small. The rows are brought to size one by powers of
+two, which is exact (σ is homogeneous: Λ_i σ(x_i·w) keeps its value when the size moves from x_i to Λ_i); rows where
+Λ vanishes do not enter; coordinates and outputs that are not needed are dropped, and what that changes is paid by the
+transfer of :mod:`covopt.exact.rounding`. What is left goes to
+
+- one coordinate: a closed form;
+- orthogonal rows, several outputs: the tree of :class:`~covopt.oracles.orthant.OrthantOracle`;
+- faces, where :func:`~covopt.oracles.conditioning.in_clear_position` has shown that their order is decided safely;
+- boxes of directions (:mod:`covopt.oracles.cones`), which decide nothing by rounding: always first with one output;
+- branch and bound over signs, where faces are too many;
+- the relaxation :func:`~covopt.oracles.bounds.gauge_bound`, when nothing else closes: valid, and not exact.
+"""
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from covopt.errors import BudgetError
-from covopt.oracles.bounds import gauge_bound, restrict
+from covopt.exact.rounding import (
+    TINY,
+    dot_bounds,
+    exponents,
+    lengths_up,
+    operator_norm_up,
+    total_up,
+    transfer_up,
+    up,
+)  # fmt: skip
+from covopt.oracles.bounds import gauge_bound, narrow
 from covopt.oracles.branch_and_bound import BranchAndBoundOracle
 from covopt.oracles.choose import exact_oracle
+from covopt.oracles.conditioning import in_clear_position
+from covopt.oracles.cones.gauge import box_gauge
+from covopt.oracles.cones.vector_gauge import vector_box_gauge
 from covopt.oracles.faces import DEFAULT_FACE_BUDGET, FaceOracle
 
 STARTS = 128
 KEPT_ROWS = 500  # oracles of larger tables are not kept: their presorting takes much memory
+BOXES_PER_FACE = 4e-3  # boxes for each face of the budget: 2 · 10⁶ by default, some seconds
+MOST_BOXES = 2_000_000
+BOX_TOLERANCE = 1e-11  # costs no more boxes than 1e-6 would
+ATTAINED = 1e-8  # a bound this close to a value is the maximum
+MOST_DIMENSIONS = 7  # beyond, boxes do not end
+
+EXACT = "exact maximum over all neurons"
+VALID = "valid upper bound on the maximum over all neurons"
+
+
+class GaugeBound(NamedTuple):
+    """An upper bound on h(Λ).
+
+    Attributes
+    ----------
+    value : float
+        h(Λ) does not exceed it, in exact arithmetic for the rows and the dual as given.
+    exact : bool
+        Whether it is the maximum itself, to rounding.
+    method : str
+        What it was computed by, in words.
+    """
+
+    value: float
+    exact: bool
+    method: str
 
 
 def tree_limit(n_rows: int, rank: int, n_outputs: int) -> int:
@@ -40,61 +93,150 @@ def tree_limit(n_rows: int, rank: int, n_outputs: int) -> int:
     return int(min(max(work, low), high))
 
 
-def bound_gauge(
-    rows: np.ndarray, dual: np.ndarray, *, budget: float = DEFAULT_FACE_BUDGET
-) -> tuple[float, bool]:
+def bound_gauge(rows: np.ndarray, dual: np.ndarray, *, budget: float = DEFAULT_FACE_BUDGET) -> GaugeBound:
     """Bound h(λ) = max over unit w of |⟨λ, σ(Z w)⟩|, or h(Λ) = max ‖Λᵀσ(Z w)‖, from above.
-
-    Rows where Λ vanishes do not enter h, so the arrangement of the support is enough.
 
     Parameters
     ----------
     rows : ndarray of shape (N, r)
+        Of any rank and size; the user's lifted rows, say.
     dual : ndarray of shape (N,) or (N, k)
     budget : float
         Largest number of faces for the exact oracle; beyond it a branch and bound of limited size is tried.
 
     Returns
     -------
-    (float, bool)
-        The bound, and whether it is the maximum itself, to rounding.
+    GaugeBound
+        Valid in exact arithmetic for the floats given.
 
     Examples
     --------
-    >>> bound, exact = bound_gauge(np.eye(3), np.array([3.0, 4.0, 0.0]))
+    >>> bound, exact, _ = bound_gauge(np.eye(3), np.array([3.0, 4.0, 0.0]))
     >>> round(float(bound), 9), exact
     (5.0, True)
+    >>> bound_gauge(np.array([[1e200, 0.0], [1e200, 1e-200]]), np.array([1e-200, -1e-200])).value >= 0.0
+    True
     """
-    n_outputs = 0 if dual.ndim == 1 else dual.shape[1]
-    magnitude = np.linalg.norm(dual.reshape(len(dual), -1), axis=1)
-    support = np.flatnonzero(magnitude)
-    if len(support) == 0:
-        return 0.0, True
-    reduced, lost = rows, 0.0
-    if len(support) < len(rows) or len(rows) < rows.shape[1]:
-        reduced, basis = restrict(rows, support)
-        outside = np.linalg.norm(rows[support] - reduced @ basis.T, axis=1)
-        lost = float(magnitude[support] @ outside)
+    outputs = dual.reshape(len(dual), -1)
+    alive = rows.any(axis=1) & outputs.any(axis=1)
+    if not alive.any():
+        return GaugeBound(0.0, True, EXACT)
+    power = exponents(rows[alive])
+    units = np.ldexp(rows[alive], -power[:, None])
+    reach = power + exponents(outputs[alive])
+    top = int(reach.max())
+    weights = np.ldexp(outputs[alive], (power - top)[:, None])
+    heard = weights.any(axis=1)
+    # entries below 2⁻¹⁰⁷⁴ of the largest are lost, and rows of which nothing is left
+    lost = 4.0 * weights.size * units.shape[1] * TINY
+    found = _bound_units(units[heard], weights[heard], budget)
+    value = up(up(found.value) + lost)
     try:
-        oracle = _oracle(reduced, n_outputs, budget)
+        return found._replace(value=up(math.ldexp(value, top)))
+    except OverflowError:
+        return found._replace(value=math.inf)
+
+
+def _bound_units(rows: np.ndarray, dual: np.ndarray, budget: float) -> GaugeBound:
+    """:func:`bound_gauge` for rows and duals of size one: drop what is not needed, and pay for it."""
+    sizes, lengths = lengths_up(dual), lengths_up(rows)
+    turn, outputs = narrow(dual, lengths)
+    paid = transfer_up(dual, lengths, turn, outputs)
+    basis, reduced = narrow(rows, sizes)
+    paid = up(paid + up(operator_norm_up(turn) * transfer_up(rows, lengths_up(outputs), basis, reduced)))
+    stretch = up(operator_norm_up(turn) * operator_norm_up(basis))
+    kept = reduced.any(axis=1) & outputs.any(axis=1)
+    found = _bound_full(np.ascontiguousarray(reduced[kept]), np.ascontiguousarray(outputs[kept]), budget)
+    exact = found.exact and paid <= 1e-9 * found.value
+    method = found.method if exact or not found.exact else VALID
+    return GaugeBound(up(up(stretch * found.value) + paid), exact, method)
+
+
+def _bound_full(rows: np.ndarray, dual: np.ndarray, budget: float) -> GaugeBound:
+    """Bound h for rows and outputs of full rank."""
+    if len(rows) == 0:
+        return GaugeBound(0.0, True, EXACT)
+    if rows.shape[1] == 1:
+        return GaugeBound(_on_a_line(rows[:, 0], dual), True, EXACT)
+    if dual.shape[1] == 1:
+        return _bound_scalar(rows, dual[:, 0], budget)
+    return _bound_vector(rows, dual, budget)
+
+
+def _on_a_line(heights: np.ndarray, dual: np.ndarray) -> float:
+    """Look at both directions of dimension one."""
+    best = 0.0
+    for side in (1.0, -1.0):
+        active = np.maximum(side * heights, 0.0)
+        ends = [dot_bounds(active, column) for column in dual.T]
+        largest = np.array([[max(abs(low), abs(high)) for low, high in ends]])
+        best = max(best, float(lengths_up(largest)[0]) if len(ends) > 1 else float(largest[0, 0]))
+    return best
+
+
+def _bound_scalar(rows: np.ndarray, dual: np.ndarray, budget: float) -> GaugeBound:
+    """Boxes, told by the faces what to prove; where they do not end, what may be believed of faces and signs."""
+    start, faces = None, np.inf
+    try:
+        oracle = _oracle(rows, 0, budget)
+        assert isinstance(oracle, FaceOracle)
+        start = faces = oracle.bound(dual)
     except BudgetError:
-        limit = tree_limit(len(reduced), reduced.shape[1], n_outputs)
-        tree = BranchAndBoundOracle(reduced, node_limit=limit, random_state=0, n_starts=STARTS)
-        found = tree.price(dual[support], max_neurons=1)
-        if found.exact:
-            return found.upper_bound + lost, True
-        return min(found.upper_bound + lost, gauge_bound(rows, dual)), False
-    if isinstance(oracle, FaceOracle):
-        return oracle.bound(dual[support]) + lost, True
-    pricing = oracle.price(dual[support], threshold=np.inf)
-    return pricing.upper_bound + lost, pricing.exact
+        pass
+    bound, r = np.inf, rows.shape[1]
+    limit = int(min(MOST_BOXES, BOXES_PER_FACE * budget))
+    if r <= MOST_DIMENSIONS and limit > 0:
+        for hint in (None,) if start is None else (start, None):  # faces that are too low are no hint
+            boxes = box_gauge(rows, dual, start=hint, rtol=BOX_TOLERANCE, max_nodes=limit)
+            bound = min(bound, boxes.upper_bound)
+            if boxes.upper_bound <= (1.0 + ATTAINED) * max(abs(boxes.best_value), hint or 0.0):
+                return GaugeBound(bound, True, EXACT)
+    if start is not None and in_clear_position(rows):
+        return GaugeBound(faces, True, EXACT)
+    if start is None or r > MOST_DIMENSIONS:
+        signs = _by_signs(rows, dual)
+        return signs if signs.value <= bound else GaugeBound(bound, False, VALID)
+    return GaugeBound(min(bound, _relaxed(rows, dual)), False, VALID)
+
+
+def _bound_vector(rows: np.ndarray, dual: np.ndarray, budget: float) -> GaugeBound:
+    try:
+        oracle = _oracle(rows, dual.shape[1], budget)
+    except BudgetError:
+        return _by_signs(rows, dual)
+    if not hasattr(oracle, "lines") or in_clear_position(rows):
+        pricing = oracle.price(dual, threshold=np.inf)
+        return GaugeBound(pricing.upper_bound, pricing.exact, EXACT if pricing.exact else VALID)
+    bound = np.inf
+    if rows.shape[1] <= MOST_DIMENSIONS:
+        boxes = vector_box_gauge(rows, dual, max_nodes=max(1, int(BOXES_PER_FACE * budget)))
+        if boxes.closed:
+            return GaugeBound(boxes.upper_bound, True, EXACT)
+        bound = boxes.upper_bound
+    return GaugeBound(min(bound, _relaxed(rows, dual)), False, VALID)
+
+
+def _by_signs(rows: np.ndarray, dual: np.ndarray) -> GaugeBound:
+    """Branch and bound over the signs of the rows."""
+    n_outputs = 0 if dual.ndim == 1 else dual.shape[1]
+    limit = tree_limit(len(rows), rows.shape[1], n_outputs)
+    tree = BranchAndBoundOracle(rows, node_limit=limit, random_state=0, n_starts=STARTS)
+    found = tree.price(dual, max_neurons=1)
+    if found.exact:
+        return GaugeBound(found.upper_bound, True, EXACT)
+    return GaugeBound(min(found.upper_bound, _relaxed(rows, dual)), False, VALID)
+
+
+def _relaxed(rows: np.ndarray, dual: np.ndarray) -> float:
+    """Return the best of the bounds that need no search."""
+    sizes = np.abs(dual) if dual.ndim == 1 else lengths_up(dual)
+    return min(gauge_bound(rows, dual), total_up(sizes, lengths_up(rows)))
 
 
 def _oracle(rows: np.ndarray, n_outputs: int, budget: float) -> Any:
     """Exact oracle; the last one stays, since the points of a path and its checks ask about the same rows."""
     if len(rows) > KEPT_ROWS:
         return exact_oracle(rows, n_outputs, budget=budget)
-    rows = np.ascontiguousarray(rows, dtype=float)
     return _kept_oracle(rows.tobytes(), rows.shape, n_outputs, budget)
 
 

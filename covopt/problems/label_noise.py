@@ -2,9 +2,11 @@
 
 With rows Z = X̃V/s_x and targets y/s_y of the reduced problem, ω(w) = s_xᵖ ω'(Vᵀw), p = 1 for the printed potential
 and 2 for the exact one; a neuron u with ω'(u) = 1 and output weight c' costs c' s_y s_xᵖ⁻¹ in the user's units, and a
-dual Λ' stands for Λ = Λ' s_xᵖ⁻¹. On top of that the rows are whitened, Z T with Tᵀ(Zᵀdiag(q)Z)T = 1: atoms do not
-change, and a neuron u of the whitened rows is Tu. The product is formed in extended precision where there is one:
-points far from the origin would otherwise lose half their digits.
+dual Λ' stands for Λ = Λ' s_xᵖ⁻¹. On top of that the rows are whitened, X̃T with Tᵀ(X̃ᵀdiag(q)X̃)T = 1: atoms do not
+change, and a neuron u of the whitened rows is Tu. With a bias a shift of the inputs changes no atom either,
+w·(x, β) = w'·(x − c, β) for w'_β = w_β + w_x·c/β: the table is first moved to one of its own points, whose
+differences to the others are exact or as accurate as any double, and its columns are brought to size one by powers of
+two. Points far from the origin would otherwise lose half their digits, or all of them.
 
 With a loss the objective is C(f) + λ Σ|v|ω(w) (SP20 eq. 7), its dual max −C*(−λΛ) s.t. |⟨Λ, σ(X̃w)⟩| ≤ ω(w); the
 means in ω weigh the samples as the loss does.
@@ -13,14 +15,16 @@ means in ω weigh the samples as the loss does.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from covopt.data import Data
 from covopt.errors import InputError
+from covopt.exact.rounding import exponents
 from covopt.losses import Loss
 from covopt.network import ReLUNetwork
+from covopt.oracles.conditioning import exact_rank
 from covopt.oracles.faces import DEFAULT_FACE_BUDGET
 from covopt.oracles.label_noise import LabelNoiseOracle, whiten
 from covopt.potentials import LabelNoise
@@ -46,8 +50,10 @@ class LabelNoiseTask:
     rows : ndarray of shape (n, s)
         The whitened rows of the means in ω: all of the table, also those that interpolation leaves out; with a loss
         those whose samples have weight.
-    back : ndarray of shape (r, s)
-        T.
+    back, forth : ndarray of shape (D, s) and (s, D)
+        T, and the map from a neuron of the lifted inputs to that of the whitened rows.
+    decided : bool
+        Whether the directions that whitening left out are dependent exactly (or none was left out).
     lengths, blur : ndarray of shape (n,)
         |x̃_i|/s_x, and what rounding may have moved the whitened rows by.
     kept : ndarray of int
@@ -65,6 +71,8 @@ class LabelNoiseTask:
     reduction: Reduction
     rows: np.ndarray
     back: np.ndarray
+    forth: np.ndarray
+    decided: bool
     lengths: np.ndarray
     blur: np.ndarray
     kept: np.ndarray
@@ -95,7 +103,7 @@ class LabelNoiseTask:
 
         Neurons that no row activates go, and those that are active by rounding alone.
         """
-        neurons = neurons @ np.linalg.pinv(self.back).T
+        neurons = neurons @ self.forth.T
         omega = self.potential.weigh(self.rows, neurons, self.weights[self.weights > 0], self.lengths)
         size = np.linalg.norm(self.rows, axis=1).max(initial=0.0)
         size *= self.lengths.max(initial=0.0) if self.potential.exact else 1.0
@@ -173,14 +181,15 @@ def reduce_label_noise(
     """
     check_label_noise(potential, data.n_outputs, output_bias)
     problem, reduction = reduced or reduce_data(data, output_bias)
-    rows = data.lifted @ reduction.basis / reduction.row_scale
+    reduction = replace(reduction, basis=np.eye(data.lifted.shape[1]))
     weights = np.full(data.n_samples, 1.0 / data.n_samples)
-    white, back, blur = _whitened(rows, weights, data.lifted, reduction)
-    problem = replace(problem, rows=white[reduction.keep])
-    lengths = np.linalg.norm(rows, axis=1)
+    white = _whitened(data.lifted, data.bias, weights, reduction.row_scale)
+    problem = replace(problem, rows=white.rows[reduction.keep])
+    lengths = np.linalg.norm(data.lifted / reduction.row_scale, axis=1)
     task = LabelNoiseTask(
-        data, potential, problem, reduction, white, back, lengths, blur, reduction.keep, weights
-    )
+        data, potential, problem, reduction, white.rows, white.back, white.forth, white.decided, lengths, white.blur,
+        reduction.keep, weights,
+    )  # fmt: skip
     _check_size("X and Y", "the label-noise cost is of the size", task.value_scale)
     return task
 
@@ -209,26 +218,52 @@ def reduce_label_noise_fit(
     # the reduced objective is C/μ + Σ|c'|, with μ = λ s_xᵖ⁻¹
     strength = lam * reduction.row_scale ** (potential.degree - 1)
     _check_size("lam", "measured in units of X it is", strength)
+    reduction = replace(reduction, basis=np.eye(data.lifted.shape[1]))
     weights = loss.weights[:, 0]
-    kept_rows = data.lifted[reduction.keep]
-    white, back, blur = _whitened(problem.rows, weights[weights > 0], kept_rows, reduction)
-    lengths = np.linalg.norm(problem.rows, axis=1)
+    lifted = data.lifted[reduction.keep]
+    white = _whitened(lifted, data.bias, weights[weights > 0], reduction.row_scale)
+    lengths = np.linalg.norm(lifted / reduction.row_scale, axis=1)
     kept = np.flatnonzero(lengths)
-    problem = replace(problem, rows=white, strength=strength)
+    problem = replace(problem, rows=white.rows, strength=strength)
     return LabelNoiseTask(
-        data, potential, problem, reduction, white, back, lengths, blur, kept, weights, loss, lam
-    )
+        data, potential, problem, reduction, white.rows, white.back, white.forth, white.decided, lengths, white.blur,
+        kept, weights, loss, lam,
+    )  # fmt: skip
 
 
-def _whitened(
-    rows: np.ndarray, weights: np.ndarray, lifted: np.ndarray, reduction: Reduction
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    if not rows.any():
-        return rows, np.eye(rows.shape[1]), np.zeros(len(rows))
-    _, back, _ = whiten(rows, weights)
+class _White(NamedTuple):
+    rows: np.ndarray
+    back: np.ndarray
+    forth: np.ndarray
+    blur: np.ndarray
+    decided: bool
+
+
+def _whitened(lifted: np.ndarray, bias: float, weights: np.ndarray, row_scale: float) -> _White:
+    """Move, scale and whiten; neurons are those of lifted rows divided by ``row_scale``."""
+    dimension = lifted.shape[1]
+    if not lifted.any():
+        return _White(lifted, np.eye(dimension), np.eye(dimension), np.zeros(len(lifted)), True)
+    moved, centre = lifted, np.zeros(dimension)
+    if bias > 0:
+        mean = weights @ (lifted / row_scale) * row_scale / weights.sum()
+        centre[:-1] = lifted[np.abs((lifted - mean) / row_scale).max(axis=1).argmin(), :-1]
+        moved = lifted - centre
+    power = exponents(moved.T)
+    scaled = np.ldexp(moved, -power)
+    _, shrink, _ = whiten(scaled, weights)
     # the map is what it is; only its product with the table is rounded
-    table = lifted.astype(np.longdouble) / reduction.row_scale
-    white = (table @ (reduction.basis.astype(np.longdouble) @ back)).astype(float)
-    size = np.linalg.norm(rows, axis=1) * np.linalg.norm(back, 2)
-    blur = 4 * rows.shape[1] * float(np.finfo(np.longdouble).eps) * size
-    return white, back, blur + float(np.finfo(float).eps) * np.linalg.norm(white, axis=1)
+    white = (scaled.astype(np.longdouble) @ shrink.astype(np.longdouble)).astype(float)
+    size = np.linalg.norm(scaled, axis=1) * np.linalg.norm(shrink, 2)
+    blur = (4 * dimension * float(np.finfo(np.longdouble).eps) + 2.0**-53) * size
+    blur += float(np.finfo(float).eps) * np.linalg.norm(white, axis=1)
+    steep = row_scale * np.ldexp(np.eye(dimension), -power[:, None])
+    back, forth = (
+        steep @ shrink,
+        np.linalg.pinv(shrink) @ np.ldexp(np.eye(dimension), power[:, None]) / row_scale,
+    )
+    if bias > 0:
+        back[-1] -= centre[:-1] @ back[:-1] / bias
+        forth[:, :-1] += np.outer(forth[:, -1], centre[:-1] / bias)
+    decided = shrink.shape[1] == dimension or exact_rank(lifted) == shrink.shape[1]
+    return _White(white, back, forth, blur, decided)

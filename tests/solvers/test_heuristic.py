@@ -110,18 +110,18 @@ def test_branch_and_bound_then_a_relaxation_beyond_the_budget(monkeypatch):
     rng = np.random.default_rng(1)
     for dual in (rng.standard_normal(15), rng.standard_normal((15, 2))):
         rows = rng.standard_normal((15, 3))
-        exact, was_exact = bound_gauge(rows, dual)
-        signs, was_found = bound_gauge(rows, dual, budget=10)
+        exact, was_exact, _ = bound_gauge(rows, dual)
+        signs, was_found, _ = bound_gauge(rows, dual, budget=10)
         assert was_exact
         assert was_found
         assert signs == pytest.approx(exact, rel=1e-9)
         with monkeypatch.context() as patch:
             patch.setattr(support, "tree_limit", lambda *size: 1)
             patch.setattr(support, "STARTS", 1)
-            relaxed, _ = bound_gauge(rows, dual, budget=10)
+            relaxed = bound_gauge(rows, dual, budget=10).value
         assert exact * (1 - 1e-12) <= relaxed <= 10 * exact
         few = np.where((np.arange(15) < 2).reshape(-1, *[1] * (dual.ndim - 1)), dual, 0.0)
-        supported, flag = bound_gauge(rows, few, budget=10)
+        supported, flag, _ = bound_gauge(rows, few, budget=10)
         assert flag
         assert supported == pytest.approx(bound_gauge(rows, few)[0], rel=1e-9)
     assert support.DEFAULT_FACE_BUDGET == duality.DEFAULT_FACE_BUDGET

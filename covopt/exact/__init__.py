@@ -1,0 +1,1 @@
+"""Arithmetic whose results hold for the numbers as they are."""

@@ -1,0 +1,174 @@
+"""Certificates that were wrong once: every bound against a network or a value checked in rational arithmetic."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import covopt
+from covopt.certificates.duality import certify
+from covopt.certificates.regularised import certify_fit
+from covopt.data import Data
+from covopt.losses import make_loss
+from covopt.network import ReLUNetwork
+
+
+def exact(values):
+    return [[Fraction(float(entry)) for entry in row] for row in np.reshape(values, (len(values), -1))]
+
+
+def residual_in_fractions(data, network):
+    """max |f(x_i) − y_i|, nothing rounded."""
+    worst = Fraction(0)
+    hidden, output = exact(network.hidden_weights), exact(network.output_weights)
+    for row, target in zip(exact(data.lifted), exact(data.Y), strict=True):
+        heights = [max(Fraction(0), sum(a * b for a, b in zip(w, row, strict=True))) for w in hidden]
+        for column, goal in enumerate(target):
+            value = sum((h * v[column] for h, v in zip(heights, output, strict=True)), Fraction(0))
+            worst = max(worst, abs(value - goal))
+    return worst
+
+
+def value_in_fractions(data, dual, kind, gauge):
+    """max over 0 ≤ t ≤ 1/gauge of 2t⟨Λ, Y⟩ − t²β²‖Λᵀ1‖², for Λ or −Λ; nothing rounded."""
+    rows, targets = exact(dual), exact(data.Y)
+    linear = abs(sum(a * b for r, t in zip(rows, targets, strict=True) for a, b in zip(r, t, strict=True)))
+    step, bend = 1 / Fraction(gauge), Fraction(0)
+    if kind == "penalized":
+        bend = Fraction(data.bias) ** 2 * sum(sum(column) ** 2 for column in zip(*rows, strict=True))
+        step = min(step, linear / bend) if bend else step
+    return 2 * step * linear - step**2 * bend
+
+
+# ---------------------------------------------------------------------- directions that were dropped
+def beside_a_line(off, along, n=500, angle=0.6):
+    """Points on a line through the plane, and one ``off`` beside it: targets 0 and 1, and a network through them."""
+    direction = np.array([np.cos(angle), np.sin(angle)])
+    normal = np.array([-direction[1], direction[0]])
+    t = np.arange(n) / n - 0.5
+    X = np.vstack([t[:, None] * direction, (t[n // 2] + along) * direction + off * normal])
+    y = np.zeros(n + 1)
+    y[-1] = 1.0
+    heights = X @ normal
+    w = np.array([*normal, -heights[:-1].max()])
+    w /= np.linalg.norm(w)
+    data = Data.validate(X, y)
+    active = np.maximum(data.lifted @ w, 0.0)
+    assert not active[:-1].any()
+    network = ReLUNetwork.from_neurons(w[None], 1.0 / active[-1:], bias=1.0)
+    dual = np.zeros(n + 1)
+    dual[n // 2], dual[-1] = -1.0, 1.0
+    return data, network, dual
+
+
+@pytest.mark.parametrize(("off", "along"), [(8e-13, 3e-13), (4e-13, 1e-13), (2e-13, 1e-13)])
+@pytest.mark.parametrize("outputs", [1, 2])
+def test_a_direction_that_is_dropped_is_paid_for(off, along, outputs):
+    data, network, dual = beside_a_line(off, along)
+    if outputs == 2:
+        turn = np.array([[0.6, 0.8]])
+        data = Data.validate(data.X, data.Y @ turn)
+        network = ReLUNetwork(network.hidden_weights, network.output_weights @ turn, 1.0, np.zeros(2))
+        dual = dual[:, None] * turn
+    found = certify(data, network, dual, output_bias="none")
+    assert residual_in_fractions(data, network) < 1e-3
+    assert found.lower_bound <= network.squared_norm * (1 + 1e-3)
+
+
+@pytest.mark.parametrize("loss", ["squared", "huber"])
+def test_a_direction_that_is_dropped_is_paid_for_with_a_loss(loss):
+    data, network, dual = beside_a_line(4e-13, 1e-13)
+    bound = make_loss(loss)
+    bound.encode_targets(data.Y)
+    # the network as it is meets the targets; its price is what the bound must not pass
+    lam = 1e-3 / network.squared_norm
+    objective = bound.value(network.predict(data.X)) + lam * network.squared_norm
+    for scale in 10.0 ** np.arange(-4, 4):
+        found = certify_fit(
+            data, network, dual * scale / (lam * len(dual)), loss=bound, lam=lam, output_bias="none"
+        )
+        assert found.lower_bound <= objective * (1 + 1e-9)
+
+
+def test_frank_wolfe_pays_for_a_direction_that_is_dropped():
+    data, network, _ = beside_a_line(8e-15, 2e-15, n=60)
+    assert data.rank == 2
+    found = covopt.frank_wolfe(data.X, data.Y * 1e-12, max_iter=3)
+    assert found.lower_bound <= 1e-12 * network.squared_norm * 1.2
+
+
+# ---------------------------------------------------------------------- a dual outside of its domain
+TABLES = {
+    "hinge": ([[-1.0], [0.0], [1.0]], [0, 1, 1]),
+    "squared-hinge": ([[-1.0], [0.0], [1.0], [2.0]], [0, 1, 1, 1]),
+    "logistic": ([[-1.0], [0.0], [1.0], [2.0]], [0, 1, 1, 1]),
+    "huber": ([[0.0], [1.0], [2.0], [3.0]], [0.0, 0.0, 0.0, 10.0]),
+    "squared": ([[0.0], [1.0], [2.0], [3.0]], [0.0, 1.0, 0.0, 10.0]),
+    "softmax-cross-entropy": ([[0.0], [1.0], [2.0], [3.0], [4.0]], [0, 1, 2, 2, 2]),
+}
+
+
+@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("lam", [0.1, 1.0, 100.0])
+def test_no_dual_proves_more_than_the_optimum_with_a_free_bias(name, lam):
+    X, y = TABLES[name]
+    solution = covopt.fit(X, y, loss=name, lam=lam, output_bias="free", tol=1e-6)
+    assert solution.status is covopt.Status.CERTIFIED
+    assert covopt.verify(solution).ok
+    rng = np.random.default_rng(0)
+    for trial in range(40):
+        if trial % 2:
+            dual = solution.dual + rng.standard_normal(solution.dual.shape) * 10 ** rng.uniform(-3, 2)
+        else:
+            dual = np.sign(rng.standard_normal(solution.dual.shape)) * 10 ** rng.uniform(-3, 2)
+        found = certify_fit(
+            solution.data, solution.network, dual, loss=solution.loss, lam=lam, output_bias="free"
+        )
+        assert found.lower_bound <= solution.objective * (1 + 1e-12)
+
+
+def test_the_free_bias_with_a_hinge_is_worth_a_half():
+    X, y = [[-1.0], [1.0], [2.0], [3.0]], [0, 1, 1, 1]
+    solution = covopt.fit(X, y, loss="hinge", lam=10.0, output_bias="free")
+    assert solution.objective == pytest.approx(0.5)
+    edge = 1.0 / (4 * 2 * 10.0) * np.array([-1.0, 1.0, 1.0, 1.0])
+    found = certify_fit(
+        solution.data, solution.network, edge, loss=solution.loss, lam=10.0, output_bias="free"
+    )
+    assert found.lower_bound <= 0.5
+    assert solution.gap <= 1e-9
+
+
+# ---------------------------------------------------------------------- a penalised bias and tiny targets
+@pytest.mark.parametrize("power", [-3, -30, -60, -100, -150, -190])
+@pytest.mark.parametrize("kind", ["penalized", "free", "none"])
+def test_the_bound_is_not_above_the_exact_value_of_the_dual(power, kind):
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        n = int(rng.integers(2, 7))
+        X, y = rng.standard_normal((n, 1)), rng.standard_normal(n) * 10.0**power
+        beta = 10.0 ** rng.uniform(-2, 2)
+        data = Data.validate(X, y, bias=beta)
+        dual = rng.standard_normal(n)
+        if seed % 2:
+            dual -= dual.mean()
+        network = ReLUNetwork(np.zeros((0, 2)), np.zeros((0, 1)), beta)
+        found = certify(data, network, dual, output_bias=kind)
+        # a free bias is a constraint on the sum: moved to it, the value changes by rounding only
+        moved = dual - dual.mean() if kind == "free" else dual
+        value = value_in_fractions(data, moved, kind, found.gauge)
+        assert Fraction(found.lower_bound) <= value * (1 + Fraction(kind == "free", 10**12))
+
+
+@pytest.mark.parametrize("kind", ["penalized", "free", "none"])
+@pytest.mark.parametrize("power", [-100, -34, -20, 20, 100])
+def test_targets_of_any_size_are_solved(power, kind):
+    rng = np.random.default_rng(1)
+    X, y = rng.standard_normal((5, 1)), rng.standard_normal(5) * 10.0**power
+    solution = covopt.min_norm(X, y, output_bias=kind)
+    checked = covopt.verify(solution)
+    assert checked.ok, checked.summary()
+    if kind != "penalized":  # there the price of the bias has a size of its own
+        same = covopt.min_norm(X, y * 10.0**-power, output_bias=kind)
+        assert solution.cost == pytest.approx(same.cost * 10.0**power, rel=1e-6)
+        assert solution.status is covopt.Status.CERTIFIED

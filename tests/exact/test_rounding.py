@@ -1,0 +1,105 @@
+"""Every bound of covopt.exact.rounding against rational arithmetic."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from covopt.exact.rounding import (
+    dot_bounds,
+    lengths_up,
+    misses_up,
+    operator_norm_up,
+    relative_gap,
+    sum_bounds,
+    transfer_up,
+    two_product,
+)  # fmt: skip
+
+
+def fractions(values):
+    return [Fraction(float(v)) for v in np.ravel(values)]
+
+
+def nasty(rng, shape, spread):
+    return rng.standard_normal(shape) * 10.0 ** rng.uniform(-spread, spread, shape)
+
+
+@settings(max_examples=60)
+@given(st.integers(0, 10_000), st.integers(1, 40), st.sampled_from([0, 3, 20, 140]))
+def test_products_sums_and_lengths_enclose_the_exact_value(seed, n, spread):
+    rng = np.random.default_rng(seed)
+    a, b = nasty(rng, n, spread), nasty(rng, n, spread)
+    if seed % 2:  # what cancels but for the last bits
+        a, b = np.concatenate([a, -a * (1 + 2.0**-52)]), np.concatenate([b, b])
+    exact = sum((x * y for x, y in zip(fractions(a), fractions(b), strict=True)), Fraction(0))
+    low, high = dot_bounds(a, b)
+    assert Fraction(low) <= exact <= Fraction(high)
+    if spread <= 20:
+        assert high - low <= 8 * 2.0**-53 * abs(float(exact)) + 1e-280
+    low, high = sum_bounds(a)
+    assert Fraction(low) <= sum(fractions(a), Fraction(0)) <= Fraction(high)
+    length = lengths_up(a[None])[0]
+    square = sum((x * x for x in fractions(a)), Fraction(0))
+    assert square <= Fraction(length) ** 2 <= square * Fraction(1 + 1e-12) + Fraction(1, 2**1000)
+
+
+@settings(max_examples=60)
+@given(st.integers(0, 10_000), st.integers(1, 4), st.integers(1, 4), st.booleans())
+def test_what_a_basis_misses_is_bounded_to_second_order(seed, d, r, orthonormal):
+    rng = np.random.default_rng(seed)
+    r = min(r, d)
+    basis = np.linalg.qr(rng.standard_normal((d, d)))[0][:, :r] if orthonormal else nasty(rng, (d, r), 2)
+    rows = nasty(rng, (5, d), 5)
+    coordinates = rows @ basis
+    found = misses_up(rows, basis, coordinates)
+    squares = []
+    for row, y in zip(rows, coordinates, strict=True):
+        miss = [
+            Fraction(float(x)) - sum((v * c for v, c in zip(fractions(line), fractions(y), strict=True)), Fraction(0))
+            for x, line in zip(row, basis, strict=True)
+        ]  # fmt: skip
+        squares.append(sum((m * m for m in miss), Fraction(0)))
+    for bound, square, row in zip(found, squares, rows, strict=True):
+        assert square <= Fraction(bound) ** 2
+        if orthonormal:
+            assert bound <= math.sqrt(square) * (1 + 1e-12) + 1e-28 * np.abs(row).max()
+    total = transfer_up(rows, np.arange(5.0), basis, coordinates)
+    assert total >= float(np.arange(5.0) @ np.sqrt([float(s) for s in squares])) * (1 - 1e-12)
+
+
+@given(st.integers(0, 10_000), st.integers(1, 5), st.integers(1, 5))
+def test_the_operator_norm_is_not_below_the_largest_singular_value(seed, d, r):
+    rng = np.random.default_rng(seed)
+    matrix = nasty(rng, (d, r), 3)
+    assert operator_norm_up(matrix) >= np.linalg.norm(matrix, 2) * (1 - 1e-14)
+    square = np.linalg.qr(rng.standard_normal((5, 5)))[0][:, :r]
+    assert 1 - 1e-15 <= operator_norm_up(square) <= 1 + 1e-14
+
+
+def test_a_product_and_its_error_are_exact():
+    rng = np.random.default_rng(0)
+    a, b = nasty(rng, 200, 30), nasty(rng, 200, 30)
+    p, e = two_product(a, b)
+    for x, y, high, low in zip(a, b, p, e, strict=True):
+        assert Fraction(x) * Fraction(y) == Fraction(high) + Fraction(low)
+
+
+@pytest.mark.parametrize("values", [[1e308, 1e308, -1e308], [5e-324, 5e-324], [1e-320, -1e-320, 1.0]])
+def test_the_ends_of_the_range_of_doubles(values):
+    low, high = sum_bounds(np.array(values))
+    exact = sum(fractions(values), Fraction(0))
+    assert Fraction(low) <= exact <= Fraction(high)
+
+
+def test_one_gap():
+    assert relative_gap(0.0, 2.0) == 1.0
+    assert relative_gap(2.0, 0.0) == 1.0
+    assert relative_gap(4.0, 3.0) == relative_gap(3.0, 4.0) == 0.25
+    assert relative_gap(0.0, 0.0) == 0.0
+    assert relative_gap(np.inf, 1.0) == np.inf
+    assert np.isnan(relative_gap(np.nan, 1.0))
+    assert np.isnan(relative_gap(1.0, np.nan))
