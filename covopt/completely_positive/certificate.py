@@ -203,12 +203,8 @@ class CPRankCertificate:
             else:
                 rows.append(("CP-rank", f"at least {self.lower}, if A is completely positive at all"))
         if self.upper_numerical is not None:
-            rows.append(
-                (
-                    "numerical",
-                    f"{counted(self.upper_numerical, 'row')} in an APPROXIMATE factor, which proves nothing",
-                )
-            )
+            count = counted(self.upper_numerical, "row")
+            rows.append(("numerical", f"{count} in an APPROXIMATE factor, which proves nothing"))
         if self.factor is not None:
             rows.append(
                 ("factor", f"{counted(len(self.factor), 'nonnegative row')}, residual {self.residual:.1e}")

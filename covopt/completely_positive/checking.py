@@ -22,7 +22,12 @@ from covopt.completely_positive.matrix import (
 )
 from covopt.completely_positive.pattern import support_pattern
 from covopt.completely_positive.triangle_free import rank_bound, triangle_free_rank
-from covopt.completely_positive.upper import dominance_rows, factor_proof, is_doubly_nonnegative
+from covopt.completely_positive.upper import (
+    dominance_rows,
+    factor_proof,
+    is_doubly_nonnegative,
+    small_remainder,
+)
 from covopt.completely_positive.words import is_note, is_said
 from covopt.errors import CovoptError
 from covopt.files.schema import fractions, numbers
@@ -270,12 +275,27 @@ def _factor(part, reason, factor, tol, known):
         if rows is None:
             return False, "the vector does not show that the comparison matrix is positive semidefinite"
         return reason.value >= rows, f"Md ≥ 0 with d > 0 in rational arithmetic: {counted(rows, 'row')}"
+    if "main" in reason.data and part.exact is not None:
+        return _split_factor(part, reason)
     if factor is None:
         return False, "there is no factor"
     proof = "within the tolerance" if part.exact is None else factor_proof(part, factor)
     if proof is None:
         return False, "the factor is one of a matrix nearby; that A has one of its own is not proved"
     return reason.value >= len(factor), f"the factor has {counted(len(factor), 'row')} here; {proof}"
+
+
+def _split_factor(part, reason):
+    main = numbers("main", reason.data["main"]).reshape(-1, len(part))
+    split = small_remainder(part)
+    proof = None if split is None else factor_proof(split.main, main)
+    if split is None or proof is None:
+        return False, "it is no factor of A up to a completely positive rest"
+    rows = len(main) + split.rows
+    return (
+        reason.value >= rows,
+        f"{counted(rows, 'row')}, {split.rows} of them for a rest below rounding; {proof}",
+    )
 
 
 def _approximate(part, reason, factor, tol, known):

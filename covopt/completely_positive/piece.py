@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from covopt.checks.wording import counted
 from covopt.completely_positive.certificate import Reason
 from covopt.completely_positive.dominance import dominance_factor
 from covopt.completely_positive.factorisation import residual_of
 from covopt.completely_positive.matrix import SymmetricMatrix
-from covopt.completely_positive.upper import dominance_rows, dominance_vector, factor_proof
+from covopt.completely_positive.upper import (
+    Remainder,
+    dominance_rows,
+    dominance_vector,
+    factor_proof,
+    small_remainder,
+)
 
 
 @dataclass(frozen=True)
@@ -112,15 +120,41 @@ class Piece:
         if not residual <= self.options.tol or (factor < 0).any():
             return False
         if self.matrix.exact is not None:
+            if self.upper is not None and len(factor) > self.upper:
+                return False
             proof = factor_proof(self.matrix, factor)
             if proof is None:
                 if self.approximate is None or len(factor) < len(self.approximate):
                     self.approximate = factor
-                return False
+                return self._split(factor, text)
             text = f"{text}; {proof}"
         self.factor = factor
         self.reasons = [r for r in self.reasons if r.method != "factor"]
         self.say("upper", len(factor), "factor", f"{text}, residual {residual:.0e}")
+        return True
+
+    @cached_property
+    def rest(self) -> Remainder | None:
+        """What floats do not see of an exact matrix."""
+        return None if self.matrix.exact is None else small_remainder(self.matrix)
+
+    def _split(self, factor: np.ndarray, text: str) -> bool:
+        """Take a factor that is exact but for a completely positive rest below rounding, with the rows of that."""
+        split = self.rest
+        if split is None or (self.upper is not None and len(factor) + split.rows >= self.upper):
+            return False
+        proof = factor_proof(split.main, factor)
+        if proof is None:
+            return False
+        self.reasons = [r for r in self.reasons if r.method != "factor"]
+        rest = f"; and {counted(split.rows, 'row')} for a rest below rounding"
+        data = {"main": factor.tolist()}
+        self.say("upper", len(factor) + split.rows, "factor", f"{text}; {proof}{rest}", data)
+        self.factor = None
+        if len(split.rest) == 1:
+            row = np.zeros((1, len(self.matrix)))
+            row[0, split.vertices[0]] = np.sqrt(float(split.rest[0][0]))
+            self.factor = np.vstack([factor, row])
         return True
 
     def dominated(self, text: str) -> bool:

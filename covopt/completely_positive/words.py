@@ -7,7 +7,7 @@ import re
 from covopt.completely_positive.certificate import Reason
 
 _NUMBER = r"-?[0-9.]+(e[+-]?[0-9]+)?"
-_PROOF = r"(; [^;]+)?"
+_PROOF = r"(; [^;]+)?(; and [0-9]+ rows? for a rest below rounding)?"
 _PATTERNS: dict[tuple[str, str], str] = {
     (
         "lower",

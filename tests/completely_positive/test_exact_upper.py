@@ -19,6 +19,7 @@ from covopt.completely_positive.upper import (
     dominates,
     factor_proof,
     is_doubly_nonnegative,
+    small_remainder,
 )
 
 BIG = 10**10
@@ -149,20 +150,49 @@ def test_doubly_nonnegative_in_rational_arithmetic():
     assert not is_doubly_nonnegative(read_matrix([[1.5, 0.5], [0.5, 1.5]]))  # floats are known up to rounding
 
 
-def test_what_is_not_proved_is_called_approximate():
-    # rank 5, its smallest eigenvalue 1e-24 of the largest: no factor in floats knows that direction
+@pytest.mark.parametrize("n", [5, 6])
+def test_a_rest_below_rounding_has_a_row_of_its_own(n):
+    # rank n, its smallest eigenvalue 1e-24 of the largest: no factor in floats knows that direction
     rng = np.random.default_rng(8)
-    B = rng.integers(1, 10, (4, 5)).astype(object)
-    A = (10**24 * (B.T @ B)).tolist()
+    A = [[10**24 * x for x in row] for row in gram(rng.integers(1, 10, (n - 1, n)))]
+    assert covopt.cp_rank(A, time_limit_s=5).lower == n - 1
     A[0][0] += 1
     found = covopt.cp_rank(A, time_limit_s=5)
-    assert found.lower == 5
-    assert found.upper is None or found.upper >= 5
-    if found.upper_numerical is not None:
-        assert "APPROXIMATE" in found.summary()
-        assert any(r.side == "approximate" and "APPROXIMATE" in r.text for r in found.reasons)
-    assert found.upper_numerical is None or found.upper_numerical >= found.lower
+    assert (found.lower, found.upper) == (n, n)
     assert verified(found)
+    content = json.loads(json.dumps(found.to_dict()))
+    reason = next(r for r in content["readings"][0]["reasons"] if r["method"] == "factor")
+    reason["data"]["main"].pop()
+    assert not verified(CPRankCertificate.from_dict(content))
+
+
+def test_small_remainders():
+    near = small_remainder(read_matrix([[10**30, 10**30], [10**30, 10**30 + 2]]))
+    assert (near.rows, near.vertices, near.rest) == (1, (1,), [[Fraction(2)]])
+    assert near.main.exact[1][1] == 10**30
+    assert small_remainder(read_matrix([[10**30, 10**30], [10**30, 10**30 - 2]])) is None
+
+
+def test_what_is_not_proved_is_called_approximate(monkeypatch):
+    from covopt.completely_positive import piece, rank
+
+    rng = np.random.default_rng(8)
+    A = gram(rng.integers(1, 10, (5, 5)))
+    monkeypatch.setattr(piece, "factor_proof", lambda *args: None)
+    monkeypatch.setattr(rank, "COPOSITIVE_SIZE", 0)
+    found = covopt.cp_rank(A, time_limit_s=5)
+    assert (found.status, found.lower, found.upper, found.upper_numerical) == (CPStatus.UNDECIDED, 5, None, 5)
+    assert found.factor is None
+    assert "5 rows in an APPROXIMATE factor, which proves nothing" in found.summary()
+    assert any(r.side == "approximate" and "APPROXIMATE" in r.text for r in found.reasons)
+    assert verified(found)
+    content = json.loads(json.dumps(found.to_dict()))
+    again = CPRankCertificate.from_dict(content)
+    assert again.upper_numerical == 5
+    for reason in content["readings"][0]["reasons"]:
+        if reason["side"] == "approximate":
+            reason["data"]["factor"][0][0] *= 2
+    assert not verified(CPRankCertificate.from_dict(content))
 
 
 @pytest.mark.parametrize("seed", range(40))
