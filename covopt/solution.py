@@ -277,7 +277,7 @@ class Solution:
         Returns
         -------
         Proof
-            Of a bound that is smaller than ``lower_bound`` by about 1e-10 of it.
+            Of a bound that is smaller than ``lower_bound`` by less than 1e-9 of it.
 
         Raises
         ------

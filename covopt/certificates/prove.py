@@ -20,7 +20,8 @@ from covopt.proofs.checker.network import lift
 if TYPE_CHECKING:
     from covopt.data import Data
 
-RTOL = 1e-10  # of H, above the best local maximum: about what the proved bound loses
+RTOL = 1e-9  # of H, above the best value found: half of it is about what the proved bound loses
+NEAR = 1e-2  # how far apart bound and best value may be for the checker to close the distance
 MAX_BOXES = 2_000_000
 EXTRA_BOXES = 200_000
 ROW_BITS, SUM_BITS = 56, 60  # sums over a row and over the table for which 64 bits are enough
@@ -105,7 +106,10 @@ def prove(
     made = found.transfer
     y, linear, change = _shorten(made.y, made.linear)
     tree = bytes(4 * len(linear)) if found.tree is None else found.tree.tobytes()
-    H = max((found.H + change) * (1.0 + 1e-15), 1e-300)
+    best, H = float(np.ldexp(abs(found.best_value), -made.exponent)), found.H
+    if best * (1.0 + NEAR) > H:  # what double precision could not decide the checker can
+        H = min(H, best * (1.0 + 0.5 * RTOL))
+    H = max((H + change) * (1.0 + 1e-15), 1e-300)
     proof = Proof(
         problem.digest(dual), made.V, y, made.signs.astype(np.int64), linear, made.group, made.factor, made.exponent,
         H, tree, 0.0,

@@ -17,10 +17,11 @@ from typing import Any
 import numpy as np
 
 BITS = 60  # a and p are multiples of 2^-60
-CORNER = 2.0**-60
-SMALLEST = 2.0**-50
+UNIT = 2.0**-BITS
+CORNER = 2.0**-120
+SMALLEST = 2.0**-100
 CELLS = 150_000  # rows times boxes at a time
-SWEEPS = (1, 2, 4, 8, 16, 32)
+SWEEPS, ROUNDS = 2, 12  # sweeps between leaps, and how often
 
 
 def choose(rows: Any, boxes: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
@@ -63,9 +64,9 @@ def choose(rows: Any, boxes: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray, f
         hi = np.where(there, boxes.hi[entry].astype(float) / unit, 1.0)
         signed = np.ascontiguousarray((real[row] * weight[..., None]).transpose(0, 2, 1))  # (rows, r, boxes)
         linear = boxes.linear[which].astype(float).T / float(rows.H)
-        low, high = boxes.low[which].T * CORNER, boxes.high[which].T * CORNER
+        low, high = (part[which].T.astype(float) * CORNER for part in (boxes.low, boxes.high))
         # corners are rounded here: what is a point and what is an interval must come from the integers
-        width = np.where(boxes.low[which] == boxes.high[which], 0.0, 2.0 ** (1 - boxes.level[which])).T
+        width = np.where(boxes.low[which] == boxes.high[which], 0.0, 2.0 ** (1.0 - boxes.level[which])).T
         a, normal = _descend(signed, weight, lo, hi, linear, low, high, width)
         wanted = np.where(width > SMALLEST, width * (np.abs(signed).sum(axis=0) + width), -1.0)
         axes[which] = np.where(wanted.max(axis=0) > 0, wanted.argmax(axis=0), -1)
@@ -74,8 +75,8 @@ def choose(rows: Any, boxes: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray, f
         heights = np.where(weight > 0, np.maximum(heights, 0.0), np.minimum(heights, 0.0)).sum(axis=0)
         values = ((linear * centre).sum(axis=0) + heights) / np.sqrt((centre**2).sum(axis=0))
         best = max(best, float(values.max()))
-        slopes[entry[there]] = np.rint(np.clip(a, 0.0, 1.0) / CORNER).astype(np.int64)[there]
-        normals[which] = np.trunc(normal / CORNER).astype(np.int64).T
+        slopes[entry[there]] = np.rint(np.clip(a, 0.0, 1.0) / UNIT).astype(np.int64)[there]
+        normals[which] = np.trunc(normal / UNIT).astype(np.int64).T
     return slopes, normals, axes, best
 
 
@@ -105,12 +106,14 @@ def _descend(
     square = (step**2).sum(axis=1)
     inverse = np.where((top > 0) & (square > 0), 1.0 / np.where(square > 0, square, 1.0), 0.0)
     todo = place
-    for sweeps in SWEEPS:
+    for round_ in range(ROUNDS):
         todo = todo[(q[:, todo] ** 2).sum(axis=0) > 1.0 - 1e-14]
         if not len(todo):
             break
         s, v, t, i, z = step[:, :, todo], value[:, todo], top[:, todo], inverse[:, todo], q[:, todo]
-        for _ in range(sweeps):
+        if round_:
+            _leap(s, v, t, z)
+        for _ in range(SWEEPS):
             for k in range(len(s)):
                 new = np.clip(v[k] - (z * s[k]).sum(axis=0) * i[k], 0.0, t[k])
                 z += (new - v[k]) * s[k]
@@ -124,3 +127,24 @@ def _descend(
     # where |q| < 1 there is room for a little of the centre in p, and that pays for the rounding of a and p
     normal = (q / np.maximum(length, 1.0) + np.maximum(0.0, 1.0 - length) * centre) * (1.0 - 1e-15)
     return a, normal
+
+
+def _leap(step: np.ndarray, value: np.ndarray, top: np.ndarray, q: np.ndarray) -> None:
+    """Minimise over the multipliers that are strictly between their ends, as far as these allow; in place.
+
+    Facets of a small box are almost opposite, and coordinates alone creep.
+    """
+    free = (value > 0.0) & (value < top)
+    kept = np.where(free[:, None], step, 0.0).transpose(2, 0, 1)  # (boxes, multipliers, r)
+    gram = kept @ kept.transpose(0, 2, 1)
+    size = np.einsum("bkk->b", gram)
+    gram[:, np.arange(len(value)), np.arange(len(value))] += np.where(free.T, 1e-13 * size[:, None], 1.0)
+    right = (kept @ q.T[:, :, None])[:, :, 0]
+    move = -np.linalg.solve(gram, right[:, :, None])[:, :, 0].T
+    move = np.where(free & np.isfinite(move), move, 0.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        reach = np.where(move > 0, (top - value) / move, np.where(move < 0, -value / move, np.inf))
+    move *= np.minimum(1.0, reach.min(axis=0))
+    value += move
+    np.clip(value, 0.0, top, out=value)
+    q += (move[:, None] * step).sum(axis=0)

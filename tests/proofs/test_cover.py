@@ -129,8 +129,8 @@ def test_what_is_no_tree_is_refused(code, message):
 
 
 def test_a_tree_deeper_than_the_grid_is_refused():
-    code = bytes([2] * 61 + [0] * 62 + [0] * 7)
-    with pytest.raises(ValueError, match="more than 60 times"):
+    code = bytes([2] * 121 + [0] * 122 + [0] * 7)
+    with pytest.raises(ValueError, match="more than 120 times"):
         cover([[1.0, 0.0]], [1], 2.0, code=code)
 
 

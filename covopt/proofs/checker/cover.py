@@ -33,7 +33,7 @@ import numpy as np
 
 from covopt.proofs.choice import BITS, choose
 
-DEPTH = 60  # cuts along one coordinate: the corners of boxes are multiples of 2^-60
+DEPTH = 120  # cuts along one coordinate: the corners of boxes are multiples of 2^-120
 BATCH = 4096  # boxes at a time
 
 
@@ -161,8 +161,8 @@ def _begin(
     place, one = np.arange(number), 1 << DEPTH
     sigma, side = np.where(place < number // 2, 1, -1), np.where(place % 2 == 0, 1, -1)
     axis = place // 2 % max(dimension, 1)
-    low, high = np.full((number, dimension), -one), np.full((number, dimension), one)
-    low[place, axis] = high[place, axis] = side * one
+    low, high = (np.full((number, dimension), end, dtype=object) for end in (-one, one))
+    low[place, axis] = high[place, axis] = side.astype(object) * one
     value = (whole << shift)[:, axis].T * side[:, None]
     radius = (rows.size.sum(axis=1)[:, None] - rows.size[:, axis]).T
     per_box = (
@@ -170,7 +170,7 @@ def _begin(
         sigma,
         low,
         high,
-        0 * low,
+        np.zeros((number, dimension), dtype=np.int64),
         sigma[:, None] * linear.astype(kind),
         np.full(number, n),
     )
@@ -226,7 +226,6 @@ def _evaluate(rows: Rows, boxes: Boxes, slopes: np.ndarray, normals: np.ndarray)
         q[some] += np.add.reduceat((a * weight)[:, None] * rows.y[boxes.row], starts)
         b[some] = np.add.reduceat(np.where(weight > 0, np.maximum(-a * lo, (one - a) * hi), 0), starts)
     q = q * scale - p * rows.H.numerator  # in units 2^-BITS / scale; corners are in units 2^-DEPTH
-    reach = np.maximum(q * boxes.low, q * boxes.high).sum(axis=1)
-    over = (reach << rows.shift) + ((b * scale) << DEPTH)
+    over = (np.maximum(q * boxes.low, q * boxes.high).sum(axis=1) << rows.shift) + (b * scale << DEPTH)
     unit = Fraction(1, scale << (BITS + rows.shift + DEPTH))
     return np.array([value * unit if value > 0 else 0 for value in over.tolist()] + [None], dtype=object)[:-1]
