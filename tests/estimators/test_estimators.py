@@ -26,13 +26,9 @@ FITS = [e for e in ALL if not isinstance(e, MinNormReLURegressor)]
 
 # Tables with five to ten features, or hundreds of rows: no quick proof there, so a clock stops the fit.
 UNPROVED = {
-    "check_array_api_input", "check_classifier_data_not_an_array", "check_classifiers_classes",
-    "check_classifiers_one_label_sample_weights", "check_classifiers_train", "check_dtype_object",
-    "check_estimators_dtypes", "check_estimators_nan_inf", "check_estimators_pickle", "check_fit2d_predict1d",
-    "check_fit_score_takes_y", "check_n_features_in_after_fitting", "check_pipeline_consistency",
-    "check_positive_only_tag_during_fit", "check_regressor_data_not_an_array", "check_regressor_multioutput",
-    "check_regressors_int", "check_regressors_no_decision_function", "check_regressors_train",
-    "check_sample_weight_equivalence_on_dense_data", "check_supervised_y_2d",
+    "check_classifiers_train", "check_dtype_object", "check_estimators_dtypes", "check_positive_only_tag_during_fit",
+    "check_regressor_data_not_an_array", "check_regressor_multioutput", "check_regressors_int",
+    "check_regressors_train",
 }  # fmt: skip
 
 # Of these the ones with hundreds of rows and ten features, fitted again and again.
