@@ -121,6 +121,7 @@ CP_RANK: Table = {
 }
 
 CHECKPOINT: Table = {
+    "digest": line,
     "fingerprint": record,
     "phase": whole,
     "step": whole,

@@ -21,7 +21,7 @@ from covopt.training.batches import Batch
 from covopt.training.loop import STATUSES, Runner
 
 FORMAT = "covopt-checkpoint"
-SCHEMA = 1
+SCHEMA = 2  # 2: with a digest
 _DERIVED = ("start", "reference")
 
 
@@ -93,6 +93,8 @@ def write(path: Path, runner: Runner, fingerprint: dict[str, Any]) -> None:
         tensors[f"batch.{place}.theta"] = batch.theta
         tensors[f"batch.{place}.last_good"] = batch.last_good
         tensors |= {f"batch.{place}.state.{name}": value for name, value in batch.state.items()}
+    # clones: the format refuses tensors that share memory
+    tensors = {name: value.cpu().contiguous().clone() for name, value in tensors.items()}
     about = {
         "format": FORMAT,
         "schema": SCHEMA,
@@ -103,9 +105,8 @@ def write(path: Path, runner: Runner, fingerprint: dict[str, Any]) -> None:
         "history": [[step, phase] for step, phase, _, _ in runner.history],
         "n_batches": len(runner.batches),
     }
-    # clones: the format refuses tensors that share memory
-    content = save({name: value.cpu().contiguous().clone() for name, value in tensors.items()},
-                   {"covopt": json.dumps(about)})  # fmt: skip
+    about["digest"] = _digest_of(about, tensors)
+    content = save(tensors, {"covopt": json.dumps(about)})
     try:
         write_atomically(path, lambda stream: stream.write(content))
     except OSError as error:
@@ -163,6 +164,13 @@ def _restore(
     runner.batches = [_batch(runner, tensors, f"batch.{k}.") for k in range(about["n_batches"])]
 
 
+def _digest_of(about: dict[str, Any], tensors: dict[str, Any]) -> str:
+    """Return a hash of everything: what an optimiser remembers has no shape that could be checked otherwise."""
+    rest = {name: value for name, value in about.items() if name != "digest"}
+    words = np.array([json.dumps(rest, sort_keys=True), *sorted(tensors)])
+    return digest(words, *(tensors[name].numpy() for name in sorted(tensors)))
+
+
 def _batch(runner: Runner, tensors: dict[str, Any], prefix: str) -> Batch:
     device = runner.problem.inputs.device
     index = tensors[prefix + "index"].numpy()
@@ -199,6 +207,10 @@ def _open(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
         raise InputError(
             f"checkpoint {path} is damaged: {error}; give another path, or start anew."
         ) from None
+    if about["digest"] != _digest_of(about, tensors):
+        raise InputError(
+            f"checkpoint {path} is damaged: its content changed; give another path, or start anew."
+        )
     return about, tensors
 
 

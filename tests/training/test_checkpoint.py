@@ -181,3 +181,42 @@ def test_paths_that_cannot_be():
         with pytest.raises(InputError) as caught:
             run(**options)
         assert str(caught.value) == message
+
+
+def test_a_changed_checkpoint_is_refused(tmp_path):
+    """A tensor or a number of another kind ended in an error of the optimiser, or in another run."""
+    from safetensors import safe_open
+    from safetensors.torch import load, save
+
+    path = tmp_path / "run.safetensors"
+    run(path, stop_at=310)
+    raw = path.read_bytes()
+    with safe_open(path, framework="pt") as archive:
+        about = json.loads(archive.metadata()["covopt"])
+
+    def without(name):
+        return lambda a, t: t.pop(name)
+
+    def instead(name, change):
+        return lambda a, t: t.__setitem__(name, change(t[name]))
+
+    state = next(name for name in load(raw) if ".state." in name)
+    changes = [
+        without(state), without("weights"), without("history.0.index"), without("batch.0.theta"),
+        instead(state, lambda t: t.reshape(-1)[1:].clone()), instead("weights", lambda t: t + 1e-9),
+        instead("status", lambda t: t - 10), instead("status", lambda t: t * 0.5),
+        instead("history.0.values", lambda t: t[1:].clone()), instead("batch.0.index", lambda t: t + 100),
+        lambda a, t: a.update(phase=a["phase"] + 1), lambda a, t: a.update(step=-1),
+        lambda a, t: a.update(n_batches=10**6), lambda a, t: a.update(history=[[0]]),
+        lambda a, t: a.update(fingerprint=[]), lambda a, t: a.pop("digest"), lambda a, t: a.update(digest="0"),
+    ]  # fmt: skip
+    for change in changes:
+        words, tensors = json.loads(json.dumps(about)), load(raw)
+        change(words, tensors)
+        path.write_bytes(save(tensors, {"covopt": json.dumps(words)}))
+        with pytest.raises(InputError, match=r"is damaged"):
+            run(path, resume=True)
+    for cut in (0, 7, 8, 100, len(raw) - 1):
+        path.write_bytes(raw[:cut])
+        with pytest.raises(InputError, match="is not a checkpoint of covopt, or it is damaged"):
+            run(path, resume=True)
