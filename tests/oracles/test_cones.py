@@ -247,6 +247,30 @@ def test_threads_change_nothing():
             np.testing.assert_array_equal(one.tree, two.tree)
 
 
+def test_a_search_goes_on_from_a_coarser_one():
+    random = np.random.default_rng(5)
+    rows, signs = random.standard_normal((30, 4)), random.choice([-1.0, 1.0], 30)
+    made = transfer(rows, signs)
+    question = (made.y, made.signs.astype(float), made.linear)
+    h = FaceOracle(rows).price(signs).upper_bound * 2.0**-made.exponent
+    coarse = search(*question, 1.5 * h, max_nodes=10**6)
+    fine = search(*question, 1.001 * h, max_nodes=10**6, before=coarse)
+    alone = search(*question, 1.001 * h, max_nodes=10**6)
+    assert coarse.finished and fine.finished and fine.upper_bound == alone.upper_bound == 1.001 * h
+    assert coarse.nodes < len(fine.tree) <= 1.2 * len(alone.tree)
+    for before, after in zip(coarse.roots, fine.roots, strict=True):
+        assert len(before) <= len(after) and (before[0] == 0 or before[0] == after[0])
+
+
+def test_values_far_below_the_rows_are_met_to_rounding():
+    # rows of size 1e6, a gauge of size 1: kinks must be met to 1e-12, boxes that rounding blurs be left alone
+    rows = np.array([[0.2, 0.74, 659284.0], [-2.04, -0.63, 659284.0], [-0.6, -0.07, 659284.0]])
+    dual = np.array([1.167448, 0.045665, -1.213113])
+    found = box_gauge(rows, dual, max_nodes=20_000)
+    assert found.nodes < 2000
+    assert abs(found.best_value) <= found.upper_bound <= abs(found.best_value) * (1 + 1e-7)
+
+
 def test_a_start_is_proved_or_raised():
     random = np.random.default_rng(8)
     rows, dual = random.standard_normal((25, 3)), random.standard_normal(25)

@@ -280,7 +280,8 @@ def explore(rows, squares, weights, linear, sizes, stack, growth, old, tree):
                 for j in range(r):
                     Q[j] = u[j]
                 settle(rows, weights, index, theta, Q, work)
-                if height(rows, weights, linear, Q) > H * np.sqrt((Q * Q).sum()) + allowance:
+                size = np.sqrt((Q * Q).sum())
+                if size > 0.5 and height(rows, weights, linear, Q) > H * size + allowance:
                     violated = True
                     H = record(rows, squares, weights, linear, stack, Q, H, growth)
                     break

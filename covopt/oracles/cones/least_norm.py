@@ -243,6 +243,8 @@ def rise(rows, squares, weights, linear, u):
             if attempt == 1:
                 settle(rows, weights, index, theta, v, work)
             size = np.sqrt((v * v).sum())
+            if not size > 0.0:
+                break
             found = height(rows, weights, linear, v) / size
             if found > value:
                 value = found
