@@ -34,6 +34,7 @@ _PUBLIC: dict[str, str] = {
     "min_norm": "covopt.api",
     "path": "covopt.api",
     "plateau": "covopt.training.width_plateau",
+    "price": "covopt.oracles.pricing",
     "random_triangle_free": "covopt.completely_positive.graphs",
     "tight_instance": "covopt.widths.tight_instance",
     "sigma_rank": "covopt.widths.sigma_rank",

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from covopt.certificates.conjugate import balanced
 from covopt.certificates.duality import Certificate, certify
 from covopt.certificates.label_noise import certify_label_noise
 from covopt.checks.validation import (
@@ -182,12 +183,14 @@ def _solve(
         network = ReLUNetwork.from_neurons(
             units, scaled, bias=data.bias, offset=moved, counts_output_bias=output_bias != "free"
         )
-        dual = reduction.invert_dual(point.dual) * (1.0 - ROOM)
+        # with an offset that costs nothing, or next to nothing, Λᵀ1 = 0 has to hold to the last digit
+        settle = balanced if problem.offset_cost == 0 else np.asarray
+        dual = settle(reduction.invert_dual(point.dual) * (1.0 - ROOM))
         certificate = certify(
             data, network, dual, output_bias=output_bias, reduced=reduced, proof=point.proof
         )
         if certificate.gauge > 1.0 + 1e-12:  # the solver's scaling met another rounding
-            dual = dual / certificate.gauge
+            dual = settle(dual / certificate.gauge)
             certificate = certify(
                 data, network, dual, output_bias=output_bias, reduced=reduced, proof=point.proof
             )

@@ -59,6 +59,35 @@ def into_domain(loss: Loss, slope: np.ndarray, *, balanced: bool) -> np.ndarray:
     return inside
 
 
+def balanced(dual: np.ndarray) -> np.ndarray:
+    """Move a dual so that its columns sum to zero exactly, keeping zero rows where that is possible.
+
+    Parameters
+    ----------
+    dual : ndarray of shape (N,) or (N, k)
+
+    Returns
+    -------
+    ndarray of the same shape
+        Multiples of one power of two for each column.
+
+    Examples
+    --------
+    >>> from fractions import Fraction
+    >>> moved = balanced(np.array([0.1, 0.2, 0.0, -0.3]))
+    >>> sum(map(Fraction, moved.tolist())), moved[2], bool(np.abs(moved - [0.1, 0.2, 0.0, -0.3]).max() < 1e-15)
+    (Fraction(0, 1), np.float64(0.0), True)
+    """
+    found = dual.reshape(len(dual), -1).copy()
+    support = np.flatnonzero(found.any(axis=1))
+    for column in found.T:
+        values = column[support]
+        if values.any():
+            free = np.full(len(values), np.inf)
+            column[support] = _balanced(values, -free, free)
+    return found.reshape(dual.shape)
+
+
 def _balanced(slope: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
     """Shift a column so that it sums to zero within its bounds, which have zero between them; exactly."""
     size = float(np.abs(slope).max())

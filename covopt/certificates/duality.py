@@ -125,7 +125,7 @@ def certify(
     keep = reduction.keep
     rows, targets = data.lifted[keep], data.Y[keep]
     point = centred(dual.reshape(len(dual), -1)[keep], output_bias)
-    moved = Moved.to_one_row(rows, targets, point) if output_bias == "free" else Moved.nothing(point)
+    moved = Moved.to_one_row(rows, targets, point) if output_bias == "free" else NOTHING
     gauge, exact, method = np.inf, False, VALID
     if proof is not None:
         gauge = _proved_gauge(rows, point, reduction, proof)
@@ -176,11 +176,6 @@ class Moved:
     value: float
 
     @classmethod
-    def nothing(cls, dual: np.ndarray) -> Moved:
-        """Nothing has to be moved."""
-        return cls(0.0, 0.0)
-
-    @classmethod
     def to_one_row(cls, rows: np.ndarray, targets: np.ndarray, dual: np.ndarray) -> Moved:
         """Bound both for the row that costs least."""
         sums = np.array([[max(abs(end) for end in sum_bounds(column)) for column in dual.T]])
@@ -192,6 +187,9 @@ class Moved:
             values = np.nextafter(size * lengths_up(targets), np.inf)
         k = int(gauges.argmin())
         return cls(float(gauges[k]), float(values[k]))
+
+
+NOTHING = Moved(0.0, 0.0)
 
 
 def _proved_gauge(rows: np.ndarray, dual: np.ndarray, reduction: Reduction, proof: GaugeCertificate) -> float:
@@ -208,7 +206,7 @@ def _proved_gauge(rows: np.ndarray, dual: np.ndarray, reduction: Reduction, proo
 
 
 def _bound_at_best_multiple(
-    dual: np.ndarray, targets: np.ndarray, gauge: float, moved: Moved, bias: float
+    dual: np.ndarray, targets: np.ndarray, gauge: float, moved: Moved, bias: float = 0.0
 ) -> float:
     """Max over 0 ≤ t ≤ 1/gauge of 2t⟨Λ, Y⟩ − t²β²‖Λᵀ1‖² from below: all enclosed, the multiple t rational.
 

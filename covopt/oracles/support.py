@@ -43,7 +43,6 @@ from covopt.oracles.faces import DEFAULT_FACE_BUDGET, FaceOracle
 STARTS = 128
 KEPT_ROWS = 500  # oracles of larger tables are not kept: their presorting takes much memory
 BOXES_PER_FACE = 4e-3  # boxes for each face of the budget: 2 · 10⁶ by default, some seconds
-MOST_BOXES = 2_000_000
 BOX_TOLERANCE = 1e-11  # costs no more boxes than 1e-6 would
 ATTAINED = 1e-8  # a bound this close to a value is the maximum
 MOST_DIMENSIONS = 7  # beyond, boxes do not end
@@ -117,24 +116,51 @@ def bound_gauge(rows: np.ndarray, dual: np.ndarray, *, budget: float = DEFAULT_F
     >>> bound_gauge(np.array([[1e200, 0.0], [1e200, 1e-200]]), np.array([1e-200, -1e-200])).value >= 0.0
     True
     """
-    outputs = dual.reshape(len(dual), -1)
-    alive = rows.any(axis=1) & outputs.any(axis=1)
-    if not alive.any():
+    scaled = to_size_one(rows, dual)
+    if scaled is None:
         return GaugeBound(0.0, True, EXACT)
-    power = exponents(rows[alive])
-    units = np.ldexp(rows[alive], -power[:, None])
-    reach = power + exponents(outputs[alive])
-    top = int(reach.max())
-    weights = np.ldexp(outputs[alive], (power - top)[:, None])
-    heard = weights.any(axis=1)
+    units, weights, top, _ = scaled
     # entries below 2⁻¹⁰⁷⁴ of the largest are lost, and rows of which nothing is left
-    lost = 4.0 * weights.size * units.shape[1] * TINY
-    found = _bound_units(units[heard], weights[heard], budget)
+    lost = 4.0 * dual.size * rows.shape[1] * TINY
+    found = _bound_units(units, weights, budget)
     value = up(up(found.value) + lost)
     try:
         return found._replace(value=up(math.ldexp(value, top)))
     except OverflowError:
         return found._replace(value=math.inf)
+
+
+def to_size_one(rows: np.ndarray, dual: np.ndarray) -> tuple[np.ndarray, np.ndarray, int, np.ndarray] | None:
+    """Bring every row to size one and the products of rows and duals to at most one, by powers of two.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (N, r)
+    dual : ndarray of shape (N,) or (N, k)
+
+    Returns
+    -------
+    (units, weights, power, kept) or None
+        Rows of shape (n, r), duals of shape (n, k), p such that h of the given ones is 2ᵖ times theirs, and which
+        rows they are; None when nothing is left.
+
+    Examples
+    --------
+    >>> rows, dual = np.array([[1e300], [0.0], [1e-300]]), np.array([1e-300, 1.0, 1e300])
+    >>> units, weights, power, kept = to_size_one(rows, dual)
+    >>> bool(np.all(units > 0.5)), len(weights), kept
+    (True, 2, array([0, 2]))
+    """
+    outputs = dual.reshape(len(dual), -1)
+    kept = np.flatnonzero(rows.any(axis=1) & outputs.any(axis=1))
+    if len(kept) == 0:
+        return None
+    power = exponents(rows[kept])
+    units = np.ldexp(rows[kept], -power[:, None])
+    top = int((power + exponents(outputs[kept])).max())
+    weights = np.ldexp(outputs[kept], (power - top)[:, None])
+    heard = weights.any(axis=1)
+    return units[heard], weights[heard], top, kept[heard]
 
 
 def _bound_units(rows: np.ndarray, dual: np.ndarray, budget: float) -> GaugeBound:
@@ -184,7 +210,7 @@ def _bound_scalar(rows: np.ndarray, dual: np.ndarray, budget: float) -> GaugeBou
     except BudgetError:
         pass
     bound, r = np.inf, rows.shape[1]
-    limit = int(min(MOST_BOXES, BOXES_PER_FACE * budget))
+    limit = int(BOXES_PER_FACE * budget)
     if r <= MOST_DIMENSIONS and limit > 0:
         for hint in (None,) if start is None else (start, None):  # faces that are too low are no hint
             boxes = box_gauge(rows, dual, start=hint, rtol=BOX_TOLERANCE, max_nodes=limit)

@@ -94,7 +94,16 @@ class VectorFaceOracle:
     def __init__(self, rows: np.ndarray, *, budget: float = DEFAULT_FACE_BUDGET, n_threads: int = 2):
         self.rows = np.ascontiguousarray(rows, dtype=float)
         self.lines, self._line_of, self._ratio = merge_lines(self.rows)
-        self.rank = self.rows.shape[1]
+        # what merging lines and vanishing parts of rows may change ‖G‖ by, per unit of ‖Λ_i‖
+        self._slack = np.linalg.norm(self.rows - self._ratio[:, None] * self.lines[self._line_of], axis=1)
+        self._seen, self._span = self.rows, None
+        if len(self.lines) < self.rows.shape[1]:
+            # rows that rounding alone keeps apart are one line: G then depends on the span of the lines only
+            self._span = np.linalg.svd(self.lines, full_matrices=False)[2].T
+            self.lines = np.ascontiguousarray(self.lines @ self._span)
+            self._slack += ROUNDING * np.linalg.norm(self.rows, axis=1)
+            self._seen = np.ascontiguousarray(self._ratio[:, None] * self.lines[self._line_of])
+        self.rank = self.lines.shape[1]
         self.n_threads = n_threads
         self.n_faces = count_vector_faces(len(self.lines), self.rank)
         if self.n_faces > budget:
@@ -103,10 +112,8 @@ class VectorFaceOracle:
                 f"({len(self.lines)} rows in dimension {self.rank}) at a cost of {self.n_faces:.3g}, above the "
                 f"budget of {budget:.3g}"
             )
-        self._lengths = np.linalg.norm(self.rows, axis=1)
+        self._lengths = np.linalg.norm(self._seen, axis=1)
         self._units = self.lines / np.linalg.norm(self.lines, axis=1, keepdims=True)
-        # what merging lines and vanishing parts of rows may change ‖G‖ by, per unit of ‖Λ_i‖
-        self._slack = np.linalg.norm(self.rows - self._ratio[:, None] * self.lines[self._line_of], axis=1)
         self._sweep = self._lattice = None
         if self.rank == 3 and len(self.lines) > MOST_TABLED:
             self._sweep = VectorSphereSweep(self.lines)
@@ -118,6 +125,10 @@ class VectorFaceOracle:
     def evaluate(self, dual: np.ndarray, neurons: np.ndarray) -> np.ndarray:
         """‖G‖ at each neuron, from the rows as given."""
         return np.linalg.norm(np.maximum(neurons @ self.rows.T, 0.0) @ dual, axis=1)
+
+    def evaluate_inside(self, dual: np.ndarray, neurons: np.ndarray) -> np.ndarray:
+        """‖G‖ at neurons of the lines' span."""
+        return np.linalg.norm(np.maximum(neurons @ self._seen.T, 0.0) @ dual, axis=1)
 
     def price(
         self,
@@ -156,10 +167,10 @@ class VectorFaceOracle:
         sizes = np.linalg.norm(dual, axis=1)
         lipschitz = float(sizes @ self._lengths)
         if lipschitz == 0.0:
-            return Pricing(np.eye(1, self.rank), np.zeros(1), 0.0, exact=True)
+            return Pricing(np.eye(1, self.rows.shape[1]), np.zeros(1), 0.0, exact=True)
         search = _Search(self, dual, lipschitz, threshold)
         neurons = search.run()
-        values = self.evaluate(dual, neurons)
+        values = self.evaluate_inside(dual, neurons)
         if len(neurons) == 0 or values.max() < search.best * (1 - 1e-12):
             neurons = np.concatenate([neurons, search.best_neuron[None]])
             values = np.append(values, search.best)
@@ -172,7 +183,8 @@ class VectorFaceOracle:
             keep[max(max_neurons, 1) :] = False
         bound = float(max(bound, values[0]))
         attained = bound <= values[0] * (1 + ATTAINED) + ROUNDING * lipschitz
-        return Pricing(neurons[keep], values[keep], bound, exact=bool(attained))
+        raised = neurons if self._span is None else neurons @ self._span.T
+        return Pricing(raised[keep], values[keep], bound, exact=bool(attained))
 
 
 class _Search:
@@ -197,7 +209,7 @@ class _Search:
 
     def _climb(self) -> None:
         """Make a few power steps w ← M_sᵀM_s w, for a value to prune with."""
-        rows = self.oracle.rows
+        rows = self.oracle._seen
         w = np.concatenate([self.oracle._warm, self.oracle._units[:WARM], -self.oracle._units[:WARM]])
         for _ in range(CLIMBS):
             t = w @ rows.T
@@ -266,7 +278,7 @@ class _Search:
         if count == 0:
             return w
         top = tops[face]
-        values = oracle.evaluate(self.dual, w)
+        values = oracle.evaluate_inside(self.dual, w)
         self._note(w, values)
         settled = (outside[:count] <= 0.0) | (values**2 >= top - 2.0 * self.error * np.sqrt(top))
         if settled.any():

@@ -19,6 +19,7 @@ from covopt.problems.shallow import ShallowProblem
 
 CONSISTENT = 1e-12
 OUTPUT_RANK = 1e-13  # singular value of Y, relative to the largest, that counts as zero
+NEGLIGIBLE = 1e-18  # price of an offset, relative to what the neurons cost at least, that nobody will notice
 SMALLEST = 1e-301  # sizes between this and its inverse leave room for what is computed with them
 
 
@@ -124,6 +125,8 @@ def reduce_data(data: Data, output_bias: str) -> tuple[ShallowProblem, Reduction
     if offset_cost is None:  # ½ b² with b = B / β, in units of the reduced value
         offset_cost = (row_scale / data.bias) * (target_scale / data.bias)
         _check_size("bias", "the price of the penalized output bias is", offset_cost)
+        if len(keep) and offset_cost < NEGLIGIBLE * float(np.ptp(targets[keep], axis=0).max()) / target_scale:
+            offset_cost = 0.0  # solved as free: Λᵀ1 = 0 to more digits than a double has
     problem = ShallowProblem(rows, targets[keep] / target_scale, offset_cost)
     return problem, Reduction(keep, data.n_samples, basis, row_scale, target_scale, outputs)
 

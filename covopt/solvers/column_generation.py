@@ -288,7 +288,8 @@ class ColumnGeneration(GenerationLoop):
         gap = self.point.gap if np.isfinite(self.point.gap) else 1.0
         tight = np.abs(self.atoms @ master.dual) > max(0.9, 1.0 - 10.0 * np.sqrt(gap))
         weights = np.abs(master.plus - master.minus)
-        return tight | (weights > 1e-6 * weights.max())
+        kept = tight | (weights > 1e-6 * weights.max())
+        return kept if kept.any() else ~kept  # a master without columns is none
 
     def _fresh(self, pricing: Pricing, gap: float) -> np.ndarray:
         """Return new columns, best first, without those already there."""

@@ -172,3 +172,52 @@ def test_targets_of_any_size_are_solved(power, kind):
         same = covopt.min_norm(X, y * 10.0**-power, output_bias=kind)
         assert solution.cost == pytest.approx(same.cost * 10.0**power, rel=1e-6)
         assert solution.status is covopt.Status.CERTIFIED
+
+
+# ---------------------------------------------------------------------- tables on which solves broke off
+@pytest.mark.parametrize("kind", ["none", "free"])
+def test_near_parallel_rows_with_several_outputs_are_no_crash(kind):
+    rng = np.random.default_rng(0)
+    X, Y = 872408.0 + rng.standard_normal((7, 1)), rng.standard_normal((7, 2))
+    solution = covopt.min_norm(X, Y, bias=7.4e-6, output_bias=kind, time_limit_s=0.2)
+    assert covopt.verify(solution).ok
+
+
+@pytest.mark.parametrize("power", [-30, -66, -87])
+def test_tiny_targets_with_a_penalised_bias_are_certified(power):
+    X = [[4.3454264251094084e-05], [6.103898702682481e-05], [-1.801242702773192e-05], [4.520580115813914e-05]]
+    y = np.array([5.14, -1.57, 11.4, -12.1]) * 10.0**power
+    solution = covopt.min_norm(X, y, output_bias="penalized")
+    assert covopt.verify(solution).ok
+    assert solution.status is covopt.Status.CERTIFIED
+
+
+# ---------------------------------------------------------------------- label noise far from the origin
+@pytest.mark.parametrize("shift", [0.0, 2.0**22, 2.0**40])
+@pytest.mark.parametrize("seed", range(3))
+def test_the_printed_potential_does_not_see_where_the_points_are(shift, seed):
+    rng = np.random.default_rng(seed)
+    X, y = np.unique(rng.integers(-40, 40, (6, 1 + seed % 2)) / 64.0, axis=0), rng.standard_normal(6)
+    y = y[: len(X)]
+    truth = covopt.min_norm(X, y, potential="label-noise")
+    assert truth.status is covopt.Status.CERTIFIED
+    moved = covopt.min_norm(X + shift, y, potential="label-noise")
+    assert moved.lower_bound <= truth.cost * (1 + 1e-9)
+    assert moved.lower_bound >= truth.lower_bound * (1 - 1e-6)
+    if shift < 2.0**30:  # beyond, no hidden weights in doubles meet the points
+        assert moved.cost == pytest.approx(truth.cost, rel=1e-6)
+
+
+@pytest.mark.parametrize("potential", ["label-noise", "label-noise-exact"])
+def test_label_noise_on_points_that_rounding_keeps_apart(potential):
+    rng = np.random.default_rng(1)
+    for spread in (1e-13, 1e-9):
+        X = np.array([[0.0, 0.0], [1.0, 2.0], [2.0, 4.0], [3.0, 6.0]]) + spread * rng.standard_normal((4, 2))
+        y = np.array([0.0, 1.0, 0.0, 1.0])
+        solution = covopt.min_norm(X, y, potential=potential, time_limit_s=1.0)
+        checked = covopt.verify(solution)
+        assert checked.ok, checked.summary()
+        # the cheapest network in one direction has a cost whatever the others hold
+        line = covopt.min_norm(X @ [[0.2], [0.4]], y, potential="label-noise")
+        if potential == "label-noise":
+            assert solution.lower_bound <= line.cost * (1 + 1e-6)
