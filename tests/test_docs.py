@@ -9,7 +9,14 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PAGES = [
     ROOT / name
-    for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/architecture.md", "docs/statements.md")
+    for name in (
+        "README.md",
+        "CONTRIBUTING.md",
+        "CHANGELOG.md",
+        "docs/architecture.md",
+        "docs/proofs.md",
+        "docs/statements.md",
+    )
 ]
 NAMED = re.compile(r"`((?:covopt|tests|benchmarks|docs|notebooks)/[\w/.*-]+)`((?:,? `\w+`)*)")
 LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)")

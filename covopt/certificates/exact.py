@@ -39,6 +39,13 @@ def exact_checks(solution: Any, data: Data, proof: Proof | None = None) -> list[
     proof : Proof, optional
         Of the lower bound; one is searched for when it is not given.
     """
+    try:
+        return _claims(solution, data, proof)
+    except OverflowError as error:  # a number stated as infinite
+        return [Claim("exact arithmetic", False, f"a number of the solution is not finite: {error}")]
+
+
+def _claims(solution: Any, data: Data, proof: Proof | None) -> list[Claim]:
     problem, net = problem_of(solution, data), solution.network
     network = check_network(problem, net.hidden_weights, net.output_weights, net.output_bias)
     claims = [_norm(solution, network)] if solution.potential == "variation" else []
@@ -73,12 +80,12 @@ def exact_of_cp_rank(certificate: CPRankCertificate) -> Claim:
 
 def _norm(solution: Any, network: CheckedNetwork) -> Claim:
     ok = abs(network.cost - Fraction(solution.cost)) <= Fraction(NORM_AGREES) * network.cost
-    return Claim("exact norm", ok, f"‖W‖² = {float(network.cost):.16g}, stated {solution.cost:.16g}")
+    return Claim("exact norm", ok, f"‖W‖² = {float_below(network.cost):.16g}, stated {solution.cost:.16g}")
 
 
 def _interpolation(solution: Any, problem: Problem, network: CheckedNetwork) -> Claim:
     largest = max(abs(float(v)) for v in problem.Y.ravel()) or 1.0
-    size = float(network.residual) / largest
+    size = float_below(network.residual / Fraction(largest))
     text = "through (X, Y) exactly"
     if network.residual:
         text = f"through (X, Y + r), max |r| = {size:.2e} of max |y|; "
@@ -128,7 +135,7 @@ def _bound(solution: Any, network: CheckedNetwork, proof: Proof, bound: CheckedB
     contradicted = known and proved > repaired
     return [
         *claims,
-        Claim("exact bracket", closed and not contradicted, f"{text}, relative gap {float(gap):.2e}"),
+        Claim("exact bracket", closed and not contradicted, f"{text}, relative gap {float_below(gap):.2e}"),
     ]
 
 

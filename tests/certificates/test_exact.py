@@ -144,6 +144,15 @@ def test_a_moved_weight_is_seen():
     assert {"exact interpolation", "exact norm"} <= failed(covopt.verify(solution, exact=True))
 
 
+@pytest.mark.parametrize("size", [1e200, 1e-200])
+def test_huge_and_tiny_numbers_are_one_sentence(size):
+    solution = covopt.min_norm([[0.0], [1.0], [2.0]], [0.0, 1.0, 0.5])
+    solution.network.output_weights[0, 0] = size
+    found = covopt.verify(solution, exact=True)
+    assert {"exact interpolation", "exact norm"} <= failed(found)
+    assert "exact lower bound" not in failed(found)
+
+
 def test_few_boxes_prove_less_and_say_so():
     X, y = table(25)
     solution = covopt.min_norm(X, y)

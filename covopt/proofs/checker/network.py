@@ -69,7 +69,7 @@ def repair_above(problem: Problem, residual: Sequence[Sequence[Fraction]]) -> Fr
         if points.setdefault(tuple(x), r) != r:
             return None
     width = problem.X.shape[1]
-    tried = np.vstack([np.eye(width, dtype=int), np.random.default_rng(0).integers(-99, 100, (24, width))])
+    tried = np.vstack([np.eye(width, dtype=int), np.random.default_rng(0).integers(-9999, 9999, (64, width))])
     places = np.sort(np.array([[float(v) for v in x] for x in points]) @ tried.T, axis=0)
     nearest = np.diff(places, axis=0).min(axis=0, initial=np.inf) / np.linalg.norm(tried, axis=1)
     direction = tried[nearest.argmax()].tolist()
