@@ -58,6 +58,7 @@ def read(path: Path, reader=lambda path: run_verify(path, None)) -> str:
 
 @pytest.mark.parametrize("name", DOCUMENTS)
 def test_mutated_files(name, tmp_path):
+    run_verify(OLD / f"{name}.json", None)  # compiles, the first time
     content, path = document(name), tmp_path / "file.json"
     ways = mutations(content, np.random.default_rng(len(name)))
     said = set()
@@ -73,6 +74,7 @@ def test_mutated_files(name, tmp_path):
 @pytest.mark.parametrize("raw", ["null", "3.0", '"x"', "[[]]", "{}", "1" + "0" * 400])
 def test_every_field_as_something_else(name, raw, tmp_path):
     """Each name of the file once: nothing but covopt's own errors."""
+    run_verify(OLD / f"{name}.json", None)
     content, path = document(name), tmp_path / "file.json"
     fields = [place for place in places(content) if not isinstance(place[-1], int)]
     fields = {tuple(0 if isinstance(key, int) else key for key in place) for place in fields}
@@ -198,6 +200,10 @@ def pickled() -> bytes:
     return stream.getvalue()
 
 
+def table(path: Path) -> object:
+    return load_table(path, target="y")
+
+
 @pytest.mark.parametrize(
     ("name", "raw"),
     [
@@ -225,7 +231,7 @@ def pickled() -> bytes:
 def test_tables(name, raw, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / name).write_bytes(raw)
-    assert read(tmp_path / name, lambda path: load_table(path, target="y")) != "verified"
+    assert read(tmp_path / name, table) != "verified"
     assert not (tmp_path / "executed").exists()
     result = CliRunner().invoke(app, ["solve", name, "--target", "y"])
     assert result.exit_code == 1
@@ -313,6 +319,23 @@ def test_a_pickle_in_a_state_dict_is_not_executed(tmp_path, monkeypatch):
     (tmp_path / "m.pt").write_bytes(pickle.dumps(Bomb()))
     assert read(tmp_path / "m.pt", read_model) != "verified"
     assert not (tmp_path / "executed").exists()
+
+
+@pytest.mark.parametrize("name", ["t.npz", "m.pt"])
+def test_an_archive_that_fills_the_memory_is_not_opened(name, tmp_path):
+    path = tmp_path / name
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as found:
+        found.writestr("X.npy", npy("(3000000, 100)", rest=bytes(2**20)))
+        found.infolist()[0].file_size = 3 << 30
+    if name == "m.pt":
+        pytest.importorskip("torch")
+        from covopt.network.state_dict import read_model as reader
+    else:
+        reader = table
+    assert "it inflates from 1 KiB to 3072 MiB" in read(path, reader)
+    honest = tmp_path / "honest.npz"
+    np.savez_compressed(honest, X=np.zeros((10**5, 3)), y=np.zeros(10**5))
+    assert read(honest, table) == "verified"
 
 
 def test_the_generator_changes_what_it_says():

@@ -13,6 +13,7 @@ from covopt.completely_positive import exclusion
 from covopt.completely_positive.caps import theorem_cap
 from covopt.completely_positive.certificate import CPRankCertificate, CPStatus, Reading, Reason, load_cp_rank
 from covopt.completely_positive.clique_cover import clique_cover_bound
+from covopt.completely_positive.copositive import CERTIFIED_ORDER
 from covopt.completely_positive.factorisation import residual_of
 from covopt.completely_positive.matrix import (
     SymmetricMatrix,
@@ -262,6 +263,11 @@ def _moment(part, reason, factor, tol, known):
 def _face(part, reason, factor, tol, known):
     from covopt.completely_positive.face import FaceCertificate, check_face_certificate
 
+    if len(part) > CERTIFIED_ORDER:
+        return (
+            False,
+            f"{len(part)} rows, and {CERTIFIED_ORDER} are the most whose copositive matrices are checked",
+        )
     found = FaceCertificate.from_dict(reason.data)
     violated = check_face_certificate(_raw(part), found)
     bound = found.lower if reason.side == "lower" else found.upper
@@ -337,6 +343,11 @@ def _copositive(part, reason, factor, tol, known):
     from covopt.completely_positive.copositive import is_copositive_exact
 
     inner = part.part(reason.vertices)
+    if len(inner) > CERTIFIED_ORDER:
+        return (
+            False,
+            f"{len(inner)} rows, and {CERTIFIED_ORDER} are the most whose copositive matrices are checked",
+        )
     S = [[int(entry) for entry in row] for row in reason.data["S"]]
     if [len(row) for row in S] != [len(inner)] * len(inner) or any(
         S[i][j] != S[j][i] for i in range(len(S)) for j in range(len(S))

@@ -25,6 +25,7 @@ from covopt.completely_positive.face_rational import as_integers, bareiss, exact
 from covopt.errors import BudgetError
 
 MAX_ORDER = 16
+CERTIFIED_ORDER = 12  # of certificates: 2¹² submatrices take seconds, 2¹⁶ minutes
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from covopt.completely_positive.caps import theorem_cap
 from covopt.completely_positive.certificate import CPRankCertificate, CPStatus, Reading, Reason
 from covopt.completely_positive.checking import readings_of
 from covopt.completely_positive.clique_cover import clique_cover_bound
+from covopt.completely_positive.copositive import CERTIFIED_ORDER
 from covopt.completely_positive.factorisation import caratheodory, numerical_factor, residual_of
 from covopt.completely_positive.matrix import SymmetricMatrix, read_matrix
 from covopt.completely_positive.pattern import DEFAULT_TOL, support_pattern
@@ -31,7 +32,7 @@ from covopt.errors import (
 
 LOOSEST_TOL = 1e-6
 QUICK_SHARE = 0.1  # of the time left goes to a first numerical search, before the expensive bounds
-COPOSITIVE_SIZE = 12  # exact copositivity checks, and with them the face certificate, up to this size
+COPOSITIVE_SIZE = CERTIFIED_ORDER  # exact copositivity checks, and with them the face certificate, up to here
 MOMENT_SIZE = {1: 40, 2: 9}
 MOMENT_SHARE = 0.4
 CARATHEODORY_ROWS = 400

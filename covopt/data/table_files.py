@@ -15,6 +15,7 @@ import numpy as np
 from covopt.checks.validation import suggest
 from covopt.checks.wording import one_line
 from covopt.errors import InputError, TableWarning
+from covopt.files import check_archive
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -236,6 +237,7 @@ def _read_npz(path: Path) -> tuple[pd.DataFrame, dict[str, list[str]]]:
 
     if not zipfile.is_zipfile(path):
         raise InputError(f"{path} is not an NPZ archive; write it with numpy.savez(path, X=X, y=y).")
+    check_archive(path)
     columns: dict[str, Any] = {}
     groups: dict[str, list[str]] = {}
     with np.load(path, allow_pickle=False) as archive:

@@ -12,7 +12,7 @@ import numpy as np
 
 from covopt.checks.wording import one_line
 from covopt.errors import InputError
-from covopt.files import write_atomically
+from covopt.files import check_archive, write_atomically
 from covopt.network.deep import DeepReLUNetwork
 
 SUFFIXES = {".safetensors": "safetensors", ".pt": "torch", ".pth": "torch"}
@@ -175,6 +175,7 @@ def _read_torch(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
 
     torch = _import_torch(path)
     try:
+        check_archive(path)
         content = torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError:
         raise InputError(
