@@ -17,11 +17,10 @@ from covopt.certificates.regularised import FitCertificate
 from covopt.certificates.uniqueness import Uniqueness
 from covopt.checks.validation import check_time_limit
 from covopt.checks.wording import counted
-from covopt.completely_positive.certificate import FORMAT as CP_RANK_FORMAT
-from covopt.completely_positive.certificate import CPRankCertificate
 from covopt.data import Data
 from covopt.errors import CovoptError, InputError, SolutionFileError
-from covopt.files import read_json, write_atomically
+from covopt.files import write_atomically
+from covopt.files.formats import check_format, read_any
 from covopt.files.layouts import SOLUTION, SOLUTION_WITH_LOSS
 from covopt.files.schema import check_content, numbers, shown
 from covopt.losses import Loss, loss_from_dict
@@ -368,15 +367,8 @@ class Solution:
         SolutionFileError
             Where the content is something else, of another schema, or damaged.
         """
-        if not isinstance(content, dict) or content.get("format") != FORMAT:
-            raise SolutionFileError(f"this is not a covopt solution: its format field is not {FORMAT!r}")
-        if content.get("schema") not in (SCHEMA, SCHEMA_LOSS):
-            raise SolutionFileError(
-                f"the file has schema {shown(content.get('schema'))}; this covopt reads {SCHEMA} and {SCHEMA_LOSS}. "
-                "Upgrade covopt."
-            )
+        fitted = check_format(content, FORMAT) == SCHEMA_LOSS
         try:
-            fitted = content["schema"] == SCHEMA_LOSS
             check_content(content, SOLUTION_WITH_LOSS if fitted else SOLUTION)
             problem, net = content["problem"], content["network"]
             width = len(problem["feature_names"]) + (problem["bias"] > 0)
@@ -468,8 +460,8 @@ def _loss_of(problem: dict[str, Any], data: Data) -> dict[str, Any]:
     return {"lam": float(problem["lam"]), "loss": loss, "sample_weight": weights}
 
 
-def load(path: str | os.PathLike[str]) -> Solution | CPRankCertificate:
-    """Read what :meth:`Solution.save` or :meth:`CPRankCertificate.save` wrote.
+def load(path: str | os.PathLike[str]) -> Any:
+    """Read any file that covopt wrote: a solution, a path, a CP-rank certificate, a proof, a contradiction.
 
     Parameters
     ----------
@@ -477,14 +469,12 @@ def load(path: str | os.PathLike[str]) -> Solution | CPRankCertificate:
 
     Returns
     -------
-    Solution or CPRankCertificate
+    Solution, list of Solution, CPRankCertificate, Proof or Contradiction
+        What ``save`` wrote; the list from the file of a path.
 
     Raises
     ------
     SolutionFileError
         When the file is missing, not JSON, not written by covopt, or of a newer schema.
     """
-    content = read_json(path)
-    if isinstance(content, dict) and content.get("format") == CP_RANK_FORMAT:
-        return CPRankCertificate.from_dict(content)
-    return Solution.from_dict(content)
+    return read_any(path)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -68,18 +69,20 @@ class Verification:
 
 
 def verify(
-    solution: Solution | CPRankCertificate | str | os.PathLike[str],
+    solution: Any,
     X: Any = None,
     Y: Any = None,
     *,
     exact: bool = False,
     proof: Proof | str | os.PathLike[str] | None = None,
 ) -> Verification:
-    """Check a solution or a CP-rank certificate: nothing in it is believed.
+    """Check a solution, the solutions of a path, a CP-rank certificate or a contradiction: nothing is believed.
 
     Parameters
     ----------
-    solution : Solution, CPRankCertificate or path-like
+    solution : Solution, list of Solution, CPRankCertificate, Contradiction or path-like
+        An object, or the file of one, as :func:`covopt.load` reads it. A contradiction holds up where no check fails:
+        its solution is verified, and its network respects the bound after all.
     X, Y : array_like, optional
         The table to check against; by default the one stored in the solution.
     exact : bool
@@ -98,9 +101,9 @@ def verify(
     Raises
     ------
     SolutionFileError
-        When the file cannot be read as a solution.
+        When the file cannot be read.
     InputError
-        When the table that was passed is not a valid one.
+        When the table that was passed is not a valid one, or there is nothing to verify.
 
     Examples
     --------
@@ -109,19 +112,105 @@ def verify(
     >>> covopt.verify(solution).ok
     True
     """
-    if not isinstance(solution, Solution | CPRankCertificate):
+    if isinstance(solution, str | os.PathLike):
         solution = load(solution)
-    if isinstance(solution, CPRankCertificate):
-        if X is not None or Y is not None:
-            raise InputError("a CP-rank certificate carries its matrix; it is verified without a table")
-        found = [Check(each.name, each.ok, each.detail) for each in verify_cp_rank(solution)]
-        if exact:
-            found.append(Check(*exact_of_cp_rank(solution)))
-        return Verification(tuple(found), None)
+    if not isinstance(solution, Solution):
+        if proof is not None:
+            raise InputError("a proof is about one solution: leave proof out, or verify a solution with it")
+        return _verify_other(solution, X, Y, exact=exact)
     if proof is not None and not isinstance(proof, Proof):
         proof = Proof.load(proof)
     with threadpool_limits(1, user_api="blas"):
         return _verify(solution, X, Y, exact=exact or proof is not None, proof=proof)
+
+
+def _verify_other(found: Any, X: Any, Y: Any, *, exact: bool) -> Verification:
+    """Check what is no single solution."""
+    if isinstance(found, list | tuple) and found and all(isinstance(each, Solution) for each in found):
+        return verify_path(found, X, Y, exact=exact)
+    if isinstance(found, Proof):
+        raise InputError("a proof is about one solution: verify that one, with proof=... or --proof")
+    if X is not None or Y is not None:
+        kind = "CP-rank certificate carries its matrix"
+        if not isinstance(found, CPRankCertificate):
+            kind = f"{type(found).__name__} carries what it is about"
+        raise InputError(f"a {kind}; it is verified without a table")
+    if isinstance(found, CPRankCertificate):
+        checks = [Check(each.name, each.ok, each.detail) for each in verify_cp_rank(found)]
+        if exact:
+            checks.append(Check(*exact_of_cp_rank(found)))
+        return Verification(tuple(checks), None)
+    if not hasattr(found, "broken_facts"):
+        raise InputError(
+            "solution must be a Solution, a list of them, a CP-rank certificate or a file; received "
+            f"{type(found).__name__}"
+        )
+    inner = verify(found.solution, exact=exact)
+    return Verification((*inner.checks, *(Check(*claim) for claim in found.claims())), inner.certificate)
+
+
+def verify_path(
+    solutions: Sequence[Solution], X: Any = None, Y: Any = None, *, exact: bool = False
+) -> Verification:
+    """Verify every point of a path.
+
+    Parameters
+    ----------
+    solutions : sequence of Solution
+        As :func:`load_path` gives them.
+    X, Y : array_like, optional
+        The table to check against; by default the one stored with each point.
+    exact : bool
+        As in :func:`covopt.verify`.
+
+    Returns
+    -------
+    Verification
+        One check for each λ, which lists what failed there, one for their order, and one that all of them solve the
+        same problem: a path whose points come from several tables proves nothing about any of them.
+
+    Examples
+    --------
+    >>> import covopt
+    >>> points = covopt.path([[0.0], [1.0]], [0.0, 1.0], n_lams=2)
+    >>> print(verify_path(points).summary())
+    ok     λ = 0.707107: status certified, objective 0.5, lower bound 0.5
+    ok     λ = 0.000707107: status certified, objective 0.00141221, lower bound 0.00141221
+    ok     order: 2 points, λ falling
+    ok     problem: the same for all points but for λ
+    verified
+    """
+    checks = []
+    for s in solutions:
+        found = verify(s, X, Y, exact=exact)
+        failed = [f"{check.name}: {check.detail}" for check in found.checks if not check.ok]
+        held = f"status {s.status.code}, objective {s.objective:.6g}, lower bound {s.lower_bound:.6g}"
+        name = f"λ = {s.lam:.6g}" if s.lam is not None else "interpolation"
+        checks.append(Check(name, found.ok, held if found.ok else "; ".join(failed)))
+    lams = [0.0 if s.lam is None else s.lam for s in solutions]
+    falls = all(a > b for a, b in pairwise(lams))
+    detail = f"{counted(len(lams), 'point')}, λ {'falling' if falls else 'not falling'}"
+    checks.append(Check("order", falls and bool(lams), detail))
+    other = [i for i, s in enumerate(solutions) if not _same_problem(s, solutions[0])]
+    detail = "the same for all points but for λ"
+    if other:
+        detail = f"point {other[0]} (counting from 0) has another table, loss, bias or potential than point 0"
+    checks.append(Check("problem", not other, detail))
+    return Verification(tuple(checks), None)
+
+
+def _same_problem(one: Solution, other: Solution) -> bool:
+    """Whether two solutions differ in λ (and in what was found) alone."""
+    if one.loss is None or other.loss is None:
+        return False
+    same = (one.data.bias, one.output_bias, one.potential) == (
+        other.data.bias,
+        other.output_bias,
+        other.potential,
+    )
+    same = same and one.loss.parameters() == other.loss.parameters()
+    pairs = (one.data.X, other.data.X), (one.data.Y, other.data.Y), (one.loss.weights, other.loss.weights)
+    return same and all(np.array_equal(a, b) for a, b in pairs)
 
 
 def _verify(solution: Solution, X: Any, Y: Any, *, exact: bool, proof: Proof | None) -> Verification:

@@ -6,7 +6,6 @@ import pytest
 from typer.testing import CliRunner
 
 import covopt
-from covopt.api.path_files import load_path, verify_path
 from covopt.cli import app
 
 FOLDER = Path(__file__).parent / "data" / "v0_1_0"
@@ -35,9 +34,10 @@ def test_a_file_of_version_0_1_0_loads_and_verifies(file):
 
 
 def test_a_path_of_version_0_1_0_loads_and_verifies():
-    points = load_path(FOLDER / "path.json")
+    points = covopt.load(FOLDER / "path.json")
     assert len(points) == 3
-    assert verify_path(points).ok
+    assert covopt.verify(points).ok
+    assert covopt.verify(FOLDER / "path.json").ok
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)

@@ -135,10 +135,10 @@ def test_saving_into_the_working_directory_and_into_none(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("mutate", "message"),
     [
-        (lambda c: c.update(format="else"), "not a covopt solution"),
-        (lambda c: c.pop("format"), "not a covopt solution"),
+        (lambda c: c.update(format="else"), "not a covopt file: its format field is 'else'"),
+        (lambda c: c.pop("format"), "not a covopt file: it has no format field"),
         (lambda c: c.update(schema=3), "schema 3; this covopt reads 1 and 2. Upgrade"),
-        (lambda c: c.update(schema="1"), "schema '1'"),
+        (lambda c: c.update(schema="1"), "schema '1'; this covopt reads 1 and 2. It is damaged"),
         (lambda c: c.pop("dual"), "damaged: 'dual' is missing"),
         (lambda c: c["dual"].pop(), "do not fit together"),
         (lambda c: c["problem"]["X"].pop(), "damaged"),
@@ -171,7 +171,7 @@ def test_damaged_files_are_named(mutate, message, tmp_path):
 def test_other_files_are_not_solutions(text, tmp_path):
     path = tmp_path / "s.json"
     path.write_bytes(text.encode("latin-1"))
-    with pytest.raises(SolutionFileError, match=r"s\.json is not a JSON file|not a covopt solution"):
+    with pytest.raises(SolutionFileError, match=r"s\.json is not a JSON file|not a covopt file"):
         covopt.load(path)
 
 

@@ -306,9 +306,7 @@ def cp_rank(
 
 @app.command(epilog=_EPILOG)
 def verify(
-    solution: Annotated[
-        Path, typer.Argument(metavar="FILE.json", help="A file that solve, fit, path or cp-rank saved.")
-    ],
+    solution: Annotated[Path, typer.Argument(metavar="FILE.json", help="Any JSON file that covopt saved.")],
     table: Annotated[
         Path | None,
         typer.Argument(

@@ -15,6 +15,7 @@ from covopt.completely_positive.factorisation import residual_of
 from covopt.completely_positive.matrix import SymmetricMatrix
 from covopt.errors import SolutionFileError
 from covopt.files import read_json, write_atomically
+from covopt.files.formats import check_format
 from covopt.files.layouts import CP_RANK
 from covopt.files.schema import check_content, fractions, numbers, shown
 
@@ -280,13 +281,7 @@ class CPRankCertificate:
         SolutionFileError
             Where the content is something else, of another schema, or contradicts itself.
         """
-        if not isinstance(content, dict) or content.get("format") != FORMAT:
-            raise SolutionFileError(f"this is not a CP-rank certificate: its format field is not {FORMAT!r}")
-        if content.get("schema") != SCHEMA:
-            raise SolutionFileError(
-                f"the file has schema {shown(content.get('schema'))}; this covopt reads schema {SCHEMA}. "
-                "Upgrade covopt."
-            )
+        check_format(content, FORMAT)
         try:
             check_content(content, CP_RANK)
             values = numbers("matrix", content["matrix"])

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from covopt.checks.wording import one_line
-from covopt.errors import InputError
+from covopt.errors import InputError, SolutionFileError
 from covopt.files import parse_json, write_atomically
+from covopt.files.formats import check_format
 from covopt.files.layouts import CHECKPOINT
 from covopt.files.schema import check_content
 from covopt.training.backend import torch
@@ -199,8 +200,10 @@ def _open(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
         ) from None
     if not isinstance(about, dict) or about.get("format") != FORMAT:
         raise InputError(f"{path} is not a checkpoint of covopt, or it is damaged; give another path.")
-    if about.get("schema") != SCHEMA:
-        raise InputError(f"checkpoint {path} was written by another version of covopt; start anew.")
+    try:
+        check_format(about, FORMAT)
+    except SolutionFileError as error:
+        raise InputError(f"checkpoint {path}: {error} Or start anew.") from None
     try:
         check_content(about, CHECKPOINT)
     except ValueError as error:

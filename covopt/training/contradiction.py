@@ -6,12 +6,13 @@ import json
 import math
 import os
 import tempfile
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from covopt.errors import CertificateContradictedError, CovoptError, SolutionFileError
 from covopt.files import read_json, write_atomically
+from covopt.files.formats import check_format
 from covopt.files.layouts import CONTRADICTION
 from covopt.files.schema import check_content, numbers
 from covopt.network import ReLUNetwork
@@ -19,7 +20,74 @@ from covopt.solution import Solution
 from covopt.training.floor import Fact, facts
 
 FORMAT = "covopt-contradiction"
+SCHEMA = 1  # files of before 0.2 state none
 DEFAULT_NAME = "covopt-contradiction.json"
+
+
+@dataclass(frozen=True, eq=False)
+class Contradiction:
+    """A solution and a network of which one is wrong.
+
+    Attributes
+    ----------
+    solution : Solution
+    network : ReLUNetwork
+    interpolates : bool
+        Whether the network is held against what is claimed of networks through the points.
+    facts : tuple of Fact
+        What the certificate claims about the network, computed again.
+    """
+
+    solution: Solution
+    network: ReLUNetwork
+    interpolates: bool
+    facts: tuple[Fact, ...]
+
+    def broken_facts(self) -> list[Fact]:
+        """Those that the network does not respect; none when there is no contradiction after all."""
+        return [fact for fact in self.facts if not fact.holds]
+
+    def claims(self) -> list[tuple[str, bool, str]]:
+        """Return every fact as name, whether it holds, and its numbers, as :func:`covopt.verify` lists them."""
+        return [
+            (
+                "network",
+                fact.holds,
+                f"{fact.claim}: the network has {fact.value:.12g}, claimed {fact.floor:.12g}",
+            )
+            for fact in self.facts
+        ]
+
+    @classmethod
+    def from_dict(cls, content: dict[str, Any]) -> Contradiction:
+        """Read parsed JSON.
+
+        Raises
+        ------
+        SolutionFileError
+            When it is something else, of a newer schema, or damaged.
+        """
+        check_format(content, FORMAT)
+        try:
+            check_content(content, CONTRADICTION)
+            weights = content["network"]
+            network = ReLUNetwork(
+                numbers("hidden_weights", weights["hidden_weights"]).reshape(
+                    len(weights["hidden_weights"]), -1
+                ),
+                numbers("output_weights", weights["output_weights"]).reshape(
+                    len(weights["output_weights"]), -1
+                ),
+                float(weights["bias"]),
+                numbers("output_bias", weights["output_bias"]),
+                bool(weights["counts_output_bias"]),
+            )
+            solution, interpolates = Solution.from_dict(content["solution"]), bool(content["interpolates"])
+            return cls(
+                solution, network, interpolates, tuple(facts(solution, network, interpolates=interpolates))
+            )
+        except (CovoptError, ArithmeticError, LookupError, TypeError, ValueError) as error:
+            raise SolutionFileError(f"the file of a contradiction is damaged: {error}") from error
 
 
 def report(
@@ -47,6 +115,7 @@ def report(
     """
     content = {
         "format": FORMAT,
+        "schema": SCHEMA,
         "fact": asdict(broken),
         "interpolates": interpolates,
         "training": {name: _plain(value) for name, value in about.items()},
@@ -93,23 +162,10 @@ def recheck(path: str | os.PathLike[str]) -> list[Fact]:
         When the file is missing or not one of a contradiction.
     """
     content = read_json(path)
-    if not isinstance(content, dict) or content.get("format") != FORMAT:
-        raise SolutionFileError(f"{path} is not the file of a contradiction: its format is not {FORMAT!r}")
     try:
-        check_content(content, CONTRADICTION)
-        weights = content["network"]
-        network = ReLUNetwork(
-            numbers("hidden_weights", weights["hidden_weights"]).reshape(len(weights["hidden_weights"]), -1),
-            numbers("output_weights", weights["output_weights"]).reshape(len(weights["output_weights"]), -1),
-            float(weights["bias"]),
-            numbers("output_bias", weights["output_bias"]),
-            bool(weights["counts_output_bias"]),
-        )
-        solution = Solution.from_dict(content["solution"])
-        claims = facts(solution, network, interpolates=bool(content["interpolates"]))
-    except (CovoptError, ArithmeticError, LookupError, TypeError, ValueError) as error:
-        raise SolutionFileError(f"{path} is damaged: {error}") from error
-    return [fact for fact in claims if not fact.holds]
+        return Contradiction.from_dict(content).broken_facts()
+    except SolutionFileError as error:
+        raise SolutionFileError(f"{os.fspath(path)}: {error}") from error
 
 
 def _plain(value: Any) -> Any:

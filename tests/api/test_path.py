@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 import covopt
 from covopt.api.fit_task import FitTask
-from covopt.api.path_files import load_path, save_path, verify_path
+from covopt.api.path_files import save_path
 from covopt.cli import app
 from covopt.errors import InputError, PathStoppedWarning, SolutionFileError
 from covopt.plotting.path import plot_path
@@ -150,21 +150,21 @@ def test_files_and_pictures(tmp_path):
     X, y = table("logistic", 8)
     solutions = covopt.path(X, y, loss="logistic", n_lams=3)
     save_path(solutions, tmp_path / "p.json")
-    again = load_path(tmp_path / "p.json")
+    again = covopt.load(tmp_path / "p.json")
     assert [s.to_dict() for s in again] == [s.to_dict() for s in solutions]
     figure = plot_path(solutions)
     assert len(figure.axes) == 4
     assert "3 certified" in figure.get_suptitle()
     for text, message in (
-        ("{}", "not a covopt path"),
+        ("{}", "not a covopt file: it has no format field"),
         ("no", "not a JSON file"),
         ('{"format": "covopt-path", "schema": 9}', "Upgrade"),
     ):
         (tmp_path / "bad.json").write_text(text)
         with pytest.raises(SolutionFileError, match=message):
-            load_path(tmp_path / "bad.json")
+            covopt.load(tmp_path / "bad.json")
     with pytest.raises(SolutionFileError, match="cannot read"):
-        load_path(tmp_path / "none.json")
+        covopt.load(tmp_path / "none.json")
 
 
 def test_cli_path(tmp_path):
@@ -178,7 +178,7 @@ def test_cli_path(tmp_path):
     done = run("--target", "y", "--n-lams", 4, "--plot", tmp_path / "f.png", "--out", tmp_path / "p.json")
     assert done.exit_code == 0, done.output
     assert "4 of 4 points certified" in done.stdout
-    assert len(load_path(tmp_path / "p.json")) == 4
+    assert len(covopt.load(tmp_path / "p.json")) == 4
     assert (tmp_path / "f.png").stat().st_size > 0
     content = json.loads(run("--target", "y", "--lams", "0.1,0.01", "--json").stdout)
     assert [p["lam"] for p in content["points"]] == [0.1, 0.01]
@@ -244,7 +244,7 @@ def test_verify_wants_one_problem(other):
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((6, 2)), rng.standard_normal(6)
     points = covopt.path(X, y, lams=[0.1, 0.01])
-    assert verify_path(points).ok
+    assert covopt.verify(points).ok
     strange = {
         "table": lambda: covopt.fit(X + 1.0, y, lam=1e-3),
         "bias": lambda: covopt.fit(X, y, lam=1e-3, bias=2.0),
@@ -252,7 +252,7 @@ def test_verify_wants_one_problem(other):
         "potential": lambda: covopt.fit(X, y, lam=1e-3, potential="label-noise"),
         "interpolation": lambda: covopt.min_norm(X, y),
     }[other]()
-    found = verify_path([*points, strange])
+    found = covopt.verify([*points, strange])
     assert [c.name for c in found.checks if not c.ok] == ["problem"]
     assert "point 2 (counting from 0) has another table" in found.summary()
 
@@ -263,8 +263,8 @@ def test_a_damaged_point_is_named(saved):
         content["solutions"][2] = damage
         (saved / "p.json").write_text(json.dumps(content))
         with pytest.raises(SolutionFileError, match=message):
-            load_path(saved / "p.json")
+            covopt.load(saved / "p.json")
     content["solutions"] = {"a": 1}
     (saved / "p.json").write_text(json.dumps(content))
     with pytest.raises(SolutionFileError, match="a path without points"):
-        load_path(saved / "p.json")
+        covopt.load(saved / "p.json")

@@ -297,7 +297,7 @@ def test_verify_bad_input(solved, tmp_path):
     (tmp_path / "text.json").write_text("hello")
     assert "not a JSON file" in refused(1, "verify", tmp_path / "text.json")
     (tmp_path / "list.json").write_text("[1]")
-    assert "not a covopt solution" in refused(1, "verify", tmp_path / "list.json")
+    assert "not a covopt file" in refused(1, "verify", tmp_path / "list.json")
     (tmp_path / "t.csv").write_text("a,y\n1,2\n")
     assert "no column 'b'" in refused(1, "verify", solved / "s.json", tmp_path / "t.csv")
 

@@ -160,7 +160,10 @@ def test_files_that_are_no_checkpoints(tmp_path):
     )
     with pytest.raises(InputError) as caught:
         run(path, resume=True)
-    assert str(caught.value) == f"checkpoint {path} was written by another version of covopt; start anew."
+    assert (
+        str(caught.value)
+        == f"checkpoint {path}: the file has schema 99; this covopt reads 2. Upgrade covopt. Or start anew."
+    )
 
 
 def test_paths_that_cannot_be():

@@ -360,7 +360,7 @@ def test_messages(tmp_path):
         with pytest.raises(InputError, match="Y has other labels than the solution's"):
             cross_check(classified, X, other)
     (tmp_path / "file.json").write_text("{}")
-    with pytest.raises(SolutionFileError, match="is not the file of a contradiction"):
+    with pytest.raises(SolutionFileError, match="is not a file of a contradiction"):
         recheck(tmp_path / "file.json")
     (tmp_path / "file.json").write_text('{"format": "covopt-contradiction"}')
     with pytest.raises(SolutionFileError, match="is damaged: 'network' is missing"):

@@ -1,0 +1,143 @@
+"""The registry of formats: every file that covopt writes is in it, and its sentences are the same everywhere."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+import covopt
+from covopt.api.path_files import save_path
+from covopt.cli import app
+from covopt.errors import InputError, SolutionFileError
+from covopt.files.formats import FORMATS, check_format, find_reader
+
+X, Y = [[0.0], [1.0], [2.0]], [0.0, 1.0, 0.0]
+READ = [name for name, entry in FORMATS.items() if entry.reader]
+
+
+def contradiction():
+    solution = covopt.min_norm(X, Y)
+    network = {
+        name: value for name, value in solution.to_dict()["network"].items() if name != "n_neurons"
+    } | {"bias": 1.0, "counts_output_bias": True}
+    return {
+        "format": "covopt-contradiction", "interpolates": True, "network": network, "solution": solution.to_dict(),
+    }  # fmt: skip
+
+
+def written(name, folder):
+    """Return a file of the format and what wrote it."""
+    file = folder / "file.json"
+    if name == "covopt-solution":
+        found = covopt.min_norm(X, Y)
+    elif name == "covopt-path":
+        found = covopt.path(X, Y, n_lams=2)
+        save_path(found, file)
+        return file, found
+    elif name == "covopt-cp-rank":
+        found = covopt.cp_rank([[2, 1], [1, 2]])
+    elif name == "covopt-proof":
+        found = covopt.min_norm(X, Y).prove()
+    else:
+        file.write_text(json.dumps(contradiction()))
+        return file, None
+    found.save(file)
+    return file, found
+
+
+@pytest.mark.parametrize("name", READ)
+def test_load_reads_every_format(name, tmp_path):
+    if name == "covopt-contradiction":
+        pytest.importorskip("torch")
+    file, wrote = written(name, tmp_path)
+    found = covopt.load(file)
+    if name == "covopt-path":
+        assert [s.to_dict() for s in found] == [s.to_dict() for s in wrote]
+    elif wrote is not None:
+        assert type(found) is type(wrote)
+        assert found.to_dict() == wrote.to_dict()
+    done = CliRunner().invoke(app, ["verify", str(file)])
+    if name == "covopt-proof":
+        assert done.exit_code == 1
+        assert "a proof is about one solution" in done.output
+        with pytest.raises(InputError, match="a proof is about one solution"):
+            covopt.verify(found)
+    else:
+        assert done.exit_code == 0, done.output
+        assert covopt.verify(found).ok
+        assert covopt.verify(file).ok
+
+
+def test_a_contradiction_that_stands_fails(tmp_path):
+    pytest.importorskip("torch")
+    content = contradiction()
+    content["solution"]["lower_bound"] *= 2.0
+    (tmp_path / "c.json").write_text(json.dumps(content))
+    found = covopt.verify(tmp_path / "c.json")
+    assert not found.ok
+    assert {"lower bound", "network"} <= {check.name for check in found.checks if not check.ok}
+    assert CliRunner().invoke(app, ["verify", str(tmp_path / "c.json")]).exit_code == 4
+
+
+@pytest.mark.parametrize("name", READ)
+def test_newer_files_are_refused_in_one_way(name, tmp_path):
+    field, versions = FORMATS[name].field, FORMATS[name].versions
+    content = {"format": name, field: versions[-1] + 1}
+    words = f"the file has {field} {versions[-1] + 1}; this covopt reads .*Upgrade covopt"
+    (tmp_path / "f.json").write_text(json.dumps(content))
+    with pytest.raises(SolutionFileError, match=rf"f\.json: {words}"):
+        covopt.load(tmp_path / "f.json")
+    for version in (0, True, None, "1", versions):
+        if version is None and FORMATS[name].first is not None:
+            continue
+        with pytest.raises(SolutionFileError, match="It is damaged"):
+            check_format({"format": name, field: version}, name)
+
+
+@pytest.mark.parametrize("content", [None, 3, [], {}, {"format": "else"}, {"format": ["covopt-path"]}])
+def test_unknown_files(content):
+    with pytest.raises(SolutionFileError, match=r"this is not a covopt file.*covopt-solution, covopt-path"):
+        find_reader(content)
+
+
+def test_a_file_of_another_format_is_named():
+    with pytest.raises(SolutionFileError, match=r"not a covopt solution.*it is a covopt path"):
+        check_format({"format": "covopt-path", "schema": 1}, "covopt-solution")
+    with pytest.raises(SolutionFileError, match=r"training checkpoint: covopt.training.train"):
+        find_reader({"format": "covopt-checkpoint", "schema": 2})
+    with pytest.raises(SolutionFileError, match=r"schema 1; this covopt reads 2\. An older covopt wrote it"):
+        check_format({"format": "covopt-checkpoint", "schema": 1}, "covopt-checkpoint")
+
+
+def test_the_writers_and_the_registry_agree():
+    from covopt import solution
+    from covopt.api import path_files
+    from covopt.completely_positive import certificate
+    from covopt.proofs import proof
+
+    for module in (solution, path_files, certificate):
+        assert FORMATS[module.FORMAT].versions[0] == module.SCHEMA
+    assert FORMATS[solution.FORMAT].versions[-1] == solution.SCHEMA_LOSS
+    assert FORMATS[proof.FORMAT].versions == (proof.VERSION,)
+    pytest.importorskip("torch")
+    from covopt.training import checkpoint, contradiction
+
+    for found in (checkpoint, contradiction):
+        assert FORMATS[found.FORMAT].versions == (found.SCHEMA,)
+
+
+@pytest.mark.parametrize(
+    ("found", "words"), [(3, "received int"), ([], "received list"), ([3], "received list")]
+)
+def test_there_is_nothing_to_verify(found, words):
+    with pytest.raises(InputError, match=words):
+        covopt.verify(found)
+
+
+def test_a_table_or_a_proof_of_what_is_no_single_solution():
+    found = covopt.cp_rank([[2, 1], [1, 2]])
+    with pytest.raises(InputError, match="CP-rank certificate carries its matrix"):
+        covopt.verify(found, X, Y)
+    proof = covopt.min_norm(X, Y).prove()
+    with pytest.raises(InputError, match="leave proof out"):
+        covopt.verify(covopt.path(X, Y, n_lams=2), proof=proof)
