@@ -264,8 +264,10 @@ def test_a_search_goes_on_from_a_coarser_one():
 
 def test_values_far_below_the_rows_are_met_to_rounding():
     # rows of size 1e6, a gauge of size 1: kinks must be met to 1e-12, boxes that rounding blurs be left alone
-    rows = np.array([[0.2, 0.74, 659284.0], [-2.04, -0.63, 659284.0], [-0.6, -0.07, 659284.0]])
-    dual = np.array([1.167448, 0.045665, -1.213113])
+    points = [[-0.1970229623361811, 0.7399110786525998], [-2.0411761408649456, -0.6315607466908089]]
+    points += [[-0.6030525528173114, -0.06956958967234413]]
+    rows = np.c_[points, np.full(3, 659284.0166278677)]
+    dual = np.array([1.1674480943522596, 0.04566519010189851, -1.2131132844541581])
     found = box_gauge(rows, dual, max_nodes=20_000)
     assert found.nodes < 2000
     assert abs(found.best_value) <= found.upper_bound <= abs(found.best_value) * (1 + 1e-7)
