@@ -65,6 +65,10 @@ def test_plane_and_line_and_nothing():
     assert box_gauge(np.ones((2, 3)), np.zeros(2)).closed
     cancelling = box_gauge(np.array([[1.0, 2.0], [2.0, 4.0]]), np.array([2.0, -1.0]))
     assert cancelling.upper_bound <= 1e-14
+    lines = np.array([[1.0, 2.0], [2.0, 4.0], [0.0, 1.0], [0.0, 3.0]])
+    assert box_gauge(lines, np.array([2.0, -1.0, 3.0, -1.0])).upper_bound <= 1e-13
+    assert box_gauge(np.array([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0]]), np.array([1.0, -1.0, 0.0])).closed
+    assert box_gauge(np.zeros((0, 3)), np.zeros(0)).upper_bound == 0.0
 
 
 def boxes(random, r, depth):
@@ -304,3 +308,10 @@ def test_wrong_arguments_are_refused():
         box_gauge(np.ones((3, 2)), np.ones(2))
     with pytest.raises(InputError, match="finite"):
         box_gauge(np.array([[np.nan, 1.0]]), np.ones(1))
+    with pytest.raises(InputError, match="start must be positive"):
+        box_gauge(np.eye(2), np.ones(2), start=0.0)
+
+
+def test_many_dimensions_leave_the_norms():
+    found = box_gauge(np.eye(120), np.ones(120), max_nodes=1000)
+    assert found.tree is None and found.upper_bound == pytest.approx(120.0)

@@ -22,6 +22,7 @@ from covopt.oracles.local_search import climb
 DEFAULT_NODES = 5_000_000
 DIRECT = 4  # that part of the boxes goes to the H that is wanted, at once
 STEPS = (1024.0, 128.0, 32.0, 12.0, 6.0, 3.0, 1.7, 1.25, 1.08, 1.02)
+MOST_DIMENSIONS = 100  # beyond, boxes prove nothing that norms do not
 STARTS = 64
 POLISHED = 8
 TYPICAL = 24  # undecided rows of a box at a maximum, for the smallest H that rounding lets through
@@ -184,7 +185,7 @@ def box_gauge(
     Raises
     ------
     InputError
-        For arrays of the wrong shape or with infinite or missing numbers.
+        For arrays of the wrong shape, infinite or missing numbers, a ``start`` that is not positive.
 
     Examples
     --------
@@ -196,6 +197,10 @@ def box_gauge(
     (array([0.6, 0.8]), 5.0)
     """
     rows, dual = validated(rows, dual, rtol, max_nodes)
+    if start is not None and not 0.0 < start < np.inf:
+        raise InputError(
+            f"start must be positive and finite; received {start}: leave it out where h is not known."
+        )
     made = transfer(rows, dual)
     d = rows.shape[1]
     if made.V.shape[1] == 0:
@@ -217,7 +222,9 @@ def box_gauge(
 
     trivial = scalar.norms()
     wanted = min(max(wanted, 2.0**-40 * trivial), trivial)
-    proved, nodes = _prove(scalar, best, wanted, rtol, max_nodes, n_threads)
+    proved, nodes = None, 0
+    if made.V.shape[1] <= MOST_DIMENSIONS:
+        proved, nodes = _prove(scalar, best, wanted, rtol, max_nodes, n_threads)
     bound, tree = (trivial, None) if proved is None else (proved.upper_bound, proved.tree)
     upper = made.lift(bound)
     closed = upper <= (1.0 + rtol) * max(abs(best.height), start or 0.0)

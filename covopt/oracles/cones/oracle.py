@@ -7,7 +7,7 @@ from math import frexp, ldexp
 import numpy as np
 
 from covopt.oracles.base import Pricing
-from covopt.oracles.cones.gauge import DEFAULT_NODES, Scalar, box_gauge, validated
+from covopt.oracles.cones.gauge import DEFAULT_NODES, MOST_DIMENSIONS, Scalar, box_gauge, validated
 from covopt.oracles.cones.search import search
 from covopt.oracles.cones.transfer import transfer
 
@@ -73,7 +73,7 @@ class BoxOracle:
         """
         rows, dual = validated(self.rows, dual, self.rtol, self.max_nodes)
         made = transfer(rows, dual)
-        if not threshold > 0.0 or made.V.shape[1] == 0:
+        if not threshold > 0.0 or not 0 < made.V.shape[1] <= MOST_DIMENSIONS:
             bound = box_gauge(rows, dual, rtol=self.rtol, max_nodes=self.max_nodes, n_threads=self.n_threads)
             close = abs(bound.best_value) * (1.0 + 2.0 * self.rtol)
             neurons = bound.best_neuron[None]

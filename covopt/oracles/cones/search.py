@@ -78,6 +78,8 @@ class _Root:
         if self.done:
             return 0.0, np.zeros(0, np.uint8)
         level = int(self.stack.state[0])
+        if level == 0:  # not even the root was looked at
+            return np.inf, np.zeros(1, np.uint8)
         above = self.stack.bound[:level]
         waiting = self.stack.stage[:level] == 1
         leaves = np.zeros(1 + int(waiting.sum()), np.uint8)
