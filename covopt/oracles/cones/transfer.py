@@ -80,7 +80,7 @@ def round_up(value: Fraction) -> float:
     return nearest if Fraction(nearest) >= value else float(np.nextafter(nearest, inf))
 
 
-def transfer(rows: np.ndarray, dual: np.ndarray) -> Transfer:
+def transfer(rows: np.ndarray, dual: np.ndarray, *, merge: float = ON_ONE_LINE) -> Transfer:
     r"""Choose V, y and the lines, and bound what they cost.
 
     Parameters
@@ -88,6 +88,8 @@ def transfer(rows: np.ndarray, dual: np.ndarray) -> Transfer:
     rows : ndarray of shape (N, D)
         The rows as given, of any scale.
     dual : ndarray of shape (N,)
+    merge : float
+        Rows whose relative distance to a line is smaller may count as on it.
 
     Examples
     --------
@@ -113,7 +115,7 @@ def transfer(rows: np.ndarray, dual: np.ndarray) -> Transfer:
     live, high, low = live[counts], high[counts], low[counts]
     V = _basis(high)
     y = high @ V
-    own, f = _lines(y)
+    own, f = _lines(y, merge)
     s = np.sign(dual[live])
     y, signs, linear, f = _merge(y, s, own, f)
     norm = _norm(V)
@@ -143,20 +145,22 @@ def _basis(high: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(V[:, : max(V.shape[1] - drop, 1)])
 
 
-def _lines(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _lines(y: np.ndarray, merge: float) -> tuple[np.ndarray, np.ndarray]:
     """Return the line through the origin that each row is on, and its multiple of the line's first row."""
     lengths = np.linalg.norm(y, axis=1)
     lengths = np.where(lengths > 0.0, lengths, 1.0)
     ray = y / lengths[:, None]
     lead = np.argmax(np.abs(ray) > 0.5 / np.sqrt(y.shape[1]), axis=1)
     ray *= np.copysign(1.0, ray[np.arange(len(y)), lead])[:, None]
-    _, first, own = np.unique(np.round(ray * 2.0**44), axis=0, return_index=True, return_inverse=True)
+    _, first, own = np.unique(
+        np.round(ray * min(2.0**44, 2.0**-6 / merge)), axis=0, return_index=True, return_inverse=True
+    )
     own = own.ravel()
     if len(first) == len(y):
         return np.arange(len(y)), np.ones(len(y))
     leader = first[own]
     f = np.einsum("ij,ij->i", y, y[leader]) / lengths[leader] ** 2
-    away = np.linalg.norm(y - f[:, None] * y[leader], axis=1) > ON_ONE_LINE * lengths
+    away = np.linalg.norm(y - f[:, None] * y[leader], axis=1) > merge * lengths
     leader[away] = np.flatnonzero(away)
     f[away | (leader == np.arange(len(y)))] = 1.0
     _, own = np.unique(leader, return_inverse=True)
