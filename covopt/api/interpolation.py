@@ -43,6 +43,7 @@ from covopt.status import Status
 SOLVERS = ("auto", "column-generation", "relaxation", "conic:CLARABEL", "conic:SCS", "conic:MOSEK")
 BOX_SHARE = 0.7  # of the time limit, before the heuristic takes over
 ROOM = 2.0**-36  # between the dual and its constraint, for what the proof that none exceeds it costs
+INFEASIBLE = 1e-8  # the certificate divides by the gauge; the dual itself is divided by it beyond this
 SHARPEN_GAP = 1e-9  # a dual this accurate shows the tight set, and Newton's method can finish on it
 Callback = Callable[[RoundState], bool]
 
@@ -189,7 +190,7 @@ def _solve(
         certificate = certify(
             data, network, dual, output_bias=output_bias, reduced=reduced, proof=point.proof
         )
-        if certificate.gauge > 1.0 + 1e-12:  # the solver's scaling met another rounding
+        if certificate.gauge > 1.0 + INFEASIBLE:  # the solver's oracle saw less than the certificate's
             dual = settle(dual / certificate.gauge)
             certificate = certify(
                 data, network, dual, output_bias=output_bias, reduced=reduced, proof=point.proof
@@ -237,7 +238,7 @@ def _solve_label_noise(
         network = task.invert_network(point.neurons, point.weights, float(point.offset))
         dual = task.invert_dual(point.dual)
         certificate = certified(dual)
-        if certificate.gauge > 1.0 + 1e-12:  # the solver's scaling met another rounding
+        if certificate.gauge > 1.0 + INFEASIBLE:  # the solver's oracle saw less than the certificate's
             dual = dual / certificate.gauge
             certificate = certified(dual)
     status = point.status

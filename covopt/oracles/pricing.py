@@ -27,7 +27,7 @@ def price(
     *,
     bias: float = 0.0,
     tol: float = 1e-9,
-    max_nodes: int = 2_000_000,
+    max_nodes: int = 1_000_000,
     n_threads: int = 1,
 ) -> Pricing:
     r"""Find the neurons that violate a dual point most, and bound how much any neuron can.

@@ -42,10 +42,14 @@ from covopt.oracles.faces import DEFAULT_FACE_BUDGET, FaceOracle
 
 STARTS = 128
 KEPT_ROWS = 500  # oracles of larger tables are not kept: their presorting takes much memory
-BOXES_PER_FACE = 4e-3  # boxes for each face of the budget: 2 · 10⁶ by default, some seconds
-BOX_TOLERANCE = 1e-11  # costs no more boxes than 1e-6 would
-ATTAINED = 1e-8  # a bound this close to a value is the maximum
-MOST_DIMENSIONS = 7  # beyond, boxes do not end
+BOXES_PER_FACE = 2e-3  # boxes for each face of the budget: 10⁶ by default, a second or two
+MORE_BOXES = 6  # times as many where faces are out of reach
+PAIRS_PER_BOX = 0.5  # pairs of boxes, for several outputs
+BOX_TOLERANCE = 1e-11  # up to so many faces it costs no more boxes than 1e-6 would
+LOOSE_TOLERANCE = 2e-8  # with more, about half as many boxes
+ATTAINED = 5e-8  # a bound this close to a value is the maximum
+MOST_DIMENSIONS = 8  # beyond, boxes do not end
+HINT_FACES = 5e6  # in five dimensions and more
 
 EXACT = "exact maximum over all neurons"
 VALID = "valid upper bound on the maximum over all neurons"
@@ -204,19 +208,25 @@ def _bound_scalar(rows: np.ndarray, dual: np.ndarray, budget: float) -> GaugeBou
     """Boxes, told by the faces what to prove; where they do not end, what may be believed of faces and signs."""
     start, faces = None, np.inf
     try:
-        oracle = _oracle(rows, 0, budget)
+        # in more dimensions a hint from the faces costs more than the proof
+        oracle = _oracle(rows, 0, min(budget, HINT_FACES) if 4 < rows.shape[1] <= MOST_DIMENSIONS else budget)
         assert isinstance(oracle, FaceOracle)
         start = faces = oracle.bound(dual)
     except BudgetError:
         pass
     bound, r = np.inf, rows.shape[1]
-    limit = int(BOXES_PER_FACE * budget)
+    limit, rtol = int(BOXES_PER_FACE * budget), BOX_TOLERANCE
+    if start is None:
+        limit, rtol = MORE_BOXES * limit, LOOSE_TOLERANCE
     if r <= MOST_DIMENSIONS and limit > 0:
-        for hint in (None,) if start is None else (start, None):  # faces that are too low are no hint
-            boxes = box_gauge(rows, dual, start=hint, rtol=BOX_TOLERANCE, max_nodes=limit)
-            bound = min(bound, boxes.upper_bound)
-            if boxes.upper_bound <= (1.0 + ATTAINED) * max(abs(boxes.best_value), hint or 0.0):
-                return GaugeBound(bound, True, EXACT)
+        boxes = box_gauge(rows, dual, start=start, rtol=rtol, max_nodes=limit)
+        if (
+            start is not None and abs(boxes.best_value) > (1.0 + ATTAINED) * start
+        ):  # faces too low are no hint
+            boxes = box_gauge(rows, dual, rtol=rtol, max_nodes=limit)
+        bound = boxes.upper_bound
+        if bound <= (1.0 + ATTAINED) * max(abs(boxes.best_value), start or 0.0):
+            return GaugeBound(bound, True, EXACT)
     if start is not None and in_clear_position(rows):
         return GaugeBound(faces, True, EXACT)
     if start is None or r > MOST_DIMENSIONS:
@@ -235,7 +245,7 @@ def _bound_vector(rows: np.ndarray, dual: np.ndarray, budget: float) -> GaugeBou
         return GaugeBound(pricing.upper_bound, pricing.exact, EXACT if pricing.exact else VALID)
     bound = np.inf
     if rows.shape[1] <= MOST_DIMENSIONS:
-        boxes = vector_box_gauge(rows, dual, max_nodes=max(1, int(BOXES_PER_FACE * budget)))
+        boxes = vector_box_gauge(rows, dual, max_nodes=max(1, int(PAIRS_PER_BOX * BOXES_PER_FACE * budget)))
         if boxes.closed:
             return GaugeBound(boxes.upper_bound, True, EXACT)
         bound = boxes.upper_bound
