@@ -306,7 +306,9 @@ class CPRankCertificate:
                         f"{name} is {content[name]}, the readings say {getattr(certificate, name)}"
                     )
             if content["status"] != certificate.status.code:
-                raise ValueError(f"status is {content['status']}, the readings say {certificate.status.code}")
+                raise ValueError(
+                    f"status is {shown(content['status'])}, the readings say {certificate.status.code}"
+                )
             return certificate
         except (ArithmeticError, LookupError, TypeError, ValueError) as error:
             raise SolutionFileError(f"the CP-rank certificate is damaged: {error}") from error

@@ -257,7 +257,7 @@ def _triangle_free(part, reason, factor, tol, known):
 def _moment(part, reason, factor, tol, known):
     from covopt.completely_positive.moments import check_moment_bound
 
-    return check_moment_bound(_raw(part), reason.data, reason.value)
+    return check_moment_bound(_raw(part), reason.data, reason.value, tol=tol if part.exact is None else 0.0)
 
 
 def _face(part, reason, factor, tol, known):

@@ -57,6 +57,8 @@ class MomentModel:
     block_labels : tuple of (key, basis)
         Which constraint each semidefinite block is, and the label of each of its rows; a permutation of the vertices
         acts on all of them.
+    doubt : ndarray of shape (n_equal,)
+        What the right-hand sides of the equations can be off by.
     """
 
     cost: np.ndarray
@@ -69,6 +71,7 @@ class MomentModel:
     bounds: np.ndarray
     columns: tuple[tuple, ...]
     block_labels: tuple[tuple[tuple, tuple], ...]
+    doubt: np.ndarray
 
 
 @dataclass
@@ -103,7 +106,7 @@ class _Clique:
         return [m for d in range(degree + 1) for m in combinations_with_replacement(self.vertices, d)]
 
 
-def moment_model(A: np.ndarray, level: int, method: str) -> MomentModel:
+def moment_model(A: np.ndarray, level: int, method: str, tol: float = 0.0) -> MomentModel:
     r"""Write down the relaxation.
 
     .. math::
@@ -118,6 +121,9 @@ def moment_model(A: np.ndarray, level: int, method: str) -> MomentModel:
     level : {1, 2}
         t.
     method : {"plain", "dagger", "strong"}
+    tol : float
+        A is known up to tol·√(a_ii a_jj), its zeros exactly: the inequalities are those of a matrix above all these,
+        entry by entry and in the semidefinite order; what the equations can be off by is in ``doubt``.
 
     Returns
     -------
@@ -153,14 +159,17 @@ def moment_model(A: np.ndarray, level: int, method: str) -> MomentModel:
             f"the moment bound of level {level} ({method}) has a semidefinite block of order {largest}, above "
             f"{MAX_BLOCK}; take level 1 or method 'plain', or split A into the components of its support graph."
         )
-    roots = np.nextafter(np.nextafter(np.sqrt(np.diag(A)), np.inf), np.inf)
-    rows = _Rows()
+    above = A if tol == 0.0 else _above(A, tol)
+    roots = np.nextafter(np.nextafter(np.sqrt(np.diag(above)), np.inf), np.inf)
+    rows, doubt = _Rows(), list[float]()
     inside = {v: [c for c in cliques if v in c.vertices] for v in range(n)}
     for i in range(n):
         for j in range(i, n):
             if A[i, j] > 0:
                 rows.add([(c((i, j)), -1.0) for c in inside[i] if j in c.vertices], float(A[i, j]))
+                doubt.append(tol * float(roots[i] * roots[j]))
     n_equal = len(rows.b)
+    A = above
     for clique in cliques:
         if "signs" in parts:
             for u in clique.monomials(2 * level):
@@ -191,8 +200,18 @@ def moment_model(A: np.ndarray, level: int, method: str) -> MomentModel:
     names = tuple((c.vertices, monomial) for c in cliques for monomial in c.columns)
     orders = tuple(len(basis) for _, basis in blocks)
     return MomentModel(
-        cost, G, np.array(rows.b), n_equal, n_signs, orders, degrees, bounds, names, tuple(blocks)
+        cost, G, np.array(rows.b), n_equal, n_signs, orders, degrees, bounds, names, tuple(blocks),
+        np.array(doubt),
     )  # fmt: skip
+
+
+def _above(A: np.ndarray, tol: float) -> np.ndarray:
+    r"""Return a matrix above all A' with \|A' − A\| ≤ tol·√(a_ii a_jj) on the pattern, in both orders.
+
+    The difference to A' is diagonally dominant: 2n·tol·a_ii − tol·a_ii against less than n entries up to 2·tol·√(…).
+    """
+    roots = np.sqrt(np.diag(A))
+    return A + (1.0 + 1e-12) * tol * np.outer(roots, roots) * ((A > 0) + 2.0 * len(A) * np.eye(len(A)))
 
 
 def _cliques(A: np.ndarray, level: int) -> list[_Clique]:

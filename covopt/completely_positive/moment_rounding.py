@@ -25,7 +25,8 @@ def rigorous_value(model: MomentModel, dual: np.ndarray) -> float:
 
     Rounding: each semidefinite block is replaced by V max(w, 0) Vᵀ plus a multiple of the identity above the error of
     forming that product, hence positive semidefinite; sums of N products are off by at most N·eps times the sum of
-    absolute values, computed beside them, which also covers entries of A rounded to doubles.
+    absolute values, computed beside them, which also covers entries of A rounded to doubles. Where A is known up to a
+    tolerance, ``doubt`` times \|z\| is taken off too.
 
     Parameters
     ----------
@@ -61,6 +62,7 @@ def rigorous_value(model: MomentModel, dual: np.ndarray) -> float:
     missing = np.maximum(error - residual, 0.0) * model.bounds * (1 + 4 * EPS)
     low = model.degrees <= 1
     gain = -float(model.b @ z) - (len(z) + 8) * EPS * float(np.abs(model.b) @ np.abs(z))
+    gain -= float(np.abs(z[: model.n_equal]) @ model.doubt) * (1 + len(z) * EPS)
     gain -= float(missing[~low].sum()) * (1 + len(z) * EPS)
     share = 1.0 + float(missing[low].sum()) * (1 + len(z) * EPS)
     value = gain / share if gain > 0 else gain

@@ -80,7 +80,7 @@ def cp_rank(
     CPRankCertificate
         Of exact entries ``upper`` is proved for A itself; a numerical factor that cannot be completed to an exact one
         is reported as ``upper_numerical``, and bounds nothing. Of floats, ``lower`` holds for every matrix within
-        ``tol`` with the same zeros, but for the moment and face bounds, and ``upper`` for one of them.
+        ``tol`` with the same zeros, but for the face bound, and ``upper`` for one of them.
 
     Raises
     ------
@@ -242,7 +242,7 @@ def _drop_narrow(piece: Piece) -> None:
     upper = piece.upper
     if piece.matrix.exact is not None or upper is None or upper >= piece.lower:
         return
-    kept = [r for r in piece.reasons if r.method not in ("moment", "face") or (r.value or 0) <= upper]
+    kept = [r for r in piece.reasons if r.method != "face" or (r.value or 0) <= upper]
     if len(kept) < len(piece.reasons):
         piece.reasons = kept
         piece.notes.append(
@@ -350,7 +350,11 @@ def _moments(piece: Piece) -> None:
             return
         try:
             found = moment_bound(
-                _raw(piece.matrix), level=level, method=kind, time_limit_s=piece.options.left(MOMENT_SHARE)
+                _raw(piece.matrix),
+                level=level,
+                method=kind,
+                time_limit_s=piece.options.left(MOMENT_SHARE),
+                tol=piece.options.tol if piece.matrix.exact is None else 0.0,
             )
         except (BudgetError, SolverError) as error:
             piece.notes.append(f"no moment bound of level {level}: {error}")

@@ -226,7 +226,7 @@ def test_a_missing_reading_is_rejected():
         ({"format": "covopt-solution"}, "this is not a CP-rank certificate"),
         ({"schema": 2}, "the file has schema 2; this covopt reads 1"),
         ({"lower": 99}, "lower is 99, the readings say 15"),
-        ({"status": "bracket"}, "status is bracket, the readings say exact"),
+        ({"status": "bracket"}, "status is 'bracket', the readings say exact"),
         ({"matrix": [[1.0, 2.0]]}, "the matrix is not square"),
         ({"exact": [["1"]]}, "the exact matrix has another shape"),
         ({"readings": []}, "the readings are missing or repeated"),

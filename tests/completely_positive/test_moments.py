@@ -280,3 +280,23 @@ def test_the_lifted_dual_point_is_as_good_as_the_reduced_one():
     assert len(automorphisms(broken)) == 1
     other = moment_model(broken, 2, "plain")
     assert abs(solve_moments(other, broken)[1] - value) < 1e-5
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_matrix_known_to_a_tolerance_has_the_bound_of_every_matrix_within_it(seed):
+    rng = np.random.default_rng(seed)
+    B = rng.random((4, 4)) * (rng.random((4, 4)) < 0.7) + np.eye(4)
+    A = B.T @ B
+    exact = moment_bound(A)
+    before = exact.value
+    for tol in (1e-9, 1e-6, 1e-3):
+        loose = moment_bound(A, tol=tol)
+        assert loose.value <= before + 1e-9
+        assert loose.value > exact.value - 1e3 * tol - 1e-6
+        before = loose.value
+        noise = rng.uniform(-tol, tol, A.shape) * np.sqrt(np.outer(np.diag(A), np.diag(A)))
+        near = A + np.where(A > 0, (noise + noise.T) / 2, 0.0)
+        # a dual point of the tolerant bound proves it for A, and the bound holds for the matrices near
+        claimed = int(loose.integer)
+        assert check_moment_bound(A, loose.data, claimed, tol=tol)[0]
+        assert loose.value <= moment_bound(near).value + 1e-4
