@@ -72,7 +72,7 @@ def exact_rank(rows: np.ndarray) -> int:
 
     Examples
     --------
-    >>> exact_rank(np.array([[0.1, 0.2], [0.2, 0.4]])), exact_rank(np.array([[0.1, 0.3], [0.2, 0.6]]))
+    >>> exact_rank(np.array([[0.1, 0.2], [0.2, 0.4]])), exact_rank(np.array([[0.1, 0.3], [0.3, 0.9]]))
     (1, 2)
     """
     echelon: list[tuple[int, list[Fraction]]] = []
