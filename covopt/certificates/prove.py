@@ -109,7 +109,7 @@ def prove(
     best, H = float(np.ldexp(abs(found.best_value), -made.exponent)), found.H
     if best * (1.0 + NEAR) > H:  # what double precision could not decide the checker can
         H = min(H, best * (1.0 + 0.5 * RTOL))
-    H = max((H + change) * (1.0 + 1e-15), 1e-300)
+    H = (H + change) * (1.0 + 1e-15) if H > 0.0 else 1.0
     proof = Proof(
         problem.digest(dual), made.V, y, made.signs.astype(np.int64), linear, made.group, made.factor, made.exponent,
         H, tree, 0.0,

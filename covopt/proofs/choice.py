@@ -24,6 +24,7 @@ CELLS = 150_000  # rows times boxes at a time
 SWEEPS, ROUNDS = 2, 12  # sweeps between leaps, and how often
 
 
+@np.errstate(all="ignore")  # advice from numbers out of range is bad advice, no error
 def choose(rows: Any, boxes: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
     """Return a for every undecided row, p for every box, a coordinate to cut it along, and a value of G.
 
@@ -44,8 +45,6 @@ def choose(rows: Any, boxes: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray, f
     count, start = boxes.undecided, np.cumsum(boxes.undecided) - boxes.undecided
     slopes = np.zeros(len(boxes.row), dtype=np.int64)
     normals, axes = np.zeros(boxes.low.shape, dtype=np.int64), np.zeros(len(count), dtype=np.int64)
-    if not float(rows.H) > 0.0:
-        return slopes, normals, axes - 1, 0.0
     order = np.argsort(count, kind="stable")
     real = rows.y.astype(float) / float(rows.H)
     unit = float(rows.H) * 2.0**rows.shift
@@ -74,9 +73,9 @@ def choose(rows: Any, boxes: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray, f
         heights = (signed * centre).sum(axis=1)
         heights = np.where(weight > 0, np.maximum(heights, 0.0), np.minimum(heights, 0.0)).sum(axis=0)
         values = ((linear * centre).sum(axis=0) + heights) / np.sqrt((centre**2).sum(axis=0))
-        best = max(best, float(values.max()))
-        slopes[entry[there]] = np.rint(np.clip(a, 0.0, 1.0) / UNIT).astype(np.int64)[there]
-        normals[which] = np.trunc(normal / UNIT).astype(np.int64).T
+        best = max(best, float(np.where(np.isfinite(values), values, 0.0).max()))
+        slopes[entry[there]] = np.rint(np.clip(np.nan_to_num(a), 0.0, 1.0) / UNIT).astype(np.int64)[there]
+        normals[which] = np.trunc(np.clip(np.nan_to_num(normal), -1.0, 1.0) / UNIT).astype(np.int64).T
     return slopes, normals, axes, best
 
 
@@ -140,10 +139,12 @@ def _leap(step: np.ndarray, value: np.ndarray, top: np.ndarray, q: np.ndarray) -
     size = np.einsum("bkk->b", gram)
     gram[:, np.arange(len(value)), np.arange(len(value))] += np.where(free.T, 1e-13 * size[:, None], 1.0)
     right = (kept @ q.T[:, :, None])[:, :, 0]
-    move = -np.linalg.solve(gram, right[:, :, None])[:, :, 0].T
+    try:
+        move = -np.linalg.solve(gram, right[:, :, None])[:, :, 0].T
+    except np.linalg.LinAlgError:
+        return
     move = np.where(free & np.isfinite(move), move, 0.0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        reach = np.where(move > 0, (top - value) / move, np.where(move < 0, -value / move, np.inf))
+    reach = np.where(move > 0, (top - value) / move, np.where(move < 0, -value / move, np.inf))
     move *= np.minimum(1.0, reach.min(axis=0))
     value += move
     np.clip(value, 0.0, top, out=value)

@@ -308,3 +308,22 @@ def test_the_checker_imports_no_solver_and_is_short():
                for name in eval(loaded))  # fmt: skip
     folder = Path(covopt.__file__).parent / "proofs" / "checker"
     assert sum(len(file.read_text().splitlines()) for file in folder.glob("*.py")) < 600
+
+
+def test_no_change_of_a_proof_proves_anything_false(solved):
+    """Numbers out of range are advice out of range: a weaker bound, or one sentence."""
+    solution, problem, proof = solved
+    rng = np.random.default_rng(0)
+    for factor in (0.0, -1.0, 1e30, 1e-30, 1e250):
+        for name in ("V", "y", "factor", "linear"):
+            array = getattr(proof, name).copy()
+            array.flat[rng.integers(array.size)] += 1.0
+            array.flat[rng.integers(array.size)] *= factor
+            try:
+                bound = check_proof(problem, solution.dual, replace(proof, **{name: array}), extra=20)
+            except ValueError as error:
+                assert "orders of magnitude" in str(error)
+            else:
+                assert bound.lower_bound < solution.lower_bound
+    for H in (1e-250, 1e-30, 1e250):
+        assert check_proof(problem, solution.dual, replace(proof, H=H), extra=20).lower_bound < solution.cost

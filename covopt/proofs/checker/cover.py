@@ -129,7 +129,7 @@ def check_cover(
         if (cut < 0).any():
             leaves = _take(boxes, cut < 0)
             slopes, normals, advice, value = choose(rows, leaves)
-            if value > 1 + 1e-11:  # the statement is false with this H
+            if 1 + 1e-11 < value < 1e300:  # the statement is false with this H
                 rows = rows._replace(H=Fraction(float(rows.H) * value * (1 + 1e-9)))
                 slopes, normals, advice, value = choose(rows, leaves)
             over = _evaluate(rows, leaves, slopes, normals)
@@ -151,7 +151,7 @@ def _begin(
     """Choose F so that Σ_j |y_ij| 2^F, and without F every sum over rows, stay below 2^62; set up the roots."""
     reach = max((sum(map(abs, row)) for row in y.tolist()), default=0)
     column = sum(map(abs, y.ravel().tolist())) + sum(map(abs, linear.tolist()))
-    if reach.bit_length() > 900:
+    if reach.bit_length() > 900 or abs(H.numerator.bit_length() - H.denominator.bit_length()) > 900:
         raise ValueError("the numbers of the proof span more than 270 orders of magnitude")
     wide = wide or reach.bit_length() > 57 or column.bit_length() > 61
     shift = 64 if wide else min(30, 61 - reach.bit_length())
