@@ -9,9 +9,9 @@ from scipy.special import xlogy
 from typer.testing import CliRunner
 
 import covopt
-from covopt.api.path_files import verify_path
 from covopt.cli import app
 from covopt.losses import LOSSES, Loss
+from covopt.verification import verify_path
 from tests.losses import test_losses
 
 EDGE = 1.0 - 1e-12
