@@ -13,6 +13,7 @@ _PUBLIC: dict[str, str] = {
     "Data": "covopt.data",
     "DeepReLUNetwork": "covopt.network",
     "MinNormReLURegressor": "covopt.estimators",
+    "Proof": "covopt.proofs.proof",
     "ReLUClassifier": "covopt.estimators",
     "ReLUNetwork": "covopt.network",
     "ReLURegressor": "covopt.estimators",

@@ -99,6 +99,10 @@ class Proof:
     def from_dict(cls, content: Any) -> Proof:
         """Inverse of :meth:`to_dict`.
 
+        Parameters
+        ----------
+        content : dict
+
         Raises
         ------
         SolutionFileError
@@ -133,13 +137,22 @@ class Proof:
             ) from error
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write one JSON file, whole or not at all."""
+        """Write one JSON file, whole or not at all.
+
+        Parameters
+        ----------
+        path : path-like
+        """
         text = json.dumps(self.to_dict(), allow_nan=False) + "\n"
         write_atomically(path, lambda stream: stream.write(text.encode()))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Proof:
         """Read what :meth:`save` wrote.
+
+        Parameters
+        ----------
+        path : path-like
 
         Raises
         ------
