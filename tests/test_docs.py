@@ -8,15 +8,8 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PAGES = [
-    ROOT / name
-    for name in (
-        "README.md",
-        "CONTRIBUTING.md",
-        "CHANGELOG.md",
-        "docs/architecture.md",
-        "docs/proofs.md",
-        "docs/statements.md",
-    )
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")),
+    *sorted((ROOT / "docs").glob("*.md")),
 ]
 NAMED = re.compile(r"`((?:covopt|tests|benchmarks|docs|notebooks)/[\w/.*-]+)`((?:,? `\w+`)*)")
 LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)")
