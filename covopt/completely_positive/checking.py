@@ -283,6 +283,8 @@ def _factor(part, reason, factor, tol, known):
         return reason.value >= rows, f"Md ≥ 0 with d > 0 in rational arithmetic: {counted(rows, 'row')}"
     if "main" in reason.data and part.exact is not None:
         return _split_factor(part, reason)
+    if "rows" in reason.data and part.exact is not None:
+        factor = numbers("rows", reason.data["rows"]).reshape(-1, len(part))
     if factor is None:
         return False, "there is no factor"
     proof = "within the tolerance" if part.exact is None else factor_proof(part, factor)

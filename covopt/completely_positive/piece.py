@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -21,6 +21,8 @@ from covopt.completely_positive.upper import (
     factor_proof,
     small_remainder,
 )
+
+MOMENT = 1e-3
 
 
 @dataclass(frozen=True)
@@ -46,8 +48,8 @@ class Options:
         return self.method in ("auto", method)
 
     def left(self, share: float = 1.0) -> float | None:
-        """Return the seconds left, times ``share``."""
-        return None if self.end is None else max(0.0, share * (self.end - time.perf_counter()))
+        """Return the seconds left, times ``share``; never less than a moment, which every limit takes."""
+        return None if self.end is None else max(MOMENT, share * (self.end - time.perf_counter()))
 
     @property
     def over(self) -> bool:
@@ -173,6 +175,15 @@ class Piece:
         self.reasons = [r for r in self.reasons if r.method != "factor"]
         self.say("upper", rows, "factor", f"{text}; Md ≥ 0 for a rational d > 0", data)
         return True
+
+    def carry(self) -> None:
+        """Let the bound carry its rows: another component has none, so there is no factor of the whole."""
+        if self.factor is not None:
+            rows = {"rows": self.factor.tolist()}
+            self.reasons = [
+                replace(r, data=rows) if (r.side, r.method, r.data) == ("upper", "factor", {}) else r
+                for r in self.reasons
+            ]
 
     def finish(self) -> None:
         """Settle what the bounds of a component leave: a numerical factor that proves nothing is named as that."""

@@ -144,6 +144,9 @@ def _read(name: str, matrix: SymmetricMatrix, options: Options) -> tuple[Reading
         if piece.against is not None:
             return _not_cp(name, piece.against), piece.notes
         pieces.append(piece)
+    if any(piece.factor is None for piece in pieces):
+        for piece in pieces:
+            piece.carry()
     reasons = tuple(reason for piece in pieces for reason in piece.reasons)
     notes = [note for piece in pieces for note in piece.notes]
     lower = sum(piece.lower for piece in pieces)

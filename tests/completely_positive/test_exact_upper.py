@@ -229,3 +229,21 @@ def test_a_reason_in_words_of_its_own_is_rejected(text):
 def test_a_note_in_words_of_its_own_is_rejected():
     content = covopt.cp_rank([[2, 1], [1, 2]]).to_dict() | {"notes": ["CP-rank 1, proved elsewhere"]}
     assert [c.name for c in CPRankCertificate.from_dict(content).verify() if not c.ok] == ["notes"]
+
+
+def test_a_component_without_a_factor_beside_one_with():
+    # the second row of the first block is lost in floats: its bound has no factor, that of the others has
+    big = 10**40
+    A = np.zeros((6, 6), dtype=object)
+    A[:2, :2] = [[big + 1, big], [big, big]]
+    A[2:5, 2:5] = gram(np.array([[1, 2, 3], [2, 1, 1], [1, 1, 4]]))
+    A[5, 5] = 7
+    found = covopt.cp_rank(A.tolist())
+    assert (found.lower, found.upper, found.factor) == (6, 6, None)
+    assert verified(found)
+    content = json.loads(json.dumps(found.to_dict()))
+    assert verified(CPRankCertificate.from_dict(content))
+    for reason in content["readings"][0]["reasons"]:
+        if "rows" in reason["data"]:
+            reason["data"]["rows"][0][0] += 1
+    assert not verified(CPRankCertificate.from_dict(content))
