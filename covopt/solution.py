@@ -149,7 +149,7 @@ class Solution:
             return []
         weighted = "" if self.sample_weight is None else ", weighted samples"
         return [
-            ("loss", f"{self.loss.name}, λ = {self.lam:g}{weighted}"),
+            ("loss", f"{self.loss.title}, λ = {self.lam:g}{weighted}"),
             ("objective", f"{self.objective:.10g} = C + λ · cost, C = {self.loss_value:.10g}"),
         ]
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from covopt.certificates.duality import INTERPOLATES, certify
+from covopt.certificates.conjugate import balanced
+from covopt.certificates.duality import Certificate, certify, decide_status, residual_of
 from covopt.certificates.regularised import certify_fit
 from covopt.checks.validation import (
     check_choice,
@@ -19,17 +21,16 @@ from covopt.checks.validation import (
     check_time_limit,
     check_tol,
 )
-from covopt.checks.wording import counted
 from covopt.data import Data
 from covopt.data.tabular import check_finite, to_matrix
 from covopt.errors import InputError
-from covopt.exact.rounding import relative_gap
-from covopt.losses import SquaredError
+from covopt.losses import Loss, SquaredError
 from covopt.network import ReLUNetwork
 from covopt.oracles.base import Oracle, Pricing
 from covopt.oracles.choose import exact_oracle
 from covopt.problems.cone import ConeProblem
 from covopt.problems.reduction import Reduction, reduce_data
+from covopt.solution import Solution
 from covopt.solvers.cone.frank_wolfe import VARIANTS, FrankWolfe, FrankWolfeState
 from covopt.solvers.cone.pruning import prune
 from covopt.status import Status
@@ -55,65 +56,47 @@ class ActiveSet:
 
 
 @dataclass(eq=False)
-class FrankWolfeResult:
-    """A network, a dual point and what they prove; numbers are in the user's units.
+class FrankWolfeSolution(Solution):
+    """A :class:`~covopt.Solution` with what Frank–Wolfe can go on from; numbers are in the user's units.
+
+    ``history`` has ``iteration``, ``time_s``, ``cost`` and ``upper_bound`` (the objective at the iterate), ``fw_gap``
+    (absolute), ``lower_bound`` (the best so far), ``gap`` (relative, certified), ``n_atoms``. With ``lam > 0`` the
+    loss is the sum of squares, :class:`~covopt.losses.SquaredError` with ``total=True``. The file is that of a
+    Solution, and ``covopt.load`` gives a Solution: the three attributes below are not in it.
 
     Attributes
     ----------
-    network : ReLUNetwork
-    dual : ndarray of shape (N, k)
-        Λ with ‖Λᵀσ(X̃w)‖ ≤ 1 for every unit w.
-    cost : float
-        ‖W‖² of the network.
-    objective : float
-        What was minimised: the cost, or Σ|f(x_i) − y_i|² + lam·‖W‖².
-    lower_bound : float
-        No network has a smaller objective.
-    gap : float
-        (objective − lower_bound) / objective.
-    residual : float
-        max |f(x_i) − y_i| / max |Y|.
-    status : Status
-    history : list of dict
-        ``iteration``, ``time_s``, ``cost`` (the objective at the iterate), ``fw_gap`` (absolute), ``lower_bound``
-        (the best so far), ``gap`` (relative, certified), ``n_atoms``.
     active_set : ActiveSet
         Pass it as ``start`` to go on from here.
+    variant : str
     regularization : float
         Largest relative multiple of the identity that factorising the covariance needed (0: none). It only shapes
         steps; every reported number is computed without it.
-    exact : bool
-        Whether the bounds came from an exact oracle.
     """
 
-    network: ReLUNetwork
-    dual: np.ndarray
-    cost: float
-    objective: float
-    lower_bound: float
-    gap: float
-    residual: float
-    status: Status
-    history: list[dict[str, float]]
-    active_set: ActiveSet
-    variant: str
-    tol: float
-    lam: float
-    time_s: float
+    active_set: ActiveSet = field(default_factory=lambda: ActiveSet(np.zeros((0, 0)), np.zeros(0)))
+    variant: str = ""
     regularization: float = 0.0
-    exact: bool = True
-    notes: tuple[str, ...] = field(default_factory=tuple)
 
-    def summary(self) -> str:
-        """Return a few lines for people."""
-        what = "‖W‖²" if self.lam == 0 else "Σ squares + lam·‖W‖²"
-        lines = [
-            f"{self.variant} Frank–Wolfe: {self.status.code}, {self.status.message}",
-            f"{what} = {self.objective:.10g}, certified lower bound {self.lower_bound:.10g}, gap {self.gap:.1e}",
-            f"{counted(len(self.network), 'neuron')}, residual {self.residual:.1e}, "
-            f"{counted(len(self.history), 'iteration')}, {self.time_s:.2f} s",
-        ]
-        return "\n".join(lines)
+    @cached_property
+    def residual(self) -> float:
+        """Return max |f(x_i) − y_i| / max |Y|."""
+        return residual_of(self.data, self.network)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as JSON types; the numbers of an iteration that are not finite are left out."""
+        rounds = [{k: v for k, v in each.items() if np.isfinite(v)} for each in self.history]
+        return super().to_dict() | {"history": rounds}
+
+    @property
+    def exact(self) -> bool:
+        """Whether the lower bound rests on the exact maximum over all neurons."""
+        return self.certificate.exact
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was done to the table."""
+        return self.data.notes
 
 
 class _OneOutput:
@@ -152,7 +135,7 @@ def frank_wolfe(
     callback: Callable[[FrankWolfeState], Any] | None = None,
     random_state: int | None = None,
     duplicates: str = "error",
-) -> FrankWolfeResult:
+) -> FrankWolfeSolution:
     r"""Minimise over the covariances of the hidden layer by Frank–Wolfe, with a certified oracle.
 
     .. math::
@@ -194,7 +177,7 @@ def frank_wolfe(
 
     Returns
     -------
-    FrankWolfeResult
+    FrankWolfeSolution
 
     Raises
     ------
@@ -222,11 +205,25 @@ def frank_wolfe(
     problem, reduction = _reduce(data, output_bias, lam)
     begin = None if start is None else _check_start(start, data, reduction)
     unit = reduction.value_scale * (lam if lam > 0 else 1.0)
+
+    def finish(network, dual, status, history, active, jitter=0.0) -> FrankWolfeSolution:
+        settled = lam == 0 and np.isinf(problem.offset)  # then Λᵀ1 = 0 has to hold to the last digit
+        dual = balanced(dual) if settled else dual
+        parts = _finish(data, network, dual, status, output_bias=output_bias, lam=lam, tol=tol)
+        rounds = [{**each, "upper_bound": each["cost"]} for each in history]
+        return FrankWolfeSolution(
+            data, output_bias, "variation", network, **parts, tol=tol, solver=f"frank-wolfe:{variant}",
+            history=rounds, time_s=time.perf_counter() - began, random_state=random_state, active_set=active,
+            variant=variant, regularization=jitter,
+        )  # fmt: skip
+
     with threadpool_limits(1, user_api="blas"):
         left = np.abs(problem.inner_targets).max(initial=0.0)
         met = left <= 4 * np.finfo(float).eps * np.abs(problem.targets).max(initial=0.0)
         if met or problem.rows.shape[1] == 0:
-            return _trivial(data, problem, reduction, output_bias, variant, tol, lam, began)
+            network, dual = _trivial(data, problem, reduction, output_bias)
+            none = ActiveSet(np.zeros((0, reduction.basis.shape[0])), np.zeros(0))
+            return finish(network, dual, Status.CERTIFIED, [], none)
         oracle = _make_oracle(problem)
         solver = FrankWolfe(
             problem, oracle, variant=variant, tol=tol, max_iter=int(max_iter), time_limit_s=time_limit_s,
@@ -239,31 +236,11 @@ def frank_wolfe(
         network = _invert_network(data, reduction, neurons, weights, offset, output_bias)
         gauge = oracle.price(problem.outer_dual(point.dual), threshold=np.inf, max_neurons=1).upper_bound
         inner, _ = problem.dual_bound(point.dual, gauge)
-        dual = _columns(
-            reduction.invert_dual(_as_reduced(problem.outer_dual(inner), reduction)), data.n_outputs
+        dual = reduction.invert_dual(_as_reduced(problem.outer_dual(inner), reduction))
+        active = ActiveSet(
+            point.active_neurons @ reduction.basis.T, point.active_masses * reduction.value_scale
         )
-        found = _certify(data, network, dual, output_bias, lam)
-    residual = _residual(data, network)
-    objective = found.cost if lam == 0 else found.objective
-    reached = found.gap <= tol and (lam > 0 or residual <= INTERPOLATES)
-    status = Status.CERTIFIED if reached else point.status
-    if status is Status.CERTIFIED and not reached:
-        status = Status.GAP
-    active = ActiveSet(point.active_neurons @ reduction.basis.T, point.active_masses * reduction.value_scale)
-    return FrankWolfeResult(
-        network, dual, found.cost, objective, found.lower_bound, found.gap, residual, status, point.history, active,
-        variant, tol, lam, time.perf_counter() - began, point.jitter, found.exact, data.notes,
-    )  # fmt: skip
-
-
-def _certify(data: Data, network: ReLUNetwork, dual: np.ndarray, output_bias: str, lam: float) -> Any:
-    """Bounds from the raw table, as every other solution has them; with a loss it is the SUM of squares."""
-    if lam == 0:
-        return certify(data, network, dual, output_bias=output_bias)
-    loss = SquaredError()
-    loss.encode_targets(data.Y)
-    loss.weights = np.ones((data.n_samples, 1))
-    return certify_fit(data, network, dual, loss=loss, lam=lam, output_bias=output_bias)
+        return finish(network, dual, point.status, point.history, active, point.jitter)
 
 
 def _check_lam(lam: Any) -> float:
@@ -343,12 +320,9 @@ def _invert_network(data, reduction, neurons, weights, offset, output_bias) -> R
     )  # fmt: skip
 
 
-def _residual(data: Data, network: ReLUNetwork) -> float:
-    missed = network.predict(data.X).reshape(data.Y.shape) - data.Y
-    return float(np.abs(missed).max()) / (float(np.abs(data.Y).max()) or 1.0)
-
-
-def _trivial(data, problem, reduction, output_bias, variant, tol, lam, began) -> FrankWolfeResult:
+def _trivial(
+    data: Data, problem: ConeProblem, reduction: Reduction, output_bias: str
+) -> tuple[ReLUNetwork, np.ndarray]:
     """No neuron is needed: the targets vanish, or a free offset meets them, or every input is zero without a bias."""
     rank, k = problem.rows.shape[1], problem.targets.shape[1]
     offset = (
@@ -356,13 +330,37 @@ def _trivial(data, problem, reduction, output_bias, variant, tol, lam, began) ->
     )
     network = _invert_network(data, reduction, np.zeros((0, rank)), np.zeros((0, k)), offset, output_bias)
     dual = np.zeros_like(data.Y)
-    if rank == 0 and lam > 0:
-        inner, _ = problem.dual_bound(problem.inner_targets / problem.ridge, 0.0)
-        dual = reduction.invert_dual(inner)
-    found = _certify(data, network, dual, output_bias, lam)
-    residual, objective = _residual(data, network), 0.0 if lam == 0 else found.objective
-    return FrankWolfeResult(
-        network, dual, 0.0, objective, found.lower_bound, relative_gap(objective, found.lower_bound), residual,
-        Status.CERTIFIED, [], ActiveSet(np.zeros((0, reduction.basis.shape[0])), np.zeros(0)), variant, tol, lam,
-        time.perf_counter() - began, notes=data.notes,
-    )  # fmt: skip
+    if rank == 0 and problem.ridge > 0:
+        dual = reduction.invert_dual(problem.dual_bound(problem.inner_targets / problem.ridge, 0.0)[0])
+    return network, dual
+
+
+def _finish(
+    data: Data,
+    network: ReLUNetwork,
+    dual: np.ndarray,
+    status: Status,
+    *,
+    output_bias: str,
+    lam: float,
+    tol: float,
+) -> dict[str, Any]:
+    """Return the parts of a solution that its certificate decides, from the raw table as for every other one."""
+    loss: Loss | None = None
+    if lam > 0:
+        loss = SquaredError(total=True)
+        loss.encode_targets(data.Y)
+
+    def certified(point: np.ndarray) -> Certificate:
+        if loss is None:
+            return certify(data, network, point, output_bias=output_bias)
+        return certify_fit(data, network, point, loss=loss, lam=lam, output_bias=output_bias)
+
+    dual = dual.reshape(data.Y.shape) if data.n_outputs > 1 else dual.reshape(-1)
+    found = certified(dual)
+    if found.gauge > 1.0 + 1e-12:  # the solver's scaling met another rounding
+        dual = dual / found.gauge
+        found = certified(dual)
+    return {
+        "dual": dual, "certificate": found, "status": decide_status(status, found, tol), "lam": lam, "loss": loss,
+    }  # fmt: skip

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import brentq
 
+from covopt.certificates.duality import decide_status
 from covopt.certificates.label_noise import certify_label_noise_fit
 from covopt.certificates.regularised import certify_fit
 from covopt.checks.validation import check_choice, check_output_bias, check_random_state, check_tol
@@ -240,11 +241,7 @@ class FitTask:
         return self._solution(lam, point, network, dual, certificate, name, history, began)
 
     def _solution(self, lam, point, network, dual, certificate, name, history, began) -> Solution:
-        status = point.status
-        if certificate.gap <= self.tol:
-            status = Status.CERTIFIED
-        elif status is Status.CERTIFIED:
-            status = Status.GAP
+        status = decide_status(point.status, certificate, self.tol)
         solution = Solution(
             self.data, self.output_bias, self.potential, network, dual, certificate, status, self.tol, name,
             history, time.perf_counter() - began, self.random_state, lam=lam, loss=self.loss,

@@ -12,7 +12,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from covopt.certificates.conjugate import balanced
-from covopt.certificates.duality import Certificate, certify
+from covopt.certificates.duality import Certificate, certify, decide_status
 from covopt.certificates.label_noise import certify_label_noise
 from covopt.checks.validation import (
     check_choice,
@@ -195,11 +195,7 @@ def _solve(
             certificate = certify(
                 data, network, dual, output_bias=output_bias, reduced=reduced, proof=point.proof
             )
-    status = point.status
-    if certificate.interpolates and certificate.gap <= tol:
-        status = Status.CERTIFIED
-    elif status is Status.CERTIFIED:
-        status = Status.GAP
+    status = decide_status(point.status, certificate, tol)
     return Solution(
         data, output_bias, potential, network, dual, certificate, status, tol, name, history,
         time.perf_counter() - began, random_state, point.proof,
@@ -241,11 +237,7 @@ def _solve_label_noise(
         if certificate.gauge > 1.0 + INFEASIBLE:  # the solver's oracle saw less than the certificate's
             dual = dual / certificate.gauge
             certificate = certified(dual)
-    status = point.status
-    if certificate.interpolates and certificate.gap <= tol:
-        status = Status.CERTIFIED
-    elif status is Status.CERTIFIED:
-        status = Status.GAP
+    status = decide_status(point.status, certificate, tol)
     return Solution(
         data, output_bias, potential.name, network, dual, certificate, status, tol, name, history,
         time.perf_counter() - began, random_state,

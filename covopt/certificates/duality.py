@@ -29,6 +29,7 @@ from covopt.oracles.lifted.gauge_certificate import GaugeCertificate, check_gaug
 from covopt.oracles.support import VALID, bound_gauge
 from covopt.problems.reduction import Reduction, reduce_data
 from covopt.problems.shallow import ShallowProblem
+from covopt.status import Status
 
 INTERPOLATES = 1e-9  # of max|y|
 PROVEN = 1e-9  # a proof that h(Λ) is at most this much above one needs no help from an oracle
@@ -68,6 +69,27 @@ class Certificate:
     def interpolates(self) -> bool:
         """Whether the network passes through the points, to 1e-9 of max|y|."""
         return self.residual <= INTERPOLATES
+
+
+def decide_status(status: Status, certificate: Certificate, tol: float) -> Status:
+    """Say what a solve may claim: certified where the certificate says so, whatever stopped it, and only there.
+
+    Parameters
+    ----------
+    status : Status
+        Why the solver stopped.
+    certificate : Certificate
+    tol : float
+
+    Examples
+    --------
+    >>> found = Certificate(2.0, 1.0, 0.5, 0.0, 1.0, True, "")
+    >>> decide_status(Status.CERTIFIED, found, 1e-6).code, decide_status(Status.TIME_LIMIT, found, 0.6).code
+    ('gap', 'certified')
+    """
+    if certificate.interpolates and certificate.gap <= tol:
+        return Status.CERTIFIED
+    return Status.GAP if status is Status.CERTIFIED else status
 
 
 def residual_of(data: Data, network: ReLUNetwork) -> float:

@@ -41,7 +41,8 @@ def problem_of(solution: Any, data: Data) -> Problem:
         return Problem(data.X, data.Y, data.bias, solution.output_bias)
     delta = loss.delta if isinstance(loss, Huber) else 1.0
     lam, weights = float(solution.lam or 0.0), solution.sample_weight
-    return Problem(data.X, data.Y, data.bias, solution.output_bias, loss.name, lam, delta, weights)
+    # proofs are about means; a sum is none of the losses that they know
+    return Problem(data.X, data.Y, data.bias, solution.output_bias, loss.title, lam, delta, weights)
 
 
 def float_link(problem: Problem, potential: str) -> str | None:

@@ -29,6 +29,7 @@ LOSS: Table = {
     "name": line,
     "classes": maybe(each(_scalar, "classes"), absent=True),
     "column": maybe(text, absent=True),
+    "total": maybe(flag, absent=True),
 }
 
 PROBLEM: Table = {

@@ -27,7 +27,7 @@ class Loss:
     targets : ndarray of shape (N, k)
         As the loss uses them: numbers, ±1, or one-hot rows.
     weights : ndarray of shape (N, 1)
-        s, summing to one.
+        s, summing to one; to N for a sum over the samples.
     classes : tuple or None
         Labels in the order of their codes: (label of −1, label of +1), or one for each output.
     """
@@ -84,6 +84,11 @@ class Loss:
         if self.column is not None:
             found["column"] = self.column
         return found
+
+    @property
+    def title(self) -> str:
+        """The name, and what parameters change about it."""
+        return self.name
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"

@@ -5,11 +5,17 @@ from __future__ import annotations
 import numpy as np
 
 from covopt.checks.validation import check_positive
+from covopt.errors import InputError
 from covopt.losses.base import Loss
 
 
 class SquaredError(Loss):
     """‖f − y‖², any number of outputs.
+
+    Parameters
+    ----------
+    total : bool
+        Add the samples up instead of taking their mean: the weights sum to N.
 
     Examples
     --------
@@ -17,10 +23,37 @@ class SquaredError(Loss):
     >>> _ = loss.encode_targets([1.0, 3.0])
     >>> loss.value([0.0, 1.0]), loss.gradient([0.0, 1.0])
     (2.5, array([-1., -2.]))
+    >>> loss = SquaredError(total=True)
+    >>> _ = loss.encode_targets([1.0, 3.0])
+    >>> loss.value([0.0, 1.0])
+    5.0
     """
 
     name = "squared"
     is_strictly_convex = True
+
+    def __init__(self, total: bool = False):
+        if not isinstance(total, bool):
+            raise InputError(f"total must be True or False; received {total!r:.60}")
+        self.total = total
+
+    def parameters(self):
+        return {**super().parameters(), **({"total": True} if self.total else {})}
+
+    def __repr__(self) -> str:
+        return f"SquaredError({'total=True' if self.total else ''})"
+
+    @property
+    def title(self) -> str:
+        return "squared, summed over the samples" if self.total else self.name
+
+    def encode_targets(self, Y, sample_weight=None):
+        targets = super().encode_targets(Y, sample_weight)
+        if self.total:
+            self.weights = (
+                np.ones_like(self.weights) if sample_weight is None else len(targets) * self.weights
+            )
+        return targets
 
     def samples(self, F):
         return ((F - self.targets) ** 2).sum(axis=1)

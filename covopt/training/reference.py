@@ -38,7 +38,7 @@ def floors_of(
         raise InputError(
             f"reference is a solution of another problem: {', '.join(differs)} differ; train on its own table."
         )
-    if reference.lam is not None:
+    if reference.loss is not None:
         lams = np.array([member.lam for member in members])
         floors[lams == reference.lam] = reference.lower_bound
     return floors
@@ -59,8 +59,11 @@ def differences(reference: Solution, task: FitTask) -> list[str]:
     if reference.potential != "variation":
         found.append("potential")
     if reference.loss is not None:
-        mine, theirs = task.loss.parameters(), reference.loss.parameters()
-        if (mine["name"], mine.get("delta")) != (theirs["name"], theirs.get("delta")):
+        mine, theirs = (
+            {name: value for name, value in loss.parameters().items() if name not in ("classes", "column")}
+            for loss in (task.loss, reference.loss)
+        )
+        if mine != theirs:
             found.append("loss")
         theirs_s, mine_s = reference.sample_weight, task.sample_weight
         unweighted = theirs_s is None and mine_s is None

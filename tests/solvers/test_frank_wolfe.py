@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 import covopt
 from covopt.api.cone import ActiveSet
 from covopt.errors import BudgetError, InputError
+from covopt.losses import SquaredError
 from covopt.oracles.vector_faces import VectorFaceOracle
 from covopt.problems.cone import ConeProblem
 from covopt.solvers.cone.frank_wolfe import VARIANTS, FrankWolfe
@@ -42,7 +43,8 @@ def check_result(result, X, Y, *, bias=1.0, tol):
     w = np.random.default_rng(0).standard_normal((5000, lifted.shape[1]))
     w = np.concatenate([w, result.network.hidden_weights])
     w /= np.linalg.norm(w, axis=1, keepdims=True)
-    assert np.linalg.norm(np.maximum(w @ lifted.T, 0) @ result.dual, axis=1).max() <= 1 + 1e-9
+    dual = result.dual.reshape(Y.shape)
+    assert np.linalg.norm(np.maximum(w @ lifted.T, 0) @ dual, axis=1).max() <= 1 + 1e-9
 
 
 # ---------------------------------------------------------------------- pieces
@@ -350,6 +352,66 @@ def test_a_wrong_oracle_is_not_believed_blindly():
     assert loose.lower_bound <= best.value / 1.5 * (1 + 1e-6)
     assert not loose.exact
     assert loose.status.code != "certified"
+
+
+# ---------------------------------------------------------------------- a solution like any other
+@pytest.mark.parametrize("lam", [0.0, 0.2])
+@pytest.mark.parametrize(("k", "output_bias"), [(1, "none"), (2, "penalized"), (2, "free"), (1, "free")])
+def test_what_it_returns_is_saved_loaded_and_verified(lam, k, output_bias, tmp_path):
+    X, Y = random_data(4, k=k)
+    result = covopt.frank_wolfe(X, Y, lam=lam, output_bias=output_bias)
+    assert isinstance(result, covopt.Solution)
+    assert result.dual.shape == ((8,) if k == 1 else (8, k))
+    assert result.status.code == "certified"
+    found = covopt.verify(result, X, Y)
+    assert found.ok, found.summary()
+    result.save(tmp_path / "fw.json")
+    again = covopt.load(tmp_path / "fw.json")
+    assert again.to_dict() == result.to_dict()
+    assert (again.objective, again.lower_bound, again.gap) == (
+        result.objective,
+        result.lower_bound,
+        result.gap,
+    )
+    assert again.solver == "frank-wolfe:sliding"
+    assert covopt.verify(tmp_path / "fw.json").ok
+    assert (result.lam, result.variant, result.exact) == (lam, "sliding", True)
+    assert ("squared, summed over the samples, λ = 0.2" in again.summary()) == (lam > 0)
+    content = result.to_dict()
+    content["lower_bound"] *= 1.01
+    assert not covopt.verify(covopt.Solution.from_dict(content)).ok
+
+
+def test_its_picture_and_its_other_questions():
+    X, Y = random_data(4, k=1)
+    result = covopt.frank_wolfe(X, Y, tol=1e-8)
+    panels = result.plot().axes
+    assert any("upper bound" in str(line.get_label()) for axes in panels for line in axes.lines)
+    assert result.is_unique in (True, False)
+    assert covopt.verify(result, exact=True).ok
+    interrupted = covopt.frank_wolfe(X, Y, variant="vanilla", max_iter=1)
+    assert interrupted.status.code == "gap"
+    assert covopt.verify(interrupted).ok
+
+
+def test_the_sum_of_squares_is_a_loss_of_its_own():
+    """Fit minimises the same sum; verify says that a sum has no exact proof; a mean file is not read as a sum."""
+    X, Y = random_data(6, k=1)
+    result = covopt.frank_wolfe(X, Y, lam=0.3, tol=1e-8)
+    fitted = covopt.fit(X, Y[:, 0], loss=SquaredError(total=True), lam=0.3, tol=1e-8)
+    assert fitted.objective == pytest.approx(result.objective, rel=1e-7)
+    assert covopt.verify(fitted).ok
+    assert "NOT exact" in covopt.verify(result, exact=True).summary()
+    with pytest.raises(InputError, match="no exact proof"):
+        result.prove()
+    content = result.to_dict()
+    del content["problem"]["loss"]["total"]
+    assert not covopt.verify(covopt.Solution.from_dict(content)).ok
+    weighted = SquaredError(total=True)
+    weighted.encode_targets([0.0, 0.0], [1.0, 3.0])
+    assert weighted.value([1.0, 1.0]) == pytest.approx(2.0)
+    with pytest.raises(InputError, match="total must be True or False"):
+        SquaredError(total=3)
 
 
 # ---------------------------------------------------------------------- messages
