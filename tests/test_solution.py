@@ -15,7 +15,7 @@ import covopt
 from covopt.errors import InputError, SolutionFileError
 from covopt.solution import Solution
 from covopt.status import Status
-from tests.problem_bank import CASES, ProblemCase
+from tests.bank.closed_forms import CASES, ProblemCase
 
 
 def solve(case: ProblemCase, tol: float = 1e-9) -> Solution:

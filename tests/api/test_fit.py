@@ -12,7 +12,7 @@ import covopt
 from covopt.cli import app
 from covopt.errors import InputError, SolutionFileError
 from covopt.losses import Huber
-from tests.problem_bank import CASES, all_cells, gauge
+from tests.bank.closed_forms import CASES, all_cells, gauge
 from tests.solvers.test_regularised import BIASES, NAMES, targets_for
 
 

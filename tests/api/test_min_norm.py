@@ -14,7 +14,7 @@ import covopt
 from covopt.errors import InputError
 from covopt.solvers.backends import why_unavailable
 from covopt.status import Status
-from tests.problem_bank import CASES, ProblemCase, all_cells, check_kkt, gauge, random_cases
+from tests.bank.closed_forms import CASES, ProblemCase, all_cells, check_kkt, gauge, random_cases
 
 REACHED = {"column-generation": 1e-8, "conic:CLARABEL": 1e-6, "conic:SCS": 3e-5, "conic:MOSEK": 1e-6}
 TOL = {"column-generation": 1e-9, "conic:CLARABEL": 1e-7, "conic:SCS": 1e-6, "conic:MOSEK": 1e-7}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from problem_bank import CASES, random_cases
+from tests.bank.closed_forms import CASES, random_cases
 
 from covopt.certificates.a_priori import a_priori_bounds
 from covopt.data import Data

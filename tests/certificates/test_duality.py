@@ -9,7 +9,7 @@ import covopt
 from covopt.certificates.duality import certify, residual_of
 from covopt.data import Data
 from covopt.network import ReLUNetwork
-from tests.problem_bank import CASES, ProblemCase, all_cells, gauge
+from tests.bank.closed_forms import CASES, ProblemCase, all_cells, gauge
 
 KINDS = st.sampled_from(["none", "penalized", "free"])
 

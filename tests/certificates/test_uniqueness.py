@@ -5,7 +5,7 @@ import covopt
 from covopt.certificates.uniqueness import analyse_uniqueness
 from covopt.problems.shallow import ShallowProblem
 from covopt.solvers.tight import TightSet
-from tests.problem_bank import CASES
+from tests.bank.closed_forms import CASES
 
 RING = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [0.0, -1.0]])
 

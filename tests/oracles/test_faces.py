@@ -11,7 +11,7 @@ from covopt.oracles.faces import FaceOracle, count_faces
 from covopt.oracles.lines import merge_lines
 from covopt.oracles.scalar.plane import price_plane
 from covopt.oracles.scalar.sphere import SphereSweep, circle_frames
-from tests.problem_bank import all_cells, gauge
+from tests.bank.closed_forms import all_cells, gauge
 
 EPS = np.finfo(float).eps
 

@@ -5,7 +5,7 @@ from covopt.errors import InputError
 from covopt.problems.shallow import ShallowProblem
 from covopt.solvers.backends import why_unavailable
 from covopt.solvers.conic import ConicPoint, cell_matrix, facets, solve_conic
-from tests.problem_bank import CASES, ProblemCase, all_cells, check_kkt, random_cases
+from tests.bank.closed_forms import CASES, ProblemCase, all_cells, check_kkt, random_cases
 
 BACKENDS = {"CLARABEL": (1e-9, 2e-6), "SCS": (1e-8, 2e-5), "MOSEK": (1e-9, 2e-6)}
 

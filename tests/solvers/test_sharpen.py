@@ -8,7 +8,7 @@ from covopt.datasets import make_random_plane, make_smooth
 from covopt.oracles.faces import FaceOracle
 from covopt.problems.reduction import reduce_data
 from covopt.solvers.sharpen import sharpen
-from tests.problem_bank import CASES
+from tests.bank.closed_forms import CASES
 
 
 def reduced(solution):

@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
-from problem_bank import CASES, random_cases
+from tests.bank.closed_forms import CASES, random_cases
 
 from covopt.data import Data
 from covopt.errors import InputError

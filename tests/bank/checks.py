@@ -1,0 +1,141 @@
+"""What every answer to a problem of the bank must satisfy: one set of checks for all solvers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize_scalar
+
+from covopt import ReLUNetwork, Solution
+from covopt.api.cone import FrankWolfeResult
+from tests.bank.problems import Problem
+
+ROUNDING = 1e-9
+
+
+def parts(problem: Problem, network: ReLUNetwork) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Neurons (m, D), output weights (m, k) and offset B (1, k) of a network."""
+    k = problem.targets.shape[1]
+    return (
+        network.hidden_weights.reshape(-1, problem.rows.shape[1]),
+        network.output_weights.reshape(-1, k),
+        np.reshape(network.bias * network.output_bias, (1, k)),
+    )
+
+
+def primal(problem: Problem, network: ReLUNetwork) -> tuple[float, np.ndarray]:
+    """Objective and F, in the formulas of the bank."""
+    neurons, weights, B = parts(problem, network)
+    atoms = np.maximum(neurons @ problem.rows.T, 0.0)
+    F = atoms.T @ weights + B
+    # rounding may lift a row that lies on the hinge above it
+    seen = 1e-10 * problem.arrangement.lengths * np.linalg.norm(neurons, axis=1)[:, None]
+    atoms = np.where(atoms > seen, atoms, 0.0)
+    sizes = problem.arrangement.weigh(neurons, atoms, problem.potential)
+    cost = problem.kappa * float(np.linalg.norm(weights, axis=1) @ sizes) + problem.charge(B)
+    return problem.value(F) + problem.lam * cost, F
+
+
+def check_kkt(problem: Problem, network: ReLUNetwork, dual: np.ndarray, tol: float) -> None:
+    """Feasible network and dual, equal values, and every summand of the gap small by itself.
+
+    The gap is a sum of three terms, none of them negative: C(F) + C*(U) − ⟨U, F⟩ at U = −λκΛ, which is what
+    stationarity leaves; λκ Σ_j(‖v_j‖ω(w_j) − ⟨v_j, Λᵀa_j⟩), complementarity: neurons that are used are tight; and
+    λ‖B/β − βΛᵀ1‖² for a penalised output bias.
+
+    Parameters
+    ----------
+    tol : float
+        Relative to the problem's value.
+    """
+    dual = dual.reshape(problem.targets.shape)
+    neurons, weights, B = parts(problem, network)
+    objective, F = primal(problem, network)
+    allowed = tol * problem.unit
+    if problem.loss is None:
+        size = np.abs(problem.targets).max(initial=0.0) or 1.0
+        assert np.abs(F - problem.targets).max() <= ROUNDING * size, "the network misses the points"
+    if problem.output_bias == "none":
+        assert not B.any(), "an output bias where there is none"
+
+    height = problem.arrangement.gauge(dual, problem.potential)
+    assert height <= 1 + ROUNDING, f"h(Λ) = {height}"
+    rays = problem.arrangement.vertices()
+    many = np.concatenate([np.random.default_rng(0).standard_normal((500, problem.rows.shape[1])), rays])
+    atoms = np.maximum(many @ problem.rows.T, 0.0)
+    if (
+        problem.potential != "label-noise-exact"
+    ):  # it jumps where a row meets the hinge: the gauge above knows
+        sizes = problem.arrangement.weigh(many, atoms, problem.potential)
+        assert (np.linalg.norm(atoms @ dual, axis=1) <= (1 + ROUNDING) * sizes + 1e-12).all(), "h(Λ) > 1"
+    if problem.output_bias == "free":
+        assert np.abs(dual.sum(axis=0)).max() <= ROUNDING * max(np.abs(dual).max(), 1.0), "Λᵀ1 ≠ 0"
+
+    U = -problem.price * dual
+    inside = problem.clip(U)
+    assert np.abs(U - inside).max(initial=0.0) <= ROUNDING, "Λ is outside of the domain"
+    bound = problem.dual_value(dual)
+    assert -ROUNDING * problem.unit <= objective - bound <= allowed, (
+        f"objective {objective}, dual value {bound}"
+    )
+
+    stationary = problem.value(F) + problem.conjugate(inside) - float((U * F).sum())
+    assert -ROUNDING <= stationary <= allowed + ROUNDING, f"stationarity {stationary}"
+    atoms = np.maximum(neurons @ problem.rows.T, 0.0)
+    complementary = objective - problem.value(F) - problem.lam * problem.charge(B)
+    complementary -= problem.price * float(np.einsum("mk,mn,nk->", weights, atoms, dual))
+    assert -ROUNDING <= complementary <= allowed + ROUNDING, f"complementarity {complementary}"
+    if problem.output_bias == "penalized":
+        off = problem.lam * float(((B / problem.bias - problem.bias * dual.sum(axis=0)) ** 2).sum())
+        assert off <= allowed + ROUNDING, f"b ≠ βΛᵀ1: {off}"
+
+
+def check_bracket(problem: Problem, answer: Solution | FrankWolfeResult) -> None:
+    """Whatever the status: the stated numbers are those of the network and the dual, and enclose the reference."""
+    objective, _ = primal(problem, answer.network)
+    scale = stated_scale(problem, answer)
+    unit = problem.unit
+    upper, lower = answer.objective / scale, answer.lower_bound / scale
+    assert upper == pytest.approx(objective, rel=1e-9, abs=1e-12 * unit)
+    known, proved = problem.reference
+    meets = problem.loss is not None or residual(problem, answer.network) <= ROUNDING
+    assert not meets or upper >= proved - 1e-9 * unit, f"{upper} below {proved}"
+    assert 0 <= lower <= known + 1e-9 * unit, f"{lower} above {known}"
+    assert lower <= best_multiple(problem, answer.dual) + 1e-9 * unit, "the dual does not prove the bound"
+
+
+def best_multiple(problem: Problem, dual: np.ndarray) -> float:
+    """The best value of a feasible multiple of Λ."""
+    dual = dual.reshape(problem.targets.shape)
+    height = problem.arrangement.gauge(dual, problem.potential)
+    most = 1.0 / height if height > 0 else 1.0
+    U = -problem.price * most * dual
+    if np.abs(problem.clip(U) - U).max() > ROUNDING:
+        most = min(most, 1.0)  # the larger one leaves the domain of the conjugate
+    found = minimize_scalar(
+        lambda t: -problem.dual_value(t * dual), bounds=(0.0, most), options={"xatol": 1e-12}
+    )
+    return max(-float(found.fun), problem.dual_value(most * dual))
+
+
+def check_optimal(problem: Problem, answer: Solution | FrankWolfeResult, tol: float) -> None:
+    """Certified within ``tol``, and equal to the reference."""
+    assert answer.status.code == "certified"
+    assert answer.gap <= tol
+    check_bracket(problem, answer)
+    known, proved = problem.reference
+    scale = stated_scale(problem, answer)
+    assert answer.objective / scale <= known + tol * problem.unit + 1e-9 * problem.unit
+    assert answer.lower_bound / scale >= proved - (tol + 1e-9) * problem.unit
+    check_kkt(problem, answer.network, answer.dual, tol + ROUNDING)
+
+
+def residual(problem: Problem, network: ReLUNetwork) -> float:
+    missed = primal(problem, network)[1] - problem.targets
+    return float(np.abs(missed).max(initial=0.0) / (np.abs(problem.targets).max(initial=0.0) or 1.0))
+
+
+def stated_scale(problem: Problem, answer: Solution | FrankWolfeResult) -> float:
+    """Frank–Wolfe sums the squares, the bank takes their mean."""
+    sums = isinstance(answer, FrankWolfeResult) and problem.loss is not None
+    return float(len(problem.targets)) if sums else 1.0

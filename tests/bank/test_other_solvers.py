@@ -1,0 +1,117 @@
+"""Every other solver on the bank: brackets that enclose the reference, and optimal where they say so."""
+
+from itertools import pairwise
+
+import pytest
+
+import covopt
+from covopt.errors import BudgetError
+from covopt.solvers.backends import why_unavailable
+from tests.bank.checks import check_bracket, check_kkt, check_optimal
+from tests.bank.problems import BY_NAME, CLOSED_FORMS, COMBINATIONS
+
+VARIATION = [problem for problem in COMBINATIONS if problem.potential == "variation"]
+ONE = [problem for problem in VARIATION if problem.targets.shape[1] == 1]
+SEVERAL = [problem for problem in VARIATION if problem.targets.shape[1] > 1]
+
+
+def named(problems):
+    return pytest.mark.parametrize("name", [problem.name for problem in problems])
+
+
+def refuse(*arguments, **options):
+    raise BudgetError("too many faces")
+
+
+# ---------------------------------------------------------------------- where the faces are too many
+@named([*ONE[::6], *(p for p in SEVERAL if p.name.startswith("line"))][::5])
+def test_branch_and_bound(name, monkeypatch):
+    for module in ("interpolation", "fit_task"):
+        monkeypatch.setattr(f"covopt.api.{module}.exact_oracle", refuse)
+    solution = BY_NAME[name].solve(tol=1e-6, random_state=0)
+    assert solution.solver.startswith("column-generation with branch and bound")
+    check_optimal(BY_NAME[name], solution, 1e-6)
+    assert covopt.verify(solution).ok
+
+
+@named([*ONE[1::6], SEVERAL[0]])
+def test_local_search(name, monkeypatch):
+    """One node of the tree, so that it gives up: the network is a bracket's upper end, and its dual the lower one."""
+    for module in ("interpolation", "fit_task"):
+        monkeypatch.setattr(f"covopt.api.{module}.exact_oracle", refuse)
+    monkeypatch.setattr("covopt.solvers.heuristic.tree_limit", lambda *sizes: 1)
+    solution = BY_NAME[name].solve(tol=1e-6, random_state=0)
+    check_bracket(BY_NAME[name], solution)
+    assert solution.objective >= BY_NAME[name].reference[1] * (1 - 1e-9)
+    assert covopt.verify(solution).ok
+
+
+@named([p for p in [*CLOSED_FORMS[::4], *VARIATION[::3]] if p.loss is None])
+def test_relaxation(name):
+    solution = BY_NAME[name].solve(solver="relaxation", tol=1e-2)
+    check_bracket(BY_NAME[name], solution)
+    assert covopt.verify(solution).ok
+
+
+# ---------------------------------------------------------------------- one program over all cells
+@named([p for p in [*CLOSED_FORMS, *VARIATION] if p.loss is None and p.targets.shape[1] == 1])
+@pytest.mark.parametrize(("backend", "tol"), [("CLARABEL", 1e-9), ("SCS", 1e-4), ("MOSEK", 1e-9)])
+def test_conic(name, backend, tol):
+    """A backend's network may miss the points by a little more than certificates allow, and then says so."""
+    reason = why_unavailable(backend)
+    if reason is not None:
+        pytest.skip(f"{backend}: {reason}")
+    solution = BY_NAME[name].solve(solver=f"conic:{backend}", tol=tol)
+    if solution.status.code == "certified":
+        check_optimal(BY_NAME[name], solution, tol)
+    else:
+        assert backend == "SCS"
+        check_bracket(BY_NAME[name], solution)
+    assert solution.cost == pytest.approx(BY_NAME[name].reference[0], rel=max(tol, 1e-7), abs=1e-9)
+    assert covopt.verify(solution).ok
+
+
+# ---------------------------------------------------------------------- Frank–Wolfe over the covariance cone
+def frank_wolfe(problem, **options):
+    if problem.loss is not None:  # a sum of squares instead of their mean
+        options["lam"] = problem.lam * len(problem.targets)
+    return covopt.frank_wolfe(
+        problem.X, problem.Y, bias=problem.bias, output_bias=problem.output_bias, random_state=0, **options
+    )
+
+
+CONE = [p for p in VARIATION if p.loss in (None, "squared")]
+
+
+@named([*CONE, *(p for p in CLOSED_FORMS[::3])])
+@pytest.mark.parametrize("variant", ["sliding", "fully-corrective"])
+def test_frank_wolfe(name, variant):
+    check_optimal(BY_NAME[name], frank_wolfe(BY_NAME[name], variant=variant, tol=1e-6), 1e-6)
+
+
+@named(CONE[::2])
+@pytest.mark.parametrize("variant", ["pairwise", "vanilla"])
+def test_frank_wolfe_one_atom_at_a_time(name, variant):
+    result = frank_wolfe(BY_NAME[name], variant=variant, tol=1e-3, max_iter=20)
+    check_bracket(BY_NAME[name], result)
+    bounds = [state["lower_bound"] for state in result.history]
+    assert bounds == sorted(bounds)
+    assert result.lower_bound > 0.1 * result.objective
+
+
+# ---------------------------------------------------------------------- paths
+@named([p for p in COMBINATIONS if p.loss is not None][::4])
+def test_the_path_ends_there(name):
+    problem = BY_NAME[name]
+    top = covopt.lambda_max(problem.X, problem.Y, loss=problem.loss, **problem.options)
+    lams = sorted({2 * top, max(top, 1.1 * problem.lam) / 2, problem.lam}, reverse=True)
+    path = covopt.path(problem.X, problem.Y, lams=lams, loss=problem.loss, tol=1e-7, **problem.options)
+    assert [s.lam for s in path] == lams
+    assert len(path[0].network) == 0
+    costs, losses = [s.cost for s in path], [s.loss_value for s in path]
+    assert costs == sorted(costs) or problem.output_bias != "none"
+    assert all(later <= earlier + 1e-9 for earlier, later in pairwise(losses))
+    at = lams.index(problem.lam)
+    check_optimal(problem, path[at], 1e-7)
+    if problem.targets.shape[1] == 1:
+        check_kkt(problem, path[at].network, path[at].dual, 2e-7)
