@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.bank.closed_forms import CASES, random_cases
 
 from covopt.certificates.a_priori import a_priori_bounds
 from covopt.data import Data
@@ -12,6 +11,7 @@ from covopt.errors import InputError
 from covopt.oracles.faces import FaceOracle
 from covopt.problems.reduction import reduce_data
 from covopt.solvers.column_generation import ColumnGeneration
+from tests.bank.closed_forms import CASES, random_cases
 
 
 def bounds_of(case):

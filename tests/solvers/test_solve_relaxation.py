@@ -6,7 +6,6 @@ import itertools
 
 import numpy as np
 import pytest
-from tests.bank.closed_forms import CASES, random_cases
 
 from covopt.data import Data
 from covopt.errors import InputError
@@ -17,6 +16,7 @@ from covopt.problems.reduction import reduce_data
 from covopt.problems.shallow import ShallowProblem
 from covopt.solvers.column_generation import ColumnGeneration
 from covopt.solvers.relaxation import bracket, solve_relaxation
+from tests.bank.closed_forms import CASES, random_cases
 
 
 def reduced(case):
