@@ -22,6 +22,7 @@ CORNER = 2.0**-120
 SMALLEST = 2.0**-100
 CELLS = 150_000  # rows times boxes at a time
 SWEEPS, ROUNDS = 2, 12  # sweeps between leaps, and how often
+FEW = 80  # multipliers; boxes with more of them are large, and better cut than studied
 
 
 @np.errstate(all="ignore")  # advice from numbers out of range is bad advice, no error
@@ -105,7 +106,7 @@ def _descend(
     square = (step**2).sum(axis=1)
     inverse = np.where((top > 0) & (square > 0), 1.0 / np.where(square > 0, square, 1.0), 0.0)
     todo = place
-    for round_ in range(ROUNDS):
+    for round_ in range(ROUNDS if len(step) <= FEW else 1):
         todo = todo[(q[:, todo] ** 2).sum(axis=0) > 1.0 - 1e-14]
         if not len(todo):
             break

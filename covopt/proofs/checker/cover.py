@@ -34,7 +34,7 @@ import numpy as np
 from covopt.proofs.choice import BITS, choose
 
 DEPTH = 120  # cuts along one coordinate: the corners of boxes are multiples of 2^-120
-BATCH = 4096  # boxes at a time
+BATCH, ENTRIES = 4096, 2_000_000  # boxes at a time, and undecided rows in all of them
 
 
 class Cover(NamedTuple):
@@ -120,7 +120,7 @@ def check_cover(
     while stack:
         boxes = stack.pop()
         size = len(boxes.node)
-        if size > BATCH:
+        if size > 1 and (size > BATCH or len(boxes.row) > ENTRIES):
             first = np.arange(size) < size // 2
             stack += [_take(boxes, first), _take(boxes, ~first)]
             continue
