@@ -23,6 +23,7 @@ from covopt.checks.validation import (
 )
 from covopt.data import Data
 from covopt.errors import BudgetError, InputError
+from covopt.exact.rounding import lengths_up, total_up
 from covopt.network import ReLUNetwork
 from covopt.oracles.choose import exact_oracle
 from covopt.oracles.faces import FaceOracle
@@ -191,10 +192,8 @@ def _solve(
             data, network, dual, output_bias=output_bias, reduced=reduced, proof=point.proof
         )
         if certificate.gauge > 1.0 + INFEASIBLE:  # the solver's oracle saw less than the certificate's
-            dual = settle(dual / certificate.gauge)
-            certificate = certify(
-                data, network, dual, output_bias=output_bias, reduced=reduced, proof=point.proof
-            )
+            size = total_up(lengths_up(dual.reshape(len(dual), -1)), lengths_up(data.lifted))
+            dual, certificate = settle(dual / certificate.gauge), certificate.of_scaled_dual(size)
     status = decide_status(point.status, certificate, tol)
     return Solution(
         data, output_bias, potential, network, dual, certificate, status, tol, name, history,
