@@ -7,7 +7,6 @@ import pytest
 from scipy.optimize import minimize_scalar
 
 from covopt import ReLUNetwork, Solution
-from covopt.api.cone import FrankWolfeResult
 from tests.bank.problems import Problem
 
 ROUNDING = 1e-9
@@ -90,7 +89,7 @@ def check_kkt(problem: Problem, network: ReLUNetwork, dual: np.ndarray, tol: flo
         assert off <= allowed + ROUNDING, f"b ≠ βΛᵀ1: {off}"
 
 
-def check_bracket(problem: Problem, answer: Solution | FrankWolfeResult) -> None:
+def check_bracket(problem: Problem, answer: Solution) -> None:
     """Whatever the status: the stated numbers are those of the network and the dual, and enclose the reference."""
     objective, _ = primal(problem, answer.network)
     scale = stated_scale(problem, answer)
@@ -118,7 +117,7 @@ def best_multiple(problem: Problem, dual: np.ndarray) -> float:
     return max(-float(found.fun), problem.dual_value(most * dual))
 
 
-def check_optimal(problem: Problem, answer: Solution | FrankWolfeResult, tol: float) -> None:
+def check_optimal(problem: Problem, answer: Solution, tol: float) -> None:
     """Certified within ``tol``, and equal to the reference."""
     assert answer.status.code == "certified"
     assert answer.gap <= tol
@@ -135,7 +134,6 @@ def residual(problem: Problem, network: ReLUNetwork) -> float:
     return float(np.abs(missed).max(initial=0.0) / (np.abs(problem.targets).max(initial=0.0) or 1.0))
 
 
-def stated_scale(problem: Problem, answer: Solution | FrankWolfeResult) -> float:
+def stated_scale(problem: Problem, answer: Solution) -> float:
     """Frank–Wolfe sums the squares, the bank takes their mean."""
-    sums = isinstance(answer, FrankWolfeResult) and problem.loss is not None
-    return float(len(problem.targets)) if sums else 1.0
+    return float(len(problem.targets)) if getattr(answer.loss, "total", False) else 1.0
