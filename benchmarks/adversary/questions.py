@@ -66,25 +66,8 @@ def _against(rows: np.ndarray, dual: np.ndarray, upper: float, rng: np.random.Ge
     return held(upper / witness.value - 1 if witness.value else np.inf)
 
 
-def _price(X: np.ndarray, dual: np.ndarray, bias: float):
-    if hasattr(covopt, "price"):
-        return covopt.price(X, dual, bias=bias)
-    from covopt.oracles.base import Pricing
-    from covopt.oracles.support import bound_gauge
-
-    rows = lifted(X, bias)
-    live = rows.any(axis=1)
-    from covopt.data import row_space
-
-    if not dual[live].any():
-        return Pricing(np.zeros((0, rows.shape[1])), np.zeros(0), 0.0, True)
-    reduced = rows[live] @ row_space(rows[live])
-    ub, ex = bound_gauge(reduced, dual[live])[:2]
-    return Pricing(np.zeros((0, rows.shape[1])), np.zeros(0), ub, ex)
-
-
 def _compare(X: np.ndarray, bias: float, dual: np.ndarray, rng: np.random.Generator) -> Outcome:
-    found = _price(X, dual, bias)
+    found = covopt.price(X, dual, bias=bias)
     rows = lifted(X, bias)
     witness = best_neuron(rows, dual, rng)
     if not found.upper_bound >= 0:

@@ -1,0 +1,115 @@
+"""A small part of ``python -m benchmarks.adversary``: what once was refuted, and a few instances of every class."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import covopt
+from benchmarks.adversary import classes, exactly, forged, neurons, questions, rivals
+from benchmarks.adversary.outcome import CRASHED, HELD, REFUSED, REFUTED, judge
+from benchmarks.adversary.pool import run_one
+
+# by the number of the class of error; all of them failed before it was mended
+ONCE_REFUTED = [
+    ("dropped directions", "min-norm/near-line:1000085"),
+    ("nearly dependent rows", "price/odd-bias:123"),
+    ("nearly dependent rows", "price/odd-bias:128"),
+    ("nearly dependent rows", "price/clusters:209"),
+    ("nearly dependent rows", "price/mixed:7000058"),
+    ("dual outside of its domain", "forged/dual:1000711"),
+    ("dual outside of its domain", "forged/dual:1000986"),
+    ("rounding of the conjugate", "forged/dual:1000078"),
+    ("label noise", "label-noise/far:6"),
+    ("label noise", "label-noise/near-rays:3"),
+    ("label noise", "label-noise/clusters:3"),
+    ("nearly singular integers", "cp-rank/near-singular:0"),
+    ("nearly singular integers", "cp-rank/near-singular:7"),
+    ("believed tolerance", "forged/false:55"),
+    ("believed number of neurons", "forged/false:8"),
+    ("believed words", "forged/false:6"),
+    ("believed residual", "forged/false:73"),
+    ("fails its own verification", "min-norm/clusters:1000004"),
+    ("fails its own verification", "fit/squared:12"),
+    ("fails its own verification", "proof/troubled:30"),
+    ("traceback", "price-vector/near-rays:9"),
+    ("traceback", "min-norm/far:7000001"),
+    ("traceback", "forged/dual:115"),
+    ("traceback", "forged/open:1000053"),
+    ("traceback", "forged/open:1000265"),
+]
+
+
+@pytest.mark.parametrize("name", [name for _, name in ONCE_REFUTED])
+def test_what_once_was_refuted(name):
+    what, _, seed = name.rpartition(":")
+    outcome = run_one((what, int(seed)))
+    assert outcome.kind in (HELD, REFUSED), outcome.detail
+
+
+@pytest.mark.parametrize("name", classes.CLASSES)
+def test_a_few_of_every_class(name):
+    for seed in range(6 if name.startswith(("price", "boxes")) else 1):
+        outcome = run_one((name, seed))
+        assert outcome.kind in (HELD, REFUSED), f"--only {name}:{seed}  {outcome.detail}"
+
+
+# ---------------------------------------------------------------------- the adversary itself
+def rng():
+    return np.random.default_rng(0)
+
+
+def test_best_neuron_in_closed_form():
+    assert neurons.best_neuron(np.eye(3), np.array([3.0, 4.0, -6.0]), rng()).square == 36
+    assert neurons.best_neuron(np.eye(3), np.array([3.0, 4.0, -4.5]), rng()).square == 25
+    both = np.array([[3.0, 0.0], [0.0, 4.0]])
+    assert neurons.best_neuron(np.eye(2), both, rng()).square == 16
+    assert neurons.best_neuron(np.eye(2), np.array([3.0, 4.0]), rng(), "label-noise").square == 50
+
+
+def test_cheapest_network_in_closed_form():
+    rows, y = np.array([[-1.0, 1.0], [0.0, 1.0], [1.0, 1.0]]), np.array([1.0, 0.0, 1.0])
+    found = rivals.cheapest(rows, y, None, lambda dual: neurons.good_neurons(rows, dual, rng()))
+    assert 2 <= found.cost < 2 * (1 + 1e-12)
+    units, weights = found.network()
+    atoms = exactly.positive(exactly.whole(rows)[0] @ units.T)
+    assert [sum(a * w for a, w in zip(row, weights, strict=True)) for row in atoms] == [1, 0, 1]
+
+
+def test_a_bound_a_little_too_low_is_refuted(monkeypatch):
+    honest = covopt.price
+
+    def low(*args, **options):
+        found = honest(*args, **options)
+        return dataclasses.replace(found, upper_bound=found.upper_bound * (1 - 1e-9))
+
+    monkeypatch.setattr(covopt, "price", low)
+    kinds = {judge(questions.scalar("plain"), np.random.default_rng(seed)).kind for seed in range(5)}
+    assert REFUTED in kinds
+
+
+def test_a_lower_bound_above_the_optimum_is_refuted():
+    X, y = rng().standard_normal((5, 1)), rng().standard_normal(5)
+    solution = covopt.min_norm(X, y)
+    assert forged.holds(solution, rng()).kind == HELD
+    raised = dataclasses.replace(solution.certificate, lower_bound=solution.lower_bound * (1 + 1e-5))
+    assert forged.holds(dataclasses.replace(solution, certificate=raised), rng()).kind == REFUTED
+
+
+def test_an_error_of_another_kind_is_a_crash():
+    def broken(_):
+        raise ZeroDivisionError
+
+    def refusing(_):
+        raise covopt.errors.InputError("X must be finite.")
+
+    assert judge(broken, rng()).kind == CRASHED
+    assert judge(refusing, rng()).kind == REFUSED
+
+
+def test_a_plan_depends_on_its_arguments_alone():
+    tasks = classes.plan(500, 3, [])
+    assert tasks == classes.plan(500, 3, [])
+    assert {name for name, _ in tasks} == set(classes.CLASSES)
+    assert len(set(tasks)) == 500
+    assert all(name.startswith("cp-rank") for name, _ in classes.plan(20, 0, ["cp-rank"]))
