@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
 import time
 from collections import defaultdict
@@ -89,6 +90,8 @@ def main() -> int:
         outcome = run_one((name, int(seed)))
         print(f"{outcome.kind}: {outcome.detail or f'slack {outcome.slack:.1e}'}")
         return int(outcome.kind in (REFUTED, CRASHED))
+    for number in (signal.SIGINT, signal.SIGTERM):  # also where a shell started it with SIGINT ignored
+        signal.signal(number, signal.default_int_handler)
     began, tally = time.perf_counter(), Tally()
     try:
         for (name, seed), outcome in run_all(plan(given.instances, given.seed, given.classes), given.jobs):

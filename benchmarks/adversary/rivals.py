@@ -204,7 +204,8 @@ def cheapest(
     rival = Interpolant(rows, y)
     if more is not None and len(more):
         rival.offer(more)
-    rival.offer(find(y if np.any(y) else np.ones(len(y))))
+    size = float(np.abs(y).max(initial=0.0)) or 1.0
+    rival.offer(find(np.where(y == 0, size, y)))  # rows with a zero are left out of what is found
     last = rival.solve()
     for _ in range(rounds):
         if last is None:
