@@ -17,7 +17,7 @@ from covopt.certificates.exact import exact_checks, exact_of_cp_rank
 from covopt.certificates.label_noise import certify_label_noise, certify_label_noise_fit
 from covopt.certificates.rechecks import AGREES, RECHECKS, Check
 from covopt.certificates.regularised import certify_fit
-from covopt.checks.validation import check_positive
+from covopt.checks.validation import check_output_bias, check_positive
 from covopt.checks.wording import counted
 from covopt.completely_positive.certificate import CPRankCertificate
 from covopt.completely_positive.checking import verify_cp_rank
@@ -217,6 +217,8 @@ def _verify(solution: Solution, X: Any, Y: Any, *, exact: bool, proof: Proof | N
     fit = solution.loss is not None
     checks: list[Check] = []
     try:
+        if solution.data.bias == 0:
+            check_output_bias(solution.output_bias, 0.0)
         prepared = (_prepare_fit if fit else _prepare)(solution)
     except CovoptError as error:
         return Verification((Check("data", False, str(error)),), None)

@@ -295,5 +295,5 @@ def _start(u, weights, masses, scale, tol):
     tau = size if masses is None else np.maximum(masses, size)
     level = max(float(tau.sum() - np.vdot(u, weights)) / m, 1e-3 * tol * scale / m)
     # det z · det s no smaller than a fraction of the level squared
-    lifted = np.sqrt(size**2 + (0.3 * level) ** 2 / slack)
+    lifted = np.hypot(size, 0.3 * level / np.sqrt(slack))  # squares of targets near 1e160 have no place
     return weights.copy(), np.maximum(tau, lifted) * (1 + 1e-15) + TINY
