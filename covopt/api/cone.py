@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from covopt.api.interpolation import INFEASIBLE, ROOM
 from covopt.certificates.conjugate import balanced
 from covopt.certificates.duality import Certificate, certify, decide_status, residual_of
 from covopt.certificates.regularised import certify_fit
@@ -208,7 +209,7 @@ def frank_wolfe(
 
     def finish(network, dual, status, history, active, jitter=0.0) -> FrankWolfeSolution:
         settled = lam == 0 and np.isinf(problem.offset)  # then Λᵀ1 = 0 has to hold to the last digit
-        dual = balanced(dual) if settled else dual
+        dual = (balanced if settled else np.asarray)(dual * (1.0 - ROOM))
         parts = _finish(data, network, dual, status, output_bias=output_bias, lam=lam, tol=tol)
         rounds = [{**each, "upper_bound": each["cost"]} for each in history]
         return FrankWolfeSolution(
@@ -358,7 +359,7 @@ def _finish(
 
     dual = dual.reshape(data.Y.shape) if data.n_outputs > 1 else dual.reshape(-1)
     found = certified(dual)
-    if found.gauge > 1.0 + 1e-12:  # the solver's scaling met another rounding
+    if found.gauge > 1.0 + INFEASIBLE:  # the solver's oracle saw less than the certificate's
         dual = dual / found.gauge
         found = certified(dual)
     return {

@@ -34,6 +34,7 @@ from covopt.problems.shallow import ShallowProblem
 from covopt.solution import Solution
 from covopt.solvers.box_generation import solve_by_boxes, suits
 from covopt.solvers.column_generation import Point, RoundState
+from covopt.solvers.cone.frank_wolfe import VARIANTS, FrankWolfeState
 from covopt.solvers.finish import finish_network
 from covopt.solvers.generation import generate
 from covopt.solvers.heuristic import solve_heuristic
@@ -41,7 +42,11 @@ from covopt.solvers.label_noise import solve_label_noise
 from covopt.solvers.sharpen import sharpen
 from covopt.status import Status
 
-SOLVERS = ("auto", "column-generation", "relaxation", "conic:CLARABEL", "conic:SCS", "conic:MOSEK")
+FRANK_WOLFE = "frank-wolfe:"
+SOLVERS = (
+    "auto", "column-generation", "relaxation", "conic:CLARABEL", "conic:SCS", "conic:MOSEK",
+    *(f"{FRANK_WOLFE}{variant}" for variant in VARIANTS),
+)  # fmt: skip
 BOX_SHARE = 0.7  # of the time limit, before the heuristic takes over
 ROOM = 2.0**-36  # between the dual and its constraint, for what the proof that none exceeds it costs
 INFEASIBLE = 1e-8  # the certificate divides by the gauge; the dual itself is divided by it beyond this
@@ -87,10 +92,11 @@ def min_norm(
         What a neuron costs: ‖v‖‖w‖, or what label noise charges for one output, |v| ω(w), with ω as SP20 eq. (13)
         prints it or with the factor that the equation drops (:mod:`covopt.potentials` has both and the derivation).
         ``cost`` is then Σ|v|ω(w), and ``undetermined`` tells which parameters the data leave open.
-    solver : {"auto", "column-generation", "relaxation", "conic:CLARABEL", "conic:SCS", "conic:MOSEK"}
+    solver : {"auto", "column-generation", "relaxation", "conic:CLARABEL|SCS|MOSEK", "frank-wolfe:VARIANT"}
         Column generation with the exact oracle (also what "auto" takes; where faces are too many with branch and
         bound, else local search); the same by local search, bracketed from below by a semidefinite relaxation, in any
-        dimension; or one second-order cone program over all cells: slow, for reference.
+        dimension; one second-order cone program over all cells: slow, for reference; or what
+        :func:`covopt.frank_wolfe` returns, a solver over the covariances of the hidden layer.
     tol : float
         Relative duality gap, (cost − lower bound) / cost, in (0, 1). 1e-9 is the tightest that is meaningful; with it
         Newton's method on the tight set finishes the solve (a vertex of the set of minimisers, gaps of 1e-12).
@@ -128,6 +134,14 @@ def min_norm(
     check_output_bias(output_bias, bias)
     weighing = make_potential(potential)
     check_choice("solver", solver, SOLVERS)
+    if solver.startswith(FRANK_WOLFE) and not isinstance(weighing, LabelNoise):
+        from covopt.api.cone import frank_wolfe
+
+        return frank_wolfe(
+            X, Y, bias=bias, output_bias=output_bias, variant=solver.removeprefix(FRANK_WOLFE), tol=tol,
+            time_limit_s=time_limit_s, callback=None if callback is None else _as_rounds(callback),
+            random_state=random_state, duplicates=duplicates,
+        )  # fmt: skip
     data = Data.validate(X, Y, bias=bias, duplicates=duplicates)
     if isinstance(weighing, LabelNoise):
         check_label_noise(weighing, data.n_outputs, output_bias)
@@ -257,6 +271,21 @@ def _observer(
         )
         history.append({k: v for k, v in dataclasses.asdict(state).items() if np.isfinite(v)})
         return bool(callback(state)) if callback is not None else False
+
+    return observe
+
+
+def _as_rounds(callback: Callback) -> Callable[[FrankWolfeState], bool]:
+    """Return a callback for Frank–Wolfe that shows its iterations as rounds."""
+
+    def observe(state: FrankWolfeState) -> bool:
+        return bool(
+            callback(
+                RoundState(
+                    state.iteration + 1, state.lower_bound, state.cost, state.gap, state.n_atoms, state.time_s
+                )
+            )
+        )
 
     return observe
 

@@ -131,7 +131,11 @@ def solve(
     output_bias: OutputBias = "none",
     potential: Potential = "variation",
     solver: Annotated[
-        str, typer.Option(help="auto, column-generation, relaxation, or conic:CLARABEL|SCS|MOSEK (slow).")
+        str,
+        typer.Option(
+            help="auto, column-generation, relaxation, conic:CLARABEL|SCS|MOSEK (slow), or "
+            "frank-wolfe:sliding|fully-corrective|pairwise|vanilla."
+        ),
     ] = "auto",
     tol: Tol = 1e-6,
     time_limit: TimeLimit = None,

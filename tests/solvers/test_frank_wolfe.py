@@ -1,14 +1,18 @@
 """The four variants against closed forms, column generation and each other; steps and gradients by themselves."""
 
 import dataclasses
+import json
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
 import covopt
 from covopt.api.cone import ActiveSet
+from covopt.cli import app
 from covopt.errors import BudgetError, InputError
 from covopt.losses import SquaredError
 from covopt.oracles.vector_faces import VectorFaceOracle
@@ -412,6 +416,53 @@ def test_the_sum_of_squares_is_a_loss_of_its_own():
     assert weighted.value([1.0, 1.0]) == pytest.approx(2.0)
     with pytest.raises(InputError, match="total must be True or False"):
         SquaredError(total=3)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_min_norm_and_the_command_line_take_every_variant(variant, tmp_path):
+    X, Y = [[-1.0], [0.0], [1.0]], [1.0, 0.0, 1.0]
+    rounds = []
+    found = covopt.min_norm(
+        X, Y, solver=f"frank-wolfe:{variant}", tol=1e-3, time_limit_s=10.0, callback=rounds.append
+    )
+    assert (found.solver, found.variant) == (f"frank-wolfe:{variant}", variant)
+    assert [r.round for r in rounds] == list(range(1, len(rounds) + 1))
+    assert all(r.lower_bound <= 4.0 + 1e-9 <= r.upper_bound + 1e-6 for r in rounds)
+    pd.DataFrame({"a": np.ravel(X), "y": Y}).to_csv(tmp_path / "t.csv", index=False)
+    file = str(tmp_path / "s.json")
+    command = ["solve", str(tmp_path / "t.csv"), "--target", "y", "--tol", "1e-3", "--out", file, "--json"]
+    done = CliRunner().invoke(app, [*command, "--solver", f"frank-wolfe:{variant}"])
+    content = json.loads(done.stdout)
+    assert done.exit_code == content["exit_code"] == (0 if content["certified"] else 3)
+    assert content["certified"] or variant == "vanilla"
+    assert content["solver"] == f"frank-wolfe:{variant}"
+    assert covopt.load(file).cost == content["cost"]
+    assert CliRunner().invoke(app, ["verify", file, str(tmp_path / "t.csv")]).exit_code == 0
+
+
+def test_a_command_that_is_stopped_and_one_that_makes_no_sense(tmp_path):
+    X, Y = random_data(8, k=1)
+    pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "y": Y[:, 0]}).to_csv(tmp_path / "t.csv", index=False)
+
+    def run(*options):
+        command = [
+            "solve",
+            str(tmp_path / "t.csv"),
+            "--target",
+            "y",
+            "--out",
+            str(tmp_path / "s.json"),
+            *options,
+        ]
+        return CliRunner().invoke(app, command)
+
+    assert run("--solver", "frank-wolfe:vanilla", "--time-limit", "1e-9").exit_code == 3
+    assert CliRunner().invoke(app, ["verify", str(tmp_path / "s.json")]).exit_code == 0
+    for wrong in (["--solver", "frank-wolfe"], ["--solver", "frank-wolfe:away"],
+                  ["--solver", "frank-wolfe:sliding", "--potential", "label-noise"]):  # fmt: skip
+        done = run(*wrong)
+        assert done.exit_code == 1
+        assert "solver" in done.output
 
 
 # ---------------------------------------------------------------------- messages
