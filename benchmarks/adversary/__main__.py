@@ -65,9 +65,14 @@ class Tally:
         lines.append(f"| all | {sum(sums)} | " + " | ".join(map(str, sums)) + " | |")
         return "\n".join(lines)
 
-    def to_dict(self) -> dict[str, object]:
+    def save(self, path: str | None) -> None:
+        """Write counts, slacks and failures, where a file is named."""
+        if path is None:
+            return
         rows = {n: {**row, "median_slack": _median(self.slacks[n])} for n, row in self.counts.items()}
-        return {"classes": rows, "failures": self.failures}
+        content = {"table": self.table().splitlines(), "classes": rows, "failures": self.failures}
+        with open(path, "w") as stream:
+            json.dump(content, stream, indent=1)
 
 
 def _median(values: list[float]) -> float | None:
@@ -82,7 +87,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--classes", nargs="*", default=[], help="beginnings of class names; all by default")
     parser.add_argument("--jobs", type=int, default=1)
-    parser.add_argument("--json", help="write counts and failures to this file")
+    parser.add_argument("--json", help="write counts and failures to this file, every thousand")
     parser.add_argument("--only", metavar="CLASS:SEED", help="run one instance again")
     given = parser.parse_args()
     if given.only:
@@ -94,15 +99,16 @@ def main() -> int:
         signal.signal(number, signal.default_int_handler)
     began, tally = time.perf_counter(), Tally()
     try:
-        for (name, seed), outcome in run_all(plan(given.instances, given.seed, given.classes), given.jobs):
+        tasks = plan(given.instances, given.seed, given.classes)
+        for count, ((name, seed), outcome) in enumerate(run_all(tasks, given.jobs), start=1):
             tally.add(name, seed, outcome)
+            if count % 1000 == 0:
+                tally.save(given.json)
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
     print(tally.table())
     print(f"{time.perf_counter() - began:.0f} s, {given.jobs} process{'es' * (given.jobs > 1)}")
-    if given.json:
-        with open(given.json, "w") as stream:
-            json.dump(tally.to_dict(), stream, indent=1)
+    tally.save(given.json)
     return int(tally.total(REFUTED) + tally.total(CRASHED) > 0)
 
 
