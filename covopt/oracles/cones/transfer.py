@@ -26,6 +26,8 @@ from math import fsum, inf
 
 import numpy as np
 
+from covopt.exact.rounding import two_product, two_sum
+
 EPS = 2.0**-52
 ON_ONE_LINE = 8 * EPS
 NEGLIGIBLE = 2.0**-200  # rows below this times the largest are dropped
@@ -131,7 +133,7 @@ def _products(rows: np.ndarray, dual: np.ndarray) -> tuple[np.ndarray, np.ndarra
     by_row = np.frexp(np.abs(rows).max(axis=1))[1]
     exponent = int((by_dual + by_row).max())
     scaled = np.ldexp(rows, -by_row[:, None])
-    high, low = _two_product(weight[:, None], scaled)
+    high, low = two_product(weight[:, None], scaled)
     shift = (by_dual + by_row - exponent)[:, None]
     return np.ldexp(high, shift), np.ldexp(low, shift), exponent
 
@@ -203,11 +205,11 @@ def _rows_residual(high, low, V, y, f):
     d = high.shape[1]
     r = V.shape[1]
     size = np.abs(high)
-    f_high, f_low = _two_product(f[:, None], y)
+    f_high, f_low = two_product(f[:, None], y)
     for j in range(r):
-        product, error = _two_product(-V[None, :, j], f_high[:, j, None])
+        product, error = two_product(-V[None, :, j], f_high[:, j, None])
         error = error - V[None, :, j] * f_low[:, j, None]
-        high, carry = _two_sum(high, product)
+        high, carry = two_sum(high, product)
         low = low + (carry + error)
         size = size + np.abs(product)
     gap = np.abs(high + low) + (r * r + 4 * r + 16) * EPS**2 * size + (8 * r + 8) * 2.0**-1070
@@ -227,30 +229,8 @@ def _lines_residual(y, signs, linear, own, f, s):
         total.append(off * float(np.linalg.norm(y[g])))
         for i in rows:
             if f[i] < 0.0:
-                high, low = _two_product(s[i] * abs(f[i]), y[g])
+                high, low = two_product(s[i] * abs(f[i]), y[g])
                 for j in range(r):
                     terms[j] += [float(high[j]), float(low[j])]
     missing = [fsum(terms[j]) for j in range(r)]
     return fsum([*total, *map(abs, missing)]) * (1 + (r + 8) * EPS) + (r + 1) * 2.0**-1000
-
-
-def _two_sum(a, b):
-    """Return the rounded sum and its error, exactly."""
-    total = a + b
-    back = total - a
-    return total, (a - (total - back)) + (b - back)
-
-
-def _two_product(a, b):
-    """Return the rounded product and its error, exactly (Dekker; sizes below 2⁹⁰⁰, no underflow)."""
-    product = a * b
-    a_high, a_low = _split(a)
-    b_high, b_low = _split(b)
-    return product, ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + a_low * b_low
-
-
-def _split(a):
-    """Return two numbers of 26 bits with this sum."""
-    big = a * 134217729.0
-    high = big - (big - a)
-    return high, a - high

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from covopt.exact.rounding import lengths_up, operator_norm_up, total_up, transfer_up, up
 from covopt.oracles.cones.vector_kernel import search_pairs
 from covopt.oracles.local_search import climb_outputs
 
@@ -117,16 +118,14 @@ def _bound_scaled(
     rows: np.ndarray, dual: np.ndarray, rtol: float, max_nodes: int, random_state: int
 ) -> PairBound:
     """:func:`vector_box_gauge` for rows of size one and duals of size at most one."""
-    sizes = np.linalg.norm(dual, axis=1)
+    sizes = lengths_up(dual)
     basis = np.linalg.svd(sizes[:, None] * rows, full_matrices=False)[2].T
     basis, reduced = _shortened(rows, sizes, basis)
     n, r = reduced.shape
     k = dual.shape[1]
-    lengths = np.linalg.norm(reduced, axis=1)
-    total = float(sizes @ lengths) * (1.0 + 1e-12)
-    # Frobenius' norm of VᵀV − 1 bounds the distance of ‖V‖² from one
-    stretch = np.sqrt(1.0 + np.linalg.norm(basis.T @ basis - np.eye(r)) + 4 * len(basis) * r * EPS)
-    unpaid = _residual(rows, reduced, basis, sizes)
+    total = total_up(sizes, lengths_up(reduced))
+    stretch = operator_norm_up(basis)
+    unpaid = transfer_up(rows, sizes, basis, reduced)
     neuron, value = _best_neuron(reduced, dual, random_state)
     proved, nodes, closed = total, 0, False
     steps = (
@@ -149,7 +148,7 @@ def _bound_scaled(
         proved = min(proved, bound + 4.0 * (n + 2 * k * r + 32) * EPS * np.sqrt(k * r) * (total + goal))
         steps.pop(0)
     closed = not steps
-    upper = (proved * stretch + unpaid) * (1.0 + 8 * EPS)
+    upper = up(up(proved * stretch) + unpaid)
     lifted = basis @ neuron
     lifted /= np.linalg.norm(lifted)
     here = float(np.linalg.norm(np.maximum(rows @ lifted, 0.0) @ dual))
@@ -165,14 +164,6 @@ def _shortened(rows: np.ndarray, sizes: np.ndarray, basis: np.ndarray) -> tuple[
         kept -= 1
     basis = np.ascontiguousarray(basis[:, :kept])
     return basis, np.ascontiguousarray(reduced[:, :kept])
-
-
-def _residual(rows: np.ndarray, reduced: np.ndarray, basis: np.ndarray, sizes: np.ndarray) -> float:
-    """Σ ‖λ_i‖ ‖x̃_i − V z_i‖, with what its own rounding can hide added."""
-    d, r = basis.shape
-    missing = np.abs(rows - reduced @ basis.T)
-    missing += (r + 2) * EPS * (np.abs(rows) + np.abs(reduced) @ np.abs(basis).T)
-    return float(sizes @ np.linalg.norm(missing, axis=1)) * (1.0 + (len(rows) + d + 8) * EPS)
 
 
 def _best_neuron(rows: np.ndarray, dual: np.ndarray, random_state: int) -> tuple[np.ndarray, float]:
