@@ -25,6 +25,7 @@ from functools import cached_property
 
 import numpy as np
 
+from covopt.exact.rounding import allowance
 from covopt.problems.shallow import ShallowProblem
 
 
@@ -132,7 +133,7 @@ class ConeProblem:
             return np.zeros_like(dual), 0.0
         terms = 2 * step * float(np.vdot(np.abs(dual), np.abs(self.inner_targets)))
         terms += step**2 * float(np.vdot(np.abs(dual), np.abs(self.base) @ np.abs(dual)))
-        error = 4 * (len(dual) + 8) * np.finfo(float).eps * terms
+        error = allowance(2 * len(dual) + 8, terms)
         return step * dual, max(0.0, 2 * step * linear - step**2 * quadratic - error)
 
     def network_value(

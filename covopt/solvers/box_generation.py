@@ -14,13 +14,14 @@ from typing import Any
 
 import numpy as np
 
+from covopt.exact.rounding import relative_gap
 from covopt.oracles.base import Pricing
 from covopt.oracles.bounds import gauge_bound
 from covopt.oracles.cones import BoxOracle, box_gauge
 from covopt.oracles.faces import count_faces
 from covopt.oracles.local_search import LocalSearchOracle
 from covopt.problems.shallow import ShallowProblem
-from covopt.solvers.column_generation import ColumnGeneration, Point, RoundState, relative_gap
+from covopt.solvers.column_generation import ColumnGeneration, Point, RoundState
 
 NEAR = 0.3  # share of the gap by which the best value may exceed one when boxes are asked
 FAR = 0.05  # with a larger excess a proof never pays

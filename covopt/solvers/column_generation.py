@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 from scipy.spatial import cKDTree
 
+from covopt.exact.rounding import relative_gap
 from covopt.oracles.base import Oracle, Pricing
 from covopt.oracles.lifted.gauge_certificate import GaugeCertificate
 from covopt.problems.shallow import ShallowProblem
@@ -60,17 +61,6 @@ class Point:
     def gap(self) -> float:
         """Relative distance of the bounds."""
         return relative_gap(self.upper_bound, self.lower_bound)
-
-
-def relative_gap(upper: float, lower: float) -> float:
-    """|upper − lower| / max(upper, lower), zero when both vanish.
-
-    An upper bound below the lower one belongs to a network that misses the points by rounding: no reason to stop.
-    """
-    if not np.isfinite(upper):
-        return np.inf
-    size = max(upper, lower)
-    return abs(upper - lower) / size if size > 0 else 0.0
 
 
 class ColumnGeneration(GenerationLoop):

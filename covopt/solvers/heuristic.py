@@ -19,6 +19,7 @@ from collections.abc import Callable
 import numpy as np
 
 from covopt.errors import BudgetError
+from covopt.exact.rounding import relative_gap
 from covopt.oracles.base import Pricing
 from covopt.oracles.bounds import choose_subset, gauge_bound, restrict
 from covopt.oracles.branch_and_bound import BranchAndBoundOracle
@@ -26,7 +27,7 @@ from covopt.oracles.choose import exact_oracle
 from covopt.oracles.local_search import LocalSearchOracle
 from covopt.oracles.support import STARTS, tree_limit
 from covopt.problems.shallow import ShallowProblem
-from covopt.solvers.column_generation import Point, RoundState, relative_gap
+from covopt.solvers.column_generation import Point, RoundState
 from covopt.solvers.generation import generate
 from covopt.solvers.relaxation import bracket
 from covopt.status import Status

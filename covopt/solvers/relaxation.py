@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from covopt.checks.validation import check_choice, check_time_limit, check_tol
+from covopt.exact.rounding import allowance
 from covopt.oracles.bounds import gauge_bound
 from covopt.oracles.lifted.admm import LiftedPoint, run_lifted
 from covopt.oracles.lifted.conic import AFFORDABLE, estimate_work, run_conic
@@ -214,7 +215,7 @@ def bracket(
 
 
 def _value_rounding(problem: ShallowProblem, dual: np.ndarray) -> float:
-    return (dual.size + 8) * float(np.finfo(float).eps) * float(np.abs(dual * problem.targets).sum())
+    return allowance(dual.size, float(np.abs(dual * problem.targets).sum()))
 
 
 def _rough_cost(units: np.ndarray, targets: np.ndarray) -> float:

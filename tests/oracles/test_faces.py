@@ -455,3 +455,19 @@ def test_lines_merge_multiples_of_a_row(scale):
 def test_lines_keep_apart_what_differs():
     rows = np.array([[1.0, 0.0], [1.0, 1e-12], [1.0, -1e-12], [0.0, 1.0]])
     assert len(merge_lines(rows)[0]) == 4
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_arcs_of_half_a_circle_are_not_empty(seed):
+    """All crossings of a circle in one point, to rounding: the two arcs between are as long as an arc can be."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(3, 6))
+    rows = rng.standard_normal((n, 3))
+    rows[:, 1] *= 10.0 ** rng.uniform(-19, -14)
+    if seed % 2:
+        rows[0] = [0.0, 1.0, 0.0]
+    dual = rng.standard_normal(n)
+    w = rng.standard_normal((4000, 3))
+    w[:2000, 1] = 0.0  # the short column counts for nothing: the plane of the others
+    w /= np.linalg.norm(w, axis=1, keepdims=True)
+    assert np.abs(np.maximum(w @ rows.T, 0.0) @ dual).max() <= FaceOracle(rows).price(dual).upper_bound

@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
+from covopt.exact.rounding import relative_gap
 from covopt.oracles.base import Pricing
 from covopt.oracles.faces import FaceOracle
 from covopt.problems.shallow import ShallowProblem
-from covopt.solvers.column_generation import ColumnGeneration, relative_gap
+from covopt.solvers.column_generation import ColumnGeneration
 from covopt.status import Status
 
 OFFSETS = [np.inf, 0.7, 0.0]

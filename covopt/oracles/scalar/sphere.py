@@ -229,10 +229,16 @@ def _walk(
                                 w[a] = ux * e1[a] + uy * e2[a]
                             _insert(found, found_value, count, i, w, orient * sign / value, sign * value)
 
-                if gap <= SIGN_TOLERANCE:
+                beyond = (
+                    cv * cn + sv * sn < 0.0
+                )  # longer than a quarter of the circle: sin alone cannot tell 0 from π
+                if gap <= SIGN_TOLERANCE and not beyond:
                     continue
                 for a in range(3):
-                    middle[a] = (cv + cn) * e1[a] + (sv + sn) * e2[a]
+                    if beyond:  # the ends turned inwards by a quarter do not cancel on half a circle
+                        middle[a] = (sn - sv) * e1[a] + (cv - cn) * e2[a]
+                    else:
+                        middle[a] = (cv + cn) * e1[a] + (sv + sn) * e2[a]
                 for side in range(2):  # the cell where z_i·w is positive (0) or negative (1)
                     own = mu[i] if side == half else 0.0
                     own = -own if half == 1 else own

@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from covopt.exact.rounding import relative_gap
 from covopt.oracles.bounds import gauge_bound
 from covopt.oracles.branch_and_bound import BranchAndBoundOracle
 from covopt.oracles.support import STARTS
@@ -20,7 +21,7 @@ from covopt.problems.regularised import RegularisedProblem
 from covopt.solvers.column_generation import RoundState
 from covopt.solvers.heuristic import FINAL_S, PRICING_S, Steering
 from covopt.solvers.regularised.generation import RegularisedGeneration
-from covopt.solvers.regularised.points import FitPoint, WarmStart, relative_gap
+from covopt.solvers.regularised.points import FitPoint, WarmStart
 from covopt.status import Status
 
 

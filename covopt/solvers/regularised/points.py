@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from covopt.exact.rounding import relative_gap
 from covopt.solvers.loop import RoundState
 from covopt.status import Status
 
@@ -51,10 +52,3 @@ class FitPoint:
     def gap(self) -> float:
         """Relative distance of the bounds."""
         return relative_gap(self.upper_bound, self.lower_bound)
-
-
-def relative_gap(upper: float, lower: float) -> float:
-    """(upper − lower)/upper, zero when both vanish."""
-    if not np.isfinite(upper):
-        return np.inf
-    return max(upper - lower, 0.0) / upper if upper > 0 else 0.0
