@@ -12,7 +12,7 @@ import covopt
 from covopt.cli import app
 from covopt.errors import InputError, SolutionFileError
 from covopt.losses import Huber
-from tests.bank.closed_forms import CASES, all_cells, gauge
+from tests.bank.closed_forms import CASES
 from tests.solvers.test_regularised import BIASES, NAMES, targets_for
 
 
@@ -20,72 +20,6 @@ def table(name, n=12, seed=0, k=None):
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n, 2))
     return X, targets_for(name, n, rng) if k is None else rng.standard_normal((n, k))
-
-
-def cone_program(X, loss, lam, output_bias, bias=1.0):
-    """The optimum over all cells as one conic program for one output, by brute-force cells and Clarabel."""
-    import cvxpy as cp
-
-    from tests.solvers.test_regularised import loss_expression
-
-    rows = np.column_stack([X, np.full(len(X), bias)]) if bias else X
-    cells = all_cells(rows)
-    P, Q = cp.Variable((len(cells), rows.shape[1])), cp.Variable((len(cells), rows.shape[1]))
-    B = cp.Variable((1, 1)) if output_bias != "none" else np.zeros((1, 1))
-    pre = (P - Q) @ rows.T
-    F = cp.reshape(cp.sum(cp.multiply(cells, pre), axis=0), (len(X), 1), order="C") + B * np.ones((len(X), 1))
-    signs = np.where(cells, 1.0, -1.0)
-    inside = [cp.multiply(signs, P @ rows.T) >= 0, cp.multiply(signs, Q @ rows.T) >= 0]
-    cost = 2 * (cp.sum(cp.norm(P, 2, axis=1)) + cp.sum(cp.norm(Q, 2, axis=1)))
-    if output_bias == "penalized":
-        cost = cost + cp.sum_squares(B) / bias**2
-    program = cp.Problem(cp.Minimize(loss_expression(loss, F) + lam * cost), inside)
-    program.solve(solver=cp.CLARABEL)
-    return program.value
-
-
-@pytest.mark.parametrize("name", [n for n in NAMES if n != "softmax-cross-entropy"])
-@pytest.mark.parametrize("output_bias", BIASES)
-def test_all_cells_agree(name, output_bias):
-    X, y = table(name, 8)
-    for lam in (3e-2, 1e-3):
-        found = covopt.fit(X, y, lam=lam, loss=name, output_bias=output_bias, tol=1e-7)
-        assert found.status.code == "certified"
-        expected = cone_program(X, found.loss, lam, output_bias)
-        assert found.objective == pytest.approx(expected, rel=2e-6)
-        assert found.lower_bound <= expected * (1 + 2e-6)
-
-
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("output_bias", BIASES)
-def test_optimality_conditions(name, output_bias):
-    """Feasible dual, complementarity at every neuron, Λ = −∇C/(2λ), b = βΛᵀ1; by brute force."""
-    X, y = table(name, 9, seed=3)
-    lam = 5e-3
-    found = covopt.fit(X, y, lam=lam, loss=name, output_bias=output_bias, tol=1e-9)
-    assert found.status.code == "certified"
-    network, dual = found.network, found.dual.reshape(len(X), -1)
-    lifted = network.lift(X)
-    units, weights, offset = network.to_neurons()
-    weights = weights.reshape(len(units), -1)
-    pull = np.maximum(lifted @ units.T, 0).T @ dual
-    assert np.linalg.norm(pull, axis=1).max(initial=0) <= 1 + 1e-12
-    if dual.shape[1] == 1:
-        assert gauge(lifted, dual[:, 0]) <= 1 + 1e-9
-    mass = np.linalg.norm(weights, axis=1)
-    slack = mass - np.einsum("jk,jk->j", weights, pull)
-    assert 2 * lam * slack.sum() <= 1e-8 * found.objective
-    if found.loss.is_smooth:
-        F = network.predict(X).reshape(len(X), -1)
-        expected = -found.loss.gradient(F) / (2 * lam)
-        np.testing.assert_allclose(dual, expected, atol=2e-3 * max(1.0, np.abs(dual).max()))
-    if output_bias == "penalized":
-        np.testing.assert_allclose(np.ravel(offset), dual.sum(axis=0), atol=2e-3)
-    if output_bias == "free":
-        assert np.abs(dual.sum(axis=0)).max() <= 1e-9 * np.abs(dual).max()
-    value = found.loss.value(network.predict(X)) + lam * network.squared_norm
-    assert found.objective == pytest.approx(value, rel=1e-14)
-    assert found.cost == pytest.approx(network.squared_norm, rel=1e-14)
 
 
 @pytest.mark.parametrize("case", [c for c in CASES if c.cost], ids=lambda c: c.name)

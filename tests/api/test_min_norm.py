@@ -12,12 +12,9 @@ from hypothesis import strategies as st
 
 import covopt
 from covopt.errors import InputError
-from covopt.solvers.backends import why_unavailable
 from covopt.status import Status
-from tests.bank.closed_forms import CASES, ProblemCase, all_cells, check_kkt, gauge, random_cases
-
-REACHED = {"column-generation": 1e-8, "conic:CLARABEL": 1e-6, "conic:SCS": 3e-5, "conic:MOSEK": 1e-6}
-TOL = {"column-generation": 1e-9, "conic:CLARABEL": 1e-7, "conic:SCS": 1e-6, "conic:MOSEK": 1e-7}
+from tests.bank.checks import check_one_neuron_per_cell
+from tests.bank.closed_forms import ProblemCase, all_cells, check_kkt, gauge, random_cases
 
 
 def solve(case: ProblemCase, **options) -> covopt.Solution:
@@ -45,44 +42,8 @@ def check_solution(case: ProblemCase, solution: covopt.Solution, tol: float) -> 
     assert solution.lower_bound <= solution.cost + 1e-9 * unit
     assert solution.network.squared_norm == pytest.approx(solution.cost, rel=1e-12, abs=1e-300)
     assert len(solution.network) <= len(case.y)
-    check_one_neuron_per_cell(case, solution)
-
-
-def check_one_neuron_per_cell(case: ProblemCase, solution: covopt.Solution) -> None:
-    """SP20 Thm 4.2: two neurons of one sign are separated by a row, or one of them could take both."""
     neurons, weights, _ = unit_neurons(solution)
-    rows = case.lifted[case.lifted.any(axis=1)]
-    heights = neurons @ (rows / np.linalg.norm(rows, axis=1, keepdims=True)).T
-    sides = np.where(np.abs(heights) > 1e-10, np.sign(heights), 0.0)
-    for j in range(len(weights)):
-        for k in range(j):
-            if weights[j] * weights[k] > 0:
-                assert (sides[j] * sides[k] < 0).any(), f"{case.name}: neurons {k} and {j} share a cell"
-
-
-def require(solver: str) -> None:
-    if solver.startswith("conic:"):
-        reason = why_unavailable(solver.removeprefix("conic:"))
-        if reason is not None:
-            pytest.skip(f"{solver}: {reason}")
-
-
-# ---------------------------------------------------------------------- known values
-@pytest.mark.parametrize("solver", REACHED)
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_known_values(case, solver):
-    require(solver)
-    solution = solve(case, solver=solver, tol=TOL[solver])
-    check_solution(case, solution, REACHED[solver])
-    size = max(case.cost, 1e-3 * (np.abs(case.targets).max() or 1.0))
-    assert abs(solution.cost - case.cost) <= REACHED[solver] * size
-    if solver != "conic:SCS":
-        assert solution.status is Status.CERTIFIED
-        assert solution.gap <= TOL[solver]
-    assert covopt.verify(solution).ok
-    if case.unique is not None:
-        allowed = (case.unique, None) if solver == "conic:SCS" else (case.unique,)  # its duals are coarse
-        assert solution.is_unique in allowed, solution.uniqueness.reason
+    check_one_neuron_per_cell(case.lifted, neurons, weights)
 
 
 # ---------------------------------------------------------------------- a second solver

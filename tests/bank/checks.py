@@ -129,6 +129,18 @@ def check_optimal(problem: Problem, answer: Solution, tol: float) -> None:
     check_kkt(problem, answer.network, answer.dual, tol + ROUNDING)
 
 
+def check_one_neuron_per_cell(rows: np.ndarray, neurons: np.ndarray, weights: np.ndarray) -> None:
+    """SP20 Thm 4.2: two neurons of one sign are separated by a row, or one of them could take both."""
+    rows = rows[rows.any(axis=1)]
+    heights = neurons @ (rows / np.linalg.norm(rows, axis=1, keepdims=True)).T
+    heights = heights / np.linalg.norm(neurons, axis=1, keepdims=True)
+    sides = np.where(np.abs(heights) > 1e-10, np.sign(heights), 0.0)
+    for j in range(len(weights)):
+        for k in range(j):
+            if weights[j] * weights[k] > 0:
+                assert (sides[j] * sides[k] < 0).any(), f"neurons {k} and {j} share a cell"
+
+
 def residual(problem: Problem, network: ReLUNetwork) -> float:
     missed = primal(problem, network)[1] - problem.targets
     return float(np.abs(missed).max(initial=0.0) / (np.abs(problem.targets).max(initial=0.0) or 1.0))

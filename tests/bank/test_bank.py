@@ -7,7 +7,7 @@ import pytest
 
 import covopt
 from covopt.network import ReLUNetwork
-from tests.bank.checks import check_kkt, check_optimal
+from tests.bank.checks import check_kkt, check_one_neuron_per_cell, check_optimal
 from tests.bank.problems import BY_NAME, CLOSED_FORMS, COMBINATIONS, PROBLEMS, references
 
 TOL = 1e-7
@@ -78,9 +78,15 @@ def rank(problem):
 
 
 @pytest.mark.parametrize("problem", CLOSED_FORMS, ids=lambda problem: problem.name)
-def test_uniqueness_is_as_known(problem):
+def test_closed_forms_to_nine_digits(problem):
+    """The tightest tolerance: few neurons, no two of a sign in a cell, and uniqueness is as known."""
+    solution = problem.solve(tol=1e-9)
+    check_optimal(problem, solution, 1e-9)
+    assert len(solution.network) <= len(problem.X)
+    check_one_neuron_per_cell(
+        problem.rows, solution.network.hidden_weights, solution.network.output_weights[:, 0]
+    )
     if problem.unique is not None:
-        solution = problem.solve(tol=1e-9)
         assert solution.is_unique == problem.unique, solution.uniqueness.reason
 
 

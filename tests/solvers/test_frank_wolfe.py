@@ -204,16 +204,6 @@ def test_zero_targets_and_constant_ones():
 
 
 # ---------------------------------------------------------------------- against the other solver
-@pytest.mark.parametrize("output_bias", ["none", "penalized", "free"])
-@pytest.mark.parametrize("seed", [0, 1])
-def test_one_output_against_column_generation(output_bias, seed):
-    X, Y = random_data(seed, n=12, k=1)
-    expected = covopt.min_norm(X, Y[:, 0], output_bias=output_bias, tol=1e-9).cost
-    for variant in ("fully-corrective", "sliding"):
-        result = covopt.frank_wolfe(X, Y, output_bias=output_bias, variant=variant, tol=1e-7)
-        assert result.cost == pytest.approx(expected, rel=1e-6)
-        assert result.lower_bound <= expected * (1 + 1e-9)
-        check_result(result, X, Y, tol=1e-7)
 
 
 @pytest.mark.parametrize("output_bias", ["none", "penalized", "free"])
