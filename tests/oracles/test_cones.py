@@ -240,6 +240,20 @@ def test_every_budget_gives_a_bound_and_a_tree(budget):
         assert not len(again.points)
 
 
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 10**6), st.integers(-300, 300), st.integers(-300, 300))
+def test_powers_of_two_and_the_sign_change_nothing_but_the_scale(seed, of_rows, of_dual):
+    random = np.random.default_rng(seed)
+    rows, dual = random.standard_normal((8, 3)), random.standard_normal(8)
+    found = box_gauge(rows, dual)
+    scaled = box_gauge(np.ldexp(rows, of_rows), np.ldexp(dual, of_dual))
+    assert scaled.upper_bound == np.ldexp(found.upper_bound, of_rows + of_dual)
+    np.testing.assert_array_equal(scaled.tree, found.tree)
+    assert box_gauge(rows, -dual).upper_bound == pytest.approx(found.upper_bound, rel=2e-9)
+    shuffled = random.permutation(8)
+    assert box_gauge(rows[shuffled], dual[shuffled]).upper_bound == pytest.approx(found.upper_bound, rel=2e-9)
+
+
 def test_threads_change_nothing():
     random = np.random.default_rng(6)
     rows, dual = random.standard_normal((40, 4)), random.standard_normal(40)

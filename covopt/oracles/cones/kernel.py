@@ -69,7 +69,7 @@ class Stack(NamedTuple):
     level: np.ndarray  # H, the largest b of a box closed by force
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def margin(m, sizes, u0, s, H):
     """Return the rounding allowance of one box: see the head of this file. ``sizes`` are the A_j."""
     r = len(sizes)
@@ -79,7 +79,7 @@ def margin(m, sizes, u0, s, H):
     return EPS * ((m + 7 * r + 12) * scale + (5 * r * r + 8 * r) * H)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def enter(rows, weights, stack, parent, level):
     """Sort the parent's rows into level ``level``, whose box is already written; parent −1 stands for all rows."""
     r = rows.shape[1]
@@ -111,7 +111,7 @@ def enter(rows, weights, stack, parent, level):
     stack.first[level + 1] = place
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def plant(rows, weights, linear, stack, a, side, H):
     """Make the root box of chart u_a = side."""
     for j in range(rows.shape[1]):
@@ -131,7 +131,7 @@ def plant(rows, weights, linear, stack, a, side, H):
     enter(rows, weights, stack, -1, 0)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def cut(rows, weights, stack, level, upper):
     """Make one half of the box at ``level`` the box at ``level + 1``."""
     for j in range(rows.shape[1]):
@@ -147,7 +147,7 @@ def cut(rows, weights, stack, level, upper):
     enter(rows, weights, stack, level, level + 1)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def gaps(rows, weights, index, centre, radius, theta, u, score):
     """Return what θ and the chords lose at u; ``score`` says how much each axis's width has to do with it."""
     r = rows.shape[1]
@@ -170,7 +170,7 @@ def gaps(rows, weights, index, centre, radius, theta, u, score):
     return by_theta, by_chords
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def average(rows, weights, index, theta, u, turn):
     """Move θ towards the answer to u: cheaper than the least norm where many rows are undecided."""
     for k in range(len(index)):
@@ -182,7 +182,7 @@ def average(rows, weights, index, theta, u, turn):
             theta[k] += ((1.0 if t > 0.0 else 0.0) - theta[k]) / (turn + 2.0)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def at_rest(sizes, u0, s):
     """Return whether cuts can lower the allowance by a factor of two at most."""
     change = 0.0
@@ -191,7 +191,7 @@ def at_rest(sizes, u0, s):
     return change <= 0.0
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def record(rows, squares, weights, linear, stack, u, H, growth):
     """Keep a point above H, its local maximum if H may grow; return the new H."""
     place = min(stack.state[1], len(stack.points) - 1)
@@ -204,7 +204,71 @@ def record(rows, squares, weights, linear, stack, u, H, growth):
     return H
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
+def look(rows, squares, weights, linear, sizes, stack, growth, level, H, vectors, work):
+    """Bound the box at ``level``; return the axis to cut it along, −1 for a leaf, its bound b, and H."""
+    r = rows.shape[1]
+    g, q, u, Q = vectors[0], vectors[1], vectors[2], vectors[3]
+    above, below, score = vectors[4], vectors[5], vectors[6]
+    a = stack.state[2]
+    begin, end = stack.first[level], stack.first[level + 1]
+    index, theta = stack.rows[begin:end], stack.theta[begin:end]
+    centre, radius = stack.centre[begin:end], stack.radius[begin:end]
+    u0, s = stack.u0[level], stack.s[level]
+    for j in range(r):
+        g[j] = stack.g[level, j] + stack.g_low[level, j]
+    allowance = margin(end - begin, sizes, u0, s, H)
+    bound = np.inf
+    turn = 0
+    violated = False
+    while True:
+        f = relax(rows, weights, index, centre, radius, theta, g, u0, q)
+        norm = touch(q, u0, s, H, u)
+        bound = min(bound, affine_bound(f, q, u0, s, H, u, norm) + allowance)
+        if bound <= 0.0:
+            break
+        by_theta, by_chords = gaps(rows, weights, index, centre, radius, theta, u, score)
+        top = f - H * norm
+        for j in range(r):
+            top += q[j] * (u[j] - u0[j])
+            Q[j] = u[j]
+        above_H = top - by_theta - by_chords
+        if turn > 0 and by_theta > 0.0 and above_H <= allowance < top - by_chords:
+            settle(rows, weights, index, theta, Q, work)  # θ is lost where rows do not quite vanish
+            above_H = height(rows, weights, linear, Q) - H * np.sqrt((Q * Q).sum())
+        if above_H > allowance:
+            violated = True
+            H = record(rows, squares, weights, linear, stack, Q, H, growth)
+            break
+        if turn == ROUNDS or by_theta == 0.0 or top - by_theta > 0.0:
+            break  # C(u) > 0: this box is not closed by any θ
+        turn += 1
+        if end - begin <= FEW or level > DEEP * r:
+            least_norm(
+                rows, squares, weights, index, theta, f, q, u0, s, a, turn > 1, H, Q, above, below, work
+            )
+        else:
+            average(rows, weights, index, theta, u, turn)
+    closed = bound <= 0.0
+    if not closed and not violated and (end - begin) * 2.0 ** (r - 1) <= CORNERS:
+        worst = corner_bound(rows, weights, index, theta, g, u0, s, H, u, norm, Q, above)
+        closed = worst + allowance <= 0.0
+    axis = -1
+    if not closed:
+        best = -1.0
+        for j in range(r):
+            gain = s[j] * (score[j] + H * s[j])
+            if gain > best and s[j] > SMALLEST and abs(u0[j]) + s[j] < PRECISE * s[j]:
+                best = gain
+                axis = j
+        blurred = bound <= 2.0 * allowance and at_rest(sizes, u0, s)  # cuts would not change the bound
+        if blurred or axis < 0 or (violated and growth == 0.0):
+            axis = -1
+            stack.level[1] = max(stack.level[1], bound) if bound < np.inf else np.inf
+    return axis, bound, H
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def explore(rows, squares, weights, linear, sizes, stack, growth, old, tree):
     r"""Look at up to ``len(tree)`` boxes; write their preorder to ``tree`` and return how many.
 
@@ -231,105 +295,39 @@ def explore(rows, squares, weights, linear, sizes, stack, growth, old, tree):
         0 for a leaf, j + 1 for a box cut along u_j.
     """
     r = rows.shape[1]
-    g, q, u, Q, above, below = np.empty(r), np.empty(r), np.empty(r), np.empty(r), np.empty(r), np.empty(r)
-    score = np.empty(r)
-    work = np.empty((4, max(r, 3), r))
-    level, a, place_in_old, inside = stack.state[0], stack.state[2], stack.state[3], stack.state[4]
-    cap = len(stack.points)
+    vectors, work = np.empty((7, r)), np.empty((4, max(r, 3), r))
+    level, place_in_old, inside = stack.state[0], stack.state[3], stack.state[4]
     H = stack.level[0]
     node = 0
     while node < len(tree):
         begin, end = stack.first[level], stack.first[level + 1]
         if 2 * end - begin > len(stack.rows):  # no room for a child
             break
-        if place_in_old < len(old) and level <= inside:
-            axis = old[place_in_old] - 1
+        axis, bound = -1, np.inf
+        known = place_in_old < len(old) and level <= inside
+        if known:
+            axis = int(old[place_in_old]) - 1
             place_in_old += 1
-            if axis >= 0:
-                tree[node] = axis + 1
-                stack.axis[level] = axis
-                stack.bound[level] = np.inf
-                cut(rows, weights, stack, level, False)
-                level += 1
-                inside = level
-                node += 1
-                continue
-            inside = level
-        index, theta = stack.rows[begin:end], stack.theta[begin:end]
-        centre, radius = stack.centre[begin:end], stack.radius[begin:end]
-        u0, s = stack.u0[level], stack.s[level]
-        for j in range(r):
-            g[j] = stack.g[level, j] + stack.g_low[level, j]
-        f = relax(rows, weights, index, centre, radius, theta, g, u0, q)
-        norm = touch(q, u0, s, H, u)
-        allowance = margin(end - begin, sizes, u0, s, H)
-        bound = affine_bound(f, q, u0, s, H, u, norm) + allowance
-        turn = 0
-        violated = False
-        while bound > 0.0:
-            by_theta, by_chords = gaps(rows, weights, index, centre, radius, theta, u, score)
-            top = f - H * norm
-            for j in range(r):
-                top += q[j] * (u[j] - u0[j])
-            above_H = top - by_theta - by_chords
-            if above_H > allowance:
-                violated = True
-                H = record(rows, squares, weights, linear, stack, u, H, growth)
-                break
-            if turn > 0 and by_theta > 0.0 and top - by_chords > allowance:  # were u where the rows vanish
-                for j in range(r):
-                    Q[j] = u[j]
-                settle(rows, weights, index, theta, Q, work)
-                size = np.sqrt((Q * Q).sum())
-                if size > 0.5 and height(rows, weights, linear, Q) > H * size + allowance:
-                    violated = True
-                    H = record(rows, squares, weights, linear, stack, Q, H, growth)
-                    break
-            if turn == ROUNDS or by_theta == 0.0 or top - by_theta > 0.0:
-                break  # C(u) > 0: this box is not closed by any θ
-            turn += 1
-            if end - begin <= FEW or level > DEEP * r:
-                least_norm(
-                    rows, squares, weights, index, theta, f, q, u0, s, a, turn > 1, H, Q, above, below, work
-                )
-            else:
-                average(rows, weights, index, theta, u, turn)
-            f = relax(rows, weights, index, centre, radius, theta, g, u0, q)
-            norm = touch(q, u0, s, H, u)
-            bound = min(bound, affine_bound(f, q, u0, s, H, u, norm) + allowance)
-        closed = bound <= 0.0
-        if not closed and not violated and (end - begin) * 2.0 ** (r - 1) <= CORNERS:
-            worst = corner_bound(rows, weights, index, theta, g, u0, s, H, u, norm, Q, above)
-            closed = worst + allowance <= 0.0
-        axis = -1
-        if not closed:
-            best = -1.0
-            for j in range(r):
-                gain = s[j] * (score[j] + H * s[j])
-                if gain > best and s[j] > SMALLEST and abs(u0[j]) + s[j] < PRECISE * s[j]:
-                    best = gain
-                    axis = j
-            blurred = bound <= 2.0 * allowance and at_rest(sizes, u0, s)  # cuts would not change the bound
-            if blurred or axis < 0 or (violated and growth == 0.0):
-                axis = -1
-                stack.level[1] = max(stack.level[1], bound)
-        if axis >= 0:
-            tree[node] = axis + 1
+            inside = level if axis < 0 else level + 1
+            known = axis >= 0
+        if not known:
+            axis, bound, H = look(
+                rows, squares, weights, linear, sizes, stack, growth, level, H, vectors, work
+            )
+        tree[node] = axis + 1
+        node += 1
+        upper = axis < 0
+        if upper:
+            level -= 1
+            while level >= 0 and stack.stage[level] == 2:
+                level -= 1
+        else:
             stack.axis[level] = axis
             stack.bound[level] = bound
-            cut(rows, weights, stack, level, False)
-            level += 1
-            node += 1
-            continue
-        tree[node] = 0
-        level -= 1
-        while level >= 0 and stack.stage[level] == 2:
-            level -= 1
         if level >= 0:
-            cut(rows, weights, stack, level, True)
+            cut(rows, weights, stack, level, upper)
             level += 1
-        node += 1
-        if level < 0 or (growth == 0.0 and stack.state[1] == cap):
+        if level < 0 or (growth == 0.0 and stack.state[1] == len(stack.points)):
             break
     stack.state[0], stack.state[3], stack.state[4] = level, place_in_old, inside
     stack.level[0] = H

@@ -26,7 +26,7 @@ SWEEPS = 6  # of the coordinate ascent for p; the tangent is valid wherever it s
 STILL = 1e-3
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def relax(rows, weights, index, centre, radius, theta, g, u0, q):
     """Write the slopes of the affine bound to ``q`` and return its value f at the centre."""
     r = rows.shape[1]
@@ -49,7 +49,7 @@ def relax(rows, weights, index, centre, radius, theta, g, u0, q):
     return value
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def touch(q, u0, s, H, u):
     """Maximise q·u − H‖u‖ over the box by coordinate ascent, into ``u``; return ‖u‖. The tangent there gives p."""
     r = len(q)
@@ -90,7 +90,7 @@ def touch(q, u0, s, H, u):
     return np.sqrt(total)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def affine_bound(f, q, u0, s, H, u, norm):
     """Maximum over the box of the affine bound with the tangent p = u/norm."""
     k = H / norm
@@ -100,7 +100,7 @@ def affine_bound(f, q, u0, s, H, u, norm):
     return bound
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def corner_bound(rows, weights, index, theta, g, u0, s, H, u, norm, ell, corner):
     """Maximum over the corners of the box of the bound that keeps the rows with w_i > 0 as they are.
 

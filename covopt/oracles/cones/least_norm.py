@@ -18,7 +18,7 @@ CLIMB_CYCLES = 50
 TANGENTS = 60
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _add_column(column, basis, triangle, count):
     """Orthogonalise ``column`` against the basis; append it unless it depends on the earlier ones."""
     r = len(column)
@@ -44,7 +44,7 @@ def _add_column(column, basis, triangle, count):
     return True
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _free_step(rows, weights, index, theta, u0, s, a, facets, Q, above, below, work):
     """Minimise ‖Q‖ over the multipliers strictly inside their bounds, or go to the first bound met."""
     r = len(Q)
@@ -101,7 +101,7 @@ def _free_step(rows, weights, index, theta, u0, s, a, facets, Q, above, below, w
             Q[j] += d * columns[p, j]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def descend(rows, squares, weights, index, theta, u0, s, a, facets, goal, Q, above, below, work, rounds):
     """Minimise ‖Q‖ over θ, with ``facets`` also over the multipliers of the box's facets; stop below ``goal``.
 
@@ -149,7 +149,7 @@ def descend(rows, squares, weights, index, theta, u0, s, a, facets, goal, Q, abo
             last = square
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def least_norm(rows, squares, weights, index, theta, f, q, u0, s, a, facets, H, Q, above, below, work):
     """Change θ such that the affine bound f + q·δ on the chart, written as Q·u, has a smaller norm."""
     r = rows.shape[1]
@@ -164,7 +164,7 @@ def least_norm(rows, squares, weights, index, theta, f, q, u0, s, a, facets, H, 
     descend(rows, squares, weights, index, theta, u0, s, a, facets, GOAL * H, Q, above, below, work, CYCLES)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def settle(rows, weights, index, theta, u, work):
     """Move u, in place, to where the rows with 0 < θ_i < 1 vanish, by the shortest way.
 
@@ -191,7 +191,7 @@ def settle(rows, weights, index, theta, u, work):
                 u[j] += shift[p] * basis[p, j]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def height(rows, weights, linear, u):
     """F(u) = linear·u + Σ w_i σ(y_i·u)."""
     r = rows.shape[1]
@@ -207,7 +207,7 @@ def height(rows, weights, linear, u):
     return total
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def rise(rows, squares, weights, linear, u):
     """Climb from the unit vector u to a local maximum of F on the sphere, in place; return F there.
 
@@ -215,7 +215,7 @@ def rise(rows, squares, weights, linear, u):
     ball: its maximum is the least norm over θ, its maximiser Q/‖Q‖. No step descends, and tangents are finitely many.
     """
     n, r = rows.shape
-    index, theta = np.arange(n), np.empty(n)
+    index, theta = np.arange(n).astype(np.int32), np.empty(n)  # the type that a stack has
     Q, above, below, v = np.empty(r), np.zeros(r), np.zeros(r), np.empty(r)
     work = np.empty((4, max(r, 3), r))
     value = height(rows, weights, linear, u)
@@ -255,7 +255,7 @@ def rise(rows, squares, weights, linear, u):
     return value
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def rise_all(rows, squares, weights, linear, starts):
     """:func:`rise` from every start, in place."""
     for k in range(len(starts)):
