@@ -12,9 +12,10 @@ import numpy as np
 from covopt.errors import InputError
 from covopt.losses import Huber
 from covopt.oracles.cones import box_gauge
+from covopt.oracles.cones.transfer import Transfer
 from covopt.proofs import CheckedBound, Problem, Proof, check_proof
-from covopt.proofs.checker.arithmetic import float_below
-from covopt.proofs.checker.dual import LOSSES
+from covopt.proofs.checker.arithmetic import float_below, fractions
+from covopt.proofs.checker.dual import LOSSES, move_into_domain
 from covopt.proofs.checker.network import lift
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ RTOL = 1e-9  # of H, above the best value found: half of it is about what the pr
 NEAR = 1e-2  # how far apart bound and best value may be for the checker to close the distance
 MAX_BOXES = 2_000_000
 EXTRA_BOXES = 200_000
+ALMOST_ZERO = 2.0**-100  # H must be positive; the largest row is of size about one
 ROW_BITS, SUM_BITS = 56, 60  # sums over a row and over the table for which 64 bits are enough
 
 
@@ -101,19 +103,22 @@ def prove(
     if neurons is not None:
         lengths = np.linalg.norm(neurons, axis=1)
         neurons = neurons[lengths > 0] / lengths[lengths > 0, None]
+    try:
+        moved = np.array([float(v) for v in move_into_domain(problem, fractions(dual))])
+    except ValueError as error:
+        raise InputError(f"there is no exact proof of this bound: {error}") from error
     found = box_gauge(
-        lift(problem), dual, neurons=neurons, rtol=RTOL, max_nodes=max_boxes, n_threads=n_threads
+        lift(problem), moved, neurons=neurons, rtol=RTOL, max_nodes=max_boxes, n_threads=n_threads
     )
     made = found.transfer
-    y, linear, change = _shorten(made.y, made.linear)
+    y, linear, signs, factor, change = _shorten(made)
     tree = bytes(4 * len(linear)) if found.tree is None else found.tree.tobytes()
     best, H = float(np.ldexp(abs(found.best_value), -made.exponent)), found.H
     if best * (1.0 + NEAR) > H:  # what double precision could not decide the checker can
         H = min(H, best * (1.0 + 0.5 * RTOL))
-    H = (H + change) * (1.0 + 1e-15) if H > 0.0 else 1.0
+    H = max((H + change) * (1.0 + 1e-15), ALMOST_ZERO)
     proof = Proof(
-        problem.digest(dual), made.V, y, made.signs.astype(np.int64), linear, made.group, made.factor, made.exponent,
-        H, tree, 0.0,
+        problem.digest(dual), made.V, y, signs, linear, made.group, factor, made.exponent, H, tree, 0.0,
     )  # fmt: skip
     try:
         bound = check_proof(problem, dual, proof, extra=EXTRA_BOXES)
@@ -123,13 +128,32 @@ def prove(
     return replace(proof, H=reached, lower_bound=float_below(bound.lower_bound)), bound
 
 
-def _shorten(y: np.ndarray, linear: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
-    """Round y and linear to a grid on which sums fit into 64 bits; also say what that changes G by at most."""
+def _shorten(made: Transfer) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, float]:
+    """Round y and linear to a grid on which sums fit into 64 bits.
+
+    A line whose rows nearly cancel is a short y with large factors, by which its rounding would be paid: such a line
+    is left out of G, its y lengthened and its factors reduced.
+
+    Returns
+    -------
+    y, linear, signs, factor
+    change : float
+        How much |G| can grow by that.
+    """
+    y, linear, signs, factor = made.y.copy(), made.linear, made.signs.astype(np.int64), made.factor.copy()
     if not y.size:
-        return y, linear, 0.0
+        return y, linear, signs, factor, 0.0
     row, total = np.abs(y).sum(axis=1).max(), np.abs(y).sum() + np.abs(linear).sum()
     exponent = max(int(np.frexp(row)[1]) - ROW_BITS, int(np.frexp(total)[1]) - SUM_BITS)
     unit = np.ldexp(1.0, exponent)
     short, line = np.rint(y / unit) * unit, np.rint(linear / unit) * unit
-    change = np.linalg.norm(short - y, axis=1).sum() + np.linalg.norm(line - linear)
-    return short, line, nextafter(float(change), inf)
+    moved, lengths = np.linalg.norm(short - y, axis=1), np.linalg.norm(y, axis=1)
+    rows = np.flatnonzero(made.group >= 0)
+    own = made.group[rows]
+    amount = np.bincount(own, weights=np.abs(factor[rows]), minlength=len(y))
+    gone = (signs != 0) & (amount * moved > lengths)
+    change = moved[(signs != 0) & ~gone].sum() + lengths[gone].sum() + np.linalg.norm(line - linear)
+    short = np.where((signs == 0)[:, None], y, short)
+    short[gone] = y[gone] * amount[gone, None]
+    factor[rows] = np.where(gone[own], factor[rows] / amount[own], factor[rows])
+    return short, line, np.where(gone, 0, signs), factor, nextafter(float(change), inf)

@@ -154,6 +154,25 @@ def test_huge_and_tiny_numbers_are_one_sentence(size):
     assert "exact lower bound" not in failed(found)
 
 
+def test_rows_that_cancel_cost_nothing():
+    """One point with two labels: the dual function vanishes, and so must the bound on it."""
+    fitted = covopt.fit([[1.0], [1.0]], ["a", "b"], lam=0.1, loss="hinge", output_bias="free")
+    found = covopt.verify(fitted, exact=True)
+    assert found.ok, found.summary()
+    assert fitted.prove().lower_bound == pytest.approx(1.0, rel=1e-12)
+
+
+def test_rows_that_nearly_cancel_cost_nothing():
+    """Two labels on one point leave a line of length 1e-14, whose rounding must not be paid 1e14 times."""
+    rng = np.random.default_rng(0)
+    X = np.array([[-2.0], [0.0], [1.0], [0.0], [2.0], [-1.0]])
+    dual = np.array([0.1157, 5.070144310857682, -0.5312, -5.0701443108576605, -0.1157, 0.5312])
+    solution = covopt.min_norm([[0.0], [1.0]], [0.0, 1.0])
+    problem = replace(problem_of(solution, solution.data), X=X, Y=rng.standard_normal((6, 1)))
+    _, bound = prove(problem, dual)
+    assert bound.paid < 1e-12
+
+
 def test_few_boxes_prove_less_and_say_so():
     X, y = table(25)
     solution = covopt.min_norm(X, y)
