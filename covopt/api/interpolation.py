@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import math
 import time
 from collections.abc import Callable
 from typing import Any
@@ -23,7 +24,6 @@ from covopt.checks.validation import (
 )
 from covopt.data import Data
 from covopt.errors import BudgetError, InputError
-from covopt.exact.rounding import lengths_up, total_up
 from covopt.network import ReLUNetwork
 from covopt.oracles.choose import exact_oracle
 from covopt.oracles.faces import FaceOracle
@@ -206,8 +206,16 @@ def _solve(
             data, network, dual, output_bias=output_bias, reduced=reduced, proof=point.proof
         )
         if certificate.gauge > 1.0 + INFEASIBLE:  # the solver's oracle saw less than the certificate's
-            size = total_up(lengths_up(dual.reshape(len(dual), -1)), lengths_up(data.lifted))
-            dual, certificate = settle(dual / certificate.gauge), certificate.of_scaled_dual(size)
+            if certificate.exact:
+                dual = settle(dual / certificate.gauge)
+                certificate = certify(
+                    data, network, dual, output_bias=output_bias, reduced=reduced, proof=point.proof
+                )
+            elif (
+                certificate.gauge < np.inf
+            ):  # a bound that is not the maximum may come out otherwise the next time
+                power = math.frexp(certificate.gauge)[1]
+                dual, certificate = np.ldexp(dual, -power), certificate.of_scaled_dual(power)
     status = decide_status(point.status, certificate, tol)
     return Solution(
         data, output_bias, potential, network, dual, certificate, status, tol, name, history,
