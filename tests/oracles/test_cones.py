@@ -210,6 +210,17 @@ def test_the_transfer_pays_for_what_it_changes(name):
     assert made.residual <= 1e-14 * size
 
 
+def test_parallel_rows_are_found_whatever_rounding_does():
+    for seed in range(60):
+        random = np.random.default_rng(seed)
+        ways = random.integers(-1, 2, (9, 4)).astype(float)
+        ways[~ways.any(axis=1)] = 1.0
+        ways *= np.array([way[np.flatnonzero(way)[0]] for way in ways])[:, None]
+        rows = np.r_[ways, ways] * random.choice([-3.0, 0.1, 1.0, 1 / 3], (18, 1))
+        made = transfer(rows, random.standard_normal(18))
+        assert len(made.y) == len(np.unique(ways, axis=0))
+
+
 def roots(tree, count):
     """Leaves and cuts of each root."""
     place, answer = 0, []

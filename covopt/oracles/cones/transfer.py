@@ -30,6 +30,8 @@ from covopt.exact.rounding import two_product, two_sum
 
 EPS = 2.0**-52
 ON_ONE_LINE = 8 * EPS
+CHAIN = 64.0  # times the tolerance: projections closer than that are compared
+LINES_PER_CHAIN = 64
 NEGLIGIBLE = 2.0**-200  # rows below this times the largest are dropped
 NOISE = 8 * EPS  # directions that cost less than this of Σ|λ_i|‖x_i‖ are dropped
 
@@ -149,22 +151,26 @@ def _basis(high: np.ndarray) -> np.ndarray:
 
 def _lines(y: np.ndarray, merge: float) -> tuple[np.ndarray, np.ndarray]:
     """Return the line through the origin that each row is on, and its multiple of the line's first row."""
+    n, r = y.shape
     lengths = np.linalg.norm(y, axis=1)
-    lengths = np.where(lengths > 0.0, lengths, 1.0)
-    ray = y / lengths[:, None]
-    lead = np.argmax(np.abs(ray) > 0.5 / np.sqrt(y.shape[1]), axis=1)
-    ray *= np.copysign(1.0, ray[np.arange(len(y)), lead])[:, None]
-    _, first, own = np.unique(
-        np.round(ray * min(2.0**44, 2.0**-6 / merge)), axis=0, return_index=True, return_inverse=True
-    )
-    own = own.ravel()
-    if len(first) == len(y):
-        return np.arange(len(y)), np.ones(len(y))
-    leader = first[own]
-    f = np.einsum("ij,ij->i", y, y[leader]) / lengths[leader] ** 2
-    away = np.linalg.norm(y - f[:, None] * y[leader], axis=1) > merge * lengths
-    leader[away] = np.flatnonzero(away)
-    f[away | (leader == np.arange(len(y)))] = 1.0
+    squares = np.where(lengths > 0.0, lengths, 1.0) ** 2
+    # rows on one line have one projection on a direction of no meaning, up to its sign
+    place = np.abs(y @ np.random.default_rng(0).standard_normal(r)) / np.sqrt(squares)
+    order = np.argsort(place, kind="stable")
+    chain = np.empty(n, int)
+    chain[order] = np.cumsum(np.r_[False, np.diff(place[order]) > CHAIN * merge])
+    leader, f = np.arange(n), np.ones(n)
+    left = np.flatnonzero(np.bincount(chain)[chain] > 1)
+    for _ in range(LINES_PER_CHAIN):
+        if len(left) == 0:
+            break
+        _, first, which = np.unique(chain[left], return_index=True, return_inverse=True)
+        head = left[first][which.ravel()]
+        multiple = np.einsum("ij,ij->i", y[left], y[head]) / squares[head]
+        away = np.linalg.norm(y[left] - multiple[:, None] * y[head], axis=1) > merge * lengths[left]
+        near = ~away & (left != head)
+        leader[left[near]], f[left[near]] = head[near], multiple[near]
+        left = left[away & (left != head)]
     _, own = np.unique(leader, return_inverse=True)
     return own.ravel(), f
 
