@@ -19,6 +19,7 @@ from scipy.spatial.distance import cdist
 
 from covopt.checks.validation import check_choice
 from covopt.data import Data
+from covopt.exact.rounding import allowance
 from covopt.oracles.bounds import gauge_bound
 from covopt.problems.shallow import ShallowProblem
 
@@ -143,6 +144,8 @@ def _nuclear(problem: ShallowProblem) -> APrioriBound:
     if problem.has_offset:  # Λᵀ1 = 0 suits the penalised and the free offset
         targets = targets - targets.mean(axis=0)
     largest = float(np.linalg.norm(problem.rows, 2))
-    value = float(np.linalg.norm(targets, "nuc")) / largest
+    # centring is rounded in units of the targets as they were
+    moved = allowance(len(targets), float(np.linalg.norm(problem.targets))) * np.sqrt(targets.size)
+    value = max(0.0, float(np.linalg.norm(targets, "nuc")) - moved) / largest
     source = "2 ‖Y‖_* / ‖X̃‖" + (" with centred targets" if problem.has_offset else "")
     return _bound("nuclear norm", value, targets, source)
