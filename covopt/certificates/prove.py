@@ -21,7 +21,7 @@ from covopt.proofs.checker.network import lift
 if TYPE_CHECKING:
     from covopt.data import Data
 
-RTOL = 1e-9  # of H, above the best value found: half of it is about what the proved bound loses
+RTOL = 5e-10  # of H, above the best value found: half of it is about what the proved bound loses
 NEAR = 1e-2  # how far apart bound and best value may be for the checker to close the distance
 MAX_BOXES = 2_000_000
 EXTRA_BOXES = 200_000

@@ -81,7 +81,6 @@ def frank_wolfe(problem, **options):
 
 
 # honest bounds that the exact checker does not reach yet
-LOOSE = ("closed/antipodal-opposite", "closed/grid-aligned-no-bias")
 CONE = [p for p in VARIATION if p.loss in (None, "squared")]
 
 
@@ -91,17 +90,8 @@ def test_frank_wolfe(name, variant, tmp_path):
     solution = frank_wolfe(BY_NAME[name], variant=variant, tol=1e-6)
     check_optimal(BY_NAME[name], solution, 1e-6)
     solution.save(tmp_path / "solution.json")
-    found = covopt.verify(tmp_path / "solution.json", exact=name not in LOOSE)
+    found = covopt.verify(tmp_path / "solution.json", exact=True)
     assert found.ok, found.summary()
-
-
-@named([BY_NAME[name] for name in LOOSE])
-@pytest.mark.xfail(
-    strict=True, reason="rows on one line without a bias: the search for boxes ends 1e-9…1e-6 below"
-)
-def test_exact_arithmetic_on_rows_of_one_line(name):
-    solution = frank_wolfe(BY_NAME[name], variant="fully-corrective", tol=1e-6)
-    assert covopt.verify(solution, exact=True).ok
 
 
 @named(CONE[::2])
