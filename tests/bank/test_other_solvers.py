@@ -80,7 +80,6 @@ def frank_wolfe(problem, **options):
     )
 
 
-# honest bounds that the exact checker does not reach yet
 CONE = [p for p in VARIATION if p.loss in (None, "squared")]
 
 
