@@ -47,20 +47,20 @@ class Tally:
     def total(self, kind: str) -> int:
         return sum(counts[kind] for counts in self.counts.values())
 
-    def table(self) -> str:
-        """Markdown: one row per class, and their sum."""
+    def table(self, short: bool = False) -> str:
+        """Markdown: one row per class, or per kind of class, and their sum."""
         lines = [
             "| class | tried | held | refuted | refused | crashed | median slack |",
             "| --- |" + " ---: |" * 6,
         ]
+        groups: dict[str, list[str]] = defaultdict(list)
         for name in [n for n in CLASSES if n in self.counts]:
-            row = self.counts[name]
-            slack = f"{np.median(self.slacks[name]):.0e}" if self.slacks[name] else "–"
-            lines.append(
-                f"| {name} | {sum(row.values())} | "
-                + " | ".join(f"{row[k]}" for k in KINDS)
-                + f" | {slack} |"
-            )
+            groups[name.partition("/")[0] if short else name].append(name)
+        for group, names in groups.items():
+            row = [sum(self.counts[n][kind] for n in names) for kind in KINDS]
+            slacks = [slack for n in names for slack in self.slacks[n]]
+            slack = f"{np.median(slacks):.0e}" if slacks else "–"
+            lines.append(f"| {group} | {sum(row)} | " + " | ".join(map(str, row)) + f" | {slack} |")
         sums = [self.total(kind) for kind in KINDS]
         lines.append(f"| all | {sum(sums)} | " + " | ".join(map(str, sums)) + " | |")
         return "\n".join(lines)
@@ -88,6 +88,7 @@ def main() -> int:
     parser.add_argument("--classes", nargs="*", default=[], help="beginnings of class names; all by default")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--json", help="write counts and failures to this file, every thousand")
+    parser.add_argument("--short", action="store_true", help="a row for all tables together")
     parser.add_argument("--only", metavar="CLASS:SEED", help="run one instance again")
     given = parser.parse_args()
     if given.only:
@@ -106,7 +107,7 @@ def main() -> int:
                 tally.save(given.json)
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
-    print(tally.table())
+    print(tally.table(given.short))
     print(f"{time.perf_counter() - began:.0f} s, {given.jobs} process{'es' * (given.jobs > 1)}")
     tally.save(given.json)
     return int(tally.total(REFUTED) + tally.total(CRASHED) > 0)

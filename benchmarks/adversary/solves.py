@@ -95,10 +95,11 @@ def frank_wolfe(table: str):
             return held()
         if lam > 0:
             own = _square_objective(result.network, X, Y, lam, output_bias)
-            return _below(result.lower_bound, own, "its own network")
+            return worst([_below(result.lower_bound, own, "its own network"), verifies(result)])
         return worst([
             _dual_feasible(lifted(X, bias), result.dual, 1.0, output_bias, rng, "variation"),
             _bound_holds(X, Y, bias, output_bias, result.network, result.lower_bound, rng),
+            verifies(result),
         ])  # fmt: skip
 
     return ask
