@@ -29,6 +29,7 @@ ONCE_REFUTED = [
     ("believed words", "forged/false:6"),
     ("believed residual", "forged/false:73"),
     ("fails its own verification", "min-norm/clusters:1000063"),
+    ("fails its own verification", "proof/troubled:4"),
     ("traceback", "price-vector/near-rays:9"),
     ("traceback", "min-norm/far:7000001"),
     ("traceback", "min-norm/clusters:8000001"),

@@ -133,8 +133,8 @@ def gauge_holds(solution: Any, rng: np.random.Generator) -> Outcome:
     gauge = float(solution.certificate.gauge)
     if (
         solution.loss is not None
-    ):  # the dual is moved into the conjugate's domain before it is asked: rounding
-        gauge *= 1 + 1e-12
+    ):  # moved into the domain before it is asked; the objective is the strict check
+        gauge *= 1 + 1e-9
     return _dual_feasible(rows, solution.dual, gauge, solution.output_bias, rng, solution.potential)
 
 
