@@ -240,7 +240,8 @@ def test_a_billionth_is_certified_at_sixty_points(kind, output_bias):
     assert solution.gap <= 1e-9
     assert solution.certificate.residual <= 1e-9
     assert len(solution.network) <= 60
-    check_one_neuron_per_cell(ProblemCase(kind, X, y, 1.0, None, output_bias), solution)
+    neurons, weights, _ = unit_neurons(solution)
+    check_one_neuron_per_cell(np.column_stack([X, np.ones(60)]), neurons, weights)
     assert covopt.verify(solution, X, y).ok
 
 
