@@ -187,9 +187,12 @@ def test_the_bound_holds_and_is_attained(rank, make_rows, make_dual):
             oracle.price(dual, threshold=0.0),
             oracle.price(dual, threshold=0.0, complete=True),
         ):
-            assert pricing.exact
             # evaluating F at the brute-force point rounds too, by a few ulps of its largest term
             assert pricing.upper_bound >= height - 8 * EPS * lipschitz
+            # rows that rounding alone keeps apart may hide the best neuron: then the oracle must say so
+            assert pricing.exact or make_rows is near_duplicates
+            if not pricing.exact:
+                continue
             assert pricing.upper_bound <= height * (1 + 1e-9) + 1e3 * EPS * lipschitz
             assert len(pricing.neurons)
             np.testing.assert_allclose(np.linalg.norm(pricing.neurons, axis=1), 1.0, atol=1e-14)
