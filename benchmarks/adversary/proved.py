@@ -23,6 +23,7 @@ from benchmarks.adversary.solves import (
     verifies,
 )
 from covopt.certificates.prove import problem_of
+from covopt.proofs.checker.arithmetic import float_below
 from covopt.proofs.checker.theorem import check_proof
 from covopt.proofs.proof import Proof
 
@@ -65,7 +66,7 @@ def _checked(solution: Any, proof: Proof) -> Fraction | None:
 
 
 def _below_networks(solution: Any, bound: Fraction, rng: np.random.Generator) -> Outcome:
-    lower = float(bound)
+    lower = float_below(bound)
     if solution.loss is not None:
         return fit_bound_holds(_Stated(solution, lower), rng)
     data = solution.data

@@ -10,6 +10,7 @@ from threadpoolctl import threadpool_limits
 from covopt.checks.validation import check_bias, check_tol
 from covopt.data.tabular import check_finite, to_matrix
 from covopt.errors import BudgetError, InputError
+from covopt.exact.rounding import allowance, lengths_up, total_up
 from covopt.oracles.base import Pricing
 from covopt.oracles.bounds import narrow
 from covopt.oracles.choose import exact_oracle
@@ -94,9 +95,12 @@ def price(
             values = np.ldexp(values, power)
     best = float(np.abs(values[0]))
     upper = max(bound, best)
-    return Pricing(
-        neurons, values if point.ndim == 1 else np.abs(values), upper, bool(upper <= best * (1.0 + tol))
-    )
+    # where the terms cancel, rounding the neuron alone may change its value by more than the tolerance
+    size = total_up(lengths_up(units), lengths_up(weights))
+    with np.errstate(over="ignore"):
+        error = float(np.ldexp(allowance(sum(units.shape), size), power))
+    exact = upper <= best * (1.0 + tol) and error <= tol * best
+    return Pricing(neurons, values if point.ndim == 1 else np.abs(values), upper, bool(exact))
 
 
 def _check_count(name: str, value: Any) -> int:
