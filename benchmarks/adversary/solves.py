@@ -131,9 +131,10 @@ def gauge_holds(solution: Any, rng: np.random.Generator) -> Outcome:
             return held()  # weighted means: left to the objective
         rows = rows * live[:, None]
     gauge = float(solution.certificate.gauge)
-    if (
-        solution.loss is not None
-    ):  # moved into the domain before it is asked; the objective is the strict check
+    if solution.loss is not None:
+        # the dual is moved into its domain before it is asked, by rounding: the objective is the strict check
+        sizes = np.linalg.norm(solution.dual.reshape(len(rows), -1), axis=1)
+        gauge += 8 * np.finfo(float).eps * float(sizes @ np.linalg.norm(rows, axis=1))
         gauge *= 1 + 1e-9
     return _dual_feasible(rows, solution.dual, gauge, solution.output_bias, rng, solution.potential)
 
