@@ -131,7 +131,9 @@ class Proof:
             )  # fmt: skip
         except SolutionFileError:
             raise
-        except (KeyError, TypeError, ValueError, OverflowError, binascii.Error, RecursionError) as error:
+        except KeyError as error:
+            raise SolutionFileError(f"the proof is damaged: {error} is missing") from error
+        except (TypeError, ValueError, OverflowError, binascii.Error, RecursionError) as error:
             raise SolutionFileError(
                 f"the proof is damaged: {str(error) or type(error).__name__:.120}"
             ) from error
