@@ -11,9 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from covopt.certificates.duality import INTERPOLATES, Certificate
+from covopt.certificates.certify import Certificate
 from covopt.certificates.minimisers import Minimisers, Sparsest
-from covopt.certificates.regularised import FitCertificate
 from covopt.certificates.uniqueness import Uniqueness
 from covopt.checks.validation import check_time_limit
 from covopt.checks.wording import counted
@@ -24,6 +23,7 @@ from covopt.files.formats import check_format, read_any
 from covopt.files.layouts import SOLUTION, SOLUTION_WITH_LOSS
 from covopt.files.schema import check_content, numbers, shown
 from covopt.losses import Loss, loss_from_dict
+from covopt.losses.interpolation import INTERPOLATES
 from covopt.network import ReLUNetwork
 from covopt.oracles.choose import exact_oracle
 from covopt.oracles.lifted.gauge_certificate import GaugeCertificate
@@ -42,6 +42,7 @@ _BY_OUTPUTS = (
     "of minimal norm through them: ask covopt.min_norm(X, solution.network.predict(X))"
 )
 BRACKET = ("cost", "lower_bound", "gap")
+OF_A_LOSS = ("objective", "loss_value")
 
 
 @dataclass(eq=False)
@@ -89,12 +90,12 @@ class Solution:
     @property
     def objective(self) -> float:
         """The minimised objective, C(f) + λ‖W‖² with a loss; for interpolation the cost itself."""
-        return self.certificate.objective if isinstance(self.certificate, FitCertificate) else self.cost
+        return self.certificate.objective
 
     @property
     def loss_value(self) -> float | None:
         """C(f), None for interpolation."""
-        return self.certificate.loss_value if isinstance(self.certificate, FitCertificate) else None
+        return None if self.loss is None else self.certificate.loss_value
 
     @property
     def lower_bound(self) -> float:
@@ -340,7 +341,9 @@ class Solution:
             "proof": None if self.proof is None else self.proof.to_dict(),
             # one place for every number: the bounds and the gap are above
             "certificate": {
-                name: value for name, value in asdict(self.certificate).items() if name not in BRACKET
+                name: value
+                for name, value in asdict(self.certificate).items()
+                if name not in BRACKET and (self.loss is not None or name not in OF_A_LOSS)
             },
             "solver": self.solver,
             "random_state": self.random_state,
@@ -402,13 +405,11 @@ class Solution:
                 **{name: float(content[name]) for name in BRACKET},
                 "residual": float(stated["residual"]), "gauge": float(stated["gauge"]),
                 "exact": stated["exact"], "bound": stated["bound"],
+                "objective": float(stated["objective"]) if fitted else float(content["cost"]),
+                "loss_value": float(stated["loss_value"]) if fitted else 0.0,
             }  # fmt: skip
-            certificate = Certificate(**values)
-            if fitted:
-                values |= {name: float(stated[name]) for name in ("objective", "loss_value")}
-                certificate = FitCertificate(**values)
             return cls(
-                data, problem["output_bias"], problem["potential"], network, dual, certificate,
+                data, problem["output_bias"], problem["potential"], network, dual, Certificate(**values),
                 Status.from_code(content["status"]), float(content["tol"]), content["solver"],
                 list(content["history"]), float(content["time_s"]), content["random_state"],
                 None if proof is None else GaugeCertificate.from_dict(proof),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -12,20 +12,18 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from covopt.certificates.duality import Certificate, certify
+from covopt.certificates.certify import VARIATION, Certificate, certify, through_points
 from covopt.certificates.exact import exact_checks, exact_of_cp_rank
-from covopt.certificates.label_noise import certify_label_noise, certify_label_noise_fit
+from covopt.certificates.gauges import make_gauge
 from covopt.certificates.rechecks import AGREES, RECHECKS, Check
-from covopt.certificates.regularised import certify_fit
 from covopt.checks.validation import check_output_bias, check_positive
 from covopt.checks.wording import counted
 from covopt.completely_positive.certificate import CPRankCertificate
 from covopt.completely_positive.checking import verify_cp_rank
 from covopt.data import Data
 from covopt.errors import CovoptError, InputError
-from covopt.losses import make_loss
-from covopt.potentials import POTENTIALS, LabelNoise
-from covopt.problems.label_noise import reduce_label_noise_fit
+from covopt.losses import Loss, make_loss
+from covopt.potentials import POTENTIALS
 from covopt.problems.reduction import Reduction, reduce_data
 from covopt.problems.regularised import reduce_fit
 from covopt.problems.shallow import ShallowProblem
@@ -219,7 +217,7 @@ def _verify(solution: Solution, X: Any, Y: Any, *, exact: bool, proof: Proof | N
     try:
         if solution.data.bias == 0:
             check_output_bias(solution.output_bias, 0.0)
-        prepared = (_prepare_fit if fit else _prepare)(solution)
+        problem = _Problem.of(solution)
     except CovoptError as error:
         return Verification((Check("data", False, str(error)),), None)
     if X is not None:
@@ -230,64 +228,54 @@ def _verify(solution: Solution, X: Any, Y: Any, *, exact: bool, proof: Proof | N
     checks.extend(_structure(solution))
     if fit and not checks[-1].ok:
         return Verification(tuple(checks), None)
-    checks.extend(prepared.dual_rows(solution))
+    checks.extend(problem.dual_rows(solution))
     try:
-        found = prepared.certify(solution)
+        found = problem.certify(solution)
     except CovoptError as error:  # a proof of something else, a potential of another problem
         checks.append(Check("problem" if solution.proof is None else "proof", False, str(error)))
         return Verification(tuple(checks), None)
     for recheck in RECHECKS:
         checks.extend(recheck(solution, found))
     if exact and all(check.ok for check in checks if check.name == "network"):
-        checks.extend(Check(*claim) for claim in exact_checks(solution, prepared.data, proof))
+        checks.extend(Check(*claim) for claim in exact_checks(solution, problem.data, proof))
     return Verification(tuple(checks), found)
 
 
 @dataclass(frozen=True)
-class _Prepared:
+class _Problem:
     """The problem as the checker reads it from the data."""
 
     data: Data
-    certify: Callable[[Solution], Certificate]
-    dual_rows: Callable[[Solution], list[Check]]
+    loss: Loss
+    lam: float
+    reduced: tuple[ShallowProblem, Reduction] | None = None
 
+    @classmethod
+    def of(cls, solution: Solution) -> _Problem:
+        """Refuse what has no place in double precision."""
+        table = solution.data
+        if solution.loss is None:
+            data = Data.validate(table.X, table.Y, bias=table.bias)
+            return cls(data, through_points(data), 1.0, reduce_data(data, solution.output_bias))
+        loss, lam = copy.copy(solution.loss), check_positive("lam", solution.lam)
+        loss.encode_targets(table.Y, solution.sample_weight)
+        data = Data.validate(table.X, loss.targets, bias=table.bias, interpolates=False)
+        reduce_fit(data, loss, lam, solution.output_bias)
+        return cls(data, loss, lam)
 
-def _prepare(solution: Solution) -> _Prepared:
-    data = Data.validate(solution.data.X, solution.data.Y, bias=solution.data.bias)
-    reduced = reduce_data(data, solution.output_bias)
-    keep = reduced[1].keep
-    return _Prepared(data, lambda s: _certificate(s, data, reduced), lambda s: _dual_rows(s, keep))
-
-
-def _prepare_fit(solution: Solution) -> _Prepared:
-    loss = copy.copy(solution.loss)
-    assert loss is not None
-    lam = check_positive("lam", solution.lam)
-    loss.encode_targets(solution.data.Y, solution.sample_weight)
-    data = Data.validate(solution.data.X, loss.targets, bias=solution.data.bias, interpolates=False)
-    potential = POTENTIALS.get(solution.potential)
-    if isinstance(potential, LabelNoise):
-        task = reduce_label_noise_fit(data, loss, lam, solution.output_bias, potential)
-        return _Prepared(data, lambda s: certify_label_noise_fit(task, s.network, s.dual), lambda s: [])
-    reduce_fit(data, loss, lam, solution.output_bias)  # refuses what has no place in double precision
-
-    def certify_it(s: Solution) -> Certificate:
-        return certify_fit(data, s.network, s.dual, loss=loss, lam=lam, output_bias=s.output_bias)
-
-    return _Prepared(data, certify_it, lambda s: [])
-
-
-def _certificate(solution: Solution, data: Data, reduced: tuple[ShallowProblem, Reduction]) -> Certificate:
-    potential = POTENTIALS.get(solution.potential)
-    if isinstance(potential, LabelNoise):
-        return certify_label_noise(
-            data, solution.network, solution.dual, potential=potential, output_bias=solution.output_bias,
-            reduced=reduced,
+    def certify(self, solution: Solution) -> Certificate:
+        potential = POTENTIALS.get(solution.potential, VARIATION)
+        gauge = make_gauge(
+            self.data, output_bias=solution.output_bias, loss=self.loss, lam=self.lam, potential=potential,
+            reduced=self.reduced,
         )  # fmt: skip
-    return certify(
-        data, solution.network, solution.dual, output_bias=solution.output_bias, reduced=reduced,
-        proof=solution.proof,
-    )  # fmt: skip
+        return certify(
+            self.data, solution.network, solution.dual, output_bias=solution.output_bias, loss=self.loss,
+            lam=self.lam, gauge=gauge, proof=solution.proof,
+        )  # fmt: skip
+
+    def dual_rows(self, solution: Solution) -> list[Check]:
+        return [] if self.reduced is None else _dual_rows(solution, self.reduced[1].keep)
 
 
 def _not_finite(solution: Solution) -> list[Check]:

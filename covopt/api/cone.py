@@ -11,10 +11,8 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from covopt.api.interpolation import INFEASIBLE, ROOM
-from covopt.certificates.conjugate import balanced
-from covopt.certificates.duality import Certificate, certify, decide_status, residual_of
-from covopt.certificates.regularised import certify_fit
+from covopt.api.interpolation import ROOM
+from covopt.certificates.certify import conclude, residual_of
 from covopt.checks.validation import (
     check_choice,
     check_output_bias,
@@ -208,14 +206,20 @@ def frank_wolfe(
     unit = reduction.value_scale * (lam if lam > 0 else 1.0)
 
     def finish(network, dual, status, history, active, jitter=0.0) -> FrankWolfeSolution:
-        settled = lam == 0 and np.isinf(problem.offset)  # then Λᵀ1 = 0 has to hold to the last digit
-        dual = (balanced if settled else np.asarray)(dual * (1.0 - ROOM))
-        parts = _finish(data, network, dual, status, output_bias=output_bias, lam=lam, tol=tol)
+        loss: Loss | None = None
+        if lam > 0:
+            loss = SquaredError(total=True)
+            loss.encode_targets(data.Y)
+        dual = dual.reshape(data.Y.shape) if data.n_outputs > 1 else dual.reshape(-1)
+        found = conclude(
+            data, network, dual * (1.0 - ROOM), stopped=status, tol=tol,
+            settled=lam == 0 and np.isinf(problem.offset), output_bias=output_bias, loss=loss, lam=lam,
+        )  # fmt: skip
         rounds = [{**each, "upper_bound": each["cost"]} for each in history]
         return FrankWolfeSolution(
-            data, output_bias, "variation", network, **parts, tol=tol, solver=f"frank-wolfe:{variant}",
-            history=rounds, time_s=time.perf_counter() - began, random_state=random_state, active_set=active,
-            variant=variant, regularization=jitter,
+            data, output_bias, "variation", network, *found, tol, f"frank-wolfe:{variant}", rounds,
+            time.perf_counter() - began, random_state, lam=lam, loss=loss, active_set=active, variant=variant,
+            regularization=jitter,
         )  # fmt: skip
 
     with threadpool_limits(1, user_api="blas"):
@@ -334,34 +338,3 @@ def _trivial(
     if rank == 0 and problem.ridge > 0:
         dual = reduction.invert_dual(problem.dual_bound(problem.inner_targets / problem.ridge, 0.0)[0])
     return network, dual
-
-
-def _finish(
-    data: Data,
-    network: ReLUNetwork,
-    dual: np.ndarray,
-    status: Status,
-    *,
-    output_bias: str,
-    lam: float,
-    tol: float,
-) -> dict[str, Any]:
-    """Return the parts of a solution that its certificate decides, from the raw table as for every other one."""
-    loss: Loss | None = None
-    if lam > 0:
-        loss = SquaredError(total=True)
-        loss.encode_targets(data.Y)
-
-    def certified(point: np.ndarray) -> Certificate:
-        if loss is None:
-            return certify(data, network, point, output_bias=output_bias)
-        return certify_fit(data, network, point, loss=loss, lam=lam, output_bias=output_bias)
-
-    dual = dual.reshape(data.Y.shape) if data.n_outputs > 1 else dual.reshape(-1)
-    found = certified(dual)
-    if found.gauge > 1.0 + INFEASIBLE:  # the solver's oracle saw less than the certificate's
-        dual = dual / found.gauge
-        found = certified(dual)
-    return {
-        "dual": dual, "certificate": found, "status": decide_status(status, found, tol), "lam": lam, "loss": loss,
-    }  # fmt: skip

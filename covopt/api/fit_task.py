@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 from scipy.optimize import brentq
 
-from covopt.certificates.duality import decide_status
-from covopt.certificates.label_noise import certify_label_noise_fit
-from covopt.certificates.regularised import certify_fit
+from covopt.certificates.certify import conclude
+from covopt.certificates.gauges import LabelNoiseGauge
 from covopt.checks.validation import check_choice, check_output_bias, check_random_state, check_tol
 from covopt.data import Data
 from covopt.data.tabular import to_matrix
@@ -221,9 +220,7 @@ class FitTask:
             task = self.label_noise(lam)
             network = task.invert_network(point.neurons, point.weights[:, 0], float(point.offset[0]))
             dual = task.invert_dual(point.dual[:, 0])
-            return self._solution(
-                lam, point, network, dual, certify_label_noise_fit(task, network, dual), name, history, began
-            )
+            return self._solution(lam, point, network, dual, LabelNoiseGauge(task), name, history, began)
         neurons, weights, offset = finish_fit(problem, point.neurons, point.weights, point.offset)
         if problem.n_outputs == 1:
             weights, shift, flat = weights[:, 0], float(offset[0]), point.dual[:, 0]
@@ -235,16 +232,16 @@ class FitTask:
         network = ReLUNetwork.from_neurons(
             units, scaled, bias=self.data.bias, offset=moved, counts_output_bias=self.output_bias != "free"
         )
-        certificate = certify_fit(
-            self.data, network, dual, loss=self.loss, lam=lam, output_bias=self.output_bias
-        )
-        return self._solution(lam, point, network, dual, certificate, name, history, began)
+        return self._solution(lam, point, network, dual, None, name, history, began)
 
-    def _solution(self, lam, point, network, dual, certificate, name, history, began) -> Solution:
-        status = decide_status(point.status, certificate, self.tol)
+    def _solution(self, lam, point, network, dual, gauge, name, history, began) -> Solution:
+        found = conclude(
+            self.data, network, dual, stopped=point.status, tol=self.tol, output_bias=self.output_bias,
+            loss=self.loss, lam=lam, gauge=gauge,
+        )  # fmt: skip
         solution = Solution(
-            self.data, self.output_bias, self.potential, network, dual, certificate, status, self.tol, name,
-            history, time.perf_counter() - began, self.random_state, lam=lam, loss=self.loss,
+            self.data, self.output_bias, self.potential, network, *found, self.tol, name, history,
+            time.perf_counter() - began, self.random_state, lam=lam, loss=self.loss,
             sample_weight=self.sample_weight,
         )  # fmt: skip
         solution._warm = point.warm

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import math
 import time
 from collections.abc import Callable
 from typing import Any
@@ -12,9 +11,8 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from covopt.certificates.conjugate import balanced
-from covopt.certificates.duality import Certificate, certify, decide_status
-from covopt.certificates.label_noise import certify_label_noise
+from covopt.certificates.certify import conclude
+from covopt.certificates.gauges import LabelNoiseGauge, VariationGauge
 from covopt.checks.validation import (
     check_choice,
     check_output_bias,
@@ -49,7 +47,6 @@ SOLVERS = (
 )  # fmt: skip
 BOX_SHARE = 0.7  # of the time limit, before the heuristic takes over
 ROOM = 2.0**-36  # between the dual and its constraint, for what the proof that none exceeds it costs
-INFEASIBLE = 1e-8  # the certificate divides by the gauge; the dual itself is divided by it beyond this
 SHARPEN_GAP = 1e-9  # a dual this accurate shows the tight set, and Newton's method can finish on it
 Callback = Callable[[RoundState], bool]
 
@@ -200,23 +197,11 @@ def _solve(
             units, scaled, bias=data.bias, offset=moved, counts_output_bias=output_bias != "free"
         )
         # with an offset that costs nothing, or next to nothing, Λᵀ1 = 0 has to hold to the last digit
-        settle = balanced if problem.offset_cost == 0 else np.asarray
-        dual = settle(reduction.invert_dual(point.dual) * (1.0 - ROOM))
-        certificate = certify(
-            data, network, dual, output_bias=output_bias, reduced=reduced, proof=point.proof
-        )
-        if certificate.gauge > 1.0 + INFEASIBLE:  # the solver's oracle saw less than the certificate's
-            if certificate.exact:
-                dual = settle(dual / certificate.gauge)
-                certificate = certify(
-                    data, network, dual, output_bias=output_bias, reduced=reduced, proof=point.proof
-                )
-            elif (
-                certificate.gauge < np.inf
-            ):  # a bound that is not the maximum may come out otherwise the next time
-                power = math.frexp(certificate.gauge)[1]
-                dual, certificate = np.ldexp(dual, -power), certificate.of_scaled_dual(power)
-    status = decide_status(point.status, certificate, tol)
+        dual, certificate, status = conclude(
+            data, network, reduction.invert_dual(point.dual) * (1.0 - ROOM), stopped=point.status, tol=tol,
+            settled=problem.offset_cost == 0, output_bias=output_bias, proof=point.proof,
+            gauge=VariationGauge(data, reduction.keep, reduction),
+        )  # fmt: skip
     return Solution(
         data, output_bias, potential, network, dual, certificate, status, tol, name, history,
         time.perf_counter() - began, random_state, point.proof,
@@ -237,12 +222,6 @@ def _solve_label_noise(
     task = reduce_label_noise(data, output_bias, potential, reduced=reduced)
     problem = task.problem
     history: list[dict[str, float]] = []
-
-    def certified(dual: np.ndarray) -> Certificate:
-        return certify_label_noise(
-            data, network, dual, potential=potential, output_bias=output_bias, reduced=reduced
-        )
-
     with threadpool_limits(1, user_api="blas"):
         name = "column-generation"
         if not len(problem.rows) or not problem.targets.any():
@@ -253,12 +232,10 @@ def _solve_label_noise(
                 callback=_observer(task.value_scale, history, callback, began),
             )  # fmt: skip
         network = task.invert_network(point.neurons, point.weights, float(point.offset))
-        dual = task.invert_dual(point.dual)
-        certificate = certified(dual)
-        if certificate.gauge > 1.0 + INFEASIBLE:  # the solver's oracle saw less than the certificate's
-            dual = dual / certificate.gauge
-            certificate = certified(dual)
-    status = decide_status(point.status, certificate, tol)
+        dual, certificate, status = conclude(
+            data, network, task.invert_dual(point.dual), stopped=point.status, tol=tol, output_bias=output_bias,
+            gauge=LabelNoiseGauge(task),
+        )  # fmt: skip
     return Solution(
         data, output_bias, potential.name, network, dual, certificate, status, tol, name, history,
         time.perf_counter() - began, random_state,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from covopt.certificates.duality import INTERPOLATES
 from covopt.certificates.prove import EXTRA_BOXES, float_link, problem_of, prove
 from covopt.errors import InputError
+from covopt.losses.interpolation import INTERPOLATES
 from covopt.proofs import CheckedBound, CheckedNetwork, Problem, Proof, check_network, check_proof
 from covopt.proofs.checker.arithmetic import float_below
 from covopt.status import Status

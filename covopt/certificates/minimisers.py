@@ -7,12 +7,13 @@ from functools import cached_property
 
 import numpy as np
 
-from covopt.certificates.duality import INTERPOLATES, residual_of
+from covopt.certificates.certify import residual_of
 from covopt.certificates.sparsity import SparseSupport, sparsest_support
 from covopt.certificates.uniqueness import AMBIGUOUS, Uniqueness, analyse_uniqueness
 from covopt.data import Data
 from covopt.errors import BudgetError
 from covopt.exact.rounding import relative_gap
+from covopt.losses.interpolation import INTERPOLATES
 from covopt.network import ReLUNetwork
 from covopt.oracles.base import Oracle
 from covopt.oracles.choose import exact_oracle

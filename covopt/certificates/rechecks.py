@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from covopt.certificates.duality import INTERPOLATES, Certificate
-from covopt.certificates.regularised import FitCertificate
+from covopt.certificates.certify import Certificate
 from covopt.exact.rounding import relative_gap
+from covopt.losses.interpolation import INTERPOLATES
 from covopt.status import Status
 
 AGREES = 1e-9  # relative difference at which a stated number equals the recomputed one
@@ -29,12 +29,8 @@ class Check:
     detail: str
 
 
-def _objective(found: Certificate) -> float:
-    return found.objective if isinstance(found, FitCertificate) else found.cost
-
-
 def _size(found: Certificate) -> float:
-    return max(abs(_objective(found)), 1e-300)
+    return max(abs(found.objective), 1e-300)
 
 
 def _agrees(name: str, stated: float, found: float, size: float) -> Check:
@@ -43,7 +39,7 @@ def _agrees(name: str, stated: float, found: float, size: float) -> Check:
 
 
 def _points(solution: Any, found: Certificate) -> list[Check]:
-    if isinstance(found, FitCertificate):
+    if solution.loss is not None:
         return []
     ok = found.interpolates or solution.status is not Status.CERTIFIED
     detail = f"max |f - y| = {found.residual:.2e} of max |y| (allowed {INTERPOLATES:g})"
@@ -57,7 +53,7 @@ def _residual(solution: Any, found: Certificate) -> list[Check]:
 
 
 def _upper(solution: Any, found: Certificate) -> list[Check]:
-    if not isinstance(found, FitCertificate):
+    if solution.loss is None:
         return [_agrees("norm", solution.cost, found.cost, _size(found))]
     lam, size = solution.lam or 0.0, _size(found)
     loss_value = np.nan if solution.loss_value is None else solution.loss_value
@@ -95,7 +91,7 @@ def _words(solution: Any, found: Certificate) -> list[Check]:
 
 
 def _gap(solution: Any, found: Certificate) -> list[Check]:
-    gap = relative_gap(_objective(found), solution.lower_bound)
+    gap = relative_gap(found.objective, solution.lower_bound)
     detail = f"stated {solution.gap:.3e}, recomputed {gap:.3e}"
     return [Check("gap", abs(gap - solution.gap) <= AGREES, detail)]
 
@@ -118,8 +114,7 @@ def _status(solution: Any, found: Certificate) -> list[Check]:
     checks = [] if 0 < tol < 1 else [Check("tolerance", False, f"{tol!r} is no relative gap between 0 and 1")]
     if solution.status is not Status.CERTIFIED:
         return [*checks, Check("status", True, f"{solution.status.code}: no claim of optimality")]
-    reached = isinstance(found, FitCertificate) or found.interpolates
-    ok = not checks and reached and found.gap <= tol * (1 + 1e-6) + 0.1 * AGREES
+    ok = not checks and found.interpolates and found.gap <= tol * (1 + 1e-6) + 0.1 * AGREES
     detail = f"certified: recomputed gap {found.gap:.3e}, asked for {tol:g}"
     return [*checks, Check("status", ok, detail)]
 

@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from covopt.api.fitting import fit
-from covopt.certificates.duality import Certificate
+from covopt.certificates.certify import Certificate
 from covopt.errors import InputError, NotCertifiedWarning
 from covopt.losses import Loss
 from covopt.network import ReLUNetwork

@@ -14,6 +14,8 @@ squared-hinge          max(0, 1 − yf)²                         Σ uy + u²/(4
 softmax-cross-entropy  log Σ_c exp f_c − f_y                   Σ s Σ_c q_c log q_c, q = e_y + u/s in the simplex
 =====================  ======================================  ==================================================
 
+Interpolation is the loss that is 0 at the targets and ∞ elsewhere, with C*(U) = ⟨U, Y⟩: :class:`Interpolation`.
+
 The conjugates are those of Boyd and Vandenberghe, Convex Optimization, §3.3.
 """
 
@@ -25,12 +27,14 @@ from typing import Any
 from covopt.checks.validation import check_choice
 from covopt.losses.base import Loss
 from covopt.losses.classification import Hinge, Logistic, SoftmaxCrossEntropy, SquaredHinge
+from covopt.losses.interpolation import Interpolation
 from covopt.losses.regression import Huber, SquaredError
 
 __all__ = [
     "LOSSES",
     "Hinge",
     "Huber",
+    "Interpolation",
     "Logistic",
     "Loss",
     "SoftmaxCrossEntropy",

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from covopt.certificates.regularised import FitCertificate
 from covopt.network import ReLUNetwork
 from covopt.solution import Solution
 
@@ -90,8 +89,7 @@ def facts(solution: Solution, network: ReLUNetwork, *, interpolates: bool = Fals
     margin = MARGIN * (norm + abs(floor)) + rounding * terms
     found = [Fact(claim, norm, floor, margin)]
     certificate = solution.certificate
-    if isinstance(certificate, FitCertificate):
-        assert solution.loss is not None
+    if solution.loss is not None:
         assert solution.lam is not None
         loss = solution.loss.value(outputs)
         objective = loss + solution.lam * norm

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from covopt.certificates.duality import residual_of
+from covopt.certificates.certify import residual_of
 from covopt.data import Data
 from covopt.network import ReLUNetwork
 

@@ -6,7 +6,8 @@ from fractions import Fraction
 
 import numpy as np
 
-THROUGH = 1e-9  # of max|y|, what a network through the points may miss (certificates.duality.INTERPOLATES)
+from covopt.losses.interpolation import INTERPOLATES
+
 _EXACT_WORK = 60_000  # fraction operations: below a second
 
 
@@ -95,7 +96,7 @@ def bend_bound(x: np.ndarray, targets: np.ndarray) -> int:
     order = np.argsort(x)
     points = [Fraction(float(v)) for v in x[order]]
     values = [[Fraction(float(v)) for v in row] for row in targets[order]]
-    miss = Fraction(THROUGH * float(np.abs(targets).max(initial=0.0)))
+    miss = Fraction(INTERPOLATES * float(np.abs(targets).max(initial=0.0)))
     count, i = 0, 0
     while i + 2 < len(points):
         left, right = points[i + 1] - points[i], points[i + 2] - points[i + 1]

@@ -322,7 +322,7 @@ def test_bad_input_is_one_clear_error_and_nothing_is_computed(name, monkeypatch)
     def computed(*args, **kwargs):
         raise AssertionError("computed although the input is bad")
 
-    for worker in ("exact_oracle", "generate", "finish_network", "certify"):
+    for worker in ("exact_oracle", "generate", "finish_network", "conclude"):
         monkeypatch.setattr(api, worker, computed)
     options, message = BAD[name]
     options = {"X": GOOD_X, "Y": GOOD_Y, **options}

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 import covopt
-from covopt.certificates.duality import certify
-from covopt.certificates.regularised import certify_fit
+from covopt.certificates.certify import certify
 from covopt.data import Data
 from covopt.losses import make_loss
 from covopt.network import ReLUNetwork
@@ -84,7 +83,7 @@ def test_a_direction_that_is_dropped_is_paid_for_with_a_loss(loss):
     lam = 1e-3 / network.squared_norm
     objective = bound.value(network.predict(data.X)) + lam * network.squared_norm
     for scale in 10.0 ** np.arange(-4, 4):
-        found = certify_fit(
+        found = certify(
             data, network, dual * scale / (lam * len(dual)), loss=bound, lam=lam, output_bias="none"
         )
         assert found.lower_bound <= objective * (1 + 1e-9)
@@ -143,7 +142,7 @@ def test_no_dual_proves_more_than_the_optimum_with_a_free_bias(name, lam):
             dual = solution.dual + rng.standard_normal(solution.dual.shape) * 10 ** rng.uniform(-3, 2)
         else:
             dual = np.sign(rng.standard_normal(solution.dual.shape)) * 10 ** rng.uniform(-3, 2)
-        found = certify_fit(
+        found = certify(
             solution.data, solution.network, dual, loss=solution.loss, lam=lam, output_bias="free"
         )
         assert found.lower_bound <= solution.objective * (1 + 1e-12)
@@ -154,9 +153,7 @@ def test_the_free_bias_with_a_hinge_is_worth_a_half():
     solution = covopt.fit(X, y, loss="hinge", lam=10.0, output_bias="free")
     assert solution.objective == pytest.approx(0.5)
     edge = 1.0 / (4 * 2 * 10.0) * np.array([-1.0, 1.0, 1.0, 1.0])
-    found = certify_fit(
-        solution.data, solution.network, edge, loss=solution.loss, lam=10.0, output_bias="free"
-    )
+    found = certify(solution.data, solution.network, edge, loss=solution.loss, lam=10.0, output_bias="free")
     assert found.lower_bound <= 0.5
     assert solution.gap <= 1e-9
 

@@ -6,9 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import covopt
-from covopt.certificates.duality import certify, residual_of
+from covopt.certificates.certify import certify, conclude, residual_of
 from covopt.data import Data
+from covopt.losses import Interpolation
 from covopt.network import ReLUNetwork
+from covopt.potentials import LabelNoise
+from covopt.status import Status
 from tests.bank.closed_forms import CASES, ProblemCase, all_cells, gauge
 
 KINDS = st.sampled_from(["none", "penalized", "free"])
@@ -103,3 +106,83 @@ def test_rows_a_few_ulps_apart_do_not_raise_the_bound(ulps):
     found = certify(data, network, np.array([-1.0, 1.0]) / eps, output_bias="none")
     assert found.residual == 0.0
     assert found.lower_bound <= 2 * np.sqrt(2) / eps * (1 + 1e-9)  # its norm when it is balanced
+
+
+# ---------------------------------------------------------------------- what may be claimed
+STOPPED = [Status.CERTIFIED, Status.GAP, Status.TIME_LIMIT, Status.HEURISTIC]
+
+
+@pytest.mark.parametrize("stopped", STOPPED)
+@pytest.mark.parametrize("loss", [None, "squared"])
+def test_the_certificate_decides_the_status_and_not_the_solver(stopped, loss):
+    X, y = table(2)
+    good = (
+        covopt.min_norm(X, y, random_state=0) if loss is None else covopt.fit(X, y, lam=0.1, random_state=0)
+    )
+    problem = {"output_bias": "none", "loss": good.loss, "lam": 0.1}
+    found = conclude(good.data, good.network, good.dual, stopped=stopped, tol=1e-6, **problem)
+    assert found.status is Status.CERTIFIED
+    assert found.certificate.lower_bound == good.lower_bound
+    worse = ReLUNetwork(good.network.hidden_weights * (1 + 1e-3), good.network.output_weights)
+    claimed = Status.GAP if stopped is Status.CERTIFIED else stopped
+    found = conclude(good.data, worse, good.dual, stopped=stopped, tol=1e-9, **problem)
+    assert found.status is claimed
+    found = conclude(good.data, good.network, 0.5 * good.dual, stopped=stopped, tol=1e-6, **problem)
+    assert found.status is Status.CERTIFIED  # by the multiple of twice the size
+
+
+@pytest.mark.parametrize("loss", [None, "squared"])
+@pytest.mark.parametrize("output_bias", ["none", "free"])
+def test_a_dual_that_is_too_long_is_divided_by_what_it_exceeds_its_constraint_by(loss, output_bias):
+    X, y = table(2)
+    options = {"output_bias": output_bias, "random_state": 0}
+    good = covopt.min_norm(X, y, **options) if loss is None else covopt.fit(X, y, lam=0.1, **options)
+    found = conclude(
+        good.data, good.network, 1.01 * good.dual, stopped=Status.GAP, tol=1e-6, output_bias=output_bias,
+        settled=loss is None and output_bias == "free", loss=good.loss, lam=0.1,
+    )  # fmt: skip
+    assert found.status is Status.CERTIFIED
+    assert found.certificate.gauge <= 1 + 1e-8
+    np.testing.assert_allclose(found.dual, good.dual, rtol=1e-6, atol=1e-9)
+
+
+def test_a_bound_that_is_not_the_maximum_moves_the_dual_by_a_power_of_two(monkeypatch):
+    monkeypatch.setattr("covopt.oracles.support.tree_limit", lambda *sizes: 1)
+    rng = np.random.default_rng(0)
+    data = Data.validate(rng.standard_normal((14, 9)), rng.standard_normal(14))
+    empty = ReLUNetwork(np.zeros((0, 10)), np.zeros((0, 1)))
+    dual, options = rng.standard_normal(14), {"output_bias": "none", "budget": 1.0}
+    before = certify(data, empty, dual, **options)
+    assert not before.exact
+    after = conclude(data, empty, dual, stopped=Status.HEURISTIC, tol=0.5, **options)
+    assert after.certificate.lower_bound == before.lower_bound
+    assert after.certificate.gauge <= 1.0
+    mantissa = np.frexp(dual / after.dual)[0]
+    assert (mantissa == 0.5).all()
+
+
+def test_interpolation_is_a_loss_like_the_others():
+    X, y = table(3)
+    loss = Interpolation()
+    loss.encode_targets(y)
+    data = Data.validate(X, y)
+    good = covopt.min_norm(X, y, random_state=0)
+    found = certify(data, good.network, good.dual, output_bias="none", loss=loss, lam=7.0)
+    assert found == certify(data, good.network, good.dual, output_bias="none")
+    assert (found.objective, found.loss_value) == (found.cost, 0.0)
+    U = np.random.default_rng(0).standard_normal((len(y), 1))
+    # Fenchel and Young, with equality: every U is a slope at the targets
+    assert loss.value(y) + loss.conjugate(U) == pytest.approx(float(U[:, 0] @ y), abs=1e-12)
+    np.testing.assert_array_equal(loss.conjugate_gradient(U)[:, 0], y)
+    assert not loss.conjugate_hessian(U).any()
+    assert loss.value(y * (1 + 1e-6)) == np.inf
+
+
+def test_label_noise_is_a_potential_of_the_same_certificate():
+    X, y = table(3)
+    for exact in (False, True):
+        potential = LabelNoise(exact=exact)
+        good = covopt.min_norm(X, y, potential=potential.name, output_bias="free")
+        found = certify(good.data, good.network, good.dual, output_bias="free", potential=potential)
+        assert found == good.certificate
+        assert found.bound.endswith(f"in the {potential.name} potential")

@@ -1,0 +1,280 @@
+"""The certificate of optimality: every number recomputed from the user's table, the network and the dual.
+
+Nothing that a solver said is used. The upper bound is the objective of the network as it is; the lower bound is the
+value of the dual at the best multiple of Λ that is feasible by a bound on its gauge, less what rounding can have
+added. Three parts make it up: the loss and its conjugate (:mod:`covopt.certificates.dual_bound`), the potential and
+its gauge (:mod:`covopt.certificates.gauges`), and what an output bias costs.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from covopt.certificates.conjugate import balanced
+from covopt.certificates.dual_bound import NOTHING, Moved, dual_bound, dual_point
+from covopt.certificates.gauges import BY_PROOF, Gauge, make_gauge
+from covopt.checks.wording import counted
+from covopt.data import Data
+from covopt.exact.rounding import below, relative_gap, up
+from covopt.losses import Interpolation, Loss
+from covopt.losses.interpolation import INTERPOLATES, relative_residual
+from covopt.network import ReLUNetwork
+from covopt.oracles.faces import DEFAULT_FACE_BUDGET
+from covopt.oracles.lifted.gauge_certificate import GaugeCertificate
+from covopt.oracles.support import GaugeBound
+from covopt.potentials import Potential, VariationNorm
+from covopt.status import Status
+
+INFEASIBLE = 1e-8  # the bound is divided by the gauge; the dual itself is divided by it beyond this
+VARIATION = VariationNorm()
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What was checked, in the user's units.
+
+    Attributes
+    ----------
+    cost : float
+        ‖W‖² of the network (a free output bias not counted); Σ|v|ω(w) with a label-noise potential.
+    lower_bound : float
+        No network has a smaller objective; for interpolation: no network through the points has a smaller cost.
+    gap : float
+        (objective − lower_bound) / objective; see :func:`covopt.exact.rounding.relative_gap` for an objective below
+        the bound.
+    residual : float
+        max_i |f(x_i) − y_i| / max_i |y_i|; 0 with a loss.
+    gauge : float
+        Upper bound on h(Λ).
+    exact : bool
+        Whether the oracle's bound is the maximum itself: it looked at every face, or its branch and bound ended.
+    bound : str
+        Which lower bound it is, in words.
+    objective : float
+        C(f) + λ · cost of the network; the cost for interpolation.
+    loss_value : float
+        C(f); 0 for interpolation.
+    """
+
+    cost: float
+    lower_bound: float
+    gap: float
+    residual: float
+    gauge: float
+    exact: bool
+    bound: str
+    objective: float
+    loss_value: float
+
+    @property
+    def interpolates(self) -> bool:
+        """Whether the network passes through the points, to 1e-9 of max|y|; true with a loss, which asks for none."""
+        return self.residual <= INTERPOLATES
+
+    def of_scaled_dual(self, power: int) -> Certificate:
+        """Return the same for the dual divided by 2**power: by powers of two alone every number comes out alike."""
+        return replace(self, gauge=math.ldexp(self.gauge, -power))
+
+    def status(self, stopped: Status, tol: float) -> Status:
+        """Say what a solve may claim: certified where the certificate says so, whatever stopped it, and only there.
+
+        Parameters
+        ----------
+        stopped : Status
+            Why the solver stopped.
+        tol : float
+
+        Examples
+        --------
+        >>> found = Certificate(2.0, 1.0, 0.5, 0.0, 1.0, True, "", 2.0, 0.0)
+        >>> found.status(Status.CERTIFIED, 1e-6).code, found.status(Status.TIME_LIMIT, 0.6).code
+        ('gap', 'certified')
+        """
+        if self.interpolates and self.gap <= tol:
+            return Status.CERTIFIED
+        return Status.GAP if stopped is Status.CERTIFIED else stopped
+
+
+class Conclusion(NamedTuple):
+    """What a solve ends with: a feasible dual, its certificate, and what may be claimed."""
+
+    dual: np.ndarray
+    certificate: Certificate
+    status: Status
+
+
+def residual_of(data: Data, network: ReLUNetwork) -> float:
+    """max_i |f(x_i) − y_i| / max_i |y_i| (absolute when all targets vanish)."""
+    return relative_residual(network.predict(data.X).reshape(data.Y.shape), data.Y)
+
+
+def certify(
+    data: Data,
+    network: ReLUNetwork,
+    dual: np.ndarray,
+    *,
+    output_bias: str,
+    loss: Loss | None = None,
+    lam: float = 1.0,
+    potential: Potential = VARIATION,
+    budget: float = DEFAULT_FACE_BUDGET,
+    gauge: Gauge | None = None,
+    proof: GaugeCertificate | None = None,
+) -> Certificate:
+    r"""Recompute objective, lower bound and gap from the raw data.
+
+    The problem is min C(F) + λ(κ Σ_j ‖v_j‖ω(w_j) + ‖B/β‖²), the last term with a penalised output bias only; κ = 2
+    makes the cost ‖W‖² for the variation norm, and κ = 1 with label noise. For any U in the domain of C* and any t
+    with tU in it and t h(U) ≤ κλ no network has a smaller objective than
+
+    .. math::
+        -C^*(tU) - t^2 \beta^2 \|U^\top 1\|^2 / 4\lambda
+
+    (with a free output bias Uᵀ1 = 0 is needed). Here U is −κλΛ, moved to where all this holds exactly
+    (:func:`~covopt.certificates.dual_bound.dual_point`), which changes nothing for an honest dual. Interpolation is
+    the loss with C*(U) = ⟨U, Y⟩, for which λ does not matter. Rows, targets and Λ are the user's, as they are;
+    everything is rounded towards a smaller bound (:mod:`covopt.exact.rounding`).
+
+    Parameters
+    ----------
+    data : Data
+    network : ReLUNetwork
+    dual : ndarray of shape (N,) or (N, k)
+        Λ in the user's units; for interpolation rows whose targets follow from others carry zero.
+    output_bias : {"none", "penalized", "free"}
+    loss : Loss, optional
+        Bound to ``data.Y`` and the weights; interpolation by default.
+    lam : float
+        λ; not used for interpolation.
+    potential : Potential
+    budget : float
+        Largest number of faces that the exact oracle may look at; beyond it h(Λ) is bounded by a relaxation.
+    gauge : Gauge, optional
+        Of :func:`~covopt.certificates.gauges.make_gauge` for the same problem, when the caller has it.
+    proof : GaugeCertificate, optional
+        Multipliers of a semidefinite relaxation that bound h(Λ) for interpolation with the variation norm; they are
+        checked, and used where they fit.
+
+    Raises
+    ------
+    InputError
+        When the proof does not belong to these data, or label noise is asked for several outputs or a penalised
+        output bias.
+    BudgetError
+        With a label-noise potential, when the exact oracle would look at too many faces: there is no other.
+
+    Examples
+    --------
+    >>> from covopt.potentials import LabelNoise
+    >>> data = Data.validate([[0.0], [1.0], [2.0]], [0.0, 1.0, 2.0])
+    >>> network = ReLUNetwork.from_neurons(np.array([[1.0, 0.0]]), np.array([1.0]), bias=1.0)
+    >>> dual = np.array([0.0, 1.0, 2.0]) / np.sqrt(15)
+    >>> found = certify(data, network, dual, output_bias="none", potential=LabelNoise())
+    >>> round(found.cost**2 * 3, 9), found.gap < 1e-9
+    (5.0, True)
+    """
+    loss = loss or through_points(data)
+    gauge = gauge or make_gauge(data, output_bias=output_bias, loss=loss, lam=lam, potential=potential)
+    outputs = network.predict(data.X)
+    part, cost, asked = loss.take(gauge.keep), gauge.cost(network), dual.reshape(len(dual), -1)[gauge.keep]
+    bias, free = data.bias if output_bias == "penalized" else 0.0, output_bias == "free"
+    if isinstance(loss, Interpolation):
+        residual = loss.residual(outputs)
+        if not len(gauge.keep) or not np.any(dual):
+            gap = 0.0 if cost == 0 and residual <= INTERPOLATES else 1.0
+            return Certificate(cost, 0.0, gap, residual, 0.0, True, "zero, the trivial bound", cost, 0.0)
+        point = dual_point(part, asked, free=free)
+        moved = Moved.to_one_row(gauge.reach(), part.targets, point) if free else NOTHING
+        found = gauge.bound(point, budget=budget, proof=proof)
+        height = up(found.value + moved.gauge)
+        value = dual_bound(part, point, 1.0, height, bias=bias, moved=moved)  # at λ = 1/κ, of the cost over κ
+        lower = below(int(gauge.per_cost) * value)
+        words = _in_words(found, "divided", point) + gauge.suffix
+        return Certificate(
+            cost, lower, relative_gap(cost, lower), residual, height, found.exact, words, cost, 0.0
+        )
+    allowed = gauge.per_cost * lam
+    point = dual_point(part, -allowed * asked, free=free)
+    found = gauge.bound(point, budget=budget, proof=None)
+    lower = below(dual_bound(part, point, allowed, found.value, bias=bias))
+    loss_value = loss.value(outputs)
+    objective = loss_value + lam * cost
+    words = _in_words(found, "scaled") + gauge.suffix
+    return Certificate(
+        cost, lower, relative_gap(objective, lower), 0.0, up(found.value / allowed), found.exact, words, objective,
+        loss_value,
+    )  # fmt: skip
+
+
+def conclude(
+    data: Data,
+    network: ReLUNetwork,
+    dual: np.ndarray,
+    *,
+    stopped: Status,
+    tol: float,
+    settled: bool = False,
+    **problem,
+) -> Conclusion:
+    """Certify a solver's answer, make its dual feasible by the certificate's bound, and say what may be claimed.
+
+    Parameters
+    ----------
+    data, network, dual, **problem
+        As in :func:`certify`.
+    stopped : Status
+        Why the solver stopped. It is no claim: the status is certified where the certificate says so, and only there.
+    tol : float
+    settled : bool
+        Whether Λᵀ1 = 0 has to hold to the last digit: an output bias costs nothing, or next to nothing.
+
+    Examples
+    --------
+    >>> data = Data.validate([[0.0], [1.0]], [0.0, 1.0])
+    >>> network = ReLUNetwork.from_neurons(np.array([[1.0, 0.0]]), np.array([1.0]), bias=1.0)
+    >>> found = conclude(data, network, np.array([-2.0, 2.0]), stopped=Status.GAP, tol=1e-6, output_bias="none")
+    >>> found.dual.round(9), found.status.code
+    (array([-1.,  1.]), 'certified')
+    """
+    loss = problem.get("loss")
+
+    def settle(point: np.ndarray) -> np.ndarray:
+        return balanced(point) if settled else point
+
+    dual = settle(dual)
+    found = certify(data, network, dual, **problem)
+    if found.gauge > 1.0 + INFEASIBLE:  # the solver's oracle saw less than the certificate's
+        if found.exact:
+            dual = settle(dual / found.gauge)
+            found = certify(data, network, dual, **problem)
+        elif loss is None and found.gauge < np.inf:
+            # a bound that is not the maximum may come out otherwise the next time
+            power = math.frexp(found.gauge)[1]
+            dual, found = np.ldexp(dual, -power), found.of_scaled_dual(power)
+    return Conclusion(dual, found, found.status(stopped, tol))
+
+
+def through_points(data: Data) -> Interpolation:
+    """Return interpolation of a table's targets."""
+    loss = Interpolation()
+    loss.encode_targets(data.Y)
+    return loss
+
+
+def _in_words(found: GaugeBound, verb: str, point: np.ndarray | None = None) -> str:
+    """Say what was done to which dual point."""
+    if found.method == BY_PROOF:
+        return f"dual point with a {found.method}"
+    if not found.exact:
+        return f"dual point {verb} by a {found.method}"
+    support = "" if point is None else _support(point)
+    return f"dual point {support}{verb} by its {found.method}"
+
+
+def _support(point: np.ndarray) -> str:
+    rows = int(np.count_nonzero(point.any(axis=1)))
+    return f"supported on {counted(rows, 'row')}, " if rows < len(point) else ""

@@ -1,0 +1,139 @@
+"""The lower bound that a dual point proves, given a bound on its gauge: for every loss, and for interpolation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from covopt.certificates.conjugate import conjugate_above, into_domain, reach
+from covopt.exact.rounding import UNIT, dot_bounds, down, lengths_up, sum_bounds
+from covopt.losses import Interpolation, Loss
+from covopt.problems.regularised import BISECTIONS
+
+
+@dataclass(frozen=True)
+class Moved:
+    """What it costs to move the exact sum s = Uᵀ1 to one row, U' = U − e_k sᵀ, which then has U'ᵀ1 = 0.
+
+    Attributes
+    ----------
+    gauge : float
+        At least ‖s‖ max σ(x̃_k·w)/ω(w): h(U') ≤ h(U) + that.
+    value : float
+        At least |⟨s, y_k⟩|: ⟨U', Y⟩ ≥ ⟨U, Y⟩ − that.
+    """
+
+    gauge: float
+    value: float
+
+    @classmethod
+    def to_one_row(cls, reach: np.ndarray, targets: np.ndarray, point: np.ndarray) -> Moved:
+        """Bound both for the row whose gauge costs least; ``reach`` is max over neurons of σ(x̃_i·w)/ω(w)."""
+        sums = np.array([[max(abs(end) for end in sum_bounds(column)) for column in point.T]])
+        size = float(lengths_up(sums)[0])
+        if size == 0.0:
+            return NOTHING
+        with np.errstate(over="ignore"):
+            gauges = np.nextafter(size * reach, np.inf)
+            values = np.nextafter(size * lengths_up(targets), np.inf)
+        k = int(gauges.argmin())
+        return cls(float(gauges[k]), float(values[k]))
+
+
+NOTHING = Moved(0.0, 0.0)
+
+
+def dual_point(loss: Loss, slope: np.ndarray, *, free: bool) -> np.ndarray:
+    """Return a point near U = ``slope`` that the bound may be read from.
+
+    It is in the domain of C*, and with a free output bias Uᵀ1 = 0: exactly, but for interpolation to rounding, with
+    :class:`Moved` for the rest (no row of zeros becomes another one then).
+
+    Parameters
+    ----------
+    loss : Loss
+        Bound to its targets; all weights positive.
+    slope : ndarray of shape (n, k)
+    free : bool
+    """
+    if not isinstance(loss, Interpolation):
+        return into_domain(loss, slope, balanced=free)
+    support = slope.any(axis=1)
+    if not free or not support.any():
+        return slope
+    kept = np.zeros_like(slope)
+    kept[support] = slope[support] - slope[support].mean(axis=0)
+    # equal numbers on the support leave nothing: then the zeros have to move
+    return kept if np.abs(kept).max() > 1e-12 * np.abs(slope).max() else slope - slope.mean(axis=0)
+
+
+def dual_bound(
+    loss: Loss, point: np.ndarray, allowed: float, gauge: float, *, bias: float = 0.0, moved: Moved = NOTHING
+) -> Fraction:
+    r"""Return the largest dual value over the multiples tU with t·gauge ≤ allowed; every rounding makes it smaller.
+
+    .. math::
+        -C^*(tU) - t^2 \beta^2 \|U^\top 1\|^2 / (2 \cdot \text{allowed})
+
+    Parameters
+    ----------
+    loss : Loss
+        Bound to its targets; all weights positive.
+    point : ndarray of shape (n, k)
+        U, of :func:`dual_point`. Interpolation takes −U where it is better: it is as good.
+    allowed : float
+        What h(U) may be: κλ where networks cost λκ Σ‖v_j‖ω(w_j).
+    gauge : float
+        An upper bound on h(U), with what moving the sum costs.
+    bias : float
+        β of a penalised output bias, 0 without one.
+    moved : Moved
+    """
+    bend = Fraction(0)
+    if bias > 0:
+        sums = [max(abs(end) for end in sum_bounds(column)) for column in point.T]
+        bend = (
+            Fraction(bias) ** 2 / (2 * Fraction(allowed)) * sum((Fraction(s) ** 2 for s in sums), Fraction(0))
+        )
+    if isinstance(loss, Interpolation):
+        return _of_linear(loss, point, allowed, gauge, bend, moved)
+    return _of_convex(loss, point, allowed, gauge, bend)
+
+
+def _of_linear(
+    loss: Interpolation, point: np.ndarray, allowed: float, gauge: float, bend: Fraction, moved: Moved
+) -> Fraction:
+    """C* is linear: ⟨U, Y⟩ is enclosed, and the best multiple is a rational number."""
+    low, high = dot_bounds(point, loss.targets)
+    linear = Fraction(max(low, -high)) - Fraction(moved.value)
+    if linear <= 0 or not 0.0 < gauge < np.inf:
+        return Fraction(0)
+    step = Fraction(allowed) / Fraction(gauge)
+    if bend > 0:
+        step = min(step, linear / (2 * bend))
+    return step * linear - step * step * bend
+
+
+def _of_convex(loss: Loss, point: np.ndarray, allowed: float, gauge: float, bend: Fraction) -> Fraction:
+    """Find a good multiple by bisection; its value is bounded, so any will do."""
+    longest = down(allowed / gauge) if gauge > 0 else 2.0
+    if longest > 1.0:  # beyond 1 the domain may end
+        longest = min(longest, reach(loss, point))
+
+    def rise(t: float) -> float:
+        return -float(np.vdot(point, loss.conjugate_gradient(t * point))) - 2.0 * t * float(bend)
+
+    low, high = 0.0, longest
+    if rise(high) < 0:
+        for _ in range(BISECTIONS):
+            middle = 0.5 * (low + high)
+            low, high = (middle, high) if rise(middle) > 0 else (low, middle)
+        high = low
+    value = conjugate_above(loss, high * point)
+    if not np.isfinite(value):
+        return Fraction(0)
+    # the weights sum to one up to rounding: the objective of the exact ones is as close
+    share = 1 - Fraction(2 * len(point) + 16) * Fraction(UNIT)
+    return (Fraction(-value) - Fraction(high) ** 2 * bend) * share

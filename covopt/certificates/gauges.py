@@ -1,0 +1,206 @@
+"""What a potential contributes to a certificate: the cost of a network, and a bound on the gauge of a dual point.
+
+The gauge is h(Λ) = max over neurons of ‖Λᵀσ(X̃w)‖/ω(w). Rows and duals are the user's, as they are.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Protocol
+
+import numpy as np
+
+from covopt.data import Data
+from covopt.exact.rounding import allowance, lengths_up, operator_norm_up, transfer_up, up
+from covopt.losses import Interpolation, Loss
+from covopt.network import ReLUNetwork
+from covopt.oracles.conditioning import in_clear_position
+from covopt.oracles.lifted.gauge_certificate import GaugeCertificate, check_gauge
+from covopt.oracles.support import GaugeBound, bound_gauge
+from covopt.potentials import LabelNoise, Potential
+from covopt.problems.label_noise import LabelNoiseTask, reduce_label_noise, reduce_label_noise_fit
+from covopt.problems.reduction import Reduction, reduce_data
+from covopt.problems.shallow import ShallowProblem
+
+PROVEN = 1e-9  # a proof that h(Λ) is at most this much above one needs no help from an oracle
+BY_FACES = "exact maximum over all faces"
+BY_LENGTH = (
+    "bound by its length (rows that nearly depend on each other: their faces are not decided in doubles)"
+)
+BY_PROOF = "semidefinite proof that no neuron exceeds one, checked by eigenvalues"
+
+
+class Gauge(Protocol):
+    """A potential, bound to a table.
+
+    Attributes
+    ----------
+    keep : ndarray of int
+        Rows of the table that a dual is asked about.
+    per_cost : float
+        κ: networks cost κ Σ‖v_j‖ω(w_j).
+    suffix : str
+        What the words for a bound end in.
+    """
+
+    per_cost: ClassVar[float]
+    keep: np.ndarray
+    suffix: str
+
+    def cost(self, network: ReLUNetwork) -> float:
+        """Cost of a network in the user's units."""
+
+    def reach(self) -> np.ndarray:
+        """Bound max over neurons of σ(x̃_i·w)/ω(w) from above, for each of the rows that count."""
+
+    def bound(self, point: np.ndarray, *, budget: float, proof: GaugeCertificate | None) -> GaugeBound:
+        """Bound h of a point of shape (n, k) on the rows that count from above."""
+
+
+class VariationGauge:
+    """ω(w) = ‖w‖ on a table.
+
+    Parameters
+    ----------
+    data : Data
+    keep : ndarray of int
+    reduction : Reduction, optional
+        The coordinates that a proof is in.
+    """
+
+    per_cost: ClassVar[float] = 2.0
+    suffix = ""
+
+    def __init__(self, data: Data, keep: np.ndarray, reduction: Reduction | None = None):
+        self.rows, self.keep, self.reduction = data.lifted[keep], keep, reduction
+
+    def cost(self, network: ReLUNetwork) -> float:
+        """‖W‖², a free output bias not counted."""
+        return network.squared_norm
+
+    def reach(self) -> np.ndarray:
+        """‖x̃_i‖."""
+        return lengths_up(self.rows)
+
+    def bound(self, point: np.ndarray, *, budget: float, proof: GaugeCertificate | None = None) -> GaugeBound:
+        """By an oracle, or by the multipliers of a relaxation where they are better."""
+        proved = np.inf
+        if proof is not None:
+            proved = self._proved(point, proof)
+            if proved <= 1.0 + PROVEN:
+                return GaugeBound(proved, False, BY_PROOF)
+        found = bound_gauge(self.rows, point, budget=budget)
+        return found if found.value < proved or proved == np.inf else GaugeBound(proved, False, BY_PROOF)
+
+    def _proved(self, dual: np.ndarray, proof: GaugeCertificate) -> float:
+        """Bound h(Λ) by the multipliers of a relaxation, which belong to rows and outputs in fewer coordinates."""
+        assert self.reduction is not None
+        basis, turn = self.reduction.basis, self.reduction.outputs
+        reduced, lengths = self.rows @ basis, lengths_up(self.rows)
+        outputs, paid, stretch = dual, 0.0, operator_norm_up(basis)
+        if turn is not None:
+            outputs = dual @ turn
+            paid, stretch = transfer_up(dual, lengths, turn, outputs), up(stretch * operator_norm_up(turn))
+        paid = up(paid + 2.0 * transfer_up(self.rows, lengths_up(outputs), basis, reduced))
+        asked = outputs[:, 0] if outputs.shape[1] == 1 else outputs
+        return up(up(stretch * check_gauge(reduced, np.ascontiguousarray(asked), proof)) + paid)
+
+
+class LabelNoiseGauge:
+    """ω of a label-noise potential on a table.
+
+    Parameters
+    ----------
+    task : LabelNoiseTask
+    """
+
+    per_cost: ClassVar[float] = 1.0
+
+    def __init__(self, task: LabelNoiseTask):
+        self.task, self.keep = task, task.reduction.keep
+        self.suffix = f", in the {task.potential.name} potential"
+        # with a loss also rows of zeros count, which the oracle is not asked about
+        self._asked = np.arange(len(self.keep)) if task.loss is None else task.kept
+
+    def cost(self, network: ReLUNetwork) -> float:
+        """Σ|v_j|ω(w_j)."""
+        return self.task.cost(network)
+
+    def reach(self) -> np.ndarray:
+        """ω² ≥ q_i a_i², times q_i|x̃_i|² in the exact potential."""
+        found = np.full(len(self.keep), np.inf)
+        found[self._asked] = self._reach[self.task.kept]
+        return found
+
+    @property
+    def _reach(self) -> np.ndarray:
+        """The same for all rows of positive weight."""
+        task = self.task
+        weights = task.weights[task.weights > 0]
+        with np.errstate(divide="ignore"):
+            each = 1.0 / np.sqrt(weights)
+            if task.potential.exact:
+                each = each / (np.sqrt(weights) * task.lengths * task.reduction.row_scale)
+        return each * (1.0 + 1e-14)
+
+    def bound(self, point: np.ndarray, *, budget: float, proof: GaugeCertificate | None = None) -> GaugeBound:
+        """By all faces where they are decided, else by Cauchy and Schwarz.
+
+        |⟨λ, a⟩| ≤ max(‖λ⁺‖_{1/q}, ‖λ⁻‖_{1/q}) ω_b for activations a ≥ 0; the factor of the exact potential is at
+        least the smallest √q_i|x̃_i| of a row that counts.
+        """
+        task, dual = self.task, point[self._asked, 0]
+        if not dual.any():
+            return GaugeBound(0.0, True, BY_FACES)
+        weights = task.weights[task.weights > 0]
+        asked = dual * task.reduction.row_scale ** (1 - task.potential.degree)
+        live = np.flatnonzero(task.lengths)
+        if task.decided and in_clear_position(task.rows[live], task.data.lifted[task.weights > 0][live]):
+            found = task.oracle(budget=budget).price(asked, threshold=np.inf).upper_bound
+            # the dual in these units, the weights and the lengths are rounded
+            rounding = allowance(8, float(np.abs(dual) @ self._reach[task.kept]))
+            return GaugeBound(up(found + rounding), True, BY_FACES)
+        shares = dual / np.sqrt(weights[task.kept])
+        size = max(float(np.linalg.norm(np.maximum(side * shares, 0.0))) for side in (1.0, -1.0))
+        if task.potential.exact:
+            reach = np.sqrt(weights[task.kept]) * task.lengths[task.kept] * task.reduction.row_scale
+            size /= float(reach[dual != 0].min())
+        return GaugeBound(up(size * (1.0 + 1e-13)), False, BY_LENGTH)
+
+
+def make_gauge(
+    data: Data,
+    *,
+    output_bias: str,
+    loss: Loss,
+    lam: float,
+    potential: Potential,
+    reduced: tuple[ShallowProblem, Reduction] | None = None,
+) -> Gauge:
+    """Bind a potential to a table.
+
+    Parameters
+    ----------
+    data : Data
+    output_bias : {"none", "penalized", "free"}
+    loss : Loss
+        Bound to ``data.Y``; :class:`~covopt.losses.Interpolation` for networks through the points.
+    lam : float
+    potential : Potential
+    reduced : (ShallowProblem, Reduction), optional
+        Of :func:`~covopt.problems.reduction.reduce_data`, when the caller has them.
+
+    Raises
+    ------
+    InputError
+        For several outputs or a penalised output bias with a label-noise potential, for data without room in double
+        precision.
+    """
+    through = isinstance(loss, Interpolation)
+    if isinstance(potential, LabelNoise):
+        if through:
+            return LabelNoiseGauge(reduce_label_noise(data, output_bias, potential, reduced=reduced))
+        return LabelNoiseGauge(reduce_label_noise_fit(data, loss, lam, output_bias, potential))
+    if through:
+        _, reduction = reduced or reduce_data(data, output_bias)
+        return VariationGauge(data, reduction.keep, reduction)
+    return VariationGauge(data, np.flatnonzero(loss.weights[:, 0] > 0))

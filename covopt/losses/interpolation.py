@@ -1,0 +1,55 @@
+"""Interpolation as a loss: nothing at the targets, infinite elsewhere."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from covopt.losses.base import Loss, as_columns
+
+INTERPOLATES = 1e-9  # of max|y|: a network that misses the points by no more counts as one through them
+
+
+class Interpolation(Loss):
+    """C(F) = 0 where F = Y, to 1e-9 of max|Y|, and ∞ elsewhere; C*(U) = ⟨U, Y⟩ for every U.
+
+    It is no choice for ``covopt.fit``: no λ weighs it, and ``covopt.min_norm`` is the question.
+
+    Examples
+    --------
+    >>> loss = Interpolation()
+    >>> _ = loss.encode_targets([1.0, 2.0])
+    >>> loss.value([1.0, 2.0]), loss.value([1.0, 2.1]), loss.conjugate([3.0, -1.0])
+    (0.0, inf, 1.0)
+    """
+
+    name = "interpolation"
+    is_smooth = False
+
+    def value(self, F):
+        return 0.0 if self.residual(F) <= INTERPOLATES else np.inf
+
+    def residual(self, F: np.ndarray) -> float:
+        """max|F − Y| / max|Y|."""
+        return relative_residual(as_columns(F), self.targets)
+
+    def conjugate_terms(self, U):
+        terms = U * self.targets
+        return float(terms.sum()), float(np.abs(terms).sum())
+
+    def conjugate_gradient(self, U):
+        return self.targets
+
+    def conjugate_hessian(self, U):
+        return np.zeros((len(U), 1))
+
+
+def relative_residual(F: np.ndarray, Y: np.ndarray) -> float:
+    """max|F − Y| / max|Y|, absolute when all targets vanish.
+
+    Examples
+    --------
+    >>> relative_residual(np.array([1.0, 4.0]), np.array([2.0, 4.0])), relative_residual(np.ones(2), np.zeros(2))
+    (0.25, 1.0)
+    """
+    scale = float(np.abs(Y).max()) or 1.0
+    return float(np.abs(F - Y).max()) / scale
