@@ -15,7 +15,7 @@ from covopt.certificates.certify import Certificate
 from covopt.certificates.minimisers import Minimisers, Sparsest
 from covopt.certificates.uniqueness import Uniqueness
 from covopt.checks.validation import check_time_limit
-from covopt.checks.wording import counted
+from covopt.checks.wording import counted, listed
 from covopt.data import Data
 from covopt.errors import CovoptError, InputError, SolutionFileError
 from covopt.files import write_atomically
@@ -127,6 +127,7 @@ class Solution:
         rows = [
             ("problem", f"{sizes}, {outputs}"
                         f"bias {self.data.bias:g}, output bias {self.output_bias}"),
+            ("features", f"{listed(self.data.feature_names)} → {listed(self.data.target_names)}"),
             ("status", f"{self.status.code.upper()}: {self.status.message}"),
             *self._objective_rows(),
             ("cost ‖W‖²" if self.potential == "variation" else "cost Σ|v|ω(w)", f"{self.cost:.10g}"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 
 def counted(number: int, noun: str, plural: str | None = None) -> str:
     """Return a number with its noun, in the singular for one.
@@ -20,6 +22,23 @@ def counted(number: int, noun: str, plural: str | None = None) -> str:
     ('1 point', '2 points', '0 entries')
     """
     return f"{number} {noun}" if number == 1 else f"{number} {plural or noun + 's'}"
+
+
+def listed(names: Sequence[str], most: int = 8) -> str:
+    """Return names with commas, the first of them where there are many.
+
+    Parameters
+    ----------
+    names : sequence of str
+    most : int
+
+    Examples
+    --------
+    >>> listed(["a", "b"]), listed([f"x{i}" for i in range(30)], 2)
+    ('a, b', 'x0, x1, … (30 in all)')
+    """
+    shown = ", ".join(one_line(name, 40) for name in names[:most])
+    return f"{shown}, … ({len(names)} in all)" if len(names) > most else shown
 
 
 def one_line(said: object, most: int = 160) -> str:

@@ -12,6 +12,8 @@ from covopt.checks.wording import counted
 from covopt.cli import bench, fit, train
 from covopt.cli.options import (
     Bias,
+    Decimal,
+    Encoding,
     Features,
     Json,
     NoInputs,
@@ -21,12 +23,14 @@ from covopt.cli.options import (
     Potential,
     Quiet,
     Seed,
+    Sep,
     Table,
     TimeLimit,
     Tol,
     check_plot,
+    reading,
 )
-from covopt.cli.report import Exit, Progress, check_outputs, print_json, reporting
+from covopt.cli.report import Exit, Progress, check_outputs, left_out_lines, print_json, reporting
 from covopt.files import write_atomically
 
 if TYPE_CHECKING:
@@ -73,7 +77,14 @@ def _frame(values: Any, names: tuple[str, ...]) -> pd.DataFrame:
 
 
 def _finish(
-    solution: Any, *, out: Path | None, plot: Path | None, as_json: bool, quiet: bool, heard: list[str]
+    solution: Any,
+    *,
+    table: Any,
+    out: Path | None,
+    plot: Path | None,
+    as_json: bool,
+    quiet: bool,
+    heard: list[str],
 ) -> typer.Exit:
     """Save, draw and print; the file comes first, so that nothing computed is lost to a later failure."""
     if out is not None:
@@ -101,6 +112,7 @@ def _finish(
                 "n_samples": data.n_samples,
                 "features": data.feature_names,
                 "targets": data.target_names,
+                "left_out": {} if table is None else table.left_out,
                 "bias": data.bias,
                 "solver": solution.solver,
                 "rounds": len(solution.history),
@@ -113,6 +125,8 @@ def _finish(
         )
     elif not quiet:
         typer.echo(solution.summary())
+        for line in [] if table is None else left_out_lines(table):
+            typer.echo(line)
         for note in solution.data.notes:
             typer.echo(f"{'note':<14} {note}")
         for path in (out, plot):
@@ -127,6 +141,9 @@ def solve(
     *,
     target: Annotated[str, typer.Option(metavar="Y", help="Target column.")],
     features: Features = None,
+    sep: Sep = None,
+    encoding: Encoding = "utf-8",
+    decimal: Decimal = ".",
     bias: Bias = 1.0,
     output_bias: OutputBias = "none",
     potential: Potential = "variation",
@@ -152,16 +169,20 @@ def solve(
     with reporting(as_json) as heard:
         check_outputs(out, plot, inputs=(table,))
         check_plot(plot)
-        from covopt.datasets import load_table
+        from covopt.data import table_files
 
         with Progress("reading the table", enabled=not (as_json or quiet)) as progress:
-            X, Y, feature_names, target_names = load_table(table, target=target, features=features)
-            progress.say(f"{counted(len(X), 'point')}, {counted(X.shape[1], 'feature')}: first round")
+            read = table_files.read_table(
+                table, target=target, features=features, text=reading(sep, encoding, decimal)
+            )
+            progress.say(
+                f"{counted(len(read.X), 'point')}, {counted(read.X.shape[1], 'feature')}: first round"
+            )
             from covopt.api import min_norm
 
             solution = min_norm(
-                _frame(X, feature_names),
-                _frame(Y, target_names),
+                read.features,
+                read.targets,
                 bias=bias,
                 output_bias=output_bias,
                 potential=potential,
@@ -172,7 +193,7 @@ def solve(
                 callback=progress,
                 duplicates=duplicates,
             )
-        raise _finish(solution, out=out, plot=plot, as_json=as_json, quiet=quiet, heard=heard)
+        raise _finish(solution, table=read, out=out, plot=plot, as_json=as_json, quiet=quiet, heard=heard)
 
 
 @app.command(epilog=_EPILOG)
@@ -213,7 +234,7 @@ def demo(
                 random_state=0,
                 callback=progress,
             )
-        raise _finish(solution, out=out, plot=plot, as_json=as_json, quiet=quiet, heard=heard)
+        raise _finish(solution, table=None, out=out, plot=plot, as_json=as_json, quiet=quiet, heard=heard)
 
 
 @app.command()
@@ -222,6 +243,9 @@ def cells(
     *,
     target: NoInputs = None,
     features: Features = None,
+    sep: Sep = None,
+    encoding: Encoding = "utf-8",
+    decimal: Decimal = ".",
     bias: Bias = 0.0,
     count_only: Annotated[bool, typer.Option("--count-only", help="Count without enumerating.")] = False,
     out: Annotated[
@@ -237,11 +261,14 @@ def cells(
         if count_only and out is not None:
             raise typer.BadParameter("--count-only enumerates nothing that --out could save")
         check_outputs(out, inputs=(table,))
-        from covopt.cli.cells import run_cells
+        from covopt.cli.cells import lines, run_cells
 
         began = time.perf_counter()
         with Progress("enumerating cells", enabled=not (as_json or quiet)):
-            found, arrays = run_cells(table, target, features, bias, count_only=count_only, n_jobs=n_jobs)
+            found, arrays = run_cells(
+                table, target, features, bias, count_only=count_only, n_jobs=n_jobs,
+                text=reading(sep, encoding, decimal),
+            )  # fmt: skip
         found["time_s"] = time.perf_counter() - began
         if out is not None:
             import numpy as np
@@ -250,11 +277,8 @@ def cells(
         if as_json:
             print_json({**found, "warnings": heard, "patterns_file": out})
         elif not quiet:
-            for name, value in found.items():
-                shown = f"{value:.4g}" if isinstance(value, float) else value
-                typer.echo(
-                    f"{name.replace('_', ' '):<16} {', '.join(value) if name == 'features' else shown}"
-                )
+            for line in lines(found):
+                typer.echo(line)
             if out is not None:
                 typer.echo(f"{'saved':<16} {out}")
 
@@ -317,6 +341,10 @@ def verify(
             metavar="[TABLE]", help="The table it claims to fit; without it, the copy in the file."
         ),
     ] = None,
+    *,
+    sep: Sep = None,
+    encoding: Encoding = "utf-8",
+    decimal: Decimal = ".",
     exact: Annotated[
         bool,
         typer.Option("--exact", help="Prove residual, norm and bound in exact arithmetic too."),
@@ -333,7 +361,9 @@ def verify(
         from covopt.cli.verify import run_verify
 
         with Progress("verifying", enabled=not (as_json or quiet)):
-            verification = run_verify(solution, table, exact=exact, proof=proof)
+            verification = run_verify(
+                solution, table, exact=exact, proof=proof, text=reading(sep, encoding, decimal)
+            )
         code = Exit.CERTIFIED if verification.ok else Exit.VERIFICATION_FAILED
         if as_json:
             print_json(
@@ -389,6 +419,9 @@ def reduce(
     out: Annotated[Path, typer.Option(metavar="FILE", help="The smaller model, in the same format.")],
     target: NoInputs = None,
     features: Features = None,
+    sep: Sep = None,
+    encoding: Encoding = "utf-8",
+    decimal: Decimal = ".",
     preserve: Annotated[
         str,
         typer.Option(
@@ -405,7 +438,9 @@ def reduce(
         from covopt.cli.reduce import lines, run_reduce
 
         with Progress("reducing", enabled=not (as_json or quiet)):
-            found = run_reduce(model, table, target, features, out, preserve)
+            found = run_reduce(
+                model, table, target, features, out, preserve, text=reading(sep, encoding, decimal)
+            )
         if as_json:
             print_json({**found, "model_file": out, "exit_code": int(Exit.CERTIFIED), "warnings": heard})
         elif not quiet:

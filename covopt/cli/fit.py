@@ -7,9 +7,11 @@ from typing import Annotated, Any
 
 import typer
 
-from covopt.checks.wording import counted
+from covopt.checks.wording import counted, listed
 from covopt.cli.options import (
     Bias,
+    Decimal,
+    Encoding,
     Features,
     Json,
     Out,
@@ -18,12 +20,14 @@ from covopt.cli.options import (
     Potential,
     Quiet,
     Seed,
+    Sep,
     Table,
     TimeLimit,
     Tol,
     check_plot,
+    reading,
 )
-from covopt.cli.report import Exit, Progress, check_outputs, print_json, reporting
+from covopt.cli.report import Exit, Progress, check_outputs, left_out_lines, print_json, reporting
 
 Target = Annotated[
     str, typer.Option(metavar="Y", help="Target column: numbers, or labels for classification.")
@@ -40,14 +44,17 @@ SampleWeight = Annotated[
 ]
 
 
-def _read(
-    table: Path, target: str, features: str | None, loss: str, delta: float | None, sample_weight: str | None
-) -> tuple[Any, Any, dict[str, Any]]:
-    """Return inputs, targets and the options that come from the table."""
-    import pandas as pd
-
-    from covopt.data.table_files import load_column
-    from covopt.datasets import load_table
+def read_for_loss(
+    table: Path,
+    target: str,
+    features: str | None,
+    loss: str,
+    delta: float | None,
+    sample_weight: str | None,
+    text: Any,
+) -> tuple[Any, dict[str, Any]]:
+    """Return the table and the options that come from it."""
+    from covopt.data.table_files import read_table
     from covopt.errors import InputError
     from covopt.losses import Huber, make_loss
 
@@ -56,19 +63,15 @@ def _read(
         if not isinstance(made, Huber):
             raise InputError(f"--delta belongs to --loss huber; received --loss {loss}.")
         made = Huber(delta)
-    X, Y, inputs, outputs = load_table(table, target=target, features=features, labels=made.is_classification)
-    options: dict[str, Any] = {"loss": made, "sample_weight": None}
-    frame = pd.DataFrame(X, columns=list(inputs))
-    if sample_weight is not None:
-        name, options["sample_weight"] = load_column(table, sample_weight, argument="--sample-weight")
-        if name in outputs:
-            raise InputError(f"column {name!r} is both the target and the sample weight; name it once.")
-        if features is None and name in frame.columns:
-            frame = frame.drop(columns=name)
-    targets = (
-        pd.Series(Y, name=outputs[0]) if made.is_classification else pd.DataFrame(Y, columns=list(outputs))
+    read = read_table(
+        table,
+        target=target,
+        features=features,
+        labels=made.is_classification,
+        weight=sample_weight,
+        text=text,
     )
-    return frame, targets, options
+    return read, {"loss": made, "sample_weight": read.weights}
 
 
 def _numbers(solution: Any) -> dict[str, Any]:
@@ -87,7 +90,7 @@ def _numbers(solution: Any) -> dict[str, Any]:
     }
 
 
-def _table_of(solution: Any) -> dict[str, Any]:
+def _table_of(solution: Any, table: Any) -> dict[str, Any]:
     data, loss = solution.data, solution.loss
     return {
         "loss_name": loss.name,
@@ -95,6 +98,7 @@ def _table_of(solution: Any) -> dict[str, Any]:
         "n_samples": data.n_samples,
         "features": data.feature_names,
         "targets": data.target_names,
+        "left_out": table.left_out,
         "bias": data.bias,
         "output_bias": solution.output_bias,
         "potential": solution.potential,
@@ -112,6 +116,9 @@ def fit(
     delta: Delta = None,
     features: Features = None,
     sample_weight: SampleWeight = None,
+    sep: Sep = None,
+    encoding: Encoding = "utf-8",
+    decimal: Decimal = ".",
     bias: Bias = 1.0,
     output_bias: OutputBias = "none",
     potential: Potential = "variation",
@@ -128,7 +135,9 @@ def fit(
         check_outputs(out, plot, inputs=(table,))
         check_plot(plot)
         with Progress("reading the table", enabled=not (as_json or quiet)) as progress:
-            X, Y, options = _read(table, target, features, loss, delta, sample_weight)
+            text = reading(sep, encoding, decimal)
+            read, options = read_for_loss(table, target, features, loss, delta, sample_weight, text)
+            X, Y = read.features, read.targets
             progress.say(f"{counted(len(X), 'point')}, {counted(X.shape[1], 'feature')}: first round")
             from covopt.api.fitting import fit as run
 
@@ -145,11 +154,13 @@ def fit(
             print_json(
                 {
                     **_numbers(solution), "message": solution.status.message, "exit_code": int(code),
-                    **_table_of(solution), "warnings": heard, "solution_file": out, "figure_file": plot,
+                    **_table_of(solution, read), "warnings": heard, "solution_file": out, "figure_file": plot,
                 }
             )  # fmt: skip
         elif not quiet:
             typer.echo(solution.summary())
+            for line in left_out_lines(read):
+                typer.echo(line)
             _say_saved(out, plot)
         raise typer.Exit(code)
 
@@ -167,6 +178,9 @@ def path(
     eps: Annotated[float, typer.Option(help="Smallest λ of the grid, as a share of λ_max.")] = 1e-3,
     features: Features = None,
     sample_weight: SampleWeight = None,
+    sep: Sep = None,
+    encoding: Encoding = "utf-8",
+    decimal: Decimal = ".",
     bias: Bias = 1.0,
     output_bias: OutputBias = "none",
     potential: Potential = "variation",
@@ -184,7 +198,9 @@ def path(
         check_plot(plot)
         grid = None if lams is None else _parse_lams(lams)
         with Progress("reading the table", enabled=not (as_json or quiet)) as progress:
-            X, Y, options = _read(table, target, features, loss, delta, sample_weight)
+            text = reading(sep, encoding, decimal)
+            read, options = read_for_loss(table, target, features, loss, delta, sample_weight, text)
+            X, Y = read.features, read.targets
             progress.say(f"{counted(len(X), 'point')}, {counted(X.shape[1], 'feature')}: first λ")
             from covopt.api.fitting import path as run
 
@@ -208,16 +224,22 @@ def path(
             print_json(
                 {
                     "exit_code": int(code), "certified": complete, "points_asked": asked,
-                    **(_table_of(solutions[0]) if solutions else {}),
+                    **(_table_of(solutions[0], read) if solutions else {}),
                     "points": [_numbers(s) for s in solutions],
                     "warnings": heard, "path_file": out, "figure_file": plot,
                 }
             )  # fmt: skip
         elif not quiet:
-            for line in _lines(solutions, asked):
+            for line in [*_lines(solutions, asked), *columns_lines(read)]:
                 typer.echo(line)
             _say_saved(out, plot)
         raise typer.Exit(code)
+
+
+def columns_lines(table: Any) -> list[str]:
+    """Return the lines about the columns of a table, where no solution's summary says them."""
+    names = f"{listed(table.feature_names)} → {listed(table.target_names)}"
+    return [f"{'features':<14} {names}", *left_out_lines(table)]
 
 
 def _parse_lams(lams: str) -> list[float]:

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-Table = Annotated[Path, typer.Argument(metavar="TABLE", help="CSV, Parquet or NPZ file.")]
+Table = Annotated[
+    Path,
+    typer.Argument(
+        metavar="TABLE",
+        help="CSV (.gz, .bz2, .xz or .zip of it too; - for standard input), Parquet, Feather, Excel or NPZ file.",
+    ),
+]
+Sep = Annotated[str | None, typer.Option(metavar="C", help="What separates the columns of a text table.")]
+Encoding = Annotated[str, typer.Option(metavar="NAME", help="Encoding of a text table, as in latin-1.")]
+Decimal = Annotated[str, typer.Option(metavar=".|,", help="Decimal point of a text table.")]
 Features = Annotated[
     str | None, typer.Option(metavar="A,B", help="Input columns; by default every other numeric column.")
 ]
@@ -32,6 +41,13 @@ Out = Annotated[Path | None, typer.Option(metavar="FILE.json", help="Save the so
 Plot = Annotated[Path | None, typer.Option(metavar="FILE.png", help="Save a figure (.png, .pdf, .svg).")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout, errors too.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no summary.")]
+
+
+def reading(sep: str | None, encoding: str, decimal: str) -> Any:
+    """Return how text tables are read."""
+    from covopt.data.readers import Text
+
+    return Text("\t" if sep in ("\\t", "tab") else sep, encoding, decimal)
 
 
 def check_plot(plot: Path | None) -> None:

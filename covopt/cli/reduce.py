@@ -11,14 +11,20 @@ ACTIVATIONS = "a state dict does not name activations: every hidden layer is tak
 
 
 def run_reduce(
-    model: Path, table: Path, target: str | None, features: str | None, out: Path, preserve: str
+    model: Path,
+    table: Path,
+    target: str | None,
+    features: str | None,
+    out: Path,
+    preserve: str,
+    *,
+    text: Any = None,
 ) -> dict[str, Any]:
     """Reduce a model on the points of a table, write it, and return what to print."""
     import numpy as np
 
     from covopt.checks.validation import check_choice
-    from covopt.data.tabular import check_finite
-    from covopt.datasets import load_table
+    from covopt.data.table_files import read_table
     from covopt.errors import InputError
     from covopt.network.state_dict import format_of, read_model, write_model
     from covopt.sparsify.reduction import PRESERVES
@@ -29,8 +35,9 @@ def run_reduce(
         raise InputError(
             f"cannot write {out}: the format of {model} is kept; give the file the extension {model.suffix}."
         )
-    X, _, names, _ = load_table(table, target=target, features=features)
-    check_finite("X", X, names)
+    read = read_table(table, target=target, features=features, text=text)
+    read.check_inputs()
+    X, names = read.X, read.feature_names
     network = found.network
     if X.shape[1] != network.n_inputs:
         listed = ", ".join(names[:8]) + (", …" if len(names) > 8 else "")
@@ -49,6 +56,7 @@ def run_reduce(
         "model": str(model),
         "n_samples": len(X),
         "features": list(names),
+        "left_out": read.left_out,
         "preserve": preserve,
         "widths_before": list(network.widths),
         "widths_after": list(written.widths),
@@ -64,11 +72,14 @@ def run_reduce(
 
 def lines(found: dict[str, Any]) -> list[str]:
     """Return the summary, a line each."""
+    from covopt.data.table_files import describe_left_out
 
     def widths(values: list[int]) -> str:
         return ", ".join(map(str, values)) or "none"
 
+    left_out = describe_left_out(found["left_out"]) or "nothing"
     return [
+        f"{'features':<14} {', '.join(found['features'])}; left out: {left_out}",
         f"{'widths':<14} {widths(found['widths_before'])} → {widths(found['widths_after'])}",
         f"{'‖W‖²':<14} {found['squared_norm_before']:.10g} → {found['squared_norm_after']:.10g}",
         f"{'outputs':<14} change by at most {found['output_change']:.1e} on {counted(found['n_samples'], 'point')}, "

@@ -140,6 +140,13 @@ def check_outputs(*outputs: Path | None, inputs: tuple[Path | None, ...] = ()) -
             ) from None
 
 
+def left_out_lines(table: Any, width: int = 14) -> list[str]:
+    """Return what is said of the columns that were no inputs, a line or none."""
+    from covopt.data.table_files import describe_left_out
+
+    return [f"{'left out':<{width}} {describe_left_out(table.left_out)}"] if table.left_out else []
+
+
 def _rows(state: Any) -> str:
     def number(value: float) -> str:
         return f"{value:.8g}" if math.isfinite(value) else "…"

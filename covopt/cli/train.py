@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from covopt.cli.fit import (
+from covopt.cli.fit import Delta, LossName, SampleWeight, Target, _say_saved, columns_lines, read_for_loss
+from covopt.cli.options import (
     Bias,
-    Delta,
+    Decimal,
+    Encoding,
     Features,
     Json,
-    LossName,
     OutputBias,
     Plot,
     Quiet,
-    SampleWeight,
-    Target,
-    _read,
-    _say_saved,
+    Sep,
+    Table,
     check_plot,
+    reading,
 )
 from covopt.cli.report import Exit, Progress, check_outputs, print_json, reporting
 
@@ -40,7 +40,7 @@ COLUMNS = (
 
 
 def train(
-    table: Annotated[Path, typer.Argument(metavar="TABLE", help="CSV, Parquet or NPZ file.")],
+    table: Table,
     *,
     target: Target,
     widths: Annotated[
@@ -62,6 +62,9 @@ def train(
     learning_rate: Annotated[float | None, typer.Option(help="Learning rate.")] = None,
     features: Features = None,
     sample_weight: SampleWeight = None,
+    sep: Sep = None,
+    encoding: Encoding = "utf-8",
+    decimal: Decimal = ".",
     bias: Bias = 1.0,
     output_bias: OutputBias = "none",
     device: Annotated[str, typer.Option(metavar="cpu|cuda", help="Where to train.")] = "cpu",
@@ -107,7 +110,9 @@ def train(
         if (cross_check or plateau) and any(isinstance(size, tuple) for size in sizes):
             raise InputError(f"certificates are about two-layer networks; received --widths {widths}.")
         with Progress("reading the table", enabled=not (as_json or quiet)) as progress:
-            X, Y, options = _read(table, target, features, loss, delta, sample_weight)
+            text = reading(sep, encoding, decimal)
+            read, options = read_for_loss(table, target, features, loss, delta, sample_weight, text)
+            X, Y = read.features, read.targets
             options |= {"bias": bias, "output_bias": output_bias}
             trained: dict[str, Any] = {
                 "seeds": seeds, "device": device, "dtype": dtype, "random_state": seed,
@@ -138,12 +143,14 @@ def train(
         if as_json:
             print_json(
                 {
-                    **outcome.numbers, "exit_code": int(outcome.code), "networks": outcome.table.to_dict("records"),
+                    **outcome.numbers,
+                    "features": read.feature_names, "targets": read.target_names, "left_out": read.left_out,
+                    "exit_code": int(outcome.code), "networks": outcome.table.to_dict("records"),
                     "warnings": heard, "table_file": out, "figure_file": plot, "checkpoint_file": checkpoint,
                 }
             )  # fmt: skip
         elif not quiet:
-            for line in outcome.lines:
+            for line in [*outcome.lines, *columns_lines(read)]:
                 typer.echo(line)
             _say_saved(out, plot)
         raise typer.Exit(outcome.code)

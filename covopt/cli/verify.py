@@ -8,14 +8,16 @@ from typing import Any
 from covopt.errors import InputError
 
 
-def run_verify(solution: Path, table: Path | None, *, exact: bool = False, proof: Path | None = None) -> Any:
+def run_verify(
+    solution: Path, table: Path | None, *, exact: bool = False, proof: Path | None = None, text: Any = None
+) -> Any:
     """Verify a file of any format, against a table where one is given."""
     import covopt
 
     loaded = covopt.load(solution)
     if table is None:
         return covopt.verify(loaded, exact=exact, proof=proof)
-    from covopt.datasets import load_table
+    from covopt.data.table_files import read_table
 
     first = loaded[0] if isinstance(loaded, list) else loaded
     if not isinstance(first, covopt.Solution):
@@ -23,8 +25,8 @@ def run_verify(solution: Path, table: Path | None, *, exact: bool = False, proof
     saved, loss = first.data, first.loss
     labels = loss is not None and loss.is_classification
     target = (loss.column,) if loss is not None and labels and loss.column else saved.target_names
-    X, Y, _, _ = load_table(table, target=target, features=saved.feature_names, labels=labels)
-    return covopt.verify(loaded, X, Y, exact=exact, proof=proof)
+    read = read_table(table, target=target, features=saved.feature_names, labels=labels, text=text)
+    return covopt.verify(loaded, read.features, read.targets, exact=exact, proof=proof)
 
 
 def run_prove(solution: Path, out: Path, *, max_boxes: int, n_threads: int) -> dict[str, Any]:

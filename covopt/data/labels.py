@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from covopt.data.rows import RowNames
 from covopt.errors import InputError
 
 SHOWN = 6
@@ -20,11 +21,11 @@ def _as_labels(Y: Any) -> np.ndarray:
         raise InputError(f"Y must hold one label for each sample; received shape {labels.shape}.")
     if labels.dtype.kind in "fc" and not np.isfinite(labels).all():
         row = int(np.argwhere(~np.isfinite(labels))[0][0])
-        raise InputError(f"Y row {row} (counting from 0) is not finite; every sample needs a label.")
+        raise InputError(f"Y {RowNames.of(Y).one(row)} is not finite; every sample needs a label.")
     if labels.dtype.kind == "O":
         missing = [i for i, label in enumerate(labels.tolist()) if label is None or label != label]  # noqa: PLR0124
         if missing:
-            raise InputError(f"Y row {missing[0]} (counting from 0) is missing; every sample needs a label.")
+            raise InputError(f"Y {RowNames.of(Y).one(missing[0])} is missing; every sample needs a label.")
         if labels.ndim == 1 and len({isinstance(label, str) for label in labels.tolist()}) > 1:
             raise InputError("Y mixes strings with other labels; use one kind.")
     return labels
@@ -123,14 +124,14 @@ def encode_classes(
         wrong = ((rows != 0) & (rows != 1)).any(axis=1) | (rows.sum(axis=1) != 1)
         if wrong.any():
             raise InputError(
-                f"loss={loss!r}: Y row {int(np.argmax(wrong))} (counting from 0) is not one-hot: "
+                f"loss={loss!r}: Y {RowNames.of(Y).one(int(np.argmax(wrong)))} is not one-hot: "
                 "give a single 1 in each row, or one column of labels."
             )
         return rows, known or tuple(range(rows.shape[1]))
     if labels.dtype.kind in "fc" and (labels != np.round(labels)).any():
         row = int(np.argmax(labels != np.round(labels)))
         raise InputError(
-            f"loss={loss!r} needs classes, but Y row {row} (counting from 0) is {labels[row]:g}; "
+            f"loss={loss!r} needs classes, but Y {RowNames.of(Y).one(row)} is {labels[row]:g}; "
             'use integers or strings, or loss="squared" for numbers.'
         )
     if labels.dtype.kind == "f":

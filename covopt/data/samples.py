@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -12,6 +12,7 @@ import numpy as np
 from covopt.checks.validation import check_bias, check_choice
 from covopt.checks.wording import counted
 from covopt.data.rays import group_equal_rows, group_rays
+from covopt.data.rows import RowNames
 from covopt.data.tabular import check_finite, check_names, to_matrix
 from covopt.errors import InputError
 
@@ -34,6 +35,8 @@ class Data:
     feature_names, target_names : tuple of str
     notes : tuple of str
         What was changed on the way in (rows merged by ``duplicates="mean"``), a sentence each.
+    row_names : RowNames
+        What messages call the rows: the lines of their file where X is a frame whose index is called ``line``.
     """
 
     X: np.ndarray
@@ -42,6 +45,7 @@ class Data:
     feature_names: tuple[str, ...]
     target_names: tuple[str, ...]
     notes: tuple[str, ...] = ()
+    row_names: RowNames = field(default_factory=RowNames, repr=False)
 
     @classmethod
     def validate(
@@ -87,27 +91,28 @@ class Data:
         """
         beta = check_bias(bias)
         check_choice("duplicates", duplicates, ("error", "mean"))
+        called = RowNames.of(X, Y)
         inputs, found_features = to_matrix("X", X)
         targets, found_targets = to_matrix("Y", Y)
         inputs, targets = _shapes(inputs, targets, found_features, beta)
         features = _names("feature_names", feature_names, found_features, "x", inputs.shape[1])
         outputs = _names("target_names", target_names, found_targets, "y", targets.shape[1])
-        check_finite("X", inputs, features if feature_names or found_features else None)
-        check_finite("Y", targets, outputs if target_names or found_targets else None)
+        check_finite("X", inputs, features if feature_names or found_features else None, called)
+        check_finite("Y", targets, outputs if target_names or found_targets else None, called)
         inputs += 0.0  # -0.0 and 0.0 are one point
 
-        rows = np.arange(len(inputs))
         notes: tuple[str, ...] = ()
         if not interpolates:
-            return cls(inputs, targets, beta, features, outputs, notes)
+            return cls(inputs, targets, beta, features, outputs, notes, called)
         first = group_equal_rows(inputs)
         if duplicates == "mean":
-            rows, inputs, targets, notes = _merge(first, inputs, targets)
+            rows, inputs, targets, notes = _merge(first, inputs, targets, called)
+            called = called.take(rows) if notes else called
         else:
-            _check_same_point(first, inputs, targets, outputs)
+            _check_same_point(first, inputs, targets, outputs, called)
         if beta == 0:
-            _check_rays(rows, inputs, targets, outputs)
-        return cls(inputs, targets, beta, features, outputs, notes)
+            _check_rays(inputs, targets, outputs, called)
+        return cls(inputs, targets, beta, features, outputs, notes, called)
 
     @property
     def n_samples(self) -> int:
@@ -240,7 +245,7 @@ def _target_scale(Y: np.ndarray) -> np.ndarray:
 
 
 def _merge(
-    first: np.ndarray, X: np.ndarray, Y: np.ndarray
+    first: np.ndarray, X: np.ndarray, Y: np.ndarray, called: RowNames
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, tuple[str, ...]]:
     """Merge equal rows into their first occurrence, with the mean target."""
     kept, group, counts = np.unique(first, return_inverse=True, return_counts=True)
@@ -258,7 +263,7 @@ def _merge(
     note = (
         f"{len(X) - len(kept)} of {len(X)} rows were merged into {repeated}, "
         "with the mean of their targets; the largest change of a target is "
-        f"{float(spread[largest] * scale[largest[1]]):.6g}, at row {int(kept[largest[0]])} (counting from 0)."
+        f"{float(spread[largest] * scale[largest[1]]):.6g}, at {called.one(int(kept[largest[0]]))}."
     )
     return kept, X[kept], means, (note,)
 
@@ -272,7 +277,9 @@ def _of_target(names: Sequence[str], column: int) -> str:
     return f" of {names[column]!r}" if len(names) > 1 else ""
 
 
-def _check_same_point(first: np.ndarray, X: np.ndarray, Y: np.ndarray, names: Sequence[str]) -> None:
+def _check_same_point(
+    first: np.ndarray, X: np.ndarray, Y: np.ndarray, names: Sequence[str], called: RowNames
+) -> None:
     repeated = np.flatnonzero(first != np.arange(len(X)))
     if len(repeated) == 0:
         return
@@ -297,13 +304,13 @@ def _check_same_point(first: np.ndarray, X: np.ndarray, Y: np.ndarray, names: Se
     )
     by = float(difference[worst, column] * scale[column])
     raise InputError(
-        f"rows {i} and {j} (counting from 0) of X are the same point {_point(X[i])} but their targets"
+        f"{called.two(i, j)}{called.of_x} are the same point {_point(X[i])} but their targets"
         f"{_of_target(names, column)} differ: {Y[i, column]:.10g} and {Y[j, column]:.10g}, by {by:.6g}."
         f"{more} {remedy}, drop one of them, or give a feature that tells them apart."
     )
 
 
-def _check_rays(rows: np.ndarray, X: np.ndarray, Y: np.ndarray, names: Sequence[str]) -> None:
+def _check_rays(X: np.ndarray, Y: np.ndarray, names: Sequence[str], called: RowNames) -> None:
     """Without bias f(c x) = c f(x) for c ≥ 0: refuse targets that say otherwise."""
     longest, factor = group_rays(X)
     scale = _target_scale(Y)
@@ -311,8 +318,8 @@ def _check_rays(rows: np.ndarray, X: np.ndarray, Y: np.ndarray, names: Sequence[
     wrong = zero[:, None] & (np.abs(Y) > _TARGET_RTOL * scale)
     if wrong.any():
         i, column = (int(v) for v in np.argwhere(wrong)[0])
-        where = "X is all zero" if zero.all() else f"row {rows[i]} (counting from 0) of X is all zero"
-        at = f" at row {rows[i]} (counting from 0)" if zero.all() else ""
+        where = "X is all zero" if zero.all() else f"{called.one(i)}{called.of_x} is all zero"
+        at = f" at {called.one(i)}" if zero.all() else ""
         raise InputError(
             f"{where} and bias is 0, which forces f = 0 there, "
             f"but the target{_of_target(names, column)}{at} is {Y[i, column]:.10g}. "
@@ -327,9 +334,9 @@ def _check_rays(rows: np.ndarray, X: np.ndarray, Y: np.ndarray, names: Sequence[
     rays = len(np.unique(longest[(difference > _TARGET_RTOL).any(axis=1)]))
     more = f" {rays} rays are contradicted like this; this is the largest difference." if rays > 1 else ""
     raise InputError(
-        f"rows {min(rows[i], rows[j])} and {max(rows[i], rows[j])} (counting from 0) of X lie on one ray "
-        f"through the origin: row {rows[j]} is c = {factor[j]:.10g} times row {rows[i]}. "
-        f"Without bias f(c x) = c f(x), so the target{_of_target(names, column)} of row {rows[j]} "
+        f"{called.two(i, j)}{called.of_x} lie on one ray "
+        f"through the origin: {called.short(j)} is c = {factor[j]:.10g} times {called.short(i)}. "
+        f"Without bias f(c x) = c f(x), so the target{_of_target(names, column)} of {called.short(j)} "
         f"should be {expected[j, column]:.10g}; "
         f"received {Y[j, column]:.10g}.{more} Use a positive bias (--bias 1), or drop one of the rows."
     )

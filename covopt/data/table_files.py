@@ -1,12 +1,11 @@
-"""Tables from files: CSV, Parquet and NPZ, with the columns that are asked for."""
+"""Tables from files, with the columns that are asked for and a word about those that are not."""
 
 from __future__ import annotations
 
-import csv
 import logging
 import warnings
-import zipfile
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,19 +13,163 @@ import numpy as np
 
 from covopt.checks.validation import suggest
 from covopt.checks.wording import one_line
+from covopt.data.columns import content_of, is_counter, is_unnamed_index, to_numbers
+from covopt.data.readers import UNNAMED, Raw, Text, read_raw
+from covopt.data.tabular import check_finite
 from covopt.errors import InputError, TableWarning
-from covopt.files import check_archive
 
 if TYPE_CHECKING:
     import pandas as pd
 
 logger = logging.getLogger("covopt")
 
-_DELIMITERS = {".csv": ",;\t", ".tsv": "\t", ".txt": "\t,;"}
-_PARQUET = (".parquet", ".pq")
-_UNNAMED = "Unnamed: "
 _FEATURE = "Convert it to numbers, or leave it out with --features (features=...)."
 _TARGET = "Convert it to numbers; for classes train with a loss, as in covopt fit --loss logistic."
+_WEIGHT = "Convert it to numbers."
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """What was read from a file, and what was not.
+
+    Attributes
+    ----------
+    X : (N, d) array
+    Y : (N, k) array, or (N,) labels
+    feature_names, target_names : tuple of str
+    left_out : dict of str
+        Columns that are neither, each with the reason.
+    weights : (N,) array or None
+        The column of sample weights.
+    raw : Raw
+        The file.
+    """
+
+    X: np.ndarray
+    Y: np.ndarray
+    feature_names: tuple[str, ...]
+    target_names: tuple[str, ...]
+    raw: Raw = field(repr=False)
+    left_out: dict[str, str] = field(default_factory=dict)
+    weights: np.ndarray | None = None
+
+    @property
+    def features(self) -> pd.DataFrame:
+        """X with names, and an index that lets messages name the lines of the file."""
+        return self._frame(self.X, self.feature_names)
+
+    @property
+    def targets(self) -> pd.DataFrame | pd.Series:
+        """Y likewise; labels as a Series."""
+        import pandas as pd
+
+        if self.Y.ndim == 1:
+            return pd.Series(self.Y, name=self.target_names[0], index=self._index())
+        return self._frame(self.Y, self.target_names)
+
+    def check_inputs(self) -> None:
+        """Refuse inputs that are not finite.
+
+        Raises
+        ------
+        InputError
+            Naming the first.
+        """
+        check_finite("X", self.X, self.feature_names, self.raw.rows)
+
+    def _frame(self, values: np.ndarray, names: tuple[str, ...]) -> pd.DataFrame:
+        import pandas as pd
+
+        return pd.DataFrame(values, columns=list(names), index=self._index())
+
+    def _index(self) -> pd.Index | None:
+        import pandas as pd
+
+        return None if self.raw.kind is None else pd.Index(self.raw.labels, name=self.raw.kind)
+
+
+def read_table(
+    path: str | Path,
+    *,
+    target: str | Sequence[str] | None,
+    features: str | Sequence[str] | None = None,
+    labels: bool = False,
+    weight: str | None = None,
+    text: Text | None = None,
+) -> Table:
+    r"""Read inputs, targets and weights from a file, as :func:`load_table` does, and say what was left out.
+
+    Parameters
+    ----------
+    path, target, features, labels
+        As for :func:`load_table`.
+    weight : str, optional
+        The column of sample weights; it is no feature unless it is named as one.
+    text : Text, optional
+        How to read tables of text.
+
+    Returns
+    -------
+    Table
+
+    Raises
+    ------
+    InputError
+        As :func:`load_table`.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> table = pathlib.Path(tempfile.mkdtemp()) / "table.csv"
+    >>> _ = table.write_text("a,town,y\n0,Bern,2\n3,Thun,5\n4,Genf,6\n")
+    >>> read_table(table, target="y").left_out
+    {'town': "text, as in 'Bern'"}
+    """
+    path = Path(path)
+    raw = read_raw(path, text or Text())
+    frame, groups = raw.frame, raw.groups
+    columns = list(frame.columns)
+    if not columns or len(frame) == 0:
+        raise InputError(f"{path} has no {'rows' if columns else 'columns'}; at least one sample is needed.")
+    targets = _resolve("target", target, columns, groups, path)
+    chosen = _resolve("features", features, columns, groups, path)
+    weighing = [] if weight is None else _resolve("--sample-weight", weight, columns, groups, path)
+    if len(weighing) > 1:
+        raise InputError(f"--sample-weight takes one column; received {weight!r}.")
+    for role, names in (("a feature", chosen), ("the sample weight", weighing)):
+        both = [c for c in names if c in targets]
+        if both:
+            raise InputError(f"column {both[0]!r} is both {role} and the target; name it once.")
+    left_out = dict.fromkeys((c for c in columns if c not in targets and c not in chosen), "not asked for")
+    if features is None:
+        chosen, left_out = _by_default(raw, [c for c in columns if c not in targets and c not in weighing])
+        if not chosen and targets:
+            raise InputError(
+                f"{path} has no numeric column besides the target {', '.join(map(repr, targets))}"
+                f"{_because(left_out)}."
+            )
+        if not chosen:
+            raise InputError(
+                f"{path} has no numeric column; its columns: {_listed(columns)}{_because(left_out)}."
+            )
+    left_out |= dict.fromkeys((c for c in weighing if c not in chosen), "the sample weight")
+
+    def numbers(name: str, remedy: str) -> np.ndarray:
+        return to_numbers(frame[name], name, str(path), raw.rows.one, remedy)
+
+    X = np.column_stack([numbers(c, _FEATURE) for c in chosen])
+    weights = numbers(weighing[0], _WEIGHT) if weighing else None
+    if labels:
+        if len(targets) != 1:
+            raise InputError(f"classes stand in one column; target names {len(targets)}.")
+        column = frame[targets[0]]
+        kind = content_of(column).kind
+        Y = np.asarray(column) if kind in ("text", "two", "dates", "odd") else numbers(targets[0], _TARGET)
+    elif targets:
+        Y = np.column_stack([numbers(c, _TARGET) for c in targets])
+    else:
+        Y = np.empty((len(frame), 0))
+    return Table(X, Y, tuple(chosen), tuple(targets), raw, left_out, weights)
 
 
 def load_table(
@@ -35,24 +178,34 @@ def load_table(
     target: str | Sequence[str] | None,
     features: str | Sequence[str] | None = None,
     labels: bool = False,
+    sep: str | None = None,
+    encoding: str = "utf-8",
+    decimal: str = ".",
 ) -> tuple[np.ndarray, np.ndarray, tuple[str, ...], tuple[str, ...]]:
-    r"""Read inputs and targets from a CSV, Parquet or NPZ file, chosen by its extension.
+    r"""Read inputs and targets from a CSV, Parquet, Feather, Excel or NPZ file, chosen by its extension.
 
     Parameters
     ----------
     path : str or Path
-        ``.csv`` (comma, semicolon or tab; the first line names the columns), ``.tsv``, ``.txt``,
-        ``.parquet``, ``.pq`` or ``.npz`` (one-dimensional arrays are columns of their name; an (N, d) array
-        ``X`` holds the columns ``x0, x1, …``, any other (N, d) array ``a`` the columns ``a0, a1, …``).
+        ``.csv`` (comma, semicolon or tab; the first line names the columns), ``.tsv``, ``.txt``, each also with
+        ``.gz``, ``.bz2``, ``.xz`` or ``.zip`` after it; ``-`` for CSV from standard input;
+        ``.parquet``, ``.pq``, ``.feather``, ``.xlsx`` (needs openpyxl); or ``.npz`` (one-dimensional arrays are
+        columns of their name; an (N, d) array ``X`` holds the columns ``x0, x1, …``, any other (N, d) array ``a``
+        the columns ``a0, a1, …``).
     target : str, sequence of str or None
         Target columns; ``"y1,y2"`` names two. In NPZ files the name of a two-dimensional array stands for all
         of its columns, and ``y`` also finds ``Y``. None: no targets, Y has no columns.
     features : str or sequence of str, optional
         Input columns, by default every other numeric column in the order of the file. Columns of text are
-        left out; a column that mixes numbers with text is an error, not left out. So are, with a warning, columns
-        whose header is empty and that hold nothing, or different whole numbers: the index that pandas writes.
+        left out, those of dates and of two words with a warning; a column that mixes numbers with text, or holds
+        numbers in another writing (``$10``, ``1%``, ``1_000``), is an error, not left out. Left out with a warning
+        are columns whose header is empty and that hold nothing, or different whole numbers: the index that pandas
+        writes. A column called ``id`` (or ``index``, ``row``, …) that counts the rows is used, with a warning.
     labels : bool
         Whether the target is one column of classes, which may be text; then Y is (N,), as it stands there.
+    sep, encoding, decimal : str
+        Of tables of text: what separates columns (by default what the first line has most of), how letters are
+        encoded, and the decimal point.
 
     Returns
     -------
@@ -64,7 +217,7 @@ def load_table(
     ------
     InputError
         For a file that is missing or cannot be read, columns that are unknown, repeated or not numeric, and
-        empty tables; the message names the column and the row.
+        empty tables; the message names the column and the line of the file.
 
     Examples
     --------
@@ -75,206 +228,60 @@ def load_table(
     >>> X.tolist(), Y.tolist(), features, targets
     ([[0.0, 1.0], [3.0, 4.0]], [[2.0], [5.0]], ('a', 'b'), ('y',))
     """
-    path = Path(path)
-    frame, groups = _read(path)
-    columns = list(frame.columns)
-    if not columns or len(frame) == 0:
-        raise InputError(f"{path} has no {'rows' if columns else 'columns'}; at least one sample is needed.")
-    targets = _resolve("target", target, columns, groups, path)
-    chosen = _resolve("features", features, columns, groups, path)
-    both = [c for c in chosen if c in targets]
-    if both:
-        raise InputError(f"column {both[0]!r} is both a feature and the target; name it once.")
-    if features is None:
-        chosen = [c for c in columns if c not in targets and not _is_text(frame[c])]
-        chosen = _without_index(frame, chosen)
-        skipped = [c for c in columns if c not in targets and c not in chosen]
-        if skipped:
-            logger.info("columns left out because they hold no numbers: %s", ", ".join(skipped))
-        if not chosen and targets:
-            raise InputError(
-                f"{path} has no numeric column besides the target {', '.join(map(repr, targets))}."
-            )
-        if not chosen:
-            raise InputError(f"{path} has no numeric column; its columns: {_listed(columns)}.")
-    X = np.column_stack([_numbers(frame[c], c, path, _FEATURE) for c in chosen])
-    if labels:
-        if len(targets) != 1:
-            raise InputError(f"classes stand in one column; target names {len(targets)}.")
-        column = frame[targets[0]]
-        Y = np.asarray(column if _is_text(column) else _numbers(column, targets[0], path, _TARGET))
-        return X, Y, tuple(chosen), tuple(targets)
-    Y = (
-        np.column_stack([_numbers(frame[c], c, path, _TARGET) for c in targets])
-        if targets
-        else np.empty((len(frame), 0))
+    found = read_table(
+        path, target=target, features=features, labels=labels, text=Text(sep, encoding, decimal)
     )
-    return X, Y, tuple(chosen), tuple(targets)
+    return found.X, found.Y, found.feature_names, found.target_names
 
 
-def load_column(path: str | Path, name: str, *, argument: str = "column") -> tuple[str, np.ndarray]:
-    """Read one column of numbers from a file of :func:`load_table`.
-
-    Parameters
-    ----------
-    path : str or Path
-    name : str
-    argument : str
-        What messages call ``name``.
-
-    Returns
-    -------
-    name : str
-        As the table has it.
-    values : (N,) array
-
-    Raises
-    ------
-    InputError
-        For a file that cannot be read, a column that is unknown or not numeric, and several of them.
-    """
-    path = Path(path)
-    frame, groups = _read(path)
-    found = _resolve(argument, name, list(frame.columns), groups, path)
-    if len(found) > 1:
-        raise InputError(f"{argument} takes one column; received {name!r}.")
-    return found[0], _numbers(frame[found[0]], found[0], path, "Convert it to numbers.")
-
-
-def _read(path: Path) -> tuple[pd.DataFrame, dict[str, list[str]]]:
-    suffix = path.suffix.lower()
-    if suffix not in {*_DELIMITERS, *_PARQUET, ".npz"}:
-        raise InputError(
-            f"{path}: unknown file type {suffix or '(no extension)'!r}; use .csv, .tsv, .parquet or .npz."
+def _by_default(raw: Raw, columns: list[str]) -> tuple[list[str], dict[str, str]]:
+    """Return the columns that are features where nobody said which, and the others with the reason."""
+    found = {c: content_of(raw.frame[c]) for c in columns}
+    left_out = {c: content.reason for c, content in found.items() if content.reason}
+    chosen = [c for c in columns if c not in left_out]
+    nameless = [c for c in chosen if c.startswith(UNNAMED) and is_unnamed_index(raw.frame[c].to_numpy())]
+    if nameless and len(nameless) < len(chosen):
+        _say_nameless(raw.frame, nameless)
+        left_out |= dict.fromkeys(nameless, "without a name, and row numbers or nothing")
+        chosen = [c for c in chosen if c not in nameless]
+    for c in chosen:
+        if is_counter(c, raw.frame[c]):
+            warnings.warn(
+                f"column {c!r} counts the rows and is used as a feature; leave it out with --features (features=...) "
+                "if it says nothing about the target.",
+                TableWarning,
+                stacklevel=4,
+            )
+    told = [c for c in left_out if found[c].kind in ("dates", "two")]
+    if told and chosen:
+        warnings.warn(
+            "left out because no numbers: "
+            + "; ".join(f"column {c!r} ({left_out[c]})" for c in told)
+            + ". Turn them into numbers to use them.",
+            TableWarning,
+            stacklevel=4,
         )
-    if path.is_dir():
-        raise InputError(f"{path} is a folder; give the path of a table (.csv, .parquet or .npz).")
-    if not path.exists():
-        near = suggest(path.name, [p.name for p in path.parent.iterdir()]) if path.parent.is_dir() else ""
-        raise InputError(f"{path} does not exist{near or '.'}")
-    try:
-        if suffix == ".npz":
-            return _read_npz(path)
-        return (_read_parquet(path) if suffix in _PARQUET else _read_csv(path)), {}
-    except InputError:
-        raise
-    except Exception as error:  # every reader has its own exceptions; all of them mean the same to the user
-        raise InputError(f"{path} cannot be read as {suffix[1:].upper()}: {one_line(error)}") from None
-
-
-def _read_csv(path: Path) -> pd.DataFrame:
-    import pandas as pd
-
-    with path.open(newline="", encoding="utf-8-sig") as stream:
-        head = next((line for line in stream if line.strip()), "")
-    if not head:
-        raise InputError(f"{path} is empty; the first line must name the columns.")
-    if _holds_zero(path):
-        raise InputError(f"{path} holds zero bytes, which no text does; is it a table of another kind?")
-    candidates = _DELIMITERS[path.suffix.lower()]
-    delimiter = max(candidates, key=lambda c: (head.count(c), -candidates.index(c)))
-    names = [n.strip() for n in next(csv.reader([head], delimiter=delimiter))]
-    if all(_is_number(n) for n in names):
-        raise InputError(
-            f"{path}: the first line must name the columns; it holds numbers ({head.strip()[:60]})."
+    if left_out:
+        logger.info(
+            "columns left out: %s", "; ".join(f"{name} ({reason})" for name, reason in left_out.items())
         )
-    _check_unique(names, path)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # newer releases of pandas round correctly without being asked
-        warnings.simplefilter("error", pd.errors.ParserWarning)  # fields beyond the header would be lost
-        frame = pd.read_csv(
-            path,
-            sep=delimiter,
-            encoding="utf-8-sig",
-            skipinitialspace=True,
-            index_col=False,
-            float_precision="round_trip",
-        )
-    frame.columns = [str(c).strip() for c in frame.columns]
-    return frame
+    return chosen, left_out
 
 
-def _holds_zero(path: Path) -> bool:
-    with path.open("rb") as stream:
-        return any(b"\x00" in part for part in iter(lambda: stream.read(2**20), b""))
-
-
-def _without_index(frame: pd.DataFrame, columns: list[str]) -> list[str]:
-    """Leave out row numbers and trailing commas: columns without a name, which pandas calls ``Unnamed: 0``."""
-    dropped = [c for c in columns if c.startswith(_UNNAMED) and _is_index(frame[c].to_numpy())]
-    kept = [c for c in columns if c not in dropped]
-    if not dropped or not kept:
-        return columns
+def _say_nameless(frame: pd.DataFrame, dropped: list[str]) -> None:
     position = list(frame.columns).index(dropped[0])
     warnings.warn(
         f"column {position} (counting from 0) has no name and holds row numbers or nothing, so it is no feature; "
         f"--features (features=...) with {dropped[0]!r} keeps it."
         + (f" {len(dropped)} columns are like this." if len(dropped) > 1 else ""),
         TableWarning,
-        stacklevel=3,
+        stacklevel=5,
     )
-    return kept
 
 
-def _is_index(values: np.ndarray) -> bool:
-    if values.dtype.kind in "iu":
-        return len(np.unique(values)) == len(values)
-    return values.dtype.kind == "f" and bool(np.isnan(values).all())
-
-
-def _read_parquet(path: Path) -> pd.DataFrame:
-    import pandas as pd
-    import pyarrow.parquet as pq
-
-    _check_unique(list(pq.read_schema(path).names), path)
-    frame = pd.read_parquet(path)
-    frame.columns = [str(c) for c in frame.columns]
-    return frame
-
-
-def _read_npz(path: Path) -> tuple[pd.DataFrame, dict[str, list[str]]]:
-    import pandas as pd
-
-    if not zipfile.is_zipfile(path):
-        raise InputError(f"{path} is not an NPZ archive; write it with numpy.savez(path, X=X, y=y).")
-    check_archive(path)
-    columns: dict[str, Any] = {}
-    groups: dict[str, list[str]] = {}
-    with np.load(path, allow_pickle=False) as archive:
-        arrays = {
-            name: archive[name] for name in archive.files if name not in ("feature_names", "target_names")
-        }
-        given = {"X": archive.get("feature_names"), "Y": archive.get("target_names")}
-        given["y"] = given["Y"]
-    lengths = {name: array.shape for name, array in arrays.items()}
-    if any(a.ndim not in (1, 2) for a in arrays.values()) or len({s[0] for s in lengths.values()}) > 1:
-        shapes = ", ".join(f"{name} {shape}" for name, shape in lengths.items())
-        raise InputError(
-            f"{path}: its arrays must be 1-D or 2-D and have the same number of rows; found {shapes}."
-        )
-    for name, array in arrays.items():
-        label = name.lower() if name in ("X", "Y") else name
-        table = array[:, None] if array.ndim == 1 else array
-        names = given.get(name)
-        if names is not None and len(np.atleast_1d(names)) == table.shape[1]:
-            groups[name] = [str(n) for n in np.atleast_1d(names)]
-        elif table.shape[1] == 1 and name != "X":
-            groups[name] = [label]
-        else:
-            groups[name] = [f"{label}{j}" for j in range(table.shape[1])]
-        _check_unique([*columns, *groups[name]], path)
-        columns.update(zip(groups[name], table.T, strict=True))
-    if "Y" in groups:
-        groups.setdefault("y", groups["Y"])
-    return pd.DataFrame(columns), groups
-
-
-def _check_unique(names: Sequence[str], path: Path) -> None:
-    repeated = sorted({n for n in names if list(names).count(n) > 1})
-    if repeated:
-        raise InputError(
-            f"{path} has more than one column called {', '.join(map(repr, repeated))}; rename or drop them."
-        )
+def _because(left_out: dict[str, str]) -> str:
+    said = "; ".join(f"{name!r} is {reason}" for name, reason in list(left_out.items())[:4])
+    return f" ({said})" if said else ""
 
 
 def _listed(columns: Sequence[str]) -> str:
@@ -309,39 +316,23 @@ def _resolve(
     return names
 
 
-def _is_number(text: Any) -> bool:
-    try:
-        float(text)
-    except (TypeError, ValueError, OverflowError):
-        return False
-    # Python reads 1_000 and digits of every script, tables do not
-    return not isinstance(text, str) or (text.isascii() and "_" not in text)
+def describe_left_out(left_out: dict[str, Any]) -> str:
+    """Return the columns left out and why, in one line.
 
+    Parameters
+    ----------
+    left_out : dict of str
+        Column to reason.
 
-def _is_text(series: pd.Series) -> bool:
-    """Whether a column holds no number at all (nor one with a decimal comma): nothing is lost without it."""
-    import pandas as pd
-
-    if pd.api.types.is_numeric_dtype(series.dtype):
-        return False
-    return not any(_is_number(v) or _is_number(str(v).replace(",", ".")) for v in series.dropna().head(1000))
-
-
-def _numbers(series: pd.Series, name: str, path: Path, remedy: str) -> np.ndarray:
-    import pandas as pd
-
-    if pd.api.types.is_complex_dtype(series.dtype):
-        raise InputError(
-            f"{path}: column {name!r} is complex; store its real and imaginary parts as two columns."
-        )
-    if pd.api.types.is_numeric_dtype(series.dtype):
-        return series.to_numpy(dtype=np.float64, na_value=np.nan)
-    for row, value in enumerate(series):
-        if not pd.isna(value) and not _is_number(value):
-            if _is_number(str(value).replace(",", ".")):
-                remedy = "Write decimals with a point (pandas: read_csv(..., decimal=',') and to_csv)."
-            raise InputError(
-                f"{path}: column {name!r} is not numeric: row {row} (counting from 0) holds "
-                f"{one_line(value, 60)!r}. {remedy}"
-            )
-    return np.array([np.nan if pd.isna(value) else float(value) for value in series])
+    Examples
+    --------
+    >>> describe_left_out({"town": "text, as in 'Bern'", "w": "not asked for", "z": "not asked for"})
+    "town (text, as in 'Bern'); w, z (not asked for)"
+    """
+    by_reason: dict[str, list[str]] = {}
+    for name, reason in left_out.items():
+        by_reason.setdefault(reason, []).append(one_line(name, 40))
+    return "; ".join(
+        f"{', '.join(names[:8])}{', …' if len(names) > 8 else ''} ({reason})"
+        for reason, names in by_reason.items()
+    )

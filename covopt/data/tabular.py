@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from covopt.data.rows import RowNames
 from covopt.errors import InputError
 
 
@@ -152,17 +153,30 @@ def _to_float(
     return out
 
 
-def _where(row: int | None, column: int | None, label: str | None) -> str:
-    parts = []
-    if row is not None:
-        parts.append(f"row {row} (counting from 0)")
-    if column is not None:
+def _where(row: int | None, column: int | None, label: str | None, rows: RowNames | None = None) -> str:
+    called = rows or RowNames()
+    parts = [] if row is None else [called.one(row)]
+    if column is not None and called.of_a_file and label is not None:
+        parts.append(f"column {label!r}")
+    elif column is not None:
         parts.append(f"column {column}" + (f" ({label!r})" if label is not None else ""))
     return ", ".join(parts)
 
 
-def check_finite(name: str, matrix: np.ndarray, labels: Sequence[str] | None) -> None:
+def check_finite(
+    name: str, matrix: np.ndarray, labels: Sequence[str] | None, rows: RowNames | None = None
+) -> None:
     """Refuse NaN and infinity, with the first row and column that has one.
+
+    Parameters
+    ----------
+    name : str
+        What messages call the table.
+    matrix : (N, d) array
+    labels : sequence of str, optional
+        Names of the columns.
+    rows : RowNames, optional
+        Names of the rows, by default counted from 0.
 
     Raises
     ------
@@ -175,11 +189,11 @@ def check_finite(name: str, matrix: np.ndarray, labels: Sequence[str] | None) ->
     row, column = (int(i) for i in np.argwhere(bad)[0])
     value = matrix[row, column]
     what = "NaN (a missing value)" if np.isnan(value) else ("infinity" if value > 0 else "-infinity")
-    count, rows = int(bad.sum()), int(bad.any(axis=1).sum())
-    more = f"; {count} such entries in {rows} rows altogether" if count > 1 else ""
+    count, n_rows = int(bad.sum()), int(bad.any(axis=1).sum())
+    more = f"; {count} such entries in {n_rows} rows altogether" if count > 1 else ""
     label = labels[column] if labels else None
     raise InputError(
-        f"{name} {_where(row, column, label)} is {what}{more}. Drop or impute these rows: "
+        f"{name} {_where(row, column, label, rows)} is {what}{more}. Drop or impute these rows: "
         "a network can only pass through finite points."
     )
 

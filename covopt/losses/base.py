@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from covopt.data.rows import RowNames
 from covopt.data.tabular import check_finite, to_matrix
 from covopt.errors import InputError
 
@@ -67,7 +68,7 @@ class Loss:
     def _encode(self, Y: Any) -> np.ndarray:
         targets, names = to_matrix("Y", Y)
         targets = as_columns(targets)
-        check_finite("Y", targets, names)
+        check_finite("Y", targets, names, RowNames.of(Y))
         return targets
 
     def take(self, rows: np.ndarray) -> Loss:

@@ -135,19 +135,22 @@ def test_interrupted_before_anything_was_found(table, tmp_path, monkeypatch):
     def interrupt(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("covopt.datasets.load_table", interrupt)
+    monkeypatch.setattr("covopt.data.table_files.read_table", interrupt)
     message = refused(3, "solve", table, "--target", "y", "--out", tmp_path / "s.json")
     assert message == "error: interrupted before there was anything to save\n"
     assert files(tmp_path) == ["table.csv"]
 
 
 BAD_TABLES = {
-    "nan": ("a,b,y\n1,2,3\n4,,6\n", ["X row 1 (counting from 0)", "column 1 ('b')", "NaN"]),
-    "infinite": ("a,y\n1,2\n3,inf\n", ["Y row 1", "column 0 ('y')", "infinity"]),
-    "text": ("a,b,y\n1,2,3\n4,?,6\n", ["column 'b'", "row 1", "'?'", "--features"]),
-    "decimal comma": ("a;y\n1,5;2\n2,5;3\n", ["row 0", "'1,5'", "Write decimals with a point"]),
-    "classes": ("a,y\n1,u\n4,v\n", ["column 'y' is not numeric: row 0", "covopt fit --loss logistic"]),
-    "contradiction": ("a,y\n1,2\n3,4\n1,2.5\n", ["rows 0 and 2", "2 and 2.5, by 0.5", "--duplicates mean"]),
+    "nan": ("a,b,y\n1,2,3\n4,,6\n", ["X line 3, column 'b' is NaN"]),
+    "infinite": ("a,y\n1,2\n3,inf\n", ["Y line 3, column 'y' is infinity"]),
+    "text": ("a,b,y\n1,2,3\n4,?,6\n", ["column 'b'", "line 3", "'?'", "--features"]),
+    "decimal comma": ("a;y\n1,5;2\n2,5;3\n", ["line 2", "'1,5'", "read decimal commas with --decimal ,"]),
+    "classes": ("a,y\n1,u\n4,v\n", ["column 'y' is not numeric: line 2", "covopt fit --loss logistic"]),
+    "contradiction": (
+        "a,y\n1,2\n3,4\n1,2.5\n",
+        ["lines 2 and 4 are the same", "2 and 2.5, by 0.5", "--duplicates mean"],
+    ),
     "constant": ("a,y\n1,2\n1,4\n", ["X is constant", "from 2 to 4", "--duplicates mean"]),
     "no rows": ("a,y\n", ["no rows"]),
     "no header": ("1,2\n3,4\n", ["first line must name the columns"]),
@@ -178,12 +181,10 @@ def test_rays_and_zero_rows_without_bias(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("a,b,y\n1,2,1\n5,5,0\n2,4,3\n")
     message = refused(1, "solve", path, "--target", "y", "--bias", "0")
-    for part in ("rows 0 and 2", "c = 0.5", "should be 1.5", "received 1", "--bias 1"):
+    for part in ("lines 2 and 4 lie on one ray", "c = 0.5", "should be 1.5", "received 1", "--bias 1"):
         assert part in message
     path.write_text("a,b,y\n0,0,1\n5,5,0\n")
-    assert "row 0 (counting from 0) of X is all zero" in refused(
-        1, "solve", path, "--target", "y", "--bias", 0
-    )
+    assert "line 2 is all zero" in refused(1, "solve", path, "--target", "y", "--bias", 0)
 
 
 def test_duplicates_mean(tmp_path):
@@ -315,7 +316,7 @@ def test_cells(solved, tmp_path):
     by_target = json.loads(run("cells", solved / "table.csv", "--target", "y", "--bias", 1, "--json").stdout)
     assert (by_target["features"], by_target["n_cells"]) == (["a", "b"], content["n_cells"])
     (tmp_path / "t.csv").write_text("a,b\n1,2\n3,\n")
-    assert "row 1 (counting from 0), column 1 ('b')" in refused(1, "cells", tmp_path / "t.csv")
+    assert "X line 3, column 'b' is NaN" in refused(1, "cells", tmp_path / "t.csv")
 
 
 def test_warnings_are_one_line(table, monkeypatch):

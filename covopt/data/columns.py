@@ -1,0 +1,249 @@
+"""What a column of a table holds: numbers, numbers written in another way, dates, yes and no, or text."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from covopt.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_CURRENCY = re.compile(r"^(?:[A-Z]{3}|\w?\$|[€£¥₹₽¢₿])|(?:[A-Z]{3}|[$€£¥₹₽¢₿])$")
+_MINUS = str.maketrans({"\u2212": "-", "\u2012": "-", "\u2013": "-", "\u2014": "-", "\ufe63": "-"})
+_DATES = ("date", "time", "period", "duration")
+_SAMPLE = 1000  # texts of which all must be dates
+_COUNTERS = frozenset(
+    {"id", "index", "idx", "row", "rows", "row_id", "rowid", "rownames", "no", "nr", "number", "#"}
+)
+
+
+@dataclass(frozen=True)
+class Content:
+    """What a column holds.
+
+    Attributes
+    ----------
+    kind : {"numbers", "mixed", "odd", "dates", "two", "text", "complex"}
+        Odd: numbers that are written as no table's numbers are. Mixed: numbers and something else. Two: two texts, as
+        yes and no.
+    example : str
+        A value that is no number.
+    row : int
+        Where it stands first.
+    why : str
+        What is odd about the example, and what to do.
+    """
+
+    kind: str
+    example: str = ""
+    row: int = 0
+    why: str = ""
+
+    @property
+    def reason(self) -> str:
+        """Why the column is no feature."""
+        return {
+            "dates": f"dates or times, as in {self.example}",
+            "two": f"two words, {self.example}: 0 and 1 would make it one",
+            "text": f"text, as in {self.example}",
+        }.get(self.kind, "")
+
+
+def content_of(series: pd.Series) -> Content:
+    """Look at every value of a column.
+
+    Parameters
+    ----------
+    series : pandas.Series
+
+    Returns
+    -------
+    Content
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> content_of(pd.Series(["1", "$2"])).why
+    'it has a sign of money: write the number alone'
+    >>> content_of(pd.Series(["no", "yes", "no"])).reason
+    "two words, 'no' and 'yes': 0 and 1 would make it one"
+    """
+    import pandas as pd
+
+    kind = str(series.dtype).lower()
+    if pd.api.types.is_complex_dtype(series.dtype):
+        return Content("complex")
+    if pd.api.types.is_numeric_dtype(series.dtype):
+        return Content("numbers")
+    present = series.dropna()
+    if kind.startswith(_DATES) or (len(present) and type(present.iloc[0]).__name__ in ("date", "time")):
+        return Content("dates", _shown(present.iloc[0]) if len(present) else "NaT")
+    try:
+        distinct = pd.Series(present.astype(object).unique(), dtype=object)
+    except TypeError:  # lists, arrays: nothing that could be compared
+        return Content("text", _shown(present.iloc[0]))
+    numbers = _is_number(distinct)
+    if numbers.all():
+        return Content("numbers")
+    texts = distinct[~numbers].astype(str).tolist()
+    odd = next(((text, why) for text in texts if (why := _oddity(text))), None)
+    if odd is None and not numbers.any():
+        return _of_texts(texts, len(present))
+    example, why = odd if odd is not None else (texts[0], "")
+    row = int(np.argmax(series.astype(object).map(lambda value: str(value) == example).to_numpy()))
+    return Content("mixed" if numbers.any() else "odd", _shown(example, 60), row, why)
+
+
+def _shown(value: Any, most: int = 40) -> str:
+    """Quote a value with every letter visible, blanks that are not spaces too."""
+    text = "".join(
+        c if c == " " or (c.isprintable() and not c.isspace()) else c.encode("unicode_escape").decode()
+        for c in str(value)[:most]
+    )
+    return f"'{text}'" if len(str(value)) <= most else f"'{text}…'"
+
+
+def _is_number(values: pd.Series) -> np.ndarray:
+    import pandas as pd
+
+    found = pd.to_numeric(values, errors="coerce").notna() | values.map(_is_nan)
+    return found.to_numpy(dtype=bool)
+
+
+def _is_nan(value: Any) -> bool:
+    return str(value).strip().lower() in ("nan", "+nan", "-nan")
+
+
+def _of_texts(texts: list[str], n_values: int) -> Content:
+    import pandas as pd
+
+    sample = texts[:_SAMPLE]
+    if all(re.search(r"\d.*\d", text) for text in sample):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            if pd.to_datetime(pd.Series(sample), errors="coerce", format="mixed").notna().all():
+                return Content("dates", _shown(texts[0]))
+    if len(texts) == 2 and n_values > 2:
+        first, second = sorted(_shown(text, 30) for text in texts)
+        return Content("two", f"{first} and {second}")
+    return Content("text", _shown(texts[0]))
+
+
+def _oddity(text: str) -> str:
+    """Return what keeps a text from being the number that people read in it, an empty string where it is none."""
+    # the order matters: what is said first is what has to be repaired first
+    steps: tuple[tuple[str, Callable[[str], str]], ...] = (
+        ("its minus is not the ASCII one: write -", lambda t: t.translate(_MINUS)),
+        ("it has blanks that are not spaces, or spaces between digits: take them out", _without_blanks),
+        ("its digits are not the ASCII ones: write 0 to 9", _ascii_digits),
+        ("it has underscores: take them out", lambda t: re.sub(r"(?<=\d)_(?=\d)", "", t)),
+        (
+            "it is in percent: write the number alone",
+            lambda t: t.strip().removesuffix("%"),
+        ),
+        (
+            "it has a sign of money: write the number alone",
+            lambda t: re.sub(_CURRENCY, "", _signed(t)).strip(),
+        ),
+        (
+            "it has commas: read decimal commas with --decimal , (decimal=','), and take out those between thousands",
+            lambda t: t.replace(",", ""),
+        ),
+    )
+    said, now = "", text.strip(" ")
+    for why, step in steps:
+        after = step(now)
+        if after != now and not said:
+            said = why
+        now = after
+    return said if re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", now.strip(), re.ASCII) else ""
+
+
+def _without_blanks(text: str) -> str:
+    return re.sub(r"(?<=\d)\s(?=\d{3}(?!\d))", "", re.sub(r"^\s+|\s+$|\u200b|\ufeff", "", text))
+
+
+def _ascii_digits(text: str) -> str:
+    return "".join(str(unicodedata.digit(c)) if c.isdigit() and not c.isascii() else c for c in text)
+
+
+def _signed(text: str) -> str:
+    """Bring the sign of ``$-5`` and ``-$5`` to the front, so that what follows is money, then digits."""
+    return text.strip().lstrip("+-").strip()
+
+
+def to_numbers(series: pd.Series, name: str, where: str, at: Callable[[int], str], remedy: str) -> np.ndarray:
+    """Return a column as floats, missing values as NaN.
+
+    Parameters
+    ----------
+    series : pandas.Series
+    name, where : str
+        The column and its file, for messages.
+    at : callable
+        Row number to its name.
+    remedy : str
+        What to do about text.
+
+    Raises
+    ------
+    InputError
+        Where it holds anything else, with the first of that.
+    """
+    import pandas as pd
+
+    found = content_of(series)
+    if found.kind == "complex":
+        raise InputError(
+            f"{where}: column {name!r} is complex; store its real and imaginary parts as two columns."
+        )
+    if found.kind in ("odd", "mixed"):
+        rest = remedy.partition(", or ")[2]
+        why = f"{found.why[:1].upper()}{found.why[1:]}{f', or {rest}' if rest else '.'}"
+        advice = why if found.why else remedy
+        raise InputError(
+            f"{where}: column {name!r} is not numeric: {at(found.row)} holds {found.example}. {advice}"
+        )
+    if found.kind != "numbers":
+        row = int(np.argmax(series.notna().to_numpy()))
+        example = _shown(series.iloc[row], 60)
+        raise InputError(f"{where}: column {name!r} is not numeric: {at(row)} holds {example}. {remedy}")
+    if pd.api.types.is_numeric_dtype(series.dtype):
+        return series.to_numpy(dtype=np.float64, na_value=np.nan)
+    return np.array([np.nan if pd.isna(value) else float(value) for value in series])
+
+
+def is_counter(name: str, series: pd.Series) -> bool:
+    """Return whether a column is called as row numbers are, and counts from 0 or 1.
+
+    Parameters
+    ----------
+    name : str
+    series : pandas.Series
+    """
+    values = series.to_numpy()
+    if name.strip().lower() not in _COUNTERS or values.dtype.kind not in "iu" or len(values) < 2:
+        return False
+    return int(values.min()) in (0, 1) and bool(
+        (np.sort(values) == np.arange(len(values)) + values.min()).all()
+    )
+
+
+def is_unnamed_index(values: np.ndarray) -> bool:
+    """Return whether a column is what pandas writes unasked: distinct whole numbers, or nothing at all.
+
+    Parameters
+    ----------
+    values : ndarray
+    """
+    if values.dtype.kind in "iu":
+        return len(np.unique(values)) == len(values)
+    return values.dtype.kind == "f" and bool(np.isnan(values).all())
