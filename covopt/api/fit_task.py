@@ -31,6 +31,7 @@ from covopt.solvers.regularised.heuristic import solve_heuristic_fit
 from covopt.solvers.regularised.points import FitPoint, WarmStart
 from covopt.status import Status
 
+ROOM = (1e-140, 1e140)
 SOLVERS = ("auto", "column-generation")
 INSIDE = (
     0.999  # share of the tolerance that solvers aim at: the certificate's allowance for rounding needs room
@@ -53,6 +54,8 @@ class FitTask:
         targets = self.loss.encode_targets(_aligned(X, Y), sample_weight)
         if self.loss.is_classification:
             self.loss.column = _name_of(Y)
+        else:
+            _check_size(targets)
         names = target_names
         if self.loss.is_classification and self.loss.classes and targets.shape[1] > 1:
             names = tuple(str(label) for label in self.loss.classes)
@@ -257,6 +260,16 @@ def _aligned(X: Any, Y: Any) -> Any:
     if rows != labels:
         raise InputError(f"X has {rows} rows but Y has {labels}: give one target (row) for each sample.")
     return Y
+
+
+def _check_size(targets: np.ndarray) -> None:
+    """Refuse targets whose squares, which losses are made of, double precision has no room for."""
+    largest = float(np.abs(targets).max(initial=0.0))
+    if largest and not ROOM[0] <= largest <= ROOM[1]:
+        raise InputError(
+            f"Y: the largest target is {largest:.3g}, and its square is outside of what double precision has room "
+            f"for (targets from {ROOM[0]:g} to {ROOM[1]:g}). Choose other units."
+        )
 
 
 def _name_of(Y: Any) -> str | None:

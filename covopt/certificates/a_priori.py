@@ -11,7 +11,7 @@ Each is the value of an explicit dual point Λ whose h(Λ) = max_{‖w‖=1} ‖
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -85,14 +85,19 @@ def a_priori_bounds(X: Any, Y: Any, *, bias: float = 1.0, output_bias: str = "no
     check_choice("output_bias", output_bias, ("none", "penalized", "free"))
     data = Data.validate(X, Y, bias=bias)
     kept = np.flatnonzero(data.lifted.any(axis=1))
-    rows, targets, inputs = data.lifted[kept], data.Y[kept], data.X[kept]
+    # bounds are linear in Y and in 1/X̃: units of a power of two change no digit, and no square over- or underflows
+    down, within, up = _exponent(data.lifted), _exponent(data.X), _exponent(data.Y)
+    rows, targets, inputs = (
+        np.ldexp(part[kept], -by) for part, by in ((data.lifted, down), (data.Y, up), (data.X, within))
+    )
     offset_cost = {"none": np.inf, "free": 0.0}.get(output_bias)
     if offset_cost is None:
-        offset_cost = 1.0 / data.bias**2 if data.bias > 0 else np.inf
+        offset_cost = _offset_cost(data.bias, up + down)
     problem = ShallowProblem(rows, targets, offset_cost)
     if not targets.any():
         return [APrioriBound("zero", 0.0, "the targets vanish")]
-    bounds = [_two_points(inputs, targets, kept)]
+    steep = _two_points(inputs, targets, kept)
+    bounds = []
     if output_bias != "free":
         bounds.append(_one_point(rows, targets, kept, offset_cost))
     bounds.append(_nuclear(problem))
@@ -102,7 +107,28 @@ def a_priori_bounds(X: Any, Y: Any, *, bias: float = 1.0, output_bias: str = "no
             centred, gauge_bound(rows, centred[:, 0] if targets.shape[1] == 1 else centred)
         )[1]
         bounds.append(_bound("targets", value, targets, "the dual point Λ = Y with a relaxed bound on h(Λ)"))
-    return sorted(bounds, key=lambda bound: -bound.value)
+    found = [_in_units(steep, up - within), *(_in_units(bound, up - down) for bound in bounds)]
+    return sorted(found, key=lambda bound: -bound.value)
+
+
+def _in_units(bound: APrioriBound, exponent: int) -> APrioriBound:
+    """Multiply by a power of two; a bound beyond the largest double becomes that."""
+    with np.errstate(over="ignore", under="ignore"):
+        value = min(float(np.ldexp(bound.value, exponent)), float(np.finfo(float).max))
+    return replace(bound, value=value)
+
+
+def _offset_cost(bias: float, exponent: int) -> float:
+    """Return 1/β² times a power of two, far from over- and underflow: what is beyond 1e±300 makes no difference."""
+    if bias == 0:
+        return np.inf
+    mantissa, shift = np.frexp(bias)
+    with np.errstate(over="ignore", under="ignore"):
+        return float(np.clip(np.ldexp(1.0 / mantissa**2, exponent - 2 * int(shift)), 1e-300, 1e300))
+
+
+def _exponent(values: np.ndarray) -> int:
+    return int(np.frexp(np.abs(values).max(initial=0.0))[1])
 
 
 def _bound(name: str, value: float, targets: np.ndarray, source: str) -> APrioriBound:

@@ -360,3 +360,16 @@ def test_series_without_a_name(library):
     plain = covopt.fit(X, y, lam=0.01)
     assert found.objective == pytest.approx(plain.objective, rel=1e-12)
     assert found.data.target_names == plain.data.target_names
+
+
+@pytest.mark.parametrize("size", [1e300, 1e-300])
+def test_targets_whose_squares_have_no_room_are_refused(size):
+    for question in (
+        lambda y: covopt.fit([[0.0], [1.0]], y, lam=1.0),
+        lambda y: covopt.lambda_max([[0.0], [1.0]], y),
+    ):
+        with pytest.raises(
+            InputError, match=r"Y: the largest target is .* its square is outside .* other units"
+        ):
+            question([0.0, size])
+    assert covopt.fit([[0.0], [1.0]], [0.0, 0.0], lam=1.0).cost == 0.0

@@ -88,3 +88,16 @@ def test_zero_targets():
 def test_unknown_output_bias():
     with pytest.raises(InputError, match="output_bias"):
         a_priori_bounds([[1.0]], [1.0], output_bias="some")
+
+
+@pytest.mark.parametrize("size", [1e-300, 1e-160, 1e160, 1e300])
+def test_units_without_room_for_squares(size):
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((8, 2)), rng.standard_normal(8)
+    plain = named(a_priori_bounds(X, y))
+    assert min(plain.values()) > 0
+    for name, value in named(a_priori_bounds(X, y * size)).items():
+        assert value == pytest.approx(plain[name] * size, rel=1e-9)
+    assert all(np.isfinite(b.value) for b in a_priori_bounds(X * 1e-300, y * 1e300, bias=1e-300))
+    steep = named(a_priori_bounds(X * size, y))["two points"]
+    assert steep == pytest.approx(plain["two points"] / size, rel=1e-9)
