@@ -136,10 +136,13 @@ def read_table(
     weighing = [] if weight is None else _resolve("--sample-weight", weight, columns, groups, path)
     if len(weighing) > 1:
         raise InputError(f"--sample-weight takes one column; received {weight!r}.")
-    for role, names in (("a feature", chosen), ("the sample weight", weighing)):
+    for roles, names in (
+        ("a feature and the target", chosen),
+        ("the target and the sample weight", weighing),
+    ):
         both = [c for c in names if c in targets]
         if both:
-            raise InputError(f"column {both[0]!r} is both {role} and the target; name it once.")
+            raise InputError(f"column {both[0]!r} is both {roles}; name it once.")
     left_out = dict.fromkeys((c for c in columns if c not in targets and c not in chosen), "not asked for")
     if features is None:
         chosen, left_out = _by_default(raw, [c for c in columns if c not in targets and c not in weighing])
