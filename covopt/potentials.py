@@ -41,10 +41,10 @@ import numpy as np
 from scipy.optimize import linprog
 
 from covopt.checks.validation import check_choice
+from covopt.exact.rank import FOUND, null_space, row_span
 
 HINGE = 1e-10  # |x̃·w|/‖x̃‖, relative to its largest, below which a row counts as lying on the hinge
 ROUNDING = 64 * float(np.finfo(float).eps)
-RANK = 1e-9  # singular value of the active unit rows, relative to the largest, that counts as zero
 
 
 @dataclass(frozen=True)
@@ -231,11 +231,10 @@ def _free_dimension(active: np.ndarray, silent: np.ndarray) -> int:
     dim = silent.shape[1]
     kernel = np.eye(dim)
     if len(active):
-        _, size, right = np.linalg.svd(active)
-        kernel = right[int((size > RANK * size[0]).sum()) :].T
+        kernel = null_space(active, FOUND)
     free = kernel.shape[1]
     fixing = silent @ kernel
-    fixing = fixing[np.linalg.norm(fixing, axis=1) > RANK]
+    fixing = fixing[np.linalg.norm(fixing, axis=1) > FOUND]
     if not free or not len(fixing):
         return free
     # the largest sum of slacks t ≤ 1 makes every slack positive that can be: the others are equations
@@ -246,4 +245,4 @@ def _free_dimension(active: np.ndarray, silent: np.ndarray) -> int:
         bounds=[(None, None)] * free + [(0, 1)] * m, method="highs",
     )  # fmt: skip
     stuck = fixing[result.x[free:] < 0.5]
-    return free - (int(np.linalg.matrix_rank(stuck, tol=RANK)) if len(stuck) else 0)
+    return free - (len(row_span(stuck, FOUND)) if len(stuck) else 0)

@@ -13,6 +13,7 @@ import numpy as np
 
 from covopt.arrangement.exact import as_integers, eliminate_mod, primes_below, primes_for
 from covopt.errors import InputError
+from covopt.exact.rank import numerical_rank
 
 # Below this a relative quantity counts as zero in data that are not integers after scaling.
 FLOAT_ZERO = 1e-11
@@ -165,7 +166,7 @@ def _whiten(rows: np.ndarray, rank: int | None) -> tuple[np.ndarray, float, floa
     _, s, vt = np.linalg.svd(rows, full_matrices=False)
     relative = s / s[0]
     if rank is None:
-        rank = int((relative > FLOAT_ZERO).sum())
+        rank = numerical_rank(relative, FLOAT_ZERO)
     map_ = vt[:rank].T / np.maximum(s[:rank], 1e-300)
     # extended precision keeps the map's conditioning out of the rows; the map itself may be any map
     wide = rows.astype(np.longdouble) if rows.size * rank < 10**8 else rows

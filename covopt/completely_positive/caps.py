@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from covopt.completely_positive.matrix import SymmetricMatrix
-from covopt.completely_positive.rational import exact_rank
+from covopt.exact.rank import exact_rank
 
 EXACT_SIZE = 40
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from covopt.completely_positive.clique_cover import edge_clique_cover
 from covopt.completely_positive.pattern import DEFAULT_TOL, Pattern, support_pattern
+from covopt.exact.rank import ATOMS, numerical_rank
 
 MEMORY_BYTES = 2e8
 DENSE = 3e5  # entries of a Jacobian: larger ones are never formed
@@ -300,7 +301,7 @@ def caratheodory(B: np.ndarray) -> np.ndarray:
         squares = (B[:, i] * B[:, j]).T
         squares = squares / np.linalg.norm(squares, axis=0)
         _, values, right = np.linalg.svd(squares)
-        rank = int((values > 1e-11 * values[0]).sum())
+        rank = numerical_rank(values, ATOMS)
         if rank == len(B):
             break
         # B is rescaled by t, and t moves along a null vector of the squares until a row vanishes

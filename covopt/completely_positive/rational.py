@@ -105,26 +105,3 @@ def negative_direction(matrix: Sequence[Sequence[Fraction]]) -> list[Fraction] |
                     left[i][j] -= ratio * left[pivot][j]
                 basis[i] = [a - ratio * b for a, b in zip(basis[i], basis[pivot], strict=True)]
     return None
-
-
-def exact_rank(matrix: Sequence[Sequence[Fraction]]) -> int:
-    """Return the rank, by elimination in fractions.
-
-    Examples
-    --------
-    >>> exact_rank([[Fraction(1, 3), Fraction(1)], [Fraction(1), Fraction(3)]])
-    1
-    """
-    rows = [list(row) for row in matrix]
-    rank = 0
-    for column in range(len(rows[0]) if rows else 0):
-        pivot = next((i for i in range(rank, len(rows)) if rows[i][column]), None)
-        if pivot is None:
-            continue
-        rows[rank], rows[pivot] = rows[pivot], rows[rank]
-        for i in range(rank + 1, len(rows)):
-            ratio = rows[i][column] / rows[rank][column]
-            if ratio:
-                rows[i] = [a - ratio * b for a, b in zip(rows[i], rows[rank], strict=True)]
-        rank += 1
-    return rank

@@ -26,7 +26,8 @@ from covopt.completely_positive.dominance import comparison_matrix
 from covopt.completely_positive.face_rational import bareiss, row_reduce
 from covopt.completely_positive.matrix import SymmetricMatrix
 from covopt.completely_positive.pattern import support_pattern
-from covopt.completely_positive.rational import exact_rank, negative_direction
+from covopt.completely_positive.rational import negative_direction
+from covopt.exact.rank import exact_rank
 
 EXACT_SIZE = 40  # elimination in integers up to here
 BELOW = Fraction(1, 10**12)  # share of a diagonal entry that floats may not see

@@ -15,6 +15,7 @@ from covopt.data.rays import group_equal_rows, group_rays
 from covopt.data.rows import RowNames
 from covopt.data.tabular import check_finite, check_names, to_matrix
 from covopt.errors import InputError
+from covopt.exact.rank import numerical_rank, of_given
 
 # Networks interpolate to 1e-9 of max|y|: targets closer than a thousandth of that agree.
 _TARGET_RTOL = 1e-12
@@ -184,7 +185,7 @@ def row_space(rows: np.ndarray) -> np.ndarray:
     peak = np.abs(rows).max(axis=0)
     column_scale = np.where(peak > 0, peak, 1.0)
     _, values, right = np.linalg.svd(rows / column_scale, full_matrices=False)
-    rank = int((values > max(rows.shape) * np.finfo(np.float64).eps * values[0]).sum())
+    rank = numerical_rank(values, of_given(rows.shape))
     if rank == dimension:
         return np.eye(dimension)
     span = right[:rank].T * (column_scale / column_scale.max())[:, None]

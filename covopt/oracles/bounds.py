@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from covopt.exact.rank import numerical_rank, of_given, row_span
 from covopt.oracles.faces import count_faces
 from covopt.oracles.signs.lagrangian import UNDECIDED, bound_on_cone
 
@@ -163,7 +164,7 @@ def choose_subset(rows: np.ndarray, dual: np.ndarray, budget: float) -> np.ndarr
     low, high = 1, len(order)
     while low < high:
         middle = (low + high + 1) // 2
-        rank = int(np.linalg.matrix_rank(rows[order[:middle]]))
+        rank = len(row_span(rows[order[:middle]]))
         if count_faces(middle, rank) <= budget:
             low = middle
         else:
@@ -195,11 +196,9 @@ def restrict(rows: np.ndarray, subset: np.ndarray) -> tuple[np.ndarray, np.ndarr
     chosen = rows[subset]
     # rows of length one: a short row with a large dual counts like any other
     units = chosen / np.linalg.norm(chosen, axis=1, keepdims=True)
-    _, singular, vectors = np.linalg.svd(units, full_matrices=False)
-    rank = int((singular > singular[0] * max(chosen.shape) * np.finfo(float).eps).sum())
-    if rank == chosen.shape[1]:
-        return chosen, np.eye(rank)
-    basis = vectors[:rank].T
+    basis = row_span(units).T
+    if basis.shape[1] == chosen.shape[1]:
+        return chosen, np.eye(chosen.shape[1])
     return chosen @ basis, basis
 
 
@@ -234,7 +233,7 @@ def narrow(vectors: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.nda
         return np.eye(1), vectors
     scaled = vectors * weights[:, None]
     _, singular, right = np.linalg.svd(scaled, full_matrices=False)
-    rank = max(1, int((singular > singular[0] * max(n, d) * np.finfo(float).eps).sum()))
+    rank = max(1, numerical_rank(singular, of_given((n, d))))
     if rank == d:
         return np.eye(d), vectors
     # as sharp as doubles allow: what two passes of projection leave of the vectors is rounding

@@ -16,11 +16,12 @@ rows: their error is below 10⁻¹³ for r ≤ 8 or so, and thus far below the m
 
 from __future__ import annotations
 
-from fractions import Fraction
 from itertools import combinations
 from math import comb
 
 import numpy as np
+
+from covopt.exact.rank import exact_rank
 
 CLEAR = 1e-9
 MOST_MINORS = 2e7
@@ -65,29 +66,6 @@ def in_clear_position(rows: np.ndarray, given: np.ndarray | None = None) -> bool
             return False
     source = rows if given is None else given
     return all(exact_rank(source[list(chosen)]) < r for chosen in unclear)
-
-
-def exact_rank(rows: np.ndarray) -> int:
-    """Return the rank of a table of doubles, by elimination in rational arithmetic.
-
-    Examples
-    --------
-    >>> exact_rank(np.array([[0.1, 0.2], [0.2, 0.4]])), exact_rank(np.array([[0.1, 0.3], [0.3, 0.9]]))
-    (1, 2)
-    """
-    echelon: list[tuple[int, list[Fraction]]] = []
-    for row in rows.tolist():
-        rest = [Fraction(entry) for entry in row]
-        for column, pivot in echelon:
-            if rest[column]:
-                factor = rest[column]
-                rest = [a - factor * b for a, b in zip(rest, pivot, strict=True)]
-        lead = next((column for column, entry in enumerate(rest) if entry), None)
-        if lead is not None:
-            echelon.append((lead, [entry / rest[lead] for entry in rest]))
-            if len(echelon) == rows.shape[1]:
-                break
-    return len(echelon)
 
 
 def _subsets(n: int, size: int):

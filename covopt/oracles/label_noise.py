@@ -30,6 +30,7 @@ from __future__ import annotations
 import numpy as np
 
 from covopt.errors import BudgetError, InputError
+from covopt.exact.rank import numerical_rank
 from covopt.oracles.base import Pricing
 from covopt.oracles.faces import DEFAULT_FACE_BUDGET
 from covopt.oracles.label_noise_faces import BLOCK, MetricFaces
@@ -39,6 +40,9 @@ from covopt.oracles.vector.face_lattice import FaceLattice, build_lattice, count
 from covopt.potentials import LabelNoise
 
 WARM = 64
+WHITENED = (
+    1e-13  # singular value, relative to the largest: what is left is divided by, and its rounding is paid for
+)
 
 
 def whiten(rows: np.ndarray, sample_weight: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -61,9 +65,9 @@ def whiten(rows: np.ndarray, sample_weight: np.ndarray) -> tuple[np.ndarray, np.
     True
     """
     _, size, right = np.linalg.svd(np.sqrt(sample_weight)[:, None] * rows, full_matrices=False)
-    real = size > 1e-13 * size.max(initial=0.0)
-    back = right[real].T / size[real]
-    blur = 4 * rows.shape[1] * np.finfo(float).eps * np.linalg.norm(rows, axis=1) / size[real].min()
+    rank = numerical_rank(size, WHITENED)
+    back = right[:rank].T / size[:rank]
+    blur = 4 * rows.shape[1] * np.finfo(float).eps * np.linalg.norm(rows, axis=1) / size[rank - 1]
     return rows @ back, back, blur
 
 

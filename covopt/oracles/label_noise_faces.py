@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from covopt.exact.rank import COMPUTED, numerical_rank
 from covopt.oracles.vector.face_lattice import FaceLevel, unpack
 from covopt.potentials import HINGE
 
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
 
 ROUNDING = 32 * float(np.finfo(float).eps)
 SMALL = 1e-6  # least eigenvalue of Q below which the rows themselves decide
-DEPENDENT = 1e-12  # singular value of active rows, relative to the largest, that counts as zero
 BLOCK = 1 << 13
 
 
@@ -49,7 +49,7 @@ class MetricFaces:
                 seen = mass[f] > 0
                 active = np.sqrt(mass[f, seen])[:, None] * (oracle.lines[seen] @ basis[f])
                 _, size, right = np.linalg.svd(active, full_matrices=False)
-                full[f] = size[-1] > DEPENDENT * size[0] > 0
+                full[f] = numerical_rank(size, COMPUTED) == d
                 if full[f]:
                     values[f], vectors[f] = np.square(size[::-1]), right[::-1].T
             values, vectors, part, clear = values[full], vectors[full], part[full], clear[full]

@@ -20,6 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from numba import njit
 
+from covopt.exact.rank import FOUND, null_space
 from covopt.oracles.base import Pricing
 from covopt.oracles.bounds import gauge_bound, importance
 from covopt.oracles.scalar.concave import descend, evaluate
@@ -222,8 +223,7 @@ def _settle(rows: np.ndarray, dual: np.ndarray, w: np.ndarray, value: float) -> 
     at_zero = np.abs(heights) <= FLAT * np.linalg.norm(rows, axis=1)
     matrix = dual[heights > 0].T @ rows[heights > 0]
     if at_zero.any():
-        _, singular, vectors = np.linalg.svd(rows[at_zero])
-        basis = vectors[int((singular > FLAT * singular[0]).sum()) :]
+        basis = null_space(rows[at_zero], FOUND).T
         if not len(basis):
             return w, value
         vector = np.linalg.svd(matrix @ basis.T)[2][0] @ basis

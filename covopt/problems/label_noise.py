@@ -21,10 +21,10 @@ import numpy as np
 
 from covopt.data import Data
 from covopt.errors import InputError
+from covopt.exact.rank import exact_rank
 from covopt.exact.rounding import exponents
 from covopt.losses import Loss
 from covopt.network import ReLUNetwork
-from covopt.oracles.conditioning import exact_rank
 from covopt.oracles.faces import DEFAULT_FACE_BUDGET
 from covopt.oracles.label_noise import LabelNoiseOracle, whiten
 from covopt.potentials import LabelNoise

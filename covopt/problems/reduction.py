@@ -14,11 +14,11 @@ from scipy.linalg import qr
 
 from covopt.data import Data
 from covopt.errors import InputError
+from covopt.exact.rank import COMPUTED, numerical_rank
 from covopt.oracles.lines import merge_lines
 from covopt.problems.shallow import ShallowProblem
 
 CONSISTENT = 1e-12
-OUTPUT_RANK = 1e-13  # singular value of Y, relative to the largest, that counts as zero
 NEGLIGIBLE = 1e-18  # price of an offset, relative to what the neurons cost at least, that nobody will notice
 SMALLEST = 1e-301  # sizes between this and its inverse leave room for what is computed with them
 
@@ -157,7 +157,7 @@ def reduce_outputs(Y: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
     if top == 0.0:
         return np.zeros(len(Y)), np.eye(Y.shape[1])[:, :1]
     _, singular, right = np.linalg.svd(Y / top, full_matrices=False)
-    rank = int((singular > OUTPUT_RANK * singular[0]).sum())
+    rank = numerical_rank(singular, COMPUTED)
     if rank == Y.shape[1]:
         return Y, None
     basis = right[:rank].T
@@ -217,7 +217,6 @@ def opposite_rows(rows: np.ndarray, targets: np.ndarray, keep: np.ndarray) -> np
             f"not (this pair is furthest off). Use a positive bias (--bias 1), or drop one of the rows."
         )
     _, triangle, pivots = qr(directions.T, mode="economic", pivoting=True)
-    diagonal = np.abs(np.diag(triangle))
-    rank = int((diagonal > 1e-10 * diagonal[0]).sum())
+    rank = numerical_rank(np.abs(np.diag(triangle)), COMPUTED)
     redundant = second[pivots[rank:]]
     return np.delete(keep, redundant)

@@ -10,6 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from covopt.errors import InputError, PrecisionWarning
+from covopt.exact.rank import numerical_rank, of_given
 
 SMALL = 1e-6  # singular values above this share of the largest are never taken for zero
 CLEAR_RATIO = 1e3
@@ -112,8 +113,8 @@ class LayerImage:
 
     def _decide(self, share: np.ndarray) -> int:
         if self.rank_tol is not None:
-            return int((share > self.rank_tol).sum())
-        floor = max(self.features.shape) * np.finfo(float).eps
+            return numerical_rank(share, self.rank_tol)
+        floor = of_given(self.features.shape)
         shares = np.maximum(np.append(share, floor), floor)
         candidates = np.flatnonzero(shares <= SMALL)  # the first that is dropped
         candidates = candidates[candidates > 0]

@@ -6,11 +6,13 @@ import numpy as np
 from numba import njit
 from scipy.linalg import qr, solve_triangular
 
+from covopt.exact.rank import ATOMS, numerical_rank
+
 WELL_POSED = 1e-8  # of the largest diagonal entry: below it Householder's complement is uncertain
 NEUTRAL = 1e-13  # a direction along which the cost changes by less, relatively, costs nothing
 
 
-def caratheodory(atoms: np.ndarray, weights: np.ndarray, *, rank_tol: float = 1e-11) -> np.ndarray:
+def caratheodory(atoms: np.ndarray, weights: np.ndarray, *, rank_tol: float = ATOMS) -> np.ndarray:
     """Reduce the support of signed weights without changing the output or raising the cost.
 
     Moves along null vectors of the atoms, each in the direction in which Σ|c_j| does not grow, until an entry
@@ -88,8 +90,7 @@ def _null_rows(unit: np.ndarray, rank_tol: float) -> np.ndarray:
     m = unit.shape[1]
     tilt = 1.0 + np.arange(m, 0, -1) / m
     upper, pivots = qr(unit * tilt, mode="r", pivoting=True, check_finite=False)
-    diagonal = np.abs(np.diag(upper))
-    rank = int((diagonal > rank_tol * diagonal[0]).sum())
+    rank = numerical_rank(np.abs(np.diag(upper)), rank_tol)
     null = np.zeros((m - rank, m))
     null[:, pivots[rank:]] = np.eye(m - rank)
     null[:, pivots[:rank]] = -solve_triangular(upper[:rank, :rank], upper[:rank, rank:], check_finite=False).T

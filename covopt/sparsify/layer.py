@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.linalg import svd
 
+from covopt.exact.rank import numerical_rank, row_span
+
 EPS = float(np.finfo(float).eps)
 # What counts as the same: a step whose outputs or norm drift further than this, relatively, is not taken.
 DRIFT = 2e-11
@@ -102,11 +104,8 @@ def project_incoming(inputs: np.ndarray, incoming: np.ndarray) -> np.ndarray:
     >>> project_incoming(np.array([[1.0, 1.0]]), np.array([[2.0, 0.0]])).round(12).tolist()
     [[1.0, 1.0]]
     """
-    _, values, right = svd(inputs, full_matrices=False, check_finite=False)
-    rank = int((values > max(inputs.shape) * EPS * values[0]).sum()) if values.size else 0
-    if rank == inputs.shape[1]:
-        return incoming
-    return (incoming @ right[:rank].T) @ right[:rank]
+    seen = row_span(inputs)
+    return incoming if len(seen) == inputs.shape[1] else (incoming @ seen.T) @ seen
 
 
 def least_outgoing(layer: HiddenLayer, outputs: np.ndarray) -> HiddenLayer:
@@ -155,7 +154,7 @@ def _least_norm(features: np.ndarray, targets: np.ndarray) -> np.ndarray:
     left, values, right = svd(features, full_matrices=False, check_finite=False)
     if not values.size or values[0] == 0.0:
         return np.zeros((features.shape[1], targets.shape[1]))
-    count = int((values > EPS * values[0]).sum())
+    count = numerical_rank(values, EPS)
     parts = left[:, :count].T @ targets
     # residual after the first i singular vectors, from the small end so that nothing cancels
     outside = float(((targets - left[:, :count] @ parts) ** 2).sum())

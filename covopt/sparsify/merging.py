@@ -6,6 +6,7 @@ import numpy as np
 from scipy.linalg import qr, svd
 
 from covopt.data.rays import group_rays
+from covopt.exact.rank import numerical_rank, of_given
 from covopt.sparsify.layer import EPS, HiddenLayer, project_incoming
 
 ON_PLANE = 64 * EPS  # |z_i| ≤ ON_PLANE ‖A_i‖‖w‖: the neuron's kink passes through the point
@@ -122,7 +123,7 @@ def merge_planar(layer: HiddenLayer) -> HiddenLayer:
         if len(group) <= 2:
             continue
         _, values, right = svd(z[:, group], full_matrices=False, check_finite=False)
-        if len(values) > 2 and values[2] > FLAT * values[0]:
+        if numerical_rank(values, FLAT) > 2:
             continue
         flat = values[:2, None] * right[:2]  # coordinates of the group in its plane
         mean = flat.sum(axis=1)
@@ -191,7 +192,7 @@ def _singular(
     inputs: np.ndarray, incoming: np.ndarray, outgoing: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     left, values, right = svd(incoming.T @ outgoing, full_matrices=False, check_finite=False)
-    rank = int((values > 8 * max(left.shape) * EPS * values[0]).sum())
+    rank = numerical_rank(values, 8 * of_given(left.shape))
     left, values, right = left[:, :rank], values[:rank], right[:rank]
     directions, members = inputs @ left, inputs @ incoming.T
     slack = ON_PLANE * np.linalg.norm(inputs, axis=1)

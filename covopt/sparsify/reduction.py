@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 from scipy.linalg import lstsq, svd
 
+from covopt.exact.rank import ATOMS, numerical_rank
 from covopt.sparsify.caratheodory import caratheodory
 from covopt.sparsify.layer import EPS, HiddenLayer, as_good, least_outgoing, project_incoming
 from covopt.sparsify.merging import balance, drop_silent, merge_aligned, merge_in_cells, merge_planar
@@ -120,7 +121,7 @@ def _keep_outputs(layer: HiddenLayer) -> HiddenLayer:
     return best
 
 
-def _spend_contributions(layer: HiddenLayer, outputs: np.ndarray, rank_tol: float = 1e-11) -> HiddenLayer:
+def _spend_contributions(layer: HiddenLayer, outputs: np.ndarray, rank_tol: float = ATOMS) -> HiddenLayer:
     if len(layer) == 0:
         return layer
     costs = (layer.incoming**2).sum(axis=1) + (layer.outgoing**2).sum(axis=1)
@@ -141,7 +142,7 @@ def _spend_contributions(layer: HiddenLayer, outputs: np.ndarray, rank_tol: floa
     return replace(fewer, offset=offset)
 
 
-def _vertex(atoms: np.ndarray, costs: np.ndarray, start: np.ndarray, rank_tol: float = 1e-11) -> np.ndarray:
+def _vertex(atoms: np.ndarray, costs: np.ndarray, start: np.ndarray, rank_tol: float = ATOMS) -> np.ndarray:
     """Return α ≥ 0 with Σ α_j start_j atom_j = Σ start_j atom_j on independent atoms, the cost no larger."""
     masses = caratheodory(atoms / costs, costs * start, rank_tol=rank_tol) / costs
     chosen = np.flatnonzero(masses)
@@ -159,7 +160,7 @@ def _vertex(atoms: np.ndarray, costs: np.ndarray, start: np.ndarray, rank_tol: f
 def _coordinates(columns: np.ndarray) -> np.ndarray:
     """Coordinates of the columns in an orthonormal basis of their span."""
     _, values, right = svd(columns, full_matrices=False, check_finite=False)
-    rank = int((values > EPS * values[0]).sum()) if values.size else 0
+    rank = numerical_rank(values, EPS)
     return values[:rank, None] * right[:rank]
 
 

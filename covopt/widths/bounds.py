@@ -14,7 +14,8 @@ from covopt.checks.validation import check_output_bias
 from covopt.completely_positive.clique_cover import clique_cover_bound
 from covopt.data import Data
 from covopt.errors import BudgetError, PrecisionWarning
-from covopt.widths.lower import bend_bound, exact_rank, lower_rank
+from covopt.exact.rank import rank_at_least
+from covopt.widths.lower import bend_bound, rank_at_most
 
 _COUNT_BUDGET = 2e7  # row operations: seconds
 
@@ -143,7 +144,7 @@ def sparsity_bounds(X: Any, Y: Any, *, bias: float = 1.0, output_bias: str = "no
 def _upper(data: Data, rows: np.ndarray, output_bias: str) -> list[SparsityBound]:
     n, k = len(rows), data.n_outputs
     targets, inputs = data.Y[rows], data.lifted[rows]
-    r = exact_rank(inputs)
+    r = rank_at_most(inputs)
     found: list[SparsityBound] = []
 
     def add(value: int, name: str, source: str, reason: str) -> None:
@@ -161,12 +162,12 @@ def _upper(data: Data, rows: np.ndarray, output_bias: str) -> list[SparsityBound
     add(
         n * (n + 1) // 2, "N(N+1)/2", "Notes of sparsity_bounds", "K enters the cost by one linear functional"
     )
-    q = exact_rank(targets)
+    q = rank_at_most(targets)
     add(
         n * q - q * (q - 1) // 2, "Nq − q(q−1)/2", "Notes of sparsity_bounds", f"outputs of rank {q}, {kept}"
     )  # fmt: skip
     if output_bias == "free":
-        q, m = exact_rank(targets, beside_constants=True), n - 1
+        q, m = rank_at_most(targets, beside_constants=True), n - 1
         add(
             m * q - q * (q - 1) // 2, "(N−1)q − q(q−1)/2", "Notes of sparsity_bounds",
             f"free output bias: the constants are free; centred outputs of rank {q}",
@@ -219,7 +220,7 @@ def _count(X: np.ndarray, bias: float, n: int, r: int) -> tuple[int, str]:
 def _lower(data: Data, rows: np.ndarray, output_bias: str) -> list[SparsityBound]:
     targets = data.Y[rows]
     centred = output_bias != "none"
-    rank = lower_rank(targets, beside_constants=centred)
+    rank = rank_at_least(targets, beside_constants=centred)
     reason = "outputs of this rank beside the constants" if centred else "outputs of this rank"
     found = [SparsityBound("lower", rank, "rank Y", "σ(Z)V has rank at most its width", reason)]
     if data.n_features == 1 and data.bias > 0:

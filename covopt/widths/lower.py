@@ -6,37 +6,13 @@ from fractions import Fraction
 
 import numpy as np
 
+from covopt.exact.rank import exact_rank, rank_at_least
 from covopt.losses.interpolation import INTERPOLATES
 
 _EXACT_WORK = 60_000  # fraction operations: below a second
 
 
-def lower_rank(matrix: np.ndarray, *, beside_constants: bool = False) -> int:
-    """Return a number that the rank cannot fall short of: singular values beyond rounding (Weyl).
-
-    Parameters
-    ----------
-    matrix : ndarray of shape (N, k)
-    beside_constants : bool
-        Of the columns modulo the constants: the least rank of Y − 1bᵀ.
-
-    Examples
-    --------
-    >>> lower_rank(np.array([[1.0], [1.0]])), lower_rank(np.array([[1.0], [1.0]]), beside_constants=True)
-    (1, 0)
-    """
-    scale = np.abs(matrix).max(axis=0, initial=0.0)
-    units = np.ldexp(matrix[:, scale > 0], -np.frexp(scale[scale > 0])[1])
-    if beside_constants:
-        units = units - units.mean(axis=0)
-    if not units.size:
-        return 0
-    values = np.linalg.svd(units, compute_uv=False)
-    # columns of size one: centring and the SVD err by a few ulp of their number of entries
-    return int((values > 16 * np.finfo(float).eps * units.size).sum())
-
-
-def exact_rank(matrix: np.ndarray, *, beside_constants: bool = False) -> int:
+def rank_at_most(matrix: np.ndarray, *, beside_constants: bool = False) -> int:
     """Return a number that the rank does not exceed: the rank in rationals, or min(N, k) where that takes long.
 
     Parameters
@@ -47,31 +23,19 @@ def exact_rank(matrix: np.ndarray, *, beside_constants: bool = False) -> int:
 
     Examples
     --------
-    >>> exact_rank(np.array([[0.5, 1.0], [0.25, 0.5]]))
+    >>> rank_at_most(np.array([[0.5, 1.0], [0.25, 0.5]]))
     1
     """
     n, k = matrix.shape
     most = min(n - 1 if beside_constants else n, k)
-    if lower_rank(matrix, beside_constants=beside_constants) >= most:
+    if rank_at_least(matrix, beside_constants=beside_constants) >= most:
         return max(most, 0)
     if n * k * min(n, k) > _EXACT_WORK:
         return most
     rows = [[Fraction(float(v)) for v in row] for row in matrix]
     if beside_constants:
         rows = [[a - b for a, b in zip(row, rows[0], strict=True)] for row in rows[1:]]
-    rank = 0
-    for column in range(k):
-        pivot = next((i for i in range(rank, len(rows)) if rows[i][column]), None)
-        if pivot is None:
-            continue
-        rows[rank], rows[pivot] = rows[pivot], rows[rank]
-        head = rows[rank]
-        for i in range(rank + 1, len(rows)):
-            if rows[i][column]:
-                factor = rows[i][column] / head[column]
-                rows[i] = [a - factor * b for a, b in zip(rows[i], head, strict=True)]
-        rank += 1
-    return rank
+    return exact_rank(rows)
 
 
 def bend_bound(x: np.ndarray, targets: np.ndarray) -> int:

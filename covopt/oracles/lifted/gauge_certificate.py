@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from covopt.errors import InputError
+from covopt.exact.rank import row_span
 from covopt.files.layouts import GAUGE
 from covopt.files.schema import check_content, numbers
 from covopt.oracles.lifted.lift import EPS, LEVELS, Lift, Region, covers
@@ -141,12 +142,10 @@ class UnitRows:
         weights = np.linalg.norm(dual, axis=1)
         units = rows[support] / np.maximum(lengths[support, None], TINY)
         reduced = units
-        _, singular, basis = np.linalg.svd(units, full_matrices=False)
-        rank = int((singular > singular[0] * max(units.shape) * EPS).sum())
-        outside = np.zeros(len(support))
-        if rank < rows.shape[1]:
-            reduced = units @ basis[:rank].T
-            outside = np.linalg.norm(units - reduced @ basis[:rank], axis=1)
+        basis, outside = row_span(units), np.zeros(len(support))
+        if len(basis) < rows.shape[1]:
+            reduced = units @ basis.T
+            outside = np.linalg.norm(units - reduced @ basis, axis=1)
         rounding = (16 + rows.shape[1]) * EPS
         rest = np.ones(len(rows), dtype=bool)
         rest[support] = False

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import nnls
 
+from covopt.exact.rank import COMPUTED, null_space
 from covopt.oracles.local_search import climb_outputs
 from covopt.oracles.signs.lagrangian import OFF, ON, UNDECIDED, ZERO, bound_on_cone
 
@@ -140,8 +141,7 @@ class ConeTree:
         state = node.state
         basis = np.eye(self.rows.shape[1])
         if (state == ZERO).any():
-            _, singular, vectors = np.linalg.svd(self.rows[state == ZERO])
-            basis = vectors[int((singular > 1e-12 * singular[0]).sum()) :].T
+            basis = null_space(self.rows[state == ZERO], COMPUTED)
         if not basis.shape[1]:
             return []
         on = state == ON

@@ -21,6 +21,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import minimize
 
+from covopt.exact.rank import COMPUTED, null_space
+
 UNDECIDED, ON, OFF, ZERO = 0, 1, 2, 3
 ROUNDING = 1e-13
 SHORT = 100  # steps up to which one temperature is enough
@@ -55,8 +57,7 @@ class _Form:
         n = len(rows)
         self.basis = np.eye(rows.shape[1])
         if (state == ZERO).any():
-            _, singular, vectors = np.linalg.svd(rows[state == ZERO])
-            self.basis = vectors[int((singular > 1e-12 * singular[0]).sum()) :].T
+            self.basis = null_space(rows[state == ZERO], COMPUTED)
         self.undecided = np.flatnonzero(state == UNDECIDED)
         local = rows @ self.basis
         rank, count = local.shape[1], len(self.undecided)
