@@ -11,10 +11,10 @@ import numpy as np
 
 from covopt.checks.validation import check_bias, check_choice
 from covopt.checks.wording import counted
-from covopt.data.rays import group_equal_rows, group_rays
 from covopt.data.rows import RowNames
 from covopt.data.tabular import check_finite, check_names, to_matrix
 from covopt.errors import InputError
+from covopt.exact.parallel_rows import group_equal_rows, group_rays
 from covopt.exact.rank import numerical_rank, of_given
 
 # Networks interpolate to 1e-9 of max|y|: targets closer than a thousandth of that agree.

@@ -11,8 +11,8 @@ from math import comb
 import numpy as np
 
 from covopt.errors import BudgetError, InputError
+from covopt.exact.parallel_rows import first_of_each, merge_lines
 from covopt.oracles.base import Pricing
-from covopt.oracles.lines import merge_lines
 from covopt.oracles.scalar.flats import FlatSweep
 from covopt.oracles.scalar.plane import price_line, price_plane
 from covopt.oracles.scalar.sphere import SphereSweep
@@ -172,6 +172,5 @@ def _distinct(neurons: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.n
     """Sort by |value|, best first, and drop repeated directions."""
     order = np.argsort(-np.abs(values), kind="stable")
     neurons, values = neurons[order], values[order]
-    _, first = np.unique(np.round(neurons, 10) + 0.0, axis=0, return_index=True)
-    first.sort()
+    first = first_of_each(neurons)
     return neurons[first], values[first]

@@ -30,11 +30,11 @@ from __future__ import annotations
 import numpy as np
 
 from covopt.errors import BudgetError, InputError
+from covopt.exact.parallel_rows import first_of_each, merge_lines
 from covopt.exact.rank import numerical_rank
 from covopt.oracles.base import Pricing
 from covopt.oracles.faces import DEFAULT_FACE_BUDGET
 from covopt.oracles.label_noise_faces import BLOCK, MetricFaces
-from covopt.oracles.lines import merge_lines
 from covopt.oracles.vector.face_kernel import sum_maps
 from covopt.oracles.vector.face_lattice import FaceLattice, build_lattice, count_lattice
 from covopt.potentials import LabelNoise
@@ -277,5 +277,4 @@ class LabelNoiseOracle:
                 if good.any():
                     found.append(answer.neurons[good] @ self._back.T)
         neurons = self.normalise(np.concatenate([np.empty((0, self.rank)), *best_neurons, *found]))
-        _, first = np.unique(np.round(neurons, 11) + 0.0, axis=0, return_index=True)
-        return best, bound, neurons[np.sort(first)]
+        return best, bound, neurons[first_of_each(neurons)]

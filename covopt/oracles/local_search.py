@@ -20,6 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from numba import njit
 
+from covopt.exact.parallel_rows import ASCENT_DIGITS, first_of_each
 from covopt.exact.rank import FOUND, null_space
 from covopt.oracles.base import Pricing
 from covopt.oracles.bounds import gauge_bound, importance
@@ -209,12 +210,12 @@ def climb_outputs(
     for digits in (5, 10):
         _in_parts(work, len(points), n_threads)
         # rounded keys also bring together ends that approach one maximum from two sides
-        _, first = np.unique(np.round(points, digits) + 0.0, axis=0, return_index=True)
-        points, values = points[np.sort(first)], values[np.sort(first)]
+        first = first_of_each(points, digits)
+        points, values = points[first], values[first]
         for p in range(len(points)):
             points[p], values[p] = _settle(rows, dual, points[p], values[p])
-    _, first = np.unique(np.round(points, 8) + 0.0, axis=0, return_index=True)
-    return points[np.sort(first)], values[np.sort(first)]
+    first = first_of_each(points, ASCENT_DIGITS)
+    return points[first], values[first]
 
 
 def _settle(rows: np.ndarray, dual: np.ndarray, w: np.ndarray, value: float) -> tuple[np.ndarray, float]:
@@ -344,6 +345,5 @@ class LocalSearchOracle:
             # a climb that stays below zero had no tangent to follow and says nothing about the other sign
             ends.append(points[heights >= 0.0])
         points = np.concatenate(ends)
-        _, first = np.unique(np.round(points, 8) + 0.0, axis=0, return_index=True)
-        points = points[first]
+        points = points[first_of_each(points, ASCENT_DIGITS)]
         return points, np.maximum(points @ self.rows.T, 0.0) @ dual

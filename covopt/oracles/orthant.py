@@ -15,6 +15,7 @@ from itertools import combinations
 import numpy as np
 
 from covopt.errors import InputError
+from covopt.exact.parallel_rows import ASCENT_DIGITS, first_of_each
 from covopt.oracles.base import Pricing
 from covopt.oracles.vector.orthant_tree import bound_form
 
@@ -253,6 +254,5 @@ def _distinct(points: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.nd
     """Sort by value, best first, and drop repeated directions."""
     order = np.argsort(-values, kind="stable")
     points, values = points[order], values[order]
-    _, first = np.unique(np.round(points, 8) + 0.0, axis=0, return_index=True)
-    first.sort()
+    first = first_of_each(points, ASCENT_DIGITS)
     return points[first], values[first]

@@ -10,6 +10,7 @@ from threadpoolctl import threadpool_limits
 from covopt.checks.validation import check_bias, check_tol
 from covopt.data.tabular import check_finite, to_matrix
 from covopt.errors import BudgetError, InputError
+from covopt.exact.parallel_rows import first_of_each
 from covopt.exact.rounding import allowance, lengths_up, total_up
 from covopt.oracles.base import Pricing
 from covopt.oracles.bounds import narrow
@@ -18,7 +19,6 @@ from covopt.oracles.cones.gauge import box_gauge
 from covopt.oracles.local_search import LocalSearchOracle
 from covopt.oracles.support import BOXES_PER_FACE, bound_gauge, to_size_one
 
-SAME = 1e-9  # directions this close are one neuron
 STARTS = 64
 
 
@@ -152,6 +152,5 @@ def _ranked(units: np.ndarray, weights: np.ndarray, neurons: np.ndarray) -> tupl
     values = sums[:, 0] if weights.shape[1] == 1 else np.linalg.norm(sums, axis=1)
     order = np.argsort(-np.abs(values), kind="stable")
     neurons, values = neurons[order], values[order]
-    _, once = np.unique(np.round(neurons / SAME) + 0.0, axis=0, return_index=True)
-    once.sort()
+    once = first_of_each(neurons)
     return neurons[once], values[once]

@@ -29,9 +29,9 @@ from __future__ import annotations
 import numpy as np
 
 from covopt.errors import BudgetError, InputError
+from covopt.exact.parallel_rows import first_of_each, merge_lines
 from covopt.oracles.base import Pricing
 from covopt.oracles.faces import DEFAULT_FACE_BUDGET, count_faces
-from covopt.oracles.lines import merge_lines
 from covopt.oracles.vector.circles import VectorSphereSweep
 from covopt.oracles.vector.doubts import settle_doubts
 from covopt.oracles.vector.face_kernel import sum_maps, visit
@@ -321,6 +321,5 @@ def _distinct(neurons: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.n
     """Sort by value, best first, and drop repeated directions."""
     order = np.argsort(-values, kind="stable")
     neurons, values = neurons[order], values[order]
-    _, first = np.unique(np.round(neurons, 9) + 0.0, axis=0, return_index=True)
-    first.sort()
+    first = first_of_each(neurons)
     return neurons[first], values[first]

@@ -14,8 +14,8 @@ from scipy.linalg import qr
 
 from covopt.data import Data
 from covopt.errors import InputError
+from covopt.exact.parallel_rows import merge_lines
 from covopt.exact.rank import COMPUTED, numerical_rank
-from covopt.oracles.lines import merge_lines
 from covopt.problems.shallow import ShallowProblem
 
 CONSISTENT = 1e-12

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.linalg import qr, svd
 
-from covopt.data.rays import group_rays
+from covopt.exact.parallel_rows import group_rays
 from covopt.exact.rank import numerical_rank, of_given
 from covopt.sparsify.layer import EPS, HiddenLayer, project_incoming
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from covopt.checks.validation import check_choice, check_time_limit, check_tol
 from covopt.data import Data
-from covopt.data.rays import group_rays
 from covopt.errors import InputError
+from covopt.exact.parallel_rows import group_rays
 
 
 def refused(X, Y, **options):

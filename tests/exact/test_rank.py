@@ -43,7 +43,9 @@ def test_every_share_separates_what_is_below_from_what_is_above():
 def test_the_safe_rank_is_never_above_the_exact_one(seed):
     rng = np.random.default_rng(seed)
     first = rng.standard_normal((7, 1)) * 10.0 ** rng.integers(-18, 18)
-    near = first * (1 + 2.0**-52 * rng.integers(-3, 4, (7, 3)))  # parallel but for a few units in the last place
+    near = first * (
+        1 + 2.0**-52 * rng.integers(-3, 4, (7, 3))
+    )  # parallel but for a few units in the last place
     assert 1 == rank_at_least(near) <= exact_rank(near)
     assert rank_at_least(near, beside_constants=True) <= 1
 

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from covopt.errors import BudgetError, InputError
+from covopt.exact.parallel_rows import merge_lines
 from covopt.oracles.base import Oracle
 from covopt.oracles.faces import FaceOracle, count_faces
-from covopt.oracles.lines import merge_lines
 from covopt.oracles.scalar.plane import price_plane
 from covopt.oracles.scalar.sphere import SphereSweep, circle_frames
 from tests.bank.closed_forms import all_cells, gauge

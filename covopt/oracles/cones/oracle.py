@@ -6,13 +6,13 @@ from math import frexp, ldexp
 
 import numpy as np
 
+from covopt.exact.parallel_rows import ASCENT_DIGITS, first_of_each
 from covopt.oracles.base import Pricing
 from covopt.oracles.cones.gauge import DEFAULT_NODES, MOST_DIMENSIONS, Scalar, box_gauge, validated
 from covopt.oracles.cones.search import search
 from covopt.oracles.cones.transfer import transfer
 
 PER_ROOT = 16
-SAME = 1e-8
 
 
 class BoxOracle:
@@ -100,8 +100,7 @@ class BoxOracle:
         values = np.maximum(neurons @ rows.T, 0.0) @ dual
         order = np.argsort(-np.abs(values), kind="stable")
         neurons, values = neurons[order], values[order]
-        _, first = np.unique(np.round(neurons / SAME), axis=0, return_index=True)
-        keep = np.sort(first)
+        keep = first_of_each(neurons, ASCENT_DIGITS)
         keep = keep[(np.abs(values[keep]) >= threshold) | (keep == 0)]
         keep = keep[: max_neurons if max_neurons is not None else len(keep)]
         upper = made.lift(min(answer.upper_bound, scalar.norms()))

@@ -26,6 +26,7 @@ from math import fsum, inf
 
 import numpy as np
 
+from covopt.exact.parallel_rows import group_by
 from covopt.exact.rounding import two_product, two_sum
 
 EPS = 2.0**-52
@@ -156,23 +157,16 @@ def _lines(y: np.ndarray, merge: float) -> tuple[np.ndarray, np.ndarray]:
     squares = np.where(lengths > 0.0, lengths, 1.0) ** 2
     # rows on one line have one projection on a direction of no meaning, up to its sign
     place = np.abs(y @ np.random.default_rng(0).standard_normal(r)) / np.sqrt(squares)
-    order = np.argsort(place, kind="stable")
-    chain = np.empty(n, int)
-    chain[order] = np.cumsum(np.r_[False, np.diff(place[order]) > CHAIN * merge])
-    leader, f = np.arange(n), np.ones(n)
-    left = np.flatnonzero(np.bincount(chain)[chain] > 1)
-    for _ in range(LINES_PER_CHAIN):
-        if len(left) == 0:
-            break
-        _, first, which = np.unique(chain[left], return_index=True, return_inverse=True)
-        head = left[first][which.ravel()]
-        multiple = np.einsum("ij,ij->i", y[left], y[head]) / squares[head]
-        away = np.linalg.norm(y[left] - multiple[:, None] * y[head], axis=1) > merge * lengths[left]
-        near = ~away & (left != head)
-        leader[left[near]], f[left[near]] = head[near], multiple[near]
-        left = left[away & (left != head)]
-    _, own = np.unique(leader, return_inverse=True)
-    return own.ravel(), f
+
+    def multiple(i: np.ndarray, j: np.ndarray) -> np.ndarray:
+        return np.einsum("ij,ij->i", y[i], y[j]) / squares[j]
+
+    def same(i: np.ndarray, j: np.ndarray) -> np.ndarray:
+        return np.linalg.norm(y[i] - multiple(i, j)[:, None] * y[j], axis=1) <= merge * lengths[i]
+
+    leader = group_by(place, same, CHAIN * merge, most=LINES_PER_CHAIN)
+    f = np.where(leader == np.arange(n), 1.0, multiple(np.arange(n), leader))
+    return np.unique(leader, return_inverse=True)[1].ravel(), f
 
 
 def _merge(y, s, own, f):
