@@ -226,6 +226,12 @@ def _verify(solution: Solution, X: Any, Y: Any, *, exact: bool, proof: Proof | N
     if broken:
         return Verification((*checks, *broken), None)
     checks.extend(_structure(solution))
+    if solution.dual.size != problem.data.Y.size:
+        rows, outputs = problem.data.Y.shape
+        detail = (
+            f"has shape {solution.dual.shape} for {counted(rows, 'row')} and {counted(outputs, 'output')}"
+        )
+        return Verification((*checks, Check("dual", False, detail)), None)
     if fit and not checks[-1].ok:
         return Verification(tuple(checks), None)
     checks.extend(problem.dual_rows(solution))

@@ -201,7 +201,9 @@ def frank_wolfe(
     if isinstance(max_iter, bool) or not hasattr(max_iter, "__index__") or int(max_iter) < 1:
         raise InputError(f"max_iter must be a positive integer; received {max_iter!r}")
     data = Data.validate(X, Y, bias=bias, duplicates=duplicates, interpolates=lam == 0)
-    problem, reduction = _reduce(data, output_bias, lam)
+    # as a certificate will compute it: more threads round differently
+    with threadpool_limits(1, user_api="blas"):
+        problem, reduction = _reduce(data, output_bias, lam)
     begin = None if start is None else _check_start(start, data, reduction)
     unit = reduction.value_scale * (lam if lam > 0 else 1.0)
 

@@ -146,11 +146,13 @@ def min_norm(
             raise InputError(
                 f'solver={solver!r} is for potential="variation"; potential={potential!r} takes solver="auto"'
             )
+    # as a certificate will compute it: more threads round differently
+    with threadpool_limits(1, user_api="blas"):
         reduced = reduce_data(data, output_bias)
+    if isinstance(weighing, LabelNoise):
         return _solve_label_noise(
             data, reduced, output_bias, weighing, tol, time_limit_s, random_state, callback, began
         )
-    reduced = reduce_data(data, output_bias)
     return _solve(
         data, reduced, output_bias, potential, solver, tol, time_limit_s, random_state, callback, began
     )
@@ -233,8 +235,8 @@ def _solve_label_noise(
             )  # fmt: skip
         network = task.invert_network(point.neurons, point.weights, float(point.offset))
         dual, certificate, status = conclude(
-            data, network, task.invert_dual(point.dual), stopped=point.status, tol=tol, output_bias=output_bias,
-            gauge=LabelNoiseGauge(task),
+            data, network, task.invert_dual(point.dual), stopped=point.status, tol=tol,
+            settled=problem.offset_cost == 0, output_bias=output_bias, gauge=LabelNoiseGauge(task),
         )  # fmt: skip
     return Solution(
         data, output_bias, potential.name, network, dual, certificate, status, tol, name, history,

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from covopt.certificates.conjugate import balanced
-from covopt.certificates.dual_bound import NOTHING, Moved, dual_bound, dual_point
+from covopt.certificates.dual_bound import NOTHING, Moved, dual_bound, dual_point, moving_up, settled_dual
 from covopt.certificates.gauges import BY_PROOF, Gauge, make_gauge
 from covopt.checks.wording import counted
 from covopt.data import Data
@@ -49,7 +49,8 @@ class Certificate:
     residual : float
         max_i |f(x_i) − y_i| / max_i |y_i|; 0 with a loss.
     gauge : float
-        Upper bound on h(Λ).
+        Upper bound on h(Λ) of the dual as it is given. The lower bound is divided by that of the point that it was
+        moved to (Λᵀ1 = 0, the domain of a conjugate), which differs by rounding where the dual comes from a solve.
     exact : bool
         Whether the oracle's bound is the maximum itself: it looked at every face, or its branch and bound ended.
     bound : str
@@ -135,9 +136,10 @@ def certify(
         -C^*(tU) - t^2 \beta^2 \|U^\top 1\|^2 / 4\lambda
 
     (with a free output bias Uᵀ1 = 0 is needed). Here U is −κλΛ, moved to where all this holds exactly
-    (:func:`~covopt.certificates.dual_bound.dual_point`), which changes nothing for an honest dual. Interpolation is
-    the loss with C*(U) = ⟨U, Y⟩, for which λ does not matter. Rows, targets and Λ are the user's, as they are;
-    everything is rounded towards a smaller bound (:mod:`covopt.exact.rounding`).
+    (:func:`~covopt.certificates.dual_bound.dual_point`), by rounding alone for the dual of a solve; the stated gauge
+    is that of Λ, so it pays for the move. Interpolation is the loss with C*(U) = ⟨U, Y⟩, for which λ does not matter.
+    Rows, targets and Λ are the user's, as they are; everything is rounded towards a smaller bound
+    (:mod:`covopt.exact.rounding`).
 
     Parameters
     ----------
@@ -180,7 +182,8 @@ def certify(
     loss = loss or through_points(data)
     gauge = gauge or make_gauge(data, output_bias=output_bias, loss=loss, lam=lam, potential=potential)
     outputs = network.predict(data.X)
-    part, cost, asked = loss.take(gauge.keep), gauge.cost(network), dual.reshape(len(dual), -1)[gauge.keep]
+    part, cost, full = loss.take(gauge.keep), gauge.cost(network), dual.reshape(len(dual), -1)
+    asked = full[gauge.keep]
     bias, free = data.bias if output_bias == "penalized" else 0.0, output_bias == "free"
     if isinstance(loss, Interpolation):
         residual = loss.residual(outputs)
@@ -194,8 +197,9 @@ def certify(
         value = dual_bound(part, point, 1.0, height, bias=bias, moved=moved)  # at λ = 1/κ, of the cost over κ
         lower = below(int(gauge.per_cost) * value)
         words = _in_words(found, "divided", point) + gauge.suffix
+        stated = up(height + moving_up(full, 1.0, point, gauge.keep, gauge.reach()))
         return Certificate(
-            cost, lower, relative_gap(cost, lower), residual, height, found.exact, words, cost, 0.0
+            cost, lower, relative_gap(cost, lower), residual, stated, found.exact, words, cost, 0.0
         )
     allowed = gauge.per_cost * lam
     point = dual_point(part, -allowed * asked, free=free)
@@ -204,10 +208,10 @@ def certify(
     loss_value = loss.value(outputs)
     objective = loss_value + lam * cost
     words = _in_words(found, "scaled") + gauge.suffix
+    stated = up(up(found.value + moving_up(full, -allowed, point, gauge.keep, gauge.reach())) / allowed)
     return Certificate(
-        cost, lower, relative_gap(objective, lower), 0.0, up(found.value / allowed), found.exact, words, objective,
-        loss_value,
-    )  # fmt: skip
+        cost, lower, relative_gap(objective, lower), 0.0, stated, found.exact, words, objective, loss_value
+    )
 
 
 def conclude(
@@ -217,14 +221,22 @@ def conclude(
     *,
     stopped: Status,
     tol: float,
+    output_bias: str,
     settled: bool = False,
+    loss: Loss | None = None,
+    lam: float = 1.0,
+    potential: Potential = VARIATION,
+    gauge: Gauge | None = None,
     **problem,
 ) -> Conclusion:
     """Certify a solver's answer, make its dual feasible by the certificate's bound, and say what may be claimed.
 
+    With a loss the dual becomes the point that its certificate moves it to, so that what is printed is about the dual
+    that is stored. What is returned is what :func:`certify` says of the returned dual, to the last bit.
+
     Parameters
     ----------
-    data, network, dual, **problem
+    data, network, dual, output_bias, loss, lam, potential, gauge, **problem
         As in :func:`certify`.
     stopped : Status
         Why the solver stopped. It is no claim: the status is certified where the certificate says so, and only there.
@@ -240,21 +252,31 @@ def conclude(
     >>> found.dual.round(9), found.status.code
     (array([-1.,  1.]), 'certified')
     """
-    loss = problem.get("loss")
+    loss = loss or through_points(data)
+    gauge = gauge or make_gauge(data, output_bias=output_bias, loss=loss, lam=lam, potential=potential)
+    through, free, proof = isinstance(loss, Interpolation), output_bias == "free", problem.get("proof")
 
     def settle(point: np.ndarray) -> np.ndarray:
+        if not through:
+            return settled_dual(loss.take(gauge.keep), point, gauge.keep, gauge.per_cost * lam, free=free)
         return balanced(point) if settled else point
 
+    def ask() -> Certificate:
+        return certify(
+            data, network, dual, output_bias=output_bias, loss=loss, lam=lam, gauge=gauge, **problem
+        )
+
     dual = settle(dual)
-    found = certify(data, network, dual, **problem)
-    if found.gauge > 1.0 + INFEASIBLE:  # the solver's oracle saw less than the certificate's
-        if found.exact:
-            dual = settle(dual / found.gauge)
-            found = certify(data, network, dual, **problem)
-        elif loss is None and found.gauge < np.inf:
-            # a bound that is not the maximum may come out otherwise the next time
-            power = math.frexp(found.gauge)[1]
-            dual, found = np.ldexp(dual, -power), found.of_scaled_dual(power)
+    found = ask()
+    if found.gauge > 1.0 + INFEASIBLE and found.exact:  # the solver's oracle saw less than the certificate's
+        dual = settle(dual / found.gauge)
+        found = ask()
+    if through and 1.0 + INFEASIBLE < found.gauge < np.inf:
+        # a bound that is not the maximum may come out otherwise the next time, but not after a power of two; only
+        # the multipliers of a proof belong to one multiple of the dual
+        power = math.frexp(found.gauge)[1]
+        dual = np.ldexp(dual, -power)
+        found = found.of_scaled_dual(power) if proof is None else ask()
     return Conclusion(dual, found, found.status(stopped, tol))
 
 

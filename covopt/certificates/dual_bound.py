@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 
 from covopt.certificates.conjugate import conjugate_above, into_domain, reach
-from covopt.exact.rounding import UNIT, dot_bounds, down, lengths_up, sum_bounds
+from covopt.exact.rounding import UNIT, dot_bounds, down, lengths_up, moved_up, sum_bounds
 from covopt.losses import Interpolation, Loss
 from covopt.problems.regularised import BISECTIONS
 
@@ -67,6 +67,56 @@ def dual_point(loss: Loss, slope: np.ndarray, *, free: bool) -> np.ndarray:
     kept[support] = slope[support] - slope[support].mean(axis=0)
     # equal numbers on the support leave nothing: then the zeros have to move
     return kept if np.abs(kept).max() > 1e-12 * np.abs(slope).max() else slope - slope.mean(axis=0)
+
+
+def settled_dual(loss: Loss, dual: np.ndarray, keep: np.ndarray, allowed: float, *, free: bool) -> np.ndarray:
+    """Move a dual to where its certificate moves it, so that the point that is stored is the one that is certified.
+
+    Parameters
+    ----------
+    loss : Loss
+        Of the rows that count, as for :func:`dual_point`.
+    dual : ndarray of shape (N,) or (N, k)
+        Λ.
+    keep : ndarray of int
+        The rows that count.
+    allowed : float
+        κλ: U = −κλΛ.
+    free : bool
+
+    Examples
+    --------
+    >>> from covopt.losses import make_loss
+    >>> loss = make_loss("hinge")
+    >>> _ = loss.encode_targets([0, 1])
+    >>> settled_dual(loss, np.array([-3.0, 0.5]), np.arange(2), 1.0, free=False)  # C* is finite up to a half
+    array([-0.5,  0.5])
+    """
+    found = np.zeros((len(dual), dual.size // max(len(dual), 1)))
+    found[keep] = dual_point(loss, -allowed * dual.reshape(found.shape)[keep], free=free) / -allowed
+    return found.reshape(dual.shape)
+
+
+def moving_up(
+    dual: np.ndarray, factor: float, point: np.ndarray, keep: np.ndarray, reach: np.ndarray
+) -> float:
+    """Bound h(cΛ) − h(U) from above, U the point that a certificate is about: what a stated gauge of Λ has to add.
+
+    Parameters
+    ----------
+    dual : ndarray of shape (N, k)
+        Λ as it is given; where it is not zero on rows that do not count, there is no bound.
+    factor : float
+        c.
+    point : ndarray of shape (n, k)
+        U on the rows that count.
+    keep : ndarray of int
+    reach : ndarray of shape (n,)
+        max over neurons of σ(x̃_i·w)/ω(w), an upper bound for each of them.
+    """
+    after, lengths = np.zeros_like(dual), np.full(len(dual), np.inf)
+    after[keep], lengths[keep] = point, reach
+    return moved_up(dual, factor, after, lengths)
 
 
 def dual_bound(

@@ -127,7 +127,7 @@ class LabelNoiseGauge:
 
     def reach(self) -> np.ndarray:
         """ω² ≥ q_i a_i², times q_i|x̃_i|² in the exact potential."""
-        found = np.full(len(self.keep), np.inf)
+        found = np.zeros(len(self.keep))
         found[self._asked] = self._reach[self.task.kept]
         return found
 

@@ -83,7 +83,12 @@ class OrthantOracle:
             )
         # unit w have ‖u‖ ≤ stretch, all but 1
         self._stretch = 1.0 + float(np.linalg.norm(products)) + 8.0 * EPS * len(self.rows)
-        self._random = np.random.default_rng(random_state)
+        self._seed = random_state
+        self.forget()
+
+    def forget(self) -> None:
+        """Drop what earlier pricings found, so that the next answer depends on its question alone."""
+        self._random = np.random.default_rng(self._seed)
         self._warm = np.empty((0, len(self.rows)))
 
     @property

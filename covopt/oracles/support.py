@@ -240,6 +240,7 @@ def _bound_vector(rows: np.ndarray, dual: np.ndarray, budget: float) -> GaugeBou
         oracle = _oracle(rows, dual.shape[1], budget)
     except BudgetError:
         return _by_signs(rows, dual)
+    oracle.forget()  # a bound that is not the maximum depends on where the search began
     if not hasattr(oracle, "lines") or in_clear_position(rows):
         pricing = oracle.price(dual, threshold=np.inf)
         return GaugeBound(pricing.upper_bound, pricing.exact, EXACT if pricing.exact else VALID)

@@ -120,6 +120,10 @@ class VectorFaceOracle:
         else:
             self._lattice = build_lattice(self.lines)
             self._slack += self._lattice.slack[self._line_of] * self._lengths
+        self.forget()
+
+    def forget(self) -> None:
+        """Drop what earlier pricings found, so that the next answer depends on its question alone."""
         self._warm = np.empty((0, self.rank))
 
     def evaluate(self, dual: np.ndarray, neurons: np.ndarray) -> np.ndarray:

@@ -12,6 +12,7 @@ from covopt.exact.rounding import (
     dot_bounds,
     lengths_up,
     misses_up,
+    moved_up,
     operator_norm_up,
     relative_gap,
     sum_bounds,
@@ -103,3 +104,26 @@ def test_one_gap():
     assert relative_gap(np.inf, 1.0) == np.inf
     assert np.isnan(relative_gap(np.nan, 1.0))
     assert np.isnan(relative_gap(1.0, np.nan))
+
+
+@settings(max_examples=60)
+@given(st.integers(0, 10_000), st.sampled_from([1, 3]), st.sampled_from([0, 3, 100, 155]))
+def test_what_a_dual_was_moved_by_is_not_below_the_exact_distance(seed, k, spread):
+    rng = np.random.default_rng(seed)
+    before = nasty(rng, (5, k), spread)
+    factor = float(rng.choice([-2.0, -0.3, 1.0, 3.0 * 2.0**-40]))
+    with np.errstate(all="ignore"):
+        after = factor * before
+    if seed % 3:
+        after = after * (1 + rng.integers(-2, 3, after.shape) * 2.0**-52)
+    lengths = np.abs(nasty(rng, 5, min(spread, 100)))
+    found = moved_up(before, factor, after, lengths)
+    total = Fraction(0)
+    for old, new, length in zip(before, after, lengths, strict=True):
+        square = sum(
+            (Fraction(factor) * Fraction(a) - Fraction(b)) ** 2 for a, b in zip(old, new, strict=True)
+        )
+        total += Fraction(math.isqrt(int(square * 2**4300)), 2**2150) * Fraction(length)
+    assert Fraction(found) >= total
+    if seed % 3 == 0 and factor in (-2.0, 1.0) and spread < 155:
+        assert found == 0.0

@@ -1,0 +1,130 @@
+"""What a solve prints is what its verification computes, to the last bit: also where no search comes to its end."""
+
+import numpy as np
+import pytest
+
+import covopt
+from covopt.certificates import certify, gauges
+from covopt.data import Data
+from covopt.errors import BudgetError
+from covopt.losses import make_loss
+from covopt.network import ReLUNetwork
+from covopt.oracles import support
+from covopt.status import Status
+
+
+@pytest.fixture
+def open_bounds(monkeypatch):
+    """A handful of boxes, nodes and pairs, and no faces: every bound is a valid one, none is the maximum."""
+
+    def no_faces(*_, **__):
+        raise BudgetError("no faces")
+
+    monkeypatch.setattr(support, "BOXES_PER_FACE", 3e-8)
+    monkeypatch.setattr(support, "_oracle", no_faces)
+    monkeypatch.setattr(support, "tree_limit", lambda *_: 3)
+    monkeypatch.setattr(gauges, "in_clear_position", lambda *_: False)
+
+
+def table(seed, n=7, d=2, k=1):
+    rng = np.random.default_rng(seed)
+    return rng.standard_normal((n, d)), rng.standard_normal((n, k)) if k > 1 else rng.standard_normal(n)
+
+
+def labels(seed, classes):
+    return np.arange(7) % classes if seed else np.arange(7)[::-1] % classes
+
+
+def recomputes(solution):
+    checked = covopt.verify(solution)
+    assert checked.ok, str(checked)
+    stated, found = solution.certificate, checked.certificate
+    assert (stated.gauge, stated.lower_bound, stated.exact) == (found.gauge, found.lower_bound, found.exact)
+    return stated
+
+
+@pytest.mark.parametrize("output_bias", ["none", "penalized", "free"])
+@pytest.mark.parametrize("k", [1, 2])
+def test_open_bounds_of_interpolations(open_bounds, output_bias, k):
+    X, Y = table(k, k=k)
+    assert not recomputes(covopt.min_norm(X, Y, output_bias=output_bias)).exact
+    assert not recomputes(covopt.frank_wolfe(X, Y, output_bias=output_bias, max_iter=30)).exact
+
+
+@pytest.mark.parametrize("output_bias", ["none", "free"])
+def test_open_bounds_of_label_noise(open_bounds, output_bias):
+    X, y = table(3)
+    assert not recomputes(covopt.min_norm(X, y, potential="label-noise", output_bias=output_bias)).exact
+    assert not recomputes(covopt.fit(X, y, lam=0.01, potential="label-noise", output_bias=output_bias)).exact
+
+
+@pytest.mark.parametrize("output_bias", ["none", "penalized", "free"])
+@pytest.mark.parametrize(
+    "loss", ["squared", "huber", "logistic", "softmax-cross-entropy", "hinge", "squared-hinge"]
+)
+def test_open_bounds_of_fits(open_bounds, loss, output_bias):
+    X, y = table(4)
+    if loss not in ("squared", "huber"):
+        y = labels(1, 3 if loss.startswith("softmax") else 2)
+    weights = np.array([0.0, 1, 1, 2, 1, 1, 1])
+    solution = covopt.fit(X, y, lam=0.02, loss=loss, output_bias=output_bias, sample_weight=weights)
+    assert not recomputes(solution).exact or not solution.dual.any()
+
+
+def test_open_bounds_of_paths_and_squares(open_bounds):
+    X, Y = table(5, k=2)
+    for solution in covopt.path(X, Y[:, 0], n_lams=3):
+        recomputes(solution)
+    assert not recomputes(covopt.frank_wolfe(X, Y, lam=0.1, max_iter=30)).exact
+
+
+@pytest.mark.parametrize("orthogonal", [False, True])
+def test_an_oracle_that_is_kept_answers_as_a_new_one(orthogonal, monkeypatch):
+    monkeypatch.setattr(support, "in_clear_position", lambda *_: True)
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        rows = np.eye(6) if orthogonal else np.column_stack([rng.standard_normal((6, 2)), np.ones(6)])
+        dual = rng.standard_normal((6, 2))
+        first = support.bound_gauge(rows, dual)
+        units, weights, *_ = support.to_size_one(rows, dual)
+        kept = support._oracle(units, 2, support.DEFAULT_FACE_BUDGET)
+        for _ in range(3):
+            kept.price(weights + 0.1 * rng.standard_normal(weights.shape))
+        assert support.bound_gauge(rows, dual) == first
+
+
+def concluded(monkeypatch, exact, lam=None, proof=None):
+    """Ask ``conclude`` about a dual of gauge 3 by an oracle that is told what to say; return what it was asked."""
+    asked = []
+
+    def certified(data, network, dual, **problem):
+        asked.append(float(dual[1]))
+        return certify.Certificate(1.0, 0.5, 0.5, 0.0, 3.0 * abs(dual[1]), exact, "", 1.0, 0.0)
+
+    monkeypatch.setattr(certify, "certify", certified)
+    data = Data.validate([[0.0], [1.0]], [0.0, 1.0])
+    loss = None
+    if lam is not None:
+        loss = make_loss("squared")
+        loss.encode_targets(data.Y)
+    found = certify.conclude(
+        data, ReLUNetwork(np.zeros((0, 2)), np.zeros((0, 1))), np.array([0.0, 1.0]), stopped=Status.GAP, tol=0.1,
+        output_bias="none", loss=loss, lam=lam or 1.0, proof=proof,
+    )  # fmt: skip
+    return asked, float(found.dual[1]), found.certificate.gauge
+
+
+def test_a_maximum_is_divided_by_and_asked_for_again(monkeypatch):
+    assert concluded(monkeypatch, True) == ([1.0, 1.0 / 3.0], 1.0 / 3.0, 1.0)
+
+
+def test_other_bounds_are_divided_by_powers_of_two(monkeypatch):
+    assert concluded(monkeypatch, False) == ([1.0], 0.25, 0.75)
+
+
+def test_a_proof_is_asked_again(monkeypatch):
+    assert concluded(monkeypatch, False, proof=object()) == ([1.0, 0.25], 0.25, 0.75)
+
+
+def test_a_certificate_with_a_loss_chooses_the_multiple_itself(monkeypatch):
+    assert concluded(monkeypatch, False, lam=0.5) == ([1.0], 1.0, 3.0)
