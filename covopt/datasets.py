@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from covopt.checks.validation import check_choice
+from covopt.checks.validation import check_choice, check_count, is_whole
 from covopt.data import Data
 from covopt.data.table_files import load_table
 from covopt.errors import InputError
@@ -69,8 +69,7 @@ def load_diabetes_table(
 
 def _check_sizes(n_samples: int, d: int) -> None:
     for name, value in (("n_samples", n_samples), ("d", d)):
-        if not isinstance(value, int | np.integer) or value < 1:
-            raise InputError(f"{name} must be a positive integer; received {value!r}.")
+        check_count(name, value)
 
 
 def make_random_plane(
@@ -240,7 +239,7 @@ def make_teacher_student(
     """
     sizes = list(widths)
     _check_sizes(n_samples, 1)
-    if len(sizes) < 2 or any(not isinstance(w, int | np.integer) or w < 1 for w in sizes):
+    if len(sizes) < 2 or not all(is_whole(w, 1) for w in sizes):
         raise InputError(
             f"widths must be positive integers, at least those of inputs and outputs; received {widths!r}."
         )

@@ -15,6 +15,8 @@ from covopt.api.interpolation import ROOM
 from covopt.certificates.certify import conclude, residual_of
 from covopt.checks.validation import (
     check_choice,
+    check_count,
+    check_number,
     check_output_bias,
     check_random_state,
     check_time_limit,
@@ -197,9 +199,8 @@ def frank_wolfe(
     check_random_state(random_state)
     check_output_bias(output_bias, bias)
     check_choice("variant", variant, VARIANTS)
-    lam = _check_lam(lam)
-    if isinstance(max_iter, bool) or not hasattr(max_iter, "__index__") or int(max_iter) < 1:
-        raise InputError(f"max_iter must be a positive integer; received {max_iter!r}")
+    lam = check_number("lam", lam, "a finite number, 0 (interpolate) or positive", lambda v: 0 <= v < np.inf)
+    max_iter = check_count("max_iter", max_iter)
     data = Data.validate(X, Y, bias=bias, duplicates=duplicates, interpolates=lam == 0)
     # as a certificate will compute it: more threads round differently
     with threadpool_limits(1, user_api="blas"):
@@ -233,7 +234,7 @@ def frank_wolfe(
             return finish(network, dual, Status.CERTIFIED, [], none)
         oracle = _make_oracle(problem)
         solver = FrankWolfe(
-            problem, oracle, variant=variant, tol=tol, max_iter=int(max_iter), time_limit_s=time_limit_s,
+            problem, oracle, variant=variant, tol=tol, max_iter=max_iter, time_limit_s=time_limit_s,
             start=begin, callback=callback, random_state=random_state, value_unit=unit,
         )  # fmt: skip
         point = solver.solve()
@@ -248,13 +249,6 @@ def frank_wolfe(
             point.active_neurons @ reduction.basis.T, point.active_masses * reduction.value_scale
         )
         return finish(network, dual, point.status, point.history, active, point.jitter)
-
-
-def _check_lam(lam: Any) -> float:
-    number = isinstance(lam, (int, float, np.number)) and not isinstance(lam, (bool, np.bool_))
-    if not number or not np.isfinite(lam) or lam < 0:
-        raise InputError(f"lam must be a finite number, 0 (interpolate) or positive; received {lam!r}")
-    return float(lam)
 
 
 def _reduce(data: Data, output_bias: str, lam: float) -> tuple[ConeProblem, Reduction]:

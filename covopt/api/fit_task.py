@@ -11,7 +11,13 @@ from scipy.optimize import brentq
 
 from covopt.certificates.certify import conclude
 from covopt.certificates.gauges import LabelNoiseGauge
-from covopt.checks.validation import check_choice, check_output_bias, check_random_state, check_tol
+from covopt.checks.validation import (
+    check_choice,
+    check_count,
+    check_output_bias,
+    check_random_state,
+    check_tol,
+)
 from covopt.data import Data
 from covopt.data.tabular import to_matrix
 from covopt.errors import BudgetError, InputError
@@ -139,13 +145,12 @@ class FitTask:
 
     def grid(self, n_lams: int, eps: float) -> np.ndarray:
         """Return the geometric grid from λ_max down."""
-        if isinstance(n_lams, bool) or not hasattr(n_lams, "__index__") or int(n_lams) < 1:
-            raise InputError(f"n_lams must be a positive integer; received {n_lams!r}.")
+        n_lams = check_count("n_lams", n_lams)
         eps = check_tol(eps, "eps")
         top = self.lambda_max()
         if top == 0.0:
             raise InputError("the best constant is optimal for every lam, so there is no path; give lams.")
-        return top * np.geomspace(1.0, eps, int(n_lams))
+        return top * np.geomspace(1.0, eps, n_lams)
 
     def solve(self, lam, time_limit_s, callback, start, began) -> Solution:
         """Solve for one λ, from a warm start where there is one."""

@@ -14,7 +14,8 @@ from covopt.arrangement.bigint import interior_points
 from covopt.arrangement.reduction import FLOAT_ZERO, Reduced, flag_coordinates, lift, reduce
 from covopt.arrangement.sweep import sweep
 from covopt.arrangement.tableau import LARGEST_ZERO, SMALLEST_NONZERO, UNRESOLVED
-from covopt.errors import InputError, PrecisionWarning
+from covopt.checks.validation import check_count
+from covopt.errors import PrecisionWarning
 from covopt.parallel import check_n_jobs, map_tasks
 
 # Float data: rounding reaches about 1e-13; a quantity between these two could be either.
@@ -303,9 +304,8 @@ def iter_cells(
     6
     """
     n_jobs = check_n_jobs(n_jobs)
-    if isinstance(chunk_size, bool) or not hasattr(chunk_size, "__index__") or chunk_size < 1:
-        raise InputError(f"chunk_size must be a positive integer, got {chunk_size!r}")
-    return _blocks(reduce(*lift(X, bias)), int(chunk_size), n_jobs)
+    chunk_size = check_count("chunk_size", chunk_size)
+    return _blocks(reduce(*lift(X, bias)), chunk_size, n_jobs)
 
 
 def _blocks(reduced: Reduced, chunk_size: int, n_jobs: int) -> Iterator[np.ndarray]:

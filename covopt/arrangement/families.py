@@ -20,13 +20,7 @@ from itertools import combinations, product
 
 import numpy as np
 
-from covopt.errors import InputError
-
-
-def _order(n: int, smallest: int) -> int:
-    if isinstance(n, bool) or not hasattr(n, "__index__") or int(n) < smallest:
-        raise InputError(f"n must be an integer, at least {smallest}, got {n!r}")
-    return int(n)
+from covopt.checks.validation import check_count
 
 
 def _differences(n: int, signs: tuple[int, ...]) -> list[np.ndarray]:
@@ -43,7 +37,7 @@ def boolean(n: int) -> np.ndarray:
     array([[1, 0],
            [0, 1]])
     """
-    return np.eye(_order(n, 1), dtype=np.int64)
+    return np.eye(check_count("n", n, 1), dtype=np.int64)
 
 
 def braid(n: int) -> np.ndarray:
@@ -56,7 +50,7 @@ def braid(n: int) -> np.ndarray:
            [ 1,  0, -1],
            [ 0,  1, -1]])
     """
-    return np.array(_differences(_order(n, 2), (-1,)))
+    return np.array(_differences(check_count("n", n, 2), (-1,)))
 
 
 def type_b(n: int) -> np.ndarray:
@@ -67,7 +61,7 @@ def type_b(n: int) -> np.ndarray:
     >>> len(type_b(3))
     9
     """
-    n = _order(n, 1)
+    n = check_count("n", n, 1)
     return np.array([*np.eye(n, dtype=np.int64), *_differences(n, (-1, 1))])
 
 
@@ -79,7 +73,7 @@ def type_d(n: int) -> np.ndarray:
     >>> len(type_d(4))
     12
     """
-    return np.array(_differences(_order(n, 2), (-1, 1)))
+    return np.array(_differences(check_count("n", n, 2), (-1, 1)))
 
 
 def cycle_graph(n: int) -> np.ndarray:
@@ -92,7 +86,7 @@ def cycle_graph(n: int) -> np.ndarray:
            [ 0,  1, -1],
            [-1,  0,  1]])
     """
-    n = _order(n, 3)
+    n = check_count("n", n, 3)
     eye = np.eye(n, dtype=np.int64)
     return eye - np.roll(eye, 1, axis=1)
 
@@ -106,7 +100,7 @@ def cross_polytope(n: int) -> np.ndarray:
     array([[ 1,  1],
            [ 1, -1]])
     """
-    eye = np.eye(_order(n, 1), dtype=np.int64)
+    eye = np.eye(check_count("n", n, 1), dtype=np.int64)
     points = np.vstack([eye, -eye])
     return np.hstack([np.ones((len(points), 1), dtype=np.int64), points])
 
@@ -121,7 +115,7 @@ def resonance(n: int) -> np.ndarray:
            [1, 0],
            [1, 1]])
     """
-    return np.array(list(product((0, 1), repeat=_order(n, 1))), dtype=np.int64)[1:]
+    return np.array(list(product((0, 1), repeat=check_count("n", n, 1))), dtype=np.int64)[1:]
 
 
 def threshold(n: int) -> np.ndarray:
@@ -135,5 +129,5 @@ def threshold(n: int) -> np.ndarray:
     array([[1, 0],
            [1, 1]])
     """
-    points = np.array(list(product((0, 1), repeat=_order(n, 1))), dtype=np.int64)
+    points = np.array(list(product((0, 1), repeat=check_count("n", n, 1))), dtype=np.int64)
     return np.hstack([np.ones((len(points), 1), dtype=np.int64), points])

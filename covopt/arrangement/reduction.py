@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from covopt.arrangement.exact import as_integers, eliminate_mod, primes_below, primes_for
+from covopt.checks.validation import check_bias
 from covopt.errors import InputError
 from covopt.exact.rank import numerical_rank
 
@@ -90,12 +91,7 @@ def lift(X: Any, bias: float) -> tuple[np.ndarray, np.ndarray | None]:
             f"X must be finite: row {row}, column {column} is {table[row, column]}"
             f" ({len(bad)} such entries in all); remove or fill them"
         )
-    try:
-        bias = float(bias)
-    except (TypeError, ValueError):
-        raise InputError(f"bias must be a number, got {bias!r}") from None
-    if not np.isfinite(bias) or bias < 0:
-        raise InputError(f"bias must be a finite number, at least 0, got {bias}")
+    bias = check_bias(bias)
     integers = as_integers(table)
     floats = table.astype(np.float64)
     if bias:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from numbers import Integral, Real
 from typing import Any
 
@@ -13,8 +13,64 @@ from covopt.errors import InputError
 OUTPUT_BIASES = ("none", "penalized", "free")
 
 
-def _is_number(value: Any) -> bool:
+def is_number(value: Any) -> bool:
+    """Whether it is a real number, NaN and infinity among them; True and False are none."""
     return isinstance(value, Real) and type(value).__name__ not in {"bool", "bool_"}
+
+
+def is_whole(value: Any, least: int) -> bool:
+    """Whether it is an integer, at least so large; 2.0 is none."""
+    return (
+        isinstance(value, Integral) and type(value).__name__ not in {"bool", "bool_"} and int(value) >= least
+    )
+
+
+def check_number(name: str, value: Any, rule: str, holds: Callable[[float], bool]) -> float:
+    """Return an option as a float, once it is known to follow its rule.
+
+    Parameters
+    ----------
+    name : str
+    value : object
+    rule : str
+        In words, for the message.
+    holds : callable
+        Says false of NaN.
+
+    Raises
+    ------
+    InputError
+        For anything else.
+
+    Examples
+    --------
+    >>> check_number("slope", 0, "a number in (-1, 1]", lambda a: -1 < a <= 1)
+    0.0
+    """
+    if not is_number(value) or not holds(float(value)):
+        raise InputError(f"{name} must be {rule}; received {value!r}.")
+    return float(value)
+
+
+def check_count(name: str, value: Any, least: int = 1) -> int:
+    """Return an integer that is not below the least one.
+
+    Raises
+    ------
+    InputError
+        Otherwise.
+
+    Examples
+    --------
+    >>> check_count("n_threads", 0)
+    Traceback (most recent call last):
+    covopt.errors.InputError: n_threads must be a positive integer; received 0.
+    """
+    if not is_whole(value, least):
+        kinds = {0: "a nonnegative integer", 1: "a positive integer"}
+        rule = kinds.get(least, f"an integer of at least {least}")
+        raise InputError(f"{name} must be {rule}; received {value!r}.")
+    return int(value)
 
 
 def check_tol(tol: Any, name: str = "tol") -> float:
@@ -33,10 +89,10 @@ def check_tol(tol: Any, name: str = "tol") -> float:
     Traceback (most recent call last):
     covopt.errors.InputError: tol must be a positive finite number below 1 (a relative gap); received -1. ...
     """
-    if _is_number(tol) and 0 < float(tol) < 1:
-        return float(tol)
     if name != "tol":  # another share, for which a gap's advice means nothing
-        raise InputError(f"{name} must be a positive number below 1; received {tol!r}.")
+        return check_number(name, tol, "a positive number below 1", lambda t: 0 < t < 1)
+    if is_number(tol) and 0 < float(tol) < 1:
+        return float(tol)
     raise InputError(
         f"{name} must be a positive finite number below 1 (a relative gap); received {tol!r}. "
         "The default is 1e-6; 1e-9 is the tightest that can be certified in double precision."
@@ -53,7 +109,7 @@ def check_time_limit(time_limit_s: Any, name: str = "time_limit_s") -> float | N
     """
     if time_limit_s is None:
         return None
-    if not _is_number(time_limit_s) or math.isnan(time_limit_s) or time_limit_s <= 0:
+    if not is_number(time_limit_s) or math.isnan(time_limit_s) or time_limit_s <= 0:
         raise InputError(
             f"{name} must be a positive number of seconds, or None for no limit; received {time_limit_s!r}."
         )
@@ -74,9 +130,18 @@ def check_positive(name: str, value: Any) -> float:
     Traceback (most recent call last):
     covopt.errors.InputError: lam must be a positive finite number; received 0.
     """
-    if not _is_number(value) or not math.isfinite(value) or value <= 0:
-        raise InputError(f"{name} must be a positive finite number; received {value!r}.")
-    return float(value)
+    return check_number(name, value, "a positive finite number", lambda v: 0 < v < math.inf)
+
+
+def check_slope(slope: Any) -> float:
+    """Return the slope of a LeakyReLU as a float in (-1, 1).
+
+    Raises
+    ------
+    InputError
+        Otherwise.
+    """
+    return check_number("slope", slope, "a number in (-1, 1), 0 for the ReLU", lambda a: -1 < a < 1)
 
 
 def check_bias(bias: Any) -> float:
@@ -87,12 +152,8 @@ def check_bias(bias: Any) -> float:
     InputError
         Where it is not a number, not finite, or negative.
     """
-    if not _is_number(bias) or not math.isfinite(bias) or bias < 0:
-        raise InputError(
-            f"bias must be a finite number that is 0 (no bias) or positive (1 is the usual one); "
-            f"received {bias!r}."
-        )
-    return float(bias)
+    rule = "a finite number that is 0 (no bias) or positive (1 is the usual one)"
+    return check_number("bias", bias, rule, lambda b: 0 <= b < math.inf)
 
 
 def check_output_bias(output_bias: Any, bias: Any) -> str:
@@ -138,7 +199,7 @@ def check_random_state(random_state: Any, name: str = "random_state") -> int | N
     """
     if random_state is None:
         return None
-    if isinstance(random_state, bool) or not isinstance(random_state, Integral) or random_state < 0:
+    if not is_whole(random_state, 0):
         raise InputError(f"{name} must be a nonnegative integer or None; received {random_state!r}.")
     return int(random_state)
 

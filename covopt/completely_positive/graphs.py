@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from covopt.checks.validation import check_random_state
+from covopt.checks.validation import check_count, check_random_state
 from covopt.checks.wording import one_line
 from covopt.completely_positive.pattern import is_triangle_free
 from covopt.errors import InputError
@@ -150,7 +150,7 @@ def complete_bipartite(m: int, n: int) -> nx.Graph:
     """
     import networkx as nx
 
-    return nx.complete_bipartite_graph(_count("m", m), _count("n", n))
+    return nx.complete_bipartite_graph(check_count("m", m), check_count("n", n))
 
 
 def cycle(n: int) -> nx.Graph:
@@ -163,7 +163,7 @@ def cycle(n: int) -> nx.Graph:
     """
     import networkx as nx
 
-    return nx.cycle_graph(_count("n", n, 3))
+    return nx.cycle_graph(check_count("n", n, 3))
 
 
 def petersen() -> nx.Graph:
@@ -189,7 +189,7 @@ def mycielski(k: int) -> nx.Graph:
     """
     import networkx as nx
 
-    return nx.mycielski_graph(_count("k", k))
+    return nx.mycielski_graph(check_count("k", k))
 
 
 def grotzsch() -> nx.Graph:
@@ -232,8 +232,8 @@ def random_triangle_free(n: int, *, n_edges: int | None = None, random_state: in
     """
     import networkx as nx
 
-    n = _count("n", n)
-    limit = None if n_edges is None else _count("n_edges", n_edges, 0)
+    n = check_count("n", n)
+    limit = None if n_edges is None else check_count("n_edges", n_edges, 0)
     check_random_state(random_state)
     rng = np.random.default_rng(random_state)
     pairs = np.column_stack(np.triu_indices(n, 1))
@@ -271,7 +271,7 @@ def triangle_free_graphs(n: int) -> Iterator[nx.Graph]:
     """
     import networkx as nx
 
-    if _count("n", n) > 8:
+    if check_count("n", n) > 8:
         raise InputError(f"n must be at most 8 (all graphs are listed); received {n!r}.")
     if n <= 7:
         yield from (graph.copy() for graph in _small_triangle_free()[n])
@@ -338,10 +338,3 @@ def read_graph(path: str | os.PathLike[str]) -> nx.Graph:
     if isinstance(graph, list):
         raise InputError(f"{path} holds {len(graph)} graphs; keep the line of one of them.")
     return check_graph(graph)
-
-
-def _count(name: str, value: Any, least: int = 1) -> int:
-    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    if not whole or value < least:
-        raise InputError(f"{name} must be an integer of at least {least}; received {value!r}.")
-    return int(value)

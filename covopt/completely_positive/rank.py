@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import time
 import warnings
-from numbers import Real
 from typing import Any
 
 import numpy as np
 
-from covopt.checks.validation import check_choice, check_random_state, check_time_limit
+from covopt.checks.validation import check_choice, check_number, check_random_state, check_time_limit
 from covopt.completely_positive import exclusion
 from covopt.completely_positive.caps import theorem_cap
 from covopt.completely_positive.certificate import CPRankCertificate, CPStatus, Reading, Reason
@@ -25,7 +24,6 @@ from covopt.completely_positive.upper import is_doubly_nonnegative
 from covopt.errors import (
     BudgetError,
     CertificateContradictedError,
-    InputError,
     PrecisionWarning,
     SolverError,
 )
@@ -102,11 +100,8 @@ def cp_rank(
     'not_cp'
     """
     began = time.perf_counter()
-    if isinstance(tol, bool) or not isinstance(tol, Real) or not 0 < tol <= LOOSEST_TOL:
-        raise InputError(
-            f"tol must be positive and at most {LOOSEST_TOL:g}, or patterns lose their meaning; received {tol!r}."
-        )
-    tol = float(tol)
+    rule = f"positive and at most {LOOSEST_TOL:g}, or patterns lose their meaning"
+    tol = check_number("tol", tol, rule, lambda t: 0 < t <= LOOSEST_TOL)
     check_choice("method", method, METHODS)
     limit = check_time_limit(time_limit_s)
     random_state = check_random_state(random_state)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from covopt.checks.validation import check_choice, check_positive
+from covopt.checks.validation import check_choice, check_positive, check_slope
 from covopt.errors import InputError
 from covopt.network.shallow import check_inputs
 
@@ -79,8 +79,7 @@ class DeepReLUNetwork:
                 )
             if not np.isfinite(w).all() or (b is not None and not np.isfinite(b).all()):
                 raise InputError(f"layer {layer} (counting from 0) has weights that are NaN or infinite.")
-        if not -1 < self.slope < 1:
-            raise InputError(f"slope must be a number in (-1, 1), 0 for the ReLU; received {self.slope!r}.")
+        check_slope(self.slope)
         check_positive("bias", self.bias)
         object.__setattr__(self, "weights", weights)
         object.__setattr__(self, "biases", biases)

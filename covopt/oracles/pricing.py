@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from covopt.checks.validation import check_bias, check_tol
+from covopt.checks.validation import check_bias, check_count, check_tol
 from covopt.data.tabular import check_finite, to_matrix
 from covopt.errors import BudgetError, InputError
 from covopt.exact.parallel_rows import first_of_each
@@ -78,7 +78,7 @@ def price(
     """
     beta = check_bias(bias)
     tol = check_tol(tol)
-    nodes, threads = _check_count("max_nodes", max_nodes), _check_count("n_threads", n_threads)
+    nodes, threads = check_count("max_nodes", max_nodes), check_count("n_threads", n_threads)
     rows, point = _checked(X, dual, beta)
     lifted = rows if beta == 0 else np.column_stack([rows, np.full(len(rows), beta)])
     scaled = to_size_one(lifted, point)
@@ -101,12 +101,6 @@ def price(
         error = float(np.ldexp(allowance(sum(units.shape), size), power))
     exact = upper <= best * (1.0 + tol) and error <= tol * best
     return Pricing(neurons, values if point.ndim == 1 else np.abs(values), upper, bool(exact))
-
-
-def _check_count(name: str, value: Any) -> int:
-    if isinstance(value, bool) or not hasattr(value, "__index__") or int(value) < 1:
-        raise InputError(f"{name} must be a positive integer; received {value!r}.")
-    return int(value)
 
 
 def _checked(X: Any, dual: Any, beta: float) -> tuple[np.ndarray, np.ndarray]:

@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from covopt.checks.validation import check_choice, check_time_limit, check_tol
-from covopt.errors import InputError
+from covopt.checks.validation import check_choice, check_count, check_time_limit, check_tol
 from covopt.oracles.lifted.admm import LiftedPoint
 from covopt.oracles.lifted.conic import solve_lifted
 from covopt.oracles.lifted.gauge_certificate import (
@@ -55,19 +54,6 @@ class _Record:
     multipliers: Multipliers
     moment: np.ndarray = field(default_factory=lambda: np.zeros((1, 1)))
     span: np.ndarray = field(default_factory=lambda: np.zeros((1, 1)))
-
-
-def check_splits(splits: int) -> int:
-    """Return a number of splits.
-
-    Raises
-    ------
-    InputError
-        Where it is not a nonnegative integer.
-    """
-    if isinstance(splits, bool) or not hasattr(splits, "__index__") or int(splits) < 0:
-        raise InputError(f"splits must be a nonnegative integer (rounds of splitting); received {splits!r}")
-    return int(splits)
 
 
 def relaxation_bound(
@@ -115,7 +101,11 @@ def relaxation_bound(
     """
     began = time.perf_counter()
     check_choice("level", level, LEVELS)
-    splits, tol, time_limit_s = check_splits(splits), check_tol(tol), check_time_limit(time_limit_s)
+    splits, tol, time_limit_s = (
+        check_count("splits", splits, 0),
+        check_tol(tol),
+        check_time_limit(time_limit_s),
+    )
     deadline = None if time_limit_s is None else began + time_limit_s
     matrix = dual.reshape(len(rows), -1)
     support = np.flatnonzero(np.any(matrix != 0, axis=1) & np.any(rows != 0, axis=1))

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Any
 
 import numpy as np
 
-from covopt.checks.validation import check_choice, check_positive
+from covopt.checks.validation import check_choice, check_count, check_positive
 from covopt.errors import InputError
 from covopt.representations.forces import partial_gradient
 from covopt.representations.images import LayerImage, LayerRank
@@ -117,8 +116,7 @@ def projected_gradient_descent(
     check_choice("direction", direction, DIRECTIONS)
     check_positive("tol", tol)
     eta = check_positive("step", step)
-    if isinstance(max_iter, bool) or not isinstance(max_iter, Integral) or max_iter < 0:
-        raise InputError(f"max_iter must be a nonnegative integer; received {max_iter!r}.")
+    check_count("max_iter", max_iter, 0)
     if problem.loss is None and problem.targets is None:
         raise InputError("without targets the minimum is Z = 0; make the problem with Y.")
     soft = problem.tikhonov > 0

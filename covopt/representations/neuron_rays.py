@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 
-from covopt.checks.validation import check_positive
+from covopt.checks.validation import check_count, check_number
 from covopt.errors import InputError
 
 
@@ -89,12 +88,10 @@ def neuron_rays(
     matrix = np.asarray(Z, dtype=float)
     if matrix.ndim != 2 or not np.isfinite(matrix).all():
         raise InputError(f"Z must be a matrix (N, n) of finite numbers; received shape {matrix.shape}.")
-    if not 0 < check_positive("max_angle_deg", max_angle_deg) < 90:
-        raise InputError(f"max_angle_deg must be below 90; received {max_angle_deg!r}.")
-    if n_rays is not None and (isinstance(n_rays, bool) or not isinstance(n_rays, Integral) or n_rays < 1):
-        raise InputError(f"n_rays must be a positive integer or None; received {n_rays!r}.")
-    if not isinstance(silent, Real) or not 0 <= silent < 1:
-        raise InputError(f"silent must be in [0, 1); received {silent!r}.")
+    check_number("max_angle_deg", max_angle_deg, "a positive number below 90", lambda a: 0 < a < 90)
+    if n_rays is not None:
+        check_count("n_rays", n_rays)
+    check_number("silent", silent, "a number in [0, 1)", lambda s: 0 <= s < 1)
     neurons = matrix.T
     norms = np.linalg.norm(neurons, axis=1)
     live = norms > silent * norms.max(initial=0.0)

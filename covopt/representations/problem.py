@@ -18,13 +18,12 @@ from typing import Any
 
 import numpy as np
 
-from covopt.checks.validation import check_bias, check_choice, check_positive
+from covopt.checks.validation import check_bias, check_choice, check_number, check_positive
 from covopt.data.tabular import check_finite, to_matrix
 from covopt.errors import InputError
 from covopt.losses import Loss, make_loss
 from covopt.network.deep import DeepReLUNetwork
 from covopt.representations.images import ADMISSIBLE, LayerImage, LayerRank, require_admissible, warn_of_ranks
-from covopt.representations.options import within
 from covopt.representations.weights import as_matrices
 
 OUTPUT_BIASES = ("penalized", "none")
@@ -97,13 +96,17 @@ class RepresentationProblem:
         self.X = inputs
         self.bias = check_bias(bias)
         self.output_bias = check_choice("output_bias", output_bias, OUTPUT_BIASES)
-        self.slope = within("slope", slope, "a number in (-1, 1] (0 is the ReLU)", lambda a: -1 < a <= 1)
-        self.tikhonov = within(
+        self.slope = check_number(
+            "slope", slope, "a number in (-1, 1] (0 is the ReLU)", lambda a: -1 < a <= 1
+        )
+        self.tikhonov = check_number(
             "tikhonov", tikhonov, "a finite number, 0 (none) or positive", lambda a: 0 <= a < np.inf
         )
         self.rank_tol: float | None = None
         if rank_tol is not None:
-            self.rank_tol = within("rank_tol", rank_tol, "None or a number in [0, 1)", lambda a: 0 <= a < 1)
+            self.rank_tol = check_number(
+                "rank_tol", rank_tol, "None or a number in [0, 1)", lambda a: 0 <= a < 1
+            )
         if Y is None and lam is not None:
             raise InputError("lam weighs the norm against the loss on targets; give Y too, or leave lam out.")
         if lam is None and (loss != "squared" or sample_weight is not None):

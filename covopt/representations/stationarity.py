@@ -20,11 +20,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any
 
 import numpy as np
 
+from covopt.checks.validation import check_number
 from covopt.errors import InputError
 from covopt.representations.forces import force_arrays
 from covopt.representations.images import LayerImage, LayerRank, require_admissible, warn_of_ranks
@@ -125,8 +125,7 @@ def stationarity(problem: RepresentationProblem, Z: Any, *, kink_tol: float = 0.
         raise InputError(
             "with a positive tikhonov nothing is constrained; look at gradient(problem, Z) instead."
         )
-    if not isinstance(kink_tol, Real) or not 0 <= kink_tol < 1:
-        raise InputError(f"kink_tol must be a number in [0, 1); received {kink_tol!r}.")
+    check_number("kink_tol", kink_tol, "a number in [0, 1)", lambda t: 0 <= t < 1)
     found = problem.check(Z)
     images = problem.images(found)
     require_admissible(found, images)

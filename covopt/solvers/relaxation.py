@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from covopt.checks.validation import check_choice, check_time_limit, check_tol
+from covopt.checks.validation import check_choice, check_count, check_time_limit, check_tol
 from covopt.exact.rounding import allowance
 from covopt.oracles.bounds import gauge_bound
 from covopt.oracles.lifted.admm import LiftedPoint, run_lifted
@@ -26,7 +26,6 @@ from covopt.oracles.lifted.gauge_certificate import (
 )
 from covopt.oracles.lifted.lift import LEVELS, Lift
 from covopt.oracles.lifted.splitting import Regions, certificate_of
-from covopt.oracles.relaxation import check_splits
 from covopt.problems.shallow import ShallowProblem
 
 MAX_ROWS = 80  # a step at so many rows takes about 10 ms
@@ -121,7 +120,11 @@ def solve_relaxation(
     """
     began = time.perf_counter()
     check_choice("level", level, LEVELS)
-    splits, tol, time_limit_s = check_splits(splits), check_tol(tol), check_time_limit(time_limit_s)
+    splits, tol, time_limit_s = (
+        check_count("splits", splits, 0),
+        check_tol(tol),
+        check_time_limit(time_limit_s),
+    )
     deadline = None if time_limit_s is None else began + time_limit_s
     targets = problem.targets.reshape(len(problem.targets), -1)
     n_rows, outputs = targets.shape

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from covopt.checks.validation import check_number, check_positive, is_whole
 from covopt.errors import InputError
 from covopt.training.model import Architecture, Widths
 
@@ -84,7 +85,7 @@ def check_widths(widths: Any) -> list[Widths]:
     found = [tuple(w) if isinstance(w, tuple | list) else (w,) for w in several]
     for one in found:
         for width in one:
-            if isinstance(width, bool | np.bool_) or not isinstance(width, Integral) or width < 1:
+            if not is_whole(width, 1):
                 raise InputError(f"widths must be positive integers; received {width!r}.")
     depths = sorted({len(one) + 1 for one in found})
     if len(depths) > 1:
@@ -106,7 +107,7 @@ def check_seeds(seeds: Any) -> list[int]:
     if not found:
         raise InputError("seeds is empty; give a positive count or at least one seed.")
     for seed in found:
-        if isinstance(seed, bool) or not isinstance(seed, Integral) or seed < 0:
+        if not is_whole(seed, 0):
             raise InputError(f"seeds must be nonnegative integers; received {seed!r}.")
     return [int(seed) for seed in found]
 
@@ -116,13 +117,11 @@ def _numbers(name: str, values: Any, *, positive: bool) -> list[float]:
     found = [values] if one else list(values)
     if not found:
         raise InputError(f"{name} is empty; give a number or at least one.")
-    rule = "positive finite" if positive else "finite and not negative"
-    for value in found:
-        good = isinstance(value, Real) and not isinstance(value, bool | np.bool_) and math.isfinite(value)
-        if not good or value < 0 or (positive and value == 0):
-            noun = f"a {rule} number" if positive else rule
-            raise InputError(f"{name} must be {noun}; received {value!r}.")
-    return [float(value) for value in found]
+    if positive:
+        return [check_positive(name, value) for value in found]
+    return [
+        check_number(name, value, "finite and not negative", lambda v: 0 <= v < math.inf) for value in found
+    ]
 
 
 def generator(random_state: int, seed: int, widths: Widths, *stream: int) -> np.random.Generator:

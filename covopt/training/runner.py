@@ -5,13 +5,18 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Sequence
-from numbers import Real
 from typing import Any
 
 import numpy as np
 
 from covopt.api.fit_task import FitTask
-from covopt.checks.validation import check_positive, check_random_state
+from covopt.checks.validation import (
+    check_count,
+    check_number,
+    check_positive,
+    check_random_state,
+    check_slope,
+)
 from covopt.errors import InputError
 from covopt.losses import Loss
 from covopt.network import ReLUNetwork
@@ -28,7 +33,7 @@ from covopt.training.model import Architecture
 from covopt.training.progress import ProgressBar
 from covopt.training.reference import floors_of
 from covopt.training.results import TrainingRun, as_layers
-from covopt.training.schedule import Phase, check_count, make_schedule
+from covopt.training.schedule import Phase, make_schedule
 
 
 def train(
@@ -145,8 +150,9 @@ def train(
     task = FitTask(X, Y, loss, bias, output_bias, sample_weight, "variation", "auto", 1e-6, None)
     members = make_grid(widths, lam, learning_rate, seeds)
     phases = make_schedule(schedule)
-    tol_gradient = _check_tol_gradient(tol_gradient)
-    _check_record_every(record_every)
+    tol_gradient = check_number("tol_gradient", tol_gradient, "in [0, 1), 0 for never", lambda t: 0 <= t < 1)
+    if record_every is not None:
+        check_count("record_every", record_every)
     path, pause = check_path(checkpoint, resume), check_positive("checkpoint_every_s", checkpoint_every_s)
     if path is not None and random_state is None:
         raise InputError(
@@ -155,7 +161,7 @@ def train(
     seed = _random_state(random_state)
     architecture = Architecture(
         task.data.n_features, task.loss.targets.shape[1], len(members[0].widths) + 1, task.data.bias, output_bias,
-        _check_slope(slope),
+        check_slope(slope),
     )  # fmt: skip
     _check_loss(task.loss, phases)
     floors = floors_of(reference, task, members, architecture)
@@ -229,17 +235,6 @@ def _fingerprint(task: FitTask, runner: Runner, precision: str, scale: float) ->
     }
 
 
-def _check_tol_gradient(tol: Any) -> float:
-    if isinstance(tol, bool) or not isinstance(tol, Real) or not 0 <= float(tol) < 1:
-        raise InputError(f"tol_gradient must be in [0, 1), 0 for never; received {tol!r}.")
-    return float(tol)
-
-
-def _check_record_every(record_every: Any) -> None:
-    if record_every is not None:
-        check_count("record_every", record_every)
-
-
 def _check_loss(loss: Loss, phases: Sequence[Phase]) -> None:
     if loss.name != "squared" and any(phase.optimiser == "label-noise-sgd" for phase in phases):
         raise InputError(
@@ -256,12 +251,6 @@ def _shown_rate(phases: Sequence[Phase], member: Member) -> float:
 def _random_state(random_state: Any) -> int:
     checked = check_random_state(random_state)
     return int(np.random.SeedSequence().generate_state(1)[0]) if checked is None else checked
-
-
-def _check_slope(slope: Any) -> float:
-    if isinstance(slope, bool) or not isinstance(slope, Real) or not -1 < float(slope) < 1:
-        raise InputError(f"slope must be a number in (-1, 1), 0 for the ReLU; received {slope!r}.")
-    return float(slope)
 
 
 def _starting_weights(

@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from numbers import Integral
 from typing import Any
 
-from covopt.checks.validation import check_choice, check_positive
+from covopt.checks.validation import check_choice, check_count, check_number, check_positive
 from covopt.errors import InputError
 
 OPTIMISERS = ("adam", "sgd", "gd", "lbfgs", "label-noise-sgd")
@@ -16,12 +15,6 @@ STOCHASTIC = ("sgd", "label-noise-sgd")
 DECAYS = ("constant", "cosine")
 NOISES = ("normal", "rademacher", "uniform")
 DEFAULT_RATE = 0.01
-
-
-def check_count(name: str, value: Any) -> None:
-    """Raise :class:`~covopt.errors.InputError` unless the value is a positive integer."""
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
-        raise InputError(f"{name} must be a positive integer; received {value!r}.")
 
 
 @dataclass(frozen=True)
@@ -97,8 +90,7 @@ class Phase:
                     f"noise_size belongs to 'label-noise-sgd'; leave it out for {self.optimiser!r}."
                 )
             check_positive("noise_size", self.noise_size)
-        if not (0 <= self.momentum < 1):
-            raise InputError(f"momentum must be in [0, 1); received {self.momentum!r}.")
+        check_number("momentum", self.momentum, "in [0, 1)", lambda m: 0 <= m < 1)
         if self.momentum and self.optimiser not in ("sgd", "gd"):
             raise InputError(f"momentum belongs to 'sgd' and 'gd'; leave it out for {self.optimiser!r}.")
         if (

@@ -14,7 +14,7 @@ import numpy as np
 from covopt.api.fit_task import FitTask
 from covopt.api.fitting import fit
 from covopt.api.interpolation import min_norm
-from covopt.checks.validation import check_tol
+from covopt.checks.validation import check_tol, is_whole
 from covopt.errors import InputError
 from covopt.losses import Loss, make_loss
 from covopt.network import ReLUNetwork
@@ -294,13 +294,13 @@ def _bounds(solution: Solution) -> SparsityBounds:
 
 
 def _check_widths(widths: Any) -> list[int]:
-    items = [widths] if isinstance(widths, int | np.integer) and not isinstance(widths, bool) else widths
+    items = [widths] if is_whole(widths, 1) else widths
     try:
         items = list(items)
     except TypeError:
         raise InputError(f"widths must be a list of positive integers; received {widths!r}.") from None
     for width in items:
-        if isinstance(width, bool) or not isinstance(width, int | np.integer) or width < 1:
+        if not is_whole(width, 1):
             raise InputError(f"widths must be a list of positive integers; received the entry {width!r}.")
     if not items:
         raise InputError("widths is empty; give at least one.")
@@ -311,7 +311,7 @@ def _check_seeds(seeds: Any, widths: list[int]) -> dict[int, int]:
     counts = dict(seeds) if isinstance(seeds, Mapping) else dict.fromkeys(widths, seeds)
     for width in widths:
         count = counts.get(width)
-        if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
+        if not is_whole(count, 1):
             raise InputError(
                 f"seeds must be a positive integer for every width; width {width} has {count!r}."
             )

@@ -100,7 +100,7 @@ def test_budget():
     "family", [f for name, f in vars(fam).items() if name in fam.__doc__ and callable(f)]
 )
 def test_families_refuse_a_bad_order(family):
-    with pytest.raises(InputError, match="n must be an integer, at least"):
+    with pytest.raises(InputError, match=r"n must be an? .*integer"):
         family(0)
-    with pytest.raises(InputError, match="n must be an integer, at least"):
+    with pytest.raises(InputError, match=r"n must be an? .*integer"):
         family(2.5)

@@ -103,9 +103,9 @@ def test_matrices_that_are_refused(A, words):
     ("call", "words"),
     [
         (lambda: graphs.cycle(2), "n must be an integer of at least 3; received 2"),
-        (lambda: graphs.complete_bipartite(0, 3), "m must be an integer of at least 1; received 0"),
-        (lambda: graphs.random_triangle_free(2.5), "n must be an integer"),
-        (lambda: graphs.random_triangle_free(5, n_edges=-1), "n_edges must be an integer of at least 0"),
+        (lambda: graphs.complete_bipartite(0, 3), "m must be a positive integer; received 0"),
+        (lambda: graphs.random_triangle_free(2.5), "n must be a positive integer; received 2.5"),
+        (lambda: graphs.random_triangle_free(5, n_edges=-1), "n_edges must be a nonnegative integer"),
         (
             lambda: graphs.random_triangle_free(5, random_state=-1),
             "random_state must be a nonnegative integer",

@@ -43,11 +43,11 @@ def test_a_given_number_of_rays_takes_the_heaviest():
     [
         ({"Z": [1.0, 2.0]}, "Z must be a matrix"),
         ({"Z": [[np.nan]]}, "finite numbers"),
-        ({"max_angle_deg": 90}, "max_angle_deg must be below 90; received 90"),
+        ({"max_angle_deg": 90}, "max_angle_deg must be a positive number below 90; received 90"),
         ({"max_angle_deg": -1}, "max_angle_deg must be a positive"),
-        ({"n_rays": 0}, "n_rays must be a positive integer or None; received 0"),
-        ({"silent": "a"}, "silent must be in"),
-        ({"silent": 1.0}, r"silent must be in \[0, 1\)"),
+        ({"n_rays": 0}, "n_rays must be a positive integer; received 0"),
+        ({"silent": "a"}, "silent must be a number in"),
+        ({"silent": 1.0}, r"silent must be a number in \[0, 1\)"),
     ],
 )
 def test_messages(options, message):
