@@ -2,11 +2,28 @@
 
 from __future__ import annotations
 
-from enum import Enum
+from enum import StrEnum
 
 
-class Status(Enum):
-    """Outcome of a solve.
+class MessageEnum(StrEnum):
+    """A string, its code, with a message: ``status == "certified"`` compares codes.
+
+    Members are written as ``NAME = ("code", "message")``.
+    """
+
+    code: str
+    message: str
+
+    def __new__(cls, code: str, message: str) -> MessageEnum:
+        """Make the string of the code."""
+        member = str.__new__(cls, code)
+        member._value_ = code
+        member.code, member.message = code, message
+        return member
+
+
+class Status(MessageEnum):
+    """Outcome of a solve; a string, so that ``solution.status == "certified"`` compares its code.
 
     ``CERTIFIED`` is the only status that claims optimality, and only within the tolerance that
     was asked for: the gap was recomputed from the raw data with a valid upper bound on h(Λ).
@@ -19,13 +36,9 @@ class Status(Enum):
     CALLBACK = ("callback", "stopped by the callback; the bracket is valid")
     HEURISTIC = (
         "heuristic",
-        "the faces are too many to check one by one, so the network was found by local search; "
-        "the lower bound is valid but not tight",
+        "the network was found by local search, and the lower bound is valid but not tight: "
+        "the faces were not checked one by one",
     )
-
-    def __init__(self, code: str, message: str):
-        self.code = code
-        self.message = message
 
     @classmethod
     def from_code(cls, code: str) -> Status:
@@ -44,6 +57,3 @@ class Status(Enum):
             if member.code == code:
                 return member
         raise ValueError(f"unknown status code {str(code)[:40]!r}; known: {', '.join(m.code for m in cls)}")
-
-    def __str__(self) -> str:
-        return self.code

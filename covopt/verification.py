@@ -33,7 +33,7 @@ from covopt.solution import Solution, load
 
 @dataclass(frozen=True)
 class Verification:
-    """Outcome of :func:`verify`.
+    """Outcome of :func:`verify`; it is true where every check held, as ``ok`` is.
 
     Attributes
     ----------
@@ -49,6 +49,10 @@ class Verification:
     def ok(self) -> bool:
         """Whether every check held."""
         return all(check.ok for check in self.checks)
+
+    def __bool__(self) -> bool:
+        """Return ``ok``."""
+        return self.ok
 
     def summary(self) -> str:
         """One line per check."""

@@ -33,9 +33,13 @@ def _size(found: Certificate) -> float:
     return max(abs(found.objective), 1e-300)
 
 
-def _agrees(name: str, stated: float, found: float, size: float) -> Check:
+def _norm(solution: Any) -> bool:
+    return solution.potential == "variation"
+
+
+def _agrees(name: str, stated: float, found: float, size: float, of: str = "") -> Check:
     ok = abs(stated - found) <= AGREES * size
-    return Check(name, ok, f"stated {stated:.12g}, recomputed {found:.12g}")
+    return Check(name, ok, f"{of}stated {stated:.12g}, recomputed {found:.12g}")
 
 
 def _points(solution: Any, found: Certificate) -> list[Check]:
@@ -60,7 +64,13 @@ def _upper(solution: Any, found: Certificate) -> list[Check]:
     return [
         _agrees("objective", solution.objective, found.objective, size),
         _agrees("loss", loss_value, found.loss_value, size),
-        _agrees("norm", lam * solution.cost, lam * found.cost, size),
+        _agrees(
+            "norm",
+            lam * solution.cost,
+            lam * found.cost,
+            size,
+            "λ‖W‖²: " if _norm(solution) else "λΣ|v|ω(w): ",
+        ),
     ]
 
 

@@ -241,8 +241,8 @@ def _run_plateau(X, Y, sizes, lams, options, trained) -> _Outcome:
     code = Exit.CERTIFIED if found.certified and found.complete else Exit.NOT_CERTIFIED
     numbers = {
         "certified": found.certified, "complete": found.complete, "floor": found.floor,
-        "starts_at": found.starts_at, "starts_by": found.starts_by, "time_s": found.time_s,
-        "widths": found.table.drop(columns="costs").to_dict("records"),
+        "starts_at": found.starts_at, "starts_by": found.starts_by, "best_width": found.best_width,
+        "time_s": found.time_s, "widths": found.table.drop(columns="costs").to_dict("records"),
     }  # fmt: skip
     table = found.table[["width", "costs"]].explode("costs", ignore_index=True)
     table = table.rename(columns={"costs": "cost"}).astype({"cost": float})

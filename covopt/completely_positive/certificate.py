@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import dataclass, field
-from enum import Enum
 from typing import Any
 
 import numpy as np
@@ -18,22 +17,19 @@ from covopt.files import read_json, write_atomically
 from covopt.files.formats import check_format
 from covopt.files.layouts import CP_RANK
 from covopt.files.schema import check_content, fractions, numbers, shown
+from covopt.status import MessageEnum
 
 FORMAT = "covopt-cp-rank"
 SCHEMA = 1
 
 
-class CPStatus(Enum):
+class CPStatus(MessageEnum):
     """What is known; every member carries its message."""
 
     EXACT = ("exact", "completely positive, and the CP-rank is known")
     BRACKET = ("bracket", "completely positive, and the CP-rank lies in the bracket")
     NOT_CP = ("not_cp", "not completely positive: there is no factor of any size")
     UNDECIDED = ("undecided", "neither a proof of complete positivity nor one against it was found")
-
-    def __init__(self, code: str, message: str):
-        self.code = code
-        self.message = message
 
     @classmethod
     def from_code(cls, code: str) -> CPStatus:
@@ -42,9 +38,6 @@ class CPStatus(Enum):
             if member.code == code:
                 return member
         raise ValueError(f"unknown status {shown(code)}; known: {', '.join(m.code for m in cls)}")
-
-    def __str__(self) -> str:
-        return self.code
 
 
 @dataclass(frozen=True, eq=False)

@@ -46,7 +46,7 @@ def plot_plateau(plateau: Any, ax: Axes | None = None) -> Axes:
         at = int(np.flatnonzero(widths == plateau.starts_at)[0])
         ax.plot(
             [plateau.starts_at], [best[at]], "o", ms=12, mfc="none", mec=INK, mew=1.6, ls="none",
-            label=f"starts at width {plateau.starts_at} (by the {plateau.starts_by})",
+            label=f"starts at width {plateau.starts_at}",
         )  # fmt: skip
     if not finite.all():
         ax.plot(

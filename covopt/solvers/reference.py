@@ -12,6 +12,12 @@ from covopt.solvers.conic import solve_conic
 from covopt.solvers.merging import merge_in_cells, polish
 from covopt.status import Status
 
+ROUNDS = 4
+EXACT = 1e-11  # residual relative to max|y|
+BESIDE = (
+    1e-6  # |z·w| / ‖z‖ below which an interior point left a unit neuron beside the face that it belongs to
+)
+
 
 def solve_all_cells(
     problem: ShallowProblem, backend: str, tol: float, time_limit_s: float | None
@@ -35,10 +41,15 @@ def solve_all_cells(
     found = solve_conic(
         problem, patterns, backend=backend, tol=min(tol / 10, 1e-9), time_limit_s=time_limit_s
     )  # fmt: skip
-    faces = merge_in_cells(problem.rows, found.neurons, found.weights)
-    faces, offset, residual = polish(
-        problem.rows, problem.targets, faces, found.offset, moves_offset=problem.has_offset, rounds=10
-    )
+    neurons, weights, offset = found.neurons, found.weights, found.offset
+    for _ in range(ROUNDS):  # merging may leave a neuron beside a face again
+        faces = merge_in_cells(problem.rows, _on_faces(problem.rows, neurons), weights)
+        faces, offset, residual = polish(
+            problem.rows, problem.targets, faces, offset, moves_offset=problem.has_offset, rounds=10
+        )
+        if residual <= EXACT or not len(faces):
+            break
+        neurons, weights = faces.vectors / faces.masses[:, None], faces.signs * faces.masses
     masses = faces.masses
     upper = problem.primal_value(masses, offset) if residual <= FEASIBLE else np.inf
     dual = problem.project_dual(found.dual)
@@ -49,3 +60,19 @@ def solve_all_cells(
     if point.gap <= tol:
         point.status = Status.CERTIFIED
     return point, f"conic:{found.backend}"
+
+
+def _on_faces(rows: np.ndarray, neurons: np.ndarray) -> np.ndarray:
+    """Move neurons onto the hyperplanes that they nearly touch: an interior point stays on one side of each."""
+    units = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    moved = neurons.copy()
+    for j, neuron in enumerate(neurons):
+        near = units[np.abs(units @ neuron) <= BESIDE]
+        if not len(near):
+            continue
+        _, values, right = np.linalg.svd(near, full_matrices=False)
+        span = right[values > 1e-3]  # rows that nearly depend on each other would turn the neuron
+        onto = neuron - span.T @ (span @ neuron)
+        if len(span) < rows.shape[1] and np.linalg.norm(onto - neuron) <= 1e2 * BESIDE:
+            moved[j] = onto / np.linalg.norm(onto)
+    return moved

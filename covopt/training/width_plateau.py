@@ -70,17 +70,18 @@ class Plateau:
 
     @property
     def starts_at(self) -> int | None:
-        """First width whose best cost is within ``tol`` of the floor; of the best found where none reaches it.
-
-        ``starts_by`` says which; None when no network of any width can be compared.
-        """
-        found = _first(self.table, self.floor, self.tol)
-        return _first(self.table, float(self.table["best_cost"].min()), self.tol) if found is None else found
+        """First width whose best cost is within ``tol`` of the floor; None where no width reached it."""
+        return _first(self.table, self.floor, self.tol)
 
     @property
-    def starts_by(self) -> str:
-        """What ``starts_at`` is measured by: "certified floor" or "best found"."""
-        return "certified floor" if self.reaches_floor else "best found"
+    def best_width(self) -> int | None:
+        """First width within ``tol`` of the best cost found; None when no network of any width can be compared."""
+        return _first(self.table, float(self.table["best_cost"].min()), self.tol)
+
+    @property
+    def starts_by(self) -> str | None:
+        """What ``starts_at`` is measured by: "certified floor", or None where it cannot be told."""
+        return "certified floor" if self.reaches_floor else None
 
     def summary(self) -> str:
         """Return a few lines for people."""
@@ -96,18 +97,27 @@ class Plateau:
                 f"{row.best_cost:16.8g} {row.excess:12.2e}" if np.isfinite(row.best_cost) else f"{'none':>29}"
             )
             lines.append(f"{row.width:6d} {cost} {f'{row.hits} of {row.networks}':>14}")
-        if self.starts_at is None:
-            lines.append("no network of these widths could be brought onto the points")
-        else:
-            lines.append(
-                f"the plateau starts at width {self.starts_at}: within {self.tol:g} of the {self.starts_by}"
-            )
+        lines.append(self._start())
         lower = [b.value for b in self.bounds.bounds if b.kind == "lower"]
         least = f"{max(lower)} ≤ " if lower else ""
         lines.append(f"theory: {least}neurons of the sparsest optimal network ≤ {self.bounds.upper}")
         if not self.complete:
             lines.append("training was stopped before its end")
         return "\n".join(lines)
+
+    def _start(self) -> str:
+        if self.starts_at is not None:
+            return (
+                f"the plateau starts at width {self.starts_at}: within {self.tol:g} of the {self.starts_by}"
+            )
+        if self.best_width is None:
+            return "no network of these widths could be brought onto the points"
+        best = float(self.table["best_cost"].min())
+        above = f", {(best / self.floor - 1.0):.1%} above it" if self.floor > 0 else ""
+        return (
+            f"where the plateau starts cannot be told: no width came within {self.tol:g} of the floor "
+            f"(the best was found at width {self.best_width}{above})"
+        )
 
     def plot(self, target: Axes | str | os.PathLike[str] | None = None) -> Any:
         """Draw cost against width.

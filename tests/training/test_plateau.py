@@ -74,8 +74,15 @@ def test_reference_is_used_and_a_loose_one_says_so():
     )  # fmt: skip
     found = plateau(X, y, [3, 6], bias=0.0, seeds={3: 2, 6: 6}, schedule=QUICK, reference=loose)
     assert not found.certified
-    assert found.starts_by == "best found"
-    assert found.starts_at == 6
+    assert found.starts_by is None
+    assert found.starts_at is None
+    assert found.best_width == 6
+    assert (
+        "where the plateau starts cannot be told: no width came within 0.001 of the floor" in found.summary()
+    )
+    assert "the best was found at width 6, 11.1% above it" in found.summary()
+    labels = [text.get_text() for text in found.plot().get_legend().get_texts()]
+    assert not any("starts at" in label for label in labels)
     assert "certified lower bound, not proved to be the optimum" in found.summary()
     assert found.table.networks.tolist() == [2, 6]
 

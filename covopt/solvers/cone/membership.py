@@ -9,7 +9,7 @@ residual vanishes, and the atoms are a decomposition; or the form is nonnegative
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum
+from enum import StrEnum
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,7 @@ EXACT = 1e-9
 SLIDES = 5  # iterations between two local descents on the atoms
 
 
-class Place(Enum):
+class Place(StrEnum):
     """Answer of :func:`cone_membership`."""
 
     IN = "in"
