@@ -79,7 +79,7 @@ class Solution:
     lam: float | None = None
     loss: Loss | None = None
     sample_weight: np.ndarray | None = None
-    _warm: Any = field(default=None, repr=False)  # where a solve with another λ may begin
+    warm: Any = field(default=None, repr=False)  # where a solve with another λ may begin
 
     # ------------------------------------------------------------------ numbers
     @property

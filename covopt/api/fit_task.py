@@ -190,7 +190,7 @@ class FitTask:
     def _start_of(self, start, problem, reduction) -> dict[str, Any]:
         if start is None:
             return {}
-        warm = start._warm
+        warm = start.warm
         shape = (len(problem.rows), problem.n_outputs)
         if warm is None or not self._shares_units(start) or warm.dual.shape != shape:
             neurons, weights, offset = reduction.apply_network(*start.network.to_neurons())
@@ -247,13 +247,11 @@ class FitTask:
             self.data, network, dual, stopped=point.status, tol=self.tol, output_bias=self.output_bias,
             loss=self.loss, lam=lam, gauge=gauge,
         )  # fmt: skip
-        solution = Solution(
+        return Solution(
             self.data, self.output_bias, self.potential, network, *found, self.tol, name, history,
             time.perf_counter() - began, self.random_state, lam=lam, loss=self.loss,
-            sample_weight=self.sample_weight,
+            sample_weight=self.sample_weight, warm=point.warm,
         )  # fmt: skip
-        solution._warm = point.warm
-        return solution
 
 
 def _aligned(X: Any, Y: Any) -> Any:

@@ -210,14 +210,15 @@ def run_bench(
 @contextlib.contextmanager
 def _own_helpers() -> Iterator[None]:
     """Forget the helpers of benchmarks run before in this process: every benchmark calls its own benchmark_utils."""
-    _forget_helpers()
+    forget_helpers()
     try:
         yield
     finally:
-        _forget_helpers()
+        forget_helpers()
 
 
-def _forget_helpers() -> None:
+def forget_helpers() -> None:
+    """Unload the modules of a benchmark: another one has others by the same names."""
     for name in [name for name in sys.modules if name.partition(".")[0] == "benchmark_utils"]:
         del sys.modules[name]
 

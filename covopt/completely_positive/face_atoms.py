@@ -127,10 +127,11 @@ def atoms_needed(A: Matrix, atoms: Atoms) -> int:
     if family.enumerable:
         best = family.sparsest_vertex()
         return 0 if best is None else _count(best)
-    return _needed_by_duality(A, atoms)
+    return needed_by_duality(A, atoms)
 
 
-def _needed_by_duality(A: Matrix, atoms: Atoms) -> int:
+def needed_by_duality(A: Matrix, atoms: Atoms) -> int:
+    """Bound from below how many of the atoms every such sum uses, by dual points of linear programs."""
     table, target = _table(A, atoms)
     sizes = [sum(x * x for x in u) for u in atoms]
     trace = sum((A[i][i] for i in range(len(A))), Fraction(0))

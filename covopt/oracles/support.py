@@ -209,7 +209,9 @@ def _bound_scalar(rows: np.ndarray, dual: np.ndarray, budget: float) -> GaugeBou
     start, faces = None, np.inf
     try:
         # in more dimensions a hint from the faces costs more than the proof
-        oracle = _oracle(rows, 0, min(budget, HINT_FACES) if 4 < rows.shape[1] <= MOST_DIMENSIONS else budget)
+        oracle = oracle_for(
+            rows, 0, min(budget, HINT_FACES) if 4 < rows.shape[1] <= MOST_DIMENSIONS else budget
+        )
         assert isinstance(oracle, FaceOracle)
         start = faces = oracle.bound(dual)
     except BudgetError:
@@ -237,7 +239,7 @@ def _bound_scalar(rows: np.ndarray, dual: np.ndarray, budget: float) -> GaugeBou
 
 def _bound_vector(rows: np.ndarray, dual: np.ndarray, budget: float) -> GaugeBound:
     try:
-        oracle = _oracle(rows, dual.shape[1], budget)
+        oracle = oracle_for(rows, dual.shape[1], budget)
     except BudgetError:
         return _by_signs(rows, dual)
     oracle.forget()  # a bound that is not the maximum depends on where the search began
@@ -270,7 +272,7 @@ def _relaxed(rows: np.ndarray, dual: np.ndarray) -> float:
     return min(gauge_bound(rows, dual), total_up(sizes, lengths_up(rows)))
 
 
-def _oracle(rows: np.ndarray, n_outputs: int, budget: float) -> Any:
+def oracle_for(rows: np.ndarray, n_outputs: int, budget: float) -> Any:
     """Exact oracle; the last one stays, since the points of a path and its checks ask about the same rows."""
     if len(rows) > KEPT_ROWS:
         return exact_oracle(rows, n_outputs, budget=budget)

@@ -114,9 +114,9 @@ class VectorFaceOracle:
             )
         self._lengths = np.linalg.norm(self._seen, axis=1)
         self._units = self.lines / np.linalg.norm(self.lines, axis=1, keepdims=True)
-        self._sweep = self._lattice = None
+        self.sweep = self._lattice = None
         if self.rank == 3 and len(self.lines) > MOST_TABLED:
-            self._sweep = VectorSphereSweep(self.lines)
+            self.sweep = VectorSphereSweep(self.lines)
         else:
             self._lattice = build_lattice(self.lines)
             self._slack += self._lattice.slack[self._line_of] * self._lengths
@@ -242,8 +242,8 @@ class _Search:
     def run(self) -> np.ndarray:
         """Visit the faces from the cells down; return the points that are reported."""
         oracle = self.oracle
-        if oracle._sweep is not None:
-            answer = oracle._sweep.price(
+        if oracle.sweep is not None:
+            answer = oracle.sweep.price(
                 self.mu, self.linear, self.threshold, best=self.best, map_error=self.error,
                 n_threads=oracle.n_threads,
             )  # fmt: skip

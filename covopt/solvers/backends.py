@@ -199,7 +199,7 @@ def available_backends(cone: str = "linear") -> tuple[str, ...]:
     )
 
 
-_warned: set[str] = set()
+WARNED: set[str] = set()
 
 
 def resolve_backend(name: str, *, cone: str = "second-order") -> Backend:
@@ -234,8 +234,8 @@ def resolve_backend(name: str, *, cone: str = "second-order") -> Backend:
     if backend.fallback is None:
         others = ", ".join(available_backends(cone)) or "none"
         raise SolverUnavailableError(f"{backend.name} cannot be used: {reason}; available here: {others}")
-    if backend.name not in _warned:
-        _warned.add(backend.name)
+    if backend.name not in WARNED:
+        WARNED.add(backend.name)
         warnings.warn(
             f"{backend.name} cannot be used: {reason}; {backend.fallback} takes its place",
             SolverFallbackWarning,

@@ -132,7 +132,7 @@ def solve_relaxation(
     if not targets.any():
         return RelaxationPoint(np.zeros_like(problem.targets), 0.0, 0.0, nothing, 0, 0, 0.0)
 
-    run = _Run(problem, targets, max_rows, start_dual)
+    run = RelaxationRun(problem, targets, max_rows, start_dual)
     regions = Regions(run.unit.units, outputs, level)
     steps = 0
     for turn in range(splits + 1):
@@ -234,7 +234,7 @@ def _rough_cost(units: np.ndarray, targets: np.ndarray) -> float:
     return float(np.linalg.norm(weights, axis=1).sum()) or 1.0
 
 
-class _Run:
+class RelaxationRun:
     """Rows and targets as the solver sees them, and the best dual so far."""
 
     def __init__(

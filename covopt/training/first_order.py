@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from covopt.training.backend import torch
-from covopt.training.grid import _DRAWS, Member, generator
+from covopt.training.grid import DRAWS, Member, generator
 from covopt.training.model import BatchedNetworks
 from covopt.training.schedule import DEFAULT_RATE, Phase
 
@@ -62,7 +62,7 @@ class Draws:
         for member in self._members:
             key = (member.seed, member.widths)
             if key not in drawn:
-                random = generator(self._random_state, *key, _DRAWS, self._number, block)
+                random = generator(self._random_state, *key, DRAWS, self._number, block)
                 rows = random.integers(0, n_samples, (DRAWN_TOGETHER, size))
                 noise = None
                 if level:

@@ -16,7 +16,7 @@ from covopt.errors import InputError
 from covopt.training.model import Architecture, Widths
 
 # streams of one network's generator: where it starts, and what it draws on the way
-_INIT, _DRAWS = 0, 1
+INIT, DRAWS = 0, 1
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ def initial_weights(
     >>> [w.shape for w in initial_weights(Architecture(2, 1, 2), (5,), 0, 0, 1.0)]
     [(3, 5), (5, 1)]
     """
-    random = generator(random_state, seed, widths, _INIT)
+    random = generator(random_state, seed, widths, INIT)
     shapes = architecture.shapes(widths)
     layers = [
         scale * math.sqrt(2.0 / max(rows, 1)) * random.standard_normal((rows, columns))

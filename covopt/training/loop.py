@@ -125,11 +125,11 @@ class Runner:
         if not self.batches:
             self._form(phase)
             if self.phase == 0 and self.step == 0:
-                self._record()
+                self.record()
         while self.step < phase.steps and self.active:
             target = self._next_stop(phase)
             began = time.perf_counter()
-            tasks = [pool.submit(self._advance, batch, phase, target) for batch in self.batches]
+            tasks = [pool.submit(self.advance, batch, phase, target) for batch in self.batches]
             done = [task.result() for task in tasks]
             wall = time.perf_counter() - began
             self.elapsed_s += wall
@@ -141,8 +141,8 @@ class Runner:
             self.step = target
             if phase.optimiser != "lbfgs":
                 self.steps[self.active] = self.steps_done
-            self._check(phase)
-            self._record()
+            self.check(phase)
+            self.record()
             if on_event(self) or self.interrupted():
                 return True
         self._store()
@@ -168,7 +168,7 @@ class Runner:
             for i, layers in zip(batch.index, batch.networks.unpack(batch.theta), strict=True):
                 self.weights[i] = layers
 
-    def _advance(self, batch: Batch, phase: Phase, target: int) -> tuple[list[Batch], float]:
+    def advance(self, batch: Batch, phase: Phase, target: int) -> tuple[list[Batch], float]:
         """Bring a batch to step ``target``; it comes back in parts where memory ran out."""
         began = time.perf_counter()
         torch.set_num_threads(1)  # a setting of the thread
@@ -200,7 +200,7 @@ class Runner:
         batch.networks.release()
         if self.problem.inputs.device.type == "cuda":
             torch.cuda.empty_cache()
-        return [piece for part in parts for piece in self._advance(part, phase, target)[0]]
+        return [piece for part in parts for piece in self.advance(part, phase, target)[0]]
 
     def _advance_first_order(self, batch: Batch, phase: Phase, target: int) -> None:
         if batch.worker is None:
@@ -227,7 +227,7 @@ class Runner:
         batch.theta = batch.worker.theta.clone()
 
     # ------------------------------------------------------------------ checks
-    def _check(self, phase: Phase) -> None:
+    def check(self, phase: Phase) -> None:
         """Retire networks that converged or diverged. Between the fixed steps nothing is looked at."""
         if self.step % CHECK_EVERY and self.step != phase.steps:
             return
@@ -292,7 +292,7 @@ class Runner:
         if all(batch.worker.done for batch in self.batches):
             self.step = phase.steps
 
-    def _record(self) -> None:
+    def record(self) -> None:
         """Note the objectives of the networks in the batches."""
         if not self.record_every or (self.steps_done % self.record_every and self.step):
             return

@@ -161,7 +161,7 @@ class BatchedNetworks:
         indices : Tensor of shape (b,), optional
             Which networks these are; all of them by default.
         """
-        outputs = self._forward(theta, None)
+        outputs = self.forward(theta, None)
         values = self.loss.value(outputs).add_(self.penalty(theta, indices))
         gradient = torch.empty_like(theta)
         self._backward(theta, outputs, None, gradient)
@@ -181,7 +181,7 @@ class BatchedNetworks:
         noise : Tensor of shape (B, m, k), optional
             What is added to their targets.
         """
-        outputs = self._forward(theta, rows)
+        outputs = self.forward(theta, rows)
         if noise is not None:
             outputs.sub_(noise)  # f − (y + ηr): the squared loss sees the difference only
         self._backward(theta, outputs, rows, out)
@@ -199,11 +199,11 @@ class BatchedNetworks:
 
     def loss_values(self, theta: Tensor) -> Tensor:
         """C(f), shape (b,)."""
-        return self.loss.value(self._forward(theta, None))
+        return self.loss.value(self.forward(theta, None))
 
     def outputs(self, theta: Tensor) -> Tensor:
         """F on the data, shape (b, N, k), a fresh tensor."""
-        return self._forward(theta, None).clone()
+        return self.forward(theta, None).clone()
 
     def _decay_(self, theta: Tensor, gradient: Tensor, indices: Tensor | None) -> None:
         if self._equal_lam == 0.0:
@@ -234,7 +234,8 @@ class BatchedNetworks:
             return self.inputs.expand(count, *self.inputs.shape)
         return self.inputs[rows]
 
-    def _forward(self, theta: Tensor, rows: Tensor | None) -> Tensor:
+    def forward(self, theta: Tensor, rows: Tensor | None) -> Tensor:
+        """Return the outputs of all networks on the rows of a minibatch, or on all."""
         slope, beta, depth = self.architecture.slope, self.architecture.bias, self.architecture.depth
         layers, count = self.views(theta), len(theta)
         signal = self._inputs(count, rows)

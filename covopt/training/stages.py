@@ -96,7 +96,7 @@ def anneal(
         watch = Watch(callback, _stage_of(i, len(levels)))
         phases = FIRST if run is None else LAST if i == len(levels) - 1 else LATER
         rate = (RATE if run is None else 0.5 * RATE) * weights if learning_rate is None else learning_rate
-        start: dict[str, Any] = {} if run is None else {"start": _revived(run, i)}
+        start: dict[str, Any] = {} if run is None else {"start": revived(run, i)}
         try:
             run = train(
                 data.X, data.Y, lam=level * unit, bias=data.bias, output_bias=output_bias, learning_rate=rate,
@@ -135,7 +135,7 @@ def _stage_of(stage: int, n_stages: int) -> Callable[[Any], Stage]:
     return lambda state: Stage(stage, n_stages, state)
 
 
-def _revived(run: TrainingRun, stage: int) -> list[ReLUNetwork]:
+def revived(run: TrainingRun, stage: int) -> list[ReLUNetwork]:
     """Return the networks with new directions for silent neurons; the draws of each depend on its own seed alone."""
     found = []
     for i, member in enumerate(run.members):

@@ -7,8 +7,8 @@ import pytest
 from typer.testing import CliRunner
 
 import covopt
-from covopt.api.fit_task import FitTask
 from covopt.api.path_files import save_path
+from covopt.certificates.certify import conclude
 from covopt.cli import app
 from covopt.errors import InputError, PathStoppedWarning, SolutionFileError
 from covopt.plotting.path import plot_path
@@ -129,15 +129,15 @@ def test_a_stopped_path_says_where():
 def test_an_interrupted_certificate_does_not_cost_the_path(monkeypatch):
     """Ctrl-C may come between the rounds of two points, where no solver is there to catch it."""
     X, y = table("squared", 12)
-    certified, calls = FitTask._certified, []
+    calls = []
 
-    def interrupted(*arguments):
+    def interrupted(*arguments, **problem):
         calls.append(arguments)
         if len(calls) in stop:
             raise KeyboardInterrupt
-        return certified(*arguments)
+        return conclude(*arguments, **problem)
 
-    monkeypatch.setattr(FitTask, "_certified", interrupted)
+    monkeypatch.setattr("covopt.api.fit_task.conclude", interrupted)
     stop = [3]
     with pytest.warns(PathStoppedWarning, match="2 of 5 points are certified"):
         assert [s.status.code for s in covopt.path(X, y, n_lams=5)] == ["certified"] * 2

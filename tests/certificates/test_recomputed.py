@@ -21,7 +21,7 @@ def open_bounds(monkeypatch):
         raise BudgetError("no faces")
 
     monkeypatch.setattr(support, "BOXES_PER_FACE", 3e-8)
-    monkeypatch.setattr(support, "_oracle", no_faces)
+    monkeypatch.setattr(support, "oracle_for", no_faces)
     monkeypatch.setattr(support, "tree_limit", lambda *_: 3)
     monkeypatch.setattr(gauges, "in_clear_position", lambda *_: False)
 
@@ -87,7 +87,7 @@ def test_an_oracle_that_is_kept_answers_as_a_new_one(orthogonal, monkeypatch):
         dual = rng.standard_normal((6, 2))
         first = support.bound_gauge(rows, dual)
         units, weights, *_ = support.to_size_one(rows, dual)
-        kept = support._oracle(units, 2, support.DEFAULT_FACE_BUDGET)
+        kept = support.oracle_for(units, 2, support.DEFAULT_FACE_BUDGET)
         for _ in range(3):
             kept.price(weights + 0.1 * rng.standard_normal(weights.shape))
         assert support.bound_gauge(rows, dual) == first

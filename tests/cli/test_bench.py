@@ -47,7 +47,7 @@ def parts(monkeypatch):
     """Load the files of the benchmark, without a run."""
     pytest.importorskip("benchopt")
     monkeypatch.syspath_prepend(str(FOLDER))
-    cli_bench._forget_helpers()
+    cli_bench.forget_helpers()
 
     def load(name):
         spec = importlib.util.spec_from_file_location(f"bench_{Path(name).stem}", FOLDER / name)
@@ -56,7 +56,7 @@ def parts(monkeypatch):
         return module
 
     yield load
-    cli_bench._forget_helpers()
+    cli_bench.forget_helpers()
 
 
 def make_objective(parts, X, y, **parameters):
@@ -154,7 +154,7 @@ def test_torch_descends_and_reports_its_own_weights(parts, optimizer, steps):
 
     solver.run(callback)
     assert values[-1] < 0.9 * values[0]
-    assert values[-1] == pytest.approx(solver._value(slice(None)).item(), rel=1e-12)
+    assert values[-1] == pytest.approx(solver.value(slice(None)).item(), rel=1e-12)
 
 
 @pytest.mark.parametrize(

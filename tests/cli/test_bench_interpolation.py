@@ -26,7 +26,7 @@ def parts(monkeypatch):
     """Load the files of the benchmark, without a run."""
     pytest.importorskip("benchopt")
     monkeypatch.syspath_prepend(str(FOLDER))
-    cli_bench._forget_helpers()
+    cli_bench.forget_helpers()
 
     def load(name):
         if name.startswith("benchmark_utils"):
@@ -37,7 +37,7 @@ def parts(monkeypatch):
         return module
 
     yield load
-    cli_bench._forget_helpers()
+    cli_bench.forget_helpers()
 
 
 def make_objective(parts, X=X4, y=Y4):

@@ -346,7 +346,6 @@ def test_progress_on_a_terminal(monkeypatch):
     monkeypatch.setenv("TERM", "xterm")
     with cli_report.Progress("first round", enabled=True) as progress:
         covopt.min_norm(*make_random_plane(8), callback=progress)
-        progress._status.refresh()
     assert "round" in shown.getvalue()
     assert "≤ minimum ≤" in shown.getvalue()
     silent = Terminal()

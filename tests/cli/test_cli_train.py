@@ -124,7 +124,7 @@ def test_contradiction_is_exit_4(table, tmp_path, monkeypatch):
 def test_interruption_prints_and_saves_what_there_is(table, tmp_path, monkeypatch):
     from covopt.training.loop import Runner
 
-    advance, pressed = Runner._advance, []
+    advance, pressed = Runner.advance, []
 
     def interrupted(self, *arguments):
         if not pressed:
@@ -134,7 +134,7 @@ def test_interruption_prints_and_saves_what_there_is(table, tmp_path, monkeypatc
             time.sleep(0.3)
         return advance(self, *arguments)
 
-    monkeypatch.setattr(Runner, "_advance", interrupted)
+    monkeypatch.setattr(Runner, "advance", interrupted)
     out = tmp_path / "runs.csv"
     done = run(table, "--target", "y", "--features", "a,b", "--widths", 4, *FAST, "--out", out)
     assert done.exit_code == 3

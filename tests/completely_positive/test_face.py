@@ -17,7 +17,7 @@ from covopt.completely_positive.face import (
     face_certificate,
     separate,
 )
-from covopt.completely_positive.face_atoms import _needed_by_duality, atoms_needed, fewest_atoms
+from covopt.completely_positive.face_atoms import atoms_needed, fewest_atoms, needed_by_duality
 from covopt.completely_positive.face_rational import exact_matrix, inner
 from covopt.errors import BudgetError, InputError
 
@@ -205,7 +205,7 @@ def test_fewest_atoms_against_brute_force(seed):
     total = sum(float(w) * np.outer(u, u) for w, u in zip(found.weights, atoms, strict=True))
     assert np.abs(total - A).max() < 1e-9
     assert atoms_needed(exact, atoms.tolist()) == expected
-    assert 1 <= _needed_by_duality(exact, atoms.tolist()) <= expected
+    assert 1 <= needed_by_duality(exact, atoms.tolist()) <= expected
 
 
 def test_no_combination_of_the_atoms():

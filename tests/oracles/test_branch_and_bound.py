@@ -172,7 +172,7 @@ def test_an_interrupt_leaves_a_valid_bound(monkeypatch, outputs):
             raise KeyboardInterrupt
         return real(*args, **options)
 
-    name = "bound_on_cone" if outputs else "_run"
+    name = "bound_on_cone" if outputs else "run_tree"
     module = cone_tree if outputs else sign_tree
     real = getattr(module, name)
     monkeypatch.setattr(module, name, stop)

@@ -400,7 +400,7 @@ def test_more_rows_than_the_table_holds():
     rng = np.random.default_rng(0)
     rows, dual = rng.standard_normal((150, 3)), rng.standard_normal((150, 3))
     oracle = VectorFaceOracle(rows)
-    assert oracle._sweep is not None
+    assert oracle.sweep is not None
     answer = oracle.price(dual)
     assert all(is_peak(rows, dual, w) for w in answer.neurons)
     assert random_climb(rows, dual) <= answer.upper_bound <= answer.values[0] * (1 + 1e-12)

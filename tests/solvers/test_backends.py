@@ -16,7 +16,7 @@ from covopt.solvers.backends import BACKENDS, OUTCOMES, available_backends, reso
 @pytest.fixture
 def fresh(monkeypatch):
     """The process has not asked for anything yet; MOSEK does not answer."""
-    monkeypatch.setattr(backends, "_warned", set())
+    monkeypatch.setattr(backends, "WARNED", set())
 
     def why(name):
         return "it is simulated to be unlicensed" if BACKENDS[name].needs_licence else None

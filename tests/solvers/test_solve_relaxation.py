@@ -217,7 +217,7 @@ def test_options_are_checked(options):
 
 
 def test_nothing_is_claimed_before_anything_is_proved(monkeypatch):
-    monkeypatch.setattr("covopt.solvers.relaxation._Run.look", lambda *_: 1.0)
+    monkeypatch.setattr("covopt.solvers.relaxation.RelaxationRun.look", lambda *_: 1.0)
     point = solve_relaxation(ShallowProblem(np.eye(2), np.array([3.0, 4.0])))
     assert point.lower_bound == 0.0
     assert not point.dual.any()

@@ -144,14 +144,14 @@ def test_stopped_by_the_callback():
 
 def test_interruption_in_the_last_steps_of_a_stage_ends_the_stages(monkeypatch):
     X, y = table(8, n=5)
-    original, seen = loop.Runner._record, []
+    original, seen = loop.Runner.record, []
 
     def record(self):
         if self.step == 200:
             signal.raise_signal(signal.SIGINT)
         original(self)
 
-    monkeypatch.setattr(loop.Runner, "_record", record)
+    monkeypatch.setattr(loop.Runner, "record", record)
     found = cross_check(
         covopt.min_norm(X, y), seeds=2, widths=8, schedule=Phase("adam", 200), callback=seen.append
     )
@@ -160,7 +160,7 @@ def test_interruption_in_the_last_steps_of_a_stage_ends_the_stages(monkeypatch):
 
 
 def test_silent_neurons_start_anew_without_a_change_of_outputs():
-    from covopt.training.stages import _revived
+    from covopt.training.stages import revived
 
     X, y = table(9, n=6)
     solution = covopt.min_norm(X, y)
@@ -168,7 +168,7 @@ def test_silent_neurons_start_anew_without_a_change_of_outputs():
         solution.data, solution.dual[:, None], output_bias="none", levels=(10.0,), widths=30, seeds=3,
         schedule=QUICK,
     )  # fmt: skip
-    fresh = _revived(run, 1)
+    fresh = revived(run, 1)
     for i in range(3):
         before = run.network(i)
         mass = np.linalg.norm(before.hidden_weights, axis=1) * np.linalg.norm(before.output_weights, axis=1)

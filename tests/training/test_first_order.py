@@ -7,7 +7,7 @@ torch = pytest.importorskip("torch")
 
 from covopt.training import Phase, train  # noqa: E402
 from covopt.training.first_order import DRAWN_TOGETHER, draw_noise  # noqa: E402
-from covopt.training.grid import _DRAWS, generator  # noqa: E402
+from covopt.training.grid import DRAWS, generator  # noqa: E402
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.standard_normal((12, 2)), RNG.standard_normal(12)
@@ -94,7 +94,7 @@ def test_cosine_ends_in_small_steps():
 def drawn(seed, widths, size, steps, eta=0.0, kind="normal", phase=0):
     """The documented stream: rows first, then noise, in blocks of 256 steps."""
     for block in range(-(-steps // DRAWN_TOGETHER)):
-        random = generator(0, seed, widths, _DRAWS, phase, block)
+        random = generator(0, seed, widths, DRAWS, phase, block)
         rows = random.integers(0, len(X), (DRAWN_TOGETHER, size))
         noise = eta * draw_noise(random, kind, (DRAWN_TOGETHER, size, 1)) if eta else None
         for t in range(min(DRAWN_TOGETHER, steps - block * DRAWN_TOGETHER)):

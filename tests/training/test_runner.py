@@ -250,7 +250,7 @@ class Hungry:
 
     def __init__(self, monkeypatch, limit, error):
         self.limit, self.error, self.seen = limit, error, []
-        original = BatchedNetworks._forward
+        original = BatchedNetworks.forward
 
         def forward(networks, theta, rows):
             self.seen.append(len(theta))
@@ -258,7 +258,7 @@ class Hungry:
                 raise self.error()
             return original(networks, theta, rows)
 
-        monkeypatch.setattr(BatchedNetworks, "_forward", forward)
+        monkeypatch.setattr(BatchedNetworks, "forward", forward)
 
 
 ERRORS = [
@@ -344,7 +344,7 @@ def test_callback_sees_the_run_and_stops_it():
     assert seen[-1].best_objective == pytest.approx(run.table.objective.min(), rel=1e-12)
 
 
-@pytest.mark.parametrize("place", ["_advance", "_check", "_record"])
+@pytest.mark.parametrize("place", ["advance", "check", "record"])
 def test_interruption_anywhere_returns_what_there_is(monkeypatch, place):
     original, calls = getattr(loop.Runner, place), []
 
@@ -357,7 +357,7 @@ def test_interruption_anywhere_returns_what_there_is(monkeypatch, place):
     monkeypatch.setattr(loop.Runner, place, interrupted)
     seen = []
     run = train(X, Y, widths=4, lam=0.02, schedule=Phase("adam", 1000), callback=seen.append)
-    steps = 100 if place == "_record" else 200  # the start is recorded too
+    steps = 100 if place == "record" else 200  # the start is recorded too
     assert run.status == ["stopped"]
     assert run.steps.tolist() == [steps]
     assert [state.interrupted for state in seen] == [False] * (steps // 100 - 1) + [True]

@@ -51,7 +51,7 @@ class Solver(BaseSolver):
     def warm_up(self):
         self.run_once(stop_val=3)
 
-    def _value(self, rows):
+    def value(self, rows):
         import torch
 
         hidden, output, shift = self.weights
@@ -94,7 +94,7 @@ class Solver(BaseSolver):
 
         def closure(rows):
             optimizer.zero_grad()
-            value = self._value(rows)
+            value = self.value(rows)
             value.backward()
             return value
 

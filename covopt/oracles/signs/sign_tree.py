@@ -45,7 +45,7 @@ def _pop(heap, count, bounds):
 
 
 @njit(cache=True, nogil=True)
-def _run(
+def run_tree(
     rows, mu, squares, states, coefs, taus, nus, bounds, branches, heap, numbers, levels, point, margin, chunk
 ):
     """Branch ``chunk`` times on the node of largest bound.
@@ -191,7 +191,7 @@ class SignTree:
                 np.concatenate([part, np.zeros((more, *part.shape[1:]), part.dtype)]) for part in self._nodes
             ]
         states, coefs, taus, nus, bounds, branches, heap = self._nodes
-        _run(
+        run_tree(
             self.rows, self.mu, self.squares, states, coefs, taus, nus, bounds, branches, heap, self._numbers,
             self._levels, self.point, margin, chunk,
         )  # fmt: skip

@@ -124,7 +124,7 @@ class _Multipliers:
         return True
 
 
-def _descend(node: _Multipliers, beta: float, goal: float, steps: int) -> tuple[float, np.ndarray]:
+def descend(node: _Multipliers, beta: float, goal: float, steps: int) -> tuple[float, np.ndarray]:
     """Lower λ_max(X) to ``goal`` if possible; returns the best bound met and the eigenvector there."""
     best, where = np.inf, np.zeros(len(node.form))
     since = 0
@@ -282,7 +282,7 @@ def _grow(
                     known = u
                     break
             node = _Multipliers(form, inside, included, beta, known, cuts)
-            lower, where = _descend(node, beta, beta + 0.5 * TOLERANCE, ROOT_STEPS if visited == 1 else STEPS)
+            lower, where = descend(node, beta, beta + 0.5 * TOLERANCE, ROOT_STEPS if visited == 1 else STEPS)
             if lower < bound:
                 bound, vector = lower, where * (np.sign(where.sum()) or 1.0)
         if bound <= beta + TOLERANCE:
