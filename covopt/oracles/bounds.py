@@ -9,25 +9,48 @@ interpolates the rows in S only, and forgetting constraints can only lower the o
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
+from covopt.exact.definite import quadratic_up
 from covopt.exact.rank import numerical_rank, of_given, row_span
+from covopt.exact.rounding import allowance, lengths_up, total_up, up
 from covopt.oracles.faces import count_faces
 from covopt.oracles.signs.lagrangian import UNDECIDED, bound_on_cone
 
-ROUNDING = 1e-12
+ABOVE = 1e-12  # how far above the spectrum ν begins, relatively: any ν is valid that is proved to be above
+LEAST = 1e-6  # smallest τ, relative to the row
 
 
-def _quadratic_maximum(matrix: np.ndarray, linear: np.ndarray) -> tuple[float, np.ndarray]:
-    """Bound max_{‖w‖=1} wᵀMw + b·w by its dual min_ν ν + ¼ bᵀ(ν − M)⁻¹b; also return a near maximiser."""
+class _Quadratic(NamedTuple):
+    """wᵀMw + b·w ≤ ν + t over unit w, to rounding, and what the numbers that made M and b were rounded by."""
+
+    matrix: np.ndarray
+    linear: np.ndarray
+    level: float
+    height: float
+    rest: float
+
+    @property
+    def value(self) -> float:
+        return self.level + self.height + self.rest
+
+    def proved(self) -> float:
+        """Return what holds in exact arithmetic."""
+        return up(quadratic_up(self.matrix, self.linear, self.level, self.height) + self.rest)
+
+
+def _quadratic_maximum(matrix: np.ndarray, linear: np.ndarray) -> tuple[float, float, np.ndarray]:
+    """Find the ν that makes ν + ¼ bᵀ(ν − M)⁻¹b least; return both terms, and a near maximiser of wᵀMw + b·w."""
     eigenvalues, vectors = np.linalg.eigh(matrix)
     b = vectors.T @ linear
     scale = float(np.abs(eigenvalues).max() + np.linalg.norm(b))
     if scale == 0.0:
-        return 0.0, vectors[:, -1]
-    low = float(eigenvalues[-1]) + ROUNDING * scale
+        return 0.0, 0.0, vectors[:, -1]
+    low = float(eigenvalues[-1]) + ABOVE * scale
     high = low + float(np.linalg.norm(b))
-    # the derivative 1 − ¼ Σ b²/(ν − d)² increases in ν; any ν above the spectrum is valid
+    # the derivative 1 − ¼ Σ b²/(ν − d)² increases in ν
     if 0.25 * float((b**2 / (low - eigenvalues) ** 2).sum()) <= 1.0:
         nu = low
     else:
@@ -43,24 +66,33 @@ def _quadratic_maximum(matrix: np.ndarray, linear: np.ndarray) -> tuple[float, n
     if missing > 0.0:
         w[-1] += np.copysign(np.sqrt(missing + w[-1] ** 2) - abs(w[-1]), w[-1])
     w /= np.linalg.norm(w)
-    return nu + 0.25 * float((b**2 / (nu - eigenvalues)).sum()), vectors @ w
+    return nu, 0.25 * float((b**2 / (nu - eigenvalues)).sum()), vectors @ w
 
 
 def _one_sided_bound(rows: np.ndarray, mu: np.ndarray, n_rounds: int) -> float:
     """Bound max F from above; see :func:`gauge_bound`."""
-    norms = np.linalg.norm(rows, axis=1)
+    norms = lengths_up(rows)
     convex, concave = mu > 0, mu < 0
     zp, p = rows[convex], mu[convex]
     zm, m, length = rows[concave], -mu[concave], norms[concave]
-    best = float(p @ norms[convex])
+    best: _Quadratic | None = None
     moments = np.eye(rows.shape[1]) / rows.shape[1]
     alpha, beta = np.full(len(m), 0.5), np.full(len(m), 0.5)
-    floor = 1e-6 * norms[convex]
+    floor = LEAST * norms[convex]
     for turn in range(n_rounds):
         tau = np.maximum(np.sqrt(np.einsum("ij,jk,ik->i", zp, moments, zp)), floor)
-        matrix = (zp * (p / (4.0 * tau))[:, None]).T @ zp - (zm * (m * beta / length)[:, None]).T @ zm
-        value, w = _quadratic_maximum(matrix, 0.5 * p @ zp - (m * alpha) @ zm)
-        best = min(best, value + 0.25 * float(p @ tau))
+        # to the last digit: 1 − α is exact where it is the smaller one
+        below = np.minimum(beta, np.minimum(alpha, 1.0 - alpha))
+        curves, lines = (p / (4.0 * tau), m * below / length), (0.5 * p, m * alpha)
+        matrix = (zp * curves[0][:, None]).T @ zp - (zm * curves[1][:, None]).T @ zm
+        linear = lines[0] @ zp - lines[1] @ zm
+        level, height, w = _quadratic_maximum(matrix, linear)
+        constant = 0.25 * float(p @ tau)
+        size = float(curves[0] @ norms[convex] ** 2 + curves[1] @ length**2 + lines[0] @ norms[convex])
+        size += float(lines[1] @ length) + constant
+        found = _Quadratic(matrix, linear, level, height, up(constant + allowance(len(rows) + 8, size)))
+        if best is None or found.value < best.value:
+            best = found
         step = 1.0 / (turn + 2.0)
         moments += step * (np.outer(w, w) - moments)
         t = zm @ w
@@ -69,7 +101,8 @@ def _one_sided_bound(rows: np.ndarray, mu: np.ndarray, n_rounds: int) -> float:
         curved = ~straight & (quadratic > 0)
         alpha += step * (np.where(straight, 1.0, np.where(curved, 0.5, 0.0)) - alpha)
         beta += step * (np.where(curved, 0.5, 0.0) - beta)
-    return best
+    trivial = total_up(p, norms[convex])
+    return trivial if best is None else min(trivial, best.proved())
 
 
 def gauge_bound(rows: np.ndarray, dual: np.ndarray, *, n_rounds: int = 60) -> float:
@@ -102,7 +135,8 @@ def gauge_bound(rows: np.ndarray, dual: np.ndarray, *, n_rounds: int = 60) -> fl
     Returns
     -------
     float
-        An upper bound on h, with 1e-12 Σ‖λ_i‖‖z_i‖ added for rounding.
+        An upper bound on h in exact arithmetic: the best quadratic is proved by Cholesky's factorisation
+        (:func:`covopt.exact.definite.quadratic_up`), and what its coefficients were rounded by is added.
 
     Examples
     --------
@@ -113,20 +147,16 @@ def gauge_bound(rows: np.ndarray, dual: np.ndarray, *, n_rounds: int = 60) -> fl
     """
     if dual.ndim == 2:
         return _outputs_bound(rows, dual, n_rounds)
-    total = float(np.abs(dual) @ np.linalg.norm(rows, axis=1))
-    bound = max(_one_sided_bound(rows, sign * dual, n_rounds) for sign in (1.0, -1.0))
-    return bound + ROUNDING * total
+    return max(_one_sided_bound(rows, sign * dual, n_rounds) for sign in (1.0, -1.0))
 
 
 def _outputs_bound(rows: np.ndarray, dual: np.ndarray, n_rounds: int) -> float:
-    weights = importance(rows, dual)
-    total = float(weights.sum())
-    kept = weights > 0
+    kept = rows.any(axis=1) & dual.any(axis=1)
     if not kept.any():
         return 0.0
     state = np.full(int(kept.sum()), UNDECIDED)
     relaxed = bound_on_cone(rows[kept], dual[kept], state, max_steps=n_rounds).value
-    return min(total, relaxed) + ROUNDING * total
+    return min(total_up(lengths_up(dual), lengths_up(rows)), relaxed)
 
 
 def importance(rows: np.ndarray, dual: np.ndarray) -> np.ndarray:

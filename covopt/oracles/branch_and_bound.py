@@ -7,10 +7,20 @@ and stop when no open node can exceed it, or at a limit with a bound that holds 
 
 from __future__ import annotations
 
+import math
 import time
 
 import numpy as np
 
+from covopt.exact.rounding import (
+    TINY,
+    exponents,
+    lengths_up,
+    operator_norm_up,
+    total_up,
+    transfer_up,
+    up,
+)  # fmt: skip
 from covopt.oracles.base import Pricing
 from covopt.oracles.bounds import restrict
 from covopt.oracles.local_search import LocalSearchOracle
@@ -18,7 +28,6 @@ from covopt.oracles.signs.cone_tree import ConeTree
 from covopt.oracles.signs.sign_tree import SignTree
 
 EXACT = 1e-10
-ROUNDING = 1e-13
 CHUNK = 256
 NODES = 1_000_000
 CONES = 5000
@@ -114,9 +123,7 @@ class BranchAndBoundOracle:
         if len(support) == 0:
             return Pricing(found.neurons, found.values, 0.0, exact=True)
         reduced, basis = restrict(self.rows, support)
-        outside = np.linalg.norm(self.rows[support] - reduced @ basis.T, axis=1)
-        sizes = np.linalg.norm(outputs[support], axis=1)
-        lost = float(sizes @ outside) + ROUNDING * float(sizes @ np.linalg.norm(reduced, axis=1))
+        lost = transfer_up(self.rows[support], lengths_up(outputs[support]), basis, reduced)
         best = found.upper_bound
         margin = EXACT * best
         if self.slack > 0.0 and best > 1.0:
@@ -135,23 +142,25 @@ class BranchAndBoundOracle:
                 best = abs(shown)
         if max_neurons is not None:
             neurons, values = neurons[:max_neurons], values[:max_neurons]
-        upper = max(upper + lost, best)
+        upper = max(up(up(operator_norm_up(basis) * upper) + lost), best)
         return Pricing(neurons, values, upper, exact=upper <= best * (1.0 + 2 * EXACT))
 
     def _search_signs(
         self, rows: np.ndarray, outputs: np.ndarray, points: np.ndarray, best: float, margin: float
     ) -> tuple[float, np.ndarray]:
         """Bound both signs of a scalar dual; return the bound and the incumbent when it is new."""
-        lengths = np.linalg.norm(rows, axis=1)
-        weights = outputs[:, 0] * lengths
-        total = float(np.abs(weights).sum())
+        # powers of two: nothing is rounded
+        power = exponents(rows)
+        units, weights = np.ldexp(rows, -power[:, None]), outputs[:, 0]
+        top = int((power + exponents(outputs)).max()) + len(rows).bit_length()
+        total, weights = math.ldexp(1.0, top), np.ldexp(weights, power - top)
         limit = NODES if self.node_limit is None else self.node_limit
         deadline = np.inf if self.time_limit_s is None else time.perf_counter() + self.time_limit_s
         trees: list[SignTree] = []
         highest, point = best / total, np.zeros(rows.shape[1])
         try:
             for sign in (1.0, -1.0):
-                trees.append(SignTree(rows / lengths[:, None], sign * weights / total, limit))
+                trees.append(SignTree(units, sign * weights, limit))
             while True:
                 tree = max(trees, key=lambda tree: tree.bound)
                 self.n_nodes = sum(tree.n_nodes for tree in trees)
@@ -166,8 +175,8 @@ class BranchAndBoundOracle:
         except KeyboardInterrupt:
             self.interrupted = True
         if len(trees) < 2:
-            return total, point
-        return total * max(tree.upper for tree in trees), point
+            return total_up(np.abs(outputs[:, 0]), lengths_up(rows)), point
+        return up(total * up(max(tree.upper for tree in trees) + len(rows) * TINY)), point
 
     def _search_cones(
         self, rows: np.ndarray, outputs: np.ndarray, points: np.ndarray, best: float, margin: float

@@ -8,9 +8,10 @@ of Q = Σ_U μ_i z_i z_iᵀ/(4τ_i),
 .. math::
     \max_{\|w\| = 1} F(w) \le ν + \tfrac14 b^T (ν - Q)^{-1} b + \tfrac14 \sum_U μ_i τ_i, \qquad b = \sum_i c_i z_i
 
-with c_i = μ_i/2 on the undecided rows. A node takes its parent's (c, τ, ν), descends by coordinates in c and updates
-τ, ν from the maximiser. When all is decided Q = 0 and the minimum over ν is ‖b‖: the projection of the gradient
-on the cone.
+with c_i = μ_i/2 on the undecided rows; what rounding does to it is paid (``share``, which is
+:func:`covopt.exact.definite.descent_share`). A node takes its parent's (c, τ, ν), descends by coordinates in c and
+updates τ, ν from the maximiser. When all is decided Q = 0 and the minimum over ν is ‖b‖: the projection of the
+gradient on the cone.
 """
 
 from __future__ import annotations
@@ -19,7 +20,6 @@ import numpy as np
 from numba import njit
 
 FREE, ON, OFF, CONCAVE = 0, 1, 2, 3
-EPS = np.finfo(float).eps
 SPREAD = 0.02
 ROUNDS = 12
 SWEEPS = 3
@@ -184,7 +184,7 @@ def height(rows, mu, w):
 
 
 @njit(cache=True, nogil=True)
-def _leaf(rows, mu, state, coef, squares, target, ell, gram, shift, free):
+def _leaf(rows, mu, state, coef, squares, target, share, ell, gram, shift, free):
     """Norm of the projection of the gradient on a decided cone, from above; the direction is left in ``ell``."""
     _combine(rows, coef, ell)
     last = np.inf
@@ -198,11 +198,12 @@ def _leaf(rows, mu, state, coef, squares, target, ell, gram, shift, free):
             break
         last = square
     _combine(rows, coef, ell)
-    return np.sqrt((ell**2).sum()) * (1.0 + 1e-14)
+    length = np.sqrt((ell**2).sum())
+    return length + share * (length + (np.abs(coef) * np.sqrt(squares)).sum())
 
 
 @njit(cache=True, nogil=True)
-def bound_node(rows, mu, state, coef, tau, nu, squares, target, rounds, work):
+def bound_node(rows, mu, state, coef, tau, nu, squares, target, rounds, share, work):
     """Bound one node, improving (coef, tau) in place; return bound, ν and the row to branch on (−1: none)."""
     n, r = rows.shape
     chol, moved, ell, best_w, gram, shift, free, lengths, best_c, best_t = work
@@ -213,7 +214,7 @@ def bound_node(rows, mu, state, coef, tau, nu, squares, target, rounds, work):
         if state[i] == FREE:
             undecided += 1
     if undecided == 0:
-        bound = _leaf(rows, mu, state, coef, squares, target, ell, gram, shift, free)
+        bound = _leaf(rows, mu, state, coef, squares, target, share, ell, gram, shift, free)
         best_w[:] = ell
         return bound, nu, -1
     best, best_nu = np.inf, nu
@@ -232,12 +233,16 @@ def bound_node(rows, mu, state, coef, tau, nu, squares, target, rounds, work):
         _combine(moved, coef, ell)
         for _ in range(SWEEPS):
             _sweep(moved, lengths, state, mu, coef, ell)
-        constant = 0.0
+        _combine(moved, coef, ell)
+        constant = spectrum = spent = 0.0
         for i in range(n):
+            spent += abs(coef[i]) * np.sqrt(lengths[i])
             if state[i] == FREE:
                 constant += 0.25 * mu[i] * tau[i]
-        square = (ell**2).sum()
-        bound = nu * (1.0 + 8.0 * r * EPS) + 0.25 * square * (1.0 + 8.0 * n * EPS) + constant
+                spectrum += mu[i] / (4.0 * tau[i]) * squares[i]
+        height = 0.25 * (ell**2).sum()
+        bound = nu + height + constant
+        bound += share * ((r + 1) * nu + spectrum + np.sqrt(r * nu) * spent + height + constant)
         for a in range(r - 1, -1, -1):
             s = 0.5 * ell[a]
             for e in range(a + 1, r):

@@ -9,6 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from covopt.exact.definite import descent_share
+from covopt.exact.rounding import lengths_up, total_up
 from covopt.oracles.signs.sign_bounds import CONCAVE, FREE, OFF, ON, ROUNDS, bound_node, height, workspace
 
 
@@ -46,8 +48,9 @@ def _pop(heap, count, bounds):
 
 @njit(cache=True, nogil=True)
 def run_tree(
-    rows, mu, squares, states, coefs, taus, nus, bounds, branches, heap, numbers, levels, point, margin, chunk
-):
+    rows, mu, squares, states, coefs, taus, nus, bounds, branches, heap, numbers, levels, point, margin, chunk,
+    share,
+):  # fmt: skip
     """Branch ``chunk`` times on the node of largest bound.
 
     ``numbers`` = open nodes, slots used, nodes met; ``levels`` = incumbent, largest bound given up. All of it is
@@ -73,7 +76,7 @@ def run_tree(
             tau[:] = taus[node]
             numbers[2] += 1
             found, nu, branch = bound_node(
-                rows, mu, states[slot], coef, tau, start_nu, squares, best + margin, ROUNDS, work
+                rows, mu, states[slot], coef, tau, start_nu, squares, best + margin, ROUNDS, share, work
             )
             value = height(rows, mu, work[3])
             if value > best:
@@ -100,9 +103,9 @@ class SignTree:
     Parameters
     ----------
     rows : ndarray of shape (n, r)
-        Of length one.
+        Of size one.
     mu : ndarray of shape (n,)
-        Nonzero weights, of size one: the sum of |μ| should be neither tiny nor huge.
+        Weights, zero ones too; the sum of |μ| should be neither tiny nor huge.
     capacity : int
         Most nodes kept, about 10 n bytes each.
 
@@ -128,7 +131,8 @@ class SignTree:
         self.point = np.zeros(r)
         lengths = np.sqrt(self.squares)
         convex = mu > 0
-        trivial = float(mu[convex] @ lengths[convex]) * (1.0 + 1e-13)
+        self.share = descent_share(n, r)
+        trivial = total_up(mu[convex], lengths_up(self.rows[convex]))
         state = np.where(convex, FREE, CONCAVE).astype(np.int8)
         coef, tau = np.where(convex, 0.5 * mu, 0.0), lengths / np.sqrt(r)
         bound, nu, branch = bound_node(
@@ -141,6 +145,7 @@ class SignTree:
             self.squares,
             0.0,
             5 * ROUNDS,
+            self.share,
             workspace(n, r),
         )
         bound = min(bound, trivial)
@@ -193,5 +198,5 @@ class SignTree:
         states, coefs, taus, nus, bounds, branches, heap = self._nodes
         run_tree(
             self.rows, self.mu, self.squares, states, coefs, taus, nus, bounds, branches, heap, self._numbers,
-            self._levels, self.point, margin, chunk,
+            self._levels, self.point, margin, chunk, self.share,
         )  # fmt: skip

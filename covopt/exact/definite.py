@@ -1,0 +1,142 @@
+r"""What rounding can do to a bound by a factorisation: no eigenvalue is believed.
+
+To the five facts of :mod:`covopt.exact.rounding` comes a sixth. Cholesky's factorisation of a symmetric A, where it
+runs to its end, is that of A + E with \|E_ij| ≤ γ(n + 2)√(b_i b_j), b_i = a_ii/(1 − γ(n + 2)), in whatever order its
+sums are formed (Higham, Theorem 10.3; a product by a reciprocal for a division costs one rounding more). So A + δI is
+positive semidefinite with δ = γ(n + 2)/(1 − γ(n + 2)) tr A (Rump, Verification of positive definiteness, 2006).
+LAPACK's eigenvalues only say which shift to try (:func:`definite_up`).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from covopt.exact.rounding import TINY, UNIT, allowance, gamma, scaled_up, up
+
+
+def product_error_up(first: np.ndarray, second: np.ndarray) -> float:
+    """Bound ‖fl(AᵀB) − AᵀB‖₂ from above: fact 2 entry by entry, and the Frobenius norm.
+
+    Examples
+    --------
+    >>> product_error_up(np.eye(3), np.eye(3)) < 1e-13
+    True
+    """
+    return allowance(len(first) + 2, float(np.linalg.norm(np.abs(first).T @ np.abs(second))))
+
+
+def definite_up(matrix: np.ndarray, least: float = 0.0) -> float:
+    """Return a δ ≥ 0 such that A + δI is positive semidefinite, in exact arithmetic.
+
+    With s on the diagonal, b_i = fl(a_ii + s) off by u b_i, fact 6 gives δ = s + γ' tr B + u max b; s grows until the
+    factorisation runs through. Entries are below one after a power of two, so n is always enough.
+
+    Parameters
+    ----------
+    matrix : ndarray of shape (n, n)
+        A, finite; its lower triangle is read.
+    least : float
+        What the smallest eigenvalue is believed to be.
+
+    Examples
+    --------
+    >>> definite_up(np.eye(2)) < 1e-14, 1.0 <= definite_up(-np.eye(2), -1.0) < 1.0 + 1e-13
+    (True, True)
+    """
+    n, size = len(matrix), float(np.abs(matrix).max(initial=0.0))
+    if size == 0.0:
+        return 0.0
+    power = math.frexp(size)[1]
+    scaled = np.ldexp(matrix, -power)
+    diagonal = np.diag(scaled).copy()
+    share = gamma(2 * n + 8)
+    shift = up(math.ldexp(max(0.0, -least), -power) + share * float(np.abs(diagonal).sum()))
+    while shift < n:
+        moved = diagonal + shift
+        np.fill_diagonal(scaled, moved)
+        try:
+            np.linalg.cholesky(scaled)
+        except np.linalg.LinAlgError:
+            np.fill_diagonal(scaled, diagonal)
+            shift = 4.0 * shift + share
+            continue
+        paid = allowance(n, float(np.abs(moved).sum())) + 4 * UNIT * float(np.abs(moved).max()) + n * n * TINY
+        return scaled_up(up(up(shift) + up(paid)), power)
+    return scaled_up(float(n), power)
+
+
+def top_eigenvalue_up(matrix: np.ndarray, top: float) -> float:
+    """Bound the largest eigenvalue of a symmetric matrix from above: ν + δ, where ν − A + δ is definite.
+
+    Parameters
+    ----------
+    matrix : ndarray of shape (n, n)
+    top : float
+        ν, what it is believed to be.
+
+    Examples
+    --------
+    >>> 2.0 <= top_eigenvalue_up(np.diag([1.0, 2.0]), 2.0) < 2.0 + 1e-13
+    True
+    """
+    below_top = np.negative(matrix)
+    np.fill_diagonal(below_top, top - np.diag(matrix))
+    rounded = 2 * UNIT * float(np.abs(np.diag(below_top)).max())
+    return up(up(top + definite_up(below_top)) + rounded)
+
+
+def quadratic_up(matrix: np.ndarray, linear: np.ndarray, level: float, height: float) -> float:
+    """Bound wᵀMw + b·w over unit w from above, near ν + t where [[ν − M, −b/2], [−bᵀ/2, t]] is nearly definite.
+
+    The block matrix plus δ, at (w, 1), says ν − wᵀMw − b·w + t + 2δ ≥ 0.
+
+    Parameters
+    ----------
+    matrix : ndarray of shape (n, n)
+        M, symmetric.
+    linear : ndarray of shape (n,)
+        b.
+    level, height : float
+        ν and t; best is t = ¼ bᵀ(ν − M)⁻¹b.
+
+    Examples
+    --------
+    >>> 2.0 <= quadratic_up(np.zeros((1, 1)), np.array([2.0]), 1.0, 1.0) < 2.0 + 1e-13
+    True
+    """
+    n = len(matrix)
+    block = np.zeros((n + 1, n + 1))
+    block[:n, :n] = -matrix
+    block[n, :n] = -0.5 * linear
+    np.fill_diagonal(block, np.append(level - np.diag(matrix), height))
+    rounded = 4 * UNIT * float(np.abs(np.diag(block)).max())
+    return up(up(up(level + height) + 2.0 * definite_up(block)) + rounded)
+
+
+def descent_share(n: int, r: int) -> float:
+    r"""Return the g with which a bound by a triangular factor and a combination of rows is rounded upwards.
+
+    F(w) ≤ wᵀQw + b·w + k over unit w with Q = Σ f_i z_i z_iᵀ, b = Σ c_i z_i, for the doubles f, c, z, k. Computed are
+    L, Cholesky's factor of ν − Q; x_i, the solutions of L x_i = z_i; and y = Σ c_i x_i. Then in exact arithmetic
+
+    .. math::
+        F(w) \le \nu + \tfrac14 |y|^2 + k + |E| + |e|, \qquad E = \nu - Q - L L^T, \quad e = b - L y,
+
+    since b·w = y·Lᵀw + e·w and y·v − \|v\|² ≤ ¼\|y\|². The errors: \|E\| ≤ γ(n + r + 2)(ν + tr Q + tr LLᵀ) by fact 6
+    and the sums that made Q, where tr LLᵀ ≤ rν(1 + γ); \|e\| ≤ γ(n + 2r + 2) \|L\|_F Σ\|c_i\|\|x_i\| by substitution
+    (Higham, Theorem 8.5) and the sum of y, with \|L\|_F ≤ √(rν)(1 + γ). Without L (Q = 0, ν = 0) the error of b is
+    γ(n + 2) Σ\|c_i\|\|z_i\|. The caller adds g times
+
+    .. math::
+        (r + 1) \nu + \operatorname{tr} Q + \sqrt{r \nu} \sum_i |c_i| |x_i| + \tfrac14 |y|^2 + |k|,
+
+    with γ of four times the roundings, which covers those of this sum.
+
+    Examples
+    --------
+    >>> descent_share(20, 5) < 2e-13
+    True
+    """
+    return gamma(4 * (n + 2 * r + 16))
