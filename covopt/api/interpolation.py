@@ -13,6 +13,7 @@ from threadpoolctl import threadpool_limits
 
 from covopt.certificates.certify import conclude
 from covopt.certificates.gauges import LabelNoiseGauge, VariationGauge
+from covopt.certificates.moments import hold_moments
 from covopt.checks.validation import (
     check_choice,
     check_output_bias,
@@ -23,9 +24,11 @@ from covopt.checks.validation import (
 from covopt.data import Data
 from covopt.errors import BudgetError, InputError
 from covopt.network import ReLUNetwork
+from covopt.network.exact_products import with_exact_products
 from covopt.oracles.choose import exact_oracle
 from covopt.oracles.faces import FaceOracle
 from covopt.potentials import LabelNoise, make_potential
+from covopt.problems.half_plane import HalfPlane
 from covopt.problems.label_noise import check_label_noise, reduce_label_noise
 from covopt.problems.reduction import Reduction, reduce_data
 from covopt.problems.shallow import ShallowProblem
@@ -37,6 +40,7 @@ from covopt.solvers.finish import finish_network
 from covopt.solvers.generation import generate
 from covopt.solvers.heuristic import solve_heuristic
 from covopt.solvers.label_noise import solve_label_noise
+from covopt.solvers.one_input import solve_one_input
 from covopt.solvers.sharpen import sharpen
 from covopt.status import Status
 
@@ -193,21 +197,36 @@ def _solve(
                 "tol": tol, "time_limit_s": time_limit_s, "random_state": random_state, "callback": observe,
             }  # fmt: skip
             point, name = _generate(problem, solver, options)
-        neurons, weights, offset = finish_network(problem, point.neurons, point.weights, point.offset)
+        neurons, weights, offset = point.neurons, point.weights, point.offset
+        if point.moments is None:  # networks of the half plane have been finished in better coordinates
+            neurons, weights, offset = finish_network(problem, neurons, weights, offset)
         units, scaled, moved = reduction.invert_network(neurons, weights, offset)
         network = ReLUNetwork.from_neurons(
             units, scaled, bias=data.bias, offset=moved, counts_output_bias=output_bias != "free"
         )
+        if point.moments is not None and data.n_features == 1:
+            network = with_exact_products(network, data.X[:, 0], data.Y)
         # with an offset that costs nothing, or next to nothing, Λᵀ1 = 0 has to hold to the last digit
         dual, certificate, status = conclude(
             data, network, reduction.invert_dual(point.dual) * (1.0 - ROOM), stopped=point.status, tol=tol,
-            settled=problem.offset_cost == 0, output_bias=output_bias, proof=point.proof,
-            gauge=VariationGauge(data, reduction.keep, reduction),
+            settled=problem.offset_cost == 0, hold=_hold(data, problem, reduction, point), output_bias=output_bias,
+            proof=point.proof, gauge=VariationGauge(data, reduction.keep, reduction),
         )  # fmt: skip
     return Solution(
         data, output_bias, potential, network, dual, certificate, status, tol, name, history,
         time.perf_counter() - began, random_state, point.proof,
     )  # fmt: skip
+
+
+def _hold(
+    data: Data, problem: ShallowProblem, reduction: Reduction, point: Point
+) -> Callable[[np.ndarray, float], np.ndarray] | None:
+    """Return what keeps Λᵀx of one input, which the solver knows better than the dual's doubles say."""
+    if point.moments is None or data.n_features != 1:
+        return None
+    known = point.moments[0] if problem.is_vector else point.moments[0, 0]
+    wanted = np.atleast_1d(reduction.raise_outputs(known)) * (1.0 - ROOM)
+    return lambda dual, factor: hold_moments(data.X[:, 0], dual, wanted * factor)
 
 
 def _solve_label_noise(
@@ -280,6 +299,11 @@ def _as_rounds(callback: Callback) -> Callable[[FrankWolfeState], bool]:
 def _generate(problem: ShallowProblem, solver: str, options: dict[str, Any]) -> tuple[Point, str]:
     """Column generation with the best oracle that can be afforded, and its name."""
     oracle = None
+    plane = None if solver == "relaxation" else HalfPlane.of(problem)
+    if plane is not None:
+        point = solve_one_input(plane, **options)
+        if point.status is not Status.GAP or np.isfinite(point.upper_bound):
+            return point, "column-generation"
     if solver != "relaxation":
         with contextlib.suppress(BudgetError):
             oracle = exact_oracle(problem.rows, problem.vector_outputs)

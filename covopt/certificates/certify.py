@@ -9,6 +9,7 @@ its gauge (:mod:`covopt.certificates.gauges`), and what an output bias costs.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -223,6 +224,7 @@ def conclude(
     tol: float,
     output_bias: str,
     settled: bool = False,
+    hold: Callable[[np.ndarray, float], np.ndarray] | None = None,
     loss: Loss | None = None,
     lam: float = 1.0,
     potential: Potential = VARIATION,
@@ -243,6 +245,9 @@ def conclude(
     tol : float
     settled : bool
         Whether Λᵀ1 = 0 has to hold to the last digit: an output bias costs nothing, or next to nothing.
+    hold : callable, optional
+        Called with every dual and its multiple of the one given; returns it with other sums that must survive
+        rounding (:mod:`covopt.certificates.moments`).
 
     Examples
     --------
@@ -256,20 +261,21 @@ def conclude(
     gauge = gauge or make_gauge(data, output_bias=output_bias, loss=loss, lam=lam, potential=potential)
     through, free, proof = isinstance(loss, Interpolation), output_bias == "free", problem.get("proof")
 
-    def settle(point: np.ndarray) -> np.ndarray:
+    def settle(point: np.ndarray, factor: float) -> np.ndarray:
         if not through:
             return settled_dual(loss.take(gauge.keep), point, gauge.keep, gauge.per_cost * lam, free=free)
-        return balanced(point) if settled else point
+        point = balanced(point) if settled else point
+        return point if hold is None else hold(point, factor)
 
     def ask() -> Certificate:
         return certify(
             data, network, dual, output_bias=output_bias, loss=loss, lam=lam, gauge=gauge, **problem
         )
 
-    dual = settle(dual)
+    dual = settle(dual, 1.0)
     found = ask()
     if found.gauge > 1.0 + INFEASIBLE and found.exact:  # the solver's oracle saw less than the certificate's
-        dual = settle(dual / found.gauge)
+        dual = settle(dual / found.gauge, 1.0 / found.gauge)
         found = ask()
     if through and 1.0 + INFEASIBLE < found.gauge < np.inf:
         # a bound that is not the maximum may come out otherwise the next time, but not after a power of two; only

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -61,8 +62,8 @@ def dual_point(loss: Loss, slope: np.ndarray, *, free: bool) -> np.ndarray:
     if not isinstance(loss, Interpolation):
         return into_domain(loss, slope, balanced=free)
     support = slope.any(axis=1)
-    if not free or not support.any():
-        return slope
+    if not free or not any(math.fsum(column) for column in slope.T):
+        return slope  # with the right sums already, which are not rounded again
     kept = np.zeros_like(slope)
     kept[support] = slope[support] - slope[support].mean(axis=0)
     # equal numbers on the support leave nothing: then the zeros have to move

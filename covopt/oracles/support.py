@@ -5,7 +5,7 @@ two, which is exact (σ is homogeneous: Λ_i σ(x_i·w) keeps its value when the
 Λ vanishes do not enter; coordinates and outputs that are not needed are dropped, and what that changes is paid by the
 transfer of :mod:`covopt.exact.rounding`. What is left goes to
 
-- one coordinate: a closed form;
+- one coordinate: a closed form; two: the arcs, in integers (:mod:`covopt.oracles.arcs`);
 - orthogonal rows, several outputs: the tree of :class:`~covopt.oracles.orthant.OrthantOracle`;
 - faces, where :func:`~covopt.oracles.conditioning.in_clear_position` has shown that their order is decided safely;
 - boxes of directions (:mod:`covopt.oracles.cones`), which decide nothing by rounding: always first with one output;
@@ -32,6 +32,7 @@ from covopt.exact.rounding import (
     transfer_up,
     up,
 )  # fmt: skip
+from covopt.oracles.arcs import MOST_ENTRIES, arc_gauge
 from covopt.oracles.bounds import gauge_bound, narrow
 from covopt.oracles.branch_and_bound import BranchAndBoundOracle
 from covopt.oracles.choose import exact_oracle
@@ -169,6 +170,8 @@ def to_size_one(rows: np.ndarray, dual: np.ndarray) -> tuple[np.ndarray, np.ndar
 
 def _bound_units(rows: np.ndarray, dual: np.ndarray, budget: float) -> GaugeBound:
     """:func:`bound_gauge` for rows and duals of size one: drop what is not needed, and pay for it."""
+    if rows.shape[1] == 2 and dual.size <= MOST_ENTRIES:
+        return GaugeBound(arc_gauge(rows, dual), True, EXACT)
     sizes, lengths = lengths_up(dual), lengths_up(rows)
     turn, outputs = narrow(dual, lengths)
     paid = transfer_up(dual, lengths, turn, outputs)

@@ -6,6 +6,7 @@ Like a cvxpy reduction: :func:`reduce_data` applies, :meth:`Reduction.invert_net
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -118,6 +119,8 @@ def reduce_data(data: Data, output_bias: str) -> tuple[ShallowProblem, Reduction
     _check_size("X or bias", "the largest row has norm", row_scale)
     _check_size("Y", "the largest target is", target_scale)
     _check_size("Y", "measured in units of X the targets are", target_scale / row_scale)
+    # powers of two: rows that agree to ten digits keep those by which they differ
+    row_scale, target_scale = _power_of_two(row_scale), _power_of_two(target_scale)
     if data.bias == 0 and len(keep):
         keep = opposite_rows(data.X @ basis / row_scale, targets / target_scale, keep)
     rows = data.lifted[keep] @ basis / row_scale
@@ -129,6 +132,10 @@ def reduce_data(data: Data, output_bias: str) -> tuple[ShallowProblem, Reduction
             offset_cost = 0.0  # solved as free: Λᵀ1 = 0 to more digits than a double has
     problem = ShallowProblem(rows, targets[keep] / target_scale, offset_cost)
     return problem, Reduction(keep, data.n_samples, basis, row_scale, target_scale, outputs)
+
+
+def _power_of_two(value: float) -> float:
+    return math.ldexp(1.0, math.frexp(value)[1] - 1)
 
 
 def reduce_outputs(Y: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:

@@ -1,0 +1,318 @@
+"""Interpolation with one input: a sparse program over the rays, and cuts inside arcs until nothing is left to gain.
+
+In the local coordinates of :class:`~covopt.problems.half_plane.HalfPlane` the restricted problem is
+
+    min Σ_j ‖v_j‖ (+ ½ ρ ‖B‖²)   s.t.   Mᵀ v + e Bᵀ = demands,
+
+with at most four entries in each row of M, whatever the units. With one output and no price on the offset it is a
+linear program (the simplex method ends at a vertex: at most N neurons), else a second-order cone program. Neurons
+inside arcs come in by pricing, which is a closed form; where the points are far from the origin there are none.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from scipy.optimize import linprog
+from scipy.sparse.linalg import splu
+
+from covopt.problems.half_plane import HalfPlane, Points
+from covopt.problems.shallow import ShallowProblem, sizes
+from covopt.solvers.column_generation import Point
+from covopt.solvers.loop import GenerationLoop
+from covopt.sparsify.caratheodory import caratheodory
+from covopt.status import Status
+
+ACCURACY = 1e-10  # of the linear programs, in their own units
+CONIC_ACCURACY = 1e-11
+USED = 1e-11  # share of the largest weight below which a neuron is left out
+MOST_DENSE = 2000  # equations up to which surplus neurons of several outputs are taken out by a dense null space
+REFINEMENTS = 4
+FLOOR = 1e-9  # share of the largest weight that a neuron at rest may take without being told
+RIDGE = 1e-14
+
+
+class OneInput(GenerationLoop):
+    """Solve a :class:`ShallowProblem` with rows in an open half plane.
+
+    Parameters
+    ----------
+    plane : HalfPlane
+    **options
+        Of :class:`~covopt.solvers.loop.GenerationLoop`.
+    """
+
+    def __init__(self, plane: HalfPlane, **options: Any):
+        super().__init__(**options)
+        self.plane, self.problem = plane, plane.problem
+        self.columns = plane.rays()
+        self.neurons = plane.neurons(self.columns)
+        shape = self.problem.targets.shape
+        self.point = Point(
+            np.zeros((0, 2)), np.zeros((0, *shape[1:])), np.zeros(shape[1:])[()], np.inf, np.zeros(shape), 0.0,
+            Status.GAP,
+        )  # fmt: skip
+
+    def _start(self) -> bool:
+        peak = float(np.abs(self.plane.demands).max())
+        self.scale = peak if peak > 0.0 else 1.0
+        return True
+
+    def _iterate(self) -> None:
+        for _ in range(self.max_rounds):
+            found = self._solved()
+            if found is None:
+                return
+            weights, offset, unknowns = found
+            if self.problem.offset_cost == 0.0:
+                unknowns = self.plane.balanced(unknowns)
+            gauge, fresh, values = self.plane.price(unknowns)
+            self._offer_dual(unknowns, max(gauge, 1.0))
+            if self.point.lower_bound > 0.0:
+                self._offer_network(weights, offset)
+            if self.should_stop():
+                return
+            better = values > 1.0 + 0.01 * self.tol
+            if not better.any():
+                return
+            self.columns = Points.join(self.columns, fresh.take(better))
+            self.neurons = self.plane.neurons(self.columns)
+
+    # ------------------------------------------------------------------ restricted problems
+    def _solved(self) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+        """Return weights (m, k), offset (k,) and the dual's unknowns (N, k) of the restricted problem."""
+        problem = self.problem
+        if problem.is_vector:
+            return self._conic()
+        if not 0.0 < problem.offset_cost < np.inf:
+            return self._linear()
+        rough = self._conic()
+        if rough is None:
+            return None
+        # where the offset is known, what it costs is linear for the dual and constant for the network
+        offset = rough[1]
+        dual, network = self._linear(price=problem.offset_cost * float(offset[0])), self._linear(fixed=offset)
+        return rough if dual is None or network is None else (network[0], offset, dual[2])
+
+    def _linear(
+        self, *, price: float = 0.0, fixed: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+        """Solve by the simplex method, with one output; the offset is free at a price, or fixed."""
+        matrix = self.plane.equations(self.columns).T
+        m = matrix.shape[1]
+        cost, right = np.ones(2 * m), self.plane.demands[:, 0]
+        bounds: list[tuple[float | None, None]] = [(0.0, None)] * (2 * m)
+        both, size = [matrix, -matrix], 1.0
+        if fixed is not None:
+            right = right - self.plane.offset_equation() * fixed[0]
+        elif self.problem.has_offset:
+            column = self.plane.offset_equation()
+            size = float(np.abs(column).max())
+            both.append(sparse.csr_matrix(column[:, None] / size))
+            cost, bounds = np.append(cost, price / size), [*bounds, (None, None)]
+        answer = linprog(
+            cost, A_eq=sparse.hstack(both).tocsc(), b_eq=right / self.scale, bounds=bounds,
+            method="highs-ds", options=self._options(),
+        )  # fmt: skip
+        if answer.x is None or answer.eqlin is None or answer.status != 0:
+            return None
+        weights = (answer.x[:m] - answer.x[m : 2 * m]) * self.scale
+        offset = answer.x[2 * m :] / size * self.scale if len(answer.x) > 2 * m else np.zeros(1)
+        return weights[:, None], offset, np.asarray(answer.eqlin.marginals)[:, None]
+
+    def _options(self) -> dict[str, float]:
+        options = {"primal_feasibility_tolerance": ACCURACY, "dual_feasibility_tolerance": ACCURACY}
+        left = self._seconds_left()
+        return options if left is None else options | {"time_limit": left}
+
+    def _seconds_left(self) -> float | None:
+        import time
+
+        return None if self._deadline is None else max(0.05, self._deadline - time.perf_counter())
+
+    def _conic(self) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+        """Solve the dual of the restricted problem by an interior point method for second-order cones."""
+        import clarabel
+
+        matrix = self.plane.equations(self.columns).tocsr()
+        m, n = matrix.shape
+        k = self.plane.targets.shape[1]
+        # a cone (1, Mᵀ_j u) for each neuron; u is stored output by output
+        each = sparse.kron(sparse.eye_array(k), matrix, format="csr")
+        order = np.arange(k * m).reshape(k, m).T.ravel()
+        place = np.repeat(np.arange(m) * (k + 1), k) + np.tile(np.arange(1, k + 1), m)
+        chosen = sparse.csr_array(
+            (np.full(k * m, -1.0), (place, order)), shape=(m * (k + 1), k * m)
+        )  # row of the cone, row of ``each``
+        matrix_all = chosen @ each
+        right = np.zeros(m * (k + 1))
+        right[:: k + 1] = 1.0
+        cones = [clarabel.SecondOrderConeT(k + 1)] * m
+        quadratic = sparse.csc_array((n * k, n * k))
+        if self.problem.has_offset:
+            total = sparse.kron(sparse.eye_array(k), sparse.csr_array(self.plane.offset_equation()[None, :]))
+            if self.problem.offset_cost > 0:
+                quadratic = (total.T @ total / (self.problem.offset_cost * self.scale)).tocsc()
+            else:
+                size = float(np.abs(total.data).max())
+                matrix_all = sparse.vstack([matrix_all, total / size])
+                right = np.concatenate([right, np.zeros(k)])
+                cones = [*cones, clarabel.ZeroConeT(k)]
+        settings = clarabel.DefaultSettings()
+        settings.verbose = False
+        settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = CONIC_ACCURACY
+        settings.max_threads = 1
+        left = self._seconds_left()
+        if left is not None:
+            settings.time_limit = left
+        answer = clarabel.DefaultSolver(
+            sparse.csc_matrix(sparse.triu(quadratic)), -self.plane.demands.T.ravel() / self.scale,
+            sparse.csc_matrix(matrix_all), right, cones, settings,
+        ).solve()  # fmt: skip
+        unknowns = np.asarray(answer.x).reshape(k, n).T
+        multipliers = np.asarray(answer.z)
+        if not np.isfinite(unknowns).all() or not np.isfinite(multipliers).all():
+            return None
+        weights = -multipliers[: m * (k + 1)].reshape(m, k + 1)[:, 1:] * self.scale
+        offset = np.zeros(k)
+        if self.problem.has_offset:
+            if self.problem.offset_cost > 0:
+                offset = self.plane.total(unknowns) / self.problem.offset_cost
+            else:
+                offset = multipliers[m * (k + 1) :] / size * self.scale
+        return weights, offset, unknowns
+
+    # ------------------------------------------------------------------ bounds
+    def _offer_dual(self, unknowns: np.ndarray, gauge: float) -> None:
+        linear = float(np.vdot(unknowns, self.plane.demands))
+        step = 1.0 / gauge
+        bend = 0.0
+        if self.problem.has_offset and self.problem.offset_cost > 0:
+            bend = float(np.sum(self.plane.total(unknowns) ** 2)) / self.problem.offset_cost
+            step = min(step, linear / bend) if bend > 0 else step
+        value = step * linear - 0.5 * step * step * bend
+        if value > self.point.lower_bound or not self.point.dual.any():
+            self.point.lower_bound = max(value, 0.0)
+            self.point.dual = self.plane.dual(step * unknowns)
+            self.point.moments = self.plane.matrix_q @ (step * unknowns[-2:])
+
+    def _offer_network(self, weights: np.ndarray, offset: np.ndarray) -> None:
+        mass = np.linalg.norm(weights, axis=1)
+        used = mass > USED * mass.max(initial=0.0)
+        columns, kept = self.plane.completed(*_merged(self.plane, self.columns.take(used), weights[used]))
+        kept, offset = self._refined(columns, kept, offset)
+        n, k = self.plane.targets.shape
+        if len(kept) > n * k and (k == 1 or n * k <= MOST_DENSE):
+            columns, kept = self._fewer(columns, kept, offset)
+            kept, offset = self._refined(columns, kept, offset)
+        live = np.linalg.norm(kept, axis=1) > 0.0
+        columns, kept = columns.take(live), kept[live]
+        shaped = kept if self.problem.is_vector else kept[:, 0]
+        moved: Any = offset if self.problem.is_vector else float(offset[0])
+        value = self.problem.primal_value(shaped, moved)
+        if value < self.point.upper_bound:
+            self.point.upper_bound = value
+            self.point.neurons, self.point.weights = self.plane.neurons(columns), shaped
+            self.point.offset = moved
+
+    def _refined(
+        self, columns: Points, weights: np.ndarray, offset: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Correct weights and offset, as little as possible relative to their size, until the outputs are right."""
+        plane = self.plane
+        matrix, right = plane.outputs(columns)
+        mass = np.linalg.norm(weights, axis=1)
+        metric = mass + FLOOR * mass.max(initial=0.0)
+        values, shift = weights, np.zeros(0)
+        if self.problem.has_offset:
+            shift = plane.offset_outputs()
+            matrix = sparse.hstack([matrix, sparse.csr_array(shift[:, None])]).tocsr()
+            lever = max(float(np.abs(offset).max()), float(np.abs(self.problem.targets).max()))
+            metric, values = np.append(metric, lever), np.concatenate([weights, offset[None]])
+        system = (matrix @ sparse.diags_array(metric) @ matrix.T).tocsc()
+        diagonal = system.diagonal()
+        scaling = 1.0 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
+        scaled = sparse.diags_array(scaling) @ system @ sparse.diags_array(scaling)
+        factor = splu((scaled + RIDGE * sparse.eye_array(len(scaling))).tocsc())
+        best, before = values, np.inf
+        for attempt in range(2 * REFINEMENTS):
+            # first the local equations, which know no cancellation, then the outputs as they will be computed
+            missed = right - matrix @ values
+            if attempt >= REFINEMENTS:
+                left = self._missed(columns, values)
+                worst = float(np.abs(left).max())
+                if worst < before:
+                    best, before = values, worst
+                missed = plane.local(left)
+            step = scaling[:, None] * factor.solve(np.ascontiguousarray(scaling[:, None] * missed))
+            values = values + metric[:, None] * (matrix.T @ step)
+        return best[: len(weights)], best[len(weights)] if self.problem.has_offset else offset
+
+    def _missed(self, columns: Points, values: np.ndarray) -> np.ndarray:
+        """Return targets less outputs in floating point, rows by angle, shape (N, k)."""
+        m = len(columns)
+        found = self.plane.targets - np.maximum(self.plane.rows @ self.plane.neurons(columns).T, 0.0) @ values[:m]
+        return found - values[m] if self.problem.has_offset else found
+
+    def _fewer(
+        self, columns: Points, weights: np.ndarray, offset: np.ndarray
+    ) -> tuple[Points, np.ndarray]:
+        """Return at most N·k neurons: a vertex of a linear program with one output, else Carathéodory."""
+        matrix, right = self.plane.outputs(columns)
+        mass = np.linalg.norm(weights, axis=1)
+        if weights.shape[1] == 1:
+            signed = matrix @ sparse.diags_array(np.sign(weights[:, 0]))
+            size = np.abs(signed @ sparse.diags_array(mass)).max(axis=1).toarray().ravel()
+            held = right[:, 0] - (self.plane.offset_outputs() * offset[0] if self.problem.has_offset else 0.0)
+            level = sparse.diags_array(1.0 / np.where(size > 0, size, 1.0))
+            answer = linprog(
+                mass / mass.sum(), A_eq=(level @ signed @ sparse.diags_array(mass)).tocsc(), b_eq=level @ held,
+                method="highs-ds", options=self._options(),
+            )  # fmt: skip
+            if answer.x is None or answer.status != 0:
+                return columns, weights
+            live = answer.x > 0
+            return columns.take(live), weights[live] * answer.x[live, None]
+        dense = matrix.toarray()
+        dense = dense / np.maximum(np.abs(dense).max(axis=1, keepdims=True), np.finfo(float).tiny)
+        atoms = dense[:, None, :] * (weights / mass[:, None]).T[None, :, :]
+        kept = caratheodory(atoms.reshape(-1, len(mass)), mass)
+        live = kept > 0
+        return columns.take(live), weights[live] * (kept / mass)[live, None]
+
+
+def _merged(plane: HalfPlane, columns: Points, weights: np.ndarray) -> tuple[Points, np.ndarray]:
+    """Merge neurons of one arc and sign, with one output: their sum has the same outputs and costs no more."""
+    if weights.shape[1] > 1 or not len(columns):
+        return columns, weights
+    sign = np.sign(weights[:, 0])
+    label = np.column_stack([columns.kind, np.where(columns.kind < 2, columns.arc, 0), sign])
+    groups, group = np.unique(label, axis=0, return_inverse=True)
+    parts = np.zeros((len(groups), 2))
+    np.add.at(parts, group, np.abs(weights) * columns.parts)
+    kind, arc = groups[:, 0].astype(int), groups[:, 1].astype(int)
+    cosine = np.where(kind < 2, plane.cosines[arc], 0.0)
+    length = np.sqrt(parts[:, 0] ** 2 + parts[:, 1] ** 2 + 2.0 * cosine * parts[:, 0] * parts[:, 1])
+    return Points(kind, arc, parts / length[:, None]), (groups[:, 2] * length)[:, None]
+
+
+def solve_one_input(plane: HalfPlane, **options: Any) -> Point:
+    """Solve by :class:`OneInput`.
+
+    Parameters
+    ----------
+    plane : HalfPlane
+    **options
+        ``tol``, ``time_limit_s``, ``max_rounds``, ``random_state``, ``callback``.
+
+    Examples
+    --------
+    >>> years = np.column_stack([np.arange(1871.0, 1876.0), np.ones(5)])
+    >>> plane = HalfPlane.of(ShallowProblem(years, np.array([1.0, 0.0, 1.0, 0.0, 1.0])))
+    >>> point = solve_one_input(plane, tol=1e-6)
+    >>> point.status.code, bool(point.gap < 1e-9), len(point.neurons) <= 5
+    ('certified', True, True)
+    """
+    return OneInput(plane, **options).solve()
