@@ -298,12 +298,10 @@ def _as_rounds(callback: Callback) -> Callable[[FrankWolfeState], bool]:
 
 def _generate(problem: ShallowProblem, solver: str, options: dict[str, Any]) -> tuple[Point, str]:
     """Column generation with the best oracle that can be afforded, and its name."""
-    oracle = None
     plane = None if solver == "relaxation" else HalfPlane.of(problem)
-    if plane is not None:
-        point = solve_one_input(plane, **options)
-        if point.status is not Status.GAP or np.isfinite(point.upper_bound):
-            return point, "column-generation"
+    if plane is not None and not plane.is_clear:
+        return solve_one_input(plane, **options), "column-generation"
+    oracle = None
     if solver != "relaxation":
         with contextlib.suppress(BudgetError):
             oracle = exact_oracle(problem.rows, problem.vector_outputs)
@@ -312,6 +310,9 @@ def _generate(problem: ShallowProblem, solver: str, options: dict[str, Any]) -> 
     if oracle is None:
         return _generate_heuristically(problem, options, only_relaxation=solver == "relaxation")
     point = generate(problem, oracle, **options)
+    if plane is not None and point.status is Status.GAP:
+        other = solve_one_input(plane, **options)
+        point = other if other.gap < point.gap else point
     sharp = point.status is Status.CERTIFIED and point.gap <= SHARPEN_GAP
     if sharp and isinstance(oracle, FaceOracle):
         point = _sharpened(problem, oracle, point)
@@ -353,7 +354,9 @@ def _sharpened(problem: ShallowProblem, oracle: FaceOracle, point: Point) -> Poi
     if sharp is None:
         return point
     dual, neurons, weights, offset = sharp
-    return dataclasses.replace(point, dual=dual, neurons=neurons, weights=weights, offset=offset)
+    return dataclasses.replace(
+        point, dual=dual, neurons=neurons, weights=weights, offset=offset, moments=None
+    )
 
 
 def _zero_point(problem: ShallowProblem) -> Point:

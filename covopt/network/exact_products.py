@@ -18,7 +18,8 @@ from covopt.network.shallow import ReLUNetwork
 FEWEST_BITS = 20  # of a: the norm changes by less than 4⁻²⁰
 AT_A_POINT = 1e-6  # distance of a kink from a point, relative to the point's neighbours
 MOST_ROWS = 1500  # for the dense correction
-ROUNDS = 4
+ROUNDS = 8
+CLOSE = 1e-11  # of the largest target: what needs no correction
 
 
 def with_exact_products(network: ReLUNetwork, inputs: np.ndarray, targets: np.ndarray) -> ReLUNetwork:
@@ -39,9 +40,16 @@ def with_exact_products(network: ReLUNetwork, inputs: np.ndarray, targets: np.nd
     >>> found.predict(minutes[:, None]).ravel()
     array([ 0.,  0., 60.])
     """
-    spare = 53 - _bits(inputs)
-    if spare < FEWEST_BITS or len(inputs) > MOST_ROWS or not len(network):
+    goal = CLOSE * float(np.abs(targets).max(initial=0.0))
+    if not len(network) or len(inputs) > MOST_ROWS or _distance(network, inputs, targets) <= goal:
         return network
+    spare = 53 - _bits(inputs)
+    rounded = _rounded(network, inputs, spare) if spare >= FEWEST_BITS else network
+    return _corrected(rounded, network, inputs, targets, goal)
+
+
+def _rounded(network: ReLUNetwork, inputs: np.ndarray, spare: int) -> ReLUNetwork:
+    """Leave the slopes ``spare`` bits, and put kinks that are at a point there exactly."""
     slopes, shifts = network.hidden_weights.T
     live = slopes != 0.0
     exponent = np.frexp(slopes)[1]
@@ -53,26 +61,34 @@ def with_exact_products(network: ReLUNetwork, inputs: np.ndarray, targets: np.nd
     room = np.minimum(np.diff(points, prepend=-np.inf), np.diff(points, append=np.inf))[place]
     at_point = live & (np.abs(kinks - points[place]) <= AT_A_POINT * room)
     moved = np.where(at_point, -rounded * points[place] / network.bias, shifts * ratio)
-    found = dataclasses.replace(
+    return dataclasses.replace(
         network,
         hidden_weights=np.column_stack([rounded, moved]), output_weights=network.output_weights / ratio[:, None],
     )  # fmt: skip
-    missed, before = _missed(found, inputs, targets), _missed(network, inputs, targets)
-    best, least = network, float(np.abs(before).max())
+
+
+def _corrected(
+    found: ReLUNetwork, best: ReLUNetwork, inputs: np.ndarray, targets: np.ndarray, goal: float
+) -> ReLUNetwork:
+    """Correct the output weights by what is missed, a few times; the closest of all that were met."""
+    least = _distance(best, inputs, targets)
+    lifted = np.column_stack([inputs, np.full(len(inputs), found.bias)])
+    active = np.maximum(lifted @ found.hidden_weights.T, 0.0)
+    size = np.linalg.norm(found.output_weights, axis=1)
+    lever = found.bias * float(np.abs(found.output_bias).max())
+    columns = np.column_stack([active * size, np.full(len(inputs), lever)])
     for _ in range(ROUNDS):
+        missed = targets - found.predict(inputs[:, None]).reshape(targets.shape)
         worst = float(np.abs(missed).max())
         if worst < least:
             best, least = found, worst
-        active = np.maximum(np.column_stack([inputs, np.full(len(inputs), network.bias)]) @ found.hidden_weights.T, 0.0)
-        size = np.linalg.norm(found.output_weights, axis=1)
-        lever = network.bias * np.abs(network.output_bias).max()
-        columns = np.column_stack([active * size, np.full(len(inputs), lever)])
+        if least <= goal:
+            break
         step = np.linalg.lstsq(columns, missed, rcond=1e-13)[0]
         found = dataclasses.replace(
             found, output_weights=found.output_weights + size[:, None] * step[:-1],
-            output_bias=found.output_bias + lever * step[-1] / network.bias,
+            output_bias=found.output_bias + lever * step[-1] / found.bias,
         )  # fmt: skip
-        missed = _missed(found, inputs, targets)
     return best
 
 
@@ -85,5 +101,5 @@ def _bits(values: np.ndarray) -> int:
     return max(abs(n).bit_length() - d.bit_length() for n, d in pairs) - lowest + 1
 
 
-def _missed(network: ReLUNetwork, inputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
-    return targets - network.predict(inputs[:, None]).reshape(targets.shape)
+def _distance(network: ReLUNetwork, inputs: np.ndarray, targets: np.ndarray) -> float:
+    return float(np.abs(targets - network.predict(inputs[:, None]).reshape(targets.shape)).max(initial=0.0))

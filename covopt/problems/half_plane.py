@@ -26,6 +26,7 @@ from covopt.exact.rounding import two_product
 from covopt.problems.shallow import ShallowProblem
 
 OPEN = 1e-13  # cosine to the middle of the half plane that a row must exceed
+CLEAR = 1e-3  # sine of the angle between neighbours from which coordinates of the plane serve as well
 CONSTANT = 1e-9  # what Z e may differ from one by for e to stand for the constants
 
 
@@ -143,7 +144,15 @@ class HalfPlane:
                 constant = np.array([0.0, 1.0 / rows[0, 1]])
             if np.abs(rows @ constant - 1.0).max() > CONSTANT:
                 return None
-        return cls(problem, order, constant)
+        with np.errstate(all="ignore"):
+            found = cls(problem, order, constant)
+            room = np.isfinite(found.demands).all() and np.isfinite(found.demands**2).all()
+        return found if room and found.sines.min() > 0.0 else None
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether all rays are so far apart that sums over rows tell neurons apart, too."""
+        return bool(self.sines.min() > CLEAR)
 
     def on_opening(self, angle: np.ndarray) -> np.ndarray:
         """Return directions at which all rows are active, by their angle from r_1."""
@@ -221,7 +230,9 @@ class HalfPlane:
             part = points.parts[:, step]
             left = points.kind == 1
             value += np.where(left, part * over[ray], 0.0)
-            slope += np.where(left, -part * flat[ray], np.where((points.kind == 0) & (ray == 0), part * flat[0], 0.0))
+            slope += np.where(
+                left, -part * flat[ray], np.where((points.kind == 0) & (ray == 0), part * flat[0], 0.0)
+            )
         full = points.kind == 2
         value[full] = points.parts[full] @ z
         slope[full] = points.parts[full] @ normal

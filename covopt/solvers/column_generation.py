@@ -56,7 +56,9 @@ class Point:
     status: Status
     history: list[RoundState] = field(default_factory=list)
     proof: GaugeCertificate | None = None  # of the dual's gauge, where a semidefinite relaxation gave it
-    moments: np.ndarray | None = None  # Λᵀ Z, (r, k), where it is known better than the sum of the dual's doubles
+    moments: np.ndarray | None = (
+        None  # Λᵀ Z, (r, k), where it is known better than the sum of the dual's doubles
+    )
 
     @property
     def gap(self) -> float:

@@ -19,7 +19,6 @@ from scipy.optimize import linprog
 from scipy.sparse.linalg import splu
 
 from covopt.problems.half_plane import HalfPlane, Points
-from covopt.problems.shallow import ShallowProblem, sizes
 from covopt.solvers.column_generation import Point
 from covopt.solvers.loop import GenerationLoop
 from covopt.sparsify.caratheodory import caratheodory
@@ -27,8 +26,13 @@ from covopt.status import Status
 
 ACCURACY = 1e-10  # of the linear programs, in their own units
 CONIC_ACCURACY = 1e-11
+IDLE = 1e-14  # of the largest target, what a neuron's largest output must exceed
+SMALL, SHARP = 400, 1e-9  # targets up to which the gap is closed to this
 USED = 1e-11  # share of the largest weight below which a neuron is left out
-MOST_DENSE = 2000  # equations up to which surplus neurons of several outputs are taken out by a dense null space
+MOST_DENSE = (
+    2000  # equations up to which surplus neurons of several outputs are taken out by a dense null space
+)
+ROUNDS = 40
 REFINEMENTS = 4
 FLOOR = 1e-9  # share of the largest weight that a neuron at rest may take without being told
 RIDGE = 1e-14
@@ -46,7 +50,9 @@ class OneInput(GenerationLoop):
 
     def __init__(self, plane: HalfPlane, **options: Any):
         super().__init__(**options)
-        self.plane, self.problem = plane, plane.problem
+        self.asked, self.plane, self.problem = self.tol, plane, plane.problem
+        if plane.targets.size <= SMALL:  # rounds are cheap, and a sharp dual tells which neurons are tight
+            self.tol = min(self.tol, SHARP)
         self.columns = plane.rays()
         self.neurons = plane.neurons(self.columns)
         shape = self.problem.targets.shape
@@ -55,13 +61,20 @@ class OneInput(GenerationLoop):
             Status.GAP,
         )  # fmt: skip
 
+    def solve(self) -> Point:
+        """See the base class."""
+        point = super().solve()
+        if point.status is Status.GAP and point.gap <= self.asked:
+            point.status = Status.CERTIFIED
+        return point
+
     def _start(self) -> bool:
         peak = float(np.abs(self.plane.demands).max())
         self.scale = peak if peak > 0.0 else 1.0
         return True
 
     def _iterate(self) -> None:
-        for _ in range(self.max_rounds):
+        for _ in range(min(self.max_rounds, ROUNDS)):
             found = self._solved()
             if found is None:
                 return
@@ -74,7 +87,7 @@ class OneInput(GenerationLoop):
                 self._offer_network(weights, offset)
             if self.should_stop():
                 return
-            better = values > 1.0 + 0.01 * self.tol
+            better = values > 1.0 + 0.1 * self.tol
             if not better.any():
                 return
             self.columns = Points.join(self.columns, fresh.take(better))
@@ -207,8 +220,7 @@ class OneInput(GenerationLoop):
         if len(kept) > n * k and (k == 1 or n * k <= MOST_DENSE):
             columns, kept = self._fewer(columns, kept, offset)
             kept, offset = self._refined(columns, kept, offset)
-        live = np.linalg.norm(kept, axis=1) > 0.0
-        columns, kept = columns.take(live), kept[live]
+        columns, kept = self._without_idle(columns, kept)
         shaped = kept if self.problem.is_vector else kept[:, 0]
         moved: Any = offset if self.problem.is_vector else float(offset[0])
         value = self.problem.primal_value(shaped, moved)
@@ -250,15 +262,21 @@ class OneInput(GenerationLoop):
             values = values + metric[:, None] * (matrix.T @ step)
         return best[: len(weights)], best[len(weights)] if self.problem.has_offset else offset
 
+    def _without_idle(self, columns: Points, weights: np.ndarray) -> tuple[Points, np.ndarray]:
+        """Leave out neurons that add nothing to any output."""
+        reach = np.maximum(self.plane.rows @ self.plane.neurons(columns).T, 0.0).max(axis=0)
+        heard = reach * np.linalg.norm(weights, axis=1) > IDLE * float(np.abs(self.problem.targets).max())
+        return columns.take(heard), weights[heard]
+
     def _missed(self, columns: Points, values: np.ndarray) -> np.ndarray:
         """Return targets less outputs in floating point, rows by angle, shape (N, k)."""
         m = len(columns)
-        found = self.plane.targets - np.maximum(self.plane.rows @ self.plane.neurons(columns).T, 0.0) @ values[:m]
+        found = (
+            self.plane.targets - np.maximum(self.plane.rows @ self.plane.neurons(columns).T, 0.0) @ values[:m]
+        )
         return found - values[m] if self.problem.has_offset else found
 
-    def _fewer(
-        self, columns: Points, weights: np.ndarray, offset: np.ndarray
-    ) -> tuple[Points, np.ndarray]:
+    def _fewer(self, columns: Points, weights: np.ndarray, offset: np.ndarray) -> tuple[Points, np.ndarray]:
         """Return at most N·k neurons: a vertex of a linear program with one output, else Carathéodory."""
         matrix, right = self.plane.outputs(columns)
         mass = np.linalg.norm(weights, axis=1)

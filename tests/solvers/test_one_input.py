@@ -1,0 +1,193 @@
+"""One input in any units: years, incomes, seconds since 1970, against other solvers and against integers."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import covopt
+from covopt.certificates.moments import hold_moments
+from covopt.network.exact_products import with_exact_products
+from covopt.oracles.arcs import arc_gauge
+from covopt.oracles.cones.gauge import box_gauge
+from covopt.problems.half_plane import HalfPlane
+from covopt.problems.shallow import ShallowProblem
+from covopt.solvers.one_input import solve_one_input
+
+
+def column(kind: str, n: int) -> np.ndarray:
+    rng = np.random.default_rng(n)
+    return {
+        "year": 1871.0 + np.arange(n),
+        "income": np.sort(rng.uniform(0.0, 3e5, n)).round(2),
+        "seconds": np.sort(1.6e9 + rng.uniform(0.0, 3e7, n)).round(),
+        "days": 1.6e9 + 86400.0 * np.arange(n),
+        "minutes": 1.6e9 + 60.0 * np.arange(n),
+        "standard": np.linspace(-1.7, 1.7, n),
+    }[kind]
+
+
+def targets(n: int) -> np.ndarray:
+    return np.sin(np.arange(n) / 7.0) + 0.3 * np.random.default_rng(1).standard_normal(n)
+
+
+def slopes(x: np.ndarray, y: np.ndarray) -> list[Fraction]:
+    xs, ys = [Fraction(v) for v in x.tolist()], [Fraction(v) for v in y.tolist()]
+    return [(ys[i + 1] - ys[i]) / (xs[i + 1] - xs[i]) for i in range(len(x) - 1)]
+
+
+@pytest.mark.parametrize("n", [5, 30, 100])
+@pytest.mark.parametrize("kind", ["year", "income", "seconds", "days", "minutes", "standard"])
+def test_every_column_is_certified(kind, n):
+    x, y = column(kind, n), targets(n)
+    for output_bias in ("none", "penalized", "free"):
+        solution = covopt.min_norm(x[:, None], y, output_bias=output_bias)
+        assert solution.status.code == "certified", output_bias
+        assert len(solution.network) <= n
+        assert covopt.verify(solution).ok
+
+
+@pytest.mark.parametrize("kind", ["year", "income", "seconds", "days", "standard"])
+@pytest.mark.parametrize("output_bias", ["none", "penalized", "free"])
+def test_two_outputs(kind, output_bias):
+    n = 30
+    Y = np.column_stack([targets(n), np.cos(np.arange(n) / 5.0)])
+    solution = covopt.min_norm(column(kind, n)[:, None], Y, output_bias=output_bias)
+    assert solution.status.code == "certified"
+    assert len(solution.network) <= 2 * n
+    assert covopt.verify(solution).ok
+
+
+@pytest.mark.parametrize("kind", ["year", "days", "minutes"])
+def test_far_away_the_cost_is_the_variation_of_the_slope(kind):
+    """Kinks among points at x ≫ 1 cost √(1 + t²) each; the line that is left costs at most its own norm."""
+    n = 40
+    x, y = column(kind, n), targets(n)
+    bends = np.diff(np.array([float(s) for s in slopes(x, y)]))
+    least = 2.0 * float(np.abs(bends) @ np.hypot(1.0, x[1:-1]))
+    cost = covopt.min_norm(x[:, None], y).cost
+    # kinks may face left or right, which is the line's slope to choose; merging kinks in a cell gains less than this
+    room = 2.0 * (np.ptp(x) / x[0]) ** 2 * least
+    assert least - room <= cost <= least * (1.0 + 1e-9) + 2.0 * np.abs(bends).max() * x[-1] + 1.0
+
+
+def test_three_points_far_away():
+    """One kink, |bend| √(1 + x₂²), split so that nearly nothing is left of the line."""
+    x, y = np.array([2001.0, 2003.0, 2007.0]), np.array([1.0, 3.0, -1.0])
+    cost = covopt.min_norm(x[:, None], y).cost
+    assert cost == pytest.approx(2.0 * 2.0 * np.hypot(1.0, 2003.0), rel=2e-3)
+
+
+@pytest.mark.parametrize("output_bias", ["none", "penalized", "free"])
+def test_as_the_cone_program_over_all_cells(output_bias):
+    x, y = np.array([-1.3, -0.4, 0.1, 0.9, 1.0, 2.2]), np.array([0.3, -1.0, 0.4, 2.0, -0.7, 0.1])
+    ours = covopt.min_norm(x[:, None], y, output_bias=output_bias, tol=1e-8)
+    other = covopt.min_norm(x[:, None], y, output_bias=output_bias, solver="conic:CLARABEL")
+    assert ours.status.code == "certified"
+    assert ours.cost == pytest.approx(other.cost, rel=1e-6)
+
+
+def test_units_of_powers_of_two_change_nothing():
+    x, y = column("year", 12), targets(12)
+    one = covopt.min_norm(x[:, None], y)
+    two = covopt.min_norm(2.0**40 * x[:, None], 2.0**40 * y, bias=2.0**40)
+    assert two.cost == pytest.approx(one.cost, rel=1e-12)
+
+
+def test_rows_that_are_no_half_plane_are_left_to_others():
+    rows = np.array([[1.0, 0.0], [-1.0, 0.2], [-1.0, -0.2]])
+    assert HalfPlane.of(ShallowProblem(rows, np.ones(3))) is None
+    assert covopt.min_norm(rows, [1.0, 2.0, 3.0], bias=0.0).status.code == "certified"
+
+
+def test_a_line_through_more_dimensions():
+    """Inputs on a line: two coordinates are left, and the half plane takes them."""
+    t = np.linspace(-1.0, 2.0, 9)
+    X = np.column_stack([t, 2.0 * t + 1.0, -t])
+    solution = covopt.min_norm(X, targets(9))
+    assert solution.status.code == "certified"
+    assert covopt.verify(solution).ok
+
+
+def test_equations_are_the_outputs():
+    rng = np.random.default_rng(3)
+    x = np.sort(rng.standard_normal(8))
+    plane = HalfPlane.of(ShallowProblem(np.column_stack([x, np.ones(8)]), rng.standard_normal(8)))
+    assert plane is not None
+    point = solve_one_input(plane, tol=1e-8)
+    assert np.abs(plane.problem.residual(point.neurons, point.weights)).max() < 1e-12
+    # a dual is known by its values: the local form gives what the sums over rows give
+    unknowns = rng.standard_normal((8, 1))
+    dual = plane.dual(unknowns)
+    angles = np.linspace(0.0, 2.0 * np.pi, 4001)
+    sums = np.maximum(np.column_stack([np.cos(angles), np.sin(angles)]) @ plane.problem.rows.T, 0.0) @ dual
+    assert plane.price(unknowns)[0] == pytest.approx(np.abs(sums).max(), rel=1e-3)
+    assert dual @ plane.problem.targets == pytest.approx(float(np.vdot(unknowns, plane.demands)), rel=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_arcs_against_brute_force_and_boxes(seed):
+    rng = np.random.default_rng(seed)
+    n, k = int(rng.integers(1, 12)), int(rng.integers(1, 4))
+    rows = rng.integers(-3, 4, (n, 2)).astype(float) if seed % 2 else rng.standard_normal((n, 2))
+    dual = rng.standard_normal((n, k))
+    angles = np.linspace(0.0, 2.0 * np.pi, 20001)
+    sums = np.maximum(np.column_stack([np.cos(angles), np.sin(angles)]) @ rows.T, 0.0) @ dual
+    brute, found = np.linalg.norm(sums, axis=1).max(), arc_gauge(rows, dual)
+    assert brute <= found <= brute * (1.0 + 1e-3) + 1e-300
+    if k == 1:
+        assert found <= box_gauge(rows, dual[:, 0]).upper_bound * (1.0 + 1e-12)
+
+
+def test_arcs_see_what_cancels():
+    """Two rows that agree to sixteen digits: the exact maximum is at the gradient of both, or between them."""
+    rows = np.array([[1.0, 1.0], [1.0, 1.0 + 2.0**-52]])
+    total = (
+        Fraction(2) ** 60
+        * (rows[1, 1] - 1.0).as_integer_ratio()[0]
+        / (rows[1, 1] - 1.0).as_integer_ratio()[1]
+    )
+    found = arc_gauge(rows, np.array([-(2.0**60), 2.0**60]))
+    assert float(total) <= found <= float(total) * (1.0 + 1e-12)
+
+
+def test_moments_survive_rounding():
+    x = column("seconds", 20)
+    rng = np.random.default_rng(0)
+    dual = 1e5 * rng.standard_normal(20)
+    goal = float(hold_sum(x, dual)) + 1e-3
+    moved = hold_moments(x, dual, np.array([goal]))
+    assert (
+        abs(float(hold_sum(x, moved) - Fraction(goal)))
+        < 1e-10
+        < abs(float(hold_sum(x, dual) - Fraction(goal)))
+    )
+    assert np.abs(moved - dual).max() < 1e-6
+
+
+def hold_sum(x: np.ndarray, dual: np.ndarray) -> Fraction:
+    return sum(
+        (Fraction(a) * Fraction(b) for a, b in zip(x.tolist(), dual.tolist(), strict=True)), Fraction(0)
+    )
+
+
+def test_few_bits_make_sums_exact():
+    x = column("minutes", 30)
+    y = targets(30)[:, None]
+    network = covopt.min_norm(x[:, None], y).network
+    assert np.abs(network.predict(x[:, None]).reshape(-1, 1) - y).max() < 1e-9
+    rough = covopt.ReLUNetwork(
+        network.hidden_weights * (1.0 + 2.0**-40), network.output_weights / (1.0 + 2.0**-40), 1.0
+    )
+    assert np.abs(rough.predict(x[:, None]).reshape(-1, 1) - y).max() > 1e-9
+    again = with_exact_products(rough, x, y)
+    assert np.abs(again.predict(x[:, None]).reshape(-1, 1) - y).max() < 1e-9
+    assert again.squared_norm == pytest.approx(network.squared_norm, rel=1e-9)
+
+
+def test_networks_that_are_close_enough_are_left_alone():
+    x = np.random.default_rng(0).standard_normal(6)
+    network = covopt.min_norm(x[:, None], targets(6)).network
+    assert with_exact_products(network, x, targets(6)[:, None]) is network
