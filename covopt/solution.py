@@ -14,6 +14,7 @@ import numpy as np
 from covopt.certificates.certify import Certificate
 from covopt.certificates.minimisers import Minimisers, Sparsest
 from covopt.certificates.uniqueness import Uniqueness
+from covopt.checks.html import html_table
 from covopt.checks.validation import check_time_limit
 from covopt.checks.wording import counted, listed
 from covopt.data import Data
@@ -45,7 +46,7 @@ BRACKET = ("cost", "lower_bound", "gap")
 OF_A_LOSS = ("objective", "loss_value")
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Solution:
     """A minimal-norm network with the proof of its optimality; numbers are in the user's units.
 
@@ -80,6 +81,13 @@ class Solution:
     loss: Loss | None = None
     sample_weight: np.ndarray | None = None
     warm: Any = field(default=None, repr=False)  # where a solve with another λ may begin
+
+    def __post_init__(self) -> None:
+        fits = self.network.n_inputs == len(self.data.feature_names)
+        if (
+            self.network.feature_names is None and fits
+        ):  # a damaged file says something else, for verify to tell
+            self.network = replace(self.network, feature_names=self.data.feature_names)
 
     # ------------------------------------------------------------------ numbers
     @property
@@ -121,10 +129,13 @@ class Solution:
 
     def summary(self) -> str:
         """Return a few lines for people."""
+        return "\n".join(f"{name:<14} {text}" for name, text in self._summary_rows())
+
+    def _summary_rows(self) -> list[tuple[str, str]]:
         certificate = self.certificate
         outputs = f"{self.data.n_outputs} outputs, " if self.data.n_outputs > 1 else ""
         sizes = f"{counted(self.data.n_samples, 'point')}, {counted(self.data.n_features, 'feature')}"
-        rows = [
+        return [
             ("problem", f"{sizes}, {outputs}"
                         f"bias {self.data.bias:g}, output bias {self.output_bias}"),
             ("features", f"{listed(self.data.feature_names)} → {listed(self.data.target_names)}"),
@@ -138,7 +149,17 @@ class Solution:
             *self._potential_rows(),
             ("solver", f"{self.solver}, {counted(len(self.history), 'round')}, {self.time_s:.2f} s"),
         ]  # fmt: skip
-        return "\n".join(f"{name:<14} {text}" for name, text in rows)
+
+    def __repr__(self) -> str:
+        of = "" if self.lam is None else f"λ {self.lam:.6g}, objective {self.objective:.8g}, "
+        return (
+            f"Solution({self.status.code}, {of}cost {self.cost:.8g}, lower bound {self.lower_bound:.8g}, "
+            f"gap {self.gap:.1e}, {counted(len(self.network), 'neuron')}, "
+            f"{counted(self.data.n_samples, 'point')} × {counted(self.data.n_features, 'feature')})"
+        )
+
+    def _repr_html_(self) -> str:
+        return html_table(self._summary_rows())
 
     def _interpolation(self) -> str:
         text = f"max |f − y| = {self.certificate.residual:.1e} of max |y|"

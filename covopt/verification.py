@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -16,6 +16,7 @@ from covopt.certificates.certify import VARIATION, Certificate, certify, through
 from covopt.certificates.exact import exact_checks, exact_of_cp_rank
 from covopt.certificates.gauges import make_gauge
 from covopt.certificates.rechecks import AGREES, RECHECKS, Check
+from covopt.checks.html import html_table
 from covopt.checks.validation import check_output_bias, check_positive
 from covopt.checks.wording import counted
 from covopt.completely_positive.certificate import CPRankCertificate
@@ -30,8 +31,11 @@ from covopt.problems.shallow import ShallowProblem
 from covopt.proofs import Proof
 from covopt.solution import Solution, load
 
+if TYPE_CHECKING:
+    import pandas as pd
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, repr=False)
 class Verification:
     """Outcome of :func:`verify`; it is true where every check held, as ``ok`` is.
 
@@ -61,6 +65,29 @@ class Verification:
         ]
         lines.append("verified" if self.ok else "VERIFICATION FAILED")
         return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        failed = [check.name for check in self.checks if not check.ok]
+        if failed:
+            return f"Verification(FAILED: {', '.join(failed)}; {len(self.checks)} checks)"
+        return f"Verification(ok, {counted(len(self.checks), 'check')})"
+
+    def _repr_html_(self) -> str:
+        rows = [("ok" if check.ok else "FAILED", check.name, check.detail) for check in self.checks]
+        return html_table(rows, head=("", "check", "detail"), caption=repr(self))
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return a row for each check; ``to_csv`` and ``to_latex`` write it.
+
+        Returns
+        -------
+        pandas.DataFrame
+        """
+        import pandas as pd
+
+        return pd.DataFrame(
+            [(check.name, check.ok, check.detail) for check in self.checks], columns=["check", "ok", "detail"]
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """JSON types."""

@@ -11,6 +11,7 @@ from scipy.optimize import brentq
 
 from covopt.certificates.certify import conclude
 from covopt.certificates.gauges import LabelNoiseGauge
+from covopt.checks.speaking import logger, round_line
 from covopt.checks.validation import (
     check_choice,
     check_count,
@@ -165,6 +166,7 @@ class FitTask:
                 upper_bound=state.upper_bound * problem.strength,
                 time_s=time.perf_counter() - began,
             )
+            logger.debug("%s", round_line(state))
             history.append({k: v for k, v in dataclasses.asdict(state).items() if np.isfinite(v)})
             return bool(callback(state)) if callback is not None else False
 
@@ -247,11 +249,13 @@ class FitTask:
             self.data, network, dual, stopped=point.status, tol=self.tol, output_bias=self.output_bias,
             loss=self.loss, lam=lam, gauge=gauge,
         )  # fmt: skip
-        return Solution(
+        solution = Solution(
             self.data, self.output_bias, self.potential, network, *found, self.tol, name, history,
             time.perf_counter() - began, self.random_state, lam=lam, loss=self.loss,
             sample_weight=self.sample_weight, warm=point.warm,
         )  # fmt: skip
+        logger.info("%r", solution)
+        return solution
 
 
 def _aligned(X: Any, Y: Any) -> Any:

@@ -11,6 +11,8 @@ from threadpoolctl import threadpool_limits
 
 from covopt.api.fit_task import FitTask
 from covopt.api.interpolation import Callback
+from covopt.api.solution_path import SolutionPath
+from covopt.checks.speaking import speaking
 from covopt.checks.validation import check_positive, check_time_limit
 from covopt.errors import InputError, PathStoppedWarning
 from covopt.losses import Loss
@@ -34,6 +36,7 @@ def fit(
     random_state: int | None = None,
     callback: Callback | None = None,
     start: Solution | None = None,
+    verbose: int = 0,
 ) -> Solution:
     r"""Train a shallow ReLU network with weight decay to its global optimum, and prove it.
 
@@ -81,6 +84,8 @@ def fit(
         ``time_s``; bounds of the objective); a true answer stops.
     start : Solution, optional
         A solution of the same table, with another λ or loss: where to start from.
+    verbose : int
+        As in :func:`covopt.min_norm`.
 
     Returns
     -------
@@ -108,7 +113,7 @@ def fit(
     time_limit_s = check_time_limit(time_limit_s)
     if start is not None:
         task.check_start(start)
-    with threadpool_limits(1, user_api="blas"):
+    with speaking(verbose), threadpool_limits(1, user_api="blas"):
         return task.solve(lam, time_limit_s, callback, start, began)
 
 
@@ -177,7 +182,8 @@ def path(
     time_limit_s: float | None = None,
     random_state: int | None = None,
     callback: Callback | None = None,
-) -> list[Solution]:
+    verbose: int = 0,
+) -> SolutionPath:
     r"""Solve :func:`fit` over a grid of λ, from λ_max down, each one started from the one before and certified.
 
     .. math:: \lambda_j = \lambda_{\max}\, \varepsilon^{j/(n-1)}, \qquad j = 0, \dots, n - 1.
@@ -196,13 +202,15 @@ def path(
         Seconds for the whole path.
     callback : callable, optional
         Called after every round, as in :func:`fit`; a true answer ends the path.
+    verbose : int
+        As in :func:`covopt.min_norm`.
 
     Returns
     -------
-    list of Solution
-        Largest λ first. A path that is stopped (time limit, Ctrl-C, callback) returns what it has, the last bracket
-        included where there is one, and warns with the λ at which it stopped; Ctrl-C before the first point is
-        done raises KeyboardInterrupt.
+    SolutionPath
+        A list of :class:`Solution`, largest λ first; ``to_frame()`` is its table. A path that is
+        stopped (time limit, Ctrl-C, callback) returns what it has, the last bracket included where there is one, and
+        warns with the λ at which it stopped; Ctrl-C before the first point is done raises KeyboardInterrupt.
 
     Raises
     ------
@@ -223,8 +231,8 @@ def path(
     began = time.perf_counter()
     task = FitTask(X, Y, loss, bias, output_bias, sample_weight, potential, solver, tol, random_state)
     time_limit_s = check_time_limit(time_limit_s)
-    solutions: list[Solution] = []
-    with threadpool_limits(1, user_api="blas"):
+    solutions = SolutionPath()
+    with speaking(verbose), threadpool_limits(1, user_api="blas"):
         grid = task.grid(n_lams, eps) if lams is None else _check_lams(lams)
         for lam in grid:
             left = None if time_limit_s is None else time_limit_s - (time.perf_counter() - began)

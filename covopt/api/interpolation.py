@@ -14,6 +14,7 @@ from threadpoolctl import threadpool_limits
 from covopt.certificates.certify import conclude
 from covopt.certificates.gauges import LabelNoiseGauge, VariationGauge
 from covopt.certificates.moments import hold_moments
+from covopt.checks.speaking import logger, round_line, speaking
 from covopt.checks.validation import (
     check_choice,
     check_output_bias,
@@ -68,6 +69,7 @@ def min_norm(
     random_state: int | None = None,
     callback: Callback | None = None,
     duplicates: str = "error",
+    verbose: int = 0,
 ) -> Solution:
     r"""Compute the shallow ReLU network of smallest norm through the points, with a proof that none is smaller.
 
@@ -110,6 +112,8 @@ def min_norm(
         ``time_s``; bounds of ‖W‖² in the user's units); a true answer stops.
     duplicates : {"error", "mean"}
         What to do with rows that are the same point with different targets.
+    verbose : int
+        1 shows what was found on standard error, 2 every round; without it the logger ``covopt`` has them.
 
     Returns
     -------
@@ -135,31 +139,32 @@ def min_norm(
     check_output_bias(output_bias, bias)
     weighing = make_potential(potential)
     check_choice("solver", solver, SOLVERS)
-    if solver.startswith(FRANK_WOLFE) and not isinstance(weighing, LabelNoise):
-        from covopt.api.cone import frank_wolfe
+    with speaking(verbose):
+        if solver.startswith(FRANK_WOLFE) and not isinstance(weighing, LabelNoise):
+            from covopt.api.cone import frank_wolfe
 
-        return frank_wolfe(
-            X, Y, bias=bias, output_bias=output_bias, variant=solver.removeprefix(FRANK_WOLFE), tol=tol,
-            time_limit_s=time_limit_s, callback=None if callback is None else _as_rounds(callback),
-            random_state=random_state, duplicates=duplicates,
-        )  # fmt: skip
-    data = Data.validate(X, Y, bias=bias, duplicates=duplicates)
-    if isinstance(weighing, LabelNoise):
-        check_label_noise(weighing, data.n_outputs, output_bias)
-        if solver not in ("auto", "column-generation"):
-            raise InputError(
-                f'solver={solver!r} is for potential="variation"; potential={potential!r} takes solver="auto"'
+            return frank_wolfe(
+                X, Y, bias=bias, output_bias=output_bias, variant=solver.removeprefix(FRANK_WOLFE), tol=tol,
+                time_limit_s=time_limit_s, callback=None if callback is None else _as_rounds(callback),
+                random_state=random_state, duplicates=duplicates,
+            )  # fmt: skip
+        data = Data.validate(X, Y, bias=bias, duplicates=duplicates)
+        if isinstance(weighing, LabelNoise):
+            check_label_noise(weighing, data.n_outputs, output_bias)
+            if solver not in ("auto", "column-generation"):
+                raise InputError(
+                    f'solver={solver!r} is for potential="variation"; potential={potential!r} takes solver="auto"'
+                )
+        # as a certificate will compute it: more threads round differently
+        with threadpool_limits(1, user_api="blas"):
+            reduced = reduce_data(data, output_bias)
+        if isinstance(weighing, LabelNoise):
+            return _solve_label_noise(
+                data, reduced, output_bias, weighing, tol, time_limit_s, random_state, callback, began
             )
-    # as a certificate will compute it: more threads round differently
-    with threadpool_limits(1, user_api="blas"):
-        reduced = reduce_data(data, output_bias)
-    if isinstance(weighing, LabelNoise):
-        return _solve_label_noise(
-            data, reduced, output_bias, weighing, tol, time_limit_s, random_state, callback, began
+        return _solve(
+            data, reduced, output_bias, potential, solver, tol, time_limit_s, random_state, callback, began
         )
-    return _solve(
-        data, reduced, output_bias, potential, solver, tol, time_limit_s, random_state, callback, began
-    )
 
 
 def _solve(
@@ -212,7 +217,7 @@ def _solve(
             settled=problem.offset_cost == 0, hold=_hold(data, problem, reduction, point), output_bias=output_bias,
             proof=point.proof, gauge=VariationGauge(data, reduction.keep, reduction),
         )  # fmt: skip
-    return Solution(
+    return _said(
         data, output_bias, potential, network, dual, certificate, status, tol, name, history,
         time.perf_counter() - began, random_state, point.proof,
     )  # fmt: skip
@@ -257,10 +262,16 @@ def _solve_label_noise(
             data, network, task.invert_dual(point.dual), stopped=point.status, tol=tol,
             settled=problem.offset_cost == 0, output_bias=output_bias, gauge=LabelNoiseGauge(task),
         )  # fmt: skip
-    return Solution(
+    return _said(
         data, output_bias, potential.name, network, dual, certificate, status, tol, name, history,
         time.perf_counter() - began, random_state,
     )  # fmt: skip
+
+
+def _said(*parts: Any) -> Solution:
+    solution = Solution(*parts)
+    logger.info("%r", solution)
+    return solution
 
 
 def _observer(
@@ -275,6 +286,7 @@ def _observer(
             upper_bound=state.upper_bound * scale,
             time_s=time.perf_counter() - began,
         )
+        logger.debug("%s", round_line(state))
         history.append({k: v for k, v in dataclasses.asdict(state).items() if np.isfinite(v)})
         return bool(callback(state)) if callback is not None else False
 

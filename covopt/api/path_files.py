@@ -7,6 +7,7 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
+from covopt.api.solution_path import SolutionPath
 from covopt.errors import SolutionFileError
 from covopt.files import write_atomically
 from covopt.files.formats import check_format
@@ -37,7 +38,7 @@ def save_path(solutions: Sequence[Solution], path: str | os.PathLike[str]) -> No
     write_atomically(path, lambda stream: stream.write(text.encode()))
 
 
-def path_from_dict(content: Any) -> list[Solution]:
+def path_from_dict(content: Any) -> SolutionPath:
     """Return the solutions of parsed JSON.
 
     Parameters
@@ -53,7 +54,7 @@ def path_from_dict(content: Any) -> list[Solution]:
     parts = content.get("solutions")
     if not isinstance(parts, list) or not parts:
         raise SolutionFileError("it is a path without points; nothing can be read from it.")
-    solutions = []
+    solutions = SolutionPath()
     for i, part in enumerate(parts):
         try:
             solutions.append(Solution.from_dict(part))

@@ -46,7 +46,7 @@ app = typer.Typer(
     help="Exact minimal-norm ReLU networks, the proof that they are optimal, and its checker.",
     epilog=_EPILOG,
     no_args_is_help=True,
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
@@ -65,8 +65,14 @@ def _root(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
+    verbose: Annotated[
+        int, typer.Option("--verbose", "-v", count=True, help="Say what is found; -vv: every round.")
+    ] = 0,
 ) -> None:
-    pass
+    if verbose:
+        from covopt.checks.speaking import listen
+
+        listen(verbose)
 
 
 def _frame(values: Any, names: tuple[str, ...]) -> pd.DataFrame:

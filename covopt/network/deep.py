@@ -16,7 +16,7 @@ from covopt.network.shallow import check_inputs
 _SWEEPS = 10
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class DeepReLUNetwork:
     r"""The network :math:`Z_\ell = \sigma_a(Z_{\ell-1}) W_\ell^T + \beta 1 b_\ell^T`, no σ on inputs and outputs.
 
@@ -83,6 +83,10 @@ class DeepReLUNetwork:
         check_positive("bias", self.bias)
         object.__setattr__(self, "weights", weights)
         object.__setattr__(self, "biases", biases)
+
+    def __repr__(self) -> str:
+        widths = " → ".join(map(str, (self.n_inputs, *self.widths, self.n_outputs)))
+        return f"DeepReLUNetwork({widths}, bias {self.bias:g}, ‖W‖² {self.squared_norm:.8g})"
 
     @property
     def layers(self) -> tuple[tuple[np.ndarray, np.ndarray | None], ...]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
+from covopt.checks.html import html_table
 from covopt.checks.validation import check_choice
+from covopt.checks.wording import counted, listed
 from covopt.errors import InputError
 
 
@@ -33,7 +35,33 @@ def check_inputs(X: Any, n_inputs: int) -> np.ndarray:
     return X
 
 
-@dataclass(frozen=True, eq=False)
+def by_name(X: Any, names: tuple[str, ...] | None) -> Any:
+    """Return the columns of a frame in the order of ``names``; what has no columns, or none called so, as it is.
+
+    Parameters
+    ----------
+    X : array_like or frame
+    names : tuple of str, optional
+        Where all are x0, x1, … they were given by nobody, and columns count by their place.
+
+    Raises
+    ------
+    InputError
+        Naming the columns that are missing.
+    """
+    columns = getattr(X, "columns", None)
+    if names is None or columns is None:
+        return X
+    found = {str(name): name for name in columns}
+    missing = [name for name in names if name not in found]
+    if not missing:
+        return X[[found[name] for name in names]]
+    if names == tuple(f"x{j}" for j in range(len(names))):
+        return X
+    raise InputError(f"X has no column called {listed(missing)}; it has {listed(list(found))}.")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class ReLUNetwork:
     r"""The network :math:`f(x) = \sum_j \sigma(w_j\cdot(x, \beta))\, v_j + \beta b`.
 
@@ -49,6 +77,13 @@ class ReLUNetwork:
         b; zeros when the network has none.
     counts_output_bias : bool
         Whether ‖b‖² belongs to the squared norm (a penalised output bias) or is free.
+    feature_names : tuple of str, optional
+        Names of the inputs: columns of frames are then found by name, in whatever order they stand.
+
+    Raises
+    ------
+    InputError
+        Where the shapes do not fit together. Lists are taken; a vector of output weights is one output.
 
     Examples
     --------
@@ -64,6 +99,61 @@ class ReLUNetwork:
     bias: float = 1.0
     output_bias: np.ndarray = field(default_factory=lambda: np.zeros(1))
     counts_output_bias: bool = True
+    feature_names: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        hidden, output = (
+            np.asarray(self.hidden_weights, dtype=float),
+            np.asarray(self.output_weights, dtype=float),
+        )
+        output = output[:, None] if output.ndim == 1 else output
+        if hidden.ndim != 2 or output.ndim != 2 or len(hidden) != len(output):
+            raise InputError(
+                f"hidden_weights of shape {hidden.shape} and output_weights of shape {output.shape} do not fit "
+                "together; one row for each neuron is needed in both, (m, inputs) and (m, outputs)."
+            )
+        given = np.atleast_1d(np.asarray(self.output_bias, dtype=float))
+        k = output.shape[1]
+        shift = np.zeros(k) if given.shape == (1,) and not given.any() else given
+        if shift.shape != (k,):
+            raise InputError(
+                f"output_bias has shape {given.shape}; ({k},) is needed for {counted(k, 'output')}."
+            )
+        names = None if self.feature_names is None else tuple(str(name) for name in self.feature_names)
+        if names is not None and len(names) != hidden.shape[1] - (self.bias > 0):
+            raise InputError(
+                f"feature_names has {counted(len(names), 'name')}; the network has "
+                f"{counted(hidden.shape[1] - (self.bias > 0), 'input')} besides the bias."
+            )
+        for name, value in (
+            ("hidden_weights", hidden), ("output_weights", output), ("output_bias", shift), ("feature_names", names)
+        ):  # fmt: skip
+            object.__setattr__(self, name, value)
+
+    def __repr__(self) -> str:
+        n_inputs = self.hidden_weights.shape[1] - (self.bias > 0)
+        return (
+            f"ReLUNetwork({counted(len(self), 'neuron')}, {counted(n_inputs, 'input')} → "
+            f"{counted(self.output_weights.shape[1], 'output')}, bias {self.bias:g}, ‖W‖² {self.squared_norm:.8g})"
+        )
+
+    def _repr_html_(self) -> str:
+        n_inputs, most = self.hidden_weights.shape[1], 20
+        head = [
+            "neuron",
+            *(f"w{j}" for j in range(n_inputs)),
+            *(f"v{j}" for j in range(self.output_weights.shape[1])),
+        ]
+        if len(head) > most:
+            return html_table([(repr(self),)])
+        rows = [
+            (i, *(f"{v:.4g}" for v in (*w, *out)))
+            for i, (w, out) in enumerate(
+                zip(self.hidden_weights[:most], self.output_weights[:most], strict=True)
+            )
+        ]
+        more = f"; the first {most}" if len(self) > most else ""
+        return html_table(rows, head=head, caption=repr(self) + more)
 
     @classmethod
     def from_neurons(
@@ -147,9 +237,9 @@ class ReLUNetwork:
         Raises
         ------
         InputError
-            When X has another number of columns.
+            When X has another number of columns, or is a frame without the columns that are needed.
         """
-        X = np.asarray(X, dtype=float)
+        X = np.asarray(by_name(X, self.feature_names), dtype=float)
         if X.ndim == 1:
             X = X[:, None] if self.n_inputs == 1 else X[None, :]
         if X.ndim != 2 or X.shape[1] != self.n_inputs:
@@ -314,4 +404,4 @@ class ReLUNetwork:
 
     def _from_layer(self, layer: Any) -> ReLUNetwork:
         offset = self.output_bias if layer.offset is None else layer.offset
-        return ReLUNetwork(layer.incoming, layer.outgoing, self.bias, offset, self.counts_output_bias)
+        return replace(self, hidden_weights=layer.incoming, output_weights=layer.outgoing, output_bias=offset)

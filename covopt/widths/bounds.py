@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import dataclasses
 import warnings
 from dataclasses import dataclass
 from math import comb
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from covopt.arrangement.counting import count_cells
+from covopt.checks.html import html_table
 from covopt.checks.validation import check_output_bias
+from covopt.checks.wording import counted
 from covopt.completely_positive.clique_cover import clique_cover_bound
 from covopt.data import Data
 from covopt.errors import BudgetError, PrecisionWarning
 from covopt.exact.rank import rank_at_least
 from covopt.widths.lower import bend_bound, rank_at_most
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _COUNT_BUDGET = 2e7  # row operations: seconds
 
@@ -43,7 +49,10 @@ class SparsityBound:
     reason: str
 
 
-@dataclass(frozen=True)
+COLUMNS = ("kind", "value", "name", "source", "reason")
+
+
+@dataclass(frozen=True, repr=False)
 class SparsityBounds:
     """All bounds that apply, the best first within its kind.
 
@@ -63,6 +72,27 @@ class SparsityBounds:
     def lower(self) -> int:
         """Every network of smallest norm has at least this many neurons."""
         return max(b.value for b in self.bounds if b.kind == "lower")
+
+    def __repr__(self) -> str:
+        sides = {b.kind for b in self.bounds}
+        low = f"{self.lower} ≤ " if "lower" in sides else ""
+        high = f" ≤ {self.upper}" if "upper" in sides else ""
+        return f"SparsityBounds({low}neurons{high}, {counted(len(self.bounds), 'bound')})"
+
+    def _repr_html_(self) -> str:
+        rows = [(b.kind, b.value, b.name, b.source, b.reason) for b in self.bounds]
+        return html_table(rows, head=COLUMNS, caption=repr(self))
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return a row for each bound; ``to_csv`` and ``to_latex`` write it.
+
+        Returns
+        -------
+        pandas.DataFrame
+        """
+        import pandas as pd
+
+        return pd.DataFrame([dataclasses.astuple(b) for b in self.bounds], columns=list(COLUMNS))
 
     def summary(self) -> str:
         """Return a table, one bound a line."""

@@ -1,0 +1,63 @@
+"""The solutions of a regularisation path: a list that people can read, and a table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from covopt.checks.html import html_table
+from covopt.checks.wording import counted
+from covopt.solution import Solution
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+COLUMNS = ("lam", "objective", "loss", "squared_norm", "neurons", "lower_bound", "gap", "status")
+
+
+class SolutionPath(list[Solution]):
+    """A list of solutions, largest λ first.
+
+    Examples
+    --------
+    >>> import covopt
+    >>> covopt.path([[0.0], [1.0]], [0.0, 1.0], n_lams=3)
+    SolutionPath(3 points, λ 0.7071 to 0.0007071, 3 certified, up to 1 neuron)
+    """
+
+    def __repr__(self) -> str:
+        if not self:
+            return "SolutionPath(no points)"
+        done = sum(s.status == "certified" for s in self)
+        ends = f"λ {self[0].lam:.4g} to {self[-1].lam:.4g}"
+        widest = counted(max(len(s.network) for s in self), "neuron")
+        return f"SolutionPath({counted(len(self), 'point')}, {ends}, {done} certified, up to {widest})"
+
+    def _repr_html_(self) -> str:
+        rows = [[f"{v:.6g}" if isinstance(v, float) else v for v in row] for row in self._rows()]
+        return html_table(rows, head=COLUMNS, caption=repr(self))
+
+    def _rows(self) -> list[tuple[Any, ...]]:
+        return [
+            (
+                s.lam,
+                s.objective,
+                s.loss_value,
+                s.cost,
+                len(s.network),
+                s.lower_bound,
+                s.gap,
+                s.status.code,
+            )
+            for s in self
+        ]
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return a row for each λ; ``to_csv`` and ``to_latex`` write it.
+
+        Returns
+        -------
+        pandas.DataFrame
+        """
+        import pandas as pd
+
+        return pd.DataFrame(self._rows(), columns=list(COLUMNS))

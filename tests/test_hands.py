@@ -1,0 +1,176 @@
+"""What people see and hold: one line for each object, tables for notebooks, words, networks of lists."""
+
+import logging
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+import covopt
+from covopt.api.solution_path import SolutionPath
+from covopt.checks.speaking import logger, speaking
+from covopt.cli import app
+from covopt.datasets import make_random_plane
+from covopt.errors import InputError
+
+X, Y = make_random_plane(8)
+
+
+@pytest.fixture(scope="module")
+def solution():
+    return covopt.min_norm(pd.DataFrame(X, columns=["a", "b<"]), Y)
+
+
+def test_one_line_for_each_object(solution):
+    line = repr(solution)
+    assert line.startswith(f"Solution(certified, cost {solution.cost:.8g}, lower bound ")
+    assert line.endswith("neurons, 8 points × 2 features)")
+    fitted = covopt.fit(X, Y, lam=0.1)
+    assert repr(fitted).startswith(f"Solution(certified, λ 0.1, objective {fitted.objective:.8g}, cost")
+    network = solution.network
+    expected = (
+        f"ReLUNetwork({len(network)} neurons, 2 inputs → 1 output, bias 1, ‖W‖² {network.squared_norm:.8g})"
+    )
+    assert repr(network) == expected
+    found = covopt.verify(solution)
+    assert repr(found) == f"Verification(ok, {len(found.checks)} checks)"
+    solution_wrong = covopt.Solution.from_dict(solution.to_dict())
+    solution_wrong.dual = 2 * solution_wrong.dual
+    assert repr(covopt.verify(solution_wrong)).startswith("Verification(FAILED: ")
+    bounds = covopt.sparsity_bounds(X, Y)
+    assert repr(bounds).startswith(f"SparsityBounds({bounds.lower} ≤ neurons ≤ {bounds.upper}, ")
+    deep = covopt.DeepReLUNetwork([np.ones((3, 2)), np.ones((1, 3))])
+    assert repr(deep) == "DeepReLUNetwork(2 → 3 → 1, bias 1, ‖W‖² 9)"
+    for shown in (solution, fitted, network, found, bounds, deep):
+        assert "\n" not in repr(shown)
+        assert len(repr(shown)) < 160
+
+
+def test_tables_for_notebooks(solution):
+    for shown in (solution, solution.network, covopt.verify(solution), covopt.sparsity_bounds(X, Y)):
+        html = shown._repr_html_()
+        assert html.startswith("<table>")
+        assert html.endswith("</table>")
+    assert "a, b&lt; → y" in solution._repr_html_()
+    wide = covopt.ReLUNetwork(np.ones((30, 30)), np.ones((30, 1)))
+    assert wide._repr_html_().count("<tr>") == 1
+    many = covopt.ReLUNetwork(np.ones((30, 3)), np.ones((30, 1)))
+    assert many._repr_html_().count("<tr>") == 21
+    assert "the first 20" in many._repr_html_()
+
+
+def test_a_path_is_a_list_and_a_table(tmp_path):
+    points = covopt.path(X, Y, n_lams=3)
+    assert isinstance(points, list)
+    assert repr(points).startswith("SolutionPath(3 points, λ ")
+    frame = points.to_frame()
+    assert frame["lam"].tolist() == [p.lam for p in points]
+    assert frame["neurons"].tolist() == [len(p.network) for p in points]
+    assert set(frame["status"]) == {"certified"}
+    assert points._repr_html_().count("<tr>") == 4
+    assert repr(SolutionPath()) == "SolutionPath(no points)"
+    from covopt.api.path_files import save_path
+
+    save_path(points, tmp_path / "p.json")
+    assert isinstance(covopt.load(tmp_path / "p.json"), SolutionPath)
+    assert covopt.verify(points[0]).to_frame()["ok"].all()
+    assert list(covopt.sparsity_bounds(X, Y).to_frame().columns) == [
+        "kind",
+        "value",
+        "name",
+        "source",
+        "reason",
+    ]
+
+
+# ---------------------------------------------------------------------- networks
+def test_a_network_of_lists():
+    network = covopt.ReLUNetwork([[1, 0], [-1, 0]], [1, 1], output_bias=[0.5])
+    assert network.predict([[-2.0], [0.5]]).tolist() == [2.5, 1.0]
+    assert network.output_weights.shape == (2, 1)
+    assert covopt.ReLUNetwork(np.zeros((0, 3)), np.zeros((0, 2))).output_bias.tolist() == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            dict(hidden_weights=[1, 2], output_weights=[1, 2]),
+            r"hidden_weights of shape \(2,\) .* do not fit together",
+        ),
+        (
+            dict(hidden_weights=[[1, 2]], output_weights=[[1], [2]]),
+            r"output_weights of shape \(2, 1\) do not fit",
+        ),
+        (
+            dict(hidden_weights=[[1, 2]], output_weights=[1], output_bias=[1, 2]),
+            r"output_bias has shape \(2,\); \(1,\)",
+        ),
+        (
+            dict(hidden_weights=[[1, 2]], output_weights=[[1, 2]], output_bias=[1]),
+            r"\(2,\) is needed for 2 outputs",
+        ),
+        (
+            dict(hidden_weights=[[1, 2]], output_weights=[1], feature_names=["a", "b"]),
+            "has 2 names; .* 1 input besides",
+        ),
+    ],
+)
+def test_shapes_that_do_not_fit(options, message):
+    with pytest.raises(InputError, match=message):
+        covopt.ReLUNetwork(**options)
+
+
+@pytest.mark.parametrize("library", [pd, pl])
+def test_columns_are_found_by_name(solution, library):
+    frame = library.DataFrame({"b<": X[:, 1], "more": X[:, 0], "a": X[:, 0]})
+    np.testing.assert_allclose(solution.network.predict(frame), Y, atol=1e-9)
+    with pytest.raises(InputError, match="X has no column called b<; it has a, c"):
+        solution.network.predict(library.DataFrame({"a": X[:, 0], "c": X[:, 1]}))
+    nameless = covopt.min_norm(X, Y).network
+    np.testing.assert_allclose(
+        nameless.predict(library.DataFrame({"p": X[:, 0], "q": X[:, 1]})), Y, atol=1e-9
+    )
+    reduced = solution.network.reduce(X)
+    assert reduced.feature_names == solution.network.feature_names == ("a", "b<")
+
+
+# ---------------------------------------------------------------------- words
+def test_verbose(capsys):
+    covopt.min_norm(X, Y, verbose=1)
+    said = capsys.readouterr().err
+    assert said.startswith("covopt Solution(certified")
+    assert said.count("\n") == 1
+    covopt.fit(X, Y, lam=0.01, verbose=2)
+    said = capsys.readouterr().err.splitlines()
+    assert said[0].startswith("covopt round 0: ")
+    assert said[-1].startswith("covopt Solution(certified, λ 0.01")
+    covopt.path(X, Y, n_lams=2, verbose=1)
+    assert capsys.readouterr().err.count("\n") == 2
+    covopt.min_norm(X, Y)
+    assert capsys.readouterr().err == ""
+    with pytest.raises(RuntimeError), speaking(2):
+        raise RuntimeError
+    assert (logger.handlers, logger.level) == ([], logging.NOTSET)
+
+
+def test_logging(caplog):
+    with caplog.at_level(logging.DEBUG, logger="covopt"):
+        covopt.min_norm(X, Y)
+    assert {record.levelname for record in caplog.records} == {"DEBUG", "INFO"}
+
+
+def test_the_command_line_speaks(tmp_path):
+    pd.DataFrame({"a": X[:, 0], "y": Y}).to_csv(tmp_path / "t.csv", index=False)
+    done = subprocess.run(
+        [sys.executable, "-m", "covopt", "-vv", "solve", str(tmp_path / "t.csv"), "--target", "y", "-q"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0
+    assert "covopt round 0" in done.stderr
+    assert "covopt Solution(certified" in done.stderr
+    assert CliRunner().invoke(app, ["-h"]).exit_code == 0
