@@ -94,11 +94,14 @@ def as_integers(X: Any) -> np.ndarray | None:
 
 def _integer_column(column: np.ndarray) -> np.ndarray | None:
     values = column.astype(np.float64)
-    largest = float(np.abs(values).max(initial=0.0))
+    largest, some = float(np.abs(values).max(initial=0.0)), float(values[0])
     for decimals in range(_MAX_DECIMALS + 1):
         scale = 10.0**decimals
         if largest * scale >= _LARGEST_FLOAT_INTEGER:
             break
+        # one entry first: a column of real numbers then costs no pass for each number of decimals
+        if column.dtype.type(round(some * scale) / scale) != column[0]:
+            continue
         scaled = np.round(values * scale)
         if np.array_equal((scaled / scale).astype(column.dtype), column):
             return scaled.astype(np.int64)

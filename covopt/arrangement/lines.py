@@ -17,12 +17,13 @@ from covopt.arrangement.tableau import (
     SMALLEST_NONZERO,
     UNRESOLVED,
     is_zero,
+    padded,
     sort_crossings,
     sort_pairs,
 )
 
 # A generic combination below this has a doubtful sign.
-_GENERIC_DOUBT = 1e-13
+GENERIC_DOUBT = 1e-13
 # state of a row that crosses the line at the vertex in hand
 _HERE = 4
 
@@ -44,7 +45,7 @@ def make_line(n):
     return Line(
         np.empty(n),
         np.empty(n, dtype=np.int64),
-        np.empty(n),
+        np.empty(padded(n + 1)),
         np.empty(n + 16),
         np.empty(n, dtype=np.int64),
         np.empty(n, dtype=np.int64),
@@ -194,7 +195,7 @@ def _write_tops(
                 c = column_of[k]
                 part = ratio * tableau[c, b]
                 dual = tableau[c, n] - part
-                if abs(dual) <= _GENERIC_DOUBT * (abs(part) + 1.0):
+                if abs(dual) <= GENERIC_DOUBT * (abs(part) + 1.0):
                     stats[UNRESOLVED] += 1
                 # no branch here either
                 flip = np.uint64(0) - np.uint64(dual > 0)
@@ -285,7 +286,7 @@ def walk(problem, stack, d, level, line, pattern, test, output, keep):
     while stack.used[free] == 1:
         free += 1
     slope = tableau[free, n]
-    if abs(slope) < _GENERIC_DOUBT:
+    if abs(slope) < GENERIC_DOUBT:
         test.stats[UNRESOLVED] += 1
     up = 1.0 if slope > 0 else -1.0
     last = stack.chosen[d - 1] if d > 0 else -1

@@ -199,8 +199,8 @@ def reduce(floats: np.ndarray, integers: np.ndarray | None) -> Reduced:
         The same table, columns scaled.
     """
     n_samples = len(floats)
-    nonzero = np.flatnonzero((floats != 0).any(axis=1))
-    live = _pack(np.isin(np.arange(n_samples), nonzero)[None])[0]
+    is_live = (floats != 0).any(axis=1)
+    nonzero, live = np.flatnonzero(is_live), _pack(is_live[None])[0]
     no_residues = np.empty((0, 0, 0), dtype=np.int64)
     no_primes = np.empty(0, dtype=np.int64)
     if not len(nonzero):

@@ -25,13 +25,16 @@ import numpy as np
 from numba import njit
 
 from covopt.arrangement.lines import CELLS, LATER, make_line, make_output, room, walk
+from covopt.arrangement.short_lines import FEWEST, MOST, make_short, use_short_lines
 from covopt.arrangement.tableau import (
     COUNT,
     FREE,
+    PADDING,
     Problem,
     ZeroTest,
     exchange,
     make_stack,
+    padded,
     wholly_opposite,
 )
 
@@ -56,6 +59,7 @@ def _sweep_levels(problem, low, high, prefix, stack, line, test, keep):
     """Sweep levels ``low`` to ``high``; vertices on more rows than their rank are listed, not resolved."""
     n_columns, n = problem.rows.shape
     pattern = np.empty_like(problem.base)
+    short, is_short = make_short(problem.masks, problem.base), FEWEST <= n <= MOST
     output = make_output(8192 if low == 0 and n > 16 else 32, 4, pattern.size)
     for level in range(low, high):
         k = n_columns - 1 - level
@@ -70,6 +74,11 @@ def _sweep_levels(problem, low, high, prefix, stack, line, test, keep):
         for j in range(n):
             stack.states[0, j] = FREE
             stack.scales[0, j] = 1.0
+        for j in range(n, padded(n + 1)):
+            stack.states[0, j] = PADDING
+            for c in range(n_columns):
+                if j > n:
+                    stack.tableaux[0, c, j] = 0.0
         for c in range(n_columns):
             stack.used[c] = 0
         stack.following[0] = 0
@@ -82,6 +91,13 @@ def _sweep_levels(problem, low, high, prefix, stack, line, test, keep):
                 b = stack.following[d]
                 if d < prefix.size:
                     b = prefix[d] if b <= prefix[d] else n
+                elif is_short and d == k - 2:
+                    output = room(output, (n - b) * (n - b + 1) // 2, 0, 0)
+                    b, output.counters[CELLS] = use_short_lines(
+                        stack.tableaux, stack.states, stack.scales, stack.used, stack.column_of, stack.chosen, d, b,
+                        level, problem.first, n, line.error, short.t, short.error, short.negative, short.bit,
+                        short.tables, test.stats, output.out, output.counters[CELLS], keep,
+                    )  # fmt: skip
             if b > n - k + d:
                 d -= 1
                 if d >= 0:

@@ -18,6 +18,8 @@ SIGN_DOUBT = 1e-12
 LARGEST_ZERO, SMALLEST_NONZERO, UNRESOLVED, COUNT = 0, 1, 2, 3
 # state of a row on a flat P: free; in cl(P); in cl(P, c₀) only; chosen for the basis of P
 FREE, INSIDE, PARALLEL, BASIS = 0, 1, 2, 3
+# beyond the rows
+PADDING = 5
 # enough for maxima to vectorise; nothing that reorders arithmetic
 FAST = {"nnan", "nsz"}
 
@@ -67,12 +69,19 @@ class Stack(NamedTuple):
 
 
 @njit(cache=True)
+def padded(n):
+    """Return how many entries a loop over n of them runs over: whole vectors, four at a time, unless they are few."""
+    return n if n < 16 else (n + 31) // 32 * 32
+
+
+@njit(cache=True)
 def make_stack(n_columns, n):
     """Allocate a search stack for n rows in ``n_columns`` dimensions."""
+    width = padded(n + 1)
     return Stack(
-        np.empty((n_columns, n_columns, n + 1)),
-        np.ones((n_columns, n)),
-        np.zeros((n_columns, n), dtype=np.int8),
+        np.zeros((n_columns, n_columns, width)),
+        np.ones((n_columns, width)),
+        np.full((n_columns, width), PADDING, dtype=np.int8),
         np.zeros(n_columns, dtype=np.int8),
         np.zeros(n_columns, dtype=np.int64),
         np.zeros(n_columns, dtype=np.int64),
@@ -97,79 +106,98 @@ def is_zero(ratio, test, ids, q):
     return zero
 
 
-@njit(cache=True, fastmath=FAST)
-def _pivot(old, new, width, column, b, level, first):
-    pivot = 1.0 / old[column, b]
+# Whole arrays and indices, not views of them: a view costs two counted references, and these run once a line.
+@njit(cache=True, inline="always")
+def pivot(tableaux, states, scales, used, d, b, width, level, first, rest, doubt):
+    """Write tableau d + 1, with row ``b`` in the basis; return its column, and how many rows may lie in the flat.
+
+    ``rest`` gets the size of each row off the flat, relative to the numbers that cancelled in it; counted are free
+    rows below ``doubt``, without ``b``.
+    """
+    column, largest = -1, 0.0
+    for c in range(level + 1, tableaux.shape[1]):
+        if used[c] == 0 and abs(tableaux[d, c, b]) > largest:
+            column, largest = c, abs(tableaux[d, c, b])
+    over = 1.0 / tableaux[d, column, b]
     for j in range(width):
-        new[column, j] = old[column, j] * pivot
-    for c in range(old.shape[0]):
+        tableaux[d + 1, column, j] = tableaux[d, column, j] * over
+    for j in range(width):
+        scales[d + 1, j] = max(1.0, abs(tableaux[d + 1, column, j]))
+        rest[j] = 0.0
+    for c in range(tableaux.shape[1]):
         if c == column or (c < level and not (c == 0 and first == 0)):
             continue
-        factor = old[c, b]
+        factor = tableaux[d, c, b]
         for j in range(width):
-            new[c, j] = old[c, j] - factor * new[column, j]
+            tableaux[d + 1, c, j] = tableaux[d, c, j] - factor * tableaux[d + 1, column, j]
+        if c <= level:
+            continue
+        if used[c] == 1:
+            for j in range(width):
+                scales[d + 1, j] = max(scales[d + 1, j], abs(tableaux[d + 1, c, j]))
+        else:
+            for j in range(width):
+                rest[j] = max(rest[j], abs(tableaux[d + 1, c, j]))
+    rest[b] = 1e300
+    # a count, not a minimum: that would not be vectorised
+    small = 0
+    for j in range(width):
+        rest[j] /= scales[d + 1, j]
+        states[d + 1, j] = states[d, j]
+        small += (rest[j] <= doubt) & (states[d, j] == FREE)
+    states[d + 1, b] = BASIS
+    return column, small
 
 
 @njit(cache=True, fastmath=FAST)
-def _relative_rest(new, n, b, used, column, level, scale, rest, state, new_state):
-    """Size of each row off the flat, relative to the numbers that cancelled in it; return the least.
-
-    Rows of the smaller flat, and ``b``, do not count.
-    """
-    for j in range(n):
-        scale[j] = 1.0
-        rest[j] = 0.0
-    for c in range(level + 1, new.shape[0]):
-        if used[c] == 1 or c == column:
-            for j in range(n):
-                scale[j] = max(scale[j], abs(new[c, j]))
-        else:
-            for j in range(n):
-                rest[j] = max(rest[j], abs(new[c, j]))
-    rest[b] = 1e300
-    least = 1e300
-    for j in range(n):
-        rest[j] /= scale[j]
-        new_state[j] = state[j]
-        least = min(least, rest[j] if state[j] == FREE else 1e300)
-    return least
+def _pivot_alone(tableaux, states, scales, used, d, b, width, level, first, rest, doubt):
+    return pivot(tableaux, states, scales, used, d, b, width, level, first, rest, doubt)
 
 
 @njit(cache=True)
-def exchange(problem, stack, d, b, level, rest, test):
-    """Put row ``b`` into the basis. Return False when ``b`` is not the first choice of its flat."""
-    old, new = stack.tableaux[d], stack.tableaux[d + 1]
-    state, new_state, scale = stack.states[d], stack.states[d + 1], stack.scales[d + 1]
-    used, ids = stack.used, stack.ids
+def _place(problem, stack, d, b, rest, test):
+    """Say which free rows lie in the flat of the basis with ``b``; False when one of them comes before ``b``."""
+    state, new_state, ids = stack.states[d], stack.states[d + 1], stack.ids
     n = problem.masks.shape[0]
-    column, best = -1, 0.0
-    for c in range(level + 1, old.shape[0]):
-        if used[c] == 0 and abs(old[c, b]) > best:
-            column, best = c, abs(old[c, b])
-    _pivot(old, new, n + 1, column, b, level, problem.first)
-    least = _relative_rest(new, n, b, used, column, level, scale, rest, state, new_state)
-    new_state[b] = BASIS
+    least = np.inf
+    for j in range(n):
+        if state[j] == FREE:
+            least = min(least, rest[j])
     if least > DOUBT:
         test.stats[SMALLEST_NONZERO] = min(test.stats[SMALLEST_NONZERO], least)
-    else:
-        for i in range(d):
-            ids[i] = problem.ids[stack.chosen[i]]
-        ids[d] = problem.ids[b]
-        at_infinity = 1 if problem.first == 0 else 0
-        for j in range(n):
-            if state[j] != FREE or j == b or rest[j] > DOUBT:
-                continue
-            ids[d + 1] = problem.ids[j]
-            ids[d + 2] = 0
-            if not is_zero(rest[j], test, ids, d + 2 + at_infinity):
-                continue
-            if at_infinity and not is_zero(abs(new[0, j]) / scale[j], test, ids, d + 2):
-                new_state[j] = PARALLEL
-                continue
-            if j < b:
-                return False
-            new_state[j] = INSIDE
-    used[column] = 1
+        return True
+    for i in range(d):
+        ids[i] = problem.ids[stack.chosen[i]]
+    ids[d] = problem.ids[b]
+    at_infinity = 1 if problem.first == 0 else 0
+    for j in range(n):
+        if state[j] != FREE or j == b or rest[j] > DOUBT:
+            continue
+        ids[d + 1] = problem.ids[j]
+        ids[d + 2] = 0
+        if not is_zero(rest[j], test, ids, d + 2 + at_infinity):
+            continue
+        ratio = abs(stack.tableaux[d + 1, 0, j]) / stack.scales[d + 1, j]
+        if at_infinity and not is_zero(ratio, test, ids, d + 2):
+            new_state[j] = PARALLEL
+            continue
+        if j < b:
+            return False
+        new_state[j] = INSIDE
+    return True
+
+
+@njit(cache=True, inline="always")
+def exchange(problem, stack, d, b, level, rest, test):
+    """Put row ``b`` into the basis. Return False when ``b`` is not the first choice of its flat."""
+    doubt = max(DOUBT, test.stats[SMALLEST_NONZERO])
+    column, small = _pivot_alone(
+        stack.tableaux, stack.states, stack.scales, stack.used, d, b, padded(problem.masks.shape[0] + 1), level,
+        problem.first, rest, doubt,
+    )  # fmt: skip
+    if small > 0 and not _place(problem, stack, d, b, rest, test):
+        return False
+    stack.used[column] = 1
     stack.column_of[d] = column
     stack.chosen[d] = b
     return True

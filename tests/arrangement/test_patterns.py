@@ -193,3 +193,26 @@ def test_bad_options():
         enumerate_cells([[1.0]], n_jobs=0)
     with pytest.raises(InputError, match="chunk_size must be a positive integer"):
         iter_cells([[1.0]], chunk_size=0)
+
+
+@pytest.mark.parametrize("n", [8, 9, 31, 32, 33, 64, 65])
+@pytest.mark.parametrize("integer", [False, True], ids=["generic", "lattice"])
+def test_patterns_do_not_depend_on_which_rows_are_repeated_or_turned(n, integer):
+    """Short lines (9 to 64 rows) and long ones, bits in one word and in several, repeated and opposite rows."""
+    rng = np.random.default_rng(n)
+    X = rng.integers(-3, 4, (n, 3)).astype(float) if integer else rng.standard_normal((n, 3))
+    X[0] = [1.0, 2.0, 3.0]
+    copies = rng.integers(0, n, 40)
+    turned = rng.choice([-2.0, 1.0], 40)
+    alone = enumerate_cells(X)
+    more = enumerate_cells(np.vstack([X, turned[:, None] * X[copies]]))
+    assert len(alone) == len(more) == count_cells(X)
+    patterns = {row.tobytes() for row in alone.patterns}
+    assert {row[:n].tobytes() for row in more.patterns} == patterns
+    repeated = more.patterns[:, n:]
+    nonzero = X[copies].any(axis=1)
+    assert np.array_equal(repeated, nonzero & (more.patterns[:, copies] ^ (turned < 0)))
+    # another order of the rows is another flag, another set of short lines
+    order = rng.permutation(n)
+    again = enumerate_cells(X[order]).patterns[:, np.argsort(order)]
+    assert {np.ascontiguousarray(row).tobytes() for row in again} == patterns

@@ -1,0 +1,176 @@
+"""Kernels for a line that at most 64 rows cross: its vertices without sorting them.
+
+A vertex is used on one line only (from its first row onwards), a quarter of those that the line meets in five
+dimensions. So nothing is sorted: for each vertex that is used, one pass over the rows says which cross before it, as
+bits of one word, and whether any crosses so close that it has to be decided. Bits of rows become bits of samples by
+tables.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+
+from covopt.arrangement.lines import GENERIC_DOUBT
+from covopt.arrangement.tableau import DOUBT, FAST, FREE, SMALLEST_NONZERO, UNRESOLVED, padded, pivot
+
+# with fewer rows the tables cost more than they save
+FEWEST, MOST = 9, 64
+
+
+class Short(NamedTuple):
+    """Parameters ``t`` and ``error`` of the rows' crossings, bits of what is ``negative``, the ``bit`` of each row.
+
+    ``tables[g, v]`` (W words) has the samples that change sign with the rows of byte g whose bits are v.
+    """
+
+    t: Any
+    error: Any
+    negative: Any
+    bit: Any
+    tables: Any
+
+
+@njit(cache=True)
+def make_short(masks, base):
+    """Return the storage and the tables for rows with these masks; no tables where they would not be used."""
+    n, n_words = masks.shape
+    groups = (n + 7) // 8 if FEWEST <= n <= MOST else 0
+    tables = np.zeros((groups, 256, n_words), dtype=np.uint64)
+    for g in range(groups):
+        if g == 0:
+            for w in range(n_words):
+                tables[0, 0, w] = base[w]
+        for v in range(1, 256):
+            low, j = v & (v - 1), 8 * g
+            while not (v >> (j - 8 * g)) & 1:
+                j += 1
+            for w in range(n_words):
+                tables[g, v, w] = tables[g, low, w] ^ (masks[j, w] if j < n else np.uint64(0))
+    width = padded(MOST + 1)
+    bit = np.zeros(width, dtype=np.int64)
+    for j in range(MOST):
+        bit[j] = np.int64(1) << j
+    return Short(np.full(width, np.inf), np.zeros(width), np.zeros(width, dtype=np.int64), bit, tables)
+
+
+@njit(cache=True, inline="always")
+def _cross(tableaux, states, scales, d, level, free, width, up, t, error, bit):
+    """Fill in where each row crosses; return the bits of the rows that are negative before all crossings."""
+    negative = np.int64(0)
+    for j in range(width):
+        inverse = up / tableaux[d, free, j]
+        at = -tableaux[d, level, j] * inverse
+        is_free = states[d, j] == FREE
+        t[j] = at if is_free else np.inf
+        error[j] = scales[d, j] * (1.0 + abs(at)) * abs(inverse) if is_free else 0.0
+        negative |= bit[j] if is_free & (inverse > 0.0) else 0
+    return negative
+
+
+@njit(cache=True, inline="always")
+def _nearest(t, error, n, at, own):
+    """How far the nearest other crossing is, relative to the rounding of both."""
+    least = np.inf
+    for j in range(n):
+        if t[j] < np.inf:
+            least = min(least, abs(t[j] - at) / (error[j] + own))
+    return least
+
+
+@njit(cache=True, inline="always")
+def _add_chosen(tableaux, d, free, c, slope, first, n, bit, below):
+    """Add the sign of a chosen row at every vertex; return how many signs are in doubt.
+
+    It comes from the dual of the objective: −sign(y) with c_{ℓ+1} = Σ y_i x_i modulo the flag vectors before it.
+    """
+    doubtful = 0
+    for b in range(first, n):
+        part = slope / tableaux[d, free, b] * tableaux[d, c, b]
+        dual = tableaux[d, c, n] - part
+        doubtful += abs(dual) <= GENERIC_DOUBT * (abs(part) + 1.0)
+        below[b] |= bit if dual > 0 else 0
+    return doubtful
+
+
+@njit(cache=True, fastmath=FAST, error_model="numpy")
+def use_short_lines(
+    tableaux, states, scales, used, column_of, chosen, d, start, level, infinity, n, rest, t, error, below, bit,
+    tables, stats, out, count, keep,
+):  # fmt: skip
+    """Use the vertices of the lines through the first ``d`` chosen rows and one more, from ``start`` on.
+
+    One call for all of them: arguments cost more than a line does.
+
+    Returns
+    -------
+    stopped : int
+        The next row whose line has rows that cross together, lie in it or are parallel to it, nothing of it
+        written; n when all is done.
+    count : int
+        Cells written to ``out`` or, with ``keep`` false, met.
+    """
+    n_words = out.shape[1]
+    n_free = 0
+    for j in range(n):
+        n_free += states[d, j] == FREE
+    if n_free != n - d:
+        return start, count
+    width = padded(n + 1)
+    for j in range(n, width):
+        t[j] = np.inf
+    # only what is nearer than anything before is measured
+    look = max(DOUBT, min(stats[SMALLEST_NONZERO], 1.0))
+    for a in range(start, n - 1):
+        if states[d, a] != FREE:
+            continue
+        column, small = pivot(tableaux, states, scales, used, d, a, width, level, infinity, rest, look)
+        nearest = np.inf
+        if small > 0:
+            for j in range(n):
+                if states[d, j] == FREE:
+                    nearest = min(nearest, rest[j])
+        free = level + 1
+        while used[free] == 1 or free == column:
+            free += 1
+        slope = tableaux[d + 1, free, n]
+        if nearest <= DOUBT or abs(slope) < GENERIC_DOUBT:
+            return a, count
+        up = 1.0 if slope > 0 else -1.0
+        negative = _cross(tableaux, states, scales, d + 1, level, free, width, up, t, error, bit)
+        for b in range(a + 1, n):
+            at, own = t[b], error[b]
+            t[b] = np.inf
+            # counts, not minima: these would not be vectorised
+            before, near = np.int64(0), 0
+            for j in range(width):
+                before |= bit[j] if t[j] < at else 0
+                near += abs(t[j] - at) <= look * (error[j] + own)
+            if near > 0:
+                nearest = min(nearest, _nearest(t, error, n, at, own))
+            t[b] = at
+            below[b] = before ^ negative
+        if nearest <= DOUBT:
+            return a, count
+        look = min(look, nearest)
+        stats[SMALLEST_NONZERO] = min(stats[SMALLEST_NONZERO], nearest)
+        if not keep:
+            count += n - 1 - a
+            continue
+        for k in range(d):
+            doubtful = _add_chosen(
+                tableaux, d + 1, free, column_of[k], slope, a + 1, n, bit[chosen[k]], below
+            )
+            stats[UNRESOLVED] += doubtful
+        stats[UNRESOLVED] += _add_chosen(tableaux, d + 1, free, column, slope, a + 1, n, bit[a], below)
+        for b in range(a + 1, n):
+            rows = below[b]
+            for w in range(n_words):
+                word = np.uint64(0)
+                for g in range(tables.shape[0]):
+                    word ^= tables[g, (rows >> (8 * g)) & 255, w]
+                out[count, w] = word
+            count += 1
+    return n, count
