@@ -9,6 +9,7 @@ transfer of :mod:`covopt.exact.rounding`. What is left goes to
 - orthogonal rows, several outputs: the tree of :class:`~covopt.oracles.orthant.OrthantOracle`;
 - faces, where :func:`~covopt.oracles.conditioning.in_clear_position` has shown that their order is decided safely;
 - boxes of directions (:mod:`covopt.oracles.cones`), which decide nothing by rounding: always first with one output;
+- quadratics on boxes (:mod:`covopt.oracles.cones.moments`), with one output where those boxes do not end;
 - branch and bound over signs, where faces are too many;
 - the relaxation :func:`~covopt.oracles.bounds.gauge_bound`, when nothing else closes: valid, and not exact.
 """
@@ -38,6 +39,7 @@ from covopt.oracles.branch_and_bound import BranchAndBoundOracle
 from covopt.oracles.choose import exact_oracle
 from covopt.oracles.conditioning import in_clear_position
 from covopt.oracles.cones.gauge import box_gauge
+from covopt.oracles.cones.moments import quadratic_gauge
 from covopt.oracles.cones.vector_gauge import vector_box_gauge
 from covopt.oracles.faces import DEFAULT_FACE_BUDGET, FaceOracle
 
@@ -50,6 +52,13 @@ BOX_TOLERANCE = 1e-11  # up to so many faces it costs no more boxes than 1e-6 wo
 LOOSE_TOLERANCE = 2e-8  # with more, about half as many boxes
 ATTAINED = 5e-8  # a bound this close to a value is the maximum
 MOST_DIMENSIONS = 8  # beyond, boxes do not end
+QUADRATIC_WORK = (
+    12.0  # operations on boxes with quadratics for each face of the budget: 6·10⁹, some ten seconds
+)
+MOST_QUADRATIC_BOXES = 60_000
+FEW_ROWS = 4.0  # rows per dimension up to which branch and bound over signs is worth a try
+MOST_QUADRATIC_DIMENSIONS = 64
+QUADRATIC_TOLERANCE = 1e-7
 HINT_FACES = 5e6  # in five dimensions and more
 
 EXACT = "exact maximum over all neurons"
@@ -235,8 +244,42 @@ def _bound_scalar(rows: np.ndarray, dual: np.ndarray, budget: float) -> GaugeBou
     if start is not None and in_clear_position(rows):
         return GaugeBound(faces, True, EXACT)
     if start is None or r > MOST_DIMENSIONS:
+        return _beyond_faces(rows, dual, bound, budget)
+    return GaugeBound(min(bound, _relaxed(rows, dual)), False, VALID)
+
+
+def quadratic_limit(n_rows: int, rank: int, budget: float = DEFAULT_FACE_BUDGET) -> int:
+    """Boxes with quadratic bounds for one gauge: a number and no clock, as in :func:`tree_limit`.
+
+    Examples
+    --------
+    >>> quadratic_limit(442, 11), quadratic_limit(60, 11), quadratic_limit(20, 80), quadratic_limit(60, 11, budget=10)
+    (22964, 60000, 0, 0)
+    """
+    if rank > MOST_QUADRATIC_DIMENSIONS:
+        return 0
+    operations = n_rows * rank**2 + 10.0 * rank**3 + 40.0 * n_rows * rank
+    return int(min(QUADRATIC_WORK * budget / operations, MOST_QUADRATIC_BOXES))
+
+
+def _beyond_faces(rows: np.ndarray, dual: np.ndarray, bound: float, budget: float) -> GaugeBound:
+    """Signs first where rows are few for the dimension: that is where they end. Then quadratics on boxes."""
+    few = len(rows) <= FEW_ROWS * rows.shape[1]
+    if few:
         signs = _by_signs(rows, dual)
-        return signs if signs.value <= bound else GaugeBound(bound, False, VALID)
+        if signs.exact:
+            return signs
+        bound = min(bound, signs.value)
+    limit = quadratic_limit(len(rows), rows.shape[1], budget)
+    if limit > 0:
+        boxes = quadratic_gauge(rows, dual, rtol=QUADRATIC_TOLERANCE, max_nodes=limit)
+        if boxes.upper_bound <= (1.0 + ATTAINED) * abs(boxes.best_value):
+            return GaugeBound(boxes.upper_bound, True, EXACT)
+        bound = min(bound, boxes.upper_bound)
+    elif not few:
+        signs = _by_signs(rows, dual)
+        if signs.value <= bound:
+            return signs
     return GaugeBound(min(bound, _relaxed(rows, dual)), False, VALID)
 
 

@@ -96,11 +96,12 @@ def solve_heuristic_fit(
     asked = np.ascontiguousarray(point.dual[live, 0] if problem.n_outputs == 1 else point.dual[live])
     gauge = gauge_bound(rows, asked)
     if not stopped:
-        tree = BranchAndBoundOracle(
-            rows, time_limit_s=min(FINAL_S, left), random_state=random_state, n_starts=STARTS
-        )
-        gauge = min(gauge, tree.price(asked, max_neurons=1).upper_bound)
         point.status = Status.HEURISTIC
+        if outputs:
+            tree = BranchAndBoundOracle(
+                rows, time_limit_s=min(FINAL_S, left), random_state=random_state, n_starts=STARTS
+            )
+            gauge = min(gauge, tree.price(asked, max_neurons=1).upper_bound)
     point.dual, point.lower_bound = problem.scale_dual(point.dual, gauge)
     point.lower_bound = max(point.lower_bound, 0.0)
     return point

@@ -1,0 +1,378 @@
+r"""Quadratic bounds on boxes of directions, for functions that are sums of many small rows in any dimension.
+
+A box is the cone of all w with |w_j − u_j w_0| ≤ s_j w_0, where w_0 = ±w_a > 0 for its chart axis a. On the unit
+vectors w of the cone we bound F(w) = g·w + Σ ±σ(t_i), t_i = y_i·w, where g holds the rows that are positive on the
+whole box. Let t_i/w_0 lie in [L, R], L < 0 < R, W be the largest and W' the smallest w_0. A row that counts
+positively has
+
+    σ(t) ≤ t/2 + t²/4τ + τ/4                               for every τ > 0,
+    σ(t) ≤ a(t − Lw_0) − k(t − Lw_0)(Rw_0 − t)             a = R/(R − L), k = min(R, −L)/((R − L)² W);
+
+one that counts negatively
+
+    σ(t) ≥ 0,   σ(t) ≥ t,   σ(t) ≥ t(t − Lw_0)/((R − L)W),
+    σ(t) ≥ t/2 + t (ℓ·w)/2                                 for every ℓ with |ℓ·w| ≤ 1 on the box,
+
+or any average of these. The last line is what makes the bound good where many rows are undecided: given the second
+moments X of w the best ℓ is the direction of X y_i. On the box also
+
+    0 ≤ s_j² w_0² − (w_j − u_j w_0)²,   0 ≤ (W − w_0)(w_0 − W').
+
+Multiplied by d_j ≥ 0 and e ≥ 0 and added up, F(w) ≤ wᵀMw + b·w + c, and with ν + μ as small as
+[[νI − M, −b/2], [−bᵀ/2, μ]] ⪰ 0 allows, F(w) ≤ ν + μ + c. All multipliers come from a game: the rows answer the
+average moments (x, X) of the maximisers so far, the sphere answers the rows. Every move gives a valid bound.
+
+Rounding
+--------
+The bound is computed with the multipliers as they are, so only these count. Let ε = 2⁻⁵², m the number of undecided
+rows, p the number of rounds. Centres and half-widths are exact and |u_j| + s_j ≤ 1, so |L|, |R| ≤ ‖y‖₁.
+
+- L and R err by (r + 1)ε‖y‖₁; a row decided wrongly and the inequalities between ends that are off change by less
+  than eight times that. Coefficients of the inequalities are off by a few ε, at sizes of at most 4‖y‖₁ each. ℓ is
+  divided by a length that is rounded up.
+- Averages of p rounds are off by 4pε times the largest that was averaged, Σ_i ‖y_i‖ max‖ℓ_i‖ in all.
+- M, b, c are sums of at most n + r + 8 terms: (n + r + 8)ε times the sum of the sizes of the terms.
+- The matrix is shown to be positive semidefinite by a Cholesky factorisation that ran to its end: then its lowest
+  eigenvalue is at least −(r + 4)ε times its trace, and (w, 1) has length √2.
+
+Together less than ε(2n + 8p + 16r + 64) times the ``size`` of all terms, plus 2(r + 6)ε times the trace.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+EPS = 2.0**-52
+THINNEST = 1.0 / 64.0  # τ is at least this share of the largest |t|
+SMALLEST = 2.0**-40
+NEWTON = 40
+TINY = 2.0**-500
+OPTIONS = 4  # t and the last two lines of the list, beside zero
+UNSET = 255  # in the shares of a box that has no parent
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def on_sphere(M, b, w, v):
+    """Return ν and μ for the maximum of wᵀMw + b·w over unit w; the maximiser has moments w and wwᵀ + vvᵀ."""
+    r = len(b)
+    eigenvalues, vectors = np.linalg.eigh(M)
+    c = vectors.T @ b
+    scale = max(abs(eigenvalues[0]), abs(eigenvalues[r - 1])) + np.sqrt((b * b).sum())
+    if scale == 0.0:
+        w[:] = 0.0
+        v[:] = vectors[:, r - 1]
+        return 0.0, 0.0
+    low = eigenvalues[r - 1] + 1e-13 * scale
+    nu = low
+    for j in range(r):
+        nu = max(nu, eigenvalues[j] + 0.5 * abs(c[j]))
+    for _ in range(NEWTON):  # on the length of (ν − M)⁻¹b/2, which is to be one
+        square, cube = 0.0, 0.0
+        for j in range(r):
+            t = 0.5 * c[j] / (nu - eigenvalues[j])
+            square += t * t
+            cube += t * t / (nu - eigenvalues[j])
+        if cube == 0.0:
+            break
+        step = (np.sqrt(square) - 1.0) * square / cube
+        nu = max(nu + step, low)
+        if abs(step) <= 1e-13 * scale or (nu == low and step < 0.0):
+            break
+    mu, square = 0.0, 0.0
+    for j in range(r):
+        t = 0.5 * c[j] / (nu - eigenvalues[j])
+        mu += 0.5 * t * c[j]
+        square += t * t
+        c[j] = t
+    length = max(1.0, np.sqrt(square))
+    for j in range(r):
+        total = 0.0
+        for k in range(r):
+            total += vectors[j, k] * c[k]
+        w[j] = total / length
+        v[j] = vectors[j, r - 1] * np.sqrt(max(0.0, 1.0 - square))
+    return nu, mu
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def proved_on_sphere(M, b, nu, mu, A):
+    """Return what wᵀMw + b·w does not exceed on the sphere, about ν + μ; infinity where nothing was shown."""
+    r = len(b)
+    for _ in range(6):
+        trace = abs(mu)
+        for j in range(r):
+            trace += abs(nu) + abs(M[j, j])
+        lift = 8.0 * (r + 4) * EPS * trace + TINY
+        nu, mu = nu + lift, mu + lift
+        for j in range(r):
+            for k in range(j):
+                A[j, k] = -M[j, k]
+            A[j, j] = nu - M[j, j]
+            A[r, j] = -0.5 * b[j]
+        A[r, r] = mu
+        trace = mu
+        for j in range(r):
+            trace += A[j, j]
+        failed = False
+        for j in range(r + 1):
+            for k in range(j + 1):
+                total = A[j, k]
+                for i in range(k):
+                    total -= A[j, i] * A[k, i]
+                if k < j:
+                    A[j, k] = total / A[k, k]
+                elif total > 0.0:
+                    A[j, j] = np.sqrt(total)
+                else:
+                    failed = True
+            if failed:
+                break
+        if not failed:
+            return nu + mu + 2.0 * (r + 6) * EPS * trace
+        nu, mu = nu + 16.0 * lift, mu + 16.0 * lift
+    return np.inf
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def bound_box(rows, weights, linear, sizes, a, side, u0, s, x, X, d, e, shares, rounds, first, delay, H):
+    """Bound F over the unit vectors of one box.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n, r)
+    weights : ndarray of shape (n,)
+        ±1.
+    linear : ndarray of shape (r,)
+    sizes : ndarray of shape (r,)
+        At least Σ_i |y_ij| + |linear_j|.
+    a, side : int, float
+        Chart.
+    u0, s : ndarray of shape (r,)
+        u0[a] = side and s[a] = 0.
+    x, X, d, e : ndarray of shape (r,), (r, r), (r,), (1,)
+        Moments and multipliers to begin with; changed in place.
+    shares : ndarray of shape (n, 4), uint8
+        How much of each option the answers of the rows begin with, of 254; all UNSET at the roots.
+    rounds : int
+    first, delay : float
+        How many rounds the moments and the shares that are given count for.
+    H : float
+        The rounds end once the bound is at most H.
+
+    Returns
+    -------
+    bound : float
+    axis : int
+        Where to cut, −1 where the box is too small.
+    """
+    n, r = rows.shape
+    near, far = 1.0, 1.0
+    for j in range(r):
+        if s[j] > 0.0:
+            t = max(abs(u0[j]) - s[j], 0.0)
+            near += t * t
+            t = abs(u0[j]) + s[j]
+            far += t * t
+    W = (1.0 + (r + 8) * EPS) / np.sqrt(near)
+    least = (1.0 - (r + 8) * EPS) / np.sqrt(far)
+
+    g = linear.copy()
+    Y = np.empty((n, r))
+    low, high, weight = np.empty(n), np.empty(n), np.empty(n)
+    index, score = np.empty(n, np.int64), np.zeros(r)
+    m = 0
+    for i in range(n):
+        c, radius = 0.0, 0.0
+        for j in range(r):
+            c += rows[i, j] * u0[j]
+            radius += abs(rows[i, j]) * s[j]
+        if c >= radius:
+            for j in range(r):
+                g[j] += weights[i] * rows[i, j]
+        elif c > -radius:
+            open_part = 1.0 - (c / radius) ** 2
+            for j in range(r):
+                Y[m, j] = rows[i, j]
+                score[j] += open_part * abs(rows[i, j])
+            weight[m], low[m], high[m], index[m] = weights[i], c - radius, c + radius, i
+            m += 1
+    Y = Y[:m]
+
+    inherited = shares[0, 0] != UNSET
+    lengths, peak = np.zeros(m), np.zeros(m)
+    for q in range(m):
+        lengths[q] = np.sqrt((Y[q] * Y[q]).sum())
+    share, slope = np.zeros((m, r)), np.zeros(m)  # of the rows that count negatively: averages
+    mixed, mix = np.zeros((m, OPTIONS)), np.zeros(OPTIONS)
+    T, leads = np.empty((m, r)), np.empty(m)
+    M, b = np.empty((r, r)), np.empty(r)
+    w, v = np.empty(r), np.empty(r)
+    best, best_nu, best_mu, best_const, best_size = np.inf, 0.0, 0.0, 0.0, 0.0
+    best_M, best_b = np.empty((r, r)), np.empty(r)
+    for turn in range(rounds):
+        const, corner, edge, size = 0.0, 0.0, 0.0, 0.0
+        b[:] = g
+        x0, X00 = x[a] * side, X[a, a]
+        Z = np.dot(Y, X)
+        for q in range(m):
+            L, R = low[q], high[q]
+            largest = max(-L, R) * W
+            z = Z[q]
+            t1, t2, zz = 0.0, 0.0, 0.0
+            for j in range(r):
+                t1 += x[j] * Y[q, j]
+                t2 += z[j] * Y[q, j]
+                zz += z[j] * z[j]
+            t2 = max(t2, 0.0)
+            tw = z[a] * side
+            if weight[q] > 0.0:
+                tau = max(min(np.sqrt(t2), largest), THINNEST * largest)
+                chord = R / (R - L)
+                curve = min(R, -L) / ((R - L) * (R - L) * W)
+                by_ends = chord * (t1 - L * x0) - curve * ((L + R) * tw - t2 - L * R * X00)
+                if 0.5 * t1 + t2 / (4.0 * tau) + 0.25 * tau <= by_ends:
+                    const += 0.25 * tau
+                    lead, f = 0.5, 0.25 / tau
+                    for j in range(r):
+                        T[q, j] = f * Y[q, j]
+                else:
+                    lead = chord
+                    for j in range(r):
+                        T[q, j] = curve * Y[q, j]
+                    T[q, a] -= curve * (L + R) * side
+                    corner += curve * L * R
+                    edge -= chord * L * side
+                total = 0.0
+                for j in range(r):
+                    total += T[q, j] * T[q, j]
+                size += lengths[q] * np.sqrt(total)
+            else:
+                middle, reach = 0.0, 0.0
+                for j in range(r):
+                    middle += z[j] * u0[j]
+                    reach += abs(z[j]) * s[j]
+                norm = min(np.sqrt(zz), (abs(middle) + reach) * W) * (1.0 + (2 * r + 16) * EPS)
+                steep = 1.0 / ((R - L) * W)
+                mix[:] = 0.0
+                if turn == 0 and inherited:
+                    for k in range(OPTIONS):
+                        mix[k] = shares[index[q], k] / 255.0
+                else:
+                    value, option = 0.0, -1
+                    if t1 > value:
+                        value, option = t1, 0
+                    if (t2 - L * tw) * steep > value:
+                        value, option = (t2 - L * tw) * steep, 1
+                    if 0.5 * t1 + 0.5 * t2 / largest > value:
+                        value, option = 0.5 * t1 + 0.5 * t2 / largest, 2
+                    if norm > 0.0 and 0.5 * t1 + 0.5 * zz / norm > value:
+                        option = 3
+                    if option >= 0:
+                        mix[option] = 1.0
+                straight = mix[0] + 0.5 * (mix[2] + mix[3])
+                by_row = mix[1] * steep + mix[2] * 0.5 / largest
+                by_z = mix[3] * 0.5 / norm if norm > 0.0 else 0.0
+                by_edge = mix[1] * steep * L * side
+                step = 1.0 if turn == 0 else 1.0 / (turn + delay)
+                slope[q] += step * (straight - slope[q])
+                for k in range(OPTIONS):
+                    mixed[q, k] += step * (mix[k] - mixed[q, k])
+                total = 0.0
+                for j in range(r):
+                    t = by_row * Y[q, j] + by_z * z[j]
+                    if j == a:
+                        t -= by_edge
+                    total += t * t
+                    share[q, j] += step * (t - share[q, j])
+                    T[q, j] = -share[q, j]
+                peak[q] = max(peak[q], np.sqrt(total))
+                size += lengths[q] * peak[q]
+                lead = -slope[q]
+            leads[q] = lead
+        b += np.dot(leads, Y)
+        b[a] += edge
+        P = np.dot(Y.T, T)
+        for j in range(r):
+            for k in range(r):
+                M[j, k] = 0.5 * (P[j, k] + P[k, j])
+        M[a, a] += corner
+        for j in range(r):
+            size += 8.0 * sizes[j] + 8.0 * d[j]
+            if s[j] > 0.0:
+                M[a, a] += d[j] * (s[j] * s[j] - u0[j] * u0[j])
+                M[j, j] -= d[j]
+                M[a, j] += d[j] * u0[j] * side
+                M[j, a] += d[j] * u0[j] * side
+        M[a, a] -= e[0]
+        b[a] += e[0] * (W + least) * side
+        const -= e[0] * W * least
+        size += 8.0 * e[0] + abs(const)
+        nu, mu = on_sphere(M, b, w, v)
+        if nu + mu + const < best:
+            best = nu + mu + const
+            best_nu, best_mu, best_const, best_size = nu, mu, const, size
+            best_M[:] = M
+            best_b[:] = b
+        if best <= H:
+            break
+        # the moments of this round's maximiser join the average, the multipliers follow its violations
+        step = 1.0 / (turn + first)
+        for j in range(r):
+            x[j] += step * (w[j] - x[j])
+            for k in range(r):
+                X[j, k] += step * (w[j] * w[k] + v[j] * v[k] - X[j, k])
+        square = w[a] * w[a] + v[a] * v[a]
+        for j in range(r):
+            if s[j] > 0.0:
+                cross = w[j] * w[a] + v[j] * v[a]
+                spread = w[j] * w[j] + v[j] * v[j] - 2.0 * u0[j] * side * cross + u0[j] * u0[j] * square
+                d[j] = max(0.0, d[j] + H * step * (spread / (s[j] * s[j]) - square))
+        outside = square - (W + least) * w[a] * side + W * least
+        e[0] = max(0.0, e[0] + 4.0 * H * step * outside / ((W - least) ** 2 + 1e-12))
+
+    for q in range(m):
+        for k in range(OPTIONS):
+            shares[index[q], k] = np.uint8(mixed[q, k] * 254.0)
+    shares[0, 0] = min(shares[0, 0], UNSET - 1)
+    allowance = EPS * (2 * n + 8 * rounds + 16 * r + 64) * best_size
+    bound = proved_on_sphere(best_M, best_b, best_nu, best_mu, np.empty((r + 1, r + 1)))
+    bound += best_const + allowance
+    axis, most = -1, -1.0
+    for j in range(r):
+        if s[j] > SMALLEST and abs(u0[j]) + s[j] < 2.0**50 * s[j]:
+            spread = X[j, j] - 2.0 * u0[j] * side * X[j, a] + u0[j] * u0[j] * X[a, a]
+            gain = np.sqrt(max(spread, 0.0)) * (score[j] + H * s[j])
+            if gain > most:
+                axis, most = j, gain
+    return bound, axis
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def bound_boxes(
+    rows,
+    weights,
+    linear,
+    sizes,
+    axes,
+    sides,
+    u0,
+    s,
+    x,
+    X,
+    d,
+    e,
+    shares,
+    rounds,
+    first,
+    delay,
+    H,
+    bounds,
+    cuts,
+):
+    """Bound many boxes, one per place of the arrays; ``weights`` and ``linear`` are given for each box."""
+    for place in range(len(axes)):
+        bounds[place], cuts[place] = bound_box(
+            rows, weights[place], linear[place], sizes, axes[place], sides[place], u0[place], s[place], x[place],
+            X[place], d[place], e[place], shares[place], rounds, first, delay, H,
+        )  # fmt: skip

@@ -1,0 +1,116 @@
+"""Quadratic bounds on boxes: against samples, eigenvalues, the faces oracle, and exact arithmetic."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_cones import below, table
+
+from covopt.errors import InputError
+from covopt.oracles.cones.gauge import Scalar
+from covopt.oracles.cones.moments import MomentSearch, quadratic_gauge
+from covopt.oracles.cones.quadratic import OPTIONS, UNSET, bound_box, on_sphere, proved_on_sphere
+from covopt.oracles.cones.transfer import transfer
+from covopt.oracles.faces import FaceOracle
+from covopt.oracles.support import VALID, bound_gauge
+
+
+@pytest.mark.parametrize("kind", ["normal", "integers", "parallel"])
+def test_agrees_with_the_faces(kind):
+    random = np.random.default_rng(5)
+    for trial in range(8):
+        d = 2 + trial % 3
+        rows, dual = table(random, int(random.integers(d + 3, 13)), d, kind)
+        if np.linalg.matrix_rank(rows) < d:
+            continue
+        h = abs(FaceOracle(rows).price(dual).values[0])
+        found = quadratic_gauge(rows, dual, rtol=1e-2, max_nodes=3000)
+        assert found.closed
+        assert h * (1 - 1e-12) <= found.upper_bound <= h * (1 + 1.01e-2)
+        assert abs(found.best_value) <= h * (1 + 1e-12)
+        assert below(rows, dual, found.best_neuron, found.upper_bound)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 10**6), st.integers(2, 6), st.integers(3, 40), st.booleans())
+def test_a_box_is_bounded_whatever_the_multipliers(seed, r, n, warm):
+    """Samples of the cone never exceed the bound, from any moments and multipliers, after any number of rounds."""
+    random = np.random.default_rng(seed)
+    rows = random.standard_normal((n, r)) * random.choice([1e-3, 1.0], (n, 1))
+    weights, linear = random.choice([-1.0, 1.0], n), random.standard_normal(r)
+    sizes = np.abs(rows).sum(axis=0) + np.abs(linear)
+    a, side = int(random.integers(r)), float(random.choice([-1.0, 1.0]))
+    width = 2.0 ** -random.integers(0, 8, r).astype(float)
+    centre = np.array([random.integers(-(2**7), 2**7 + 1) / 2**7 * (1 - w) for w in width])
+    centre[a], width[a] = side, 0.0
+    half = random.standard_normal((r, r))
+    x, X = random.standard_normal(r), half @ half.T
+    d, e = np.abs(random.standard_normal(r)) * warm, np.abs(random.standard_normal(1)) * warm
+    shares = np.full((n, OPTIONS), 50 if warm else UNSET, np.uint8)
+    bound, axis = bound_box(
+        rows, weights, linear, sizes, a, side, centre, width, x, X, d, e, shares, int(random.integers(1, 20)), 2.0,
+        1.5, 0.0,
+    )  # fmt: skip
+    points = centre + width * random.uniform(-1.0, 1.0, (2000, r))
+    points[:500] = centre + width * random.choice([-1.0, 1.0], (500, r))
+    points /= np.linalg.norm(points, axis=1, keepdims=True)
+    values = np.maximum(points @ rows.T, 0.0) @ weights + points @ linear
+    assert values.max() <= bound and width[axis] > 0
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_maximum_on_the_sphere(seed):
+    """Against the stationary points from a polynomial eigenvalue problem; too small a claim is not proved."""
+    random = np.random.default_rng(seed)
+    r = 5
+    M = random.standard_normal((r, r))
+    M, b = M + M.T, random.standard_normal(r) * (0.0 if seed == 3 else 1.0)
+    w, v = np.empty(r), np.empty(r)
+    nu, mu = on_sphere(M, b, w, v)
+    assert w @ w + v @ v == pytest.approx(1.0, abs=1e-6)
+    companion = np.block([[M, -np.eye(r)], [-0.25 * np.outer(b, b), M]])
+    eigenvalues = np.linalg.eigvals(companion)
+    largest = max(eigenvalues[np.abs(eigenvalues.imag) < 1e-8].real)
+    assert nu == pytest.approx(largest, abs=1e-7)
+    points = random.standard_normal((20_000, r))
+    points /= np.linalg.norm(points, axis=1, keepdims=True)
+    values = np.einsum("ij,jk,ik->i", points, M, points) + points @ b
+    assert values.max() <= nu + mu <= values.max() + 0.3
+    bound = proved_on_sphere(M, b, nu, mu, np.empty((r + 1, r + 1)))
+    assert nu + mu <= bound <= nu + mu + 1e-9
+    low = proved_on_sphere(M, b, nu - 0.1, mu - 0.1, np.empty((r + 1, r + 1)))
+    assert low == np.inf or low >= values.max()
+
+
+def test_many_dimensions_where_boxes_with_chords_do_not_end():
+    """A smooth dual in twelve dimensions is bounded to a thousandth, alike for any number of threads."""
+    random = np.random.default_rng(2)
+    rows = np.column_stack([random.standard_normal((80, 11)), np.ones(80)])
+    dual = rows @ random.standard_normal(12) + 0.3 * random.standard_normal(80)
+    one = quadratic_gauge(rows, dual, rtol=1e-3, max_nodes=2000)
+    two = quadratic_gauge(rows, dual, rtol=1e-3, max_nodes=2000, n_threads=2)
+    assert one.closed and one.upper_bound == two.upper_bound and one.nodes == two.nodes
+    found = bound_gauge(rows, dual)
+    assert found.value <= one.upper_bound * (1 + 1e-9) and found.value >= abs(one.best_value)
+    assert found.exact or found.method == VALID
+
+
+def test_the_bound_falls_with_every_box():
+    random = np.random.default_rng(0)
+    rows, dual = random.standard_normal((30, 9)), random.standard_normal(30)
+    search = MomentSearch(Scalar(transfer(rows, dual)))
+    bounds = [search.run(1e-6, nodes) for nodes in (36, 100, 300, 900)]
+    assert all(later <= earlier for earlier, later in pairwise(bounds))
+    assert bounds[-1] < 0.97 * bounds[0] and search.best <= bounds[-1]
+
+
+def test_small_and_empty_tables():
+    assert quadratic_gauge(np.zeros((2, 3)), np.ones(2)).upper_bound == 0.0
+    assert quadratic_gauge(np.array([[2.0], [-1.0]]), np.array([1.5, -4.0])).upper_bound == pytest.approx(4.0)
+    # rows that cancel leave nothing to bound
+    cancels = quadratic_gauge(np.array([[1.0, 2.0], [1.0, 2.0]]), np.array([1.0, -1.0]))
+    assert cancels.upper_bound <= 1e-14
+    with pytest.raises(InputError, match="dual shape"):
+        quadratic_gauge(np.eye(3), np.ones(2))
