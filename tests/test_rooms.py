@@ -37,6 +37,12 @@ def test_no_folder_is_written_as_a_prefix():
     assert not [file.name for file in ROOT.glob("_*.py") if file.name not in ("__init__.py", "__main__.py")]
 
 
+def test_tests_stand_in_the_rooms_of_what_they_test():
+    rooms = {folder.name for folder in ROOT.iterdir() if (folder / "__init__.py").exists()}
+    here = {folder.name for folder in Path(__file__).parent.iterdir() if list(folder.glob("test_*.py"))}
+    assert here - {"bank"} <= rooms
+
+
 @pytest.mark.parametrize("module", OLD)
 def test_old_module_paths_lead_to_their_names(module):
     found = import_module(module)

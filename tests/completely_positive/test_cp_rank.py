@@ -122,7 +122,7 @@ def test_a_small_entry_gets_both_readings_and_a_warning():
     A = 1.1 * W.T @ W
     A[0, 2] = A[2, 0] = 1e-12
     with pytest.warns(PrecisionWarning, match="1 entry of A cannot be told from zero"):
-        found = covopt.cp_rank(A, time_limit_s=20)
+        found = covopt.cp_rank(A)
     zeros, given_ = found.readings
     assert (zeros.name, zeros.lower, zeros.upper) == ("zeros", 4, 4)
     assert given_.name == "given"
@@ -253,6 +253,6 @@ def test_published_matrices_of_bomze_schachinger_and_ullrich(row):
     [(nx.octahedral_graph(), 6), (nx.complete_graph(5), 5), (nx.wheel_graph(6), 6), (nx.diamond_graph(), 4)],
 )
 def test_graphs_with_triangles(graph, value):
-    found = covopt.cp_rank(graph, time_limit_s=60)
+    found = covopt.cp_rank(graph)
     assert (found.lower, found.upper) == (value, value)
     assert verified(found)

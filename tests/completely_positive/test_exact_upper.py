@@ -156,9 +156,9 @@ def test_a_rest_below_rounding_has_a_row_of_its_own(n):
     # rank n, its smallest eigenvalue 1e-24 of the largest: no factor in floats knows that direction
     rng = np.random.default_rng(8)
     A = [[10**24 * x for x in row] for row in gram(rng.integers(1, 10, (n - 1, n)))]
-    assert covopt.cp_rank(A, time_limit_s=5).lower == n - 1
+    assert covopt.cp_rank(A).lower == n - 1
     A[0][0] += 1
-    found = covopt.cp_rank(A, time_limit_s=5)
+    found = covopt.cp_rank(A)
     assert (found.lower, found.upper) == (n, n)
     assert verified(found)
     content = json.loads(json.dumps(found.to_dict()))
@@ -181,7 +181,7 @@ def test_what_is_not_proved_is_called_approximate(monkeypatch):
     A = gram(rng.integers(1, 10, (5, 5)))
     monkeypatch.setattr(piece, "factor_proof", lambda *args: None)
     monkeypatch.setattr(rank, "COPOSITIVE_SIZE", 0)
-    found = covopt.cp_rank(A, time_limit_s=5)
+    found = covopt.cp_rank(A)
     assert (found.status, found.lower, found.upper, found.upper_numerical) == (CPStatus.UNDECIDED, 5, None, 5)
     assert found.factor is None
     assert "5 rows in an APPROXIMATE factor, which proves nothing" in found.summary()
@@ -205,7 +205,7 @@ def test_bounds_never_cross(seed):
     i, j = rng.integers(0, n, 2)
     A[i][j] += 1
     A[j][i] = A[i][j]
-    found = covopt.cp_rank(A, time_limit_s=2)
+    found = covopt.cp_rank(A)
     exact = [[Fraction(x) for x in row] for row in A]
     assert verified(found)
     if found.status is CPStatus.NOT_CP:

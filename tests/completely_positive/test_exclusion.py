@@ -119,7 +119,7 @@ def test_a_positive_matrix_is_excluded_by_a_copositive_one(kind):
     # doubly nonnegative without a zero, so that no pattern speaks
     A = 1000 * np.array(PENTAGON) + 3
     assert np.linalg.eigvalsh(A)[0] > 0
-    found = covopt.cp_rank(A if kind == "integers" else A * np.pi, time_limit_s=60)
+    found = covopt.cp_rank(A if kind == "integers" else A * np.pi)
     assert found.status is CPStatus.NOT_CP
     assert [reason.method for reason in found.reasons] == ["copositive"]
     assert all(check.ok for check in verify_cp_rank(found))

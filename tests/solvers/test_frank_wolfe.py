@@ -189,9 +189,7 @@ def test_bipartite_targets(n):
 
 def test_absolute_value_with_all_four_variants():
     for variant in VARIANTS:
-        result = covopt.frank_wolfe(
-            [[-1.0], [0.0], [1.0]], [1.0, 0.0, 1.0], variant=variant, tol=1e-3, time_limit_s=5.0
-        )
+        result = covopt.frank_wolfe([[-1.0], [0.0], [1.0]], [1.0, 0.0, 1.0], variant=variant, tol=1e-3)
         assert result.lower_bound <= 4.0 + 1e-9 <= result.cost + 2e-9
         assert result.gap <= 1e-3 or variant == "vanilla"
 
@@ -412,9 +410,7 @@ def test_the_sum_of_squares_is_a_loss_of_its_own():
 def test_min_norm_and_the_command_line_take_every_variant(variant, tmp_path):
     X, Y = [[-1.0], [0.0], [1.0]], [1.0, 0.0, 1.0]
     rounds = []
-    found = covopt.min_norm(
-        X, Y, solver=f"frank-wolfe:{variant}", tol=1e-3, time_limit_s=10.0, callback=rounds.append
-    )
+    found = covopt.min_norm(X, Y, solver=f"frank-wolfe:{variant}", tol=1e-3, callback=rounds.append)
     assert (found.solver, found.variant) == (f"frank-wolfe:{variant}", variant)
     assert [r.round for r in rounds] == list(range(1, len(rounds) + 1))
     assert all(r.lower_bound <= 4.0 + 1e-9 <= r.upper_bound + 1e-6 for r in rounds)

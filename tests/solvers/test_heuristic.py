@@ -5,7 +5,7 @@ import pytest
 
 import covopt
 from covopt.api import interpolation as api
-from covopt.certificates import duality
+from covopt.certificates import certify
 from covopt.errors import BudgetError
 from covopt.oracles import support
 from covopt.oracles.choose import exact_oracle
@@ -69,18 +69,18 @@ def test_several_outputs_on_orthogonal_rows_reach_the_closed_form():
 
 
 def test_min_norm_falls_back_and_says_so(monkeypatch):
-    def scarce(rows, n_outputs, *, budget=2000):
-        return FaceOracle(rows, budget=min(budget, 2000))
+    def scarce(rows, n_outputs, *, budget=400):
+        return FaceOracle(rows, budget=min(budget, 400))
 
     monkeypatch.setattr(api, "exact_oracle", scarce)
     monkeypatch.setattr(heuristic, "tree_limit", lambda *size: 1)
     monkeypatch.setattr(heuristic, "FINAL_S", 0.0)
-    monkeypatch.setattr(heuristic, "SUBSET_BUDGET", 2e3)
+    monkeypatch.setattr(heuristic, "SUBSET_BUDGET", 4e2)
     monkeypatch.setattr(support, "exact_oracle", scarce)
     monkeypatch.setattr(support, "tree_limit", lambda *size: 1)
     rng = np.random.default_rng(5)
-    X, y = rng.standard_normal((25, 2)), rng.standard_normal(25)
-    solution = covopt.min_norm(X, y, time_limit_s=20)
+    X, y = rng.standard_normal((14, 2)), rng.standard_normal(14)
+    solution = covopt.min_norm(X, y)
     assert solution.status is Status.HEURISTIC
     assert "HEURISTIC" in solution.summary()
     assert "local search" in solution.solver
@@ -90,7 +90,7 @@ def test_min_norm_falls_back_and_says_so(monkeypatch):
     assert solution.cost >= exact.lower_bound
     assert all(state["lower_bound"] <= exact.cost for state in solution.history)
     assert covopt.verify(solution).ok
-    assert len(solution.network) <= 25
+    assert len(solution.network) <= 14
 
 
 def test_high_dimension_is_certified_by_branch_and_bound():
@@ -124,7 +124,7 @@ def test_branch_and_bound_then_a_relaxation_beyond_the_budget(monkeypatch):
         supported, flag, _ = bound_gauge(rows, few, budget=10)
         assert flag
         assert supported == pytest.approx(bound_gauge(rows, few)[0], rel=1e-9)
-    assert support.DEFAULT_FACE_BUDGET == duality.DEFAULT_FACE_BUDGET
+    assert support.DEFAULT_FACE_BUDGET == certify.DEFAULT_FACE_BUDGET
 
 
 def test_an_interrupt_in_a_pricing_ends_the_solve(monkeypatch):

@@ -188,7 +188,7 @@ def test_more_rows_than_may_carry_dual():
 def test_bracket_stops_when_it_is_close_enough_and_keeps_the_better_dual():
     problem = noise(8, True, 0)
     exact = ColumnGeneration(problem, FaceOracle(problem.rows), tol=1e-6).solve()
-    point = bracket(problem, dual=exact.dual, upper_bound=exact.upper_bound, tol=0.05, time_limit_s=30)
+    point = bracket(problem, dual=exact.dual, upper_bound=exact.upper_bound, tol=0.05)
     assert 0.95 * exact.upper_bound <= point.lower_bound <= exact.upper_bound
     assert point.n_regions < 20
     aligned = ShallowProblem(np.eye(3), np.array([3.0, 0.0, 0.0]))

@@ -30,7 +30,7 @@ def assert_decomposes(found, K, K_sigma, bias=0.0):
 def test_brackets_hold_the_width_of_a_random_layer(seed, n, m, bias):
     Z = np.random.default_rng(seed).standard_normal((n, m))
     K, K_sigma = pair_of(Z, bias)
-    found = covopt.sigma_rank(K, K_sigma, bias=bias, time_limit_s=20)
+    found = covopt.sigma_rank(K, K_sigma, bias=bias)
     assert found.lower <= m
     assert found.is_decided
     assert_decomposes(found, K, K_sigma, bias)
@@ -72,7 +72,7 @@ def test_a_bias_that_does_not_round_leaves_zeros_open():
     B = np.block([[2 * np.eye(2), np.ones((2, 2))], [np.ones((2, 2)), 2 * np.eye(2)]])
     exact = covopt.sigma_rank(B, B + 1.0, bias=1.0)
     assert (exact.lower, exact.upper) == (4, 4)
-    rounded = covopt.sigma_rank(B, B + 0.7**2, bias=0.7, time_limit_s=15)
+    rounded = covopt.sigma_rank(B, B + 0.7**2, bias=0.7)
     assert rounded.lower <= 4
     assert_decomposes(rounded, B, B + 0.7**2, 0.7)
 
@@ -118,7 +118,7 @@ def test_undecided_is_said_plainly():
 def test_a_pair_outside_the_cone_is_not_decomposed():
     # t_01 and t_10 cannot both be reached: then q_0·q_1 < 0. The cheap conditions end at K_01 = 0.028.
     P = np.array([[1.0, 0.9], [0.9, 1.0]])
-    found = covopt.sigma_rank([[2.0, 0.05], [0.05, 2.0]], P, time_limit_s=3)
+    found = covopt.sigma_rank([[2.0, 0.05], [0.05, 2.0]], P)
     assert not found.is_decided
     with pytest.raises(InputError, match=r"K is 0.02 at \(0, 1\) .* below P_ij"):
         covopt.sigma_rank([[2.0, 0.02], [0.02, 2.0]], P)
@@ -206,4 +206,4 @@ def test_bias_is_taken_off_first():
 def test_activations_below_the_rounding_of_a_large_bias_bound_nothing():
     Z = np.array([[1.4055062934521109e-3], [0.15747474823534113], [0.0], [0.0], [-13.051305994457213]])
     K, K_sigma = pair_of(Z, bias=100.0)
-    assert covopt.sigma_rank(K, K_sigma, bias=100.0, time_limit_s=5).lower == 1
+    assert covopt.sigma_rank(K, K_sigma, bias=100.0).lower == 1
