@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
@@ -19,7 +18,7 @@ from covopt.checks.validation import check_time_limit
 from covopt.checks.wording import counted, listed
 from covopt.data import Data
 from covopt.errors import CovoptError, InputError, SolutionFileError
-from covopt.files import write_atomically
+from covopt.files import write_json
 from covopt.files.formats import check_format, read_any
 from covopt.files.layouts import SOLUTION, SOLUTION_WITH_LOSS
 from covopt.files.schema import check_content, numbers, shown
@@ -449,8 +448,7 @@ class Solution:
         ----------
         path : path-like
         """
-        text = json.dumps(self.to_dict(), allow_nan=False) + "\n"
-        write_atomically(path, lambda stream: stream.write(text.encode()))
+        write_json(path, self.to_dict())
 
     def plot(self, path: str | os.PathLike[str] | None = None):
         """Draw the function and the certificate.

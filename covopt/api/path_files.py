@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Sequence
 from typing import Any
 
 from covopt.api.solution_path import SolutionPath
 from covopt.errors import SolutionFileError
-from covopt.files import write_atomically
+from covopt.files import write_json
 from covopt.files.formats import check_format
 from covopt.solution import Solution
 
@@ -33,9 +32,7 @@ def save_path(solutions: Sequence[Solution], path: str | os.PathLike[str]) -> No
     >>> len(covopt.load(file))
     2
     """
-    content = {"format": FORMAT, "schema": SCHEMA, "solutions": [s.to_dict() for s in solutions]}
-    text = json.dumps(content, allow_nan=False) + "\n"
-    write_atomically(path, lambda stream: stream.write(text.encode()))
+    write_json(path, {"format": FORMAT, "schema": SCHEMA, "solutions": [s.to_dict() for s in solutions]})
 
 
 def path_from_dict(content: Any) -> SolutionPath:

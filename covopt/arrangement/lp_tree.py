@@ -40,7 +40,6 @@ class _Margins:
         lp.a_matrix_.value_ = dense.ravel()
         self.model.passModel(lp)
         self.optimal = highspy.HighsModelStatus.kOptimal
-        self.n_programs = 0
 
     def switch(self, row: int, positive: bool, on: bool) -> None:
         """Ask for a sign of a row, or stop asking."""
@@ -50,7 +49,6 @@ class _Margins:
 
     def point(self) -> np.ndarray | None:
         """Return a point strictly inside the cone that is switched on, or None where it has no inside."""
-        self.n_programs += 1
         self.model.run()
         status = self.model.getModelStatus()
         if status != self.optimal:

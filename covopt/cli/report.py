@@ -7,7 +7,6 @@ import math
 import os
 import sys
 import tempfile
-import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -165,7 +164,7 @@ class Progress:
     """
 
     def __init__(self, text: str, *, enabled: bool):
-        self._text, self._status, self._start = text, None, time.perf_counter()
+        self._status: Any = None
         if enabled and sys.stderr.isatty():
             from rich.console import Console
             from rich.progress import Progress as Bar

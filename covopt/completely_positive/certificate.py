@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,7 +12,7 @@ from covopt.checks.wording import counted
 from covopt.completely_positive.factorisation import residual_of
 from covopt.completely_positive.matrix import SymmetricMatrix
 from covopt.errors import SolutionFileError
-from covopt.files import read_json, write_atomically
+from covopt.files import read_json, write_json
 from covopt.files.formats import check_format
 from covopt.files.layouts import CP_RANK
 from covopt.files.schema import check_content, fractions, numbers, shown
@@ -313,8 +312,7 @@ class CPRankCertificate:
         ----------
         path : path-like
         """
-        text = json.dumps(self.to_dict(), allow_nan=False) + "\n"
-        write_atomically(path, lambda stream: stream.write(text.encode()))
+        write_json(path, self.to_dict())
 
 
 def load_cp_rank(path: str | os.PathLike[str]) -> CPRankCertificate:

@@ -21,7 +21,7 @@ from fractions import Fraction
 from itertools import combinations
 from typing import Any
 
-from covopt.completely_positive.face_rational import as_integers, bareiss, exact_matrix, inner
+from covopt.completely_positive.face_rational import as_integers, bareiss, exact_matrix
 from covopt.errors import BudgetError
 
 MAX_ORDER = 16
@@ -139,17 +139,6 @@ def is_copositive_exact(S: Any) -> bool:
     True
     """
     return scan_copositive(S).copositive
-
-
-def quadratic_value(S: Sequence[Sequence[Any]], x: Sequence[Any]) -> Fraction:
-    """Return xᵀSx exactly.
-
-    Examples
-    --------
-    >>> quadratic_value([[1, -2], [-2, 1]], (1, 1))
-    Fraction(-2, 1)
-    """
-    return inner(S, [[Fraction(a) * b for b in x] for a in x])
 
 
 def _supports(n: int) -> Iterator[tuple[int, ...]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import combinations
 
 import numpy as np
 
@@ -93,14 +92,3 @@ def is_triangle_free(edges: Sequence[tuple[int, int]]) -> bool:
         near.setdefault(u, set()).add(v)
         near.setdefault(v, set()).add(u)
     return not any(near[u] & near[v] for u, v in edges)
-
-
-def is_clique(vertices: Sequence[int], edges: set[tuple[int, int]]) -> bool:
-    """Whether all pairs u < v of ``vertices`` are among ``edges``.
-
-    Examples
-    --------
-    >>> is_clique((0, 2), {(0, 2)}), is_clique((0, 1, 2), {(0, 2), (0, 1)})
-    (True, False)
-    """
-    return all(pair in edges for pair in combinations(sorted(vertices), 2))

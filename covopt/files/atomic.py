@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 
 def write_atomically(path: str | os.PathLike[str], write: Callable[[IO[bytes]], object]) -> None:
@@ -39,3 +40,21 @@ def write_atomically(path: str | os.PathLike[str], write: Callable[[IO[bytes]], 
     except BaseException:
         Path(part).unlink(missing_ok=True)
         raise
+
+
+def write_json(path: str | os.PathLike[str], content: Any) -> None:
+    """Write JSON of one line, whole or not at all; floats are read back as they are.
+
+    Parameters
+    ----------
+    path : path-like
+    content : object
+        Of JSON types, without NaN and infinities.
+
+    Raises
+    ------
+    ValueError
+        For a number that is not finite; then nothing is written.
+    """
+    text = json.dumps(content, allow_nan=False) + "\n"
+    write_atomically(path, lambda stream: stream.write(text.encode()))

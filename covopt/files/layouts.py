@@ -70,8 +70,6 @@ SOLUTION_WITH_LOSS: Table = {
     "certificate": {**CERTIFICATE, "objective": number, "loss_value": number},
 }
 
-PATH: Table = {"solutions": each(record, "solutions")}
-
 REGION: Table = {
     "signs": rows,
     "sign": number,

@@ -35,7 +35,6 @@ class Loss:
 
     name: ClassVar[str] = ""
     is_classification: ClassVar[bool] = False
-    is_smooth: ClassVar[bool] = True
     is_strictly_convex: ClassVar[bool] = False  # a second derivative that is positive everywhere
     targets: np.ndarray
     weights: np.ndarray

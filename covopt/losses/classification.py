@@ -98,7 +98,6 @@ class Hinge(_Binary):
     """
 
     name = "hinge"
-    is_smooth = False
 
     def samples(self, F):
         return np.maximum(1.0 - self.margins(F), 0.0).sum(axis=1)

@@ -23,7 +23,6 @@ class Interpolation(Loss):
     """
 
     name = "interpolation"
-    is_smooth = False
 
     def value(self, F):
         return 0.0 if self.residual(F) <= INTERPOLATES else np.inf

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import json
 import os
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from covopt.errors import SolutionFileError
-from covopt.files import read_json, write_atomically
+from covopt.files import read_json, write_json
 
 FORMAT = "covopt-proof"
 VERSION = 1
@@ -145,8 +144,7 @@ class Proof:
         ----------
         path : path-like
         """
-        text = json.dumps(self.to_dict(), allow_nan=False) + "\n"
-        write_atomically(path, lambda stream: stream.write(text.encode()))
+        write_json(path, self.to_dict())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Proof:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import tempfile
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from covopt.errors import CertificateContradictedError, CovoptError, SolutionFileError
-from covopt.files import read_json, write_atomically
+from covopt.files import read_json, write_json
 from covopt.files.formats import check_format
 from covopt.files.layouts import CONTRADICTION
 from covopt.files.schema import check_content, numbers
@@ -128,13 +127,12 @@ def report(
         },
         "solution": solution.to_dict(),
     }
-    text = json.dumps(content, allow_nan=False) + "\n"
     place = Path(DEFAULT_NAME if path is None else path)
     try:
-        write_atomically(place, lambda stream: stream.write(text.encode()))
+        write_json(place, content)
     except OSError:
         place = Path(tempfile.mkdtemp(prefix="covopt-")) / DEFAULT_NAME
-        write_atomically(place, lambda stream: stream.write(text.encode()))
+        write_json(place, content)
     origin = ", ".join(f"{name} {about[name]}" for name in ("width", "seed") if name in about)
     return CertificateContradictedError(
         f"a trained network ({origin}) is below the certificate: {broken.claim} is claimed, but the network has "

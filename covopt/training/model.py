@@ -197,10 +197,6 @@ class BatchedNetworks:
         """‖W‖², shape (b,)."""
         return theta[:, : self.n_decayed].square().sum(1)
 
-    def loss_values(self, theta: Tensor) -> Tensor:
-        """C(f), shape (b,)."""
-        return self.loss.value(self.forward(theta, None))
-
     def outputs(self, theta: Tensor) -> Tensor:
         """F on the data, shape (b, N, k), a fresh tensor."""
         return self.forward(theta, None).clone()

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from known_matrices import HOFFMAN_PEREIRA, HORN, S7
 
-from covopt.completely_positive.copositive import is_copositive_exact, quadratic_value, scan_copositive
+from covopt.completely_positive.copositive import is_copositive_exact, scan_copositive
+from covopt.completely_positive.rational import quadratic_form
 from covopt.errors import BudgetError, InputError
 
 
@@ -31,7 +32,7 @@ def test_exceptional_matrices_sit_on_the_boundary(S):
     scan = scan_copositive(S)
     assert scan.copositive
     assert scan.witness is None
-    assert all(quadratic_value(S, u) == 0 for u in scan.zeros)
+    assert all(quadratic_form(S, u) == 0 for u in scan.zeros)
     assert np.linalg.eigvalsh(np.array(S, dtype=float))[0] < -0.1
     n = len(S)
     touched = {(i, j) for u in scan.zeros for i in range(n) for j in range(n) if u[i] and u[j]}
@@ -41,7 +42,7 @@ def test_exceptional_matrices_sit_on_the_boundary(S):
         lowered[j][i] = lowered[i][j]
         below = scan_copositive(lowered)
         assert not below.copositive
-        assert quadratic_value(lowered, below.witness) < 0
+        assert quadratic_form(lowered, below.witness) < 0
 
 
 def test_minimal_zeros():
@@ -95,10 +96,10 @@ def test_against_a_grid(S):
     lowest = np.einsum("ki,ij,kj->k", grid, np.array(S), grid).min()
     if scan.copositive:
         assert lowest >= 0
-        assert all(quadratic_value(S, u) == 0 and min(u) >= 0 for u in scan.zeros)
+        assert all(quadratic_form(S, u) == 0 and min(u) >= 0 for u in scan.zeros)
     else:
         assert min(scan.witness) >= 0
-        assert quadratic_value(S, scan.witness) < 0
+        assert quadratic_form(S, scan.witness) < 0
 
 
 @given(symmetric(5, -2, 3), st.permutations(range(5)), st.lists(st.integers(1, 4), min_size=5, max_size=5))
@@ -115,7 +116,7 @@ def test_isolated_means_no_sum_of_two_zeros_is_a_zero():
     assert set(scan.zeros) == {(1, 1, 0), (0, 0, 1)}
     assert not scan.isolated
     for u, v in combinations(scan_copositive(S7).zeros, 2):
-        assert quadratic_value(S7, [a + b for a, b in zip(u, v, strict=True)]) > 0
+        assert quadratic_form(S7, [a + b for a, b in zip(u, v, strict=True)]) > 0
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import covopt
 from covopt.api.path_files import save_path
 from covopt.cli import app
 from covopt.errors import InputError, SolutionFileError
+from covopt.files import read_json, write_json
 from covopt.files.formats import FORMATS, check_format, find_reader
 
 X, Y = [[0.0], [1.0], [2.0]], [0.0, 1.0, 0.0]
@@ -141,3 +142,14 @@ def test_a_table_or_a_proof_of_what_is_no_single_solution():
     proof = covopt.min_norm(X, Y).prove()
     with pytest.raises(InputError, match="leave proof out"):
         covopt.verify(covopt.path(X, Y, n_lams=2), proof=proof)
+
+
+def test_json_is_written_whole_or_not_at_all(tmp_path):
+    file = tmp_path / "a.json"
+    write_json(file, {"x": [0.1, 1e300], "é": None})
+    assert read_json(file) == {"x": [0.1, 1e300], "é": None}
+    before = file.read_bytes()
+    with pytest.raises(ValueError, match="JSON compliant"):
+        write_json(file, {"x": float("nan")})
+    assert file.read_bytes() == before
+    assert [each.name for each in tmp_path.iterdir()] == ["a.json"]
