@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from covopt.errors import InputError
+
+
+def available_threads() -> int:
+    """Return how many processors this process may use, at most ``OMP_NUM_THREADS`` where that is set.
+
+    Examples
+    --------
+    >>> available_threads() >= 1
+    True
+    """
+    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
+    asked = os.environ.get("OMP_NUM_THREADS", "")
+    return max(1, min(allowed, int(asked))) if asked.isdigit() else allowed
 
 
 def check_n_jobs(n_jobs: int) -> int:

@@ -174,3 +174,18 @@ def test_the_command_line_speaks(tmp_path):
     assert "covopt round 0" in done.stderr
     assert "covopt Solution(certified" in done.stderr
     assert CliRunner().invoke(app, ["-h"]).exit_code == 0
+
+
+def test_threads_are_those_of_the_machine(monkeypatch):
+    import os
+
+    from covopt.oracles.choose import exact_oracle
+    from covopt.parallel import available_threads
+
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1, 2, 3, 4}, raising=False)
+    assert available_threads() == exact_oracle(np.eye(2), 0).n_threads == 5
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    assert available_threads() == 2
+    monkeypatch.setenv("OMP_NUM_THREADS", "many")
+    assert available_threads() == 5

@@ -123,15 +123,16 @@ def merge_samples(
 class LossEstimator(CertifiedEstimator):
     """What regression and classification with a loss share."""
 
-    lam: float
     bias: float
     output_bias: str
     tol: float
     time_limit_s: float | None
 
-    def _train(self, X: np.ndarray, Y: np.ndarray, loss: str | Loss, weights: np.ndarray | None) -> Solution:
+    def _train(
+        self, X: np.ndarray, Y: np.ndarray, loss: str | Loss, weights: np.ndarray | None, lam: float
+    ) -> Solution:
         X, Y, weights = merge_samples(X, Y, weights)
         return fit(
-            self._table(X), Y, lam=self.lam, loss=loss, bias=self.bias, output_bias=self.output_bias,
+            self._table(X), Y, lam=lam, loss=loss, bias=self.bias, output_bias=self.output_bias,
             sample_weight=weights, tol=self.tol, time_limit_s=self.time_limit_s, random_state=self._seed(),
         )  # fmt: skip

@@ -98,6 +98,12 @@ class ReLUClassifier(ClassifierMixin, LossEstimator):
         InputError
             A ValueError: for parameters out of range, a single class, and a hinge with more than two.
         """
+        X, y, targets, loss, weights = self._encoded(X, y, sample_weight)
+        self._keep(self._train(X, targets, loss, weights, self.lam))
+        return self
+
+    def _encoded(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, np.ndarray, str, Any]:
+        """Return the validated samples, their labels as targets of a loss, its name, and the weights."""
         check_choice("loss", self.loss, LOSSES)
         X, y = validate_data(self, X, y, dtype=np.float64)
         check_classification_targets(y)
@@ -107,19 +113,17 @@ class ReLUClassifier(ClassifierMixin, LossEstimator):
         if len(used) < 2:
             weighted = "" if weights is None else " of positive weight"
             raise InputError(
-                f"ReLUClassifier needs samples{weighted} of at least two classes; they are of one class, "
+                f"{type(self).__name__} needs samples{weighted} of at least two classes; they are of one class, "
                 f"{self.classes_[used].tolist()[0]!r}."
             )
         if len(self.classes_) == 2:
-            self._keep(self._train(X, 2.0 * codes - 1.0, self.loss, weights))
-            return self
+            return X, y, 2.0 * codes - 1.0, self.loss, weights
         if self.loss != "logistic":
             raise InputError(
                 f"loss={self.loss!r} is for two classes, but y holds {len(self.classes_)}; "
                 'use loss="logistic" (with more than two classes the softmax cross-entropy).'
             )
-        self._keep(self._train(X, np.eye(len(self.classes_))[codes], "softmax-cross-entropy", weights))
-        return self
+        return X, y, np.eye(len(self.classes_))[codes], "softmax-cross-entropy", weights
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Return the outputs of the network: (n_samples,) for two classes, else (n_samples, n_classes).

@@ -213,11 +213,13 @@ class ReLURegressor(_Regressor, LossEstimator):
             A ValueError: for parameters out of range.
         """
         X, y = self._validated(X, y)
-        loss: str | Loss = self.loss
-        if isinstance(loss, Loss):
-            if loss.is_classification:
-                raise InputError(f"loss={loss.name!r} is for classes; use ReLUClassifier.")
-        elif check_choice("loss", loss, LOSSES) == "huber":
-            loss = Huber(self.delta)
-        self._keep(self._train(X, y.astype(np.float64), loss, check_weights(X, sample_weight)))
+        weights = check_weights(X, sample_weight)
+        self._keep(self._train(X, y.astype(np.float64), self._made_loss(), weights, self.lam))
         return self
+
+    def _made_loss(self) -> str | Loss:
+        if isinstance(self.loss, Loss):
+            if self.loss.is_classification:
+                raise InputError(f"loss={self.loss.name!r} is for classes; use ReLUClassifier.")
+            return self.loss
+        return Huber(self.delta) if check_choice("loss", self.loss, LOSSES) == "huber" else self.loss

@@ -8,12 +8,13 @@ from covopt.errors import BudgetError
 from covopt.oracles.faces import DEFAULT_FACE_BUDGET, FaceOracle
 from covopt.oracles.orthant import OrthantOracle, rows_are_orthogonal
 from covopt.oracles.vector_faces import VectorFaceOracle
+from covopt.parallel import available_threads
 
 MOST_ORTHOGONAL_ROWS = 200  # beyond, one eigenvalue problem of the tree takes too long
 
 
 def exact_oracle(
-    rows: np.ndarray, n_outputs: int, *, budget: float = DEFAULT_FACE_BUDGET, n_threads: int = 2
+    rows: np.ndarray, n_outputs: int, *, budget: float = DEFAULT_FACE_BUDGET, n_threads: int | None = None
 ) -> FaceOracle | OrthantOracle | VectorFaceOracle:
     r"""Return the exact oracle for h(Λ) = max over unit w of ‖Λᵀσ(Zw)‖₂, or refuse.
 
@@ -25,7 +26,8 @@ def exact_oracle(
         0 for duals of shape (N,), else k for duals of shape (N, k).
     budget : float
         Largest number of faces per pricing; see the oracles.
-    n_threads : int
+    n_threads : int, optional
+        By default one for each processor that this process may use.
 
     Returns
     -------
@@ -46,6 +48,7 @@ def exact_oracle(
     >>> type(exact_oracle(np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]), 2)).__name__
     'VectorFaceOracle'
     """
+    n_threads = available_threads() if n_threads is None else n_threads
     if n_outputs == 0:
         return FaceOracle(rows, budget=budget, n_threads=n_threads)
     if rows_are_orthogonal(rows):

@@ -1,0 +1,296 @@
+"""Estimators that choose λ by cross-validation along the path, as LassoCV does."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from sklearn.base import ClassifierMixin, clone
+from sklearn.metrics import check_scoring
+from sklearn.model_selection import check_cv
+
+from covopt.api.fitting import lambda_max, path
+from covopt.checks.validation import check_count, check_tol
+from covopt.errors import BudgetError, InputError, PathStoppedWarning
+from covopt.estimators.base import LossEstimator, check_weights, merge_samples
+from covopt.estimators.classification import ReLUClassifier
+from covopt.estimators.regression import ReLURegressor
+from covopt.losses import Loss, make_loss
+from covopt.parallel import check_n_jobs, map_tasks
+
+
+class _AlongThePath(LossEstimator):
+    """Solve a path in every fold, score every network on what was left out, solve again at the best λ."""
+
+    lams: Any
+    n_lams: int
+    eps: float
+    cv: Any
+    scoring: Any
+    n_jobs: int
+    lams_: np.ndarray
+    scores_: np.ndarray
+    lam_: float
+
+    def _choose(
+        self, X: np.ndarray, y: np.ndarray, targets: np.ndarray, loss: str | Loss, weights: np.ndarray | None
+    ) -> float:
+        """Return the best λ; of several that are as good the largest, whose network is the smallest."""
+        check_n_jobs(self.n_jobs)
+        splits = list(check_cv(self.cv, y, classifier=isinstance(self, ClassifierMixin)).split(X, y))
+        options = {
+            "loss": loss, "bias": self.bias, "output_bias": self.output_bias, "tol": self.tol,
+            "time_limit_s": self.time_limit_s, "random_state": self._seed(),
+        }  # fmt: skip
+        self.lams_ = self._grid(X, targets, loss, weights)
+        tasks = [
+            (X[train], targets[train], None if weights is None else weights[train], self.lams_, options)
+            for train, _ in splits
+        ]
+        self.scores_ = np.full((len(self.lams_), len(splits)), np.nan)
+        for fold, networks in enumerate(map_tasks(_networks, tasks, n_jobs=self.n_jobs)):
+            test = splits[fold][1]
+            for j, network in enumerate(networks):
+                self.scores_[j, fold] = self._score(network, X[test], y[test], weights, test)
+        mean = self.scores_.mean(axis=1)
+        if np.isnan(mean).all():
+            raise InputError(
+                "no λ was solved in every fold within time_limit_s; raise it, or take fewer or larger lams."
+            )
+        return float(self.lams_[int(np.nanargmax(mean))])
+
+    def _grid(self, X: np.ndarray, targets: np.ndarray, loss: Any, weights: np.ndarray | None) -> np.ndarray:
+        if self.lams is not None:
+            lams = np.unique(np.asarray(self.lams, dtype=float).ravel())[::-1]
+            if not len(lams) or not np.isfinite(lams).all() or lams[-1] <= 0:
+                raise InputError(f"lams must be positive finite numbers; received {self.lams!r:.60}.")
+            return lams
+        n_lams, eps = check_count("n_lams", self.n_lams), check_tol(self.eps, "eps")
+        rows, merged, sums = merge_samples(X, targets, weights)
+        try:
+            top = lambda_max(
+                rows, merged, loss=loss, bias=self.bias, output_bias=self.output_bias, sample_weight=sums
+            )
+        except (
+            BudgetError
+        ):  # too many faces: ½Σ‖∂C/∂f_i‖‖x̃_i‖ at f = 0 is no less, but for what an output bias changes
+            made = make_loss(loss)
+            slopes = made.gradient(np.zeros_like(made.encode_targets(merged, sums)))
+            sizes = np.hypot(np.linalg.norm(rows, axis=1), self.bias)
+            top = float(0.5 * np.linalg.norm(slopes, axis=1) @ sizes)
+        if top == 0.0:
+            raise InputError("the best constant is optimal for every lam, so there is no path; give lams.")
+        return top * np.geomspace(1.0, eps, n_lams)
+
+    def _score(self, network: Any, X: np.ndarray, y: np.ndarray, weights: Any, test: np.ndarray) -> float:
+        judged = clone(self)
+        judged.network_, judged.n_features_in_, judged._y_ndim = network, X.shape[1], y.ndim
+        if hasattr(self, "classes_"):
+            judged.classes_ = self.classes_
+        scorer = check_scoring(judged, scoring=self.scoring or self._default_scoring)
+        if weights is None or not weights[test].any():
+            return float(scorer(judged, X, y))
+        return float(scorer(judged, X, y, sample_weight=weights[test]))
+
+    _default_scoring = "neg_mean_squared_error"
+
+
+def _networks(
+    X: np.ndarray, targets: np.ndarray, weights: np.ndarray | None, lams: np.ndarray, options: dict[str, Any]
+) -> list[Any]:
+    """Networks of a path on the rows of a fold; fewer than λs where the time limit stopped it."""
+    X, targets, weights = merge_samples(X, targets, weights)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PathStoppedWarning)
+        found = path(X, targets, lams=lams, sample_weight=weights, **options)
+    return [solution.network for solution in found]
+
+
+class ReLURegressorCV(_AlongThePath, ReLURegressor):
+    r""":class:`ReLURegressor` whose λ is chosen by cross-validation along the path, as LassoCV does.
+
+    Every fold is solved from the largest λ down, each network started from the one before; the λ of the best mean
+    score is solved for on all samples, and that network carries the proof of its optimality.
+
+    Parameters
+    ----------
+    lams : array_like, optional
+        The λ to choose from; by default a geometric grid from :func:`covopt.lambda_max` of all samples down, or from
+        a bound on it where the faces are too many.
+    n_lams : int
+        Number of points of that grid.
+    eps : float
+        Ratio of its ends.
+    cv : int, splitter or iterable, optional
+        As in scikit-learn; 5 folds by default.
+    scoring : str or callable, optional
+        As in scikit-learn, larger is better; minus the mean squared error by default.
+    n_jobs : int
+        Folds at a time; -1 for one on each core.
+    loss, delta, bias, output_bias, tol, time_limit_s, random_state
+        As for :class:`ReLURegressor`; the time limit is for each path.
+
+    Attributes
+    ----------
+    lam_ : float
+        The λ that was chosen.
+    lams_ : ndarray of shape (n_lams,)
+        Falling.
+    scores_ : ndarray of shape (n_lams, n_folds)
+        NaN where a time limit left a λ out.
+    network_, solution_, certificate_, dual_gap_, n_iter_, n_features_in_, feature_names_in_
+        As for :class:`ReLURegressor`, of λ = ``lam_`` on all samples.
+
+    Warns
+    -----
+    NotCertifiedWarning
+        When the gap of the last fit is above ``tol``.
+
+    Examples
+    --------
+    >>> X = np.linspace(-1, 1, 20)[:, None]
+    >>> model = ReLURegressorCV(n_lams=5, cv=3).fit(X, np.abs(X[:, 0]))
+    >>> model.scores_.shape, int(model.scores_.mean(axis=1).argmax()), model.dual_gap_ <= 1e-6
+    ((5, 3), 4, True)
+    """
+
+    def __init__(
+        self,
+        *,
+        lams: Any = None,
+        n_lams: int = 20,
+        eps: float = 1e-3,
+        cv: Any = None,
+        scoring: Any = None,
+        n_jobs: int = 1,
+        loss: str | Loss = "squared",
+        delta: float = 1.0,
+        bias: float = 1.0,
+        output_bias: str = "none",
+        tol: float = 1e-6,
+        time_limit_s: float | None = None,
+        random_state: Any = None,
+    ):
+        self.lams = lams
+        self.n_lams = n_lams
+        self.eps = eps
+        self.cv = cv
+        self.scoring = scoring
+        self.n_jobs = n_jobs
+        self.loss = loss
+        self.delta = delta
+        self.bias = bias
+        self.output_bias = output_bias
+        self.tol = tol
+        self.time_limit_s = time_limit_s
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> ReLURegressorCV:
+        """Choose λ and train the network.
+
+        Parameters
+        ----------
+        X : array_like of shape (n_samples, n_features)
+        y : array_like of shape (n_samples,) or (n_samples, n_outputs)
+        sample_weight : array_like of shape (n_samples,), optional
+            Of training and of scores.
+
+        Raises
+        ------
+        InputError
+            A ValueError: for parameters out of range, and where no λ was solved in every fold.
+        """
+        X, y = self._validated(X, y)
+        loss, weights = self._made_loss(), check_weights(X, sample_weight)
+        targets = y.astype(np.float64)
+        self.lam_ = self._choose(X, y, targets, loss, weights)
+        self._keep(self._train(X, targets, loss, weights, self.lam_))
+        return self
+
+
+class ReLUClassifierCV(_AlongThePath, ReLUClassifier):
+    r""":class:`ReLUClassifier` whose λ is chosen by cross-validation along the path, as LogisticRegressionCV does.
+
+    Parameters
+    ----------
+    lams, n_lams, eps, n_jobs
+        As for :class:`ReLURegressorCV`.
+    cv : int, splitter or iterable, optional
+        As in scikit-learn; 5 stratified folds by default.
+    scoring : str or callable, optional
+        As in scikit-learn; accuracy by default, and of several λ that are as good the largest.
+    loss, bias, output_bias, tol, time_limit_s, random_state
+        As for :class:`ReLUClassifier`; the time limit is for each path.
+
+    Attributes
+    ----------
+    lam_, lams_, scores_
+        As for :class:`ReLURegressorCV`.
+    classes_, network_, solution_, certificate_, dual_gap_, n_iter_, n_features_in_, feature_names_in_
+        As for :class:`ReLUClassifier`, of λ = ``lam_`` on all samples.
+
+    Warns
+    -----
+    NotCertifiedWarning
+        When the gap of the last fit is above ``tol``.
+
+    Examples
+    --------
+    >>> X = np.random.default_rng(0).uniform(-1, 1, (40, 1))
+    >>> model = ReLUClassifierCV(n_lams=4, cv=2).fit(X, np.abs(X[:, 0]) > 0.5)
+    >>> model.predict([[0.0], [0.9]]).tolist(), model.scores_.shape
+    ([False, True], (4, 2))
+    """
+
+    def __init__(
+        self,
+        *,
+        lams: Any = None,
+        n_lams: int = 20,
+        eps: float = 1e-3,
+        cv: Any = None,
+        scoring: Any = None,
+        n_jobs: int = 1,
+        loss: str = "logistic",
+        bias: float = 1.0,
+        output_bias: str = "none",
+        tol: float = 1e-6,
+        time_limit_s: float | None = None,
+        random_state: Any = None,
+    ):
+        self.lams = lams
+        self.n_lams = n_lams
+        self.eps = eps
+        self.cv = cv
+        self.scoring = scoring
+        self.n_jobs = n_jobs
+        self.loss = loss
+        self.bias = bias
+        self.output_bias = output_bias
+        self.tol = tol
+        self.time_limit_s = time_limit_s
+        self.random_state = random_state
+
+    _default_scoring = "accuracy"
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> ReLUClassifierCV:
+        """Choose λ and train the network.
+
+        Parameters
+        ----------
+        X : array_like of shape (n_samples, n_features)
+        y : array_like of shape (n_samples,)
+            Labels of at least two classes.
+        sample_weight : array_like of shape (n_samples,), optional
+            Of training and of scores.
+
+        Raises
+        ------
+        InputError
+            A ValueError: for parameters out of range, a single class, and a hinge with more than two.
+        """
+        X, y, targets, loss, weights = self._encoded(X, y, sample_weight)
+        self.lam_ = self._choose(X, y, targets, loss, weights)
+        self._keep(self._train(X, targets, loss, weights, self.lam_))
+        return self

@@ -1,0 +1,102 @@
+"""λ chosen along the path in every fold: against scikit-learn's own search, and its checks."""
+
+import numpy as np
+import pytest
+from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold
+from sklearn.utils.estimator_checks import estimator_checks_generator
+
+import covopt
+from covopt import ReLUClassifier, ReLUClassifierCV, ReLURegressor, ReLURegressorCV
+from covopt.errors import InputError
+
+LARGE = {  # tables with five to ten features or hundreds of rows
+    "check_dtype_object", "check_estimators_dtypes", "check_positive_only_tag_during_fit", "check_classifiers_train",
+    "check_regressor_data_not_an_array", "check_regressor_multioutput", "check_regressors_int",
+    "check_regressors_train", "check_sample_weight_equivalence_on_dense_data",
+}  # fmt: skip
+SMALL = {"n_lams": 2, "cv": 2, "eps": 0.1}
+
+
+def checks():
+    for estimator in (ReLURegressorCV(**SMALL), ReLUClassifierCV(**SMALL)):
+        for n, (instance, check) in enumerate(estimator_checks_generator(estimator)):
+            if check.func.__name__ not in LARGE:
+                name = f"{type(estimator).__name__}-{n}-{check.func.__name__}"
+                yield pytest.param(instance, check, id=name)
+
+
+@pytest.mark.filterwarnings("ignore::covopt.errors.NotCertifiedWarning")
+@pytest.mark.parametrize(("estimator", "check"), list(checks()))
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+def noisy(n=30, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1, 1, (n, 1))
+    return X, np.abs(X[:, 0]) + 0.1 * rng.standard_normal(n)
+
+
+def test_regression_agrees_with_a_search_over_cold_fits():
+    X, y = noisy()
+    lams = [0.1, 0.01, 0.001, 1e-5]
+    splitter = KFold(3, shuffle=True, random_state=1)
+    found = ReLURegressorCV(lams=lams, cv=splitter).fit(X, y)
+    search = GridSearchCV(ReLURegressor(), {"lam": lams}, cv=splitter, scoring="neg_mean_squared_error").fit(
+        X, y
+    )
+    assert found.lam_ == search.best_params_["lam"]
+    np.testing.assert_allclose(found.scores_.mean(axis=1), search.cv_results_["mean_test_score"], rtol=1e-2)
+    assert found.solution_.lam == found.lam_
+    assert covopt.verify(found.solution_)
+    np.testing.assert_allclose(found.predict(X), search.predict(X), atol=1e-3)
+
+
+def test_classification_takes_the_largest_of_equal_lams():
+    X, y = noisy()
+    labels = np.where(y > 0.5, "out", "in")
+    splitter = StratifiedKFold(3, shuffle=True, random_state=1)
+    found = ReLUClassifierCV(n_lams=6, cv=splitter).fit(X, labels)
+    assert found.lams_[0] == pytest.approx(covopt.lambda_max(X, labels, loss="logistic"))
+    search = GridSearchCV(ReLUClassifier(), {"lam": found.lams_}, cv=splitter).fit(X, labels)
+    means = search.cv_results_["mean_test_score"]
+    assert found.lam_ == found.lams_[np.flatnonzero(means == means.max())[0]]
+    assert set(found.predict(X)) == {"in", "out"}
+    assert found.predict_proba(X).shape == (30, 2)
+    losses = ReLUClassifierCV(n_lams=3, cv=2, scoring="neg_log_loss").fit(X, labels)
+    assert (losses.scores_ < 0).all()
+
+
+def test_weights_and_several_outputs():
+    X, y = noisy(16)
+    Y = np.column_stack([y, -y])
+    both = ReLURegressorCV(n_lams=3, cv=2).fit(X, Y)
+    assert both.predict(X).shape == (16, 2)
+    twice = ReLURegressorCV(lams=[0.1, 0.01], cv=[(np.arange(8), np.arange(8, 16))])
+    weights = np.where(np.arange(16) % 3, 1.0, 0.0)
+    weighted = twice.fit(X, y, sample_weight=weights)
+    kept = weights > 0
+    first = ReLURegressor(lam=0.1).fit(X[:8][kept[:8]], y[:8][kept[:8]])
+    error = np.mean((first.predict(X[8:][kept[8:]]) - y[8:][kept[8:]]) ** 2)
+    assert weighted.scores_[0, 0] == pytest.approx(-error, rel=1e-3)
+
+
+def test_what_is_refused():
+    X, y = noisy(12)
+    for options, message in (
+        (dict(lams=[0.1, -1]), "lams must be positive finite numbers"),
+        (dict(lams=[]), "lams must be positive"),
+        (dict(n_lams=0), "n_lams"),
+        (dict(n_jobs=0), "n_jobs must be a nonzero integer"),
+        (dict(eps=2.0), "eps"),
+    ):
+        with pytest.raises(InputError, match=message):
+            ReLURegressorCV(**options).fit(X, y)
+    with pytest.raises(InputError, match="the best constant is optimal for every lam"):
+        ReLURegressorCV(cv=2).fit(X, np.zeros(12))
+    with pytest.raises(InputError, match=r"loss='hinge' is for two classes, but y holds 3"):
+        ReLUClassifierCV(loss="hinge").fit(X, np.arange(12) % 3)
+    with pytest.raises(InputError, match="ReLUClassifierCV needs samples of at least two classes"):
+        ReLUClassifierCV().fit(X, np.zeros(12))
+    with pytest.raises(InputError, match="no λ was solved in every fold within time_limit_s"):
+        ReLURegressorCV(cv=2, time_limit_s=1e-9).fit(X, y)
