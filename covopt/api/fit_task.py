@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
+import warnings
 from typing import Any
 
 import numpy as np
@@ -21,10 +22,12 @@ from covopt.checks.validation import (
 )
 from covopt.data import Data
 from covopt.data.tabular import to_matrix
-from covopt.errors import BudgetError, InputError
+from covopt.errors import BudgetError, InputError, NotCertifiedWarning
 from covopt.losses import make_loss
 from covopt.network import ReLUNetwork
 from covopt.oracles.choose import exact_oracle
+from covopt.oracles.local_search import LocalSearchOracle
+from covopt.oracles.support import bound_gauge
 from covopt.potentials import LabelNoise, make_potential
 from covopt.problems.label_noise import LabelNoiseTask, check_label_noise, reduce_label_noise_fit
 from covopt.problems.reduction import Reduction
@@ -39,6 +42,7 @@ from covopt.solvers.regularised.points import FitPoint, WarmStart
 from covopt.status import Status
 
 ROOM = (1e-140, 1e140)
+PROVED_LAMBDA = 1e-4  # accuracy of λ_max where its equation has bounds for values
 SOLVERS = ("auto", "column-generation")
 INSIDE = (
     0.999  # share of the tolerance that solvers aim at: the certificate's allowance for rounding needs room
@@ -117,21 +121,42 @@ class FitTask:
 
     def lambda_max(self) -> float:
         """See :func:`lambda_max`."""
+        slack = 0.0
 
         def excess(lam: float) -> float:
-            """Gauge of the dual of the best constant."""
+            """Gauge of the dual of the best constant, or a bound on it where it is not known exactly."""
             problem, _ = self.reduced(lam)
             live = problem.rows.any(axis=1)
             dual = problem.project_dual(constant_dual(problem))[live]
             if not dual.any():
                 return 0.0
             asked = np.ascontiguousarray(dual[:, 0] if dual.shape[1] == 1 else dual)
-            return self.oracle(problem).price(asked, threshold=np.inf).upper_bound
+            try:
+                return self.oracle(problem).price(asked, threshold=np.inf).upper_bound
+            except BudgetError:
+                if self.potential != "variation":
+                    raise
+            nonlocal slack
+            found = bound_gauge(problem.rows[live], asked)
+            met = LocalSearchOracle(problem.rows[live], random_state=0).search(asked).upper_bound
+            slack = max(slack, found.value / met - 1.0)
+            return found.value
+
+        def claimed(lam: float) -> float:
+            """Say so where the bound on the gauge may be larger than the gauge."""
+            if slack > self.tol:
+                warnings.warn(
+                    f"lambda_max is proved, not exact: no network from {lam:.6g} on has a neuron, and the smallest such "
+                    f"λ may be {100.0 * slack / (1.0 + slack):.2g} % smaller.",
+                    NotCertifiedWarning,
+                    stacklevel=4,
+                )
+            return lam
 
         scale = 1.0
         at_one = excess(scale)
         if self.output_bias != "penalized":
-            return at_one  # −∇C/λ: the gauge at λ is that at 1, divided by λ
+            return claimed(at_one)  # −∇C/λ: the gauge at λ is that at 1, divided by λ
         if at_one == 0.0:
             return 0.0
         high = at_one
@@ -142,7 +167,12 @@ class FitTask:
             low *= 0.5
             if low < 1e-9 * high:
                 return 0.0
-        return float(brentq(lambda lam: excess(lam) - 1.0, low, high, xtol=1e-15 * high, rtol=1e-14))
+        if slack == 0.0:
+            return float(brentq(lambda lam: excess(lam) - 1.0, low, high, xtol=1e-15 * high, rtol=1e-14))
+        while high - low > PROVED_LAMBDA * high:  # bounds do not fall smoothly: keep the side that is proved
+            middle = 0.5 * (low + high)
+            low, high = (low, middle) if excess(middle) <= 1.0 else (middle, high)
+        return claimed(high)
 
     def grid(self, n_lams: int, eps: float) -> np.ndarray:
         """Return the geometric grid from λ_max down."""

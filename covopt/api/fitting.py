@@ -133,7 +133,9 @@ def lambda_max(
 
         \lambda_{\max} = \tfrac12 \max_{\|w\| = 1} \big\| \nabla C(F_0)^\top \sigma(\tilde X w) \big\|,
 
-    F₀ the best constant (zero without an output bias), by one call of the exact oracle. The constant under a
+    F₀ the best constant (zero without an output bias), by one call of the exact oracle. Where that is out of reach
+    the maximum is replaced by a bound that is proved: no network from the λ returned on has a neuron, and a
+    ``NotCertifiedWarning`` says how far it may be from the smallest such λ. The constant under a
     penalised output bias depends on λ: then λ_max solves an equation in one unknown. Where the hinge loss has its
     kink (an output bias of ±1), the value is one at which there is no neuron, not always the smallest.
 
@@ -152,7 +154,7 @@ def lambda_max(
     InputError
         As in :func:`fit`.
     BudgetError
-        When the arrangement has too many faces for the exact oracle.
+        With a label-noise potential, when the arrangement has too many faces for the exact oracle.
 
     Examples
     --------

@@ -1,5 +1,6 @@
 import itertools
 import json
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -10,7 +11,7 @@ import covopt
 from covopt.api.path_files import save_path
 from covopt.certificates.certify import conclude
 from covopt.cli import app
-from covopt.errors import InputError, PathStoppedWarning, SolutionFileError
+from covopt.errors import InputError, NotCertifiedWarning, PathStoppedWarning, SolutionFileError
 from covopt.plotting.path import plot_path
 from tests.solvers.test_regularised import BIASES, NAMES, targets_for
 
@@ -268,3 +269,20 @@ def test_a_damaged_point_is_named(saved):
     (saved / "p.json").write_text(json.dumps(content))
     with pytest.raises(SolutionFileError, match="a path without points"):
         covopt.load(saved / "p.json")
+
+
+@pytest.mark.parametrize("output_bias", ["none", "penalized"])
+def test_lambda_max_where_the_faces_are_too_many(output_bias):
+    """Proved from above, close to what local search meets, and no network at it has a neuron."""
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((60, 9))
+    y = X[:, 0] + 0.5 * rng.standard_normal(60)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        top = covopt.lambda_max(X, y, output_bias=output_bias)
+    assert all(issubclass(one.category, NotCertifiedWarning) for one in caught)
+    none = covopt.fit(X, y, lam=top, output_bias=output_bias)
+    assert len(none.network) == 0 and none.gap <= 1e-6
+    some = covopt.fit(X, y, lam=0.99 * top, output_bias=output_bias, time_limit_s=5.0)
+    assert len(some.network) > 0
+    assert covopt.verify(none).ok and covopt.verify(some).ok
