@@ -146,8 +146,8 @@ class FitTask:
             """Say so where the bound on the gauge may be larger than the gauge."""
             if slack > self.tol:
                 warnings.warn(
-                    f"lambda_max is proved, not exact: no network from {lam:.6g} on has a neuron, and the smallest such "
-                    f"λ may be {100.0 * slack / (1.0 + slack):.2g} % smaller.",
+                    f"lambda_max is proved, not exact: no network from {lam:.6g} on has a neuron, and the smallest "
+                    f"such λ may be {100.0 * slack / (1.0 + slack):.2g} % smaller.",
                     NotCertifiedWarning,
                     stacklevel=4,
                 )
