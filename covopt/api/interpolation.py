@@ -35,10 +35,9 @@ from covopt.problems.reduction import Reduction, reduce_data
 from covopt.problems.shallow import ShallowProblem
 from covopt.solution import Solution
 from covopt.solvers.box_generation import solve_by_boxes, suits
-from covopt.solvers.column_generation import Point, RoundState
+from covopt.solvers.column_generation import Point, RoundState, generate
 from covopt.solvers.cone.frank_wolfe import VARIANTS, FrankWolfeState
 from covopt.solvers.finish import finish_network
-from covopt.solvers.generation import generate
 from covopt.solvers.heuristic import solve_heuristic
 from covopt.solvers.label_noise import solve_label_noise
 from covopt.solvers.one_input import solve_one_input

@@ -1,17 +1,8 @@
-"""Column generation: solve over the neurons found so far, ask the oracle for better ones, stop on the gap.
+"""Interpolation by column generation: the driver's rounds, and networks that pass through the points.
 
-One round
-
-1. solves the restricted dual with the interior-point method, only as accurately as the current gap deserves
-   (a centred dual makes better columns than a vertex),
-2. prices it: the oracle's bound h(λ) scales λ into a feasible dual, its local maxima become columns,
-3. turns the multipliers into a network that interpolates: merged within cells, polished within faces.
-
-Once the gap is small the cuts are linearisations of smooth functions (the neuron moves inside its face as λ moves),
-and cutting planes alone converge linearly. The restricted dual then carries the curvature of those faces,
-½ Σ_F ‖p_F‖ ‖T_Fᵀ G_Fᵀ (λ − λ_k)‖² with T_F the directions of the face orthogonal to its neuron: the master becomes
-the quadratic model of sequential quadratic programming, and convergence is quadratic. The cuts stay valid either
-way, so the curvature changes the path and never a bound.
+A step of the master leads to weights and shifts of neurons whose outputs are right to first order. Where their cost
+comes within a few tolerances of the lower bound, a network is made of them: neurons shifted in their closed faces,
+weights corrected to interpolate, and, at the end, neurons merged within cells (SP20 Lemma 4.5) and polished.
 """
 
 from __future__ import annotations
@@ -20,27 +11,29 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from scipy.spatial import cKDTree
+from scipy.linalg import LinAlgError
 
 from covopt.exact.rounding import relative_gap
 from covopt.oracles.base import Oracle, Pricing
 from covopt.oracles.lifted.gauge_certificate import GaugeCertificate
 from covopt.problems.shallow import ShallowProblem
-from covopt.solvers.interior_point import Curvature, MasterPoint, solve_master
+from covopt.solvers.driver import Driver
 from covopt.solvers.least_norm import LeastNorm
-from covopt.solvers.loop import GenerationLoop, RoundState
-from covopt.solvers.merging import Faces, face_matrix, merge_in_cells, polish
+from covopt.solvers.loop import RoundState
+from covopt.solvers.master.networks import estimate, interpolate, shifted
+from covopt.solvers.master.newton import Candidate, Step
+from covopt.solvers.master.objective import Interpolation
+from covopt.solvers.merging import Faces, merge_in_cells, polish
 from covopt.solvers.seeds import random_vertices, spanning_directions
 from covopt.status import Status
 
-CURVATURE_GAP = 2e-6
-MERGE_GAP = 1e-3
-EARLY = 0.1
-SEEDS_PER_ROW = 2
-MAX_IDLE = 8
 ROUNDING = 1e-14
-PASSES = 0.9e-9  # the same, where nothing comes closer: what a certificate allows, nearly
+PASSES = 0.9e-9  # what a certificate allows, nearly: for networks where nothing comes closer
 FEASIBLE = 1e-10  # largest residual, relative to max|y| = 1, at which a network counts as interpolating
+REACHED = 0.01  # of that, what corrections aim at
+HEAVY = 1e-9  # share of the largest weight below which a neuron is tried without
+SPANNED = 1e-6  # what first columns may miss of targets of size one
+MERGED = 1e-7  # the same for merging
 
 
 @dataclass
@@ -66,8 +59,8 @@ class Point:
         return relative_gap(self.upper_bound, self.lower_bound)
 
 
-class ColumnGeneration(GenerationLoop):
-    """Solve a :class:`ShallowProblem` by column generation.
+class ColumnGeneration(Driver):
+    """Solve a :class:`ShallowProblem` by column generation, for one output or several.
 
     Parameters
     ----------
@@ -76,7 +69,7 @@ class ColumnGeneration(GenerationLoop):
         Prices duals of the problem's rows.
     start_neurons : ndarray of shape (m, r), optional
     **options
-        Of :class:`~covopt.solvers.loop.GenerationLoop`.
+        Of :class:`~covopt.solvers.driver.Driver`.
     """
 
     def __init__(
@@ -87,146 +80,97 @@ class ColumnGeneration(GenerationLoop):
         start_neurons: np.ndarray | None = None,
         **options: Any,
     ):
-        super().__init__(**options)
-        self.problem, self.oracle, self.start_neurons = problem, oracle, start_neurons
-        self.faces: Faces | None = None
-        self.residual = np.inf
+        view = Interpolation(problem)
+        super().__init__(view, oracle, **options)
+        self.problem, self.start_neurons, self.targets = problem, start_neurons, view.targets
         # the best so far of those that miss the points by more than the tolerance is worth
-        self._rough: tuple[float, np.ndarray, np.ndarray, float] = np.inf, np.zeros((0, 0)), np.zeros(0), 0.0
-        n, rank = problem.rows.shape
+        self._rough: tuple[float, Any] = np.inf, None
+        (_, rank), shape = problem.rows.shape, problem.targets.shape
         self.point = Point(
-            np.zeros((0, rank)), np.zeros(0), 0.0, np.inf, np.zeros(n), 0.0, Status.GAP, []
+            np.zeros((0, rank)), np.zeros((0, *shape[1:])), np.zeros(shape[1:])[()], np.inf, np.zeros(shape), 0.0,
+            Status.GAP,
         )  # fmt: skip
 
-    # ------------------------------------------------------------------ the loop
     def solve(self) -> Point:
         """See the base class; where no network met the tolerance, the closest one that a certificate allows."""
         point = super().solve()
+        if not np.isfinite(point.upper_bound) and len(self.master.columns) and self._rough[1] is None:
+            try:
+                self._offer_weights(
+                    self.master.columns.neurons, self.master.columns.atoms, self.master.cones.weights,
+                    self.master.shift(), enough=self._negligible,
+                )  # fmt: skip
+            except (LinAlgError, ValueError):
+                return point  # stopped within a step: its arrays may not fit
         if not np.isfinite(point.upper_bound) and self._rough[0] <= PASSES:
-            self._offer(*self._rough[1:])
+            self._keep_network(*self._rough[1])
         return point
 
+    # ------------------------------------------------------------------ the start
     def _start(self) -> bool:
         """First dual, first columns; False when the zero network is already optimal."""
-        problem = self.problem
+        problem, master, schedule = self.problem, self.master, self.schedule
         n = len(problem.targets)
-        first = problem.project_dual(problem.targets)
+        first = self.objective.project(self.targets)
         if np.abs(first).max(initial=0.0) <= 1e-14:
-            offset = float(problem.targets.mean()) if problem.has_offset and n else 0.0
-            self.point.upper_bound, self.point.offset = 0.0, offset
+            if problem.has_offset and n:
+                self.point.offset = self._own(self.targets.mean(axis=0))
+            self.point.upper_bound = 0.0
             return False
-        pricing = self.oracle.price(first, threshold=0.0, max_neurons=max(n, 20))
-        self._offer_dual(first, pricing)
-        neurons = [random_vertices(problem.rows, SEEDS_PER_ROW * n, self.rng), pricing.neurons]
+        pricing = self.oracle.price(self._own(first), threshold=0.0, max_neurons=max(n, 20))
+        self._offer(first, pricing)
+        master.columns.append_different(self._normalise(pricing.neurons))
         if self.start_neurons is not None:
-            neurons.append(self.start_neurons)
-        self._set_columns(np.concatenate(neurons))
-        gram = self.atoms.T @ self.atoms
-        gram[np.diag_indices_from(gram)] += 1e-10 * float(np.trace(gram)) / n
-        if np.linalg.eigvalsh(gram)[0] < 2e-10 * float(np.trace(gram)) / n:
-            self._set_columns(np.concatenate([*neurons, spanning_directions(problem.rows)]))
+            master.columns.append_different(self._normalise(self.start_neurons))
+        weights = self._add_spanning()
+        largest = float(np.linalg.norm(weights, axis=1).max(initial=0.0))
+        master.cones.add(master.heights, schedule.start * max(largest, 1e-8), 1.0)
         return True
 
-    def _set_columns(self, neurons: np.ndarray) -> None:
-        neurons = np.unique(np.round(neurons, 13), axis=0)
-        norms = np.linalg.norm(neurons, axis=1, keepdims=True)
-        neurons = neurons[norms[:, 0] > 0.5] / norms[norms[:, 0] > 0.5]
-        atoms = self.problem.atoms(neurons).T
-        live = atoms.max(axis=1) > 1e-13
-        if live.any():  # all of them vanish only on data without room in double precision
-            neurons, atoms = neurons[live], atoms[live]
-        self.neurons, self.atoms = neurons, np.ascontiguousarray(atoms)
+    def _add_spanning(self) -> np.ndarray:
+        """See the base class; returns the least-norm weights that interpolate."""
+        problem, columns = self.problem, self.master.columns
+        seeds = random_vertices(problem.rows, int(self.schedule.seeds_per_row * len(self.targets)), self.rng)
+        columns.append_different(self._normalise(seeds), live=False)
+        weights, missed = self._first_weights()
+        if missed > SPANNED:
+            columns.append_different(self._normalise(spanning_directions(problem.rows)), live=False)
+            weights, _ = self._first_weights()
+        return weights
 
-    def _iterate(self) -> None:
-        plus = minus = None
-        previous: np.ndarray | None = None
-        shrink = 0.5
-        idle = 0
-        for number in range(self.max_rounds):
-            gap = self.point.gap if np.isfinite(self.point.gap) else 1.0
-            curvature = self._curvature(previous) if gap <= CURVATURE_GAP and self.faces is not None else None
-            start = self.point.dual * (1.0 - shrink)
-            accuracy = max(0.1 * min(gap, 1.0), 0.01 * self.tol, 1e-13)
-            if curvature is not None or idle:
-                accuracy = max(accuracy * 0.1 ** (1 + idle), 1e-14)
-            master = solve_master(
-                self.atoms, self.problem.targets, start, offset_cost=self.problem.offset_cost,
-                tol=accuracy, plus=plus, minus=minus, curvature=curvature, deadline=self._deadline,
-            )  # fmt: skip
-            threshold = 1.0 - min(0.05, 3.0 * np.sqrt(gap)) if gap < 1e-2 else 1.0
-            dual = self.problem.project_dual(master.dual)
-            pricing = self.oracle.price(dual, threshold=threshold)
-            bound = self.point.lower_bound
-            self._offer_dual(dual, pricing)
-            # far from the end a network is made every few rounds only: it costs as much as a master step
-            if gap > EARLY and number % 3 and pricing.upper_bound > 1.0 + EARLY:
-                pass
-            elif not self._offer_network(master, curved=curvature is not None):
-                self._offer_network(self._plain(start, master, accuracy), curved=False)
-            new_gap = self.point.gap
-            if self.should_stop():
-                return
-            # dropping without progress would let the same columns come and go for ever
-            keep = self._keep(master) if self.point.lower_bound > bound else slice(None)
-            fresh = self._fresh(pricing, gap)
-            # without new columns only a more accurate master can help
-            idle = 0 if len(fresh) or new_gap < 0.5 * gap else idle + 1
-            if idle > MAX_IDLE:
-                return
-            self.neurons = np.concatenate([self.neurons[keep], fresh])
-            self.atoms = np.concatenate([self.atoms[keep], self.problem.atoms(fresh).T])
-            zeros = np.zeros(len(fresh))
-            plus, minus = (
-                np.concatenate([master.plus[keep], zeros]),
-                np.concatenate([master.minus[keep], zeros]),
-            )
-            previous = master.dual
-            shrink = float(np.clip(0.1 * new_gap, 1e-12, 0.1))
-
-    def _plain(self, start: np.ndarray, master: MasterPoint, accuracy: float) -> MasterPoint:
-        """Solve the restricted problem without curvature on the same columns: its weights interpolate exactly."""
-        return solve_master(
-            self.atoms, self.problem.targets, start, offset_cost=self.problem.offset_cost, tol=accuracy,
-            plus=master.plus, minus=master.minus, deadline=self._deadline,
-        )  # fmt: skip
+    def _first_weights(self) -> tuple[np.ndarray, float]:
+        """Least-norm weights that interpolate with the first columns, and what such weights miss of any targets."""
+        atoms = self.master.columns.atoms
+        if self.problem.has_offset:
+            atoms = np.concatenate([atoms, np.full((1, atoms.shape[1]), np.sqrt(len(atoms)))])
+        fit = LeastNorm(atoms)
+        other = np.random.default_rng(0).standard_normal((len(self.targets), 1))
+        missed = float(np.abs(other - atoms.T @ fit.solve(other)).max(initial=0.0))
+        return fit.solve(self.targets)[: len(self.master.columns)], missed
 
     # ------------------------------------------------------------------ bounds
+    def _own(self, values: np.ndarray) -> Any:
+        """Return values with an axis for outputs in the problem's own shape."""
+        return values if self.problem.is_vector else np.asarray(values[..., 0], order="C")[()]
+
+    def _price(self, dual: np.ndarray, threshold: float) -> Pricing:
+        return self.oracle.price(self._own(dual), threshold=threshold)
+
+    def _offer(self, dual: np.ndarray, pricing: Pricing) -> None:
+        self._offer_dual(self._own(dual), pricing)
+
     def _offer_dual(self, dual: np.ndarray, pricing: Pricing) -> None:
         scaled, value = self.problem.scale_dual(dual, pricing.upper_bound)
         if value > self.point.lower_bound or not self.point.dual.any():
             self.point.dual, self.point.lower_bound = scaled, max(value, 0.0)
 
-    def _offer_network(self, master: MasterPoint, *, curved: bool) -> bool:
-        """Turn the multipliers into networks that interpolate; keep the cheapest so far.
+    def _best_dual(self) -> np.ndarray:
+        shrink = float(np.clip(0.1 * self.dual_gap, 1e-12, 0.1))
+        return self.point.dual.reshape(self.targets.shape) * (1.0 - shrink)
 
-        Multipliers of a curved master do not interpolate by themselves, the neurons have to move within their faces;
-        those of a plain one do, up to a small correction. Returns whether any network interpolated.
-        """
-        weights, offset = master.plus - master.minus, master.offset
-        found = False
-        if not curved:
-            weights, offset, residual = self._repair(master)
-            if residual <= self._negligible:
-                used = weights != 0
-                self._offer(self.neurons[used], weights[used], offset)
-                found = True
-            elif residual < self._rough[0]:
-                used = weights != 0
-                self._rough = residual, self.neurons[used], weights[used], offset
-        if self.point.gap <= MERGE_GAP:
-            heavy = np.abs(weights) > 1e-7 * np.abs(weights).max(initial=0.0)
-            faces = merge_in_cells(self.problem.rows, self.neurons[heavy], weights[heavy])
-            polished, offset, self.residual = polish(
-                self.problem.rows, self.problem.targets, faces, offset, moves_offset=self.problem.has_offset
-            )
-            self.faces = faces
-            if self.residual <= self._negligible:
-                self.faces, masses = polished, polished.masses
-                live = masses > 0
-                units = polished.vectors[live] / masses[live, None]
-                self._offer(units, (polished.signs * masses)[live], offset)
-                found = True
-        return found
+    def _normalise(self, neurons: np.ndarray) -> np.ndarray:
+        lengths = np.linalg.norm(neurons, axis=1, keepdims=True)
+        return neurons[lengths[:, 0] > 0.5] / lengths[lengths[:, 0] > 0.5]
 
     @property
     def _negligible(self) -> float:
@@ -235,60 +179,93 @@ class ColumnGeneration(GenerationLoop):
         worth = 0.1 * self.tol * self.point.lower_bound / price if price > 0 else FEASIBLE
         return max(min(FEASIBLE, worth), ROUNDING)
 
-    def _offer(self, neurons: np.ndarray, weights: np.ndarray, offset: float) -> None:
+    def _offer_networks(self, step: Step, *, due: bool) -> None:
+        if not step.candidates:
+            return
+        costs = [
+            estimate(step, candidate, self.master.dual)
+            + self.objective.cost(0.0 * candidate.weights, candidate.offset)
+            for candidate in step.candidates
+        ]  # fmt: skip
+        best = int(np.argmin(costs))
+        near = self.point.lower_bound * (1.0 + self.schedule.worth_a_network * self.tol)
+        if costs[best] <= near or due:
+            self._offer_candidate(step, step.candidates[best])
+
+    def _offer_candidate(self, step: Step, candidate: Candidate) -> None:
+        """Make networks of a candidate: corrected, without its lightest neurons, and merged near the end."""
+        neurons, weights, atoms = shifted(self.master.columns, step, candidate)
+        if self.dual_gap > self.tol:
+            mass = np.linalg.norm(weights, axis=1)
+            kept = mass > HEAVY * mass.max(initial=0.0)
+        else:
+            kept = self.master.cones.tightness > 1.0
+        for chosen in (kept, np.ones(len(kept), dtype=bool)):
+            # what the columns left out would have reached must not pass for a small misfit
+            enough = self._negligible * (1.0 if chosen.all() else REACHED)
+            network = neurons[chosen], atoms[chosen], weights[chosen], candidate.offset
+            if chosen.any() and self._offer_weights(*network, enough=enough) and self.dual_gap > self.tol:
+                break
+        if not self.problem.is_vector:
+            self._offer_merged(neurons, weights[:, 0], float(candidate.offset[0]))
+
+    def _offer_weights(
+        self,
+        neurons: np.ndarray,
+        atoms: np.ndarray,
+        weights: np.ndarray,
+        offset: np.ndarray,
+        *,
+        enough: float,
+    ) -> bool:
+        """Correct weights (m, k) to interpolate, to ``enough``; keep the network where it is the best so far."""
+        weights, offset = interpolate(
+            atoms, self.targets, weights, offset,
+            has_offset=self.problem.has_offset, enough=REACHED * self._negligible,
+        )  # fmt: skip
+        network = neurons, self._own(weights), self._own(offset)
+        residual = float(np.abs(self.problem.residual(*network)).max())
+        if residual <= enough:
+            self._keep_network(*network)
+            return True
+        if residual < self._rough[0]:
+            self._rough = residual, network
+        return False
+
+    def _offer_merged(self, neurons: np.ndarray, weights: np.ndarray, offset: float) -> None:
+        heavy = np.abs(weights) > MERGED * np.abs(weights).max(initial=0.0)
+        faces = self._merged(neurons[heavy], weights[heavy])
+        faces, offset, residual = polish(
+            self.problem.rows, self.problem.targets, faces, offset, moves_offset=self.problem.has_offset
+        )
+        if residual <= REACHED * self._negligible:
+            self._keep_network(*self._unmerged(faces), offset)
+
+    def _merged(self, neurons: np.ndarray, weights: np.ndarray) -> Faces:
+        return merge_in_cells(self.problem.rows, neurons, weights)
+
+    def _unmerged(self, faces: Faces) -> tuple[np.ndarray, np.ndarray]:
+        """Neurons of cost one and signed weights."""
+        masses = faces.masses
+        live = masses > 0
+        return faces.vectors[live] / masses[live, None], (faces.signs * masses)[live]
+
+    def _keep_network(self, neurons: np.ndarray, weights: np.ndarray, offset: Any) -> None:
+        used = np.abs(weights) > 0 if weights.ndim == 1 else weights.any(axis=1)
         value = self.problem.primal_value(weights, offset)
         if value < self.point.upper_bound:
-            self.point.neurons, self.point.weights = neurons, weights
+            self.point.neurons, self.point.weights = neurons[used], weights[used]
             self.point.offset, self.point.upper_bound = offset, value
 
-    def _repair(self, master: MasterPoint) -> tuple[np.ndarray, float, float]:
-        """Least-norm correction of the multipliers, weighted by their size, to interpolate exactly."""
-        weights, offset = master.plus - master.minus, master.offset
-        problem = self.problem
-        offset_scale = 0.0
-        if problem.has_offset:
-            offset_scale = np.sqrt(max(abs(offset), float(np.abs(weights).mean())))
-        # a small floor lets columns at rest take part where those in use do not reach
-        metric = np.sqrt(np.abs(weights) + 1e-9 * np.abs(weights).max(initial=0.0))
-        scaled = self.atoms * metric[:, None]
-        if problem.has_offset:
-            scaled = np.concatenate([scaled, np.full((1, scaled.shape[1]), offset_scale)])
-        correction = LeastNorm(scaled)
-        for attempt in range(6):
-            residual = problem.targets - self.atoms.T @ weights - offset
-            if np.abs(residual).max() <= 0.01 * self._negligible:
-                break
-            step = correction.solve(residual, accurate=attempt >= 3)
-            weights = weights + metric * step[: len(weights)]
-            if problem.has_offset:
-                offset += offset_scale * float(step[-1])
-        residual = problem.targets - self.atoms.T @ weights - offset
-        return weights, offset, float(np.abs(residual).max())
 
-    # ------------------------------------------------------------------ columns
-    def _curvature(self, centre: np.ndarray | None) -> Curvature | None:
-        """Curvature of the active faces at the last dual: neurons with room to move in their face."""
-        if centre is None or self.faces is None or not len(self.faces):
-            return None
-        faces = self.faces
-        rows = self.problem.rows
-        basis, owner = faces.spans(rows, beside_neuron=True)
-        factor = face_matrix(rows, faces, basis, owner, np.sqrt(faces.masses))
-        return Curvature(factor, centre) if len(owner) else None
+def generate(problem: ShallowProblem, oracle: Oracle, **options: Any) -> Point:
+    """Solve by :class:`ColumnGeneration`, with its options.
 
-    def _keep(self, master: MasterPoint) -> np.ndarray:
-        """Columns that may matter: nearly tight, or carrying weight."""
-        gap = self.point.gap if np.isfinite(self.point.gap) else 1.0
-        tight = np.abs(self.atoms @ master.dual) > max(0.9, 1.0 - 10.0 * np.sqrt(gap))
-        weights = np.abs(master.plus - master.minus)
-        kept = tight | (weights > 1e-6 * weights.max())
-        return kept if kept.any() else ~kept  # a master without columns is none
-
-    def _fresh(self, pricing: Pricing, gap: float) -> np.ndarray:
-        """Return new columns, best first, without those already there."""
-        limit = max(10, len(self.problem.targets) // 2) if gap > 1e-2 else len(pricing.neurons)
-        neurons = pricing.neurons
-        if len(neurons) and len(self.neurons):
-            near, _ = cKDTree(self.neurons).query(neurons, distance_upper_bound=1e-10)
-            neurons = neurons[~np.isfinite(near)]
-        return neurons[:limit]
+    Parameters
+    ----------
+    problem : ShallowProblem
+    oracle : Oracle
+    **options
+        ``tol``, ``time_limit_s``, ``max_rounds``, ``random_state``, ``callback``, ``start_neurons``.
+    """
+    return ColumnGeneration(problem, oracle, **options).solve()

@@ -27,8 +27,7 @@ from covopt.oracles.choose import exact_oracle
 from covopt.oracles.local_search import LocalSearchOracle
 from covopt.oracles.support import STARTS, tree_limit
 from covopt.problems.shallow import ShallowProblem
-from covopt.solvers.column_generation import Point, RoundState
-from covopt.solvers.generation import generate
+from covopt.solvers.column_generation import Point, RoundState, generate
 from covopt.solvers.relaxation import bracket
 from covopt.status import Status
 
@@ -36,6 +35,7 @@ SUBSET_BUDGET = 2e6
 SUBSET_BUDGET_VECTOR = 1e5
 SUBSET_TOL = 1e-3
 SLACK = 0.1
+CLOSE = 0.3  # of the tolerance, what a bound may leave
 PRICING_S = 10.0
 FINAL_S = 30.0
 RELAXATION_S = 30.0
@@ -56,7 +56,9 @@ class Steering:
         time_limit_s: float,
         random_state: int | None,
         trusted: bool = False,
+        tol: float = 0.0,
     ):
+        self._enough = CLOSE * tol
         self._tree = BranchAndBoundOracle(
             rows, node_limit=tree_limit(len(rows), rows.shape[1], n_outputs), time_limit_s=time_limit_s, slack=SLACK,
             n_starts=2 * STARTS, random_state=random_state,
@@ -78,7 +80,7 @@ class Steering:
             if self._tree.interrupted:
                 raise KeyboardInterrupt
             best = float(np.abs(found.values).max())
-            if found.exact or found.upper_bound <= best + 1.01 * SLACK * max(best - 1.0, 0.0):
+            if found.exact or found.upper_bound <= best + max(1.01 * SLACK * (best - 1.0), self._enough):
                 return found
             self.trusted = True
             self._local.warm = self._tree.local.warm
@@ -132,7 +134,7 @@ def solve_heuristic(
         pricing_s = min(pricing_s, 0.1 * time_limit_s)
     oracle = Steering(
         problem.rows, n_outputs=problem.vector_outputs, time_limit_s=pricing_s, random_state=random_state,
-        trusted=only_relaxation,
+        trusted=only_relaxation, tol=tol,
     )  # fmt: skip
     proven = 0.0
 

@@ -4,7 +4,7 @@ r"""Interpolation at least label-noise cost: column generation with neurons of �
     dual     max  ⟨λ, y⟩          s.t.  |⟨λ, σ(Z w)⟩| ≤ ω(w) for all w   (1ᵀλ = 0 with a free offset),
 
 the problem of :mod:`covopt.problems.shallow` with another unit for neurons. What column generation knows about that
-unit is replaced here: how columns are scaled, what a merged neuron costs, the curvature of a face, the finish.
+unit is replaced here: how columns are scaled, the metric of a face, what a merged neuron costs, the finish.
 
 Two neurons of one sign may be merged where ω is convex: in a closed cell for the printed potential; where the active
 rows are the same for the exact one, whose factor jumps when a row turns active.
@@ -18,18 +18,50 @@ import numpy as np
 
 from covopt.oracles.label_noise import LabelNoiseOracle
 from covopt.problems.shallow import ShallowProblem
-from covopt.solvers.column_generation import MERGE_GAP, ColumnGeneration, Point
-from covopt.solvers.interior_point import Curvature, MasterPoint
+from covopt.solvers.column_generation import ColumnGeneration, Point
+from covopt.solvers.master.columns import ON_PLANE, Frames
 from covopt.solvers.merging import Faces, merge_in_cells, polish
 from covopt.sparsify.caratheodory import caratheodory
 
-HEAVY = 1e-7
 MAX_ROUNDS = 150  # what is not reached by then is below the oracle's own allowance for rounding
 SINGULAR = (
     1e-12  # eigenvalue of a face's metric, relative to the largest, below which a direction changes no atom
 )
 EXACT = 1e-11
 COSTS = 1e-10
+
+
+def metric_frames(oracle: LabelNoiseOracle) -> Frames:
+    """Return what turns orthonormal frames of faces into frames of ω: on a face ω(w) = φ·(wᵀQw)^½.
+
+    Directions that change no activation have no length in that metric and are left out.
+
+    Parameters
+    ----------
+    oracle : LabelNoiseOracle
+    """
+
+    def fit(neurons: np.ndarray, atoms: np.ndarray, frames: np.ndarray, dims: np.ndarray) -> None:
+        active = oracle.rows @ neurons.T > ON_PLANE * np.linalg.norm(neurons, axis=1)
+        for j in range(len(neurons)):
+            frame = frames[j, : dims[j]].copy()
+            frames[j] = 0.0
+            frames[j, 0], dims[j] = neurons[j], 1
+            weight = active[:, j] * oracle.sample_weight
+            heights = oracle.rows @ frame.T
+            values, vectors = np.linalg.eigh(heights.T @ (weight[:, None] * heights))
+            real = values > SINGULAR * values[-1]
+            if values[-1] <= 0 or real.sum() < 2:
+                continue
+            root = np.sqrt(values[real])
+            # the neuron in coordinates where the metric is the identity, and what is orthogonal to it
+            own = (vectors[:, real] * root).T @ (frame @ neurons[j])
+            size = float(np.linalg.norm(own))
+            across = np.linalg.svd(own[None, :])[2][1:]
+            dims[j] = len(own)
+            frames[j, 1 : len(own)] = size * (across / root) @ vectors[:, real].T @ frame
+
+    return fit
 
 
 class LabelNoiseGeneration(ColumnGeneration):
@@ -47,62 +79,16 @@ class LabelNoiseGeneration(ColumnGeneration):
     oracle: LabelNoiseOracle
 
     def __init__(self, problem: ShallowProblem, oracle: LabelNoiseOracle, **options: Any):
-        super().__init__(problem, oracle, **options)
+        super().__init__(problem, oracle, fit_frames=metric_frames(oracle), **options)
 
-    def _set_columns(self, neurons: np.ndarray) -> None:
-        neurons = self.oracle.normalise(neurons)
-        self.neurons = np.unique(np.round(neurons, 13), axis=0)
-        self.atoms = np.ascontiguousarray(self.problem.atoms(self.neurons).T)
+    def _normalise(self, neurons: np.ndarray) -> np.ndarray:
+        return self.oracle.normalise(neurons)
 
-    def _offer_network(self, master: MasterPoint, *, curved: bool) -> bool:
-        weights, offset = master.plus - master.minus, master.offset
-        found = False
-        if not curved:
-            weights, offset, residual = self._repair(master)
-            if residual <= self._negligible:
-                used = weights != 0
-                self._offer(self.neurons[used], weights[used], offset)
-                found = True
-        if self.point.gap <= MERGE_GAP:
-            heavy = np.abs(weights) > HEAVY * np.abs(weights).max(initial=0.0)
-            faces = merge(self.problem, self.oracle, self.neurons[heavy], weights[heavy])
-            moved, offset, self.residual = polish(
-                self.problem.rows, self.problem.targets, faces, offset, moves_offset=self.problem.has_offset
-            )
-            self.faces = faces
-            if self.residual <= self._negligible:
-                self.faces = moved
-                self._offer(*normalised(self.oracle, moved), offset)
-                found = True
-        return found
+    def _merged(self, neurons: np.ndarray, weights: np.ndarray) -> Faces:
+        return merge(self.problem, self.oracle, neurons, weights)
 
-    def _curvature(self, centre: np.ndarray | None) -> Curvature | None:
-        """Curvature of v_F = ‖Q^{-1/2}g‖/φ: directions that are orthonormal in ω's metric and orthogonal to w."""
-        if centre is None or self.faces is None or not len(self.faces):
-            return None
-        oracle, faces = self.oracle, self.faces
-        masses = oracle.weigh(faces.vectors)
-        basis, owner = faces.spans(self.problem.rows)
-        columns = []
-        for f in np.flatnonzero(masses > 0):
-            mine = basis[owner == f]
-            heights = oracle.rows @ mine.T
-            active = (oracle.rows @ faces.vectors[f] > 0) * oracle.sample_weight
-            values, vectors = np.linalg.eigh(heights.T @ (active[:, None] * heights))
-            real = values > SINGULAR * values[-1]
-            if not real.any() or values[-1] <= 0:
-                continue
-            whiten = vectors[:, real] / np.sqrt(values[real])
-            # the neuron in these coordinates; what is orthogonal to it moves
-            own = (vectors[:, real] * np.sqrt(values[real])).T @ (mine @ faces.vectors[f])
-            size = float(np.linalg.norm(own))
-            across = np.linalg.svd(own[None, :])[2][1:].T
-            factor = masses[f] / size  # φ
-            moves = (whiten @ across).T @ mine / factor
-            bend = (self.problem.rows @ moves.T) * faces.active[f][:, None]
-            columns.append(np.sqrt(masses[f]) * bend)
-        matrix = np.concatenate(columns, axis=1) if columns else np.zeros((len(centre), 0))
-        return Curvature(matrix, centre) if matrix.shape[1] else None
+    def _unmerged(self, faces: Faces) -> tuple[np.ndarray, np.ndarray]:
+        return normalised(self.oracle, faces)
 
 
 def merge(

@@ -41,7 +41,13 @@ class GenerationLoop(ABC):
     """
 
     point: Any  # the best points so far, with lower_bound, upper_bound, gap, status and history
+
     neurons: np.ndarray
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns at present."""
+        return len(self.neurons)
 
     def __init__(
         self,
@@ -80,7 +86,7 @@ class GenerationLoop(ABC):
         """Note the round, tell the callback, and set the status where the loop must end."""
         point = self.point
         state = RoundState(
-            len(point.history), point.lower_bound, point.upper_bound, point.gap, len(self.neurons),
+            len(point.history), point.lower_bound, point.upper_bound, point.gap, self.n_columns,
             time.perf_counter() - self._began,
         )  # fmt: skip
         point.history.append(state)
@@ -95,3 +101,7 @@ class GenerationLoop(ABC):
             point.status = Status.TIME_LIMIT
             return True
         return False
+
+    def _is_late(self) -> bool:
+        """Whether the time is up."""
+        return self._deadline is not None and time.perf_counter() > self._deadline

@@ -8,7 +8,7 @@ from covopt.oracles.bounds import gauge_bound
 from covopt.oracles.faces import FaceOracle
 from covopt.problems.shallow import ShallowProblem
 from covopt.solvers.box_generation import BoxGeneration, SearchedThenProved, solve_by_boxes, suits
-from covopt.solvers.generation import generate
+from covopt.solvers.column_generation import generate
 from covopt.status import Status
 
 

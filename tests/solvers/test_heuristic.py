@@ -13,7 +13,7 @@ from covopt.oracles.faces import FaceOracle
 from covopt.oracles.support import bound_gauge
 from covopt.problems.shallow import ShallowProblem
 from covopt.solvers import heuristic
-from covopt.solvers.generation import generate
+from covopt.solvers.column_generation import generate
 from covopt.solvers.heuristic import solve_heuristic
 from covopt.status import Status
 

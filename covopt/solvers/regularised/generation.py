@@ -1,4 +1,4 @@
-"""Column generation with a loss: the loop of :mod:`covopt.solvers.vector_generation`, without interpolation.
+"""Column generation with a loss: rounds of a restricted master and an oracle.
 
 Every network is a feasible point here, so each round offers the multipliers of the master as they are.
 """

@@ -73,7 +73,9 @@ def solve_heuristic_fit(
     if time_limit_s is not None:
         pricing_s = min(pricing_s, 0.1 * time_limit_s)
     outputs = 0 if problem.n_outputs == 1 else problem.n_outputs
-    oracle = Steering(rows, n_outputs=outputs, time_limit_s=pricing_s, random_state=random_state)
+    oracle = Steering(
+        rows, n_outputs=outputs, time_limit_s=pricing_s, random_state=random_state, tol=tol
+    )  # fmt: skip
     proven = 0.0
 
     def observe(state: RoundState) -> bool:

@@ -1,0 +1,291 @@
+"""The one loop of column generation: a Newton step, the oracle, columns that move, come and go; stop on the gap.
+
+One round
+
+1. takes one Newton step of the restricted master (:mod:`covopt.solvers.master.newton`),
+2. prices its dual: the oracle's bound h(Λ) scales Λ into a feasible dual, its local maxima become columns,
+3. makes networks of the step, each an upper bound,
+4. lets columns follow the dual within their faces, adds the new ones, merges those that have met, and drops the idle.
+
+Bounds do not depend on any of this: the lower one comes from exact pricing of a scaled dual, the upper one from a
+network as it is. Where single steps lead nowhere, the restricted problem is solved before each pricing; the history
+says so.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any
+
+import numpy as np
+from scipy.linalg import LinAlgError
+
+from covopt.oracles.base import Oracle, Pricing
+from covopt.solvers.loop import GenerationLoop
+from covopt.solvers.master.columns import Frames
+from covopt.solvers.master.newton import REFINED, Master, Step
+from covopt.solvers.master.objective import Objective
+from covopt.solvers.schedule import Schedule
+
+PROGRESS = 0.5  # of the gap, that counts as such
+RISE = 1e-3  # of the lower bound, as a share of the gap, that counts as progress
+ACCURATE = 1e-13  # relative accuracy that no restricted solve is asked to pass
+
+
+class Driver(GenerationLoop):
+    """Rounds on an objective; subclasses say what the first columns are and how a network is made.
+
+    Parameters
+    ----------
+    objective : Objective
+    oracle : Oracle
+    schedule : Schedule, optional
+    fit_frames : callable, optional
+        Of :class:`~covopt.solvers.master.columns.Columns`, where neurons cost something else than their norm.
+    **options
+        Of :class:`~covopt.solvers.loop.GenerationLoop`.
+    """
+
+    def __init__(
+        self,
+        objective: Objective,
+        oracle: Oracle,
+        *,
+        schedule: Schedule | None = None,
+        fit_frames: Frames | None = None,
+        **options: Any,
+    ):
+        super().__init__(**options)
+        self.objective, self.oracle = objective, oracle
+        self.schedule = schedule or Schedule()
+        self.master = Master(objective, fit_frames)
+        self.dual_gap = 1.0
+        self.is_patient = False
+        self._idle = 0
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns at present."""
+        return len(self.master.columns)
+
+    # ------------------------------------------------------------------ what subclasses know
+    @abstractmethod
+    def _price(self, dual: np.ndarray, threshold: float) -> Pricing:
+        """Ask the oracle about a dual of shape (N, k)."""
+
+    @abstractmethod
+    def _offer(self, dual: np.ndarray, pricing: Pricing) -> None:
+        """Keep a priced dual of shape (N, k), scaled into feasibility, where it is the best so far."""
+
+    @abstractmethod
+    def _offer_networks(self, step: Step, *, due: bool) -> None:
+        """Keep the best network of a step where it is the best so far; ``due`` asks for one even far from the end."""
+
+    @abstractmethod
+    def _best_dual(self) -> np.ndarray:
+        """Return the best feasible dual, shape (N, k), moved into the interior of the domain and the balls."""
+
+    @abstractmethod
+    def _add_spanning(self) -> Any:
+        """Add columns that stay where they are and whose atoms span all outputs."""
+
+    @abstractmethod
+    def _normalise(self, neurons: np.ndarray) -> np.ndarray:
+        """Return neurons of cost one."""
+
+    # ------------------------------------------------------------------ rounds
+    def _iterate(self) -> None:
+        schedule, since, milestone = self.schedule, 0, self._milestone()
+        lowest = np.inf
+        for number in range(1, self.max_rounds + 1):
+            before = self.dual_gap
+            try:
+                fresh, ended = self._patient_round() if self.is_patient else self._round(number)
+            except LinAlgError:
+                if self.is_patient:
+                    return
+                self._become_patient()
+                continue
+            if ended:
+                return
+            # without new columns only a more accurate master can help
+            self._idle = 0 if fresh or self.dual_gap < PROGRESS * before else self._idle + 1
+            if self._idle > schedule.max_idle:
+                if self.is_patient:
+                    return
+                self._become_patient()
+            lowest = min(lowest, self.master.complementarity)
+            reached = self._milestone()
+            if reached < PROGRESS * milestone:
+                milestone, since = reached, number
+            elif not self.is_patient and (
+                number - since >= schedule.stalled
+                or self.master.complementarity > schedule.diverged * max(lowest, self.tol * self._scale())
+            ):
+                self._become_patient()
+
+    def _milestone(self) -> float:
+        gap = self.point.gap
+        return self.dual_gap * (gap if np.isfinite(gap) else 1.0)
+
+    def _become_patient(self) -> None:
+        """From now on solve restricted problems, beginning with columns that span all outputs and new multipliers."""
+        master = self.master
+        self.is_patient, self._idle = True, 0
+        master.dual = self._best_dual()
+        before = len(master.columns)
+        self._add_spanning()
+        if len(master.columns) > before:
+            master.cones.add(master.columns.atoms[before:] @ master.dual, 1.0, 1.0)
+        master.cones.enter(master.heights)
+        master.cones.centre(self.dual_gap * self._scale() / max(master.cones.count, 1))
+
+    def _round(self, number: int) -> tuple[int, bool]:
+        master, schedule = self.master, self.schedule
+        gap_before, dual_before, place = self.dual_gap, master.dual, master.cones.place
+        due = number % schedule.network_every == schedule.network_every // 2
+        step = master.step(gap_before, self._scale(), with_networks=due or gap_before < REFINED)
+        pricing = self._ask()
+        self._offer_networks(step, due=due)
+        if self.should_stop():
+            return 0, True
+        if pricing.upper_bound > schedule.lost and gap_before < schedule.near:
+            self._become_patient()
+            return len(pricing.neurons), False
+        self._guard(pricing, gap_before, dual_before, place)
+        return self._renew(pricing), False
+
+    def _scale(self) -> float:
+        """Size of the value, for the scale of gaps."""
+        return max(abs(self.objective.value(self.master.dual)), self.point.lower_bound)
+
+    def _ask(self) -> Pricing:
+        """Price the master's dual; the bound and the gap of the dual follow."""
+        master, gap = self.master, self.dual_gap
+        dual = self.objective.project(master.dual)
+        listed = min(self.schedule.listed, 0.1 * np.sqrt(gap)) if gap < 1e-2 else 0.0
+        pricing = self._price(dual, 1.0 - listed)
+        self._offer(dual, pricing)
+        lower, missing = self.point.lower_bound, master.complementarity
+        value = self.objective.value(dual)
+        above = max(value - self.objective.scale(dual, max(pricing.upper_bound, 1.0))[1], 0.0)
+        if lower > 0:
+            above = (
+                max(above, lower * max(pricing.upper_bound - 1.0, 0.0))
+                if self.objective.interpolates
+                else above
+            )
+            self.dual_gap = (above + missing) / (lower + above + missing)
+        if np.isfinite(self.point.gap):
+            self.dual_gap = min(self.dual_gap, max(self.point.gap, 1e-300))
+        return pricing
+
+    def _guard(self, pricing: Pricing, gap: float, before: np.ndarray, place: Any) -> None:
+        """Take a step partly back that has led to neurons far above one."""
+        master, new = self.master, pricing.neurons
+        value = self.point.lower_bound * max(pricing.upper_bound, 1.0)
+        level = 1.0 + self.schedule.guard * max(gap, master.complementarity / max(value, 1e-300))
+        if pricing.upper_bound <= level or not len(new):
+            return
+        atoms = np.maximum(new @ self.objective.rows.T, 0.0)
+        now = np.linalg.norm(atoms @ master.dual, axis=1)
+        was = np.linalg.norm(atoms @ before, axis=1)
+        beyond = now > level
+        if not beyond.any():
+            return
+        further = np.maximum(now[beyond] - was[beyond], level - was[beyond])
+        room = np.maximum(level - was[beyond], 0.0)
+        share = max(float((room / np.maximum(further, 1e-300)).min()), self.schedule.least_share)
+        master.dual = before + share * (master.dual - before)
+        master.cones.retreat(place, share)
+        if master.edges is not None:
+            master.edges.enter(master.dual.reshape(-1, 1))
+
+    def _renew(self, pricing: Pricing, *, drops: bool = True) -> int:
+        """Move, add, merge and drop columns; the number of new ones."""
+        master, schedule = self.master, self.schedule
+        columns, cones = master.columns, master.cones
+        columns.slide(master.dual)
+        cones.settle(master.heights)
+        level, before = master.level, len(columns)
+        fresh = columns.append(self._normalise(self._fresh(pricing, self.dual_gap)))
+        if fresh:
+            typical = float(np.median(level / cones.sizes)) if before else 1.0
+            floor = schedule.floor * max(pricing.upper_bound - 1.0, typical)
+            if before:
+                floor = max(floor, level * master.dual.size / (schedule.entry * float(cones.sizes.sum())))
+            cones.add(columns.atoms[before:] @ master.dual, level, floor)
+        self._merge()
+        if drops and self.dual_gap < schedule.drop_below:
+            self._drop(level, fresh)
+        cones.lift(level)
+        return fresh
+
+    def _fresh(self, pricing: Pricing, gap: float) -> np.ndarray:
+        """Neurons to add, best first."""
+        return pricing.neurons[: self.master.dual.size]
+
+    def _merge(self) -> None:
+        master = self.master
+        kept = np.ones(len(master.columns), dtype=bool)
+        for first, second in master.columns.twins():
+            if kept[first] and kept[second]:
+                master.cones.merge(first, second)
+                master.columns.live[first] |= master.columns.live[second]
+                kept[second] = False
+        self._keep(kept)
+
+    def _drop(self, level: float, fresh: int) -> None:
+        """Leave out columns that are neither near their bound nor in use nor new."""
+        master, schedule = self.master, self.schedule
+        size = np.linalg.norm(master.heights, axis=1)
+        slack = schedule.slack_of_gap * np.sqrt(self.dual_gap)
+        if self.is_patient:
+            slack = min(schedule.patient_slack, schedule.patient_slack_of_gap * slack)
+        wanted = size > 1.0 - slack
+        wanted |= master.cones.sizes > schedule.in_use * level
+        if fresh:
+            wanted[-fresh:] = True
+        least = 2 * master.dual.size
+        if wanted.sum() < least < len(wanted):
+            order = np.argsort(-np.where(wanted, np.inf, size), kind="stable")
+            wanted[order[:least]] = True
+        elif wanted.sum() < least:
+            return
+        self._keep(wanted)
+
+    def _keep(self, kept: np.ndarray) -> None:
+        if not kept.all():
+            self.master.columns.keep(kept)
+            self.master.cones.keep(kept)
+
+    # ------------------------------------------------------------------ where single steps lead nowhere
+    def _patient_round(self) -> tuple[int, bool]:
+        """Solve the restricted problem from the best feasible dual, then price."""
+        master, schedule = self.master, self.schedule
+        level = master.level
+        master.dual = self._best_dual()
+        master.cones.enter(master.heights)
+        if master.edges is not None:
+            master.edges.enter(master.dual.reshape(-1, 1))
+            master.edges.lift(level)
+        master.cones.lift(level)
+        gap = self.dual_gap
+        accuracy = schedule.patient_accuracy * gap * 0.1**self._idle
+        wanted = max(accuracy, 0.01 * self.tol, ACCURATE) * self._scale()
+        for _ in range(schedule.patient_steps):
+            step = master.step(min(gap, REFINED), self._scale(), with_networks=True)
+            worth = step.residual * float(np.abs(master.dual).sum())
+            if master.complementarity <= wanted and worth <= wanted:
+                break
+            if max(step.primal, step.dual) < 1e-7 or self._is_late():
+                break
+            master.columns.slide(master.dual)
+            master.cones.settle(master.heights)
+        lower = self.point.lower_bound
+        pricing = self._ask()
+        self._offer_networks(step, due=True)
+        if self.should_stop():
+            return 0, True
+        # dropping without progress would let the same columns come and go for ever
+        return self._renew(pricing, drops=self.point.lower_bound > lower), False

@@ -1,0 +1,353 @@
+r"""The columns of the restricted master: neurons, their atoms, and the faces of the arrangement that they move in.
+
+A neuron w lies in the relative interior of one face: the rows that vanish at w leave a linear span, and while w
+moves in it without another row changing its sign, its atom is linear in w. The best neuron of the face at a dual
+point Λ is the top singular vector of the face's moments Σ_{i active} z_i Λ_iᵀ, seen in an orthonormal frame of the
+span. A column follows it from one dual point to the next; once it would leave its closed face it stays where it is,
+a plain cut.
+
+Frames are orthonormal in the metric of what a neuron costs, so that a neuron of cost one has a unit vector of
+coordinates; the first vector of a frame is the neuron itself, the others are its tangents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+from scipy.spatial import cKDTree
+
+ON_PLANE = 1e-10  # |z·w| / ‖z‖ below which a unit neuron counts as lying on the row's hyperplane
+SILENT = 1e-14  # the same for rounding alone
+SAME = 1e-10  # distance of neurons that are one
+OUTSIDE = 1e-13  # height of an inactive row, of rows of size one, that rounding may produce
+SINGLE = 0.9  # second singular value of a face, as a share of the first, above which its neuron does not move
+STEEP = 0.1  # least curvature of a face, as a share of its height, that a tangent is scaled by
+
+Frames = Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray], None]
+
+
+class Columns:
+    """Neurons with everything the master knows about them; arrays of one entry for each column.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (N, r)
+        Z, of size about one; zero rows and equal rows are allowed.
+    fit_frames : callable, optional
+        Turns orthonormal frames into frames of another cost than the norm, in place; receives the neurons, their
+        atoms, the frames and their dimensions.
+
+    Attributes
+    ----------
+    neurons : ndarray of shape (M, r)
+    atoms : ndarray of shape (M, N)
+        σ(Z w), exactly zero on silent rows.
+    frames : ndarray of shape (M, r, r)
+        Bases of the faces' spans as rows, padded with zeros.
+    dims : ndarray of shape (M,)
+        Their dimensions; 1 is a vertex of the arrangement.
+    live : ndarray of shape (M,)
+        Whether the column still follows its face's best neuron.
+    """
+
+    def __init__(self, rows: np.ndarray, fit_frames: Frames | None = None):
+        n, r = rows.shape
+        self.rows = np.ascontiguousarray(rows, dtype=float)
+        lengths = np.linalg.norm(self.rows, axis=1, keepdims=True)
+        self._units = self.rows / np.where(lengths > 0, lengths, 1.0)
+        self._fit_frames = fit_frames
+        self.neurons, self.atoms = np.zeros((0, r)), np.zeros((0, n))
+        self.frames, self.dims = np.zeros((0, r, r)), np.zeros(0, dtype=np.int64)
+        self.live = np.zeros(0, dtype=bool)
+
+    def __len__(self) -> int:
+        return len(self.neurons)
+
+    def append(self, neurons: np.ndarray, *, live: bool = True) -> int:
+        """Add neurons that are not there yet and do something; the number that was added.
+
+        Parameters
+        ----------
+        neurons : ndarray of shape (m, r)
+            Of cost one.
+        live : bool
+            Whether they are to move.
+        """
+        if len(neurons) and len(self):
+            near, _ = cKDTree(self.neurons).query(neurons, distance_upper_bound=10 * SAME)
+            neurons = neurons[~np.isfinite(near)]
+        return self._add(neurons, live)
+
+    def append_different(self, neurons: np.ndarray, *, live: bool = True) -> int:
+        """Add neurons of which some may be alike; see :meth:`append`."""
+        _, first = np.unique(np.round(neurons, 13) + 0.0, axis=0, return_index=True)
+        return self.append(neurons[np.sort(first)], live=live)
+
+    def _add(self, neurons: np.ndarray, live: bool) -> int:
+        m, r = neurons.shape
+        neurons = np.array(neurons, dtype=float, order="C")
+        atoms, frames = np.zeros((m, len(self.rows))), np.zeros((m, r, r))
+        dims = np.zeros(m, dtype=np.int64)
+        sharp = np.ones(m, dtype=bool)
+        _find_faces(self.rows, self._units, neurons, atoms, frames, dims, sharp)
+        useful = atoms.max(axis=1, initial=0.0) > OUTSIDE
+        if not useful.all():
+            neurons, atoms, frames = neurons[useful], atoms[useful], frames[useful]
+            dims, sharp = dims[useful], sharp[useful]
+        if self._fit_frames is not None:
+            self._fit_frames(neurons, atoms, frames, dims)
+        self.neurons = np.concatenate([self.neurons, neurons])
+        self.atoms = np.concatenate([self.atoms, atoms])
+        self.frames = np.concatenate([self.frames, frames])
+        self.dims = np.concatenate([self.dims, dims])
+        self.live = np.concatenate([self.live, live & sharp])
+        return len(neurons)
+
+    def keep(self, kept: np.ndarray) -> None:
+        """Leave only the columns that ``kept``, a mask or an array of indices, names."""
+        self.neurons, self.atoms, self.frames = self.neurons[kept], self.atoms[kept], self.frames[kept]
+        self.dims, self.live = self.dims[kept], self.live[kept]
+
+    def twins(self) -> np.ndarray:
+        """Pairs (earlier, later) of columns that have moved to one place, shape (p, 2)."""
+        movable = np.flatnonzero(self.live & (self.dims > 1))
+        pairs = movable[cKDTree(self.neurons[movable]).query_pairs(SAME, output_type="ndarray")]
+        return pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))]
+
+    # ------------------------------------------------------------------ faces
+    def slide(self, dual: np.ndarray) -> None:
+        """Move every live column to the best neuron of its face at a dual point of shape (N, k)."""
+        movable = np.flatnonzero(self.live & (self.dims > 1))
+        if not len(movable):
+            return
+        seen = self._seen(dual, movable)
+        if dual.shape[1] == 1:
+            place = seen[:, :, 0]
+        else:
+            left, values, _ = np.linalg.svd(seen, full_matrices=False)
+            place = left[:, :, 0]
+            if (
+                values.shape[1] > 1
+            ):  # a face whose form has its largest eigenvalue twice may need several neurons
+                single = values[:, 1] <= SINGLE * values[:, 0]
+                self.live[movable[~single]] = False
+                movable, seen, place = movable[single], seen[single], place[single]
+        sizes = np.linalg.norm(place, axis=1)
+        flat = sizes == 0.0
+        place[flat, 0], sizes[flat] = 1.0, 1.0
+        place = place * (np.where(place[:, 0] < 0, -1.0, 1.0) / sizes)[:, None]
+        there = np.einsum("mb,mbr->mr", place, self.frames[movable])
+        stays = np.zeros(len(movable), dtype=bool)
+        _settle(self.rows, there, self.atoms, movable, stays)
+        self.live[movable[~stays]] = False
+        moved, place = movable[stays], place[stays]
+        self.neurons[moved] = there[stays]
+        # the reflection that takes the first coordinate to the new place
+        mirror = -place
+        beside = np.einsum("mb,mb->m", place[:, 1:], place[:, 1:])
+        mirror[:, 0] = beside / (1.0 + place[:, 0])  # 1 − place₀ without cancellation
+        square = np.einsum("mb,mb->m", mirror, mirror)
+        turn = square > 0
+        moved, mirror, square = moved[turn], mirror[turn], square[turn]
+        frames = self.frames[moved]
+        along = np.einsum("mb,mbr->mr", mirror, frames) * (2.0 / square)[:, None]
+        self.frames[moved] = frames - mirror[:, :, None] * along[:, None, :]
+
+    def tangents(self, dual: np.ndarray, heights: np.ndarray, chosen: np.ndarray) -> Tangents:
+        """Directions in which columns move within their faces, scaled to the curvature of the constraint.
+
+        Parameters
+        ----------
+        dual : ndarray of shape (N, k)
+        heights : ndarray of shape (M, k)
+            Λᵀa_j.
+        chosen : ndarray of int
+            Live columns.
+
+        Returns
+        -------
+        Tangents
+        """
+        k = dual.shape[1]
+        counts = self.dims[chosen] - 1
+        owner = np.repeat(chosen, counts)
+        which = np.arange(len(owner)) - np.repeat(np.cumsum(counts) - counts, counts) + 1
+        size = np.linalg.norm(heights[chosen], axis=1)
+        outputs = heights[chosen] / size[:, None]
+        if k == 1:
+            directions = self.frames[owner, which] / np.sqrt(np.repeat(size, counts))[:, None]
+            outputs = np.repeat(outputs, counts, axis=0)
+            return Tangents(
+                directions, owner, outputs, np.zeros((len(owner), 1)), 1.0 / np.repeat(size, counts)
+            )
+        # the tangents turn outputs as well: what is left of the curvature is c·I − G G'/c
+        seen = self._seen(dual, chosen)
+        beside = seen - np.einsum("mbk,mk->mb", seen, outputs)[:, :, None] * outputs[:, None, :]
+        beside[:, 0] = 0.0
+        r = self.frames.shape[1]
+        form = np.eye(r) * size[:, None, None] - beside @ beside.transpose(0, 2, 1) / size[:, None, None]
+        values, vectors = np.linalg.eigh(form)
+        inverse_root = 1.0 / np.sqrt(np.maximum(values, STEEP * size[:, None]))
+        root = np.einsum("mab,mb,mcb->mac", vectors, inverse_root, vectors)
+        place = np.searchsorted(chosen, owner)
+        mixed = root[place, which]
+        mixed[:, 0] = 0.0
+        inside = np.arange(r)[None, :] < self.dims[owner][:, None]
+        mixed = np.where(inside, mixed, 0.0)
+        directions = np.einsum("tb,tbr->tr", mixed, self.frames[owner])
+        extra = np.einsum("tb,tbk->tk", mixed, beside[place]) / size[place, None]
+        return Tangents(directions, owner, outputs[place], extra, (mixed**2).sum(axis=1))
+
+    def tangent_rows(self, tangents: Tangents, scales: np.ndarray, out: np.ndarray) -> None:
+        """Write scale·(1[a > 0]∘(Z t) ⊗ v + a ⊗ x) for every tangent, rows of length N·k, to ``out``."""
+        _tangent_rows(
+            self.rows, self.atoms, tangents.owner, tangents.directions, tangents.outputs, tangents.turns, scales, out
+        )  # fmt: skip
+
+    def _seen(self, dual: np.ndarray, chosen: np.ndarray) -> np.ndarray:
+        """Moments of the faces in the coordinates of their frames, shape (m, r, k)."""
+        moments = np.zeros((len(chosen), self.rows.shape[1], dual.shape[1]))
+        _moments(self.rows, self.atoms, np.ascontiguousarray(dual), chosen, moments)
+        return self.frames[chosen] @ moments
+
+    def displaced(self, vectors: np.ndarray, chosen: np.ndarray) -> np.ndarray:
+        """Whether vectors p (m, r) have left the closed faces of the chosen columns."""
+        stays = np.zeros(len(chosen), dtype=bool)
+        _settle(self.rows, np.ascontiguousarray(vectors), self.atoms[chosen], np.arange(len(chosen)), stays)
+        return ~stays
+
+
+@dataclass(frozen=True)
+class Tangents:
+    """Directions in which columns move within their faces.
+
+    Attributes
+    ----------
+    directions : ndarray of shape (T, r)
+    owner : ndarray of shape (T,)
+        The column that each belongs to.
+    outputs, turns : ndarray of shape (T, k)
+        Direction of the owner's weight, and how it turns while the neuron moves.
+    squares : ndarray of shape (T,)
+        Squared lengths in the metric of the frames.
+    """
+
+    directions: np.ndarray
+    owner: np.ndarray
+    outputs: np.ndarray
+    turns: np.ndarray
+    squares: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.owner)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _dot(a, b):
+    total = 0.0
+    for c in range(len(a)):
+        total += a[c] * b[c]
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _reduce(v, basis, count):
+    """Take the part in the span of orthonormal rows out of v, twice for rounding; return what is left of ‖v‖²."""
+    for _ in range(2):
+        for b in range(count):
+            s = _dot(basis[b], v)
+            for c in range(len(v)):
+                v[c] -= s * basis[b, c]
+    return _dot(v, v)
+
+
+@njit(cache=True, nogil=True)
+def _find_faces(rows, units, neurons, atoms, frames, dims, sharp):
+    """Atoms with zeros on silent rows, and orthonormal frames of the faces that begin with the neuron.
+
+    Between rounding and ``ON_PLANE`` a row is neither silent nor active: such a column is not sharp and stays.
+    """
+    m, r = neurons.shape
+    normals, v = np.empty((r, r)), np.empty(r)
+    for j in range(m):
+        length = np.sqrt(_dot(neurons[j], neurons[j]))
+        silent = 0
+        for i in range(rows.shape[0]):
+            t = _dot(units[i], neurons[j])
+            if t > SILENT * length:
+                atoms[j, i] = _dot(rows[i], neurons[j])
+            if abs(t) > ON_PLANE * length:
+                continue
+            if abs(t) > SILENT * length:
+                sharp[j] = False
+            if silent < r - 1:
+                v[:] = units[i]
+                square = _reduce(v, normals, silent)
+                if square > 1e-12:
+                    normals[silent] = v / np.sqrt(square)
+                    silent += 1
+        frames[j, 0] = neurons[j] / length
+        found = 1
+        for e in range(r):
+            if found == r - silent:
+                break
+            v[:] = 0.0
+            v[e] = 1.0
+            _reduce(v, normals, silent)
+            _reduce(v, frames[j], found)
+            _reduce(v, normals, silent)
+            square = _dot(v, v)
+            if square > 1e-3 / r:
+                frames[j, found] = v / np.sqrt(square)
+                found += 1
+        dims[j] = found
+
+
+@njit(cache=True, nogil=True)
+def _moments(rows, atoms, dual, chosen, out):
+    n, r = rows.shape
+    k = dual.shape[1]
+    for x in range(len(chosen)):
+        j = chosen[x]
+        for i in range(n):
+            if atoms[j, i] > 0.0:
+                for c in range(r):
+                    for o in range(k):
+                        out[x, c, o] += rows[i, c] * dual[i, o]
+
+
+@njit(cache=True, nogil=True)
+def _settle(rows, there, atoms, chosen, stays):
+    """Write the atoms at the new places that lie in their closed faces."""
+    n = rows.shape[0]
+    for x in range(len(chosen)):
+        j = chosen[x]
+        inside = True
+        for i in range(n):
+            t = _dot(rows[i], there[x])
+            if (atoms[j, i] > 0.0 and t <= 0.0) or (atoms[j, i] == 0.0 and t > OUTSIDE):
+                inside = False
+                break
+        stays[x] = inside
+        if inside:
+            for i in range(n):
+                if atoms[j, i] > 0.0:
+                    atoms[j, i] = _dot(rows[i], there[x])
+
+
+@njit(cache=True, nogil=True)
+def _tangent_rows(rows, atoms, owner, directions, outputs, turns, scales, out):
+    n = rows.shape[0]
+    k = outputs.shape[1]
+    for x in range(len(owner)):
+        j = owner[x]
+        for i in range(n):
+            for o in range(k):
+                out[x, i * k + o] = 0.0
+            if atoms[j, i] > 0.0:
+                t = _dot(rows[i], directions[x]) * scales[x]
+                for o in range(k):
+                    out[x, i * k + o] = t * outputs[x, o] + scales[x] * atoms[j, i] * turns[x, o]

@@ -1,0 +1,246 @@
+r"""Constraints ‖u_j‖ ≤ 1 of the restricted master with several outputs: second-order cones.
+
+The cone variables are s_j = (s₀, u_j) with a slack s₀ of its own, so that a new column may enter violated, and
+z_j = (τ_j, −v_j) with the output weights v_j. Steps take Nesterov and Todd's scaling
+W_j = η_j [[w₀, w₁ᵀ], [w₁, I + w₁w₁ᵀ/(1 + w₀)]], whose squared inverse has the lower block (I + 2w₁w₁ᵀ)/η²
+(Vandenberghe's notes on the CVXOPT solvers; Domahidi et al. 2013, ECOS). With one output this is the same as
+:mod:`covopt.solvers.master.box`, which has fewer operations.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from covopt.solvers.master.box import HIGH, LIFT, LOW
+
+TINY = 1e-300
+CLOSE = 1e-15  # least relative distance from a cone's edge
+
+Vectors = tuple[np.ndarray, np.ndarray]
+
+
+class Cones:
+    """Slacks and multipliers of ‖u_j‖ ≤ 1 for u_j with k entries; the methods are those of ``Box``.
+
+    Parameters
+    ----------
+    n_outputs : int
+        k.
+
+    Attributes
+    ----------
+    slack : ndarray of shape (M,)
+        s₀.
+    u : ndarray of shape (M, k)
+        Heights Λᵀa_j that the slacks belong to.
+    masses : ndarray of shape (M,)
+        τ.
+    v : ndarray of shape (M, k)
+        Output weights.
+    """
+
+    def __init__(self, n_outputs: int):
+        self.slack, self.u = np.zeros(0), np.zeros((0, n_outputs))
+        self.masses, self.v = np.zeros(0), np.zeros((0, n_outputs))
+
+    @property
+    def count(self) -> int:
+        """Number of products."""
+        return len(self.slack)
+
+    @property
+    def complementarity(self) -> float:
+        """Σ τ s₀ − v·u."""
+        return float(self.masses @ self.slack - np.vdot(self.u, self.v))
+
+    @property
+    def weights(self) -> np.ndarray:
+        """v, shape (M, k)."""
+        return self.v
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """τ."""
+        return self.masses
+
+    @property
+    def tightness(self) -> np.ndarray:
+        """Mass over slack: above one the column is in use."""
+        return self.masses / np.maximum(self.slack - np.linalg.norm(self.u, axis=1), TINY)
+
+    # ------------------------------------------------------------------ columns
+    def add(self, u: np.ndarray, level: float, floor: float) -> None:
+        """Add columns at heights u (m, k) with products ``level`` and distances of at least ``floor`` to the edge."""
+        size = np.linalg.norm(u, axis=1)
+        slack = size + np.maximum(np.abs(1.0 - size), floor)
+        scale = level / ((slack - size) * (slack + size))
+        self.slack = np.concatenate([self.slack, slack])
+        self.u = np.concatenate([self.u, u])
+        self.masses = np.concatenate([self.masses, scale * slack])
+        self.v = np.concatenate([self.v, scale[:, None] * u])
+
+    def keep(self, kept: np.ndarray) -> None:
+        """Leave only the columns that ``kept`` names."""
+        self.slack, self.u, self.masses, self.v = (
+            self.slack[kept], self.u[kept], self.masses[kept], self.v[kept]
+        )  # fmt: skip
+
+    def merge(self, first: int, second: int) -> None:
+        """Give the multipliers of the second column to the first."""
+        self.masses[first] += self.masses[second]
+        self.v[first] += self.v[second]
+
+    def lift(self, level: float) -> None:
+        """Raise masses whose products are far below the level."""
+        root = np.sqrt(_det(self.slack, self.u))
+        lifted = np.hypot(np.linalg.norm(self.v, axis=1), LIFT * level / root)
+        self.masses = np.maximum(self.masses, lifted)
+
+    def centre(self, level: float) -> None:
+        """Give every multiplier the product ``level``."""
+        scale = level / _det(self.slack, self.u)
+        self.masses, self.v = scale * self.slack, scale[:, None] * self.u
+
+    def settle(self, u: np.ndarray) -> None:
+        """After heights have changed by themselves: keep the distance to the edge."""
+        distance = self.slack - np.linalg.norm(self.u, axis=1)
+        self.u = u
+        self.slack = np.linalg.norm(u, axis=1) + np.maximum(distance, CLOSE)
+
+    def enter(self, u: np.ndarray) -> None:
+        """Take the slacks that heights u (M, k) inside the balls have."""
+        self.u = u
+        self.slack = np.maximum(1.0, np.linalg.norm(u, axis=1) * (1.0 + 1e-15) + 1e-16)
+
+    # ------------------------------------------------------------------ a Newton step
+    def prepare(self, u: np.ndarray) -> None:
+        """Prepare steps from heights u (M, k): the scaling, and the scaled point (l0, l1)."""
+        self.u = u
+        self.slack = np.maximum(self.slack, np.linalg.norm(u, axis=1) * (1.0 + CLOSE) + 1e-16)
+        self.masses = np.maximum(self.masses, np.linalg.norm(self.v, axis=1) * (1.0 + CLOSE) + TINY)
+        self._missed = 1.0 - self.slack
+        s_det, z_det = np.sqrt(_det(self.slack, u)), np.sqrt(_det(self.masses, self.v))
+        s0, s1 = self.slack / s_det, u / s_det[:, None]
+        z0, z1 = self.masses / z_det, -self.v / z_det[:, None]
+        gamma = np.sqrt(np.maximum((1.0 + s0 * z0 + _inner(s1, z1)) / 2.0, 0.5))
+        self._w0 = (s0 + z0) / (2.0 * gamma)
+        self._w1 = (s1 - z1) / (2.0 * gamma)[:, None]
+        self._eta = np.sqrt(s_det / z_det)
+        self._l0, self._l1 = self._apply(self.masses, -self.v)
+        self._zeros = np.zeros(len(u))
+
+    def _apply(self, x0, x1) -> Vectors:
+        inner = _inner(self._w1, x1)
+        y0 = self._w0 * x0 + inner
+        y1 = x1 + self._w1 * (x0 + inner / (1.0 + self._w0))[:, None]
+        return self._eta * y0, self._eta[:, None] * y1
+
+    def _invert(self, x0, x1) -> Vectors:
+        inner = _inner(self._w1, x1)
+        y0 = self._w0 * x0 - inner
+        y1 = x1 + self._w1 * (inner / (1.0 + self._w0) - x0)[:, None]
+        return y0 / self._eta, y1 / self._eta[:, None]
+
+    def _divide(self, d0, d1) -> Vectors:
+        """Solve λ ∘ x = d for the Jordan product, λ the scaled point."""
+        inner = _inner(self._l1, d1)
+        x0 = (self._l0 * d0 - inner) / _det(self._l0, self._l1)
+        return x0, d1 / self._l0[:, None] - self._l1 * (x0 / self._l0)[:, None]
+
+    def hessian(self) -> tuple[np.ndarray, np.ndarray]:
+        """η⁻² and w₁: column j adds η⁻²(I + 2w₁w₁ᵀ)."""
+        return self._eta**-2.0, self._w1
+
+    def push(self, aim: Vectors | float, share: float) -> tuple[np.ndarray, Vectors]:
+        """Return what the right-hand side loses, shape (M, k), and the scaled aim of a step; see ``Box``."""
+        aim0, aim1 = (aim, np.zeros_like(self.u)) if isinstance(aim, float) else aim
+        l0, l1 = _jordan(self._l0, self._l1, self._l0, self._l1)
+        scaled = self._divide(aim0 - share * l0, aim1 - share * l1)
+        m0, m1 = self._invert(share * self._missed, np.zeros_like(self.u))
+        return -self._invert(scaled[0] - m0, scaled[1] - m1)[1], scaled
+
+    def respond(self, scaled: Vectors, change: np.ndarray, share: float) -> tuple:
+        """Return steps (δτ, δv, δs₀, δu) and, scaled, (δz, δs), for heights that change by ``change`` (M, k)."""
+        slack = share * self._missed
+        s0, s1 = self._invert(slack, change)
+        z0, z1 = scaled[0] - s0, scaled[1] - s1
+        dtau, dz = self._invert(z0, z1)
+        return dtau, -dz, slack, change, z0, z1, s0, s1
+
+    def moved_weights(self, step: tuple) -> np.ndarray:
+        """Weights after a full step, shape (M, k)."""
+        return self.v + step[1]
+
+    def longest(self, step: tuple) -> tuple[float, float]:
+        """Longest steps, at most one, that stay in the cones."""
+        return (
+            _longest(self.masses, self.v, step[0], step[1]), _longest(self.slack, self.u, step[2], step[3]),
+        )  # fmt: skip
+
+    def reached(self, step: tuple, primal: float, dual: float) -> float:
+        """Σ τ s₀ − v·u after a step."""
+        masses, v = self.masses + primal * step[0], self.v + primal * step[1]
+        return float(masses @ (self.slack + dual * step[2]) - np.vdot(self.u + dual * step[3], v))
+
+    def second_order(self, step: tuple, goal: float) -> Vectors:
+        """Aim of Mehrotra's corrector."""
+        c0, c1 = _jordan(step[6], step[7], step[4], step[5])
+        return goal - c0, -c1
+
+    def correction(self, step: tuple, primal: float, dual: float, goal: float) -> Vectors:
+        """Aim of Gondzio's corrector, by the eigenvalues of the products."""
+        z0, z1 = self._l0 + primal * step[4], self._l1 + primal * step[5]
+        s0, s1 = self._l0 + dual * step[6], self._l1 + dual * step[7]
+        c0, c1 = _jordan(z0, z1, s0, s1)
+        size = np.linalg.norm(c1, axis=1)
+        axis = c1 / np.maximum(size, TINY)[:, None]
+        high, low = (
+            np.maximum(np.clip(value, LOW * goal, HIGH * goal) - value, -HIGH * goal)
+            for value in (c0 + size, c0 - size)
+        )
+        return 0.5 * (high + low), 0.5 * (high - low)[:, None] * axis
+
+    def advance(self, step: tuple, primal: float, dual: float) -> None:
+        """Take a step."""
+        self.masses, self.v = self.masses + primal * step[0], self.v + primal * step[1]
+        self.slack, self.u = self.slack + dual * step[2], self.u + dual * step[3]
+
+    @property
+    def place(self) -> Vectors:
+        """Where the slacks are, for :meth:`retreat`."""
+        return self.slack, self.u
+
+    def retreat(self, before: Vectors, share: float) -> None:
+        """Leave only a share of the way that the slacks have come from an earlier place."""
+        self.slack = before[0] + share * (self.slack - before[0])
+        self.u = before[1] + share * (self.u - before[1])
+
+
+def _inner(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return np.einsum("jk,jk->j", a, b)
+
+
+def _det(x0: np.ndarray, x1: np.ndarray) -> np.ndarray:
+    size = np.linalg.norm(x1, axis=1)
+    return np.maximum((x0 - size) * (x0 + size), TINY)
+
+
+def _jordan(a0, a1, b0, b1) -> Vectors:
+    """Jordan product of two arrays of cone vectors."""
+    return a0 * b0 + _inner(a1, b1), a0[:, None] * b1 + b0[:, None] * a1
+
+
+def _longest(x0, x1, d0, d1) -> float:
+    """Largest step in [0, 1] that keeps x + t·d in the second-order cones."""
+    a = d0**2 - _inner(d1, d1)
+    b = x0 * d0 - _inner(x1, d1)
+    size = np.linalg.norm(x1, axis=1)
+    c = np.maximum((x0 - size) * (x0 + size), 0.0)
+    # smallest positive root of a t² + 2 b t + c, with c ≥ 0
+    root = np.sqrt(np.maximum(b**2 - a * c, 0.0))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        step = np.where((a < 0) | ((b < 0) & (b**2 >= a * c)), c / (root - b), np.inf)
+    step = np.where(np.isnan(step) | (step < 0), np.inf, step)
+    falling = d0 < 0
+    step = np.minimum(step, np.where(falling, x0 / np.where(falling, -d0, 1.0), np.inf))
+    return min(1.0, float(step.min(initial=1.0)))

@@ -1,0 +1,110 @@
+"""From a step of the master to networks: neurons shifted in their faces, weights corrected to interpolate."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from covopt.solvers.least_norm import LeastNorm
+from covopt.solvers.master.columns import Columns
+from covopt.solvers.master.newton import Candidate, Step
+
+REST = 1e-9  # metric of a column at rest, as a share of the largest: it takes part where those in use do not reach
+CORRECTIONS = 6
+
+
+def estimate(step: Step, candidate: Candidate, dual: np.ndarray) -> float:
+    """Σ‖v_j‖ of a candidate with shifted neurons, and what its misfit is worth: a cost to first order."""
+    squares = np.einsum("jk,jk->j", candidate.weights, candidate.weights)
+    np.add.at(squares, step.tangents.owner, (step.scales * candidate.moves) ** 2 * step.tangents.squares)
+    return float(np.sqrt(squares).sum() + np.vdot(np.abs(candidate.left), np.abs(dual)))
+
+
+def shifted(columns: Columns, step: Step, candidate: Candidate) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Neurons, weights and atoms of a candidate; a neuron that would leave its closed face stays.
+
+    Parameters
+    ----------
+    columns : Columns
+        As they were in the step.
+    step : Step
+    candidate : Candidate
+
+    Returns
+    -------
+    neurons : ndarray of shape (M, r)
+        Of cost one.
+    weights : ndarray of shape (M, k)
+    atoms : ndarray of shape (M, N)
+    """
+    neurons, weights, atoms = columns.neurons, candidate.weights, columns.atoms
+    owner = step.tangents.owner
+    if not len(owner):
+        return neurons, weights, atoms
+    moving, place = np.unique(owner, return_inverse=True)
+    mass = np.linalg.norm(weights[moving], axis=1)
+    units = weights[moving] / np.where(mass > 0, mass, 1.0)[:, None]
+    shares = step.scales * candidate.moves
+    along = shares * np.einsum("tk,tk->t", units[place], step.tangents.outputs)
+    vectors = mass[:, None] * neurons[moving]
+    np.add.at(vectors, place, along[:, None] * step.tangents.directions)
+    if weights.shape[1] > 1:  # mixed tangents are not orthogonal
+        masses = np.linalg.norm(vectors, axis=1)
+        outputs = units * masses[:, None]
+        np.add.at(outputs, place, shares[:, None] * step.tangents.turns)
+    else:
+        squares = mass**2
+        np.add.at(squares, place, along**2 * step.tangents.squares)
+        masses = np.sqrt(squares)
+        outputs = units * masses[:, None]
+    there = vectors / np.where(masses > 0, masses, 1.0)[:, None]
+    stays = (masses > 0) & ~columns.displaced(there, moving)
+    moved = moving[stays]
+    neurons, weights, atoms = neurons.copy(), weights.copy(), atoms.copy()
+    neurons[moved], weights[moved] = there[stays], outputs[stays]
+    atoms[moved] = np.where(atoms[moved] > 0, there[stays] @ columns.rows.T, 0.0)
+    return neurons, weights, atoms
+
+
+def interpolate(
+    atoms: np.ndarray,
+    targets: np.ndarray,
+    weights: np.ndarray,
+    offset: np.ndarray,
+    *,
+    has_offset: bool,
+    enough: float,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Correct weights by the smallest change, relative to their size, that interpolates.
+
+    Parameters
+    ----------
+    atoms : ndarray of shape (M, N)
+    targets : ndarray of shape (N, k)
+    weights : ndarray of shape (M, k)
+    offset : ndarray of shape (k,)
+    has_offset : bool
+        Whether the offset may change as well.
+    enough : float
+        Residual at which to stop.
+
+    Returns
+    -------
+    (ndarray of shape (M, k), ndarray of shape (k,))
+        Weights and offset.
+    """
+    mass = np.linalg.norm(weights, axis=1)
+    metric = np.sqrt(mass + REST * mass.max(initial=0.0))[:, None]
+    scaled = atoms * metric
+    lever = np.sqrt(max(float(np.abs(offset).max(initial=0.0)), float(mass.mean())))
+    if has_offset:
+        scaled = np.concatenate([scaled, np.full((1, scaled.shape[1]), lever)])
+    correction = LeastNorm(scaled)
+    for attempt in range(CORRECTIONS):
+        residual = targets - atoms.T @ weights - offset
+        if np.abs(residual).max() <= enough:
+            break
+        change = correction.solve(residual, accurate=attempt >= CORRECTIONS // 2)
+        weights = weights + metric * change[: len(weights)]
+        if has_offset:
+            offset = offset + lever * change[-1]
+    return weights, offset

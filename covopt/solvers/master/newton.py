@@ -1,0 +1,290 @@
+r"""The restricted master, one Newton step at a time.
+
+    min over Λ   Φ(Λ) + ½κ‖Λᵀ1‖²   s.t.  c_j(Λ) ≤ 1 for every column j   (Λᵀ1 = 0 with a free offset)
+
+where c_j(Λ) is ‖Λᵀa_j‖ for a neuron that stays, and the best neuron of its face for one that moves. A step of
+Mehrotra's predictor and corrector, with Gondzio's further correctors, is taken at the present columns; then the
+caller asks the oracle, columns move and new ones enter, and the next step begins from where everything is: residuals
+are computed afresh, so nothing is lost. New columns enter violated, with slacks of their own, and Λ takes no step
+back for them.
+
+Moving columns bend the constraint. The Lagrangian's second derivative ω TᵀT joins the normal matrix, so that near the
+end this is sequential quadratic programming, and the gap falls like the square of itself. In the primal the same
+term moves the neurons: a full step, straight to feasibility, is a network long before the iterate is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.linalg import LinAlgError
+
+from covopt.solvers.master.box import Box, total
+from covopt.solvers.master.columns import Columns, Frames, Tangents
+from covopt.solvers.master.cones import Cones
+from covopt.solvers.master.objective import Objective
+from covopt.solvers.master.system import System
+
+DAMPING = 0.95  # share of the way to the edge that is taken; whole steps are taken whole
+CENTRING = 1e-4  # least goal of a corrector, as a share of the mean product
+MISSING = (
+    0.1  # products stay above this share of what pricing still misses: centred duals find better columns
+)
+REFINED = 1e-3  # gap from which on solves are refined
+CORRECTORS, TRIAL, GAIN = 4, 0.2, 0.02  # Gondzio's correctors: how many, how far they look, what keeps one
+BENT = 0.5  # least height of a column whose bending counts
+LIGHT = 1e-5  # least mass of one, as a share of the largest
+UNBOUNDED = 1e100  # edge of a domain that has none
+HALVINGS = 8
+FAR = 1e3  # growth of the outputs that a dual asks for, above which Newton's model means nothing
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A network that a full step leads to.
+
+    Attributes
+    ----------
+    weights : ndarray of shape (M, k)
+    moves : ndarray of shape (T,)
+        How far neurons go along the tangents.
+    offset : ndarray of shape (k,)
+    left : ndarray of shape (N, k)
+        What it misses of the outputs that the dual asks for, to first order.
+    """
+
+    weights: np.ndarray
+    moves: np.ndarray
+    offset: np.ndarray
+    left: np.ndarray
+
+
+@dataclass(frozen=True)
+class Step:
+    """What a step did: lengths, the tangents it knew, and the networks that whole steps lead to."""
+
+    primal: float
+    dual: float
+    residual: float
+    tangents: Tangents
+    scales: np.ndarray
+    candidates: tuple[Candidate, ...]
+
+
+class Master:
+    """Iterates of the interior-point method over columns that come, move and go.
+
+    Parameters
+    ----------
+    objective : Objective
+    fit_frames : callable, optional
+        Of :class:`~covopt.solvers.master.columns.Columns`.
+
+    Attributes
+    ----------
+    columns : Columns
+    cones : Box or Cones
+        Slacks and multipliers of the columns.
+    dual : ndarray of shape (N, k)
+    offset : ndarray of shape (k,)
+    edges : Box or None
+        Slacks and multipliers of the domain of the loss.
+    """
+
+    def __init__(self, objective: Objective, fit_frames: Frames | None = None):
+        self.objective = objective
+        self.columns = Columns(objective.rows, fit_frames)
+        n, k = len(objective.rows), objective.n_outputs
+        self.cones: Any = Box() if k == 1 else Cones(k)
+        self.dual, self.offset = np.zeros((n, k)), np.zeros(k)
+        self.edges: Box | None = None
+        bounds = objective.edges()
+        if bounds is not None:
+            sides = np.stack([bounds[1].ravel(), -bounds[0].ravel()])
+            self.edges = Box(np.where(np.isfinite(sides), sides, UNBOUNDED))
+
+    # ------------------------------------------------------------------ numbers
+    @property
+    def complementarity(self) -> float:
+        """Of columns and edges."""
+        return self.cones.complementarity + (self.edges.complementarity if self.edges is not None else 0.0)
+
+    @property
+    def level(self) -> float:
+        """Mean product of slack and multiplier."""
+        count = self.cones.count + (self.edges.count if self.edges is not None else 0)
+        return self.complementarity / max(count, 1)
+
+    @property
+    def heights(self) -> np.ndarray:
+        """Λᵀa_j, shape (M, k)."""
+        return self.columns.atoms @ self.dual
+
+    def shift(self) -> np.ndarray:
+        """Return the offset of the iterate, shape (k,)."""
+        return self.offset if self.objective.is_free else self.objective.kappa * self.dual.sum(axis=0)
+
+    # ------------------------------------------------------------------ a step
+    def step(self, gap: float, value: float, *, with_networks: bool) -> Step:
+        """Take one Newton step.
+
+        Parameters
+        ----------
+        gap : float
+            Relative gap of the dual, as far as pricing and complementarity tell.
+        value : float
+            Of the problem, about: the scale of the gap.
+        with_networks : bool
+            Whether to compute the networks of whole steps.
+
+        Raises
+        ------
+        LinAlgError
+            Where the normal matrix cannot be factored or the step is not finite.
+        """
+        objective, columns, cones, edges = self.objective, self.columns, self.cones, self.edges
+        atoms, dual = columns.atoms, self.dual
+        u = atoms @ dual
+        cones.prepare(u)
+        demand = objective.demand(dual)
+        residual = demand - atoms.T @ cones.weights - self.shift()
+        blocks = objective.stiffness(dual)
+        if edges is not None:
+            edges.prepare(dual.reshape(-1, 1))
+            residual = residual - edges.weights.reshape(dual.shape)
+            stiff = edges.hessian()[0].reshape(dual.shape)
+            blocks = _with_diagonal(blocks, stiff)
+        level = self.level
+        tangents, scales = self._tangents(u)
+        rows = np.empty((len(tangents), dual.size))
+        columns.tangent_rows(tangents, scales, rows)
+        accuracy = 1.0 if gap > REFINED else 1e-8 if gap > 1e-5 else 1e-11
+        system = System(
+            atoms, cones.hessian(), rows, blocks, objective.kappa,
+            n_outputs=objective.n_outputs, is_free=objective.is_free, accuracy=accuracy,
+        )  # fmt: skip
+        sums = dual.sum(axis=0)
+
+        def direction(aim: Any, edge_aim: Any, share: float) -> Any:
+            push, inner = cones.push(aim, share)
+            rhs = share * residual - atoms.T @ push
+            if edges is not None:
+                edge_push, edge_inner = edges.push(edge_aim, share)
+                rhs -= edge_push.reshape(rhs.shape)
+            change, offset = system.solve(rhs, -share * sums)
+            moved = cones.respond(inner, atoms @ change, share)
+            edge = edges.respond(edge_inner, change.reshape(-1, 1), share) if edges is not None else ()
+            return change, offset, moved, edge
+
+        def longest(found) -> tuple[float, float]:
+            primal, far = cones.longest(found[2])
+            if edges is not None:
+                edge_primal, edge_far = edges.longest(found[3])
+                primal, far = min(primal, edge_primal), min(far, edge_far)
+            return primal, min(far, objective.reach(dual, found[0]))
+
+        affine = direction(0.0, 0.0, 1.0)
+        primal, far = longest(affine)
+        reached = cones.reached(affine[2], primal, far)
+        count = cones.count
+        if edges is not None:
+            reached += edges.reached(affine[3], primal, far)
+            count += edges.count
+        centring = min(1.0, max(CENTRING, (reached / max(count * level, 1e-300)) ** 3))
+        goal = max(centring * level, min(level, MISSING * gap * value / count))
+        edge_aim = edges.second_order(affine[3], goal) if edges is not None else 0.0
+        found = direction(cones.second_order(affine[2], goal), edge_aim, 1.0)
+        if not np.isfinite(found[0]).all():
+            raise LinAlgError("the step is not finite")
+        primal, far = longest(found)
+        for _ in range(CORRECTORS):
+            if primal + far > 2.0 - GAIN:
+                break
+            trial = min(1.0, primal + TRIAL), min(1.0, far + TRIAL)
+            edge_aim = edges.correction(found[3], *trial, goal) if edges is not None else 0.0
+            more = direction(cones.correction(found[2], *trial, goal), edge_aim, 0.0)
+            better = (
+                found[0] + more[0],
+                found[1] + more[1],
+                total(found[2], more[2]),
+                total(found[3], more[3]),
+            )
+            new_primal, new_far = longest(better)
+            if new_primal + new_far < primal + far + GAIN:
+                break
+            found, primal, far = better, new_primal, new_far
+        candidates: tuple[Candidate, ...] = ()
+        if with_networks:
+            plain = direction_to_feasibility(system, atoms, cones, residual, -sums)
+            candidates = tuple(
+                self._candidate(rows, demand, weights, change, offset)
+                for weights, change, offset in (
+                    (cones.moved_weights(affine[2]), affine[0], affine[1]),
+                    (cones.moved_weights(found[2]), found[0], found[1]),
+                    plain,
+                )
+            )
+        primal = primal if primal >= 1.0 else DAMPING * primal
+        far = far if far >= 1.0 else DAMPING * far
+        if not objective.interpolates:
+            far = self._checked(found[0], demand, far)
+        self.dual = dual + far * found[0]
+        self.offset = self.offset + primal * found[1]
+        cones.advance(found[2], primal, far)
+        if edges is not None:
+            edges.advance(found[3], primal, far)
+        return Step(primal, far, float(np.abs(residual).max()), tangents, scales, candidates)
+
+    def _tangents(self, u: np.ndarray) -> tuple[Tangents, np.ndarray]:
+        columns, cones = self.columns, self.cones
+        size = np.linalg.norm(u, axis=1)
+        mass = np.linalg.norm(cones.weights, axis=1) if isinstance(cones, Cones) else _pulling(cones, u)
+        bent = columns.live & (columns.dims > 1) & (size > BENT)
+        chosen = np.flatnonzero(bent & (mass > LIGHT * mass.max(initial=0.0)))
+        tangents = columns.tangents(self.dual, u, chosen)
+        return tangents, np.sqrt(mass[tangents.owner])
+
+    def _candidate(self, rows, demand, weights, change, offset) -> Candidate:
+        moves = rows @ change.ravel()
+        moved = self.offset + offset
+        if not self.objective.is_free:
+            moved = self.objective.kappa * (self.dual + change).sum(axis=0)
+        left = demand - self.columns.atoms.T @ weights - (rows.T @ moves).reshape(demand.shape) - moved
+        return Candidate(weights, moves, moved, left)
+
+    def _checked(self, change: np.ndarray, demand: np.ndarray, length: float) -> float:
+        """Shorten a step along which −∇Φ is far from its linear model."""
+        size = FAR * (float(np.abs(demand).max(initial=0.0)) + 1.0)
+        for _ in range(HALVINGS):
+            found = self.objective.demand(self.dual + length * change)
+            if np.isfinite(found).all() and np.abs(found).max(initial=0.0) <= size:
+                break
+            length *= 0.5
+        return length
+
+
+def direction_to_feasibility(system: System, atoms, cones, residual, total_change):
+    """Weights after the least correction, in the metric of the normal matrix, that makes the residual vanish."""
+    change, offset = system.solve(residual, total_change)
+    push = atoms @ change
+    if system.w is not None:
+        push = push + 2.0 * np.einsum("jk,jk->j", system.w, push)[:, None] * system.w
+    return cones.weights + system.diagonal[:, None] * push, change, offset
+
+
+def _pulling(box: Box, u: np.ndarray) -> np.ndarray:
+    """Return the multiplier of the side that a column is near."""
+    return np.where(u[:, 0] > 0, box.force[0], box.force[1])
+
+
+def _with_diagonal(blocks: np.ndarray | None, diagonal: np.ndarray) -> np.ndarray:
+    if blocks is None:
+        return diagonal
+    if blocks.ndim == 2:
+        return blocks + diagonal
+    blocks = blocks.copy()
+    place = np.arange(diagonal.shape[1])
+    blocks[:, place, place] += diagonal
+    return blocks

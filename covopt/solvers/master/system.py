@@ -1,0 +1,160 @@
+r"""The normal matrix of a Newton step, factored, with solves refined on the product form.
+
+    H = Σ_j η_j⁻² (a_j a_jᵀ) ⊗ (I + 2 w_j w_jᵀ) + TᵀT + D + κ (11ᵀ) ⊗ I     on vec Λ
+
+with one atom a_j for every column, a row of T for every tangent of a face, D = ∇²C*/μ-like blocks of the loss and of
+the edges of its domain, κ the price of an offset's dual. With one output the first term is Aᵀ diag(d) A, one
+symmetric product together with TᵀT. The matrix itself loses half the digits near the end, so solves are refined by
+preconditioned conjugate gradients on the products.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.linalg import LinAlgError
+from scipy.linalg.blas import dsyrk
+from scipy.linalg.lapack import dpotrf, dpotrs
+
+REGULARISATIONS = (1e-14, 1e-12, 1e-10, 1e-8, 1e-6)
+REFINEMENTS = 3
+
+
+class System:
+    """The matrix of one step.
+
+    Parameters
+    ----------
+    atoms : ndarray of shape (M, N)
+    hessian : (ndarray of shape (M,), ndarray of shape (M, k) or None)
+        η⁻² and w; d and None with one output.
+    tangents : ndarray of shape (T, N·k)
+    blocks : ndarray of shape (N, k) or (N, k, k), or None
+        D.
+    kappa : float
+    is_free : bool
+        Whether 1ᵀΛ = 0 is to hold: κ is then chosen here, and solves return the step of the offset too.
+    accuracy : float
+        Relative residual of solves; 1 takes them as they are.
+    """
+
+    def __init__(
+        self,
+        atoms: np.ndarray,
+        hessian: tuple[np.ndarray, np.ndarray | None],
+        tangents: np.ndarray,
+        blocks: np.ndarray | None,
+        kappa: float,
+        *,
+        n_outputs: int,
+        is_free: bool,
+        accuracy: float,
+    ):
+        self.atoms, self.tangents, self.blocks, self.accuracy = atoms, tangents, blocks, accuracy
+        self.diagonal, self.w = hessian
+        self.shape = atoms.shape[1], n_outputs
+        matrix = self._matrix()
+        diagonal = np.diag(matrix).copy()
+        if is_free:  # stiffness along 1 changes no step with 1ᵀΛ given, and makes the matrix definite
+            kappa = max(float(diagonal.mean()) / len(matrix), 1e-300)
+        self.kappa = kappa
+        if kappa:
+            for p in range(n_outputs):
+                matrix[p::n_outputs, p::n_outputs] += kappa
+        # entropies of a loss blow single entries up: then each is regularised by its own size
+        size = np.full(len(matrix), diagonal.mean()) if blocks is None else diagonal
+        for share in REGULARISATIONS:
+            regular = matrix.copy(order="F")
+            regular[np.diag_indices_from(regular)] += share * size
+            self.factor, failed = dpotrf(regular, lower=1, clean=0, overwrite_a=1)
+            if not failed:
+                break
+        else:
+            raise LinAlgError("the normal matrix could not be factored")
+        self.border = None
+        if is_free:
+            n, k = self.shape
+            self.border = np.stack([self._solve(np.tile(row, (n, 1))) for row in np.eye(k)])
+            self.corner = self.border.sum(axis=1)
+
+    def _matrix(self) -> np.ndarray:
+        """Return the lower triangle of H without κ."""
+        (n, k), m = self.shape, len(self.atoms)
+        stacked = np.empty((m + len(self.tangents), n * k))
+        stacked[m:] = self.tangents
+        root = np.sqrt(self.diagonal)[:, None]
+        if self.w is None:
+            np.multiply(self.atoms, root, out=stacked[:m])
+            matrix = dsyrk(1.0, stacked.T, trans=0, lower=1)
+        else:
+            scaled = self.atoms * root
+            turned = stacked[:m].reshape(m, n, k)
+            np.multiply(scaled[:, :, None], np.sqrt(2.0) * self.w[:, None, :], out=turned)
+            matrix = dsyrk(1.0, stacked.T, trans=0, lower=1)
+            plain = dsyrk(1.0, scaled.T, trans=0, lower=1)
+            for p in range(k):
+                matrix[p::k, p::k] += plain
+        if self.blocks is not None:
+            place = np.arange(n) * k
+            for p in range(k):
+                if self.blocks.ndim == 2:
+                    matrix[place + p, place + p] += self.blocks[:, p]
+                    continue
+                for q in range(p + 1):
+                    matrix[place + p, place + q] += self.blocks[:, p, q]
+        return matrix
+
+    def apply(self, x: np.ndarray) -> np.ndarray:
+        """H x for x of shape (N, k)."""
+        change = self.atoms @ x
+        if self.w is not None:
+            change = change + 2.0 * np.einsum("jk,jk->j", self.w, change)[:, None] * self.w
+        out = self.atoms.T @ (self.diagonal[:, None] * change)
+        if len(self.tangents):
+            out += (self.tangents.T @ (self.tangents @ x.ravel())).reshape(x.shape)
+        if self.kappa:
+            out += self.kappa * x.sum(axis=0)
+        if self.blocks is None:
+            return out
+        if self.blocks.ndim == 2:
+            return out + self.blocks * x
+        return out + np.einsum("ipq,iq->ip", self.blocks, x)
+
+    def _precondition(self, rhs: np.ndarray) -> np.ndarray:
+        return dpotrs(self.factor, rhs.ravel(), lower=1)[0].reshape(rhs.shape)
+
+    def _solve(self, rhs: np.ndarray) -> np.ndarray:
+        x = self._precondition(rhs)
+        if self.accuracy >= 1.0:
+            return x
+        residual = rhs - self.apply(x)
+        size = np.linalg.norm(rhs)
+        direction, old = np.zeros_like(x), 1.0
+        for step in range(REFINEMENTS):
+            if np.linalg.norm(residual) <= self.accuracy * size:
+                break
+            preconditioned = self._precondition(residual)
+            new = float(np.vdot(residual, preconditioned))
+            direction = preconditioned + (new / old if step else 0.0) * direction
+            applied = self.apply(direction)
+            curvature = float(np.vdot(direction, applied))
+            if not curvature > 0 or not np.isfinite(curvature):
+                break
+            x = x + new / curvature * direction
+            residual = residual - new / curvature * applied
+            old = new
+        return x
+
+    def solve(self, rhs: np.ndarray, total: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """Step of Λ, and of the offset where it is free: then 1ᵀ step = ``total``.
+
+        Parameters
+        ----------
+        rhs : ndarray of shape (N, k)
+        total : ndarray of shape (k,), optional
+        """
+        plain = self._solve(rhs)
+        if self.border is None or total is None:
+            return plain, np.zeros(rhs.shape[1])
+        offset = np.linalg.solve(self.corner.T, plain.sum(axis=0) - total)
+        # the stiffness along 1 was ours, so the offset gives back what it took
+        return plain - np.einsum("pik,p->ik", self.border, offset), offset + self.kappa * total
