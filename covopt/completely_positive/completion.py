@@ -24,7 +24,8 @@ from fractions import Fraction
 import numpy as np
 from scipy.linalg import LinAlgError, qr, solve_triangular
 
-from covopt.completely_positive.face_rational import as_integers, row_reduce
+from covopt.completely_positive.face_rational import as_integers
+from covopt.exact.elimination import row_reduce
 
 CUTS = (0.0, 1e-9, 1e-6, 1e-4, 1e-2)  # entries of the factor, against √a_jj, that are tried as zeros
 STEPS = 6

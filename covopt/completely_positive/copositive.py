@@ -21,8 +21,9 @@ from fractions import Fraction
 from itertools import combinations
 from typing import Any
 
-from covopt.completely_positive.face_rational import as_integers, bareiss, exact_matrix
+from covopt.completely_positive.face_rational import as_integers, exact_matrix
 from covopt.errors import BudgetError
+from covopt.exact.elimination import bareiss
 
 MAX_ORDER = 16
 CERTIFIED_ORDER = 12  # of certificates: 2¹² submatrices take seconds, 2¹⁶ minutes

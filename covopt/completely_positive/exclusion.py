@@ -11,7 +11,7 @@ import numpy as np
 from covopt.completely_positive.dominance import smallest_comparison
 from covopt.completely_positive.matrix import SymmetricMatrix
 from covopt.completely_positive.pattern import DEFAULT_TOL, is_triangle_free, support_pattern
-from covopt.completely_positive.rational import negative_direction, quadratic_form
+from covopt.exact.elimination import negative_direction, quadratic_form
 
 EXACT_SIZE = 40  # elimination in fractions up to here
 NEAR = 1e-7  # smallest eigenvalue, relative, below which the sign of an exact matrix is settled in fractions

@@ -11,7 +11,7 @@ from math import ceil, comb
 import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, linprog, milp
 
-from covopt.completely_positive.face_rational import row_reduce
+from covopt.exact.elimination import row_reduce
 
 MAX_VERTICES = 20_000
 MILP_SECONDS = 20.0

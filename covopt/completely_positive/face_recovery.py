@@ -10,7 +10,8 @@ import numpy as np
 from scipy.optimize import nnls
 
 from covopt.completely_positive.face_parrilo import ParriloPoint
-from covopt.completely_positive.face_rational import as_integers, row_reduce
+from covopt.completely_positive.face_rational import as_integers
+from covopt.exact.elimination import row_reduce
 
 SINGULAR = 1e-3  # smallest eigenvalue of a block of S (unit diagonal) that holds a zero
 POSITIVE = 1e-3

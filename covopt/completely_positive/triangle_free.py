@@ -6,7 +6,7 @@ import numpy as np
 
 from covopt.completely_positive.matrix import SymmetricMatrix
 from covopt.completely_positive.pattern import DEFAULT_TOL, is_triangle_free, support_pattern
-from covopt.completely_positive.rational import modular_rank
+from covopt.exact.elimination import modular_rank
 
 
 def rank_bound(matrix: SymmetricMatrix, tol: float = DEFAULT_TOL) -> tuple[int, str]:

@@ -23,10 +23,9 @@ from scipy.linalg import LinAlgError, solve
 
 from covopt.completely_positive.completion import completes
 from covopt.completely_positive.dominance import comparison_matrix
-from covopt.completely_positive.face_rational import bareiss, row_reduce
 from covopt.completely_positive.matrix import SymmetricMatrix
 from covopt.completely_positive.pattern import support_pattern
-from covopt.completely_positive.rational import negative_direction
+from covopt.exact.elimination import bareiss, negative_direction, row_reduce
 from covopt.exact.rank import exact_rank
 
 EXACT_SIZE = 40  # elimination in integers up to here

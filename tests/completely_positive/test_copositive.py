@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from known_matrices import HOFFMAN_PEREIRA, HORN, S7
 
 from covopt.completely_positive.copositive import is_copositive_exact, scan_copositive
-from covopt.completely_positive.rational import quadratic_form
 from covopt.errors import BudgetError, InputError
+from covopt.exact.elimination import quadratic_form
 
 
 def symmetric(n: int, low: int, high: int):

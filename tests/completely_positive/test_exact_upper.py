@@ -12,7 +12,6 @@ from covopt.completely_positive.certificate import CPRankCertificate, CPStatus
 from covopt.completely_positive.completion import completes
 from covopt.completely_positive.dominance import dominance_factor
 from covopt.completely_positive.matrix import read_matrix
-from covopt.completely_positive.rational import negative_direction
 from covopt.completely_positive.upper import (
     dominance_rows,
     dominance_vector,
@@ -21,6 +20,7 @@ from covopt.completely_positive.upper import (
     is_doubly_nonnegative,
     small_remainder,
 )
+from covopt.exact.elimination import negative_direction
 from covopt.exact.rank import exact_rank
 
 BIG = 10**10

@@ -10,7 +10,7 @@ from covopt.completely_positive.certificate import CPStatus
 from covopt.completely_positive.checking import verify_cp_rank
 from covopt.completely_positive.exclusion import indefinite_comparison, is_negative, negative_eigenvalue
 from covopt.completely_positive.matrix import read_matrix
-from covopt.completely_positive.rational import modular_rank, negative_direction, quadratic_form
+from covopt.exact.elimination import modular_rank, negative_direction, quadratic_form
 from covopt.exact.rank import exact_rank
 
 

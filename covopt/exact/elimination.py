@@ -1,9 +1,14 @@
-"""Exact linear algebra on small matrices: rank modulo a prime, and positive semidefiniteness with a witness."""
+"""Elimination without rounding: in fractions, in integers with exact divisions, modulo a prime, and symmetric.
+
+The plain rank of a table is in :mod:`covopt.exact.rank`; elimination of many small matrices modulo several primes,
+compiled, in :mod:`covopt.arrangement.exact`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
@@ -105,3 +110,85 @@ def negative_direction(matrix: Sequence[Sequence[Fraction]]) -> list[Fraction] |
                     left[i][j] -= ratio * left[pivot][j]
                 basis[i] = [a - ratio * b for a, b in zip(basis[i], basis[pivot], strict=True)]
     return None
+
+
+def row_reduce(rows: Sequence[Sequence[Any]], columns: int) -> tuple[list[list[Fraction]], list[int]]:
+    """Return the reduced row echelon form over the rationals and its pivot columns.
+
+    Parameters
+    ----------
+    rows : sequence of rows
+        Right-hand sides may follow in further columns.
+    columns : int
+        Pivots are sought in the first so many columns.
+
+    Returns
+    -------
+    (list of list of Fraction, list of int)
+        One row per pivot, then the rows that vanish in the first ``columns``.
+
+    Examples
+    --------
+    >>> row_reduce([[1, 2, 5], [2, 4, 10]], 2)
+    ([[Fraction(1, 1), Fraction(2, 1), Fraction(5, 1)], [Fraction(0, 1), Fraction(0, 1), Fraction(0, 1)]], [0])
+    """
+    work = [[Fraction(x) for x in row] for row in rows]
+    pivots: list[int] = []
+    for column in range(columns):
+        rank = len(pivots)
+        best = next((i for i in range(rank, len(work)) if work[i][column] != 0), None)
+        if best is None:
+            continue
+        work[rank], work[best] = work[best], work[rank]
+        lead = work[rank][column]
+        work[rank] = pivot_row = [x / lead if x else x for x in work[rank]]
+        for i, row in enumerate(work):
+            factor = row[column]
+            if i != rank and factor:
+                work[i] = [x - factor * p if p else x for x, p in zip(row, pivot_row, strict=True)]
+        pivots.append(column)
+    return work, pivots
+
+
+def bareiss(matrix: Sequence[Sequence[int]]) -> tuple[list[list[int]], list[int], int]:
+    """Eliminate an integer matrix by Gauss–Jordan steps whose divisions are exact (Bareiss 1968).
+
+    Parameters
+    ----------
+    matrix : sequence of n rows of n + e integers
+        The last e columns are carried along; pivots are sought in the first n.
+
+    Returns
+    -------
+    rows : list of list of int
+        Row k holds ``pivot`` in column ``pivots[k]`` and zeros in the other pivot columns.
+    pivots : list of int
+    pivot : int
+        The common pivot; ± the determinant where all n pivots were found.
+
+    Examples
+    --------
+    >>> bareiss([[2, 1, 1], [1, 2, 1]])
+    ([[3, 0, 1], [0, 3, 1]], [0, 1], 3)
+    """
+    work = [list(row) for row in matrix]
+    n = len(work)
+    pivots: list[int] = []
+    previous = 1
+    for column in range(n):
+        rank = len(pivots)
+        best = next((i for i in range(rank, n) if work[i][column]), None)
+        if best is None:
+            continue
+        work[rank], work[best] = work[best], work[rank]
+        pivot_row = work[rank]
+        lead = pivot_row[column]
+        for i in range(n):
+            if i != rank:
+                factor = work[i][column]
+                work[i] = [
+                    (lead * x - factor * p) // previous for x, p in zip(work[i], pivot_row, strict=True)
+                ]
+        pivots.append(column)
+        previous = lead
+    return work, pivots, previous
