@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from covopt.checks.wording import counted
-from covopt.cli import bench, fit, train
+from covopt.cli import bench, fit, predict, train
 from covopt.cli.options import (
     Bias,
     Decimal,
@@ -25,12 +26,14 @@ from covopt.cli.options import (
     Seed,
     Sep,
     Table,
+    TableOut,
     TimeLimit,
     Tol,
     check_plot,
     reading,
 )
 from covopt.cli.report import Exit, Progress, check_outputs, left_out_lines, print_json, reporting
+from covopt.cli.tables import JSON, TABLES, check_suffix, save_table
 from covopt.files import write_atomically
 
 if TYPE_CHECKING:
@@ -41,8 +44,28 @@ _EPILOG = (
     "(the best bracket so far is still printed and saved); 4 verification failed."
 )
 
+UsageError: Any = typer.BadParameter.__mro__[1]  # click's, or that of the copy within typer
+
+
+class _Group(TyperGroup):
+    """Say usage errors as JSON too, where that was asked for."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        ctx.meta["covopt.json"] = "--json" in args
+        return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except UsageError as error:
+            if ctx.meta.get("covopt.json"):
+                print_json({"error": error.format_message(), "exit_code": int(Exit.USAGE), "warnings": []})
+            raise
+
+
 app = typer.Typer(
     name="covopt",
+    cls=_Group,
     help="Exact minimal-norm ReLU networks, the proof that they are optimal, and its checker.",
     epilog=_EPILOG,
     no_args_is_help=True,
@@ -174,6 +197,7 @@ def solve(
     """Find THE smallest two-layer ReLU network through the points, and prove that none is smaller."""
     with reporting(as_json) as heard:
         check_outputs(out, plot, inputs=(table,))
+        check_suffix(out, JSON)
         check_plot(plot)
         from covopt.data import table_files
 
@@ -219,6 +243,7 @@ def demo(
     """Solve a real table: scikit-learn's diabetes data, two features, every distinct row."""
     with reporting(as_json) as heard:
         check_outputs(out, plot)
+        check_suffix(out, JSON)
         check_plot(plot)
         from covopt.datasets import load_diabetes_table
 
@@ -252,7 +277,7 @@ def cells(
     sep: Sep = None,
     encoding: Encoding = "utf-8",
     decimal: Decimal = ".",
-    bias: Bias = 0.0,
+    bias: Bias = 1.0,
     count_only: Annotated[bool, typer.Option("--count-only", help="Count without enumerating.")] = False,
     out: Annotated[
         Path | None,
@@ -267,6 +292,7 @@ def cells(
         if count_only and out is not None:
             raise typer.BadParameter("--count-only enumerates nothing that --out could save")
         check_outputs(out, inputs=(table,))
+        check_suffix(out, (".npz",))
         from covopt.cli.cells import lines, run_cells
 
         began = time.perf_counter()
@@ -291,6 +317,7 @@ def cells(
 
 app.command(epilog=_EPILOG)(fit.fit)
 app.command(epilog=_EPILOG)(fit.path)
+app.command()(predict.predict)
 app.command(epilog=bench.EPILOG)(bench.bench)
 app.command(epilog=train.EPILOG)(train.train)
 
@@ -320,6 +347,7 @@ def cp_rank(
     """
     with reporting(as_json) as heard:
         check_outputs(out, inputs=(source,))
+        check_suffix(out, JSON)
         from covopt.cli.cp_rank import as_record, exit_code, run_cp_rank
 
         with Progress("bounding the CP-rank", enabled=not (as_json or quiet)):
@@ -359,6 +387,7 @@ def verify(
         Path | None,
         typer.Option("--proof", metavar="PROOF.json", help="What `prove` wrote; implies --exact."),
     ] = None,
+    checks: TableOut = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -366,10 +395,14 @@ def verify(
     with reporting(as_json) as heard:
         from covopt.cli.verify import run_verify
 
+        check_outputs(checks, inputs=(solution, table))
+        check_suffix(checks, TABLES)
         with Progress("verifying", enabled=not (as_json or quiet)):
             verification = run_verify(
                 solution, table, exact=exact, proof=proof, text=reading(sep, encoding, decimal)
             )
+        if checks is not None:
+            save_table(verification.to_frame(), checks)
         code = Exit.CERTIFIED if verification.ok else Exit.VERIFICATION_FAILED
         if as_json:
             print_json(
@@ -402,6 +435,7 @@ def prove(
         from covopt.cli.verify import run_prove
 
         check_outputs(out, inputs=(solution,))
+        check_suffix(out, JSON)
         with Progress("proving", enabled=not (as_json or quiet)):
             found = run_prove(solution, out, max_boxes=boxes, n_threads=threads)
         code = Exit.CERTIFIED if found["proves_what_is_stated"] else Exit.NOT_CERTIFIED

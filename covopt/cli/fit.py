@@ -22,12 +22,14 @@ from covopt.cli.options import (
     Seed,
     Sep,
     Table,
+    TableOut,
     TimeLimit,
     Tol,
     check_plot,
     reading,
 )
 from covopt.cli.report import Exit, Progress, check_outputs, left_out_lines, print_json, reporting
+from covopt.cli.tables import JSON, TABLES, check_suffix, save_table
 
 Target = Annotated[
     str, typer.Option(metavar="Y", help="Target column: numbers, or labels for classification.")
@@ -133,6 +135,7 @@ def fit(
     """Train a two-layer ReLU network with weight decay to its global optimum, and prove it."""
     with reporting(as_json) as heard:
         check_outputs(out, plot, inputs=(table,))
+        check_suffix(out, JSON)
         check_plot(plot)
         with Progress("reading the table", enabled=not (as_json or quiet)) as progress:
             text = reading(sep, encoding, decimal)
@@ -150,19 +153,55 @@ def fit(
         if plot is not None:
             solution.plot(plot)
         code = Exit.CERTIFIED if solution.status.code == "certified" else Exit.NOT_CERTIFIED
+        extra = _beside(solution, X, Y, options)
         if as_json:
             print_json(
                 {
-                    **_numbers(solution), "message": solution.status.message, "exit_code": int(code),
+                    **_numbers(solution), **extra, "message": solution.status.message, "exit_code": int(code),
                     **_table_of(solution, read), "warnings": heard, "solution_file": out, "figure_file": plot,
                 }
             )  # fmt: skip
         elif not quiet:
             typer.echo(solution.summary())
-            for line in left_out_lines(read):
+            for line in [*_extra_lines(extra), *left_out_lines(read)]:
                 typer.echo(line)
             _say_saved(out, plot)
         raise typer.Exit(code)
+
+
+def _beside(solution: Any, X: Any, Y: Any, options: dict[str, Any]) -> dict[str, Any]:
+    """Return what is worth knowing beside the certificate: how well the network fits, and λ over λ_max."""
+    from covopt.api.fitting import lambda_max
+    from covopt.api.prediction import quality
+    from covopt.errors import CovoptError, InputError
+
+    name, value = quality(solution)
+    try:
+        if solution.status in ("time_limit", "interrupted"):  # the time is up
+            raise InputError("stopped")
+        top = lambda_max(
+            X,
+            Y,
+            bias=solution.data.bias,
+            output_bias=solution.output_bias,
+            potential=solution.potential,
+            **options,
+        )
+    except CovoptError:  # too many faces
+        top = 0.0
+    return {
+        "r2" if name == "R²" else name: value,
+        "lambda_max": top or None,
+        "lam_over_lambda_max": solution.lam / top if top > 0 else None,
+    }
+
+
+def _extra_lines(extra: dict[str, Any]) -> list[str]:
+    name = "accuracy" if "accuracy" in extra else "r2"
+    share = extra["lam_over_lambda_max"]
+    said = "λ_max was not computed" if share is None else f"{share:.4g}  (λ_max {extra['lambda_max']:.6g})"
+    title = "R²" if name == "r2" else name
+    return [f"{title:<14} {extra[name]:.4f}  (on the points it was fitted to)", f"{'λ / λ_max':<14} {said}"]
 
 
 def path(
@@ -188,13 +227,16 @@ def path(
     time_limit: TimeLimit = None,
     seed: Seed = None,
     out: Annotated[Path | None, typer.Option(metavar="FILE.json", help="Save all solutions.")] = None,
+    rows: TableOut = None,
     plot: Plot = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Solve for a grid of λ from λ_max down, every point certified, and draw the path."""
     with reporting(as_json) as heard:
-        check_outputs(out, plot, inputs=(table,))
+        check_outputs(out, plot, rows, inputs=(table,))
+        check_suffix(out, JSON)
+        check_suffix(rows, TABLES)
         check_plot(plot)
         grid = None if lams is None else _parse_lams(lams)
         with Progress("reading the table", enabled=not (as_json or quiet)) as progress:
@@ -212,6 +254,8 @@ def path(
             from covopt.api.path_files import save_path
 
             save_path(solutions, out)
+        if rows is not None:
+            save_table(solutions.to_frame(), rows)
         if plot is not None and solutions:
             from covopt.plotting import save_figure
             from covopt.plotting.path import plot_path
@@ -226,13 +270,13 @@ def path(
                     "exit_code": int(code), "certified": complete, "points_asked": asked,
                     **(_table_of(solutions[0], read) if solutions else {}),
                     "points": [_numbers(s) for s in solutions],
-                    "warnings": heard, "path_file": out, "figure_file": plot,
+                    "warnings": heard, "path_file": out, "table_file": rows, "figure_file": plot,
                 }
             )  # fmt: skip
         elif not quiet:
             for line in [*_lines(solutions, asked), *columns_lines(read)]:
                 typer.echo(line)
-            _say_saved(out, plot)
+            _say_saved(out, rows, plot)
         raise typer.Exit(code)
 
 
@@ -264,7 +308,7 @@ def _lines(solutions: list[Any], asked: int) -> list[str]:
     return [*lines, f"{done} of {counted(asked, 'point')} certified, {total:.2f} s"]
 
 
-def _say_saved(out: Path | None, plot: Path | None) -> None:
-    for file in (out, plot):
+def _say_saved(*files: Path | None) -> None:
+    for file in files:
         if file is not None:
             typer.echo(f"{'saved':<14} {file}")

@@ -39,6 +39,9 @@ Seed = Annotated[
 ]
 Out = Annotated[Path | None, typer.Option(metavar="FILE.json", help="Save the solution.")]
 Plot = Annotated[Path | None, typer.Option(metavar="FILE.png", help="Save a figure (.png, .pdf, .svg).")]
+TableOut = Annotated[
+    Path | None, typer.Option("--table", metavar="FILE.csv", help="Save a table too (.csv, .parquet, .tex).")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout, errors too.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no summary.")]
 

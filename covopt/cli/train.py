@@ -23,6 +23,7 @@ from covopt.cli.options import (
     reading,
 )
 from covopt.cli.report import Exit, Progress, check_outputs, print_json, reporting
+from covopt.cli.tables import TABLES, check_suffix, save_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -77,7 +78,7 @@ def train(
     ] = False,
     seed: Annotated[int, typer.Option(min=0, help="Seed of all draws.")] = 0,
     out: Annotated[
-        Path | None, typer.Option(metavar="FILE.csv", help="Save the table (.csv, .parquet).")
+        Path | None, typer.Option(metavar="FILE.csv", help="Save the table (.csv, .parquet, .tex).")
     ] = None,
     plot: Plot = None,
     checkpoint: Annotated[
@@ -103,7 +104,7 @@ def train(
             raise InputError("--resume needs --checkpoint FILE, the file to go on from.")
         if plateau and sample_weight is not None:
             raise InputError("--plateau takes no --sample-weight; use --cross-check.")
-        _check_table_path(out)
+        check_suffix(out, TABLES)
         sizes, lams = parse_widths(widths), _parse_lams(lam)
         if (cross_check or plateau) and len(lams) > 1:
             raise InputError(f"--cross-check and --plateau take one λ; received --lam {lam}.")
@@ -314,23 +315,11 @@ def _schedule(optimiser: str, steps: int | None) -> Any:
     return (first,) if decay == "constant" else (first, Phase("lbfgs", steps))
 
 
-def _check_table_path(out: Path | None) -> None:
-    from covopt.errors import InputError
-
-    if out is not None and out.suffix.lower() not in (".csv", ".parquet"):
-        raise InputError(f"--out must end in .csv or .parquet; received {out}.")
-
-
 def _save_table(table: pd.DataFrame, out: Path) -> None:
-    from covopt.files import write_atomically
-
     flat = table.copy()
     if "width" in flat and flat["width"].map(lambda width: isinstance(width, tuple)).any():
         flat["width"] = flat["width"].map(lambda width: "x".join(str(size) for size in width))
-    if out.suffix.lower() == ".csv":
-        write_atomically(out, lambda stream: stream.write(flat.to_csv(index=False).encode()))
-    else:
-        write_atomically(out, lambda stream: stream.write(flat.to_parquet(index=False)))
+    save_table(flat, out)
 
 
 def _rows(table: pd.DataFrame, by: str = "objective") -> list[str]:

@@ -1,0 +1,83 @@
+"""What a solution predicts: numbers, or classes with their probabilities."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.special import expit, softmax
+
+from covopt.solution import Solution
+
+PROBABILITIES = ("logistic", "softmax-cross-entropy")
+
+
+def predict_columns(solution: Solution, X: Any) -> dict[str, np.ndarray]:
+    """Return the predictions, a column for each target; for classes the label, then the probability of each class.
+
+    Parameters
+    ----------
+    solution : Solution
+    X : array_like or frame of shape (N, d)
+        The columns of frames are found by name.
+
+    Returns
+    -------
+    dict of (N,) arrays
+
+    Raises
+    ------
+    InputError
+        Where X does not fit the network.
+
+    Examples
+    --------
+    >>> import covopt
+    >>> fitted = covopt.fit([[-1.0], [0.0], [1.0]], ["a", "b", "a"], lam=0.01, loss="logistic")
+    >>> found = predict_columns(fitted, [[-2.0], [0.0]])
+    >>> list(found), found["y"].tolist()
+    (['y', 'P(a)', 'P(b)'], ['a', 'b'])
+    """
+    outputs = solution.network.predict(X)
+    loss = solution.loss
+    if loss is None or not loss.is_classification:
+        columns = outputs[:, None] if outputs.ndim == 1 else outputs
+        return dict(zip(solution.data.target_names, columns.T, strict=True))
+    name = loss.column or "y"
+    classes = list(loss.classes or range(max(2, solution.data.n_outputs)))
+    labels = np.empty(len(classes), dtype=object)
+    labels[:] = classes
+    codes = (outputs > 0).astype(int) if outputs.ndim == 1 else outputs.argmax(axis=1)
+    found: dict[str, np.ndarray] = {name: np.array(labels[codes].tolist())}
+    if loss.name in PROBABILITIES:
+        one = outputs.ndim == 1
+        chances = np.column_stack([expit(-outputs), expit(outputs)]) if one else softmax(outputs, axis=1)
+        found |= {f"P({label})": column for label, column in zip(classes, chances.T, strict=True)}
+    return found
+
+
+def quality(solution: Solution) -> tuple[str, float]:
+    """Return the name and the value of R², or of the accuracy for classes, on the solution's own data.
+
+    Parameters
+    ----------
+    solution : Solution
+
+    Examples
+    --------
+    >>> import covopt
+    >>> name, value = quality(covopt.min_norm([[0.0], [1.0]], [0.0, 1.0]))
+    >>> name, round(value, 12)
+    ('R²', 1.0)
+    """
+    from sklearn.metrics import r2_score
+
+    outputs = solution.network.predict(solution.data.X)
+    loss, Y, weights = solution.loss, solution.data.Y, solution.sample_weight
+    if loss is None or not loss.is_classification:
+        if len(Y) < 2:
+            return "R²", float("nan")
+        return "R²", float(r2_score(Y, outputs.reshape(Y.shape), sample_weight=weights))
+    one = Y.shape[1] == 1
+    right = (outputs > 0) == (Y[:, 0] > 0) if one else outputs.argmax(axis=1) == Y.argmax(axis=1)
+    return "accuracy", float(np.average(right, weights=weights))
