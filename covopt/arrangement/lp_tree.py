@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from covopt.arrangement.highs import linear_program
 from covopt.arrangement.reduction import lift
 from covopt.errors import InputError, SolverError
 
@@ -21,24 +22,14 @@ class _Margins:
 
         n, d = rows.shape
         self.n, self.infinity = n, highspy.kHighsInf
-        self.model = highspy.Highs()
-        self.model.setOptionValue("output_flag", False)
-        self.model.setOptionValue("presolve", "off")
-        self.model.setOptionValue("threads", 1)
         # each sample is two rows, x_i·w − t ≥ 0 and −x_i·w − t ≥ 0; the path switches them on and off
-        lp = highspy.HighsLp()
-        lp.num_col_, lp.num_row_ = d + 1, 2 * n
-        lp.col_cost_ = np.r_[np.zeros(d), -1.0]
-        lp.col_lower_ = np.r_[-np.ones(d), 0.0]
-        lp.col_upper_ = np.ones(d + 1)
-        lp.row_lower_ = np.full(2 * n, -self.infinity)
-        lp.row_upper_ = np.full(2 * n, self.infinity)
-        dense = np.hstack([np.vstack([rows, -rows]), -np.ones((2 * n, 1))])
-        lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
-        lp.a_matrix_.start_ = np.arange(0, 2 * n * (d + 1) + 1, d + 1)
-        lp.a_matrix_.index_ = np.tile(np.arange(d + 1), 2 * n)
-        lp.a_matrix_.value_ = dense.ravel()
-        self.model.passModel(lp)
+        self.model = linear_program(
+            np.r_[np.zeros(d), -1.0],
+            np.hstack([np.vstack([rows, -rows]), -np.ones((2 * n, 1))]),
+            (np.full(2 * n, -self.infinity), np.full(2 * n, self.infinity)),
+            (np.r_[-np.ones(d), 0.0], np.ones(d + 1)),
+            presolve="off", threads=1,
+        )  # fmt: skip
         self.optimal = highspy.HighsModelStatus.kOptimal
 
     def switch(self, row: int, positive: bool, on: bool) -> None:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import highspy
 import numpy as np
-from scipy import sparse
 
+from covopt.arrangement.highs import linear_program
 from covopt.problems.shallow import ShallowProblem
 from covopt.solvers.tight import TightSet
 
@@ -88,21 +88,17 @@ def sparsest_support(
     upper = np.concatenate([np.full(m, ceiling), np.ones(m), np.full(free, error)])
     equal = np.column_stack([columns, np.zeros((n, m)), shifts])
     link = np.column_stack([np.eye(m), -ceiling * np.eye(m), np.zeros((m, free))])
-    model = highspy.Highs()
-    model.setOptionValue("output_flag", False)
-    model.setOptionValue("time_limit", time_limit_s)
-    model.setOptionValue("mip_rel_gap", 0.0)
-    model.passModel(
-        _model(
-            objective=np.concatenate([np.zeros(m), np.ones(m), np.zeros(free)]),
-            bounds=(lower, upper),
-            matrix=sparse.csr_array(np.concatenate([equal, link])),
-            sides=(
-                np.concatenate([targets - slack, np.full(m, -np.inf)]),
-                np.concatenate([targets + slack, np.zeros(m)]),
-            ),
-            integral=range(m, 2 * m),
-        )
+    model = linear_program(
+        np.concatenate([np.zeros(m), np.ones(m), np.zeros(free)]),
+        np.concatenate([equal, link]),
+        (
+            np.concatenate([targets - slack, np.full(m, -np.inf)]),
+            np.concatenate([targets + slack, np.zeros(m)]),
+        ),
+        (lower, upper),
+        integral=range(m, 2 * m),
+        time_limit=time_limit_s,
+        mip_rel_gap=0.0,
     )
     model.run()
     info = model.getInfo()
@@ -120,21 +116,3 @@ def sparsest_support(
         f"HiGHS: {model.modelStatusToString(model.getModelStatus()).lower()}, "
         f"targets matched to {slack:.1e} of max |y|",
     )
-
-
-def _model(objective, bounds, matrix, sides, integral) -> highspy.HighsLp:
-    """Assemble a mixed-integer program with rows between ``sides``."""
-    lp = highspy.HighsLp()
-    lp.num_row_, lp.num_col_ = matrix.shape
-    lp.col_cost_ = objective
-    lp.col_lower_, lp.col_upper_ = bounds
-    lp.row_lower_, lp.row_upper_ = sides
-    lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
-    lp.a_matrix_.start_ = matrix.indptr
-    lp.a_matrix_.index_ = matrix.indices
-    lp.a_matrix_.value_ = matrix.data
-    kinds = [highspy.HighsVarType.kContinuous] * len(objective)
-    for j in integral:
-        kinds[j] = highspy.HighsVarType.kInteger
-    lp.integrality_ = kinds
-    return lp

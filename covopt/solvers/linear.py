@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from covopt.arrangement.highs import linear_program
 from covopt.errors import InputError, SolverError
 from covopt.solvers.backends import (
     BACKENDS,
@@ -85,27 +86,11 @@ class _HighsFace:
 def _highs_model(
     matrix: np.ndarray, cost: np.ndarray, lower: np.ndarray, row_lower: np.ndarray, row_upper: np.ndarray
 ) -> Any:
-    import highspy
-
-    n_rows, n_columns = matrix.shape
-    program = highspy.HighsLp()
-    program.num_row_, program.num_col_ = n_rows, n_columns
-    program.col_cost_ = cost
-    program.col_lower_, program.col_upper_ = lower, np.full(n_columns, np.inf)
-    program.row_lower_, program.row_upper_ = row_lower, row_upper
-    row, column = np.nonzero(matrix)
-    program.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
-    program.a_matrix_.num_row_, program.a_matrix_.num_col_ = n_rows, n_columns
-    program.a_matrix_.start_ = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=n_rows))])
-    program.a_matrix_.index_ = column
-    program.a_matrix_.value_ = matrix[row, column]
-    model = highspy.Highs()
-    model.setOptionValue("output_flag", False)
-    model.setOptionValue("solver", "simplex")
-    model.setOptionValue("primal_feasibility_tolerance", 1e-10)
-    model.setOptionValue("dual_feasibility_tolerance", 1e-10)
-    model.passModel(program)
-    return model
+    bounds, sides = (lower, np.full(len(cost), np.inf)), (row_lower, row_upper)
+    return linear_program(
+        cost, matrix, sides, bounds, solver="simplex", primal_feasibility_tolerance=1e-10,
+        dual_feasibility_tolerance=1e-10,
+    )  # fmt: skip
 
 
 def _run(model: Any) -> np.ndarray:
