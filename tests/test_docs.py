@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+import covopt
+
 ROOT = Path(__file__).parents[1]
 PAGES = [
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")),
@@ -49,3 +51,24 @@ def test_the_drawing_and_the_table_name_every_room():
     }
     missing = {room for room in rooms - {"__init__"} if f"`{room}`" not in table}
     assert not missing
+
+
+def test_the_reference_lists_every_public_name():
+    listed = set(re.findall(r"^   (\w+)$", (ROOT / "docs/api.md").read_text(), re.MULTILINE))
+    assert listed == set(covopt.__all__) - {"__version__"}
+
+
+def test_every_page_and_notebook_is_in_the_contents():
+    pages = {path.stem for path in (ROOT / "docs").glob("*.md")} - {"index"}
+    contents = (ROOT / "docs/index.md").read_text()
+    assert {page for page in pages if not re.search(rf"^{page}$", contents, re.MULTILINE)} == set()
+    shown = set(re.findall(r"^gallery/(\w+)$", (ROOT / "docs/gallery.md").read_text(), re.MULTILINE))
+    assert shown == {path.stem for path in (ROOT / "notebooks").glob("*.ipynb")}
+
+
+def test_included_sections_are_there():
+    for page in (ROOT / "docs").glob("*.md"):
+        for file, options in re.findall(r"```{include} (\S+)\n((?::.*\n)*)", page.read_text()):
+            text = (page.parent / file).read_text()
+            marks = re.findall(r':(?:start-after|end-before): "(.*)"', options)
+            assert [mark for mark in marks if mark not in text] == [], page.name

@@ -1,0 +1,79 @@
+"""The documentation site: ``sphinx-build -W -b html docs build/docs``."""
+
+import re
+import shutil
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE.parent))
+
+import covopt  # noqa: E402
+
+project = "covopt"
+author = "The covopt authors"
+copyright = author
+release = version = covopt.__version__
+
+extensions = [
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.mathjax",
+    "sphinx.ext.viewcode",
+    "numpydoc",
+    "myst_nb",
+    "sphinxcontrib.mermaid",
+]
+templates_path = ["_templates"]
+suppress_warnings = [
+    "mystnb.unknown_mime_type",
+    "myst.header",  # README's sections begin below the first level where a page includes them
+]
+
+html_theme = "furo"
+html_title = "covopt"
+html_show_copyright = False
+
+myst_enable_extensions = ["dollarmath", "amsmath", "deflist"]
+myst_heading_anchors = 3
+# the notebooks are run by the tests; here their saved pictures are shown
+nb_execution_mode = "off"
+myst_fence_as_directive = ["mermaid"]
+
+autosummary_generate = True
+numpydoc_show_class_members = False
+autodoc_member_order = "bysource"
+autodoc_default_options = {"members": True, "undoc-members": False}
+
+
+def fetch_notebooks(_app: object) -> None:
+    """Copy the notebooks beside the pages, where Sphinx finds them."""
+    target = HERE / "gallery"
+    target.mkdir(exist_ok=True)
+    for notebook in (HERE.parent / "notebooks").glob("*.ipynb"):
+        shutil.copy(notebook, target / notebook.name)
+
+
+def keep_bars(_app, _what, _name, _object, _options, lines: list[str]) -> None:
+    """Let |x| be an absolute value in docstrings, not a substitution."""
+    indent = None  # of a displayed formula
+    for i, line in enumerate(lines):
+        depth = len(line) - len(line.lstrip())
+        if indent is not None and line.strip() and depth <= indent:
+            indent = None
+        if line.lstrip().startswith(".. math::"):
+            indent = depth
+        if indent is None and not line.lstrip().startswith((">>>", "...")):
+            lines[i] = re.sub(r"(`[^`]*`)|\|", lambda found: found[1] or r"\|", line)
+
+
+def skip_requests(_app, _what, name: str, _object, skip: bool, _options) -> bool:
+    """Leave out the methods that scikit-learn adds to every estimator."""
+    return skip or bool(re.fullmatch(r"set_\w+_request|get_metadata_routing", name))
+
+
+def setup(app) -> None:
+    """Connect the handlers."""
+    app.connect("builder-inited", fetch_notebooks, priority=1)
+    app.connect("autodoc-process-docstring", keep_bars)
+    app.connect("autodoc-skip-member", skip_requests)
