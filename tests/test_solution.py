@@ -95,7 +95,9 @@ def test_saving_replaces_the_file_and_leaves_nothing_else(tmp_path):
     assert stat.S_IMODE(path.stat().st_mode) == 0o666 & ~umask
 
 
-@pytest.mark.parametrize("step", ["files.atomic.json.dumps", "files.atomic.os.fsync", "files.atomic.os.replace"])
+@pytest.mark.parametrize(
+    "step", ["files.atomic.json.dumps", "files.atomic.os.fsync", "files.atomic.os.replace"]
+)
 def test_a_failing_write_leaves_the_old_file(step, tmp_path, monkeypatch):
     path = tmp_path / "s.json"
     solution = example()
