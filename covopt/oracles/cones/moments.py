@@ -125,6 +125,10 @@ class MomentSearch:
         """Upper bound on |G(u)|/‖u‖ so far."""
         return max(self._closed, -self._open[0][0] if self._open else 0.0)
 
+    def worst(self, count: int) -> list[Box]:
+        """Open boxes with the largest bounds, at most ``count``."""
+        return [box for _, _, box in heapq.nsmallest(count, self._open)]
+
     def run(self, rtol: float, max_nodes: int) -> float:
         """Cut boxes until the bound is within ``rtol`` of the best point, or ``max_nodes`` is reached."""
         r = self.scalar.y.shape[1]

@@ -16,13 +16,16 @@ import numpy as np
 from covopt.exact.rounding import relative_gap
 from covopt.oracles.bounds import gauge_bound
 from covopt.oracles.branch_and_bound import BranchAndBoundOracle
-from covopt.oracles.support import STARTS
+from covopt.oracles.support import MOST_DIMENSIONS, MOST_QUADRATIC_DIMENSIONS, STARTS
 from covopt.problems.regularised import RegularisedProblem
 from covopt.solvers.column_generation import RoundState
 from covopt.solvers.heuristic import FINAL_S, PRICING_S, Steering
 from covopt.solvers.regularised.generation import RegularisedGeneration
+from covopt.solvers.regularised.partition import towards_provable
 from covopt.solvers.regularised.points import FitPoint, WarmStart
 from covopt.status import Status
+
+PARTITION_S = 10.0  # seconds that have to be left for a search of a better dual
 
 
 def solve_heuristic_fit(
@@ -99,6 +102,15 @@ def solve_heuristic_fit(
     gauge = gauge_bound(rows, asked)
     if not stopped:
         point.status = Status.HEURISTIC
+        if (
+            not outputs
+            and not problem.is_free
+            and MOST_DIMENSIONS < rows.shape[1] <= MOST_QUADRATIC_DIMENSIONS
+            and left > PARTITION_S
+        ):
+            point.dual = towards_provable(problem, point.dual, point.neurons)
+            asked = np.ascontiguousarray(point.dual[live, 0])
+            gauge = gauge_bound(rows, asked)
         if outputs:
             tree = BranchAndBoundOracle(
                 rows, time_limit_s=min(FINAL_S, left), random_state=random_state, n_starts=STARTS
