@@ -165,7 +165,7 @@ def fit(
             typer.echo(solution.summary())
             for line in [*_extra_lines(extra), *left_out_lines(read)]:
                 typer.echo(line)
-            _say_saved(out, plot)
+            say_saved(out, plot)
         raise typer.Exit(code)
 
 
@@ -276,7 +276,7 @@ def path(
         elif not quiet:
             for line in [*_lines(solutions, asked), *columns_lines(read)]:
                 typer.echo(line)
-            _say_saved(out, rows, plot)
+            say_saved(out, rows, plot)
         raise typer.Exit(code)
 
 
@@ -308,7 +308,8 @@ def _lines(solutions: list[Any], asked: int) -> list[str]:
     return [*lines, f"{done} of {counted(asked, 'point')} certified, {total:.2f} s"]
 
 
-def _say_saved(*files: Path | None) -> None:
+def say_saved(*files: Path | None) -> None:
+    """Print a line for every file that was written."""
     for file in files:
         if file is not None:
             typer.echo(f"{'saved':<14} {file}")

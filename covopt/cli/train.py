@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from covopt.cli.fit import Delta, LossName, SampleWeight, Target, _say_saved, columns_lines, read_for_loss
+from covopt.cli.fit import Delta, LossName, SampleWeight, Target, columns_lines, read_for_loss, say_saved
 from covopt.cli.options import (
     Bias,
     Decimal,
@@ -153,7 +153,7 @@ def train(
         elif not quiet:
             for line in [*outcome.lines, *columns_lines(read)]:
                 typer.echo(line)
-            _say_saved(out, plot)
+            say_saved(out, plot)
         raise typer.Exit(outcome.code)
 
 

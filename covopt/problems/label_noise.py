@@ -28,7 +28,7 @@ from covopt.network import ReLUNetwork
 from covopt.oracles.faces import DEFAULT_FACE_BUDGET
 from covopt.oracles.label_noise import LabelNoiseOracle, whiten
 from covopt.potentials import LabelNoise
-from covopt.problems.reduction import Reduction, _check_size, reduce_data
+from covopt.problems.reduction import Reduction, check_size, reduce_data
 from covopt.problems.regularised import reduce_fit
 from covopt.problems.shallow import ShallowProblem
 
@@ -190,7 +190,7 @@ def reduce_label_noise(
         data, potential, problem, reduction, white.rows, white.back, white.forth, white.decided, lengths, white.blur,
         reduction.keep, weights,
     )  # fmt: skip
-    _check_size("X and Y", "the label-noise cost is of the size", task.value_scale)
+    check_size("X and Y", "the label-noise cost is of the size", task.value_scale)
     return task
 
 
@@ -217,7 +217,7 @@ def reduce_label_noise_fit(
     problem, reduction = reduce_fit(data, loss, lam, output_bias)
     # the reduced objective is C/μ + Σ|c'|, with μ = λ s_xᵖ⁻¹
     strength = lam * reduction.row_scale ** (potential.degree - 1)
-    _check_size("lam", "measured in units of X it is", strength)
+    check_size("lam", "measured in units of X it is", strength)
     reduction = replace(reduction, basis=np.eye(data.lifted.shape[1]))
     weights = loss.weights[:, 0]
     lifted = data.lifted[reduction.keep]

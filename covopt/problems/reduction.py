@@ -116,9 +116,9 @@ def reduce_data(data: Data, output_bias: str) -> tuple[ShallowProblem, Reduction
         with np.errstate(over="ignore"):
             row_scale = float(np.linalg.norm(data.lifted[keep] @ basis, axis=1).max())
         target_scale = float(np.abs(targets[keep]).max()) or 1.0
-    _check_size("X or bias", "the largest row has norm", row_scale)
-    _check_size("Y", "the largest target is", target_scale)
-    _check_size("Y", "measured in units of X the targets are", target_scale / row_scale)
+    check_size("X or bias", "the largest row has norm", row_scale)
+    check_size("Y", "the largest target is", target_scale)
+    check_size("Y", "measured in units of X the targets are", target_scale / row_scale)
     # powers of two: rows that agree to ten digits keep those by which they differ
     row_scale, target_scale = _power_of_two(row_scale), _power_of_two(target_scale)
     if data.bias == 0 and len(keep):
@@ -127,7 +127,7 @@ def reduce_data(data: Data, output_bias: str) -> tuple[ShallowProblem, Reduction
     offset_cost = {"none": np.inf, "free": 0.0}.get(output_bias)
     if offset_cost is None:  # ½ b² with b = B / β, in units of the reduced value
         offset_cost = (row_scale / data.bias) * (target_scale / data.bias)
-        _check_size("bias", "the price of the penalized output bias is", offset_cost)
+        check_size("bias", "the price of the penalized output bias is", offset_cost)
         if len(keep) and offset_cost < NEGLIGIBLE * float(np.ptp(targets[keep], axis=0).max()) / target_scale:
             offset_cost = 0.0  # solved as free: Λᵀ1 = 0 to more digits than a double has
     problem = ShallowProblem(rows, targets[keep] / target_scale, offset_cost)
@@ -172,7 +172,8 @@ def reduce_outputs(Y: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
     return (targets[:, 0] if rank == 1 else targets), basis
 
 
-def _check_size(name: str, what: str, value: float) -> None:
+def check_size(name: str, what: str, value: float) -> None:
+    """Refuse numbers so large or small that what is computed with them has no place in double precision."""
     if not SMALLEST <= value <= 1.0 / SMALLEST:
         raise InputError(
             f"{name}: {what} {value:.3g}, outside of the range {SMALLEST:g} … {1.0 / SMALLEST:g} that double "

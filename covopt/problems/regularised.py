@@ -18,7 +18,7 @@ import numpy as np
 
 from covopt.data import Data, row_space
 from covopt.losses import Huber, Loss
-from covopt.problems.reduction import Reduction, _check_size, reduce_outputs
+from covopt.problems.reduction import Reduction, check_size, reduce_outputs
 
 BISECTIONS = 80
 TINY = 1e-300
@@ -215,13 +215,13 @@ def reduce_fit(data: Data, loss: Loss, lam: float, output_bias: str) -> tuple[Re
     if rows.size and rows.any():
         with np.errstate(over="ignore"):
             row_scale = float(np.linalg.norm(rows, axis=1).max())
-        _check_size("X or bias", "the largest row has norm", row_scale)
+        check_size("X or bias", "the largest row has norm", row_scale)
     strength = 2.0 * lam / row_scale
-    _check_size("lam", "measured in units of X it is", strength)
+    check_size("lam", "measured in units of X it is", strength)
     offset_cost = {"none": np.inf, "free": 0.0}.get(output_bias)
     if offset_cost is None:
         offset_cost = (row_scale / data.bias) / data.bias
-        _check_size("bias", "the price of the penalized output bias is", offset_cost)
+        check_size("bias", "the price of the penalized output bias is", offset_cost)
     part = loss.take(keep)
     # the chances of a sample are sums of its dual's outputs: below this share of their size they are rounding
     part.floor = FLOOR * min(1.0, strength / float(part.weights.max()))

@@ -71,7 +71,7 @@ class SearchedThenProved:
         self.tol, self.max_nodes = tol, max_nodes
         self.gap = 1.0
         self.proved = self.failed = False
-        self._local = LocalSearchOracle(rows, random_state=0 if random_state is None else random_state)
+        self.local = LocalSearchOracle(rows, random_state=0 if random_state is None else random_state)
         self._boxes = BoxOracle(rows, max_nodes=max_nodes, n_threads=2)
 
     def price(
@@ -83,7 +83,7 @@ class SearchedThenProved:
         complete: bool = False,
     ) -> Pricing:
         """Return local maxima; their bound is valid where ``proved`` says so."""
-        found = self._local.search(dual, threshold=threshold, max_neurons=max_neurons)
+        found = self.local.search(dual, threshold=threshold, max_neurons=max_neurons)
         best = found.upper_bound
         self.proved = False
         if self.gap >= 1.0 or best - 1.0 > max(min(FAR, NEAR * self.gap), CLOSE * self.tol):
@@ -94,7 +94,7 @@ class SearchedThenProved:
         beyond = np.abs(boxes.values) > level
         self.failed = not beyond.any() and boxes.upper_bound > level * (1.0 + NEAR * self.gap)
         if beyond.any():
-            self._local.warm = np.concatenate([boxes.neurons[beyond], self._local.warm])
+            self.local.warm = np.concatenate([boxes.neurons[beyond], self.local.warm])
         return Pricing(
             np.concatenate([boxes.neurons[beyond], found.neurons]),
             np.concatenate([boxes.values[beyond], found.values]),

@@ -35,14 +35,14 @@ def test_what_the_local_search_misses_is_found_by_boxes(monkeypatch):
     problem = instance(7, 3, 2)
     exact = generate(problem, FaceOracle(problem.rows), tol=1e-8)
     oracle = SearchedThenProved(problem.rows, tol=1e-6, max_nodes=10**6)
-    search = oracle._local.search
+    search = oracle.local.search
 
     def blind(dual, **options):
         found = search(dual, **{**options, "threshold": 0.0})
         worst = slice(len(found.values) - 1, None)
         return type(found)(found.neurons[worst], found.values[worst], abs(float(found.values[-1])), False)
 
-    monkeypatch.setattr(oracle._local, "search", blind)
+    monkeypatch.setattr(oracle.local, "search", blind)
     point = BoxGeneration(problem, oracle, tol=1e-6, max_rounds=20).solve()
     assert point.lower_bound <= exact.upper_bound * (1 + 1e-9)
     assert point.upper_bound >= exact.lower_bound * (1 - 1e-9)
