@@ -4,7 +4,9 @@ Every function takes and returns a matplotlib Axes and is readable in greyscale:
 weight are drawn solid (filled), negative ones dashed (open), and their width grows with their cost.
 """
 
+from covopt.plotting.classes import plot_probabilities_1d, plot_regions_2d, plot_scores
 from covopt.plotting.function import plot_function_1d, plot_surface_2d
+from covopt.plotting.many_inputs import plot_partial_dependence, plot_predicted
 from covopt.plotting.representations import plot_attraction_repulsion, plot_forces, plot_loss_against_width
 from covopt.plotting.solution import (
     check_figure_path,
@@ -24,6 +26,11 @@ __all__ = [
     "plot_function_1d",
     "plot_history",
     "plot_loss_against_width",
+    "plot_partial_dependence",
+    "plot_predicted",
+    "plot_probabilities_1d",
+    "plot_regions_2d",
+    "plot_scores",
     "plot_solution",
     "plot_surface_2d",
     "save_figure",

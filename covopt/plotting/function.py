@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,8 +16,10 @@ if TYPE_CHECKING:
 INK = "#1a1a1a"
 POSITIVE = "#0b4f8a"
 NEGATIVE = "#b3401e"
-MOST_KINKS = 60
+MOST_KINKS = 16  # more are a hairball
+DPI = 150
 _OUTPUT_STYLES = ("-", "--", ":", "-.")
+_MARKERS = ("o", "^", "s", "D")
 
 
 def new_axes(ax: Axes | None) -> Axes:
@@ -24,7 +28,7 @@ def new_axes(ax: Axes | None) -> Axes:
         return ax
     import matplotlib.pyplot as plt
 
-    return plt.subplots(figsize=(6.0, 4.5), layout="constrained")[1]
+    return plt.subplots(figsize=(6.0, 4.5), dpi=DPI, layout="constrained")[1]
 
 
 def legend_below(ax: Axes, handles: list[Any] | None = None, columns: int = 2) -> None:
@@ -39,7 +43,7 @@ def legend_below(ax: Axes, handles: list[Any] | None = None, columns: int = 2) -
     )
 
 
-def _predict(network: Any, X: np.ndarray) -> np.ndarray:
+def predict_columns(network: Any, X: np.ndarray) -> np.ndarray:
     """Return outputs (N, k), in pieces so that many neurons on a fine grid stay within memory."""
     step = max(1, 4_000_000 // max(1, len(network.hidden_weights)))
     parts = [np.asarray(network.predict(X[i : i + step])) for i in range(0, len(X), step)]
@@ -57,7 +61,8 @@ def _costs_and_signs(network: Any) -> tuple[np.ndarray, np.ndarray]:
     return cost / (cost.max() or 1.0), positive
 
 
-def _limits(values: np.ndarray, margin: float = 0.08) -> tuple[float, float]:
+def limits(values: np.ndarray, margin: float = 0.08) -> tuple[float, float]:
+    """Return the range of values with a margin."""
     low, high = float(values.min()), float(values.max())
     pad = margin * (high - low) or 0.5 * max(abs(low), 1.0)
     return low - pad, high + pad
@@ -70,7 +75,9 @@ def _split(hidden: np.ndarray, bias: float) -> tuple[np.ndarray, np.ndarray]:
     return hidden, np.zeros(len(hidden))
 
 
-def plot_function_1d(network: Any, X: np.ndarray, y: np.ndarray, ax: Axes | None = None) -> Axes:
+def plot_function_1d(
+    network: Any, X: np.ndarray, y: np.ndarray, ax: Axes | None = None, *, names: Sequence[str] = ()
+) -> Axes:
     """Draw f on the line through the data, exactly: it is straight between kinks.
 
     Parameters
@@ -81,6 +88,8 @@ def plot_function_1d(network: Any, X: np.ndarray, y: np.ndarray, ax: Axes | None
     y : (N,) or (N, k) array
     ax : matplotlib Axes, optional
         A new figure by default.
+    names : sequence of str
+        Of the outputs.
 
     Returns
     -------
@@ -91,23 +100,24 @@ def plot_function_1d(network: Any, X: np.ndarray, y: np.ndarray, ax: Axes | None
     InputError
         Where X does not have one column.
     """
-    X, y = _table(X, y, 1)
+    X, y = table_of(X, y, 1)
     ax = new_axes(ax)
-    low, high = _limits(X[:, 0])
+    low, high = limits(X[:, 0])
     slope, offset = _split(np.asarray(network.hidden_weights), network.bias)
     cost, positive = _costs_and_signs(network)
     with np.errstate(divide="ignore", invalid="ignore"):
         kinks = -offset / slope[:, 0] if len(slope) else np.zeros(0)
     inside = np.isfinite(kinks) & (kinks > low) & (kinks < high)
     grid = np.unique(np.concatenate([[low, high], X[:, 0], kinks[inside]]))
-    values = _predict(network, grid[:, None])
+    values = predict_columns(network, grid[:, None])
     for j in range(values.shape[1]):
-        label = "f" if values.shape[1] == 1 else f"f, output {j}"
+        label = (names[j] if len(names) > j else f"f, output {j}") if values.shape[1] > 1 else "f"
         ax.plot(grid, values[:, j], _OUTPUT_STYLES[j % 4], color=INK, lw=1.4, label=label, zorder=2)
         ax.plot(
-            X[:, 0], y[:, j], "o", ms=5, mfc="white", mec=INK, mew=1.2, zorder=4, label=None if j else "data"
-        )
-    heights = _predict(network, kinks[:, None])[:, 0] if inside.any() else np.zeros(0)
+            X[:, 0], y[:, j], _MARKERS[j % 4], ms=5, mfc="white", mec=INK, mew=1.2, zorder=4,
+            label="data" if values.shape[1] == 1 else None,
+        )  # fmt: skip
+    heights = predict_columns(network, kinks[:, None])[:, 0] if inside.any() else np.zeros(0)
     for sign, marker, color, filled in ((True, "^", POSITIVE, True), (False, "v", NEGATIVE, False)):
         chosen = inside & (positive == sign)
         if chosen.any():
@@ -123,7 +133,7 @@ def plot_function_1d(network: Any, X: np.ndarray, y: np.ndarray, ax: Axes | None
             )
     ax.set_xlim(low, high)
     ax.set_xlabel("x")
-    ax.set_ylabel("f(x)")
+    ax.set_ylabel(names[0] if len(names) == 1 else "f(x)")
     outside = len(kinks) - int(inside.sum())
     note = f" ({outside} outside the picture)" if outside else ""
     ax.set_title(f"{count(len(kinks), 'neuron')}{note}", fontsize="medium")
@@ -131,12 +141,38 @@ def plot_function_1d(network: Any, X: np.ndarray, y: np.ndarray, ax: Axes | None
     return ax
 
 
+def untangle(figure: Any) -> None:
+    """Take ticks away until no two of their labels overlap."""
+    from matplotlib.ticker import MaxNLocator
+
+    for n_ticks in (6, 5, 4, 3):
+        figure.draw_without_rendering()
+        tangled = [
+            axis
+            for ax in figure.axes
+            for axis in (ax.xaxis, ax.yaxis)
+            if axis.get_visible() and axis.get_scale() == "linear" and _labels_overlap(axis)
+        ]
+        if not tangled:
+            return
+        for axis in tangled:
+            axis.set_major_locator(MaxNLocator(n_ticks))
+
+
+def _labels_overlap(axis: Any) -> bool:
+    low, high = sorted(axis.get_view_interval())
+    ticks = [t for t in axis.get_major_ticks() if low <= t.get_loc() <= high and t.label1.get_text()]
+    boxes = [t.label1.get_window_extent() for t in ticks]
+    return any(a.overlaps(b) for a, b in pairwise(boxes))
+
+
 def count(n: int, noun: str) -> str:
     """Return a number with its noun."""
     return f"{n} {noun}{'' if n == 1 else 's'}"
 
 
-def _table(X: Any, y: Any, d: int) -> tuple[np.ndarray, np.ndarray]:
+def table_of(X: Any, y: Any, d: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return inputs with d columns and targets (N, k), or refuse."""
     X, y = np.asarray(X, dtype=float), np.asarray(y, dtype=float)
     if X.ndim != 2 or X.shape[1] != d:
         raise InputError(
@@ -175,10 +211,11 @@ def plot_surface_2d(
     *,
     output: int = 0,
     resolution: int = 160,
+    name: str = "f(x)",
 ) -> Axes:
     """Draw filled contours of f over the plane, the data, and every neuron's kink line {x : w·(x, β) = 0}.
 
-    A short tick in the middle of each kink line points to the side on which the neuron is active.
+    A short arrow on each kink line points to the side on which the neuron is active.
 
     Parameters
     ----------
@@ -192,6 +229,8 @@ def plot_surface_2d(
         Which output to draw.
     resolution : int
         Points of the grid in each direction.
+    name : str
+        Of the output.
 
     Returns
     -------
@@ -205,31 +244,40 @@ def plot_surface_2d(
     from matplotlib.collections import LineCollection
     from matplotlib.colors import LinearSegmentedColormap, Normalize
     from matplotlib.lines import Line2D
+    from matplotlib.ticker import MaxNLocator
 
-    X, y = _table(X, y, 2)
+    X, y = table_of(X, y, 2)
     ax = new_axes(ax)
-    (left, right), (bottom, top) = _limits(X[:, 0]), _limits(X[:, 1])
+    (left, right), (bottom, top) = limits(X[:, 0]), limits(X[:, 1])
     first, second = np.meshgrid(np.linspace(left, right, resolution), np.linspace(bottom, top, resolution))
-    values = _predict(network, np.column_stack([first.ravel(), second.ravel()]))[:, output].reshape(
+    values = predict_columns(network, np.column_stack([first.ravel(), second.ravel()]))[:, output].reshape(
         first.shape
     )
+    peak = float(np.abs(y[:, output]).max(initial=0.0))
+    power = int(np.frexp(peak)[1]) if peak > 1e150 or 0 < peak < 1e-150 else 0  # matplotlib squares
+    values, shown = np.ldexp(values, -power), np.ldexp(y[:, output], -power)
     # The corners extrapolate far beyond the data and would use up the whole colour scale.
-    low, high = _limits(y[:, output], 0.1)
+    low, high = limits(shown, 0.1)
     # Light to mid tones only, monotone in luminance: dark lines stay visible, also in greyscale.
     tones = LinearSegmentedColormap.from_list("tones", ["#f7f5ec", "#c3dcd3", "#7fb3c4", "#4c7fae"])
     norm = Normalize(low, high)
-    filled = ax.contourf(
-        first, second, values, levels=np.linspace(low, high, 15), cmap=tones, norm=norm, extend="both"
-    )
-    ax.figure.colorbar(filled, ax=ax, label="f(x)", pad=0.02)
+    levels = MaxNLocator(14, steps=[1, 2, 2.5, 5, 10]).tick_values(
+        low, high
+    )  # round numbers on the colour bar
+    filled = ax.contourf(first, second, values, levels=levels, cmap=tones, norm=norm, extend="both")
+    scale = f" / 2^{power}" if power else ""
+    ticks = np.asarray(MaxNLocator(6, steps=[1, 2, 5, 10]).tick_values(levels[0], levels[-1]))
+    ticks = ticks[(ticks >= levels[0]) & (ticks <= levels[-1])]
+    ax.figure.colorbar(filled, ax=ax, label=f"{name}{scale}", pad=0.02, ticks=ticks)
 
     slope, offset = _split(np.asarray(network.hidden_weights), network.bias)
     cost, positive = _costs_and_signs(network)
     ax.set(xlim=(left, right), ylim=(bottom, top), xlabel="x₀", ylabel="x₁")
     segments, kept = _clip_lines(slope, offset, (left, right, bottom, top))
     within = len(kept)
-    if within > MOST_KINKS:  # hundreds of lines would hide the surface
-        costliest = np.sort(np.argsort(-cost[kept], kind="stable")[:MOST_KINKS])
+    most = MOST_KINKS if len(X) <= 100 else MOST_KINKS // 2
+    if within > most:  # many lines would hide the surface
+        costliest = np.sort(np.argsort(-cost[kept], kind="stable")[:most])
         segments, kept = segments[costliest], kept[costliest]
     widest = float(np.clip(24 / np.sqrt(max(len(kept), 1)) / 2, 1.0, 2.4))
     widths = widest * (0.15 + 0.85 * np.sqrt(cost[kept]))
@@ -251,7 +299,7 @@ def plot_surface_2d(
     ax.scatter(
         X[:, 0],
         X[:, 1],
-        c=y[:, output],
+        c=shown,
         cmap=tones,
         norm=norm,
         s=size,
@@ -267,8 +315,16 @@ def plot_surface_2d(
     legend_below(
         ax,
         [
-            Line2D([], [], color=POSITIVE, ls="-", label="kink, positive weight"),
-            Line2D([], [], color=NEGATIVE, ls="--", label="kink, negative weight"),
+            *(
+                [Line2D([], [], color=POSITIVE, ls="-", label="kink, positive weight")]
+                if positive[kept].any()
+                else []
+            ),
+            *(
+                [Line2D([], [], color=NEGATIVE, ls="--", label="kink, negative weight")]
+                if (~positive[kept]).any()
+                else []
+            ),
             Line2D([], [], color=INK, ls="", marker="o", mfc="white", ms=5, label="data (same scale)"),
         ],
     )
@@ -283,7 +339,8 @@ def _mark_active_side(
     segments, slopes, inches = segments[costliest], slopes[costliest], inches[costliest]
     if len(segments) == 0:
         return
-    middle = segments.mean(axis=1)
+    share = 0.2 + 0.6 * ((np.arange(len(segments)) * 0.618034) % 1.0)  # at the middles they would pile up
+    middle = segments[:, 0] + share[:, None] * (segments[:, 1] - segments[:, 0])
     (left, right), (bottom, top) = ax.get_xlim(), ax.get_ylim()
     page = slopes * [(right - left) / ax.bbox.width, (top - bottom) / ax.bbox.height]
     page = page / np.linalg.norm(page, axis=1, keepdims=True) * inches[:, None]

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from covopt.errors import BudgetError, InputError
+from covopt.plotting.classes import plot_probabilities_1d, plot_regions_2d, plot_scores
 from covopt.plotting.function import (
+    DPI,
     INK,
     NEGATIVE,
     POSITIVE,
@@ -17,12 +21,16 @@ from covopt.plotting.function import (
     new_axes,
     plot_function_1d,
     plot_surface_2d,
+    untangle,
 )
+from covopt.plotting.many_inputs import plot_partial_dependence, plot_predicted
 from covopt.potentials import make_potential
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+MOST_OUTPUTS = 4
 
 
 def dual_values(
@@ -115,6 +123,8 @@ def _plot_dual_circle(solution: Any, lifted: np.ndarray, ax: Axes) -> Axes:
 
 
 def _plot_dual_slack(solution: Any, lifted: np.ndarray, ax: Axes) -> Axes:
+    from matplotlib.ticker import MaxNLocator
+
     floor = 1e-16
     sets = (
         ("tight set", _tight_neurons(solution), "o", 6.0, False),
@@ -136,9 +146,8 @@ def _plot_dual_slack(solution: Any, lifted: np.ndarray, ax: Axes) -> Axes:
             label=f"{label} ({len(slack)})",
             zorder=3 if filled else 2,
         )
-    ax.axhline(floor, color="0.45", lw=1.0, ls="--", label="the bound: slack 0")
-    ax.set_ylim(floor / 3, 3.0)
     ax.set_yscale("log")
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     ax.set_xlabel("neurons, sorted by slack")
     ax.set_ylabel(f"slack  1 − |⟨λ, σ(X̃w)⟩|,  {_unit_of(solution)} = 1")
     ax.set_title("how far the dual function stays below its bound", fontsize="medium")
@@ -192,7 +201,10 @@ def plot_history(solution: Any, ax: Axes | None = None) -> Axes:
 
 
 def plot_solution(solution: Any, path: str | Path | None = None) -> Figure:
-    """Draw the panels that fit the data: the function (one or two inputs), the dual function, the bracket.
+    """Draw the panels that fit the data: the function, the dual function, the bracket.
+
+    Of the function: with one or two inputs all of it, every output (regions and probabilities for classes); with more
+    what it predicts against the data, and one input at a time.
 
     Parameters
     ----------
@@ -209,38 +221,64 @@ def plot_solution(solution: Any, path: str | Path | None = None) -> Figure:
     InputError
         Where ``path`` has an extension that matplotlib cannot write.
     """
-    panels = [plot_dual, plot_history]
-    data = solution.data
-    drawn = data.n_features in (1, 2)
-    figure = _figure(len(panels) + drawn, to_file=path is not None)
-    axes = figure.subplots(
-        1, len(panels) + drawn, width_ratios=[1.25] * drawn + [1.0] * len(panels), squeeze=False
-    )[0]
-    if data.n_features == 1:
-        plot_function_1d(solution.network, data.X, data.Y, axes[0]).set_xlabel(data.feature_names[0])
-    elif data.n_features == 2:
-        plot_surface_2d(solution.network, data.X, data.Y, axes[0])
-        axes[0].set(xlabel=data.feature_names[0], ylabel=data.feature_names[1])
-    for panel, ax in zip(panels, axes[int(drawn) :], strict=True):
+    panels = [*_of_function(solution), plot_dual, plot_history]
+    columns = len(panels) if len(panels) < 4 else (len(panels) + 1) // 2
+    figure = _figure(columns, -(-len(panels) // columns), to_file=path is not None)
+    axes = figure.subplots(-(-len(panels) // columns), columns, squeeze=False).ravel()
+    for ax in axes[len(panels) :]:
+        ax.set_visible(False)
+    axes = axes[: len(panels)]
+    for panel, ax in zip(panels, axes, strict=True):
         panel(solution, ax)
     figure.suptitle(
         f"{_cost_of(solution)} = {solution.objective:.8g}, at least {solution.lower_bound:.8g}: {solution.status}",
         fontsize="large",
     )
+    untangle(figure)
     if path is not None:
         save_figure(figure, path)
     return figure
 
 
-def _figure(panels: int, *, to_file: bool) -> Figure:
-    size = (5.2 * panels + 1.0, 4.8)
+def _of_function(solution: Any) -> list[Callable[[Any, Axes], Any]]:
+    """Return the panels about the function: what can be seen of it depends on the inputs, outputs and classes."""
+    data, loss = solution.data, solution.loss
+    if loss is not None and loss.is_classification:
+        if data.n_features in (1, 2):
+            return [plot_probabilities_1d if data.n_features == 1 else plot_regions_2d]
+        return [plot_scores, *([plot_partial_dependence] if data.n_features else [])]
+    if data.n_features == 1:
+        return [_curve]
+    if data.n_features == 2:
+        return [partial(_surface, output=j) for j in range(min(data.n_outputs, MOST_OUTPUTS))]
+    return [plot_predicted, *([plot_partial_dependence] if data.n_features else [])]
+
+
+def _curve(solution: Any, ax: Axes) -> None:
+    data = solution.data
+    plot_function_1d(solution.network, data.X, data.Y, ax, names=data.target_names)
+    ax.set_xlabel(data.feature_names[0])
+
+
+def _surface(solution: Any, ax: Axes, *, output: int) -> None:
+    data = solution.data
+    plot_surface_2d(solution.network, data.X, data.Y, ax, output=output, name=data.target_names[output])
+    ax.set(xlabel=data.feature_names[0], ylabel=data.feature_names[1])
+    if data.n_outputs > MOST_OUTPUTS and output == MOST_OUTPUTS - 1:
+        ax.set_title(
+            f"{ax.get_title()}; {data.n_outputs - MOST_OUTPUTS} outputs are not drawn", fontsize="medium"
+        )
+
+
+def _figure(columns: int, rows: int, *, to_file: bool) -> Figure:
+    size = (5.2 * columns + 1.0, 4.8 * rows)
     if to_file:  # needs no display and leaves nothing behind in pyplot
         from matplotlib.figure import Figure
 
         return Figure(figsize=size, layout="constrained")
     import matplotlib.pyplot as plt
 
-    return plt.figure(figsize=size, layout="constrained")
+    return plt.figure(figsize=size, dpi=DPI, layout="constrained")
 
 
 def check_figure_path(path: str | Path) -> None:
@@ -274,7 +312,7 @@ def save_figure(figure: Figure, path: str | Path) -> None:
     path = Path(path)
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        figure.savefig(part, format=path.suffix.lower().lstrip("."), dpi=150)
+        figure.savefig(part, format=path.suffix.lower().lstrip("."), dpi=DPI)
         part.replace(path)
     finally:
         part.unlink(missing_ok=True)

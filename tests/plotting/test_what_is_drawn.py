@@ -1,0 +1,184 @@
+"""Names, outputs, classes, boundaries and ticks: what the pictures say is what the network does."""
+
+import itertools
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+import pytest
+
+import covopt
+from covopt.datasets import make_smooth
+from covopt.network import ReLUNetwork
+from covopt.plotting import (
+    plot_partial_dependence,
+    plot_predicted,
+    plot_probabilities_1d,
+    plot_regions_2d,
+    plot_scores,
+    plot_solution,
+    plot_surface_2d,
+)
+from covopt.plotting.classes import chances_of, codes_of
+from covopt.plotting.function import untangle
+from covopt.plotting.many_inputs import partial_dependence
+
+mpl.use("Agg")
+
+
+@pytest.fixture(autouse=True)
+def close():
+    yield
+    import matplotlib.pyplot as plt
+
+    plt.close("all")
+
+
+def classified(d, kinds=2, loss=None):
+    X, _ = make_smooth(24, max(d, 2))
+    X = X[:, :d]
+    size = np.abs(X[:, 0])
+    labels = np.array(["in", "out", "wide"])[np.digitize(size, [0.6, 1.2][: kinds - 1])]
+    frame = pd.DataFrame(X, columns=[f"f{j}" for j in range(d)])
+    loss = loss or ("logistic" if kinds == 2 else "softmax-cross-entropy")
+    return covopt.fit(frame, pd.Series(labels, name="kind"), lam=3e-3, loss=loss)
+
+
+def texts(ax):
+    return [text.get_text() for text in ax.get_legend().get_texts()]
+
+
+def overlap(ax):
+    """Whether two tick labels of an axis run into each other."""
+    for axis in (ax.xaxis, ax.yaxis):
+        labels = [label for label in axis.get_ticklabels() if label.get_text() and label.get_visible()]
+        boxes = [label.get_window_extent() for label in labels]
+        inside = [box for box in boxes if ax.bbox.expanded(1.2, 1.2).overlaps(box)]
+        if any(a.overlaps(b) for a, b in itertools.pairwise(inside)):
+            return True
+    return False
+
+
+@pytest.mark.parametrize("kinds", [2, 3])
+def test_regions_are_the_predictions(kinds):
+    solution = classified(2, kinds)
+    ax = plot_regions_2d(solution, resolution=40)
+    assert texts(ax) == ["in", "out", "wide"][:kinds]
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("f0", "f1")
+    assert ax.get_title().startswith("kind predicted")
+    shown = np.asarray(ax.collections[0].get_array()).reshape(40, 40)
+    first, second = (np.linspace(*limits, 40) for limits in (ax.get_xlim(), ax.get_ylim()))
+    grid = np.column_stack([part.ravel() for part in np.meshgrid(first, second)])
+    outputs = solution.network.predict(grid)
+    codes = (outputs > 0).astype(int) if kinds == 2 else outputs.argmax(axis=1)
+    assert (shown.ravel() == codes).mean() > 0.999
+
+
+def test_boundaries_lie_between_the_classes():
+    solution = classified(1)
+    ax = plot_probabilities_1d(solution)
+    walls = [
+        line.get_xdata()[0] for line in ax.lines if len(line.get_xdata()) == 2 and line.get_ydata()[1] == 1
+    ]
+    assert len(walls) >= 2
+    for at in walls:
+        below, above = solution.network.predict(np.array([[at - 0.01], [at + 0.01]]))
+        assert below * above < 0
+    assert "P(out)" in texts(ax)
+    assert ax.get_xlabel() == "f0"
+    three = plot_probabilities_1d(classified(1, 3))
+    assert [t for t in texts(three) if t.startswith("P(")] == ["P(in)", "P(out)", "P(wide)"]
+
+
+def test_a_hinge_has_no_probabilities():
+    solution = classified(2, loss="hinge")
+    assert set(np.unique(chances_of(solution, solution.data.X))) == {0.0, 1.0}
+    assert "how sure" not in plot_regions_2d(solution, resolution=20).get_title()
+    assert plot_probabilities_1d(classified(1, loss="hinge")).get_ylabel() == "predicted"
+    assert "share predicted out" in plot_partial_dependence(classified(3, loss="hinge")).get_ylabel()
+
+
+def test_scores_count_what_is_right():
+    solution = classified(3, 3)
+    right = chances_of(solution, solution.data.X).argmax(axis=1) == codes_of(solution)
+    ax = plot_scores(solution)
+    assert ax.get_title() == f"kind: {right.mean():.1%} of the data right"
+    assert texts(ax)[0].startswith("in: ")
+    assert plot_partial_dependence(solution).get_ylabel() == "mean P(in)"
+
+
+def test_partial_dependence_is_a_mean():
+    X, y = make_smooth(12, 3)
+    solution = covopt.fit(pd.DataFrame(X, columns=list("abc")), pd.Series(y, name="t"), lam=1e-2)
+    grid, values = partial_dependence(solution, 1, resolution=5)
+    for at, value in zip(grid, values[:, 0], strict=True):
+        moved = X.copy()
+        moved[:, 1] = at
+        assert value == pytest.approx(solution.network.predict(moved).mean())
+    ax = plot_partial_dependence(solution)
+    assert ax.get_ylabel() == "mean of t"
+    assert {text.partition(" ")[0] for text in texts(ax)} == {"a", "b", "c"}
+    ax = plot_predicted(solution)
+    np.testing.assert_allclose(ax.lines[1].get_ydata(), solution.network.predict(X))
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("t in the data", "t by the network")
+    wide = covopt.fit(make_smooth(12, 6)[0], y, lam=0.1)
+    assert "2 that move it less are not drawn" in plot_partial_dependence(wide).get_title()
+
+
+def test_every_output_is_drawn_with_its_name():
+    X, y = make_smooth(10)
+    Y = pd.DataFrame({"u": y, "v": -(y**2)})
+    figure = plot_solution(covopt.min_norm(pd.DataFrame(X, columns=["a", "b"]), Y))
+    assert {"u", "v"} <= {ax.get_ylabel() for ax in figure.axes}
+    line = plot_solution(covopt.min_norm(X[:, :1], Y))
+    assert texts(line.axes[0])[:2] == ["u", "v"]
+    three = plot_solution(covopt.fit(np.column_stack([X, X[:, 0] ** 2]), Y, lam=0.1))
+    assert texts(three.axes[0]) == ["u", "v"]
+
+
+@pytest.mark.parametrize("d", [1, 2])
+def test_ticks_do_not_overlap(d):
+    X, y = make_smooth(12, 3)
+    solution = covopt.fit(1e5 * X[:, :1], 1e7 * y, lam=1e9, bias=1e5) if d == 1 else classified(d)
+    figure = plot_solution(solution)
+    figure.draw_without_rendering()
+    assert not any(overlap(ax) for ax in figure.axes)
+    assert figure.dpi == 150
+
+
+def test_overlapping_ticks_are_found_and_taken_away():
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(2, 2), layout="constrained")
+    ax = figure.subplots()
+    ax.set(xlim=(0, 1), xticks=np.linspace(0, 1, 30))
+    figure.draw_without_rendering()
+    assert overlap(ax)
+    untangle(figure)
+    figure.draw_without_rendering()
+    assert not overlap(ax)
+
+
+def test_colour_bars_have_round_numbers_within_their_scale():
+    X, y = make_smooth(15)
+    solution = covopt.min_norm(X, y)
+    bar = plot_surface_2d(solution.network, X, y, name="t").figure.axes[1]
+    low, high = bar.get_ylim()
+    ticks = bar.get_yticks()
+    assert ((ticks >= low - 1e-12) & (ticks <= high + 1e-12)).all()
+    np.testing.assert_allclose(ticks * 2, np.round(ticks * 2), atol=1e-9)
+    assert bar.get_ylabel() == "t"
+
+
+def test_a_legend_of_what_is_drawn():
+    X, y = make_smooth(8)
+    one = ReLUNetwork([[1.0, 0.2, 0.1]], [1.0])
+    assert texts(plot_surface_2d(one, X, y)) == ["kink, positive weight", "data (same scale)"]
+
+
+@pytest.mark.parametrize("size", [1e300, 1e-300])
+def test_targets_that_matplotlib_cannot_square(size):
+    X, y = make_smooth(8)
+    solution = covopt.min_norm(X, size * y)
+    labels = [ax.get_ylabel() for ax in plot_solution(solution).axes]
+    assert any(label.startswith("y / 2^") for label in labels)
