@@ -118,10 +118,10 @@ class ColumnGeneration(Driver):
             self.point.upper_bound = 0.0
             return False
         pricing = self.oracle.price(self._own(first), threshold=0.0, max_neurons=max(n, 20))
-        self._offer(first, pricing)
-        master.columns.append_different(self._normalise(pricing.neurons))
+        self.offer_dual(first, pricing)
+        master.columns.append_different(self.normalise(pricing.neurons))
         if self.start_neurons is not None:
-            master.columns.append_different(self._normalise(self.start_neurons))
+            master.columns.append_different(self.normalise(self.start_neurons))
         weights = self._add_spanning()
         largest = float(np.linalg.norm(weights, axis=1).max(initial=0.0))
         master.cones.add(master.heights, schedule.start * max(largest, 1e-8), 1.0)
@@ -131,10 +131,10 @@ class ColumnGeneration(Driver):
         """See the base class; returns the least-norm weights that interpolate."""
         problem, columns = self.problem, self.master.columns
         seeds = random_vertices(problem.rows, int(self.schedule.seeds_per_row * len(self.targets)), self.rng)
-        columns.append_different(self._normalise(seeds), live=False)
+        columns.append_different(self.normalise(seeds), live=False)
         weights, missed = self._first_weights()
         if missed > SPANNED:
-            columns.append_different(self._normalise(spanning_directions(problem.rows)), live=False)
+            columns.append_different(self.normalise(spanning_directions(problem.rows)), live=False)
             weights, _ = self._first_weights()
         return weights
 
@@ -153,10 +153,12 @@ class ColumnGeneration(Driver):
         """Return values with an axis for outputs in the problem's own shape."""
         return values if self.problem.is_vector else np.asarray(values[..., 0], order="C")[()]
 
-    def _price(self, dual: np.ndarray, threshold: float) -> Pricing:
+    def price(self, dual: np.ndarray, threshold: float) -> Pricing:
+        """See the base class."""
         return self.oracle.price(self._own(dual), threshold=threshold)
 
-    def _offer(self, dual: np.ndarray, pricing: Pricing) -> None:
+    def offer_dual(self, dual: np.ndarray, pricing: Pricing) -> None:
+        """See the base class."""
         self._offer_dual(self._own(dual), pricing)
 
     def _offer_dual(self, dual: np.ndarray, pricing: Pricing) -> None:
@@ -168,7 +170,8 @@ class ColumnGeneration(Driver):
         shrink = float(np.clip(0.1 * self.dual_gap, 1e-12, 0.1))
         return self.point.dual.reshape(self.targets.shape) * (1.0 - shrink)
 
-    def _normalise(self, neurons: np.ndarray) -> np.ndarray:
+    def normalise(self, neurons: np.ndarray) -> np.ndarray:
+        """See the base class."""
         lengths = np.linalg.norm(neurons, axis=1, keepdims=True)
         return neurons[lengths[:, 0] > 0.5] / lengths[lengths[:, 0] > 0.5]
 

@@ -70,11 +70,11 @@ class Driver(GenerationLoop):
 
     # ------------------------------------------------------------------ what subclasses know
     @abstractmethod
-    def _price(self, dual: np.ndarray, threshold: float) -> Pricing:
+    def price(self, dual: np.ndarray, threshold: float) -> Pricing:
         """Ask the oracle about a dual of shape (N, k)."""
 
     @abstractmethod
-    def _offer(self, dual: np.ndarray, pricing: Pricing) -> None:
+    def offer_dual(self, dual: np.ndarray, pricing: Pricing) -> None:
         """Keep a priced dual of shape (N, k), scaled into feasibility, where it is the best so far."""
 
     @abstractmethod
@@ -90,7 +90,7 @@ class Driver(GenerationLoop):
         """Add columns that stay where they are and whose atoms span all outputs."""
 
     @abstractmethod
-    def _normalise(self, neurons: np.ndarray) -> np.ndarray:
+    def normalise(self, neurons: np.ndarray) -> np.ndarray:
         """Return neurons of cost one."""
 
     # ------------------------------------------------------------------ rounds
@@ -144,7 +144,8 @@ class Driver(GenerationLoop):
         master, schedule = self.master, self.schedule
         gap_before, dual_before, place = self.dual_gap, master.dual, master.cones.place
         due = number % schedule.network_every == schedule.network_every // 2
-        step = master.step(gap_before, self._scale(), with_networks=due or gap_before < REFINED)
+        networks = REFINED if self.objective.interpolates else schedule.networks_below
+        step = master.step(gap_before, self._scale(), with_networks=due or gap_before < networks)
         pricing = self._ask()
         self._offer_networks(step, due=due)
         if self.should_stop():
@@ -164,8 +165,8 @@ class Driver(GenerationLoop):
         master, gap = self.master, self.dual_gap
         dual = self.objective.project(master.dual)
         listed = min(self.schedule.listed, 0.1 * np.sqrt(gap)) if gap < 1e-2 else 0.0
-        pricing = self._price(dual, 1.0 - listed)
-        self._offer(dual, pricing)
+        pricing = self.price(dual, 1.0 - listed)
+        self.offer_dual(dual, pricing)
         lower, missing = self.point.lower_bound, master.complementarity
         value = self.objective.value(dual)
         above = max(value - self.objective.scale(dual, max(pricing.upper_bound, 1.0))[1], 0.0)
@@ -208,12 +209,13 @@ class Driver(GenerationLoop):
         columns.slide(master.dual)
         cones.settle(master.heights)
         level, before = master.level, len(columns)
-        fresh = columns.append(self._normalise(self._fresh(pricing, self.dual_gap)))
+        fresh = columns.append(self.normalise(self._fresh(pricing, self.dual_gap)))
         if fresh:
-            typical = float(np.median(level / cones.sizes)) if before else 1.0
-            floor = schedule.floor * max(pricing.upper_bound - 1.0, typical)
+            floor = schedule.floor * (pricing.upper_bound - 1.0)
             if before:
-                floor = max(floor, level * master.dual.size / (schedule.entry * float(cones.sizes.sum())))
+                sizes = cones.sizes
+                typical = float((sizes**2).sum()) / float(sizes.sum())
+                floor = max(floor, level / (schedule.entry * typical))
             cones.add(columns.atoms[before:] @ master.dual, level, floor)
         self._merge()
         if drops and self.dual_gap < schedule.drop_below:

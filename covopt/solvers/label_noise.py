@@ -81,7 +81,8 @@ class LabelNoiseGeneration(ColumnGeneration):
     def __init__(self, problem: ShallowProblem, oracle: LabelNoiseOracle, **options: Any):
         super().__init__(problem, oracle, fit_frames=metric_frames(oracle), **options)
 
-    def _normalise(self, neurons: np.ndarray) -> np.ndarray:
+    def normalise(self, neurons: np.ndarray) -> np.ndarray:
+        """See the base class."""
         return self.oracle.normalise(neurons)
 
     def _merged(self, neurons: np.ndarray, weights: np.ndarray) -> Faces:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.spatial import cKDTree
 
 from covopt.oracles.label_noise import LabelNoiseOracle
 from covopt.problems.regularised import RegularisedProblem
-from covopt.solvers.label_noise import normalised
+from covopt.solvers.label_noise import metric_frames, normalised
 from covopt.solvers.merging import merge_in_cells
 from covopt.solvers.regularised.finish import finish_fit
 from covopt.solvers.regularised.generation import RegularisedGeneration
@@ -29,19 +28,15 @@ class LabelNoiseFit(RegularisedGeneration):
     """
 
     oracle: LabelNoiseOracle
-    has_curvature = False
 
-    def append(self, neurons: np.ndarray) -> int:
-        """Add neurons, scaled to ω(w) = 1, that are not there yet; returns how many."""
-        neurons = np.unique(np.round(self.oracle.normalise(neurons), 13) + 0.0, axis=0)
-        useful = np.ones(len(neurons), dtype=bool)
-        if len(self.neurons) and len(neurons):
-            near, _ = cKDTree(self.neurons).query(neurons, distance_upper_bound=1e-10)
-            useful = ~np.isfinite(near)
-        atoms = self.problem.atoms(neurons[useful]).T
-        self.neurons = np.concatenate([self.neurons, neurons[useful]])
-        self.atoms = np.ascontiguousarray(np.concatenate([self.atoms, atoms]))
-        return int(useful.sum())
+    has_curvature = False  # of the kind that following a path uses
+
+    def __init__(self, problem: RegularisedProblem, oracle: LabelNoiseOracle, **options: Any):
+        super().__init__(problem, oracle, fit_frames=metric_frames(oracle), **options)
+
+    def normalise(self, neurons: np.ndarray) -> np.ndarray:
+        """See the base class."""
+        return self.oracle.normalise(neurons)
 
 
 def solve_label_noise_fit(problem: RegularisedProblem, oracle: LabelNoiseOracle, **options: Any) -> FitPoint:

@@ -21,8 +21,8 @@ class Schedule:
         Least slack of a new column, as a share of the excess h(Λ) − 1. Ten times as much doubles the rounds, since a
         slack that is far too large has to be worked off.
     entry : float
-        Largest multiplier of a new column, as a share of what one of N·k neurons carries on average: a column that
-        enters close to its bound would else bring a weight that has to be worked off.
+        Largest multiplier of a new column, as a share of what a column in use carries: one that enters close to its
+        bound would else bring a weight that has to be worked off, and one far from it starts from nearly nothing.
     guard : float
         Excess h(Λ) − 1, as a multiple of the gap before, above which a step is partly taken back: Λ has left the
         region that the columns describe.
@@ -39,6 +39,8 @@ class Schedule:
         Gap below which columns are dropped at all.
     worth_a_network : float
         Estimated distance of a network from the lower bound, in tolerances, below which it is made.
+    networks_below : float
+        Gap of the dual below which every whole step is tried as a network where there is a loss: that costs little.
     network_every : int
         Rounds after which one is made anyway, so that a bracket exists at any time.
     stalled : int
@@ -69,6 +71,7 @@ class Schedule:
     in_use: float = 600.0
     drop_below: float = 0.6
     worth_a_network: float = 3.0
+    networks_below: float = 0.3
     network_every: int = 8
     stalled: int = 15
     diverged: float = 1e3

@@ -110,8 +110,8 @@ def test_order_and_rotations_do_not_matter(name):
 
 
 MUTATIONS = {
-    "heavier": lambda network, dual: (scaled(network, 1.001), dual),
-    "lighter": lambda network, dual: (scaled(network, 0.999), dual),
+    "heavier": lambda network, dual: (scaled(network, 1.003), dual),
+    "lighter": lambda network, dual: (scaled(network, 0.997), dual),
     "dual too long": lambda network, dual: (network, 1.001 * dual),
     "dual too short": lambda network, dual: (network, 0.99 * dual),
     "offset": lambda network, dual: (shifted(network), dual),

@@ -73,6 +73,11 @@ class Box:
         self.slack = np.concatenate([self.slack, slack], axis=1)
         self.force = np.concatenate([self.force, level / slack], axis=1)
 
+    def carry(self, weights: np.ndarray, level: float) -> None:
+        """Take over weights (M, 1): those in use keep them, with the slack that makes their product ``level``."""
+        self.force = np.maximum(self.force, np.maximum(SIGNS * weights.T, 0.0))
+        self.slack = level / self.force
+
     def keep(self, kept: np.ndarray) -> None:
         """Leave only the columns that ``kept`` names."""
         self.slack, self.force = self.slack[:, kept], self.force[:, kept]

@@ -79,6 +79,16 @@ class Cones:
         self.masses = np.concatenate([self.masses, scale * slack])
         self.v = np.concatenate([self.v, scale[:, None] * u])
 
+    def carry(self, weights: np.ndarray, level: float) -> None:
+        """Take over weights (M, k): those in use keep them, with a slack that makes their product about ``level``."""
+        size = np.linalg.norm(weights, axis=1)
+        heavy = size > self.masses
+        gap = level / np.maximum(size, TINY)
+        height = np.linalg.norm(self.u, axis=1)
+        self.v[heavy] = weights[heavy]
+        self.slack[heavy] = (height + gap)[heavy]
+        self.masses[heavy] = (size * (1.0 + gap))[heavy]
+
     def keep(self, kept: np.ndarray) -> None:
         """Leave only the columns that ``kept`` names."""
         self.slack, self.u, self.masses, self.v = (

@@ -31,16 +31,21 @@ class Following:
     Parameters
     ----------
     loop : RegularisedGeneration
-        With columns; its bounds, columns and history are kept up to date.
-    weights : ndarray of shape (M,)
-        Of the columns.
-    offset : float
+        Its bounds and history are kept up to date.
+    warm : WarmStart
+        Where the columns come from.
     curved : bool
         Whether neurons cost their norm, so that faces have the curvature used here.
     """
 
-    def __init__(self, loop: Any, weights: np.ndarray, offset: float, *, curved: bool):
-        self.loop, self.weights, self.offset, self.curved = loop, weights, offset, curved
+    def __init__(self, loop: Any, warm: WarmStart, *, curved: bool):
+        self.loop, self.offset, self.curved = loop, float(warm.offset[0]), curved
+        self.neurons = warm.neurons
+        self.atoms = np.ascontiguousarray(loop.problem.atoms(warm.neurons).T)
+        self.weights = warm.weights[:, 0]
+        if not len(self.weights):  # of a network without neurons: what its dual is nearly tight at
+            self._append(loop.price(warm.dual, TIGHT).neurons)
+            self.weights = np.zeros(len(self.neurons))
         self.live = loop.live
         self.rows = loop.problem.rows[self.live]
         self.movers: tuple[Faces, np.ndarray, np.ndarray, np.ndarray, np.ndarray] | None = None
@@ -71,7 +76,7 @@ class Following:
                 return False
             curvature = self._curvature(pricing, dual[:, 0]) if self.curved and gap < CURVED else None
             self._prune(dual[:, 0], gap)
-            fresh = loop.append(pricing.neurons)
+            fresh = self._append(pricing.neurons)
             self.weights = np.concatenate([self.weights, np.zeros(fresh)])
             master = self._master(curvature)
             if not _is_finite(master):
@@ -82,12 +87,24 @@ class Following:
     def state(self, master: NewtonPoint) -> WarmStart:
         """Return what the next solve may start from: nearly tight columns."""
         loop = self.loop
-        heights = np.abs(loop.atoms @ master.dual[:, 0])
+        heights = np.abs(self.atoms @ master.dual[:, 0])
         keep = (heights > 0.9) | (self.weights != 0)
         weights = self.weights[keep, None]
         return WarmStart(
-            loop.neurons[keep], weights, np.abs(weights[:, 0]), np.array([self.offset]), loop.point.dual
+            self.neurons[keep], weights, np.abs(weights[:, 0]), np.array([self.offset]), loop.point.dual
         )
+
+    def _append(self, neurons: np.ndarray) -> int:
+        """Add neurons of cost one that are not there yet and do something; the number that was added."""
+        neurons = self.loop.normalise(neurons)
+        atoms = self.loop.problem.atoms(neurons).T
+        useful = atoms.max(axis=1, initial=0.0) > 1e-13
+        if len(self.neurons) and useful.any():
+            near, _ = cKDTree(self.neurons).query(neurons, distance_upper_bound=1e-10)
+            useful &= ~np.isfinite(near)
+        self.neurons = np.concatenate([self.neurons, neurons[useful]])
+        self.atoms = np.ascontiguousarray(np.concatenate([self.atoms, atoms[useful]]))
+        return int(useful.sum())
 
     # ------------------------------------------------------------------ a round
     def _master(self, curvature: Curvature | None) -> NewtonPoint:
@@ -99,7 +116,7 @@ class Following:
         loop = self.loop
         tol = max(0.01 * min(loop.point.gap, 1.0), 0.01 * loop.tol)
         return solve_newton_master(
-            loop.problem, loop.atoms, self.weights, self.offset, tol=tol, curvature=curvature
+            loop.problem, self.atoms, self.weights, self.offset, tol=tol, curvature=curvature
         )
 
     def _offer(self, master: NewtonPoint) -> None:
@@ -107,12 +124,12 @@ class Following:
         loop = self.loop
         offset = np.array([master.offset])
         used = master.weights != 0
-        loop.offer(loop.neurons[used], master.weights[used, None], offset)
+        loop.offer(self.neurons[used], master.weights[used, None], offset)
         if master.moves is None or self.movers is None:
             return
         faces, basis, owner, scales, neurons = self.movers
-        _, place = cKDTree(loop.neurons).query(neurons)
-        vectors = loop.neurons * np.abs(master.weights)[:, None]
+        _, place = cKDTree(self.neurons).query(neurons)
+        vectors = self.neurons * np.abs(master.weights)[:, None]
         signs = np.where(master.weights >= 0, 1.0, -1.0)
         agree = signs[place[owner]] == faces.signs[owner]
         step = (scales[owner] * master.moves)[:, None] * basis
@@ -123,10 +140,10 @@ class Following:
 
     def _curvature(self, pricing: Pricing, dual: np.ndarray) -> Curvature | None:
         """Curvature of the faces of the priced maxima; each inherits the weights of the nearest neurons."""
-        loop, tops = self.loop, pricing.neurons
+        _loop, tops = self.loop, pricing.neurons
         self.movers = None
         heavy = np.abs(self.weights) > LIGHT * np.abs(self.weights).max(initial=0.0)
-        held, weights = loop.neurons[heavy], self.weights[heavy]
+        held, weights = self.neurons[heavy], self.weights[heavy]
         inherited = np.zeros(len(tops))
         for sign in (1.0, -1.0):
             theirs, mine = np.flatnonzero(weights * sign > 0), np.flatnonzero(pricing.values * sign > 0)
@@ -155,10 +172,9 @@ class Following:
         return Curvature(factor, dual)
 
     def _prune(self, dual: np.ndarray, gap: float) -> None:
-        loop = self.loop
-        heights = np.abs(loop.atoms @ dual)
+        heights = np.abs(self.atoms @ dual)
         keep = (heights > max(TIGHT, 1.0 - 10.0 * np.sqrt(gap))) | (self.weights != 0)
-        loop.neurons, loop.atoms = loop.neurons[keep], np.ascontiguousarray(loop.atoms[keep])
+        self.neurons, self.atoms = self.neurons[keep], np.ascontiguousarray(self.atoms[keep])
         self.weights = self.weights[keep]
 
 
