@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from covopt.checks.wording import counted
-from covopt.cli import bench, fit, predict, train
+from covopt.cli import bench, fit, predict, solve, train
 from covopt.cli.options import (
     Bias,
     Decimal,
@@ -18,26 +17,19 @@ from covopt.cli.options import (
     Features,
     Json,
     NoInputs,
-    Out,
-    OutputBias,
-    Plot,
-    Potential,
     Quiet,
-    Seed,
     Sep,
     Table,
     TableOut,
     TimeLimit,
-    Tol,
-    check_plot,
     reading,
 )
-from covopt.cli.report import Exit, Progress, check_outputs, left_out_lines, print_json, reporting
+from covopt.cli.report import Exit, Progress, check_outputs, print_json, reporting
 from covopt.cli.tables import JSON, TABLES, check_suffix, save_table
 from covopt.files import write_atomically
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 _EPILOG = (
     "Exit codes: 0 certified to the tolerance; 1 error in the input; 2 usage; 3 stopped before the tolerance "
@@ -98,174 +90,8 @@ def _root(
         listen(verbose)
 
 
-def _frame(values: Any, names: tuple[str, ...]) -> pd.DataFrame:
-    """Return a frame, so that the names of the columns reach the solution file."""
-    import pandas as pd
-
-    return pd.DataFrame(values, columns=list(names))
-
-
-def _finish(
-    solution: Any,
-    *,
-    table: Any,
-    out: Path | None,
-    plot: Path | None,
-    as_json: bool,
-    quiet: bool,
-    heard: list[str],
-) -> typer.Exit:
-    """Save, draw and print; the file comes first, so that nothing computed is lost to a later failure."""
-    if out is not None:
-        solution.save(out)
-    if plot is not None:
-        with Progress("drawing", enabled=not (as_json or quiet)):
-            solution.plot(plot)
-    certified = solution.status.code == "certified"
-    code = Exit.CERTIFIED if certified else Exit.NOT_CERTIFIED
-    if as_json:
-        data = solution.data
-        print_json(
-            {
-                "status": solution.status.code,
-                "message": solution.status.message,
-                "certified": certified,
-                "exit_code": int(code),
-                "cost": solution.cost,
-                "lower_bound": solution.lower_bound,
-                "gap": solution.gap,
-                "tol": solution.tol,
-                "residual": solution.certificate.residual,
-                "potential": solution.potential,
-                "n_neurons": len(solution.network.hidden_weights),
-                "n_samples": data.n_samples,
-                "features": data.feature_names,
-                "targets": data.target_names,
-                "left_out": {} if table is None else table.left_out,
-                "bias": data.bias,
-                "solver": solution.solver,
-                "rounds": len(solution.history),
-                "time_s": solution.time_s,
-                "notes": data.notes,
-                "warnings": heard,
-                "solution_file": out,
-                "figure_file": plot,
-            }
-        )
-    elif not quiet:
-        typer.echo(solution.summary())
-        for line in [] if table is None else left_out_lines(table):
-            typer.echo(line)
-        for note in solution.data.notes:
-            typer.echo(f"{'note':<14} {note}")
-        for path in (out, plot):
-            if path is not None:
-                typer.echo(f"{'saved':<14} {path}")
-    return typer.Exit(code)
-
-
-@app.command(epilog=_EPILOG)
-def solve(
-    table: Table,
-    *,
-    target: Annotated[str, typer.Option(metavar="Y", help="Target column.")],
-    features: Features = None,
-    sep: Sep = None,
-    encoding: Encoding = "utf-8",
-    decimal: Decimal = ".",
-    bias: Bias = 1.0,
-    output_bias: OutputBias = "none",
-    potential: Potential = "variation",
-    solver: Annotated[
-        str,
-        typer.Option(
-            help="auto, column-generation, relaxation, conic:CLARABEL|SCS|MOSEK (slow), or "
-            "frank-wolfe:sliding|fully-corrective|pairwise|vanilla."
-        ),
-    ] = "auto",
-    tol: Tol = 1e-6,
-    time_limit: TimeLimit = None,
-    duplicates: Annotated[
-        str, typer.Option(metavar="error|mean", help="Rows that are one point with different targets.")
-    ] = "error",
-    seed: Seed = None,
-    out: Out = None,
-    plot: Plot = None,
-    as_json: Json = False,
-    quiet: Quiet = False,
-) -> None:
-    """Find THE smallest two-layer ReLU network through the points, and prove that none is smaller."""
-    with reporting(as_json) as heard:
-        check_outputs(out, plot, inputs=(table,))
-        check_suffix(out, JSON)
-        check_plot(plot)
-        from covopt.data import table_files
-
-        with Progress("reading the table", enabled=not (as_json or quiet)) as progress:
-            read = table_files.read_table(
-                table, target=target, features=features, text=reading(sep, encoding, decimal)
-            )
-            progress.say(
-                f"{counted(len(read.X), 'point')}, {counted(read.X.shape[1], 'feature')}: first round"
-            )
-            from covopt.api import min_norm
-
-            solution = min_norm(
-                read.features,
-                read.targets,
-                bias=bias,
-                output_bias=output_bias,
-                potential=potential,
-                solver=solver,
-                tol=tol,
-                time_limit_s=time_limit,
-                random_state=seed,
-                callback=progress,
-                duplicates=duplicates,
-            )
-        raise _finish(solution, table=read, out=out, plot=plot, as_json=as_json, quiet=quiet, heard=heard)
-
-
-@app.command(epilog=_EPILOG)
-def demo(
-    *,
-    out: Annotated[Path, typer.Option(metavar="FILE.json", help="Where to save the solution.")] = Path(
-        "covopt-demo.json"
-    ),
-    plot: Annotated[Path, typer.Option(metavar="FILE.png", help="Where to save the figure.")] = Path(
-        "covopt-demo.png"
-    ),
-    tol: Tol = 1e-6,
-    time_limit: TimeLimit = None,
-    as_json: Json = False,
-    quiet: Quiet = False,
-) -> None:
-    """Solve a real table: scikit-learn's diabetes data, two features, every distinct row."""
-    with reporting(as_json) as heard:
-        check_outputs(out, plot)
-        check_suffix(out, JSON)
-        check_plot(plot)
-        from covopt.datasets import load_diabetes_table
-
-        with Progress("reading the table", enabled=not (as_json or quiet)) as progress:
-            X, Y, feature_names, target_names = load_diabetes_table()
-            if not (as_json or quiet):
-                typer.echo(
-                    f"scikit-learn's diabetes table: {target_names[0]} from {' and '.join(feature_names)}, "
-                    f"{counted(len(X), 'distinct row')}"
-                )
-            progress.say(f"{counted(len(X), 'point')}, {counted(X.shape[1], 'feature')}: first round")
-            from covopt.api import min_norm
-
-            solution = min_norm(
-                _frame(X, feature_names),
-                _frame(Y, target_names),
-                tol=tol,
-                time_limit_s=time_limit,
-                random_state=0,
-                callback=progress,
-            )
-        raise _finish(solution, table=None, out=out, plot=plot, as_json=as_json, quiet=quiet, heard=heard)
+app.command(epilog=_EPILOG)(solve.solve)
+app.command(epilog=_EPILOG)(solve.demo)
 
 
 @app.command()

@@ -1,6 +1,7 @@
 """Networks, shallow and deep, and the files and frameworks they are handed to."""
 
 from covopt.network.deep import DeepReLUNetwork
-from covopt.network.shallow import ReLUNetwork, check_inputs
+from covopt.network.inputs import check_inputs
+from covopt.network.shallow import ReLUNetwork
 
 __all__ = ["DeepReLUNetwork", "ReLUNetwork", "check_inputs"]

@@ -11,7 +11,7 @@ import numpy as np
 
 from covopt.checks.validation import check_choice, check_positive, check_slope
 from covopt.errors import InputError
-from covopt.network.shallow import check_inputs
+from covopt.network.inputs import check_inputs
 
 _SWEEPS = 10
 

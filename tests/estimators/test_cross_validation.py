@@ -22,7 +22,9 @@ def checks():
         for n, (instance, check) in enumerate(estimator_checks_generator(estimator)):
             if check.func.__name__ not in LARGE:
                 name = f"{type(estimator).__name__}-{n}-{check.func.__name__}"
-                yield pytest.param(instance, check, id=name)
+                # the classifier shares its code with the regressor, but for what these are about
+                slow = isinstance(estimator, ReLUClassifierCV) and "classif" not in name.rpartition("-")[2]
+                yield pytest.param(instance, check, id=name, marks=[pytest.mark.slow] if slow else [])
 
 
 @pytest.mark.filterwarnings("ignore::covopt.errors.NotCertifiedWarning")
