@@ -20,11 +20,13 @@ from itertools import combinations
 from math import comb
 
 import numpy as np
+from numba import njit
 
 from covopt.exact.rank import exact_rank
 
 CLEAR = 1e-9
 MOST_MINORS = 2e7
+MOST_TRIPLES = 1000  # rows: a fifth of a second
 MOST_EXACT = 3000
 CHUNK = 20_000
 
@@ -66,6 +68,39 @@ def in_clear_position(rows: np.ndarray, given: np.ndarray | None = None) -> bool
             return False
     source = rows if given is None else given
     return all(exact_rank(source[list(chosen)]) < r for chosen in unclear)
+
+
+@njit(cache=True, nogil=True)
+def _least_volume(units: np.ndarray, enough: float) -> float:
+    """Return the least |det| of three rows, or one that is not above ``enough``."""
+    n, least = len(units), np.inf
+    for i in range(n):
+        for j in range(i + 1, n):
+            x = units[i, 1] * units[j, 2] - units[i, 2] * units[j, 1]
+            y = units[i, 2] * units[j, 0] - units[i, 0] * units[j, 2]
+            z = units[i, 0] * units[j, 1] - units[i, 1] * units[j, 0]
+            for k in range(j + 1, n):
+                least = min(least, abs(x * units[k, 0] + y * units[k, 1] + z * units[k, 2]))
+            if least <= enough:
+                return least
+    return least
+
+
+def all_clear(rows: np.ndarray) -> bool:
+    """Whether all volumes of three unit rows in three dimensions are above 10⁻⁹: no two crossings can be confused.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (N, 3)
+        Without zero rows.
+
+    Examples
+    --------
+    >>> all_clear(np.eye(3)), all_clear(np.array([[1.0, 0.0, 1.0], [0.0, 1.0, 1.0], [1.0, 1.0, 2.0]]))
+    (True, False)
+    """
+    units = np.ascontiguousarray(rows / np.linalg.norm(rows, axis=1, keepdims=True))
+    return len(rows) <= MOST_TRIPLES and bool(_least_volume(units, CLEAR) > CLEAR)
 
 
 def _subsets(n: int, size: int):

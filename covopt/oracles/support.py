@@ -7,8 +7,11 @@ transfer of :mod:`covopt.exact.rounding`. What is left goes to
 
 - one coordinate: a closed form; two: the arcs, in integers (:mod:`covopt.oracles.arcs`);
 - orthogonal rows, several outputs: the tree of :class:`~covopt.oracles.orthant.OrthantOracle`;
-- faces, where :func:`~covopt.oracles.conditioning.in_clear_position` has shown that their order is decided safely;
-- boxes of directions (:mod:`covopt.oracles.cones`), which decide nothing by rounding: always first with one output;
+- faces in three dimensions, where :func:`~covopt.oracles.conditioning.all_clear` has shown that no two crossings can
+  be confused: their allowance is derived in :mod:`covopt.oracles.scalar.sphere`;
+- boxes of directions (:mod:`covopt.oracles.cones`), which decide nothing by rounding: else first, with one output;
+- other faces, where :func:`~covopt.oracles.conditioning.in_clear_position` has shown that their order is decided
+  safely;
 - quadratics on boxes (:mod:`covopt.oracles.cones.moments`), with one output where those boxes do not end;
 - branch and bound over signs, where faces are too many;
 - the relaxation :func:`~covopt.oracles.bounds.gauge_bound`, when nothing else closes: valid, and not exact.
@@ -37,11 +40,12 @@ from covopt.oracles.arcs import MOST_ENTRIES, arc_gauge
 from covopt.oracles.bounds import gauge_bound, narrow
 from covopt.oracles.branch_and_bound import BranchAndBoundOracle
 from covopt.oracles.choose import exact_oracle
-from covopt.oracles.conditioning import in_clear_position
+from covopt.oracles.conditioning import all_clear, in_clear_position
 from covopt.oracles.cones.gauge import box_gauge
 from covopt.oracles.cones.moments import quadratic_gauge
 from covopt.oracles.cones.vector_gauge import vector_box_gauge
 from covopt.oracles.faces import DEFAULT_FACE_BUDGET, FaceOracle
+from covopt.oracles.scalar.sphere import ALLOWANCE as SPHERE_ALLOWANCE
 
 STARTS = 128
 KEPT_ROWS = 500  # oracles of larger tables are not kept: their presorting takes much memory
@@ -229,6 +233,8 @@ def _bound_scalar(rows: np.ndarray, dual: np.ndarray, budget: float) -> GaugeBou
     except BudgetError:
         pass
     bound, r = np.inf, rows.shape[1]
+    if r == 3 and start is not None and proved_faces(rows, dual, start):
+        return GaugeBound(faces, True, EXACT)
     limit, rtol = int(BOXES_PER_FACE * budget), BOX_TOLERANCE
     if start is None:
         limit, rtol = MORE_BOXES * limit, LOOSE_TOLERANCE
@@ -281,6 +287,12 @@ def _beyond_faces(rows: np.ndarray, dual: np.ndarray, bound: float, budget: floa
         if signs.value <= bound:
             return signs
     return GaugeBound(min(bound, _relaxed(rows, dual)), False, VALID)
+
+
+def proved_faces(rows: np.ndarray, dual: np.ndarray, bound: float) -> bool:
+    """Whether the faces' bound in three dimensions needs no boxes: proved, and the maximum but for its allowance."""
+    lipschitz = 2.0 * float(np.abs(dual) @ np.linalg.norm(rows, axis=1))
+    return bool(SPHERE_ALLOWANCE * lipschitz <= 0.5 * ATTAINED * bound) and all_clear(rows)
 
 
 def _bound_vector(rows: np.ndarray, dual: np.ndarray, budget: float) -> GaugeBound:

@@ -1,10 +1,12 @@
 """Bounds by factorisations on hostile numbers, against the same formulas in fractions: rounding only raises them."""
 
 from fractions import Fraction
+from itertools import combinations
 
 import numpy as np
 import pytest
 
+from benchmarks.adversary.neurons import best_neuron
 from covopt.exact.definite import (
     definite_up,
     descent_share,
@@ -12,7 +14,10 @@ from covopt.exact.definite import (
     quadratic_up,
     top_eigenvalue_up,
 )
+from covopt.oracles import support
 from covopt.oracles.bounds import gauge_bound
+from covopt.oracles.conditioning import all_clear
+from covopt.oracles.faces import FaceOracle
 from covopt.oracles.signs.sign_bounds import CONCAVE, FREE, OFF, ON, bound_node, workspace
 
 KINDS = ("plain", "clusters", "sizes", "integers")
@@ -205,3 +210,67 @@ def test_gauge_bounds_hold_at_many_neurons():
         active = np.maximum(w @ rows.T, 0.0) / np.linalg.norm(w, axis=1, keepdims=True)
         assert np.abs(active @ dual[:, 0]).max() <= gauge_bound(rows, dual[:, 0])
         assert np.linalg.norm(active @ dual, axis=1).max() <= gauge_bound(rows, dual)
+
+
+def on_a_kink(rng, rows, dual):
+    """Change one multiplier so that the gradient of a cell lies on the circle of another row, to rounding."""
+    w = rng.standard_normal(3)
+    active = np.flatnonzero(rows @ w > 0)
+    if len(active) < 2:
+        return dual
+    i, j = active[0], int(rng.integers(len(rows)))
+    weight = float(rows[i] @ rows[j])
+    gradient = dual[active] @ rows[active] - dual[i] * rows[i]
+    found = dual.copy()
+    found[i] = -float(gradient @ rows[j]) / weight if weight else dual[i]
+    return found
+
+
+@pytest.mark.parametrize("kind", ["plain", "close", "cancels"])
+def test_the_faces_in_three_dimensions_hold_against_all_neurons(kind):
+    """In clear position the sphere's allowance is proved: its bound against the exact best of all faces."""
+    asked = 0
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        rows = rng.standard_normal((6, 3))
+        if kind == "close":  # volumes of 1e-8 and less
+            rows[3:] = rows[:3] + 10.0 ** rng.uniform(-8, -4) * rng.standard_normal((3, 3))
+        dual = rng.standard_normal(6)
+        if kind != "plain":
+            dual[3:] = -dual[:3] * (1 + 1e-3 * rng.standard_normal(3))
+        dual = on_a_kink(rng, rows, dual)
+        if not all_clear(rows):
+            continue
+        asked += 1
+        bound = FaceOracle(rows).bound(dual)
+        witness = best_neuron(rows, dual, rng, "variation")
+        assert not witness.exceeds(bound), (seed, bound, witness.value)
+        slack = 64 * 2.0**-52 * float(np.abs(dual) @ np.linalg.norm(rows, axis=1))
+        assert bound <= witness.value * (1 + 1e-12) + 4 * slack
+    assert asked >= 10
+
+
+def test_rows_are_clear_where_every_volume_is():
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        rows = rng.standard_normal((5, 3)) * 10.0 ** rng.uniform(-100, 100, (5, 1))
+        if rng.random() < 0.5:
+            rows[4] = rows[0] / np.linalg.norm(rows[0]) + rows[1] / np.linalg.norm(rows[1])
+            rows[4] += 10.0 ** rng.uniform(-12, -6) * rng.standard_normal(3)
+        units = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+        least = min(abs(np.linalg.det(units[list(three)])) for three in combinations(range(5), 3))
+        assert all_clear(rows) == (least > 1e-9) or abs(least - 1e-9) < 1e-14
+
+
+def test_boxes_are_asked_where_faces_are_not_clear(monkeypatch):
+    asked = []
+    boxes = support.box_gauge
+    monkeypatch.setattr(support, "box_gauge", lambda *a, **o: asked.append(1) or boxes(*a, **o))
+    rng = np.random.default_rng(1)
+    rows, dual = rng.standard_normal((8, 3)), rng.standard_normal(8)
+    assert support.bound_gauge(rows, dual).exact
+    assert not asked
+    near = rows.copy()
+    near[7] = near[0] + near[1] + 1e-12 * near[2]
+    assert support.bound_gauge(near, dual).exact
+    assert len(asked) == 1

@@ -207,7 +207,7 @@ def box_gauge(
     options = (rows, dual, start, neurons, rtol, n_threads, random_state)
     made = transfer(rows, dual)
     answer = _bound(made, max_nodes, *options)
-    if answer.upper_bound <= CLUSTERED * max(abs(answer.best_value), made.lift(0.0)):
+    if answer.upper_bound <= CLUSTERED * max(abs(answer.best_value), start or 0.0, made.lift(0.0)):
         return answer
     for merge in MERGES:
         coarse = transfer(rows, dual, merge=merge)

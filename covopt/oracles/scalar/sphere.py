@@ -14,9 +14,24 @@ The walk covers half a circle: on the antipodal arc F(−w) = ⟨g − 2g₀ −
 Maxima of F on circle i need μ_i ≤ 0 (a concave kink), minima μ_i ≥ 0, so each circle is searched for one sign;
 cells are searched for both.
 
-Rounding. The gradient is carried with compensated summation, so its error is a few ε·Lip with
-Lip = ‖g₀‖ + Σ|μ_i|‖z_i‖. A crossing that is sorted wrongly moves the walk across a circle only where
-|z_j·w| is a few ε‖z_j‖, hence changes F by a few ε·Lip as well. The upper bound adds 64 ε·Lip for both.
+Rounding. The upper bound adds 64 ε·Lip, Lip = ‖g₀‖ + Σ|μ_i|‖z_i‖ (ε = 2u). Where every three unit rows have a volume
+above 10⁻⁹ (:func:`~covopt.oracles.conditioning.all_clear`) this is proved:
+
+- *Order and signs are right.* With s_j = |z_j × z_i| and unit rows, two crossings on circle i are apart by an angle
+  of at least 10⁻⁹/(s_j s_k) ≥ ½ 10⁻⁹(1/s_j + 1/s_k), and each is off by at most 16u/s. At the middle of an arc
+  |z_l·w| ≥ ¼ 10⁻⁹ for the same reason, while its computed value is off by 16u. So every arc is visited with the
+  signs that it has.
+- *Gradients.* Products are off by u of themselves and compensated sums by 2u of theirs, so g and the total by 4u Lip
+  in norm, u by 10u Lip, e by 12u Lip. Frames are orthonormal to 8u and orthogonal to z_i to 8u; coordinates of u,
+  its length and the slopes at an arc's ends are off by less than 40u Lip in all.
+- *No face is missed.* A maximum of F inside a face has the face's signs and slopes ≥ 0 exactly; the computed ones are
+  accepted down to −128u Lip (times ‖z_j‖ for the signs of a cell). What is accepted besides is the length of the
+  gradient of a face next to it, which only raises the bound. F has no maximum on circle i where μ_i > 0: there the
+  two slopes across it have a positive sum.
+
+So |F| ≤ the largest length met + 40u Lip; 128u Lip are added. Without clear position a crossing that is sorted
+wrongly moves the walk across a circle where |z_j·w| is a few u‖z_j‖; then the bound is a hint
+(:mod:`covopt.oracles.support`).
 """
 
 from __future__ import annotations
@@ -213,18 +228,15 @@ def _walk(
 
                 for want in range(2):
                     sign = 1.0 - 2.0 * want
-                    if (
-                        sign * kink <= 0.0
-                        and sign * (cv * uy - sv * ux) >= 0.0
-                        and sign * (ux * sn - uy * cn) >= 0.0
-                    ):
+                    inside = min(sign * (cv * uy - sv * ux), sign * (ux * sn - uy * cn))
+                    if sign * kink <= 0.0 and inside >= -rounding:
                         value = np.sqrt(ux * ux + uy * uy)
                         running = max(running, value)
                         # away from the circle, on either side, sign·F must not ascend
                         up = sign * (un + (1 - half) * kink)
                         down = sign * (half * kink - un)
                         slack = SIGN_TOLERANCE * (abs(un) + abs(kink)) + rounding
-                        if value > threshold and up <= slack and down <= slack:
+                        if value > threshold and inside >= 0.0 and up <= slack and down <= slack:
                             for a in range(3):
                                 w[a] = ux * e1[a] + uy * e2[a]
                             _insert(found, found_value, count, i, w, orient * sign / value, sign * value)
@@ -248,18 +260,28 @@ def _walk(
                     if square <= running * running and square <= threshold * threshold:
                         continue
                     length = np.sqrt(square)
-                    slack = SIGN_TOLERANCE * length
-                    sign = 1.0 if _dot(e, normal) * (1.0 - 2.0 * side) >= 0.0 else -1.0
-                    t = sign * _dot(e, rows[j])
-                    if t * _dot(middle, rows[j]) < 0.0 and abs(t) > slack * norms[j]:
-                        continue
-                    t = sign * _dot(e, rows[jn])
-                    if t * _dot(middle, rows[jn]) < 0.0 and abs(t) > slack * norms[jn]:
-                        continue
-                    if _holds_cell(rows, norms, i, e, sign, middle, slack):
-                        running = max(running, length)
-                        if length > threshold:
-                            _insert(found, found_value, count, i, e, orient * sign / length, sign * length)
+                    sharp = SIGN_TOLERANCE * length
+                    slack = max(sharp, rounding)
+                    across = _dot(e, normal) * (1.0 - 2.0 * side)
+                    sign = 1.0 if across >= 0.0 else -1.0
+                    for turn in range(2):
+                        if turn == 1:  # on the circle to rounding, so that either sign may be right
+                            if abs(across) > slack:
+                                break
+                            sign = -sign
+                        t = sign * _dot(e, rows[j])
+                        if t * _dot(middle, rows[j]) < 0.0 and abs(t) > slack * norms[j]:
+                            continue
+                        t = sign * _dot(e, rows[jn])
+                        if t * _dot(middle, rows[jn]) < 0.0 and abs(t) > slack * norms[jn]:
+                            continue
+                        if _holds_cell(rows, norms, i, e, sign, middle, slack):
+                            running = max(running, length)
+                            sharply = turn == 0 and length > threshold
+                            if sharply and _holds_cell(rows, norms, i, e, sign, middle, sharp):
+                                _insert(
+                                    found, found_value, count, i, e, orient * sign / length, sign * length
+                                )
         best[i] = running
 
 
