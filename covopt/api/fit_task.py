@@ -26,6 +26,7 @@ from covopt.errors import BudgetError, InputError, NotCertifiedWarning
 from covopt.losses import make_loss
 from covopt.network import ReLUNetwork
 from covopt.oracles.choose import exact_oracle
+from covopt.oracles.faces import DEFAULT_FACE_BUDGET
 from covopt.oracles.local_search import LocalSearchOracle
 from covopt.oracles.support import bound_gauge
 from covopt.potentials import LabelNoise, make_potential
@@ -42,6 +43,8 @@ from covopt.solvers.regularised.points import FitPoint, WarmStart
 from covopt.status import Status
 
 ROOM = (1e-140, 1e140)
+WHOLE_CHECK_S = 15.0  # what a certificate by boxes takes at most, about
+LEAST_CHECK_S = 0.5
 PROVED_LAMBDA = 1e-4  # accuracy of λ_max where its equation has bounds for values
 SOLVERS = ("auto", "column-generation")
 INSIDE = (
@@ -212,7 +215,11 @@ class FitTask:
                 raise
             point = solve_heuristic_fit(problem, **options)
             search = "local search" if point.status is Status.HEURISTIC else "branch and bound"
-            return self._certified(lam, point, reduced, f"{name} with {search}", history, began)
+            budget = DEFAULT_FACE_BUDGET
+            if time_limit_s is not None:  # as many boxes as there is time for; a verification may take all
+                left = time_limit_s - (time.perf_counter() - began)
+                budget *= min(1.0, max(left, LEAST_CHECK_S) / WHOLE_CHECK_S)
+            return self._certified(lam, point, reduced, f"{name} with {search}", history, began, budget)
         if oracle is not None and isinstance(self.weighing, LabelNoise):
             point = solve_label_noise_fit(problem, oracle, **options)
         else:
@@ -253,8 +260,9 @@ class FitTask:
         return same_outputs and np.array_equal(start.loss.weights[:, 0] > 0, self.loss.weights[:, 0] > 0)
 
     def _certified(
-        self, lam: float, point: FitPoint, reduced: tuple[RegularisedProblem, Reduction], name, history, began
-    ) -> Solution:
+        self, lam: float, point: FitPoint, reduced: tuple[RegularisedProblem, Reduction], name, history, began,
+        budget: float = DEFAULT_FACE_BUDGET,
+    ) -> Solution:  # fmt: skip
         problem, reduction = reduced
         if isinstance(self.weighing, LabelNoise):
             task = self.label_noise(lam)
@@ -272,12 +280,12 @@ class FitTask:
         network = ReLUNetwork.from_neurons(
             units, scaled, bias=self.data.bias, offset=moved, counts_output_bias=self.output_bias != "free"
         )
-        return self._solution(lam, point, network, dual, None, name, history, began)
+        return self._solution(lam, point, network, dual, None, name, history, began, budget=budget)
 
-    def _solution(self, lam, point, network, dual, gauge, name, history, began) -> Solution:
+    def _solution(self, lam, point, network, dual, gauge, name, history, began, **options) -> Solution:
         found = conclude(
             self.data, network, dual, stopped=point.status, tol=self.tol, output_bias=self.output_bias,
-            loss=self.loss, lam=lam, gauge=gauge,
+            loss=self.loss, lam=lam, gauge=gauge, **options,
         )  # fmt: skip
         solution = Solution(
             self.data, self.output_bias, self.potential, network, *found, self.tol, name, history,
