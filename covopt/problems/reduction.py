@@ -14,6 +14,7 @@ import numpy as np
 from scipy.linalg import qr
 
 from covopt.data import Data
+from covopt.data.rows import RowNames
 from covopt.errors import InputError
 from covopt.exact.parallel_rows import merge_lines
 from covopt.exact.rank import COMPUTED, numerical_rank
@@ -122,7 +123,7 @@ def reduce_data(data: Data, output_bias: str) -> tuple[ShallowProblem, Reduction
     # powers of two: rows that agree to ten digits keep those by which they differ
     row_scale, target_scale = _power_of_two(row_scale), _power_of_two(target_scale)
     if data.bias == 0 and len(keep):
-        keep = opposite_rows(data.X @ basis / row_scale, targets / target_scale, keep)
+        keep = opposite_rows(data.X @ basis / row_scale, targets / target_scale, keep, data.row_names)
     rows = data.lifted[keep] @ basis / row_scale
     offset_cost = {"none": np.inf, "free": 0.0}.get(output_bias)
     if offset_cost is None:  # ½ b² with b = B / β, in units of the reduced value
@@ -181,7 +182,9 @@ def check_size(name: str, what: str, value: float) -> None:
         )
 
 
-def opposite_rows(rows: np.ndarray, targets: np.ndarray, keep: np.ndarray) -> np.ndarray:
+def opposite_rows(
+    rows: np.ndarray, targets: np.ndarray, keep: np.ndarray, called: RowNames | None = None
+) -> np.ndarray:
     """Handle pairs of opposite points of a network without bias.
 
     Since σ(t) − σ(−t) = t, the odd part f(x) − f(−x) of every such network is linear in x. More pairs of opposite
@@ -193,6 +196,8 @@ def opposite_rows(rows: np.ndarray, targets: np.ndarray, keep: np.ndarray) -> np
     targets : ndarray of shape (N,) or (N, k)
     keep : ndarray of int
         Rows on distinct rays.
+    called : RowNames, optional
+        What messages call the rows.
 
     Returns
     -------
@@ -219,8 +224,9 @@ def opposite_rows(rows: np.ndarray, targets: np.ndarray, keep: np.ndarray) -> np
     if misfit.max() > 1e3 * CONSISTENT * max(1.0, float(np.abs(odd).max())):
         worst = int(misfit.argmax())
         i, j = sorted((int(keep[first[worst]]), int(keep[second[worst]])))
+        named = called or RowNames()
         raise InputError(
-            f"rows {i} and {j} (counting from 0) of X are opposite points, and bias is 0: every network without "
+            f"{named.two(i, j)}{named.of_x} are opposite points, and bias is 0: every network without "
             f"bias has f(x) - f(-x) linear in x, but the targets of the {len(first)} pairs of opposite points are "
             f"not (this pair is furthest off). Use a positive bias (--bias 1), or drop one of the rows."
         )

@@ -5,6 +5,7 @@ import gzip
 import io
 import json
 import lzma
+import re
 import sys
 import zipfile
 
@@ -147,6 +148,9 @@ def test_lines_are_those_of_the_file(write):
         app, ["fit", str(path), "--target", "y", "--lam", "1", "--loss", "softmax-cross-entropy"]
     )
     assert "Y line 4 is 2.5" in done.stderr
+    path.write_text("a,b,y\n1,0,1\n0,1,1\n1,1,1\n-1,0,2\n0,-1,2\n-1,-1,7\n")
+    done = CliRunner().invoke(app, ["solve", str(path), "--target", "y", "--bias", "0"])
+    assert re.search(r"lines \d and \d are opposite points", done.stderr)
     path.write_text("a,y\n1,2\n3,4\n1,2.5\n")
     done = CliRunner().invoke(app, ["solve", str(path), "--target", "y", "--duplicates", "mean"])
     assert "at line 2." in done.stdout
