@@ -3,7 +3,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from covopt.solvers.interior_point import Curvature, solve_master
 from covopt.solvers.regularised.active_set import solve_sparse
 
 
@@ -49,13 +48,6 @@ def test_columns_in_pairs_and_repeated(seed):
     check_optimal(atoms, targets, point, tol=1e-7)
     used = atoms[point.weights != 0]
     assert np.linalg.matrix_rank(used) == len(used)
-    # the interior-point master sees the same problem with the identity as its curvature
-    master = solve_master(
-        atoms, targets, np.zeros(12), tol=1e-11, curvature=Curvature(np.eye(12), np.zeros(12))
-    )
-    assert value(atoms, targets, point.weights) == pytest.approx(
-        value(atoms, targets, master.plus - master.minus), rel=1e-8
-    )
 
 
 @given(seed=st.integers(0, 10**6), share=st.floats(0, 1))

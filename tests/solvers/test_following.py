@@ -4,8 +4,9 @@ import pytest
 import covopt
 from covopt.losses import make_loss
 from covopt.problems.regularised import RegularisedProblem
+from covopt.solvers.master.objective import Fit
+from covopt.solvers.master.restricted import solve_restricted
 from covopt.solvers.regularised import following, generation
-from covopt.solvers.regularised.master import solve_regularised_master
 from covopt.solvers.regularised.newton import applies, solve_newton_master
 
 
@@ -35,16 +36,19 @@ def test_the_master_against_interior_points(loss, offset_cost, strength):
     assert applies(problem)
     rng = np.random.default_rng(1)
     units = rng.standard_normal((60, 3))
-    atoms = np.ascontiguousarray(problem.atoms(units / np.linalg.norm(units, axis=1, keepdims=True)).T)
+    units /= np.linalg.norm(units, axis=1, keepdims=True)
+    atoms = np.ascontiguousarray(problem.atoms(units).T)
     found = solve_newton_master(problem, atoms, np.zeros(60), 0.0, tol=1e-10)
     assert found.solved
     mine = problem.primal_value(
         (atoms.T @ found.weights + found.offset)[:, None], found.weights[:, None], np.array([found.offset])
     )
     start = found.dual * (0.5 / max(1.0, np.abs(atoms @ found.dual).max()))
-    other = solve_regularised_master(problem, atoms, start, tol=1e-9)
-    assert mine <= other.upper * (1 + 1e-9)
-    assert mine >= other.lower * (1 - 1e-9)
+    other = solve_restricted(Fit(problem), atoms, start, tol=1e-9)
+    gauge = float(np.abs(atoms @ other.dual).max())
+    assert mine >= problem.scale_dual(other.dual, gauge)[1] * (1 - 1e-9)
+    outputs = other.columns.atoms.T @ other.cones.weights + other.shift()
+    assert mine <= problem.primal_value(outputs, other.cones.weights, other.shift()) * (1 + 1e-9)
     assert np.abs(atoms @ found.dual).max() <= 1 + 1e-4
 
 

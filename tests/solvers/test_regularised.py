@@ -10,9 +10,10 @@ from covopt.data import Data
 from covopt.losses import Huber, make_loss
 from covopt.oracles.choose import exact_oracle
 from covopt.problems.regularised import RegularisedProblem, best_constant, constant_dual, reduce_fit
+from covopt.solvers.master.objective import Fit
+from covopt.solvers.master.restricted import solve_restricted
 from covopt.solvers.regularised.finish import finish_fit
 from covopt.solvers.regularised.generation import RegularisedGeneration
-from covopt.solvers.regularised.master import solve_regularised_master
 from covopt.solvers.seeds import random_vertices
 
 NAMES = ("squared", "huber", "logistic", "hinge", "squared-hinge", "softmax-cross-entropy")
@@ -78,16 +79,19 @@ def cvxpy_value(problem, atoms):
 @pytest.mark.parametrize("lam", [3e-2, 1e-4])
 def test_the_master_agrees_with_clarabel(name, output_bias, lam):
     problem = reduced(name, lam, output_bias, weighted=True)
-    atoms = problem.atoms(random_vertices(problem.rows, 20, np.random.default_rng(1))).T
+    neurons = random_vertices(problem.rows, 20, np.random.default_rng(1))
     centre = problem.project_dual(constant_dual(problem))
+    atoms = problem.atoms(neurons).T
     start = 0.5 * centre / max(1.0, np.linalg.norm(atoms @ centre, axis=1).max())
-    found = solve_regularised_master(problem, atoms, start, tol=1e-9)
-    assert found.lower <= found.upper
-    assert found.gap <= 1e-9
-    assert np.linalg.norm(atoms @ found.dual, axis=1).max() < 1.0
-    assert found.upper == pytest.approx(cvxpy_value(problem, atoms), rel=2e-6)
-    produced = atoms.T @ found.weights + found.offset
-    assert problem.primal_value(produced, found.weights, found.offset) == pytest.approx(found.upper, rel=1e-9)
+    found = solve_restricted(Fit(problem), atoms, start, tol=1e-8)
+    weights = found.cones.weights
+    height = np.linalg.norm(atoms @ found.dual, axis=1).max()
+    assert height <= 1 + 1e-7
+    lower = problem.scale_dual(problem.project_dual(found.dual), max(height, 1.0))[1]
+    upper = problem.primal_value(atoms.T @ weights + found.shift(), weights, found.shift())
+    assert lower <= upper * (1 + 1e-12)
+    assert upper - lower <= 1e-6 * abs(upper)
+    assert upper == pytest.approx(cvxpy_value(problem, atoms), rel=4e-6)
     if output_bias == "free":
         assert np.abs(found.dual.sum(axis=0)).max() <= 1e-9 * np.abs(found.dual).max()
 

@@ -13,9 +13,8 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from covopt.oracles.base import Pricing
-from covopt.solvers.interior_point import Curvature
 from covopt.solvers.merging import ON_PLANE, Faces, face_matrix
-from covopt.solvers.regularised.newton import NewtonPoint, solve_newton_master
+from covopt.solvers.regularised.newton import Curvature, NewtonPoint, solve_newton_master
 from covopt.solvers.regularised.points import WarmStart
 
 CURVED = 1e-2  # gap from which on curvature is carried

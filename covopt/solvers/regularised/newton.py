@@ -5,7 +5,7 @@ D = (∇²C(F_k)/μ)⁻¹ (diagonal), the restricted problem has the dual
 
     min over Λ   ½(Λ − Λ_k)ᵀD(Λ − Λ_k) − F_kᵀ(Λ − Λ_k) + ½‖Gᵀ(Λ − Λ_c)‖² + ½κ(1ᵀΛ)²     s.t.  |⟨a_j, Λ⟩| ≤ 1
 
-where G carries the curvature of the active faces around the centre Λ_c (see :mod:`covopt.solvers.column_generation`):
+where G carries the curvature of the active faces around the centre Λ_c (see :mod:`covopt.solvers.master.newton`):
 in the primal, neurons that move within their faces by η at the price ½‖η‖². D plus the few columns of G has a
 symmetric root by one thin singular value decomposition, which turns the problem into the one of
 :mod:`covopt.solvers.regularised.active_set`. With the squared loss one step is exact.
@@ -18,12 +18,19 @@ from dataclasses import dataclass
 import numpy as np
 
 from covopt.problems.regularised import TINY, RegularisedProblem
-from covopt.solvers.interior_point import Curvature
 from covopt.solvers.regularised.active_set import solve_sparse
 
 FLAT = 1e-14  # second derivative, relative to the largest, below which a sample is not resolved
 MAX_STEPS = 12
 HALVINGS = 6
+
+
+@dataclass(frozen=True)
+class Curvature:
+    """A quadratic term ½(λ − centre)ᵀ factor factorᵀ (λ − centre)."""
+
+    factor: np.ndarray
+    centre: np.ndarray
 
 
 @dataclass(frozen=True)

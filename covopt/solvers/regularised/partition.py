@@ -19,7 +19,8 @@ from covopt.oracles.cones.gauge import Scalar
 from covopt.oracles.cones.moments import Box, MomentSearch
 from covopt.oracles.cones.transfer import transfer
 from covopt.problems.regularised import RegularisedProblem
-from covopt.solvers.regularised.master import solve_regularised_master
+from covopt.solvers.master.objective import Fit
+from covopt.solvers.master.restricted import solve_restricted
 
 ROUNDS = 3
 BOXES = 1500  # per round
@@ -121,7 +122,7 @@ def towards_provable(
         atoms = np.concatenate([atoms, fresh])
         start = 0.5 * scaled
         start *= min(1.0, 0.5 / max(float(np.abs(atoms @ start).max()), 1e-300))
-        master = solve_regularised_master(problem, np.ascontiguousarray(atoms), start, tol=ACCURACY)
+        master = solve_restricted(Fit(problem), atoms, start, tol=ACCURACY)
         relaxed = problem.project_dual(master.dual)
         atoms = atoms[np.abs(atoms @ relaxed)[:, 0] > TIGHT]
     return best if best is dual else (1.0 - MIDDLE) * dual + MIDDLE * best
