@@ -176,7 +176,8 @@ def reach(loss: Loss, slope: np.ndarray) -> float:
             ratio = np.where(own < 0, loss.weights[:, 0] / -own, np.inf)
         else:
             ratio = np.where(slope > 0, box[1] / slope, np.where(slope < 0, box[0] / slope, np.inf))
-    return max(1.0, float(ratio.min(initial=np.inf)) * (1.0 - 1e-12))
+    # the quotient and the product tU are rounded
+    return max(1.0, float(ratio.min(initial=np.inf)) * (1.0 - 8.0 * UNIT))
 
 
 def conjugate_above(loss: Loss, slope: np.ndarray) -> float:

@@ -10,7 +10,7 @@ from typing import ClassVar, Protocol
 import numpy as np
 
 from covopt.data import Data
-from covopt.exact.rounding import allowance, lengths_up, operator_norm_up, transfer_up, up
+from covopt.exact.rounding import allowance, gamma, lengths_up, operator_norm_up, transfer_up, up
 from covopt.losses import Interpolation, Loss
 from covopt.network import ReLUNetwork
 from covopt.oracles.conditioning import in_clear_position
@@ -140,7 +140,8 @@ class LabelNoiseGauge:
             each = 1.0 / np.sqrt(weights)
             if task.potential.exact:
                 each = each / (np.sqrt(weights) * task.lengths * task.reduction.row_scale)
-        return each * (1.0 + 1e-14)
+        # roots, quotients, products and a norm of D entries
+        return each * (1.0 + gamma(4 * (task.data.lifted.shape[1] + 8)))
 
     def bound(self, point: np.ndarray, *, budget: float, proof: GaugeCertificate | None = None) -> GaugeBound:
         """By all faces where they are decided, else by Cauchy and Schwarz.
@@ -164,7 +165,8 @@ class LabelNoiseGauge:
         if task.potential.exact:
             reach = np.sqrt(weights[task.kept]) * task.lengths[task.kept] * task.reduction.row_scale
             size /= float(reach[dual != 0].min())
-        return GaugeBound(up(size * (1.0 + 1e-13)), False, BY_LENGTH)
+        roundings = len(dual) + task.data.lifted.shape[1] + 16
+        return GaugeBound(up(size * (1.0 + gamma(4 * roundings))), False, BY_LENGTH)
 
 
 def make_gauge(
