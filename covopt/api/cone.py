@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -25,6 +24,7 @@ from covopt.checks.validation import (
 from covopt.data import Data
 from covopt.data.tabular import check_finite, to_matrix
 from covopt.errors import InputError
+from covopt.limits import now
 from covopt.losses import Loss, SquaredError
 from covopt.network import ReLUNetwork
 from covopt.oracles.base import Oracle, Pricing
@@ -194,7 +194,7 @@ def frank_wolfe(
     >>> round(result.cost, 6), result.status.code, len(result.network)
     (4.0, 'certified', 2)
     """
-    began = time.perf_counter()
+    began = now()
     tol, time_limit_s = check_tol(tol), check_time_limit(time_limit_s)
     check_random_state(random_state)
     check_output_bias(output_bias, bias)
@@ -221,7 +221,7 @@ def frank_wolfe(
         rounds = [{**each, "upper_bound": each["cost"]} for each in history]
         return FrankWolfeSolution(
             data, output_bias, "variation", network, *found, tol, f"frank-wolfe:{variant}", rounds,
-            time.perf_counter() - began, random_state, lam=lam, loss=loss, active_set=active, variant=variant,
+            now() - began, random_state, lam=lam, loss=loss, active_set=active, variant=variant,
             regularization=jitter,
         )  # fmt: skip
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import time
 import warnings
 from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
 
+from covopt.api.stopping import Clock, in_time
 from covopt.certificates.certify import conclude
 from covopt.certificates.gauges import LabelNoiseGauge
 from covopt.checks.speaking import logger, round_line
@@ -23,6 +23,7 @@ from covopt.checks.validation import (
 from covopt.data import Data
 from covopt.data.tabular import to_matrix
 from covopt.errors import BudgetError, InputError, NotCertifiedWarning
+from covopt.limits import TimeUp, limited, now
 from covopt.losses import make_loss
 from covopt.network import ReLUNetwork
 from covopt.oracles.choose import exact_oracle
@@ -32,10 +33,11 @@ from covopt.oracles.support import bound_gauge
 from covopt.potentials import LabelNoise, make_potential
 from covopt.problems.label_noise import LabelNoiseTask, check_label_noise, reduce_label_noise_fit
 from covopt.problems.reduction import Reduction
-from covopt.problems.regularised import RegularisedProblem, constant_dual, reduce_fit
+from covopt.problems.regularised import RegularisedProblem, best_constant, constant_dual, reduce_fit
 from covopt.solution import Solution
 from covopt.solvers.column_generation import RoundState
 from covopt.solvers.label_noise_fit import solve_label_noise_fit
+from covopt.solvers.quick import is_out_of_reach
 from covopt.solvers.regularised.finish import finish_fit
 from covopt.solvers.regularised.generation import RegularisedGeneration
 from covopt.solvers.regularised.heuristic import solve_heuristic_fit
@@ -89,6 +91,7 @@ class FitTask:
                     'weight is (or none is) of one class; use output_bias="penalized" or "none".'
                 )
         self._oracle: Any = None
+        self.interrupted = False  # while a result was being finished
 
     def check_start(self, start: Solution) -> None:
         """Refuse a solution of another table."""
@@ -197,16 +200,42 @@ class FitTask:
                 state,
                 lower_bound=state.lower_bound * problem.strength,
                 upper_bound=state.upper_bound * problem.strength,
-                time_s=time.perf_counter() - began,
+                time_s=now() - began,
             )
             logger.debug("%s", round_line(state))
             history.append({k: v for k, v in dataclasses.asdict(state).items() if np.isfinite(v)})
             return bool(callback(state)) if callback is not None else False
 
+        clock = Clock(time_limit_s, began)
         options: dict[str, Any] = {
-            "tol": INSIDE * self.tol, "time_limit_s": time_limit_s, "random_state": self.random_state,
-            "callback": observe, **self._start_of(start, problem, reduction),
+            "tol": INSIDE * self.tol, "time_limit_s": clock.for_solver(problem.rows.shape[1]),
+            "random_state": self.random_state, "callback": observe, **self._start_of(start, problem, reduction),
         }  # fmt: skip
+        point, name = self._point(problem, options, clock)
+        return self._certified(lam, point, reduced, name, history, clock)
+
+    def _point(
+        self, problem: RegularisedProblem, options: dict[str, Any], clock: Clock
+    ) -> tuple[FitPoint, str]:
+        """Solve; where nothing was found in time, the network without neurons."""
+        status = Status.TIME_LIMIT
+        try:
+            if not is_out_of_reach(problem, options["time_limit_s"]):
+                with limited(options["time_limit_s"]):
+                    return self._generate(problem, options)
+        except TimeUp:
+            pass
+        except KeyboardInterrupt:
+            status = Status.INTERRUPTED
+        if clock.limit is None and status is Status.TIME_LIMIT:
+            status = Status.GAP
+        n, q = problem.rows.shape[0], problem.n_outputs
+        nothing = np.zeros((0, problem.rows.shape[1]))
+        return FitPoint(
+            nothing, np.zeros((0, q)), best_constant(problem), np.inf, np.zeros((n, q)), 0.0, status
+        ), "constant"
+
+    def _generate(self, problem: RegularisedProblem, options: dict[str, Any]) -> tuple[FitPoint, str]:
         name = "column-generation"
         try:
             oracle: Any = self.oracle(problem) if problem.rows.any() else None
@@ -215,16 +244,10 @@ class FitTask:
                 raise
             point = solve_heuristic_fit(problem, **options)
             search = "local search" if point.status is Status.HEURISTIC else "branch and bound"
-            budget = DEFAULT_FACE_BUDGET
-            if time_limit_s is not None:  # as many boxes as there is time for; a verification may take all
-                left = time_limit_s - (time.perf_counter() - began)
-                budget *= min(1.0, max(left, LEAST_CHECK_S) / WHOLE_CHECK_S)
-            return self._certified(lam, point, reduced, f"{name} with {search}", history, began, budget)
+            return point, f"{name} with {search}"
         if oracle is not None and isinstance(self.weighing, LabelNoise):
-            point = solve_label_noise_fit(problem, oracle, **options)
-        else:
-            point = RegularisedGeneration(problem, oracle, **options).solve()
-        return self._certified(lam, point, reduced, name, history, began)
+            return solve_label_noise_fit(problem, oracle, **options), name
+        return RegularisedGeneration(problem, oracle, **options).solve(), name
 
     def _start_of(self, start, problem, reduction) -> dict[str, Any]:
         if start is None:
@@ -260,16 +283,24 @@ class FitTask:
         return same_outputs and np.array_equal(start.loss.weights[:, 0] > 0, self.loss.weights[:, 0] > 0)
 
     def _certified(
-        self, lam: float, point: FitPoint, reduced: tuple[RegularisedProblem, Reduction], name, history, began,
-        budget: float = DEFAULT_FACE_BUDGET,
-    ) -> Solution:  # fmt: skip
+        self,
+        lam: float,
+        point: FitPoint,
+        reduced: tuple[RegularisedProblem, Reduction],
+        name,
+        history,
+        clock: Clock,
+    ) -> Solution:
         problem, reduction = reduced
         if isinstance(self.weighing, LabelNoise):
             task = self.label_noise(lam)
             network = task.invert_network(point.neurons, point.weights[:, 0], float(point.offset[0]))
             dual = task.invert_dual(point.dual[:, 0])
-            return self._solution(lam, point, network, dual, LabelNoiseGauge(task), name, history, began)
-        neurons, weights, offset = finish_fit(problem, point.neurons, point.weights, point.offset)
+            return self._solution(lam, point, network, dual, LabelNoiseGauge(task), name, history, clock)
+        found = point.neurons, point.weights, point.offset
+        neurons, weights, offset = in_time(
+            clock, lambda: finish_fit(problem, *found), lambda: found, share=0.5
+        )
         if problem.n_outputs == 1:
             weights, shift, flat = weights[:, 0], float(offset[0]), point.dual[:, 0]
             units, scaled, moved = reduction.invert_network(neurons, weights, shift)
@@ -280,20 +311,37 @@ class FitTask:
         network = ReLUNetwork.from_neurons(
             units, scaled, bias=self.data.bias, offset=moved, counts_output_bias=self.output_bias != "free"
         )
-        return self._solution(lam, point, network, dual, None, name, history, began, budget=budget)
+        return self._solution(lam, point, network, dual, None, name, history, clock)
 
-    def _solution(self, lam, point, network, dual, gauge, name, history, began, **options) -> Solution:
-        found = conclude(
-            self.data, network, dual, stopped=point.status, tol=self.tol, output_bias=self.output_bias,
-            loss=self.loss, lam=lam, gauge=gauge, **options,
-        )  # fmt: skip
+    def _solution(self, lam, point, network, dual, gauge, name, history, clock: Clock) -> Solution:
+        options = {
+            "stopped": point.status, "tol": self.tol, "output_bias": self.output_bias, "loss": self.loss, "lam": lam,
+            "gauge": gauge,
+        }  # fmt: skip
+        found = in_time(
+            clock,
+            lambda: conclude(self.data, network, dual, budget=_budget(name, clock), **options),
+            lambda: conclude(self.data, network, np.zeros_like(dual), **options),
+        )
+        if clock.interrupted:
+            self.interrupted = True
+            if found.status is not Status.CERTIFIED:
+                found = found._replace(status=Status.INTERRUPTED)
         solution = Solution(
             self.data, self.output_bias, self.potential, network, *found, self.tol, name, history,
-            time.perf_counter() - began, self.random_state, lam=lam, loss=self.loss,
+            now() - clock.began, self.random_state, lam=lam, loss=self.loss,
             sample_weight=self.sample_weight, warm=point.warm,
         )  # fmt: skip
         logger.info("%r", solution)
         return solution
+
+
+def _budget(name: str, clock: Clock) -> float:
+    """Return as many faces as there is time for, where there are too many; a verification may take all."""
+    left = clock.until_late(0.0)
+    if " with " not in name or left is None:
+        return DEFAULT_FACE_BUDGET
+    return DEFAULT_FACE_BUDGET * min(1.0, max(left, LEAST_CHECK_S) / WHOLE_CHECK_S)
 
 
 def _aligned(X: Any, Y: Any) -> Any:

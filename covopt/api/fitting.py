@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import warnings
 from typing import Any
 
@@ -15,6 +14,7 @@ from covopt.api.solution_path import SolutionPath
 from covopt.checks.speaking import speaking
 from covopt.checks.validation import check_positive, check_time_limit
 from covopt.errors import InputError, PathStoppedWarning
+from covopt.limits import now
 from covopt.losses import Loss
 from covopt.solution import Solution
 from covopt.status import Status
@@ -107,7 +107,7 @@ def fit(
     >>> covopt.fit([[-1.0], [0.0], [1.0]], ["a", "b", "a"], lam=0.01, loss="logistic").status.code
     'certified'
     """
-    began = time.perf_counter()
+    began = now()
     task = FitTask(X, Y, loss, bias, output_bias, sample_weight, potential, solver, tol, random_state)
     lam = check_positive("lam", lam)
     time_limit_s = check_time_limit(time_limit_s)
@@ -230,18 +230,18 @@ def path(
     >>> [s.status.code for s in solutions], len(solutions[0].network)
     (['certified', 'certified', 'certified', 'certified'], 0)
     """
-    began = time.perf_counter()
+    began = now()
     task = FitTask(X, Y, loss, bias, output_bias, sample_weight, potential, solver, tol, random_state)
     time_limit_s = check_time_limit(time_limit_s)
     solutions = SolutionPath()
     with speaking(verbose), threadpool_limits(1, user_api="blas"):
         grid = task.grid(n_lams, eps) if lams is None else _check_lams(lams)
         for lam in grid:
-            left = None if time_limit_s is None else time_limit_s - (time.perf_counter() - began)
+            left = None if time_limit_s is None else time_limit_s - (now() - began)
             if left is not None and left <= 0:
                 _warn_stopped(solutions, grid, "the time limit was reached")
                 break
-            started = time.perf_counter()
+            started = now()
             previous = solutions[-1] if solutions else None
             try:
                 solutions.append(task.solve(float(lam), left, callback, previous, started))
@@ -250,7 +250,7 @@ def path(
                     raise
                 _warn_stopped(solutions, grid, Status.INTERRUPTED.message.partition(";")[0])
                 break
-            status = solutions[-1].status
+            status = Status.INTERRUPTED if task.interrupted else solutions[-1].status
             if status in (Status.TIME_LIMIT, Status.INTERRUPTED, Status.CALLBACK):
                 _warn_stopped(solutions, grid, status.message.partition(";")[0])
                 break

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import time
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from covopt.api.stopping import Clock, in_time
 from covopt.certificates.certify import conclude
 from covopt.certificates.gauges import LabelNoiseGauge, VariationGauge
 from covopt.certificates.moments import hold_moments
@@ -24,6 +24,7 @@ from covopt.checks.validation import (
 )
 from covopt.data import Data
 from covopt.errors import BudgetError, InputError
+from covopt.limits import TimeUp, limited, now, patiently
 from covopt.network import ReLUNetwork
 from covopt.network.exact_products import with_exact_products
 from covopt.oracles.choose import exact_oracle
@@ -41,6 +42,7 @@ from covopt.solvers.finish import finish_network
 from covopt.solvers.heuristic import solve_heuristic
 from covopt.solvers.label_noise import solve_label_noise
 from covopt.solvers.one_input import solve_one_input
+from covopt.solvers.quick import is_out_of_reach, solve_quickly
 from covopt.solvers.sharpen import sharpen
 from covopt.status import Status
 
@@ -49,6 +51,7 @@ SOLVERS = (
     "auto", "column-generation", "relaxation", "conic:CLARABEL", "conic:SCS", "conic:MOSEK",
     *(f"{FRANK_WOLFE}{variant}" for variant in VARIANTS),
 )  # fmt: skip
+QUICK_S = 5.0  # for the bound beside a network along a line
 BOX_SHARE = 0.7  # of the time limit, before the heuristic takes over
 ROOM = 2.0**-36  # between the dual and its constraint, for what the proof that none exceeds it costs
 SHARPEN_GAP = 1e-9  # a dual this accurate shows the tight set, and Newton's method can finish on it
@@ -131,7 +134,7 @@ def min_norm(
     >>> round(solution.cost, 6), solution.status.code, len(solution.network)
     (4.0, 'certified', 2)
     """
-    began = time.perf_counter()
+    began = now()
     tol = check_tol(tol)
     time_limit_s = check_time_limit(time_limit_s)
     check_random_state(random_state)
@@ -182,6 +185,7 @@ def _solve(
     scale = 2.0 * reduction.value_scale
     history: list[dict[str, float]] = []
     observe = _observer(scale, history, callback, began)
+    clock = Clock(time_limit_s, began)
     # compiled threads and BLAS threads compete for the same cores
     with threadpool_limits(1, user_api="blas"):
         if not len(problem.rows) or not problem.targets.any():
@@ -200,10 +204,12 @@ def _solve(
             options: dict[str, Any] = {
                 "tol": tol, "time_limit_s": time_limit_s, "random_state": random_state, "callback": observe,
             }  # fmt: skip
-            point, name = _generate(problem, solver, options)
-        neurons, weights, offset = point.neurons, point.weights, point.offset
-        if point.moments is None:  # networks of the half plane have been finished in better coordinates
-            neurons, weights, offset = finish_network(problem, neurons, weights, offset)
+            point, name = _generate_in_time(problem, solver, options, clock)
+        neurons, weights, offset = found = point.neurons, point.weights, point.offset
+        if not point.finished:
+            neurons, weights, offset = in_time(
+                clock, lambda: finish_network(problem, *found), lambda: _at_most_n(problem, found), share=0.5
+            )
         units, scaled, moved = reduction.invert_network(neurons, weights, offset)
         network = ReLUNetwork.from_neurons(
             units, scaled, bias=data.bias, offset=moved, counts_output_bias=output_bias != "free"
@@ -211,15 +217,33 @@ def _solve(
         if point.moments is not None and data.n_features == 1:
             network = with_exact_products(network, data.X[:, 0], data.Y)
         # with an offset that costs nothing, or next to nothing, Λᵀ1 = 0 has to hold to the last digit
-        dual, certificate, status = conclude(
-            data, network, reduction.invert_dual(point.dual) * (1.0 - ROOM), stopped=point.status, tol=tol,
-            settled=problem.offset_cost == 0, hold=_hold(data, problem, reduction, point), output_bias=output_bias,
-            proof=point.proof, gauge=VariationGauge(data, reduction.keep, reduction),
+        options = {
+            "stopped": point.status, "tol": tol, "output_bias": output_bias,
+            "gauge": VariationGauge(data, reduction.keep, reduction),
+        }  # fmt: skip
+        best = reduction.invert_dual(point.dual) * (1.0 - ROOM)
+        dual, certificate, status = in_time(
+            clock,
+            lambda: conclude(
+                data, network, best, settled=problem.offset_cost == 0, proof=point.proof,
+                hold=_hold(data, problem, reduction, point), **options,
+            ),
+            lambda: conclude(data, network, np.zeros_like(best), **options),
         )  # fmt: skip
+    if clock.interrupted and status is not Status.CERTIFIED:
+        status = Status.INTERRUPTED
     return _said(
         data, output_bias, potential, network, dual, certificate, status, tol, name, history,
-        time.perf_counter() - began, random_state, point.proof,
+        now() - began, random_state, point.proof,
     )  # fmt: skip
+
+
+def _at_most_n(problem: ShallowProblem, found: tuple) -> tuple:
+    """Return a network that was not finished, or where it has more than N·k neurons one along a line."""
+    if len(found[0]) <= problem.targets.size:
+        return found
+    quick = solve_quickly(problem, time_limit_s=0.0)
+    return (quick.neurons, quick.weights, quick.offset) if len(quick.neurons) else found
 
 
 def _hold(
@@ -263,7 +287,7 @@ def _solve_label_noise(
         )  # fmt: skip
     return _said(
         data, output_bias, potential.name, network, dual, certificate, status, tol, name, history,
-        time.perf_counter() - began, random_state,
+        now() - began, random_state,
     )  # fmt: skip
 
 
@@ -283,7 +307,7 @@ def _observer(
             state,
             lower_bound=state.lower_bound * scale,
             upper_bound=state.upper_bound * scale,
-            time_s=time.perf_counter() - began,
+            time_s=now() - began,
         )
         logger.debug("%s", round_line(state))
         history.append({k: v for k, v in dataclasses.asdict(state).items() if np.isfinite(v)})
@@ -305,6 +329,37 @@ def _as_rounds(callback: Callback) -> Callable[[FrankWolfeState], bool]:
         )
 
     return observe
+
+
+def _generate_in_time(
+    problem: ShallowProblem, solver: str, options: dict[str, Any], clock: Clock
+) -> tuple[Point, str]:
+    """Generate columns where the table leaves room for it; a network through the points in any case."""
+    seconds = clock.for_solver(problem.rows.shape[1])
+    point, status, name = (
+        None,
+        Status.TIME_LIMIT if clock.limit is not None else Status.GAP,
+        "column-generation",
+    )
+    plane = None if solver == "relaxation" else HalfPlane.of(problem)
+    if plane is not None or not is_out_of_reach(problem, seconds):
+        try:
+            with limited(seconds):
+                point, name = _generate(problem, solver, options | {"time_limit_s": seconds})
+        except TimeUp:
+            status = Status.TIME_LIMIT
+        except KeyboardInterrupt:
+            status = Status.INTERRUPTED
+        if point is not None and np.isfinite(point.upper_bound):
+            return point, name
+    with patiently():
+        left = 0.4 * (seconds or QUICK_S) if status is not Status.INTERRUPTED else QUICK_S
+        share = min(QUICK_S, clock.until_late(0.0) or QUICK_S, left)
+        quick = solve_quickly(problem, time_limit_s=share, random_state=options["random_state"])
+    quick.status = status if point is None else point.status
+    if point is not None and point.lower_bound > quick.lower_bound:
+        quick.dual, quick.lower_bound, quick.proof = point.dual, point.lower_bound, point.proof
+    return quick, f"{name}, network along a line"
 
 
 def _generate(problem: ShallowProblem, solver: str, options: dict[str, Any]) -> tuple[Point, str]:
@@ -333,14 +388,14 @@ def _generate(problem: ShallowProblem, solver: str, options: dict[str, Any]) -> 
 def _generate_by_boxes(problem: ShallowProblem, options: dict[str, Any]) -> tuple[Point, str]:
     """Column generation with proofs by boxes; where they do not end, the heuristic's bracket too."""
     limit = options["time_limit_s"]
-    began = time.perf_counter()
+    began = now()
     first = solve_by_boxes(
         problem, **options | {"time_limit_s": None if limit is None else BOX_SHARE * limit}
     )
     if first.status not in (Status.GAP, Status.TIME_LIMIT):
         return first, "column-generation with boxes"
     if limit is not None:
-        limit = max(limit - (time.perf_counter() - began), (1.0 - BOX_SHARE) * limit)
+        limit = max(limit - (now() - began), (1.0 - BOX_SHARE) * limit)
     point, name = _generate_heuristically(problem, options | {"time_limit_s": limit})
     if first.upper_bound < point.upper_bound:
         point.neurons, point.weights, point.offset = first.neurons, first.weights, first.offset
@@ -366,7 +421,7 @@ def _sharpened(problem: ShallowProblem, oracle: FaceOracle, point: Point) -> Poi
         return point
     dual, neurons, weights, offset = sharp
     return dataclasses.replace(
-        point, dual=dual, neurons=neurons, weights=weights, offset=offset, moments=None
+        point, dual=dual, neurons=neurons, weights=weights, offset=offset, moments=None, finished=False
     )
 
 

@@ -12,12 +12,14 @@ from covopt.arrangement.enumeration import Run, half_blocks
 from covopt.arrangement.exact import primes_below
 from covopt.arrangement.reduction import Reduced, lift, reduce
 from covopt.errors import BudgetError
+from covopt.limits import checkpoint
 
 # row operations: about a minute
 _BUDGET = 3_000_000_000
 # where a second prime is a matter of a second
 _CHEAP = 20_000_000
 _BLOCK = 1 << 18
+OPERATIONS_PER_PIECE = 1_000_000  # about a tenth of a second: Ctrl-C waits for no longer
 
 
 @njit(cache=True)
@@ -97,40 +99,28 @@ def _restrict(old, i, c, new, probe, p, table, stamps, stamp, keys):
 
 
 @njit(cache=True)
-def _count(rows, p, probe, budget):
-    """Return the number of cells of distinct hyperplanes modulo p, and the row operations it took.
+def _count(held, number, following, total, state, p, probe, table, stamps, keys, until):
+    """Count the cells of distinct hyperplanes modulo p until the row operations pass ``until``; return whether done.
 
-    The number is −1 when the operations pass the budget.
+    One arrangement per dimension: rows ``held``, their ``number``, the next row to restrict to, the ``total`` so far.
+    ``state`` is the dimension in hand, the stamp of the hash table and the operations so far: called again, the
+    count goes on.
     """
-    n, r = rows.shape
-    size = 4
-    while size < 2 * n:
-        size *= 2
-    table = np.empty(size, dtype=np.int64)
-    stamps = np.zeros(size, dtype=np.int64)
-    keys = np.empty((n, 3), dtype=np.int64)
-    # one arrangement per dimension: rows, their number, the next row to restrict to, the sum so far
-    held = np.empty((r + 1, n, r), dtype=np.int64)
-    number = np.zeros(r + 1, dtype=np.int64)
-    following = np.zeros(r + 1, dtype=np.int64)
-    total = np.zeros(r + 1, dtype=np.int64)
-    held[r] = rows
-    number[r] = n
-    total[r] = 1
-    c, stamp, work = r, 0, 0
-    while True:
+    r = held.shape[0] - 1
+    c, stamp, work = state
+    done = False
+    while not done and work <= until:
         i = following[c]
         if i == number[c]:
             if c == r:
-                return total[c], work
+                done = True
+                continue
             c += 1
             total[c] += total[c - 1]
             following[c] += 1
             continue
         stamp += 1
         work += i + 1
-        if work > budget:
-            return -1, work
         m = _restrict(held[c], i, c, held[c - 1], probe, p, table, stamps, stamp, keys)
         if c == 3:
             # lines through the origin of a plane: two cells each
@@ -141,6 +131,26 @@ def _count(rows, p, probe, budget):
             number[c] = m
             following[c] = 0
             total[c] = 1
+    state[0], state[1], state[2] = c, stamp, work
+    return done
+
+
+def _count_modulo(rows: np.ndarray, p: int, probe: np.ndarray, budget: float) -> tuple[int, int]:
+    """Return the number of cells modulo p and the row operations it took; −1 when they pass the budget."""
+    n, r = rows.shape
+    size = 1 << max(2, (2 * n - 1).bit_length())
+    held = np.empty((r + 1, n, r), dtype=np.int64)
+    number, following, total = (np.zeros(r + 1, dtype=np.int64) for _ in range(3))
+    held[r], number[r], total[r] = rows, n, 1
+    state = np.array([r, 0, 0])
+    table, stamps = np.empty(size, dtype=np.int64), np.zeros(size, dtype=np.int64)
+    keys = np.empty((n, 3), dtype=np.int64)
+    done = False
+    while not done and state[2] <= budget:
+        checkpoint()
+        until = min(budget, state[2] + OPERATIONS_PER_PIECE)
+        done = _count(held, number, following, total, state, p, probe, table, stamps, keys, until)
+    return int(total[r]) if done else -1, int(state[2])
 
 
 def _count_exactly(reduced: Reduced, budget: float) -> int:
@@ -149,7 +159,7 @@ def _count_exactly(reduced: Reduced, budget: float) -> int:
     best, work = 0, 0
     for p in primes_below(2**50, 2):
         probe = np.random.default_rng(p).integers(1, p, size=(2, reduced.rank))
-        count, work = _count(rows % p, p, probe, budget)
+        count, work = _count_modulo(rows % p, p, probe, budget)
         if count < 0:
             n, r = rows.shape
             bound = 2 * sum(comb(n - 1, i) for i in range(r))
@@ -216,7 +226,8 @@ def count_cells(X: Any, *, bias: float = 0.0, budget: float = _BUDGET) -> int:
     >>> count_cells([[0.1, 0.2], [0.3, 0.1], [0.2, 0.4]], bias=1.0)
     8
     """
-    reduced = reduce(*lift(X, bias))
+    table = lift(X, bias)
+    reduced = reduce(*table, patterns=False)
     n, r = len(reduced.masks), reduced.rank
     if r == 0:
         return 1
@@ -234,7 +245,7 @@ def count_cells(X: Any, *, bias: float = 0.0, budget: float = _BUDGET) -> int:
             f"vertices, more than the budget of {budget:.2g}; there are at most twice as many cells, with "
             "equality in general position"
         )
-    run = Run(reduced, 0)
+    run = Run(reduce(*table), 0)
     count = 2 * sum(half for _, half in half_blocks(run, size=_BLOCK, n_jobs=1, keep=False))
     run.warn()
     return count

@@ -189,7 +189,7 @@ def _integer_rank(rows: np.ndarray) -> np.ndarray:
     return best
 
 
-def reduce(floats: np.ndarray, integers: np.ndarray | None) -> Reduced:
+def reduce(floats: np.ndarray, integers: np.ndarray | None, *, patterns: bool = True) -> Reduced:
     """Return the essential arrangement of a lifted table (see :func:`lift`).
 
     Parameters
@@ -197,6 +197,8 @@ def reduce(floats: np.ndarray, integers: np.ndarray | None) -> Reduced:
     floats : ndarray of shape (N, D)
     integers : ndarray of shape (N, D), int64, or None
         The same table, columns scaled.
+    patterns : bool
+        Without them ``masks`` has no words: they take N²/8 bytes, and counting needs none.
     """
     n_samples = len(floats)
     is_live = (floats != 0).any(axis=1)
@@ -229,15 +231,16 @@ def reduce(floats: np.ndarray, integers: np.ndarray | None) -> Reduced:
         white, kept, residues, primes = white[first], None, no_residues, no_primes
     signs = signs * signs[first][classes]
     n_kept, rank = white.shape
-    member = np.zeros((n_kept, n_samples), dtype=bool)
-    member[classes, nonzero] = True
+    masks = np.zeros((n_kept, 8 * len(live) if patterns else 0), dtype=np.uint8)
+    if patterns:
+        np.bitwise_or.at(masks, (classes, nonzero // 8), (128 >> (nonzero % 8)).astype(np.uint8))
     positive = np.zeros((1, n_samples), dtype=bool)
     positive[0, nonzero[signs > 0]] = True
     return Reduced(
         n_samples=n_samples,
         rank=rank,
         rows=np.ascontiguousarray(white.T),
-        masks=_pack(member),
+        masks=masks.view(np.uint64),
         base=_pack(positive)[0],
         live=live,
         integers=kept,

@@ -24,7 +24,7 @@ from covopt.cli.options import (
     TimeLimit,
     reading,
 )
-from covopt.cli.report import Exit, Progress, check_outputs, print_json, reporting
+from covopt.cli.report import Exit, Progress, check_outputs, print_json, reporting, save
 from covopt.cli.tables import JSON, TABLES, check_suffix, save_table
 from covopt.files import write_atomically
 
@@ -178,8 +178,7 @@ def cp_rank(
 
         with Progress("bounding the CP-rank", enabled=not (as_json or quiet)):
             found = run_cp_rank(source, tol=tol, time_limit_s=time_limit, seed=seed)
-        if out is not None:
-            found.save(out)
+        save(found, out)
         code = exit_code(found)
         if as_json:
             print_json(

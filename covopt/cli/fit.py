@@ -28,7 +28,16 @@ from covopt.cli.options import (
     check_plot,
     reading,
 )
-from covopt.cli.report import Exit, Progress, check_outputs, left_out_lines, print_json, reporting
+from covopt.cli.report import (
+    Exit,
+    Progress,
+    before_the_first_round,
+    check_outputs,
+    left_out_lines,
+    print_json,
+    reporting,
+    save,
+)
 from covopt.cli.tables import JSON, TABLES, check_suffix, save_table
 
 Target = Annotated[
@@ -141,15 +150,14 @@ def fit(
             text = reading(sep, encoding, decimal)
             read, options = read_for_loss(table, target, features, loss, delta, sample_weight, text)
             X, Y = read.features, read.targets
-            progress.say(f"{counted(len(X), 'point')}, {counted(X.shape[1], 'feature')}: first round")
+            progress.say(before_the_first_round(X.shape, (len(X), 1), out=not (as_json or quiet)))
             from covopt.api.fitting import fit as run
 
             solution = run(
                 X, Y, lam=lam, bias=bias, output_bias=output_bias, potential=potential, tol=tol,
                 time_limit_s=time_limit, random_state=seed, callback=progress, **options,
             )  # fmt: skip
-        if out is not None:  # the file comes first, so that nothing computed is lost to a later failure
-            solution.save(out)
+        save(solution, out)  # first, so that nothing computed is lost to a later failure
         if plot is not None:
             solution.plot(plot)
         code = Exit.CERTIFIED if solution.status.code == "certified" else Exit.NOT_CERTIFIED

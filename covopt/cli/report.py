@@ -18,6 +18,7 @@ import typer
 
 from covopt.checks.wording import counted
 from covopt.errors import CovoptError, CovoptWarning, InputError
+from covopt.limits import announce_compilation, ends_like_an_interrupt, patiently
 
 INTERRUPTED = "interrupted before there was anything to save"
 
@@ -70,7 +71,12 @@ def reporting(as_json: bool) -> Iterator[list[str]]:
         typer.echo(f"error: {message}", err=True)
         return typer.Exit(code)
 
-    with warnings.catch_warnings():
+    def say(text: str) -> None:
+        if not as_json and sys.stderr.isatty():
+            typer.echo(text, err=True)
+
+    announce_compilation(say)
+    with ends_like_an_interrupt(), warnings.catch_warnings():
         warnings.simplefilter("default", CovoptWarning)
         warnings.showwarning = show
         try:
@@ -137,6 +143,26 @@ def check_outputs(*outputs: Path | None, inputs: tuple[Path | None, ...] = ()) -
             raise InputError(
                 f"cannot write {path}: {error.strerror or error}; choose another folder."
             ) from None
+
+
+def before_the_first_round(table: tuple[int, ...], targets: tuple[int, ...], *, out: bool) -> str:
+    """Return what the spinner says; where rounds take long, say on stderr how long."""
+    from covopt.solvers.quick import describe_cost
+
+    size = f"{counted(table[0], 'point')}, {counted(table[1], 'feature')}"
+    cost = describe_cost(table[0], table[1] + 1, targets[1] if len(targets) > 1 else 1)
+    if cost is None:
+        return f"{size}: first round"
+    if out:
+        typer.echo(f"{size}: {cost}", err=True)
+    return f"{size}: first round; {cost}"
+
+
+def save(thing: Any, out: Path | None) -> None:
+    """Save a result whole, whoever interrupts meanwhile."""
+    if out is not None:
+        with patiently():
+            thing.save(out)
 
 
 def left_out_lines(table: Any, width: int = 14) -> list[str]:

@@ -27,7 +27,7 @@ from covopt.cli.options import (
     check_plot,
     reading,
 )
-from covopt.cli.report import Exit, Progress, check_outputs, left_out_lines, print_json, reporting
+from covopt.cli.report import Exit, Progress, check_outputs, left_out_lines, print_json, reporting, before_the_first_round, save
 from covopt.cli.tables import JSON, check_suffix
 
 if TYPE_CHECKING:
@@ -52,8 +52,7 @@ def _finish(
     heard: list[str],
 ) -> typer.Exit:
     """Save, draw and print; the file comes first, so that nothing computed is lost to a later failure."""
-    if out is not None:
-        solution.save(out)
+    save(solution, out)
     if plot is not None:
         with Progress("drawing", enabled=not (as_json or quiet)):
             solution.plot(plot)
@@ -140,9 +139,7 @@ def solve(
             read = table_files.read_table(
                 table, target=target, features=features, text=reading(sep, encoding, decimal)
             )
-            progress.say(
-                f"{counted(len(read.X), 'point')}, {counted(read.X.shape[1], 'feature')}: first round"
-            )
+            progress.say(before_the_first_round(read.X.shape, read.Y.shape, out=not (as_json or quiet)))
             from covopt.api import min_norm
 
             solution = min_norm(
@@ -188,7 +185,7 @@ def demo(
                     f"scikit-learn's diabetes table: {target_names[0]} from {' and '.join(feature_names)}, "
                     f"{counted(len(X), 'distinct row')}"
                 )
-            progress.say(f"{counted(len(X), 'point')}, {counted(X.shape[1], 'feature')}: first round")
+            progress.say(before_the_first_round(X.shape, Y.shape, out=not (as_json or quiet)))
             from covopt.api import min_norm
 
             solution = min_norm(

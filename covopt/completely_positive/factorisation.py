@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from itertools import islice
 
 import numpy as np
@@ -10,6 +9,7 @@ import numpy as np
 from covopt.completely_positive.clique_cover import edge_clique_cover
 from covopt.completely_positive.pattern import DEFAULT_TOL, Pattern, support_pattern
 from covopt.exact.rank import ATOMS, numerical_rank
+from covopt.limits import now
 
 MEMORY_BYTES = 2e8
 DENSE = 3e5  # entries of a Jacobian: larger ones are never formed
@@ -79,7 +79,7 @@ def numerical_factor(
     >>> B.shape, residual_of(A, B) < 1e-12, bool((B >= 0).all())
     ((3, 3), True, True)
     """
-    end = None if time_limit_s is None else time.perf_counter() + time_limit_s
+    end = None if time_limit_s is None else now() + time_limit_s
     rng = np.random.default_rng(random_state)
     roots = np.sqrt(np.diag(A))
     unit = A / np.outer(roots, roots)
@@ -90,7 +90,7 @@ def numerical_factor(
     batch = 1 if large else int(np.clip(MEMORY_BYTES / (16.0 * pairs * n * n_rows), 1, 16))
     walk = _descend_large if large else _descend
     n_starts = max(2, n_starts // LARGE_SHARE) if large else n_starts
-    while n_starts > 0 and (end is None or time.perf_counter() < end):
+    while n_starts > 0 and (end is None or now() < end):
         size = min(batch, n_starts)
         n_starts -= size
         masks = np.stack([_assign(supports, n_rows, n, rng) for _ in range(size)])
@@ -170,7 +170,7 @@ def _descend(unit: np.ndarray, U: np.ndarray, max_iter: int, end: float | None) 
     error = errors(U)
     value = (error**2).sum(1)
     for _ in range(max_iter):
-        if value.min() < SETTLED**2 or (end is not None and time.perf_counter() > end):
+        if value.min() < SETTLED**2 or (end is not None and now() > end):
             break
         B = U * U
         slope = np.zeros((len(i), n, size, rows))
@@ -207,7 +207,7 @@ def _descend_large(unit: np.ndarray, starts: np.ndarray, max_iter: int, end: flo
     error = B.T @ B - unit
     value = float((error**2).sum())
     for _ in range(max_iter):
-        if value < SETTLED**2 or (end is not None and time.perf_counter() > end):
+        if value < SETTLED**2 or (end is not None and now() > end):
             break
         dual = _conjugate_gradients(U, B, error, damping)
         moved = U - 4.0 * U * (B @ dual)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -21,11 +20,12 @@ from covopt.completely_positive.upper import (
     factor_proof,
     small_remainder,
 )
+from covopt.limits import now
 
 MOMENT = 1e-3
 
 
-@dataclass(frozen=True)
+@dataclass
 class Options:
     """What ``cp_rank`` was asked for.
 
@@ -33,7 +33,7 @@ class Options:
     ----------
     tol : float
     end : float or None
-        On the clock of ``time.perf_counter``.
+        On the clock of :func:`covopt.limits.now`.
     random_state : int or None
     method : str
     """
@@ -49,12 +49,16 @@ class Options:
 
     def left(self, share: float = 1.0) -> float | None:
         """Return the seconds left, times ``share``; never less than a moment, which every limit takes."""
-        return None if self.end is None else max(MOMENT, share * (self.end - time.perf_counter()))
+        return None if self.end is None else max(MOMENT, share * (self.end - now()))
+
+    def stop(self) -> None:
+        """End here: what is left gets a moment each."""
+        self.end = now()
 
     @property
     def over(self) -> bool:
         """Whether the time is."""
-        return self.end is not None and time.perf_counter() >= self.end
+        return self.end is not None and now() >= self.end
 
 
 @dataclass

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import warnings
 from typing import Any
 
@@ -27,6 +26,7 @@ from covopt.errors import (
     PrecisionWarning,
     SolverError,
 )
+from covopt.limits import TimeUp, limited, now, patiently
 
 LOOSEST_TOL = 1e-6
 QUICK_SHARE = 0.1  # of the time left goes to a first numerical search, before the expensive bounds
@@ -69,7 +69,7 @@ def cp_rank(
     tol : float
         Relative size of rounding: entries against √(a_ii a_jj), and the residual of a factor likewise.
     time_limit_s : float, optional
-        When it is over, the bracket found so far is returned. It is looked at between steps, not within one.
+        When it is over, the bracket found so far is returned, and after Ctrl-C as well.
     random_state : int, optional
         Of the numerical search.
 
@@ -99,7 +99,7 @@ def cp_rank(
     >>> cp_rank([[1, 2], [2, 1]]).status.code
     'not_cp'
     """
-    began = time.perf_counter()
+    began = now()
     rule = f"positive and at most {LOOSEST_TOL:g}, or patterns lose their meaning"
     tol = check_number("tol", tol, rule, lambda t: 0 < t <= LOOSEST_TOL)
     check_choice("method", method, METHODS)
@@ -121,7 +121,7 @@ def cp_rank(
         )
         notes.append(message)
         warnings.warn(message, PrecisionWarning, stacklevel=2)
-    return CPRankCertificate(matrix, tol, tuple(readings), tuple(notes), time.perf_counter() - began)
+    return CPRankCertificate(matrix, tol, tuple(readings), tuple(notes), now() - began)
 
 
 def _read(name: str, matrix: SymmetricMatrix, options: Options) -> tuple[Reading, list[str]]:
@@ -135,7 +135,7 @@ def _read(name: str, matrix: SymmetricMatrix, options: Options) -> tuple[Reading
     pieces: list[Piece] = []
     for vertices in support_pattern(matrix.values, 0.0).components():
         piece = Piece(matrix.part(vertices), vertices, options)
-        _solve(piece)
+        _solve_in_time(piece)
         if piece.against is not None:
             return _not_cp(name, piece.against), piece.notes
         pieces.append(piece)
@@ -183,6 +183,31 @@ def _not_cp(name: str, reason: Reason) -> Reading:
 
 def _data(found: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in found.items() if key not in ("kind", "text")}
+
+
+def _solve_in_time(piece: Piece) -> None:
+    """Work on one component until the time is up or somebody interrupts; what is known by then is kept."""
+    try:
+        with limited(piece.options.left()):
+            _solve(piece)
+        return
+    except TimeUp:
+        why = "the time limit was reached"
+    except KeyboardInterrupt:
+        why = "interrupted by the user"
+        piece.options.stop()
+    with patiently():
+        _hold(piece)
+    piece.notes.append(f"{why}; the bracket is valid")
+
+
+def _hold(piece: Piece) -> None:
+    """See that there is a lower bound, and no unfinished thought."""
+    if piece.against is None:
+        if not piece.reasons:
+            value, text = rank_bound(piece.matrix, piece.options.tol)
+            piece.say("lower", value, "rank", text)
+        _drop_narrow(piece)
 
 
 def _solve(piece: Piece) -> None:
@@ -265,14 +290,14 @@ def _cap(piece: Piece) -> None:
 def _search(piece: Piece, time_limit_s: float | None, *, n_starts: int) -> None:
     """Look for factors from the lower bound up in growing steps, then between what failed and what worked."""
     A = piece.matrix.values
-    end = None if time_limit_s is None else time.perf_counter() + time_limit_s
+    end = None if time_limit_s is None else now() + time_limit_s
     most = theorem_cap(piece.matrix)[0] if piece.factor is None else len(piece.factor) - 1
     failed, step, known, unproved = piece.lower - 1, 1, piece.factor is not None, 0
     if piece.rest is not None:  # its rows are no part of what is looked for
         failed = max(0, failed - piece.rest.rows)
     while failed < most and not piece.closed and unproved < MOST_UNPROVED:
         rows = min(failed + step, most)
-        left = None if end is None else end - time.perf_counter()
+        left = None if end is None else end - now()
         if left is not None and left <= 0:
             return
         factor = numerical_factor(

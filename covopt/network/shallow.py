@@ -12,6 +12,7 @@ from covopt.checks.html import html_table
 from covopt.checks.validation import check_choice
 from covopt.checks.wording import counted
 from covopt.errors import InputError
+from covopt.network.along import outputs as outputs_of
 from covopt.network.inputs import by_name, check_inputs
 
 
@@ -216,8 +217,8 @@ class ReLUNetwork:
         InputError
             When X has another number of columns.
         """
-        hidden = np.maximum(self.lift(X) @ self.hidden_weights.T, 0.0)
-        outputs = hidden @ self.output_weights + self.bias * self.output_bias
+        found = outputs_of(self.lift(X), self.hidden_weights, self.output_weights)
+        outputs = found + self.bias * self.output_bias
         return outputs[:, 0] if outputs.shape[1] == 1 else outputs
 
     @property

@@ -15,13 +15,13 @@ iteration, so each end jumps to the top eigenvector of its cell's form on its fl
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 from numba import njit
 
 from covopt.exact.parallel_rows import ASCENT_DIGITS, first_of_each
 from covopt.exact.rank import FOUND, null_space
+from covopt.limits import in_pieces
 from covopt.oracles.base import Pricing
 from covopt.oracles.bounds import gauge_bound, importance
 from covopt.oracles.scalar.concave import descend, evaluate
@@ -236,12 +236,7 @@ def _settle(rows: np.ndarray, dual: np.ndarray, w: np.ndarray, value: float) -> 
 
 
 def _in_parts(work: Callable[[int, int], None], count: int, n_threads: int) -> None:
-    if n_threads > 1 and count >= 64:
-        cuts = np.linspace(0, count, 4 * n_threads + 1).astype(int)
-        with ThreadPoolExecutor(n_threads) as pool:
-            list(pool.map(work, cuts[:-1], cuts[1:]))
-    else:
-        work(0, count)
+    in_pieces(work, count, n_threads=n_threads if count >= 64 else 1)
 
 
 class LocalSearchOracle:

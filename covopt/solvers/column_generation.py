@@ -49,6 +49,7 @@ class Point:
     status: Status
     history: list[RoundState] = field(default_factory=list)
     proof: GaugeCertificate | None = None  # of the dual's gauge, where a semidefinite relaxation gave it
+    finished: bool = False  # the network is merged, and as sparse as it gets
     moments: np.ndarray | None = (
         None  # Λᵀ Z, (r, k), where it is known better than the sum of the dual's doubles
     )

@@ -12,14 +12,15 @@ the best of several valid ones:
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-import time
 from collections.abc import Callable
 
 import numpy as np
 
 from covopt.errors import BudgetError
 from covopt.exact.rounding import relative_gap
+from covopt.limits import TimeUp, limited, now
 from covopt.oracles.base import Pricing
 from covopt.oracles.bounds import choose_subset, gauge_bound, restrict
 from covopt.oracles.branch_and_bound import BranchAndBoundOracle
@@ -129,7 +130,7 @@ def solve_heuristic(
     >>> point.status.code, round(point.upper_bound, 6)
     ('certified', 11.0)
     """
-    began = time.perf_counter()
+    began = now()
     if time_limit_s is not None:
         pricing_s = min(pricing_s, 0.1 * time_limit_s)
     oracle = Steering(
@@ -154,31 +155,36 @@ def solve_heuristic(
     if not oracle.trusted:
         return point
     stopped = point.status in (Status.INTERRUPTED, Status.CALLBACK)
-    left = np.inf if time_limit_s is None else max(0.1, time_limit_s - (time.perf_counter() - began))
+    left = np.inf if time_limit_s is None else max(0.1, time_limit_s - (now() - began))
     dual, lower = problem.scale_dual(point.dual, gauge_bound(problem.rows, point.dual))
+    bounds: list[Callable[[], tuple[np.ndarray, float]]] = []
+    if not stopped and not only_relaxation:
+        tree = BranchAndBoundOracle(
+            problem.rows, time_limit_s=min(FINAL_S, left / 3), random_state=random_state, n_starts=STARTS
+        )
+        bounds = [
+            lambda: problem.scale_dual(point.dual, tree.price(point.dual, max_neurons=1).upper_bound),
+            lambda: subset_bound(problem, point.dual, subset_budget, left / 3, random_state),
+        ]
+    for bound in bounds:
+        with contextlib.suppress(TimeUp), limited(left / 2):
+            candidate = bound()
+            if candidate[1] > lower:
+                dual, lower = candidate
     if not stopped:
-        if not only_relaxation:
-            tree = BranchAndBoundOracle(
-                problem.rows, time_limit_s=min(FINAL_S, left / 3), random_state=random_state, n_starts=STARTS
-            )
-            for candidate in (
-                problem.scale_dual(point.dual, tree.price(point.dual, max_neurons=1).upper_bound),
-                _subset_bound(problem, point.dual, subset_budget, left / 3, random_state),
-            ):
-                if candidate[1] > lower:
-                    dual, lower = candidate
-        relaxed = bracket(
-            problem, dual=point.dual, upper_bound=point.upper_bound, tol=max(tol, RELAXATION_TOL),
-            time_limit_s=min(RELAXATION_S, left if only_relaxation else left / 3),
-        )  # fmt: skip
-        if relaxed.lower_bound > lower:
-            dual, lower, point.proof = relaxed.dual, relaxed.lower_bound, relaxed.certificate
         point.status = Status.HEURISTIC
+        with contextlib.suppress(TimeUp), limited(left):
+            relaxed = bracket(
+                problem, dual=point.dual, upper_bound=point.upper_bound, tol=max(tol, RELAXATION_TOL),
+                time_limit_s=min(RELAXATION_S, left if only_relaxation else left / 3),
+            )  # fmt: skip
+            if relaxed.lower_bound > lower:
+                dual, lower, point.proof = relaxed.dual, relaxed.lower_bound, relaxed.certificate
     point.dual, point.lower_bound = dual, lower
     return point
 
 
-def _subset_bound(
+def subset_bound(
     problem: ShallowProblem,
     dual: np.ndarray,
     budget: float | None,

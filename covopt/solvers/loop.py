@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from covopt.limits import TimeUp, limited, now
 from covopt.status import Status
 
 
@@ -63,13 +63,16 @@ class GenerationLoop(ABC):
 
     def solve(self) -> Any:
         """Run until the gap is small, the time is up, the callback or the user says stop."""
-        self._began = time.perf_counter()
+        self._began = now()
         self._deadline = None if self.time_limit_s is None else self._began + self.time_limit_s
         try:
-            if self._start():
-                self._iterate()
+            with limited(self.time_limit_s):
+                if self._start():
+                    self._iterate()
         except KeyboardInterrupt:
             self.point.status = Status.INTERRUPTED
+        except TimeUp:
+            self.point.status = Status.TIME_LIMIT
         if self.point.gap <= self.tol:
             self.point.status = Status.CERTIFIED
         return self.point
@@ -87,7 +90,7 @@ class GenerationLoop(ABC):
         point = self.point
         state = RoundState(
             len(point.history), point.lower_bound, point.upper_bound, point.gap, self.n_columns,
-            time.perf_counter() - self._began,
+            now() - self._began,
         )  # fmt: skip
         point.history.append(state)
         asked = self.callback is not None and self.callback(state)
@@ -104,4 +107,4 @@ class GenerationLoop(ABC):
 
     def _is_late(self) -> bool:
         """Whether the time is up."""
-        return self._deadline is not None and time.perf_counter() > self._deadline
+        return self._deadline is not None and now() > self._deadline

@@ -18,6 +18,7 @@ from scipy import sparse
 from scipy.optimize import linprog
 from scipy.sparse.linalg import splu
 
+from covopt.limits import now
 from covopt.problems.half_plane import HalfPlane, Points
 from covopt.solvers.column_generation import Point
 from covopt.solvers.loop import GenerationLoop
@@ -58,7 +59,7 @@ class OneInput(GenerationLoop):
         shape = self.problem.targets.shape
         self.point = Point(
             np.zeros((0, 2)), np.zeros((0, *shape[1:])), np.zeros(shape[1:])[()], np.inf, np.zeros(shape), 0.0,
-            Status.GAP,
+            Status.GAP, finished=True,
         )  # fmt: skip
 
     def solve(self) -> Point:
@@ -141,9 +142,7 @@ class OneInput(GenerationLoop):
         return options if left is None else options | {"time_limit": left}
 
     def _seconds_left(self) -> float | None:
-        import time
-
-        return None if self._deadline is None else max(0.05, self._deadline - time.perf_counter())
+        return None if self._deadline is None else max(0.05, self._deadline - now())
 
     def _conic(self) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
         """Solve the dual of the restricted problem by an interior point method for second-order cones."""

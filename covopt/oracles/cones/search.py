@@ -15,6 +15,7 @@ import numpy as np
 
 from covopt.oracles.cones.kernel import LEVELS, Stack, explore, plant
 
+LARGEST_SLICE = 1 << 16  # so that interrupts and deadlines are heard in between
 FIRST_SLICE = 2048
 MOST_POINTS = 64
 
@@ -200,7 +201,7 @@ def search(
             share = min(budget, max(1, (max_nodes - nodes) // len(alive)))
             walk = partial(_walk, rows=rows, squares=squares, sizes=sizes, growth=growth, budget=share)
             nodes += sum(run(walk, alive))
-            budget *= 2
+            budget = min(2 * budget, LARGEST_SLICE)
             if growth > 0.0:
                 points.extend(root.take_points() for root in alive)
                 H = max(root.stack.level[0] for root in roots)

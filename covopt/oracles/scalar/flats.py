@@ -47,6 +47,7 @@ from covopt.oracles.scalar.flat_walk import DELTA, walk
 
 ALLOWANCE = 24 * DELTA
 BUFFER = 4096
+FACES_PER_CHUNK = 1e6  # about a tenth of a second: interrupts and deadlines wait for no longer
 
 
 def arc_visits(n: int, r: int) -> int:
@@ -142,6 +143,7 @@ class FlatSweep:
         linear = np.ascontiguousarray(linear, dtype=float)
         n_subsets = comb(n, r - 2)
         n_chunks = 4 * n_threads if n_threads > 1 and self.n_faces > 20_000 else 1
+        n_chunks = min(n_subsets, max(n_chunks, int(self.n_faces / FACES_PER_CHUNK)))
         cuts = [n_subsets * c // n_chunks for c in range(n_chunks + 1)]
 
         def work(chunk: int) -> tuple[np.ndarray, float, np.ndarray]:
@@ -160,11 +162,11 @@ class FlatSweep:
             )
             return found[:count], best, top
 
-        if n_chunks > 1:
+        if n_chunks > 1 and n_threads > 1:
             with ThreadPoolExecutor(n_threads) as pool:
                 parts = list(pool.map(work, range(n_chunks)))
         else:
-            parts = [work(0)]
+            parts = [work(chunk) for chunk in range(n_chunks)]
         _, best, top = max(parts, key=lambda part: part[1])
         neurons = np.concatenate([top[None]] * (best > 0) + [part[0] for part in parts])
         if len(neurons) == 0:  # F vanishes

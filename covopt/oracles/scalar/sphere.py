@@ -36,10 +36,10 @@ wrongly moves the walk across a circle where |z_j·w| is a few u‖z_j‖; then 
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-
 import numpy as np
 from numba import njit
+
+from covopt.limits import in_pieces
 
 EPS = np.finfo(float).eps
 SIGN_TOLERANCE = 16 * EPS
@@ -70,6 +70,22 @@ def sort_crossings(
         Sign of that row just behind the crossing.
     """
     n = len(rows)
+    order = np.empty((n, n - 1), dtype=np.int32)
+    cosine, sine = np.empty((n, n - 1)), np.empty((n, n - 1))
+    signs = np.empty((n, n - 1), dtype=np.int8)
+
+    def work(start: int, stop: int) -> None:
+        found = _sort_some(rows, first[start:stop], second[start:stop], np.arange(start, stop))
+        order[start:stop], cosine[start:stop], sine[start:stop], signs[start:stop] = found
+
+    in_pieces(work, n)
+    return order, cosine, sine, signs
+
+
+def _sort_some(
+    rows: np.ndarray, first: np.ndarray, second: np.ndarray, circles: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    n = len(rows)
     x = rows @ first.T  # [j, i] coordinates of row j in the frame of circle i
     y = rows @ second.T
     angle = np.arctan2(-x, y).T
@@ -79,7 +95,7 @@ def sort_crossings(
     wrapped = angle >= np.pi  # a crossing at π is one at 0, seen from the antipode unless rounding moved it
     after[wrapped & below] = 1
     angle[wrapped] = 0.0
-    np.fill_diagonal(angle, np.inf)
+    angle[np.arange(len(circles)), circles] = np.inf
     order = np.argsort(angle, axis=1, kind="stable")[:, : n - 1].astype(np.int32)
     angle = np.take_along_axis(angle, order, axis=1)
     return order, np.cos(angle), np.sin(angle), np.take_along_axis(after, order, axis=1)
@@ -318,12 +334,7 @@ class SphereSweep:
                 start, stop, found, value, count, best,
             )  # fmt: skip
 
-        if n_threads > 1 and n >= 400:
-            cuts = np.linspace(0, n, 4 * n_threads + 1).astype(int)
-            with ThreadPoolExecutor(n_threads) as pool:
-                list(pool.map(work, cuts[:-1], cuts[1:]))
-        else:
-            work(0, n)
+        in_pieces(work, n, first=50, n_threads=n_threads if n >= 400 else 1)
         self.truncated = bool((count == per_circle).any())
         chosen = np.arange(per_circle) < count[:, None]
         lipschitz = float(np.linalg.norm(linear) + np.abs(mu) @ self.norms)

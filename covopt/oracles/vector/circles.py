@@ -27,6 +27,7 @@ ROUNDING = 64 * EPS
 TIE = 1e-10
 BLUR = 1e-13
 INTERIOR = 1e-12
+CROSSINGS_PER_PIECE = 5e4  # about a tenth of a second
 CAPACITY = 4096
 BEST, SETTLED, FOUND, DOUBTS = 0, 1, 2, 3  # entries of ``state``
 
@@ -375,7 +376,8 @@ class VectorSphereSweep:
             What rounding may change a map's images of unit vectors by.
         """
         n = len(self.rows)
-        cuts = np.linspace(0, n, 4 * n_threads + 1 if n_threads > 1 and n >= 64 else 2).astype(int)
+        n_cuts = max(4 * n_threads if n_threads > 1 and n >= 64 else 1, int(n * n / CROSSINGS_PER_PIECE))
+        cuts = np.linspace(0, n, min(n, n_cuts) + 1).astype(int)
 
         def work(piece: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
             state = np.array([best, 0.0, 0.0, 0.0])
@@ -386,11 +388,11 @@ class VectorSphereSweep:
             )  # fmt: skip
             return state, found[: int(state[FOUND])], point, doubts[: int(state[DOUBTS])]
 
-        if len(cuts) > 2:
+        if len(cuts) > 2 and n_threads > 1:
             with ThreadPoolExecutor(n_threads) as pool:
                 parts = list(pool.map(work, range(len(cuts) - 1)))
         else:
-            parts = [work(0)]
+            parts = [work(piece) for piece in range(len(cuts) - 1)]
         state, _, point, _ = max(parts, key=lambda part: (not np.isnan(part[2][0]), part[0][BEST]))
         return SphereAnswer(
             np.concatenate([part[1] for part in parts]),

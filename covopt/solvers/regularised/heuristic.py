@@ -7,13 +7,14 @@ last dual divided by a proved bound on h(Λ).
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-import time
 from collections.abc import Callable
 
 import numpy as np
 
 from covopt.exact.rounding import relative_gap
+from covopt.limits import TimeUp, limited, now
 from covopt.oracles.bounds import gauge_bound
 from covopt.oracles.branch_and_bound import BranchAndBoundOracle
 from covopt.oracles.support import MOST_DIMENSIONS, MOST_QUADRATIC_DIMENSIONS, STARTS
@@ -70,7 +71,7 @@ def solve_heuristic_fit(
     >>> point.status.code, point.gap <= 1e-6
     ('certified', True)
     """
-    began = time.perf_counter()
+    began = now()
     live = problem.rows.any(axis=1)
     rows = problem.rows[live]
     if time_limit_s is not None:
@@ -97,7 +98,7 @@ def solve_heuristic_fit(
     if not oracle.trusted:
         return point
     stopped = point.status in (Status.INTERRUPTED, Status.CALLBACK)
-    left = np.inf if time_limit_s is None else max(0.1, time_limit_s - (time.perf_counter() - began))
+    left = np.inf if time_limit_s is None else max(0.1, time_limit_s - (now() - began))
     asked = np.ascontiguousarray(point.dual[live, 0] if problem.n_outputs == 1 else point.dual[live])
     gauge = gauge_bound(rows, asked)
     if not stopped:
@@ -115,7 +116,8 @@ def solve_heuristic_fit(
             tree = BranchAndBoundOracle(
                 rows, time_limit_s=min(FINAL_S, left), random_state=random_state, n_starts=STARTS
             )
-            gauge = min(gauge, tree.price(asked, max_neurons=1).upper_bound)
+            with contextlib.suppress(TimeUp), limited(left):
+                gauge = min(gauge, tree.price(asked, max_neurons=1).upper_bound)
     point.dual, point.lower_bound = problem.scale_dual(point.dual, gauge)
     point.lower_bound = max(point.lower_bound, 0.0)
     return point

@@ -1,0 +1,71 @@
+"""When the time is up or somebody interrupts: the best so far, finished and certified in what is left."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from covopt.limits import TimeUp, limited, now, patiently, unlimited
+
+SOLVING = 0.75  # share of the time for the solver; the rest is for finishing and the certificate
+GRACE, GRACE_S = 0.08, 0.7  # of the limit, and seconds, by which a result may be late
+MOST_DIMENSIONS, SOLVING_BEYOND = 4, 0.65  # certificates by boxes take longer
+
+Answer = TypeVar("Answer")
+
+
+class Clock:
+    """The user's time limit, shared out; ``interrupted`` tells of signals that came while results were finished.
+
+    Parameters
+    ----------
+    time_limit_s : float or None
+    began : float
+        Reading of ``covopt.limits.now()`` when the user asked.
+
+    Examples
+    --------
+    >>> Clock(None, now()).for_solver(3) is None
+    True
+    >>> 7.0 < Clock(10.0, now()).for_solver(3) <= 7.5
+    True
+    """
+
+    def __init__(self, time_limit_s: float | None, began: float):
+        self.limit, self.began, self.interrupted = time_limit_s, began, False
+
+    def for_solver(self, rank: int) -> float | None:
+        """Return the seconds that the solver may take from now."""
+        if self.limit is None:
+            return None
+        share = SOLVING if rank <= MOST_DIMENSIONS else SOLVING_BEYOND
+        return max(1e-6, share * self.limit - (now() - self.began))
+
+    def until_late(self, share: float = 1.0) -> float | None:
+        """Return the seconds from now until a result would be late."""
+        if self.limit is None:
+            return None
+        end = self.limit + share * (GRACE * self.limit + GRACE_S)
+        return max(0.05, end - (now() - self.began))
+
+
+def in_time(
+    clock: Clock, work: Callable[[], Answer], otherwise: Callable[[], Answer], share: float = 1.0
+) -> Answer:
+    """Return ``work()``, or ``otherwise()`` where that would be late; one interrupt or two are noted on the clock.
+
+    Examples
+    --------
+    >>> clock = Clock(0.05, now() - 10.0)
+    >>> in_time(clock, lambda: sum(range(10**9)), lambda: -1)
+    -1
+    """
+    with patiently() as interrupted:
+        try:
+            with limited(clock.until_late(share)):
+                return work()
+        except TimeUp:
+            with unlimited():
+                return otherwise()
+        finally:
+            clock.interrupted |= interrupted()

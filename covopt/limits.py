@@ -1,0 +1,273 @@
+"""Limits that hold: deadlines and interrupts that reach every loop, and work cut into pieces short enough for them.
+
+A deadline raises :class:`TimeUp` where the main thread is (by a timer signal, so that loops and libraries in Python
+need not ask), or at the next :func:`checkpoint` where there are no signals: other threads, other systems. Compiled
+code hears neither; it is called in pieces by :func:`in_pieces`. Solvers catch both and return the best so far.
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+logger = logging.getLogger("covopt")
+COMPILING = "compiling, once per installation"
+PIECE_S = 0.1  # seconds that a piece of compiled work is made to take
+AGAIN_S = 0.2  # seconds after which a deadline that was swallowed is raised again
+PATIENCE = 2  # signals that are noted while results are being finished; the next one is raised
+_state = threading.local()
+
+
+class TimeUp(BaseException):
+    """The time is up; like KeyboardInterrupt no error, and caught where the best so far is returned."""
+
+
+class _Compiling:
+    """Time that numba spends compiling: it comes once per installation, and no limit or timing counts it."""
+
+    def __init__(self) -> None:
+        self.spent, self.depth, self.since = 0.0, 0, 0.0
+        self.listening = self.announced = False
+        self.announce: Callable[[str], None] = logger.info
+
+    def listen(self) -> None:
+        if self.listening:
+            return
+        self.listening = True
+        from numba.core import event
+
+        spent = self
+
+        class Listener(event.Listener):
+            def on_start(self, event: object) -> None:
+                spent.start()
+
+            def on_end(self, event: object) -> None:
+                spent.end()
+
+        event.register("numba:compile", Listener())
+
+    def start(self) -> None:
+        self.depth += 1
+        if self.depth == 1:
+            self.since = time.perf_counter()
+            if not self.announced:
+                self.announced = True
+                self.announce(COMPILING)
+
+    def end(self) -> None:
+        self.depth -= 1
+        if self.depth == 0:
+            self.spent += time.perf_counter() - self.since
+
+
+_compiling = _Compiling()
+
+
+def announce_compilation(say: Callable[[str], None]) -> None:
+    """Call ``say`` with a sentence when something is compiled, once."""
+    _compiling.announce = say
+
+
+def now() -> float:
+    """Return a clock in seconds that stands still while code is compiled.
+
+    Examples
+    --------
+    >>> 0.0 <= now() - now() + 1e-3
+    True
+    """
+    _compiling.listen()
+    spent = _compiling.spent
+    if _compiling.depth:
+        spent += time.perf_counter() - _compiling.since
+    return time.perf_counter() - spent
+
+
+def _deadlines() -> list[float]:
+    if not hasattr(_state, "deadlines"):
+        _state.deadlines = []
+    return _state.deadlines
+
+
+def seconds_left() -> float:
+    """Return the seconds to the nearest deadline of this thread; infinite without one.
+
+    Examples
+    --------
+    >>> seconds_left()
+    inf
+    >>> with limited(10.0):
+    ...     9.0 < seconds_left() <= 10.0
+    True
+    """
+    deadlines = _deadlines()
+    return min(deadlines) - now() if deadlines else float("inf")
+
+
+def checkpoint() -> None:
+    """Raise :class:`TimeUp` where a deadline of this thread is over."""
+    if seconds_left() <= 0.0:
+        raise TimeUp
+
+
+@contextmanager
+def limited(seconds: float | None) -> Iterator[None]:
+    """Raise :class:`TimeUp` in the block after so many seconds, or at an earlier deadline around it.
+
+    Parameters
+    ----------
+    seconds : float or None
+        None for no deadline of its own.
+
+    Examples
+    --------
+    >>> try:
+    ...     with limited(0.05):
+    ...         while True:
+    ...             pass
+    ... except TimeUp:
+    ...     print("time is up")
+    time is up
+    """
+    if seconds is None or seconds == float("inf"):
+        yield
+        return
+    deadlines = _deadlines()
+    deadlines.append(now() + max(seconds, 1e-6))
+    timed = _has_timer()
+    previous = signal.signal(signal.SIGALRM, _on_alarm) if timed else None
+    try:
+        if timed:
+            _set_timer()
+        yield
+    finally:
+        if timed:
+            signal.setitimer(signal.ITIMER_REAL, 0.0)
+        deadlines.pop()
+        if timed:
+            signal.signal(signal.SIGALRM, previous)
+            if deadlines:
+                _set_timer()
+
+
+def _has_timer() -> bool:
+    if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
+        return False
+    return signal.getsignal(signal.SIGALRM) in (signal.SIG_DFL, _on_alarm)  # else it is somebody else's
+
+
+def _set_timer() -> None:
+    signal.setitimer(signal.ITIMER_REAL, max(seconds_left(), 1e-6), AGAIN_S)
+
+
+def _on_alarm(number: int, frame: object) -> None:
+    if seconds_left() <= 0.0:
+        raise TimeUp
+
+
+@contextmanager
+def unlimited() -> Iterator[None]:
+    """Let no deadline around the block be raised in it."""
+    kept = _deadlines()
+    _state.deadlines = []
+    try:
+        yield
+    finally:
+        _state.deadlines = kept
+
+
+def in_pieces(work: Callable[[int, int], None], count: int, *, first: int = 16, n_threads: int = 1) -> None:
+    """Call ``work(start, stop)`` over 0 … count in pieces of about a tenth of a second.
+
+    Parameters
+    ----------
+    work : callable
+        Of a half-open range; releases the interpreter's lock where threads are to help.
+    count : int
+    first : int
+        Length of the first piece; the others follow from what it took.
+    n_threads : int
+        Pieces at a time. What is running when an interrupt or a deadline comes is waited for, the rest is not begun.
+
+    Examples
+    --------
+    >>> seen = []
+    >>> in_pieces(lambda start, stop: seen.extend(range(start, stop)), 100)
+    >>> seen == list(range(100))
+    True
+    """
+    start, length = 0, max(1, first)
+    pool = ThreadPoolExecutor(n_threads) if n_threads > 1 else None
+    try:
+        while start < count:
+            checkpoint()
+            cuts = [min(start + part * length, count) for part in range(n_threads + 1)]
+            began = time.perf_counter()
+            if pool is None:
+                work(start, cuts[-1])
+            else:
+                list(pool.map(work, cuts[:-1], cuts[1:]))
+            took = time.perf_counter() - began
+            start = cuts[-1]
+            # no more than four times as long at once: the first pieces may have been cheap
+            length = max(1, int(length * min(4.0, max(0.1, PIECE_S / max(took, 1e-9)))))
+    finally:
+        if pool is not None:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+@contextmanager
+def patiently() -> Iterator[Callable[[], bool]]:
+    """Note Ctrl-C and the end that a batch system asks for instead of raising them, while results are finished.
+
+    Yields
+    ------
+    callable
+        Whether a signal has come. The third one is raised: somebody means it.
+
+    Examples
+    --------
+    >>> with patiently() as interrupted:
+    ...     before = interrupted()
+    ...     signal.raise_signal(signal.SIGINT)
+    ...     before, interrupted()
+    (False, True)
+    """
+    seen = 0
+
+    def note(number: int, frame: object) -> None:
+        nonlocal seen
+        seen += 1
+        if seen > PATIENCE:
+            raise KeyboardInterrupt
+
+    ours: dict[signal.Signals, object] = {}
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGINT, signal.SIGTERM):
+            if signal.getsignal(number) is signal.default_int_handler:
+                ours[number] = signal.signal(number, note)
+    try:
+        yield lambda: seen > 0
+    finally:
+        for number in ours:
+            signal.signal(number, signal.default_int_handler)
+
+
+@contextmanager
+def ends_like_an_interrupt() -> Iterator[None]:
+    """Treat SIGTERM, which batch systems send, as Ctrl-C in the block."""
+    main = threading.current_thread() is threading.main_thread()
+    if not main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)

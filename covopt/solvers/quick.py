@@ -1,0 +1,141 @@
+"""A network through the points and a bound below it within about a second, however large the table.
+
+Along one direction u the points are a piecewise linear function of u·x: its kinks are a network with at most N
+neurons, found in N log N operations. It is far from the smallest. From below the exact solution of a few of the
+points bounds the cost of all of them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from covopt.limits import TimeUp
+from covopt.oracles.faces import count_faces
+from covopt.problems.half_plane import HalfPlane, Points
+from covopt.problems.regularised import RegularisedProblem
+from covopt.problems.shallow import ShallowProblem, sizes
+from covopt.solvers.column_generation import Point
+from covopt.solvers.heuristic import subset_bound
+from covopt.status import Status
+
+DIRECTIONS = 8
+SUBSET_FACES = 2e5
+FLOPS_PER_S = 1.5e10  # of one thread in the products of the master problem
+COLUMNS_PER_ROW, SYSTEMS = 3, 10  # what a solve takes at least
+MOST_BYTES = 8e9
+
+
+def round_seconds(problem: ShallowProblem | RegularisedProblem) -> float:
+    """Return about what one round of column generation takes, in seconds of one thread.
+
+    Examples
+    --------
+    >>> rows = np.random.default_rng(0).standard_normal((1000, 3))
+    >>> 0.1 < round_seconds(ShallowProblem(rows, np.ones(1000))) < 1.0
+    True
+    """
+    n = _unknowns(problem)
+    return COLUMNS_PER_ROW * float(n) ** 3 / FLOPS_PER_S
+
+
+def describe_cost(n: int, rank: int, n_outputs: int = 1) -> str | None:
+    """Say what a solve is up to, where a round takes more than a second: faces, seconds a round, memory.
+
+    Examples
+    --------
+    >>> describe_cost(100, 3)
+    >>> describe_cost(20_000, 3)
+    '2.4e+09 faces, about 1600 s a round, 8.9 GiB'
+    """
+    unknowns = float(n) * n_outputs
+    seconds = COLUMNS_PER_ROW * unknowns**3 / FLOPS_PER_S
+    if seconds < 1.0 or rank <= 2:
+        return None
+    gibibytes = 8.0 * COLUMNS_PER_ROW * unknowns * n / 2**30
+    return (
+        f"{count_faces(n, rank):.2g} faces, about {float(f'{seconds:.2g}'):g} s a round, {gibibytes:.2g} GiB"
+    )
+
+
+def _unknowns(problem: ShallowProblem | RegularisedProblem) -> int:
+    return (
+        problem.targets.size if isinstance(problem, ShallowProblem) else len(problem.rows) * problem.n_outputs
+    )
+
+
+def is_out_of_reach(problem: ShallowProblem | RegularisedProblem, time_limit_s: float | None) -> bool:
+    """Whether a solve would end in the middle of its first rounds, or find no room in memory."""
+    size = 8.0 * COLUMNS_PER_ROW * float(_unknowns(problem)) * len(problem.rows)
+    return size > MOST_BYTES or (time_limit_s is not None and SYSTEMS * round_seconds(problem) > time_limit_s)
+
+
+def solve_quickly(problem: ShallowProblem, *, time_limit_s: float, random_state: int | None = None) -> Point:
+    """Return the cheap network and the bound of a few points.
+
+    Parameters
+    ----------
+    problem : ShallowProblem
+    time_limit_s : float
+        For the bound.
+    random_state : int, optional
+
+    Examples
+    --------
+    >>> rows = np.column_stack([np.random.default_rng(0).standard_normal((50, 2)), np.ones(50)])
+    >>> point = solve_quickly(ShallowProblem(rows, np.sin(np.arange(50.0))), time_limit_s=1.0)
+    >>> len(point.neurons) <= 50, 0.0 < point.lower_bound < point.upper_bound
+    (True, True)
+    """
+    rng = np.random.default_rng(0 if random_state is None else random_state)
+    shape = problem.targets.shape
+    point = Point(
+        np.zeros((0, problem.rows.shape[1])), np.zeros((0, *shape[1:])), np.zeros(shape[1:])[()], np.inf,
+        np.zeros(shape), 0.0, Status.TIME_LIMIT, finished=True,
+    )  # fmt: skip
+    found = _along_a_line(problem, rng)
+    if found is not None:
+        point.neurons, point.weights = found
+        point.upper_bound = problem.primal_value(point.weights, point.offset)
+    try:
+        importance = problem.project_dual(problem.targets)
+        if importance.any() and time_limit_s > 0.0:
+            point.dual, point.lower_bound = subset_bound(
+                problem, importance, SUBSET_FACES, time_limit_s, random_state
+            )
+    except TimeUp:
+        pass
+    return point
+
+
+def _along_a_line(problem: ShallowProblem, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return the cheapest of the networks along a few directions; None for points without a bias."""
+    rows = problem.rows
+    ones = np.linalg.lstsq(rows, np.ones(len(rows)), rcond=None)[0]
+    if np.abs(rows @ ones - 1.0).max() > 1e-9:
+        return None
+    best, cost = None, np.inf
+    for direction in rng.standard_normal((DIRECTIONS, rows.shape[1])):
+        frame = np.linalg.qr(np.column_stack([ones, direction]))[0][:, ::-1]
+        plane = HalfPlane.of(ShallowProblem(np.ascontiguousarray(rows @ frame), problem.targets))
+        if plane is None:
+            continue
+        units, weights = _kinks(plane)
+        mass = float(sizes(weights).sum())
+        if mass < cost:
+            best, cost = (units @ frame.T, weights if problem.is_vector else weights[:, 0]), mass
+    return best
+
+
+def _kinks(plane: HalfPlane) -> tuple[np.ndarray, np.ndarray]:
+    """Kinks at the inner points, all to the right, and two neurons for the line that is left."""
+    n = len(plane.rows)
+    ends = plane.on_opening(np.array([0.25, 0.75]) * plane.opening)
+    inner = np.arange(1, n - 1)
+    points = Points.join(
+        Points(np.zeros(n - 2, int), inner, np.tile([1.0, 0.0], (n - 2, 1))),
+        Points(np.full(2, 2), np.zeros(2, int), ends),
+    )
+    normals = plane.normals[:2] * plane.lengths[:2, None]
+    y = plane.targets
+    line = (np.outer(normals[0], y[1]) - np.outer(normals[1], y[0])) / plane.steps[0]
+    return plane.neurons(points), np.concatenate([plane.demands[:-2], np.linalg.solve(ends.T, line)])

@@ -1,0 +1,241 @@
+"""Time limits and interrupts: they hold for every command, on a table of a hundred thousand rows too."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import covopt
+from covopt import limits
+from covopt.api.stopping import Clock, in_time
+from covopt.arrangement import counting
+from covopt.arrangement.reduction import lift, reduce
+from covopt.cli import app
+from covopt.limits import TimeUp, checkpoint, in_pieces, limited, now, patiently, seconds_left, unlimited
+from covopt.network.along import outputs
+from covopt.problems.shallow import ShallowProblem
+from covopt.solvers.quick import describe_cost, is_out_of_reach, solve_quickly
+
+LIMIT = 1.5
+LATE = 0.1 * LIMIT + 1.0
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("tables")
+    rng = np.random.default_rng(0)
+    for name, rows in (("large", 100_000), ("small", 300)):
+        content = rng.standard_normal((rows, 3))
+        np.savetxt(folder / f"{name}.csv", content, delimiter=",", header="a,b,y", comments="", fmt="%.6f")
+    factor = rng.integers(0, 5, (18, 9))
+    np.savetxt(folder / "matrix.csv", factor.T @ factor, delimiter=",", fmt="%d")
+    return folder
+
+
+COMMANDS = {
+    "solve": ("solve", "large.csv", "--target", "y", "--time-limit", f"{LIMIT}"),
+    "solve --solver relaxation": ("solve", "large.csv", "--target", "y", "--solver", "relaxation",
+                                  "--time-limit", f"{LIMIT}"),
+    "fit": ("fit", "large.csv", "--target", "y", "--lam", "0.01", "--time-limit", f"{LIMIT}"),
+    "path": ("path", "large.csv", "--target", "y", "--lams", "0.1,0.01", "--time-limit", f"{LIMIT}"),
+    "cells": ("cells", "large.csv", "--target", "y", "--count-only"),
+    "cp-rank": ("cp-rank", "matrix.csv", "--time-limit", f"{LIMIT}"),
+    "solve, few rows": ("solve", "small.csv", "--target", "y", "--tol", "1e-12", "--time-limit", f"{LIMIT}"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_keeps_its_limit(command, tables):
+    arguments = list(COMMANDS[command])
+    arguments[1] = str(tables / arguments[1])
+    # the second run has everything loaded and compiled; processor time, for others may be running
+    for _ in range(2):
+        began = time.process_time()
+        result = CliRunner().invoke(app, [*arguments, "--json"])
+        took = time.process_time() - began
+    assert result.exit_code in (0, 3), result.output
+    assert took <= LIMIT + LATE
+    found = json.loads(result.stdout.splitlines()[-1])
+    if command.startswith("solve"):
+        assert 0 < found["n_neurons"] <= found["n_samples"]
+    if command == "cp-rank":
+        assert found["lower"] >= 1
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+def test_sigterm_and_a_second_signal_still_save(tables, tmp_path):
+    out = tmp_path / "solution.json"
+    process = subprocess.Popen(
+        [sys.executable, "-c", WAITING, str(tables / "small.csv"), str(out)],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline().strip() == "round"
+    process.send_signal(signal.SIGTERM)
+    time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    rest = process.communicate(timeout=60)[0]
+    assert process.returncode == 3, rest
+    solution = covopt.load(out)
+    assert solution.status.code == "interrupted"
+    assert 0 < len(solution.network) <= 300
+    assert covopt.verify(solution).ok
+
+
+WAITING = """
+import sys
+from covopt.cli import app
+from covopt.cli.report import Progress
+
+told = []
+def tell(self, state):
+    if not told:
+        told.append(print("round", flush=True))
+    return False
+
+Progress.__call__ = tell
+app(["solve", sys.argv[1], "--target", "y", "--tol", "1e-15", "--out", sys.argv[2], "--json"])
+"""
+
+
+def test_ctrl_c_in_cp_rank_keeps_what_is_known(monkeypatch, tables):
+    from covopt.completely_positive import rank
+
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(rank, "numerical_factor", interrupt)
+    found = covopt.cp_rank(np.loadtxt(tables / "matrix.csv", delimiter=","), time_limit_s=5.0)
+    assert found.lower >= 9
+    assert any("interrupted" in note for note in found.notes)
+
+
+def test_a_deadline_is_raised_once_and_only_inside():
+    with pytest.raises(TimeUp), limited(0.05):
+        while True:
+            pass
+    assert seconds_left() == np.inf
+    time.sleep(0.1)
+
+
+def test_the_nearest_deadline_counts():
+    with limited(100.0):
+        with pytest.raises(TimeUp), limited(0.02):
+            while True:
+                checkpoint()
+        assert 50.0 < seconds_left() <= 100.0
+        with limited(1000.0):
+            assert seconds_left() <= 100.0
+        with unlimited():
+            assert seconds_left() == np.inf
+
+
+def test_pieces_stop_at_the_deadline():
+    done = []
+    with pytest.raises(TimeUp), limited(0.1):
+        in_pieces(lambda start, stop: (time.sleep(0.02), done.append((start, stop))), 10_000, first=1)
+    assert 1 <= len(done) < 20
+    parts = []
+    in_pieces(lambda start, stop: parts.extend(range(start, stop)), 1000, n_threads=2)
+    assert sorted(parts) == list(range(1000))
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+def test_two_signals_are_patient_with_and_the_third_is_not():
+    with patiently() as interrupted:
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+        assert interrupted()
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_compilation_is_announced_once_and_not_counted():
+    said: list[str] = []
+    compiling = limits._Compiling()
+    compiling.announce = said.append
+    before = now()
+    kept, limits._compiling = limits._compiling, compiling
+    try:
+        compiling.listening = True
+        for _ in range(2):
+            start = now()
+            compiling.start()
+            time.sleep(0.05)
+            assert now() - start < 0.03
+            compiling.end()
+            assert now() - start < 0.03
+    finally:
+        limits._compiling = kept
+    assert said == ["compiling, once per installation"]
+    assert now() >= before
+
+
+def test_late_results_are_replaced():
+    clock = Clock(1.0, now() - 100.0)
+    assert in_time(clock, lambda: time.sleep(5.0), lambda: "other") == "other"
+    assert in_time(Clock(None, now()), lambda: "this", lambda: "other") == "this"
+
+
+def test_a_network_along_a_line_goes_through_the_points():
+    rng = np.random.default_rng(0)
+    rows = np.column_stack([rng.standard_normal((80, 3)), np.ones(80)])
+    for targets in (rng.standard_normal(80), rng.standard_normal((80, 2))):
+        problem = ShallowProblem(rows, targets)
+        point = solve_quickly(problem, time_limit_s=2.0)
+        assert len(point.neurons) <= 80
+        assert np.abs(problem.residual(point.neurons, point.weights)).max() < 1e-9
+        assert 0.0 < point.lower_bound <= point.upper_bound
+
+
+def test_what_is_out_of_reach():
+    rows = np.ones((5000, 3))
+    problem = ShallowProblem(rows, np.ones(5000))
+    assert is_out_of_reach(problem, 10.0)
+    assert not is_out_of_reach(problem, None)
+    assert not is_out_of_reach(ShallowProblem(rows[:100], np.ones(100)), 1.0)
+    assert describe_cost(100, 3) is None
+    assert "faces" in (describe_cost(20_000, 3) or "")
+
+
+def test_outputs_by_sorting_are_the_sums_over_all_pairs(monkeypatch):
+    rng = np.random.default_rng(0)
+    direction = rng.standard_normal(3)
+    slopes = rng.standard_normal(40)
+    slopes[3] = 0.0
+    hidden = np.column_stack([np.outer(slopes, direction), rng.standard_normal(40)])
+    lifted = np.column_stack([rng.standard_normal((50, 3)), np.full(50, 0.5)])
+    weights = rng.standard_normal((40, 2))
+    plain = np.maximum(lifted @ hidden.T, 0.0) @ weights
+    for pairs, many in ((10, 10**9), (10, 20)):
+        monkeypatch.setattr("covopt.network.along.PAIRS_PER_PIECE", pairs)
+        monkeypatch.setattr("covopt.network.along.MANY_PAIRS", many)
+        assert np.allclose(outputs(lifted, hidden, weights), plain, rtol=1e-12, atol=1e-12)
+
+
+def test_a_count_that_is_resumed_is_the_same(monkeypatch):
+    table = np.random.default_rng(0).integers(-3, 4, (14, 4))
+    whole = covopt.count_cells(table)
+    monkeypatch.setattr(counting, "OPERATIONS_PER_PIECE", 7)
+    assert covopt.count_cells(table) == whole
+    with pytest.raises(TimeUp), limited(1e-6):
+        covopt.count_cells(table)
+
+
+def test_masks_say_which_samples_lie_on_each_line():
+    table = np.array([[1.0, 2.0], [0.0, 0.0], [-2.0, -4.0], [3.0, 1.0]])
+    reduced = reduce(*lift(table, 0.0))
+    bits = np.unpackbits(reduced.masks.view(np.uint8), axis=1)[:, :4]
+    assert bits.tolist() == [[1, 0, 1, 0], [0, 0, 0, 1]]
+    assert reduce(*lift(table, 0.0), patterns=False).masks.shape == (2, 0)
