@@ -8,12 +8,14 @@ code hears neither; it is called in pieces by :func:`in_pieces`. Solvers catch b
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from types import FrameType
 
 logger = logging.getLogger("covopt")
 COMPILING = "compiling, once per installation"
@@ -166,9 +168,19 @@ def _set_timer() -> None:
     signal.setitimer(signal.ITIMER_REAL, max(seconds_left(), 1e-6), AGAIN_S)
 
 
-def _on_alarm(number: int, frame: object) -> None:
-    if seconds_left() <= 0.0:
+def _on_alarm(number: int, frame: FrameType | None) -> None:
+    if seconds_left() <= 0.0 and not _is_loading(frame):
         raise TimeUp
+
+
+def _is_loading(frame: FrameType | None) -> bool:
+    """Whether a module is being imported or numba is at work: half of that is worse than none, so it ends first."""
+    while frame is not None:
+        name = frame.f_code.co_filename
+        if name.startswith("<frozen importlib") or f"{os.sep}numba{os.sep}" in name:
+            return True
+        frame = frame.f_back
+    return False
 
 
 @contextmanager

@@ -47,7 +47,7 @@ COMMANDS = {
                                   "--time-limit", f"{LIMIT}"),
     "fit": ("fit", "large.csv", "--target", "y", "--lam", "0.01", "--time-limit", f"{LIMIT}"),
     "path": ("path", "large.csv", "--target", "y", "--lams", "0.1,0.01", "--time-limit", f"{LIMIT}"),
-    "cells": ("cells", "large.csv", "--target", "y", "--count-only"),
+    "cells": ("cells", "large.csv", "--target", "y", "--bias", "0", "--count-only"),
     "cp-rank": ("cp-rank", "matrix.csv", "--time-limit", f"{LIMIT}"),
     "solve, few rows": ("solve", "small.csv", "--target", "y", "--tol", "1e-12", "--time-limit", f"{LIMIT}"),
 }  # fmt: skip
@@ -239,3 +239,16 @@ def test_masks_say_which_samples_lie_on_each_line():
     bits = np.unpackbits(reduced.masks.view(np.uint8), axis=1)[:, :4]
     assert bits.tolist() == [[1, 0, 1, 0], [0, 0, 0, 1]]
     assert reduce(*lift(table, 0.0), patterns=False).masks.shape == (2, 0)
+
+
+def test_an_import_is_not_left_half_done(tmp_path, monkeypatch):
+    (tmp_path / "slow_to_import.py").write_text(
+        "import time\nend = time.time() + 0.4\nwhile time.time() < end: pass\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(TimeUp), limited(0.05):
+        import slow_to_import  # noqa: F401
+
+        assert "slow_to_import" in sys.modules
+        while True:
+            pass
