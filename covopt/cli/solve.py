@@ -27,7 +27,16 @@ from covopt.cli.options import (
     check_plot,
     reading,
 )
-from covopt.cli.report import Exit, Progress, check_outputs, left_out_lines, print_json, reporting, before_the_first_round, save
+from covopt.cli.report import (
+    Exit,
+    Progress,
+    before_the_first_round,
+    check_outputs,
+    left_out_lines,
+    print_json,
+    reporting,
+    save,
+)
 from covopt.cli.tables import JSON, check_suffix
 
 if TYPE_CHECKING:
