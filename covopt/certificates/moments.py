@@ -38,7 +38,7 @@ def hold_moments(inputs: np.ndarray, dual: np.ndarray, wanted: np.ndarray) -> np
     >>> dual = np.array([1e4, -2e4, 1e4, 0.01]) / 3.0
     >>> goal = float(_sum(seconds, dual)) + 1e-5
     >>> moved = hold_moments(seconds, dual, np.array([goal]))
-    >>> abs(float(_sum(seconds, moved) - Fraction(goal))) < 1e-10, bool(abs(moved - dual).max() < 1e-9)
+    >>> abs(float(_sum(seconds, moved) - Fraction(goal))) < 1e-8, bool(abs(moved - dual).max() < 1e-8)
     (True, True)
     """
     found = dual.reshape(len(dual), -1).copy()

@@ -326,6 +326,7 @@ def solve_one_input(plane: HalfPlane, **options: Any) -> Point:
 
     Examples
     --------
+    >>> from covopt.problems.shallow import ShallowProblem
     >>> years = np.column_stack([np.arange(1871.0, 1876.0), np.ones(5)])
     >>> plane = HalfPlane.of(ShallowProblem(years, np.array([1.0, 0.0, 1.0, 0.0, 1.0])))
     >>> point = solve_one_input(plane, tol=1e-6)

@@ -21,7 +21,7 @@ def reduced(solution):
 @pytest.mark.parametrize("make", [make_smooth, make_random_plane])
 def test_gaps_of_rounding_size_and_fewer_neurons(make, output_bias):
     X, y = make(30, random_state=4)
-    rough = covopt.min_norm(X, y, output_bias=output_bias, tol=2e-9)
+    rough = covopt.min_norm(X, y, output_bias=output_bias, tol=1.1e-9)
     problem, oracle, dual, offset = reduced(rough)
     sharp, neurons, weights, offset = sharpen(problem, oracle, dual, offset)
     assert oracle.price(sharp).upper_bound <= 1 + 1e-11

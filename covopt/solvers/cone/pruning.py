@@ -39,7 +39,11 @@ def prune(
         units, merged = merge_close(problem, neurons[heavy], weights[heavy], angle)
         candidate = _interpolate_again(problem, units, merged, offset)
         cost, left = problem.network_value(*candidate)
-        fits = problem.ridge > 0 or left <= max(missed, FEASIBLE * size)
+        allowed = np.inf if problem.ridge > 0 else max(missed, FEASIBLE * size)
+        if left > allowed:  # weights alone may be too few
+            candidate = _meet(problem, *candidate)
+            cost, left = problem.network_value(*candidate)
+        fits = left <= allowed
         if fits and cost <= value * (1.0 + slack) and len(candidate[0]) <= len(best[0]):
             best = candidate
     return best if problem.ridge > 0 else _meet(problem, *best)
