@@ -18,6 +18,7 @@ CLASSES: dict[str, tuple[Instance, float]] = {
     **{f"price/{name}": (questions.scalar(name), QUESTION_SHARE) for name in tables.ALL_TABLES},
     **{f"price-vector/{name}": (questions.vector(name), VECTOR_SHARE) for name in tables.ALL_TABLES},
     **{f"boxes/{name}": (questions.boxes(name), BOX_SHARE) for name in tables.ALL_TABLES},
+    **{f"trees/{name}": (questions.trees(name), BOX_SHARE) for name in tables.ALL_TABLES},
     **{f"min-norm/{name}": (solves.interpolation(name), SOLVE_SHARE / 3) for name in tables.ALL_TABLES},
     **{f"label-noise/{name}": (solves.label_noise(name), SOLVE_SHARE / 2) for name in tables.ALL_TABLES},
     **{f"frank-wolfe/{name}": (solves.frank_wolfe(name), SOLVE_SHARE / 4) for name in tables.ALL_TABLES},

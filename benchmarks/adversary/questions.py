@@ -8,9 +8,11 @@ import covopt
 from benchmarks.adversary import tables
 from benchmarks.adversary.exactly import lifted
 from benchmarks.adversary.neurons import Witness, best_neuron, value_of
-from benchmarks.adversary.outcome import Outcome, held, refuted
+from benchmarks.adversary.outcome import Outcome, held, refuted, worst
+from covopt.oracles.bounds import gauge_bound
 from covopt.oracles.cones.gauge import box_gauge
 from covopt.oracles.cones.vector_gauge import vector_box_gauge
+from covopt.oracles.signs.cone_tree import ConeTree
 
 LOOSE = 1e-9  # reported values of neurons are floating point: they may be this far off
 
@@ -51,6 +53,31 @@ def boxes(table: str):
         else:
             found = vector_box_gauge(rows, dual, max_nodes=min(nodes, 1000))
         return _against(rows, dual, found.upper_bound, rng)
+
+    return ask
+
+
+def trees(table: str):
+    """Several outputs beyond the budget of the faces: branch and bound over signs, often cut short."""
+
+    def ask(rng: np.random.Generator) -> Outcome:
+        n, d, k = int(rng.integers(1, 16)), int(rng.integers(1, 4)), int(rng.integers(2, 4))
+        X, bias = tables.ALL_TABLES[table](rng, n, d)
+        rows = lifted(X, bias)
+        dual = tables.dual(rng, rows, k)
+        if rng.random() < 0.3:
+            rows = np.abs(rows)
+            # in the cone where all rows are on only rounding is left of the sum
+            dual = dual - rows @ np.linalg.lstsq(rows, dual, rcond=None)[0]
+        kept = rows.any(axis=1) & dual.any(axis=1)
+        if not kept.any():
+            return held()
+        rows, dual = rows[kept], dual[kept]
+        tree = ConeTree(rows, dual, np.eye(rows.shape[1]))
+        tree.run(margin=0.0, node_limit=int(rng.choice([1, 20, 100])), time_limit_s=None)
+        return worst(
+            [_against(rows, dual, tree.upper, rng), _against(rows, dual, gauge_bound(rows, dual), rng)]
+        )
 
     return ask
 

@@ -12,6 +12,21 @@ q_i = 0. So the right side is a quadratic form in x = (w, r), and ‖w‖² = x�
 because r_i² = (z_i·w)²: the bound is the top eigenvalue of the form in the metric S, convex in N. Its minimum over N
 is the dual of the doubly nonnegative relaxation (FL22 §3.2: the cone S, lifted); here N follows the gradient of a
 smoothed maximum for a few steps, because every N gives a valid bound.
+
+**Rounding.** Let w be a unit vector of the cone, ℓ_i ≥ ‖z_i‖, L = Σ‖Λ_i‖ℓ_i, V the basis of the zero rows' flat and
+‖w − Vy‖ ≤ m (:func:`covopt.exact.definite.flat_up`; V = 1 and m = 0 without zero rows). Computed are the slots P,
+p ≈ Px, D = ΛᵀP and the matrices, with x = (t, ρ), y = Rt, and ρ_i such that its computed coefficient makes it r_i/2.
+
+- *Slots.* p_i and q_i differ from their row of P times x by at most ℓ_i(m + γ(D + r + 8)‖V‖_F‖R‖_F)‖x‖ = ℓ_i s‖x‖,
+  so Λᵀp from Dx by at most L(s + γ(N + 2)(1 + ‖V‖_F‖R‖_F))‖x‖: relative to L, which Λ may cancel, not to D.
+- *Products.* Slots of size l_i are divided by it: they are off by s_i = sℓ_i/l_i + γ(r + N + 8), and the products
+  under cᵀNc by s_i + s_j + s_i s_j, paid for with the size of every multiplier.
+- *The metric.* G = 1 − ½ωUᵀU with the computed units U and the computed ω. From E = RᵀGR − 1 follows ‖t‖²(1 − ‖E‖) ≤
+  yᵀGy = ‖y‖² − ½ω‖Uy‖². As |r_i/ℓ_i − |u_i·y|| ≤ d = m + γ(2D + 16)‖V‖_F and ½ω‖Uy‖² ≤ ‖y‖², G being positive,
+  ‖x‖² ≤ (‖y‖² + √(2ωn)d‖y‖ + ωnd²)(1 + γ(16))/(1 − ‖E‖) for n undecided rows, and ‖y‖ ≤ ‖V‖.
+- *The eigenvalue* is proved by a factorisation, and the products that made its matrix are paid for entry by entry.
+
+With ν above the top eigenvalue, all products paid, ‖Λᵀp‖ ≤ (√ν + what Λᵀp differs by)‖x‖.
 """
 
 from __future__ import annotations
@@ -21,10 +36,12 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import minimize
 
-from covopt.exact.rank import COMPUTED, null_space
+from covopt.exact.definite import flat_up, product_error_up, top_eigenvalue_up
+from covopt.exact.rounding import UNIT, allowance, gamma, lengths_up, operator_norm_up, total_up, up
 
 UNDECIDED, ON, OFF, ZERO = 0, 1, 2, 3
-ROUNDING = 1e-13
+LIVE = 1e-8  # share of a row's length below which what is left of it on a flat has no multipliers
+ROOM = 1.0 + 2.0**-20  # more than a few sums and products of numbers that are not negative err by
 SHORT = 100  # steps up to which one temperature is enough
 
 
@@ -55,9 +72,9 @@ class _Form:
 
     def __init__(self, rows: np.ndarray, dual: np.ndarray, state: np.ndarray):
         n = len(rows)
-        self.basis = np.eye(rows.shape[1])
+        self.basis, self.miss = np.eye(rows.shape[1]), 0.0
         if (state == ZERO).any():
-            self.basis = null_space(rows[state == ZERO], COMPUTED)
+            self.basis, self.miss, _ = flat_up(rows[state == ZERO])
         self.undecided = np.flatnonzero(state == UNDECIDED)
         local = rows @ self.basis
         rank, count = local.shape[1], len(self.undecided)
@@ -81,7 +98,7 @@ class _Form:
         )
         self.objective = dual.T @ p
         slots = np.concatenate([p, q])
-        self.live = np.flatnonzero(np.linalg.norm(slots, axis=1) > 1e-10 * np.tile(lengths, 2))
+        self.live = np.flatnonzero(np.linalg.norm(slots, axis=1) > LIVE * np.tile(lengths, 2))
         self.sizes = np.linalg.norm(slots[self.live], axis=1)
         self.slots = slots[self.live] / self.sizes[:, None]
         self.first, self.second = np.triu_indices(len(self.live), 1)
@@ -89,18 +106,56 @@ class _Form:
             state[self.live[self.first] % n] == UNDECIDED
         )
         self.gram = self.objective.T @ self.objective
+        self._allow(rows, dual, units, omega)
+
+    def _allow(self, rows: np.ndarray, dual: np.ndarray, units: np.ndarray, omega: float) -> None:
+        """Set what rounding does, as at the module's head: ``stretch`` ≥ ‖x‖, ``lost``, ``slips`` = s_i."""
+        n, dim = rows.shape
+        count, lengths = len(units), lengths_up(rows)
+        wide, spread = float(np.linalg.norm(self.basis)), float(np.linalg.norm(self.root))
+        slip = (self.miss + gamma(2 * (dim + self.rank + 8)) * wide * spread) * ROOM
+        self.lost = total_up(lengths_up(dual), lengths) * ROOM
+        self.lost *= slip + gamma(2 * (n + 2)) * (1.0 + wide * spread)
+        live_lengths = np.tile(lengths, 2)[self.live]
+        self.slips = (slip * live_lengths / self.sizes + gamma(2 * (self.rank + n + 8))) * ROOM
+        metric = np.eye(self.rank) - 0.5 * omega * (units.T @ units)
+        moved = metric @ self.root
+        error = float(np.linalg.norm(self.root.T @ moved - np.eye(self.rank)))
+        error += product_error_up(self.root, moved) + 2 * self.rank * UNIT
+        inner = 0.5 * omega * product_error_up(units, units) + 4 * UNIT * self.rank
+        error += spread * (product_error_up(metric, self.root) + inner * spread)
+        long = operator_norm_up(self.basis)
+        d = (self.miss + gamma(2 * (2 * dim + 16)) * wide) * ROOM
+        square = long * long + np.sqrt(2.0 * omega * count) * d * long + omega * count * d * d
+        error = error * ROOM
+        self.stretch = np.inf
+        if error < 0.5 and np.isfinite(square):
+            # what is above 1 is small: its rounding is paid apart
+            self.stretch = float(np.sqrt(square / (1.0 - error)) * (1.0 + gamma(32)))
+
+    def value_up(self, top: float) -> float:
+        """Turn a proved eigenvalue into what no unit vector of the cone exceeds."""
+        return up(up(up(np.sqrt(max(top, 0.0))) + self.lost) * self.stretch)
 
     def full(self, multipliers: np.ndarray) -> np.ndarray:
         matrix = np.zeros((len(self.live), len(self.live)))
         matrix[self.first, self.second] = 0.5 * multipliers
         return matrix + matrix.T
 
-    def spectrum(self, multipliers: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
-        """Eigenvalues, eigenvectors, and what rounding may have moved them by."""
-        added = self.slots.T @ self.full(multipliers) @ self.slots
-        values, vectors = np.linalg.eigh(self.gram + added)
-        size = float(np.trace(self.gram) + np.abs(multipliers).sum() + np.abs(values).max())
-        return values, vectors, ROUNDING * size
+    def spectrum(self, multipliers: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Eigenvalues, eigenvectors, and the matrix that they belong to."""
+        matrix = self.gram + self.slots.T @ self.full(multipliers) @ self.slots
+        values, vectors = np.linalg.eigh(matrix)
+        return values, vectors, matrix
+
+    def top_up(self, multipliers: np.ndarray, matrix: np.ndarray, top: float) -> float:
+        """Bound xᵀ(DᵀD)x + cᵀNc over unit x from above, c the exact products' factors."""
+        sizes = np.abs(multipliers)
+        first, second = self.slips[self.first], self.slips[self.second]
+        paid = total_up(sizes, first + second + first * second) * ROOM
+        terms = len(self.live) + len(self.objective) + 4
+        paid += allowance(2 * terms, float(np.trace(self.gram)) + float(sizes.sum()))
+        return up(top_eigenvalue_up(matrix, top) + up(paid))
 
 
 def bound_on_cone(
@@ -141,8 +196,12 @@ def bound_on_cone(
     n = len(rows)
     nothing = np.zeros((2 * n, 2 * n)) if multipliers is None else multipliers
     form = _Form(rows, dual, state)
+    if not np.isfinite(form.miss):
+        return ConeBound(np.inf, nothing, np.zeros(rows.shape[1]), np.zeros(n))
     if form.rank == 0 or not len(form.live):
-        return ConeBound(0.0, nothing, np.zeros(rows.shape[1]), np.zeros(n))
+        # no slot is above rounding: what is left is the size of the rows on the flat
+        value = _without_slots(form, rows, dual, state)
+        return ConeBound(value, nothing, np.zeros(rows.shape[1]), np.zeros(n))
     block = nothing[np.ix_(form.live, form.live)] * np.outer(form.sizes, form.sizes)
     start = 2.0 * block[form.first, form.second]
     best = _Best(form)
@@ -153,7 +212,17 @@ def bound_on_cone(
     kept = nothing.copy()
     kept[np.ix_(form.live, form.live)] = form.full(best.multipliers) / np.outer(form.sizes, form.sizes)
     direction, doubt = _read(form, best, n)
-    return ConeBound(float(np.sqrt(max(best.value, 0.0))), kept, direction, doubt)
+    return ConeBound(form.value_up(best.value), kept, direction, doubt)
+
+
+def _without_slots(form: _Form, rows: np.ndarray, dual: np.ndarray, state: np.ndarray) -> float:
+    """Bound the cone where no direction is left, or no row is of any size on those that are."""
+    if form.rank == 0:
+        # every unit vector of the flat would be within the miss of 0
+        return 0.0 if form.miss < 1.0 else np.inf
+    carried = (state == ON) | (state == UNDECIDED)
+    slips = LIVE * lengths_up(rows[carried]) * ROOM
+    return up((total_up(lengths_up(dual[carried]), slips) + form.lost) * form.stretch)
 
 
 class _Best:
@@ -166,14 +235,17 @@ class _Best:
 
     def offer(self, multipliers: np.ndarray, temperature: float = 0.0) -> float:
         """Evaluate the bound at these multipliers; with a temperature also the smoothed one and its gradient."""
-        values, vectors, slack = self.form.spectrum(multipliers)
+        multipliers = np.where(self.form.free, multipliers, np.maximum(multipliers, 0.0))
+        values, vectors, matrix = self.form.spectrum(multipliers)
         top = float(values[-1])
         spread = temperature if temperature > 0 else 1e-3 * max(abs(top), 1e-300)
         weights = np.exp((values - top) / spread)
         total = float(weights.sum())
         half = vectors * np.sqrt(weights / total)
-        if top + slack < self.value:
-            self.value, self.multipliers, self.density = top + slack, multipliers.copy(), half
+        if top < self.value:
+            proved = self.form.top_up(multipliers, matrix, top)
+            if proved < self.value:
+                self.value, self.multipliers, self.density = proved, multipliers, half
         self.smooth = top + spread * np.log(total)
         self.half = half
         return self.value
