@@ -30,6 +30,7 @@ import numpy as np
 
 from covopt.errors import BudgetError, InputError
 from covopt.exact.parallel_rows import first_of_each, merge_lines
+from covopt.exact.rounding import gamma, up
 from covopt.oracles.base import Pricing
 from covopt.oracles.faces import DEFAULT_FACE_BUDGET, count_faces
 from covopt.oracles.vector.circles import VectorSphereSweep
@@ -205,6 +206,11 @@ class _Search:
         np.add.at(opposite, oracle._line_of, np.where(oracle._ratio[:, None] < 0, weight, 0.0))
         self.linear = -opposite.T @ oracle.lines
         self.error = (16 + r) * EPS * lipschitz  # of M_s on the basis of a flat
+        # μ_i and L are plain sums. As they are computed G is piecewise linear too, and its maximum is bounded;
+        # the exact G differs from it by γ(n) Σ‖Λ_i‖‖z_i‖ at most
+        self.merged = 0.0
+        if n < len(dual) or opposite.any():
+            self.merged = up(gamma(2 * (len(dual) + 8)) * lipschitz)
         self.settled = 0.0  # the largest κ₁ of a face that holds its v
         self.doubts: list[tuple[float, float]] = []  # κ₁ and γ + 2e of the others
         self.best = 0.0
@@ -237,7 +243,7 @@ class _Search:
     def bound(self) -> float:
         """Combine the faces not in doubt with the cheaper treatment of each one in doubt."""
         bound = settle_doubts(max(self.settled, self.best**2), self.doubts, self.oracle.rank - 1)
-        return float(np.sqrt(bound)) + self.error + ROUNDING * self.lipschitz
+        return float(np.sqrt(bound)) + self.error + ROUNDING * self.lipschitz + self.merged
 
     def run(self) -> np.ndarray:
         """Visit the faces from the cells down; return the points that are reported."""
