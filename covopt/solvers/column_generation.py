@@ -210,7 +210,8 @@ class ColumnGeneration(Driver):
             network = neurons[chosen], atoms[chosen], weights[chosen], candidate.offset
             if chosen.any() and self._offer_weights(*network, enough=enough) and self.dual_gap > self.tol:
                 break
-        if not self.problem.is_vector:
+        # merged networks cost much and win little: they are for where nothing else meets the points closely enough
+        if not self.problem.is_vector and self.dual_gap <= self.tol < self.point.gap:
             self._offer_merged(neurons, weights[:, 0], float(candidate.offset[0]))
 
     def _offer_weights(

@@ -2,36 +2,45 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve, lstsq, qr, solve_triangular
+from scipy.linalg import lstsq, qr, solve_triangular
+from scipy.linalg.blas import dsyrk
+from scipy.linalg.lapack import dpotrf, dpotrs
 
-from covopt.solvers.gram import weighted_gram
+SHIFT = 1e-14  # of the mean diagonal of MᵀM, so that it factors
+REFINEMENTS = 12
+SOLVED = 1e-13  # share of the right-hand side at which refinement stops
+MISSED = 1e-6  # share above which a QR factor may do better
 
 
 class LeastNorm:
     """Solve min ‖x‖ s.t. Mᵀ x = r repeatedly, in the least-squares sense where there is no such x.
 
-    A Cholesky factor of MᵀM is cheap and mostly enough; where its squared condition number leaves a residual, a QR
-    factor of M takes over.
+    A Cholesky factor of MᵀM is cheap and mostly enough. Where its squared condition number leaves a residual, it
+    serves as the preconditioner of conjugate gradients on the products; a QR factor of M, ten times as expensive,
+    takes over where these do not converge: M lacks rank then.
 
     Parameters
     ----------
     matrix : ndarray of shape (m, n)
         M; with fewer rows than columns x is the least-squares solution.
+
+    Examples
+    --------
+    >>> LeastNorm(np.array([[1.0], [2.0]])).solve(np.array([5.0])).round(12)
+    array([1., 2.])
     """
 
     def __init__(self, matrix: np.ndarray):
         self.matrix = matrix
-        gram = weighted_gram(matrix, np.ones(len(matrix)))
-        gram[np.diag_indices_from(gram)] += 1e-14 * float(np.trace(gram)) / len(gram)
+        # its transpose is in the order that BLAS wants, so nothing is copied
+        gram = dsyrk(1.0, np.ascontiguousarray(matrix).T, lower=1)
+        gram[np.diag_indices_from(gram)] += SHIFT * float(np.trace(gram)) / len(gram)
         self._orthogonal: np.ndarray | None = None
         self._triangle: np.ndarray | None = None
         self._wide = matrix.shape[0] < matrix.shape[1]
-        self._factor = None
-        with suppress(LinAlgError):
-            self._factor = cho_factor(gram, lower=True, check_finite=False)
+        factor, failed = dpotrf(gram, lower=1, clean=0, overwrite_a=1)
+        self._factor = None if failed else factor
 
     def _factorise(self) -> None:
         self._orthogonal, triangle = qr(self.matrix, mode="economic", check_finite=False)
@@ -42,22 +51,48 @@ class LeastNorm:
         triangle[dead, dead] = np.inf
         self._triangle = triangle
 
+    def _precondition(self, rhs: np.ndarray) -> np.ndarray:
+        return dpotrs(self._factor, rhs, lower=1)[0].reshape(rhs.shape)
+
+    def _refined(self, rhs: np.ndarray) -> tuple[np.ndarray, float]:
+        """Return x by preconditioned conjugate gradients, and the share of ``rhs`` that it misses."""
+        x = np.zeros((len(self.matrix), *rhs.shape[1:]))
+        missed, size = rhs, float(np.linalg.norm(rhs))
+        direction, old = np.zeros_like(rhs), 1.0
+        for step in range(REFINEMENTS):
+            if np.linalg.norm(missed) <= SOLVED * size:
+                break
+            preconditioned = self._precondition(missed)
+            new = float(np.vdot(missed, preconditioned))
+            direction = preconditioned + (new / old if step else 0.0) * direction
+            moved = self.matrix @ direction
+            curvature = float(np.vdot(moved, moved))
+            if not curvature > 0.0 or not np.isfinite(curvature):
+                break
+            x += new / curvature * moved
+            missed = rhs - self.matrix.T @ x
+            old = new
+        return x, float(np.linalg.norm(missed)) / max(size, 1e-300)
+
     def solve(self, rhs: np.ndarray, *, accurate: bool = False) -> np.ndarray:
-        """Return x, of shape (m,).
+        """Return x, of shape (m,) or (m, k).
 
         Parameters
         ----------
-        rhs : ndarray of shape (n,)
+        rhs : ndarray of shape (n,) or (n, k)
         accurate : bool
-            Use the QR factor.
+            Refine the solution.
         """
-        accurate = accurate or self._factor is None
-        if accurate and self._wide:
+        if self._factor is not None:
+            if not accurate:
+                return self.matrix @ self._precondition(rhs)
+            x, share = self._refined(rhs)
+            if share <= MISSED:
+                return x
+        if self._wide:
             return lstsq(self.matrix.T, rhs, check_finite=False, lapack_driver="gelsy")[0]
-        if accurate and self._triangle is None:
-            self._factorise()
         if self._triangle is None:
-            return self.matrix @ cho_solve(self._factor, rhs, check_finite=False)
-        assert self._orthogonal is not None
+            self._factorise()
+        assert self._orthogonal is not None and self._triangle is not None
         inner = solve_triangular(self._triangle, rhs, trans="T", check_finite=False)
         return self._orthogonal @ np.where(np.isfinite(inner), inner, 0.0)
