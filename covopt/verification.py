@@ -15,7 +15,8 @@ from threadpoolctl import threadpool_limits
 from covopt.certificates.certify import VARIATION, Certificate, certify, through_points
 from covopt.certificates.exact import exact_checks, exact_of_cp_rank
 from covopt.certificates.gauges import make_gauge
-from covopt.certificates.rechecks import AGREES, RECHECKS, Check
+from covopt.certificates.prechecks import dual_rows, not_finite, same_table, structure
+from covopt.certificates.rechecks import RECHECKS, Check
 from covopt.checks.html import html_table
 from covopt.checks.validation import check_output_bias, check_positive
 from covopt.checks.wording import counted
@@ -23,7 +24,7 @@ from covopt.completely_positive.certificate import CPRankCertificate
 from covopt.completely_positive.checking import verify_cp_rank
 from covopt.data import Data
 from covopt.errors import CovoptError, InputError
-from covopt.losses import Loss, make_loss
+from covopt.losses import Loss
 from covopt.potentials import POTENTIALS
 from covopt.problems.reduction import Reduction, reduce_data
 from covopt.problems.regularised import reduce_fit
@@ -252,11 +253,11 @@ def _verify(solution: Solution, X: Any, Y: Any, *, exact: bool, proof: Proof | N
     except CovoptError as error:
         return Verification((Check("data", False, str(error)),), None)
     if X is not None:
-        checks.extend((_same_fit_table if fit else _same_table)(solution, X, Y))
-    broken = _not_finite(solution)
+        checks.extend(same_table(solution, X, Y))
+    broken = not_finite(solution)
     if broken:
         return Verification((*checks, *broken), None)
-    checks.extend(_structure(solution))
+    checks.extend(structure(solution))
     if solution.dual.size != problem.data.Y.size:
         rows, outputs = problem.data.Y.shape
         detail = (
@@ -312,92 +313,4 @@ class _Problem:
         )  # fmt: skip
 
     def dual_rows(self, solution: Solution) -> list[Check]:
-        return [] if self.reduced is None else _dual_rows(solution, self.reduced[1].keep)
-
-
-def _not_finite(solution: Solution) -> list[Check]:
-    for name, array in (
-        ("network", solution.network.hidden_weights),
-        ("network", solution.network.output_weights),
-        ("network", solution.network.output_bias),
-        ("dual", solution.dual),
-    ):
-        if not np.isfinite(array).all():
-            return [Check(name, False, "has a number that is not finite")]
-    return []
-
-
-def _compare_tables(first: np.ndarray, second: np.ndarray) -> Check:
-    """Compare column by column: columns have units of their own, and none of them need be of size one."""
-    difference = np.abs(first - second).max(axis=0)
-    ok = bool((difference <= 1e-12 * np.abs(second).max(axis=0)).all())
-    detail = "is the one that was solved" if ok else f"differs by up to {float(difference.max()):.3g}"
-    return Check("table", ok, detail)
-
-
-def _same_table(solution: Solution, X: Any, Y: Any) -> list[Check]:
-    if Y is None:
-        raise InputError("verify needs Y together with X")
-    table = Data.validate(X, Y, bias=solution.data.bias, duplicates="mean")
-    mine = Data.validate(solution.data.X, solution.data.Y, bias=solution.data.bias, duplicates="mean")
-    if table.X.shape != mine.X.shape or table.Y.shape != mine.Y.shape:
-        return [Check("table", False, f"has shape {table.X.shape}, the solution was made for {mine.X.shape}")]
-    first, second = (
-        np.column_stack([part.X, part.Y])[np.lexsort(np.column_stack([part.X, part.Y]).T[::-1])]
-        for part in (table, mine)
-    )
-    return [_compare_tables(first, second)]
-
-
-def _same_fit_table(solution: Solution, X: Any, Y: Any) -> list[Check]:
-    if Y is None:
-        raise InputError("verify needs Y together with X")
-    assert solution.loss is not None
-    loss = make_loss(solution.loss)
-    loss.column = solution.loss.column
-    table = Data.validate(X, loss.encode_targets(Y), bias=solution.data.bias, interpolates=False)
-    mine = solution.data
-    checks = []
-    if loss.is_classification:
-        ok = loss.classes == solution.loss.classes
-        checks.append(Check("classes", ok, f"stated {solution.loss.classes}, the table has {loss.classes}"))
-    if table.X.shape != mine.X.shape or table.Y.shape != mine.Y.shape:
-        detail = f"has shape {table.X.shape}, the solution was made for {mine.X.shape}"
-        return [*checks, Check("table", False, detail)]
-    first, second = np.column_stack([table.X, table.Y]), np.column_stack([mine.X, mine.Y])
-    if solution.sample_weight is None:  # with weights the order of the rows matters
-        first, second = (part[np.lexsort(part.T[::-1])] for part in (first, second))
-    return [*checks, _compare_tables(first, second)]
-
-
-def _structure(solution: Solution) -> list[Check]:
-    data, network, checks = solution.data, solution.network, []
-    width = data.n_features + (data.bias > 0)
-    fits = network.hidden_weights.shape[1] == width and network.bias == data.bias
-    fits &= network.output_weights.shape[1] == data.n_outputs == len(network.output_bias)
-    size = counted(width, "input") + (f" and {data.n_outputs} outputs" if data.n_outputs > 1 else "")
-    checks.append(
-        Check("network", fits, f"{counted(len(network), 'neuron')} on {size}, bias {network.bias:g}")
-    )
-    if solution.output_bias == "none":
-        silent = not network.output_bias.any()
-        checks.append(Check("output bias", silent, "absent" if silent else "present although there is none"))
-    if solution.output_bias not in ("none", "penalized", "free") or solution.potential not in POTENTIALS:
-        checks.append(
-            Check("problem", False, f"output_bias {solution.output_bias!r}, potential {solution.potential!r}")
-        )
-    return checks
-
-
-def _dual_rows(solution: Solution, keep: np.ndarray) -> list[Check]:
-    """Check what the bound does not see: multipliers of rows that follow from others, and 1ᵀλ = 0."""
-    size = float(np.abs(solution.dual).max(initial=0.0))
-    idle = float(np.abs(np.delete(solution.dual, keep, axis=0)).max(initial=0.0))
-    checks = []
-    if idle > 0:
-        checks.append(Check("dual", False, f"has {idle:.3g} on rows whose targets follow from others"))
-    if solution.output_bias == "free":
-        total = float(np.abs(solution.dual.sum(axis=0)).max())
-        ok = total <= AGREES * size * len(solution.dual)
-        checks.append(Check("dual sum", ok, f"is {total:.2e}, which a free output bias needs to be 0"))
-    return checks
+        return [] if self.reduced is None else dual_rows(solution, self.reduced[1].keep)

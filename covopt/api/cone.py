@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from covopt.api.interpolation import ROOM
+from covopt.api.interpolation_task import ROOM
 from covopt.certificates.certify import conclude, residual_of
 from covopt.checks.validation import (
     check_choice,

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 from scipy.optimize import brentq
 
+from covopt.api.rounds import observer
 from covopt.api.stopping import Clock, in_time
 from covopt.certificates.certify import conclude
 from covopt.certificates.gauges import LabelNoiseGauge
-from covopt.checks.speaking import logger, round_line
+from covopt.checks.speaking import logger
 from covopt.checks.validation import (
     check_choice,
     check_count,
@@ -35,7 +36,6 @@ from covopt.problems.label_noise import LabelNoiseTask, check_label_noise, reduc
 from covopt.problems.reduction import Reduction
 from covopt.problems.regularised import RegularisedProblem, best_constant, constant_dual, reduce_fit
 from covopt.solution import Solution
-from covopt.solvers.column_generation import RoundState
 from covopt.solvers.label_noise_fit import solve_label_noise_fit
 from covopt.solvers.quick import is_out_of_reach
 from covopt.solvers.regularised.finish import finish_fit
@@ -195,21 +195,11 @@ class FitTask:
         problem, reduction = reduced
         history: list[dict[str, float]] = []
 
-        def observe(state: RoundState) -> bool:
-            state = dataclasses.replace(
-                state,
-                lower_bound=state.lower_bound * problem.strength,
-                upper_bound=state.upper_bound * problem.strength,
-                time_s=now() - began,
-            )
-            logger.debug("%s", round_line(state))
-            history.append({k: v for k, v in dataclasses.asdict(state).items() if np.isfinite(v)})
-            return bool(callback(state)) if callback is not None else False
-
         clock = Clock(time_limit_s, began)
         options: dict[str, Any] = {
             "tol": INSIDE * self.tol, "time_limit_s": clock.for_solver(problem.rows.shape[1]),
-            "random_state": self.random_state, "callback": observe, **self._start_of(start, problem, reduction),
+            "random_state": self.random_state, "callback": observer(problem.strength, history, callback, began),
+            **self._start_of(start, problem, reduction),
         }  # fmt: skip
         point, name = self._point(problem, options, clock)
         return self._certified(lam, point, reduced, name, history, clock)

@@ -9,7 +9,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from covopt.api.fit_task import FitTask
-from covopt.api.interpolation import Callback
+from covopt.api.rounds import Callback
 from covopt.api.solution_path import SolutionPath
 from covopt.checks.speaking import speaking
 from covopt.checks.validation import check_positive, check_time_limit

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -13,12 +13,14 @@ from covopt.certificates.uniqueness import AMBIGUOUS, Uniqueness, analyse_unique
 from covopt.data import Data
 from covopt.errors import BudgetError
 from covopt.exact.rounding import relative_gap
+from covopt.losses import Loss
 from covopt.losses.interpolation import INTERPOLATES
 from covopt.network import ReLUNetwork
 from covopt.oracles.base import Oracle
 from covopt.oracles.choose import exact_oracle
 from covopt.oracles.faces import FaceOracle
 from covopt.problems.reduction import Reduction, reduce_data
+from covopt.problems.regularised import reduce_fit
 from covopt.problems.shallow import ShallowProblem, sizes
 from covopt.solvers.column_generation import generate
 from covopt.solvers.finish import finish_network
@@ -220,3 +222,34 @@ def _count_different(tight: TightSet, neurons: np.ndarray, weights: np.ndarray) 
     else:
         alike = alike * ((weights / sizes(weights)[:, None]) @ tight.outputs.T)
     return len(np.unique(alike.argmax(axis=1)))
+
+
+def tight_set_of_fit(
+    data: Data, loss: Loss, lam: float, output_bias: str, own_dual: np.ndarray, *, slack: float
+) -> TightSet:
+    """Return the tight set of a regularised solution's own dual, in the user's coordinates.
+
+    Parameters
+    ----------
+    data : Data
+    loss : Loss
+        Bound to the targets.
+    lam : float
+    output_bias : {"none", "penalized", "free"}
+    own_dual : ndarray of shape (N,) or (N, k)
+    slack : float
+        Dual values from one minus this on count.
+    """
+    problem, reduction = reduce_fit(data, loss, lam, output_bias)
+    live = problem.rows.any(axis=1)
+    shape = (len(problem.rows), problem.n_outputs)
+    dual = reduction.apply_dual(own_dual).reshape(shape)[live]
+    if not dual.any():
+        width = data.n_features + (data.bias > 0)
+        return TightSet(np.zeros((0, width)), np.zeros(0), np.zeros((0, *own_dual.shape[1:])))
+    dual = dual[:, 0] if shape[1] == 1 else dual
+    rows = problem.rows[live]
+    oracle = exact_oracle(rows, 0 if shape[1] == 1 else shape[1])
+    tight = tight_set(ShallowProblem(rows, dual, problem.offset_cost), oracle, dual, slack=slack)
+    outputs = tight.outputs if reduction.outputs is None else reduction.raise_outputs(tight.outputs)
+    return replace(tight, neurons=tight.neurons @ reduction.basis.T, outputs=outputs)

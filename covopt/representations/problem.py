@@ -12,7 +12,6 @@ With samples in rows, A₀ = X̃ and A_ℓ = Z_ℓᵠ = [σ(Z_ℓ), β1], a netw
 
 from __future__ import annotations
 
-import reprlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -24,7 +23,7 @@ from covopt.errors import InputError
 from covopt.losses import Loss, make_loss
 from covopt.network.deep import DeepReLUNetwork
 from covopt.representations.images import ADMISSIBLE, LayerImage, LayerRank, require_admissible, warn_of_ranks
-from covopt.representations.weights import as_matrices
+from covopt.representations.weights import as_matrices, check_representations
 
 OUTPUT_BIASES = ("penalized", "none")
 MEETS = 1e-9  # share of max |Y| by which outputs may miss and still interpolate; absolute for Y = 0
@@ -204,31 +203,8 @@ class RepresentationProblem:
         InputError
             Where there are none, rows are missing, entries are not finite, or Z_L has another width than Y.
         """
-        if isinstance(Z, np.ndarray) and Z.ndim < 3:
-            raise InputError(
-                "Z must be a sequence of arrays Z_1 … Z_L, one for each layer; received one array."
-            )
-        try:
-            found = [np.asarray(z, dtype=float) for z in Z]
-        except (TypeError, ValueError):
-            raise InputError(
-                f"Z must be a sequence of numeric matrices Z_1 … Z_L; received {reprlib.repr(Z)}."
-            ) from None
-        if not found:
-            raise InputError("Z is empty; give the representations Z_1 … Z_L.")
-        for layer, z in enumerate(found, start=1):
-            if z.ndim != 2 or len(z) != len(self.X):
-                raise InputError(
-                    f"Z_{layer} has shape {z.shape}; ({len(self.X)}, width) is needed, a row for each sample."
-                )
-            if not np.isfinite(z).all():
-                raise InputError(f"Z_{layer} has entries that are NaN or infinite.")
         targets = self.targets if self.loss is None else self.loss.targets
-        if targets is not None and found[-1].shape != targets.shape:
-            raise InputError(
-                f"Z_{len(found)}, the outputs, has shape {found[-1].shape}; the targets have {targets.shape}."
-            )
-        return found
+        return check_representations(Z, len(self.X), None if targets is None else targets.shape)
 
     # ------------------------------------------------------------------ the maps
     def to_representations(self, network: Any) -> list[np.ndarray]:

@@ -1,7 +1,8 @@
-"""Networks of every kind as FL22's weight matrices, the bias column last."""
+"""Networks of every kind as FL22's weight matrices, the bias column last; representations as lists of matrices."""
 
 from __future__ import annotations
 
+import reprlib
 from typing import Any
 
 import numpy as np
@@ -89,3 +90,48 @@ def _refuse_free(counted: bool, shift: np.ndarray | None) -> None:
             "the network has a free output bias, which the norm of the reformulation would count; use one that is "
             "penalized, or none."
         )
+
+
+def check_representations(Z: Any, n_rows: int, outputs: tuple[int, ...] | None) -> list[np.ndarray]:
+    """Return representations Z_1 … Z_L as a list of finite float arrays (N, n_ℓ).
+
+    Parameters
+    ----------
+    Z : sequence of ndarray of shape (N, n_ℓ)
+    n_rows : int
+        N.
+    outputs : tuple of int or None
+        The shape that Z_L must have.
+
+    Raises
+    ------
+    InputError
+        Where there are none, rows are missing, entries are not finite, or Z_L has another shape.
+
+    Examples
+    --------
+    >>> [z.tolist() for z in check_representations([[[1], [2]]], 2, (2, 1))]
+    [[[1.0], [2.0]]]
+    """
+    if isinstance(Z, np.ndarray) and Z.ndim < 3:
+        raise InputError("Z must be a sequence of arrays Z_1 … Z_L, one for each layer; received one array.")
+    try:
+        found = [np.asarray(z, dtype=float) for z in Z]
+    except (TypeError, ValueError):
+        raise InputError(
+            f"Z must be a sequence of numeric matrices Z_1 … Z_L; received {reprlib.repr(Z)}."
+        ) from None
+    if not found:
+        raise InputError("Z is empty; give the representations Z_1 … Z_L.")
+    for layer, z in enumerate(found, start=1):
+        if z.ndim != 2 or len(z) != n_rows:
+            raise InputError(
+                f"Z_{layer} has shape {z.shape}; ({n_rows}, width) is needed, a row for each sample."
+            )
+        if not np.isfinite(z).all():
+            raise InputError(f"Z_{layer} has entries that are NaN or infinite.")
+    if outputs is not None and found[-1].shape != outputs:
+        raise InputError(
+            f"Z_{len(found)}, the outputs, has shape {found[-1].shape}; the targets have {outputs}."
+        )
+    return found

@@ -317,13 +317,16 @@ BAD = {
 
 @pytest.mark.parametrize("name", BAD)
 def test_bad_input_is_one_clear_error_and_nothing_is_computed(name, monkeypatch):
-    from covopt.api import interpolation as api
+    from covopt.api import generation, interpolation_task
 
     def computed(*args, **kwargs):
         raise AssertionError("computed although the input is bad")
 
-    for worker in ("exact_oracle", "generate", "finish_network", "conclude"):
-        monkeypatch.setattr(api, worker, computed)
+    for room, worker in (
+        (generation, "exact_oracle"), (generation, "generate"),
+        (interpolation_task, "finish_network"), (interpolation_task, "conclude"),
+    ):  # fmt: skip
+        monkeypatch.setattr(room, worker, computed)
     options, message = BAD[name]
     options = {"X": GOOD_X, "Y": GOOD_Y, **options}
     with warnings.catch_warnings():

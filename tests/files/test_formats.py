@@ -111,14 +111,14 @@ def test_a_file_of_another_format_is_named():
 
 
 def test_the_writers_and_the_registry_agree():
-    from covopt import solution
     from covopt.api import path_files
     from covopt.completely_positive import certificate
     from covopt.proofs import proof
+    from covopt.solution import content
 
-    for module in (solution, path_files, certificate):
+    for module in (content, path_files, certificate):
         assert FORMATS[module.FORMAT].versions[0] == module.SCHEMA
-    assert FORMATS[solution.FORMAT].versions[-1] == solution.SCHEMA_LOSS
+    assert FORMATS[content.FORMAT].versions[-1] == content.SCHEMA_LOSS
     assert FORMATS[proof.FORMAT].versions == (proof.VERSION,)
     pytest.importorskip("torch")
     from covopt.training import checkpoint, contradiction

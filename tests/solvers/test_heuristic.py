@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import covopt
-from covopt.api import interpolation as api
+from covopt.api import generation as api
 from covopt.certificates import certify
 from covopt.errors import BudgetError
 from covopt.oracles import support

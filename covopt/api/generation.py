@@ -1,0 +1,131 @@
+"""Which solver takes an interpolation problem: the best oracle that can be afforded, and a network in any case."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from covopt.api.stopping import Clock
+from covopt.errors import BudgetError
+from covopt.limits import TimeUp, limited, now, patiently
+from covopt.oracles.choose import exact_oracle
+from covopt.oracles.faces import FaceOracle
+from covopt.problems.half_plane import HalfPlane
+from covopt.problems.shallow import ShallowProblem
+from covopt.solvers.box_generation import solve_by_boxes, suits
+from covopt.solvers.column_generation import Point, generate
+from covopt.solvers.heuristic import solve_heuristic
+from covopt.solvers.one_input import solve_one_input
+from covopt.solvers.quick import is_out_of_reach, solve_quickly
+from covopt.solvers.sharpen import sharpen
+from covopt.status import Status
+
+QUICK_S = 5.0  # for the bound beside a network along a line
+BOX_SHARE = 0.7  # of the time limit, before the heuristic takes over
+SHARPEN_GAP = 1e-9  # a dual this accurate shows the tight set, and Newton's method can finish on it
+
+
+def generate_in_time(
+    problem: ShallowProblem, solver: str, options: dict[str, Any], clock: Clock
+) -> tuple[Point, str]:
+    """Generate columns where the table leaves room for it; a network through the points in any case."""
+    seconds = clock.for_solver(problem.rows.shape[1])
+    point, status, name = (
+        None,
+        Status.TIME_LIMIT if clock.limit is not None else Status.GAP,
+        "column-generation",
+    )
+    plane = None if solver == "relaxation" else HalfPlane.of(problem)
+    if plane is not None or not is_out_of_reach(problem, seconds):
+        try:
+            with limited(seconds):
+                point, name = _generate(problem, solver, options | {"time_limit_s": seconds})
+        except TimeUp:
+            status = Status.TIME_LIMIT
+        except KeyboardInterrupt:
+            status = Status.INTERRUPTED
+        if point is not None and np.isfinite(point.upper_bound):
+            return point, name
+    with patiently():
+        left = 0.4 * (seconds or QUICK_S) if status is not Status.INTERRUPTED else QUICK_S
+        share = min(QUICK_S, clock.until_late(0.0) or QUICK_S, left)
+        quick = solve_quickly(problem, time_limit_s=share, random_state=options["random_state"])
+    quick.status = status if point is None else point.status
+    if point is not None and point.lower_bound > quick.lower_bound:
+        quick.dual, quick.lower_bound, quick.proof = point.dual, point.lower_bound, point.proof
+    return quick, f"{name}, network along a line"
+
+
+def _generate(problem: ShallowProblem, solver: str, options: dict[str, Any]) -> tuple[Point, str]:
+    """Column generation with the best oracle that can be afforded, and its name."""
+    plane = None if solver == "relaxation" else HalfPlane.of(problem)
+    if plane is not None and not plane.is_clear:
+        return solve_one_input(plane, **options), "column-generation"
+    oracle = None
+    if solver != "relaxation":
+        with contextlib.suppress(BudgetError):
+            oracle = exact_oracle(problem.rows, problem.vector_outputs)
+    if solver != "relaxation" and suits(problem):
+        return _generate_by_boxes(problem, options)
+    if oracle is None:
+        return _generate_heuristically(problem, options, only_relaxation=solver == "relaxation")
+    point = generate(problem, oracle, **options)
+    if plane is not None and point.status is Status.GAP:
+        other = solve_one_input(plane, **options)
+        point = other if other.gap < point.gap else point
+    sharp = point.status is Status.CERTIFIED and point.gap <= SHARPEN_GAP
+    if sharp and isinstance(oracle, FaceOracle):
+        point = _sharpened(problem, oracle, point)
+    return point, "column-generation"
+
+
+def _generate_by_boxes(problem: ShallowProblem, options: dict[str, Any]) -> tuple[Point, str]:
+    """Column generation with proofs by boxes; where they do not end, the heuristic's bracket too."""
+    limit = options["time_limit_s"]
+    began = now()
+    first = solve_by_boxes(
+        problem, **options | {"time_limit_s": None if limit is None else BOX_SHARE * limit}
+    )
+    if first.status not in (Status.GAP, Status.TIME_LIMIT):
+        return first, "column-generation with boxes"
+    if limit is not None:
+        limit = max(limit - (now() - began), (1.0 - BOX_SHARE) * limit)
+    point, name = _generate_heuristically(problem, options | {"time_limit_s": limit})
+    if first.upper_bound < point.upper_bound:
+        point.neurons, point.weights, point.offset = first.neurons, first.weights, first.offset
+        point.upper_bound = first.upper_bound
+    if first.lower_bound > point.lower_bound:
+        point.dual, point.lower_bound, point.proof = first.dual, first.lower_bound, None
+    return point, name
+
+
+def _generate_heuristically(
+    problem: ShallowProblem, options: dict[str, Any], *, only_relaxation: bool = False
+) -> tuple[Point, str]:
+    """Column generation by branch and bound or local search, bracketed by the best valid bound at hand."""
+    point = solve_heuristic(problem, **options, only_relaxation=only_relaxation)
+    search = "local search" if point.status is Status.HEURISTIC else "branch and bound"
+    bound = ", bound by a semidefinite relaxation" if point.proof is not None else ""
+    return point, f"column-generation with {search}{bound}"
+
+
+def _sharpened(problem: ShallowProblem, oracle: FaceOracle, point: Point) -> Point:
+    sharp = sharpen(problem, oracle, point.dual, float(point.offset))
+    if sharp is None:
+        return point
+    dual, neurons, weights, offset = sharp
+    return dataclasses.replace(
+        point, dual=dual, neurons=neurons, weights=weights, offset=offset, moments=None, finished=False
+    )
+
+
+def zero_point(problem: ShallowProblem) -> Point:
+    """Return the network without neurons, which is optimal where there are no targets."""
+    rank = problem.rows.shape[1]
+    return Point(
+        np.zeros((0, rank)), np.zeros((0, *problem.targets.shape[1:])), np.zeros(problem.targets.shape[1:])[()], 0.0,
+        np.zeros(problem.targets.shape), 0.0, Status.CERTIFIED,
+    )  # fmt: skip

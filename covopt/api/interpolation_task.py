@@ -1,0 +1,181 @@
+"""One interpolation problem from a validated table to its solution: solve, go back to the user's units, certify."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from covopt.api.generation import generate_in_time, zero_point
+from covopt.api.rounds import Callback, observer
+from covopt.api.stopping import Clock, in_time
+from covopt.certificates.certify import conclude
+from covopt.certificates.gauges import LabelNoiseGauge, VariationGauge
+from covopt.certificates.moments import hold_moments
+from covopt.checks.speaking import logger
+from covopt.data import Data
+from covopt.errors import InputError
+from covopt.limits import now
+from covopt.network import ReLUNetwork
+from covopt.network.exact_products import with_exact_products
+from covopt.potentials import LabelNoise
+from covopt.problems.label_noise import reduce_label_noise
+from covopt.problems.reduction import Reduction
+from covopt.problems.shallow import ShallowProblem
+from covopt.solution import Solution
+from covopt.solvers.column_generation import Point
+from covopt.solvers.finish import finish_network
+from covopt.solvers.label_noise import solve_label_noise
+from covopt.solvers.quick import solve_quickly
+from covopt.status import Status
+
+ROOM = 2.0**-36  # between the dual and its constraint, for what the proof that none exceeds it costs
+
+
+@dataclass(frozen=True, eq=False)
+class InterpolationTask:
+    """What :func:`covopt.min_norm` was asked, checked and reduced.
+
+    Attributes
+    ----------
+    data : Data
+    reduced : tuple of ShallowProblem and Reduction
+    output_bias, potential, solver : str
+    tol : float
+    time_limit_s : float or None
+    random_state : int or None
+    callback : callable or None
+    began : float
+        Reading of ``covopt.limits.now()`` when the user asked.
+    """
+
+    data: Data
+    reduced: tuple[ShallowProblem, Reduction]
+    output_bias: str
+    potential: str
+    solver: str
+    tol: float
+    time_limit_s: float | None
+    random_state: int | None
+    callback: Callback | None
+    began: float
+
+    def solve(self) -> Solution:
+        """Solve with the variation norm."""
+        problem, reduction = self.reduced
+        history: list[dict[str, float]] = []
+        clock = Clock(self.time_limit_s, self.began)
+        # compiled threads and BLAS threads compete for the same cores
+        with threadpool_limits(1, user_api="blas"):
+            point, name = self._point(
+                observer(2.0 * reduction.value_scale, history, self.callback, self.began), clock
+            )
+            neurons, weights, offset = found = point.neurons, point.weights, point.offset
+            if not point.finished:
+                neurons, weights, offset = in_time(
+                    clock,
+                    lambda: finish_network(problem, *found),
+                    lambda: _at_most_n(problem, found),
+                    share=0.5,
+                )
+            units, scaled, moved = reduction.invert_network(neurons, weights, offset)
+            network = ReLUNetwork.from_neurons(
+                units,
+                scaled,
+                bias=self.data.bias,
+                offset=moved,
+                counts_output_bias=self.output_bias != "free",
+            )
+            if point.moments is not None and self.data.n_features == 1:
+                network = with_exact_products(network, self.data.X[:, 0], self.data.Y)
+            dual, certificate, status = self._conclude(point, network, clock)
+        if clock.interrupted and status is not Status.CERTIFIED:
+            status = Status.INTERRUPTED
+        return self._solution(network, dual, certificate, status, name, history, point.proof)
+
+    def solve_label_noise(self, potential: LabelNoise) -> Solution:
+        """Solve with a label-noise potential."""
+        task = reduce_label_noise(self.data, self.output_bias, potential, reduced=self.reduced)
+        problem = task.problem
+        history: list[dict[str, float]] = []
+        with threadpool_limits(1, user_api="blas"):
+            name = "column-generation"
+            if not len(problem.rows) or not problem.targets.any():
+                point, name = zero_point(problem), "closed form"
+            else:
+                point = solve_label_noise(
+                    problem, task.oracle(), tol=self.tol, time_limit_s=self.time_limit_s,
+                    random_state=self.random_state,
+                    callback=observer(task.value_scale, history, self.callback, self.began),
+                )  # fmt: skip
+            network = task.invert_network(point.neurons, point.weights, float(point.offset))
+            dual, certificate, status = conclude(
+                self.data, network, task.invert_dual(point.dual), stopped=point.status, tol=self.tol,
+                settled=problem.offset_cost == 0, output_bias=self.output_bias, gauge=LabelNoiseGauge(task),
+            )  # fmt: skip
+        return self._solution(network, dual, certificate, status, name, history)
+
+    def _point(self, observe: Callback, clock: Clock) -> tuple[Point, str]:
+        problem, _ = self.reduced
+        if not len(problem.rows) or not problem.targets.any():
+            return zero_point(problem), "closed form"
+        if self.solver.startswith("conic:"):
+            if problem.is_vector:
+                raise InputError(
+                    f"solver={self.solver!r} handles one output (a cell may need several neurons with more), but Y "
+                    f'has {self.data.n_outputs} columns of rank {problem.targets.shape[1]}; use solver="auto"'
+                )
+            from covopt.solvers.reference import solve_all_cells
+
+            return solve_all_cells(problem, self.solver.removeprefix("conic:"), self.tol, self.time_limit_s)
+        options: dict[str, Any] = {
+            "tol": self.tol, "time_limit_s": self.time_limit_s, "random_state": self.random_state,
+            "callback": observe,
+        }  # fmt: skip
+        return generate_in_time(problem, self.solver, options, clock)
+
+    def _conclude(self, point: Point, network: ReLUNetwork, clock: Clock) -> Any:
+        """Return dual, certificate and status; in no time left the trivial bound."""
+        problem, reduction = self.reduced
+        # with an offset that costs nothing, or next to nothing, Λᵀ1 = 0 has to hold to the last digit
+        options: dict[str, Any] = {
+            "stopped": point.status, "tol": self.tol, "output_bias": self.output_bias,
+            "gauge": VariationGauge(self.data, reduction.keep, reduction),
+        }  # fmt: skip
+        best = reduction.invert_dual(point.dual) * (1.0 - ROOM)
+        return in_time(
+            clock,
+            lambda: conclude(
+                self.data, network, best, settled=problem.offset_cost == 0, proof=point.proof, hold=self._hold(point),
+                **options,
+            ),
+            lambda: conclude(self.data, network, np.zeros_like(best), **options),
+        )  # fmt: skip
+
+    def _hold(self, point: Point) -> Callable[[np.ndarray, float], np.ndarray] | None:
+        """Return what keeps Λᵀx of one input, which the solver knows better than the dual's doubles say."""
+        if point.moments is None or self.data.n_features != 1:
+            return None
+        problem, reduction = self.reduced
+        known = point.moments[0] if problem.is_vector else point.moments[0, 0]
+        wanted = np.atleast_1d(reduction.raise_outputs(known)) * (1.0 - ROOM)
+        return lambda dual, factor: hold_moments(self.data.X[:, 0], dual, wanted * factor)
+
+    def _solution(self, network, dual, certificate, status, name, history, proof=None) -> Solution:
+        solution = Solution(
+            self.data, self.output_bias, self.potential, network, dual, certificate, status, self.tol, name, history,
+            now() - self.began, self.random_state, proof,
+        )  # fmt: skip
+        logger.info("%r", solution)
+        return solution
+
+
+def _at_most_n(problem: ShallowProblem, found: tuple) -> tuple:
+    """Return a network that was not finished, or where it has more than N·k neurons one along a line."""
+    if len(found[0]) <= problem.targets.size:
+        return found
+    quick = solve_quickly(problem, time_limit_s=0.0)
+    return (quick.neurons, quick.weights, quick.offset) if len(quick.neurons) else found

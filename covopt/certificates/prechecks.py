@@ -1,0 +1,109 @@
+"""What is checked before a solution's numbers are: its table, its arrays, its dual's free rows.
+
+Of the table that somebody passes to ``verify``, each column is compared in its own units.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from covopt.certificates.rechecks import AGREES, Check
+from covopt.checks.wording import counted
+from covopt.data import Data
+from covopt.errors import InputError
+from covopt.losses import make_loss
+from covopt.potentials import POTENTIALS
+
+
+def not_finite(solution: Any) -> list[Check]:
+    """Return a failed check where a network or dual has a number that is none."""
+    for name, array in (
+        ("network", solution.network.hidden_weights),
+        ("network", solution.network.output_weights),
+        ("network", solution.network.output_bias),
+        ("dual", solution.dual),
+    ):
+        if not np.isfinite(array).all():
+            return [Check(name, False, "has a number that is not finite")]
+    return []
+
+
+def structure(solution: Any) -> list[Check]:
+    """Check that the network fits the table, the output bias and the potential that are stated."""
+    data, network, checks = solution.data, solution.network, []
+    width = data.n_features + (data.bias > 0)
+    fits = network.hidden_weights.shape[1] == width and network.bias == data.bias
+    fits &= network.output_weights.shape[1] == data.n_outputs == len(network.output_bias)
+    size = counted(width, "input") + (f" and {data.n_outputs} outputs" if data.n_outputs > 1 else "")
+    checks.append(
+        Check("network", fits, f"{counted(len(network), 'neuron')} on {size}, bias {network.bias:g}")
+    )
+    if solution.output_bias == "none":
+        silent = not network.output_bias.any()
+        checks.append(Check("output bias", silent, "absent" if silent else "present although there is none"))
+    if solution.output_bias not in ("none", "penalized", "free") or solution.potential not in POTENTIALS:
+        checks.append(
+            Check("problem", False, f"output_bias {solution.output_bias!r}, potential {solution.potential!r}")
+        )
+    return checks
+
+
+def dual_rows(solution: Any, keep: np.ndarray) -> list[Check]:
+    """Check what the bound does not see: multipliers of rows that follow from others, and 1ᵀλ = 0."""
+    size = float(np.abs(solution.dual).max(initial=0.0))
+    idle = float(np.abs(np.delete(solution.dual, keep, axis=0)).max(initial=0.0))
+    checks = []
+    if idle > 0:
+        checks.append(Check("dual", False, f"has {idle:.3g} on rows whose targets follow from others"))
+    if solution.output_bias == "free":
+        total = float(np.abs(solution.dual.sum(axis=0)).max())
+        ok = total <= AGREES * size * len(solution.dual)
+        checks.append(Check("dual sum", ok, f"is {total:.2e}, which a free output bias needs to be 0"))
+    return checks
+
+
+def _compare_tables(first: np.ndarray, second: np.ndarray) -> Check:
+    """Compare column by column: columns have units of their own, and none of them need be of size one."""
+    difference = np.abs(first - second).max(axis=0)
+    ok = bool((difference <= 1e-12 * np.abs(second).max(axis=0)).all())
+    detail = "is the one that was solved" if ok else f"differs by up to {float(difference.max()):.3g}"
+    return Check("table", ok, detail)
+
+
+def same_table(solution: Any, X: Any, Y: Any) -> list[Check]:
+    """Check that a table is the one that was solved, rows in any order where they have no weights."""
+    if Y is None:
+        raise InputError("verify needs Y together with X")
+    return (_same_points if solution.loss is None else _same_samples)(solution, X, Y)
+
+
+def _same_points(solution: Any, X: Any, Y: Any) -> list[Check]:
+    table = Data.validate(X, Y, bias=solution.data.bias, duplicates="mean")
+    mine = Data.validate(solution.data.X, solution.data.Y, bias=solution.data.bias, duplicates="mean")
+    if table.X.shape != mine.X.shape or table.Y.shape != mine.Y.shape:
+        return [Check("table", False, f"has shape {table.X.shape}, the solution was made for {mine.X.shape}")]
+    first, second = (
+        np.column_stack([part.X, part.Y])[np.lexsort(np.column_stack([part.X, part.Y]).T[::-1])]
+        for part in (table, mine)
+    )
+    return [_compare_tables(first, second)]
+
+
+def _same_samples(solution: Any, X: Any, Y: Any) -> list[Check]:
+    loss = make_loss(solution.loss)
+    loss.column = solution.loss.column
+    table = Data.validate(X, loss.encode_targets(Y), bias=solution.data.bias, interpolates=False)
+    mine = solution.data
+    checks = []
+    if loss.is_classification:
+        ok = loss.classes == solution.loss.classes
+        checks.append(Check("classes", ok, f"stated {solution.loss.classes}, the table has {loss.classes}"))
+    if table.X.shape != mine.X.shape or table.Y.shape != mine.Y.shape:
+        detail = f"has shape {table.X.shape}, the solution was made for {mine.X.shape}"
+        return [*checks, Check("table", False, detail)]
+    first, second = np.column_stack([table.X, table.Y]), np.column_stack([mine.X, mine.Y])
+    if solution.sample_weight is None:  # with weights the order of the rows matters
+        first, second = (part[np.lexsort(part.T[::-1])] for part in (first, second))
+    return [*checks, _compare_tables(first, second)]

@@ -1,0 +1,161 @@
+"""The file of a solution: its content as JSON types, and what is read back from it."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from covopt.certificates.certify import Certificate
+from covopt.data import Data
+from covopt.errors import CovoptError, SolutionFileError
+from covopt.files.formats import check_format, read_any
+from covopt.files.layouts import SOLUTION, SOLUTION_WITH_LOSS
+from covopt.files.schema import check_content, numbers, shown
+from covopt.losses import loss_from_dict
+from covopt.network import ReLUNetwork
+from covopt.oracles.lifted.gauge_certificate import GaugeCertificate
+from covopt.status import Status
+
+if TYPE_CHECKING:
+    from covopt.solution.solution import Solution
+
+FORMAT = "covopt-solution"
+SCHEMA = 1
+SCHEMA_LOSS = 2  # with a loss: readers that know interpolation only must refuse it
+BRACKET = ("cost", "lower_bound", "gap")
+OF_A_LOSS = ("objective", "loss_value")
+
+
+def to_content(solution: Solution) -> dict[str, Any]:
+    """Return a solution as JSON types."""
+    from covopt import __version__
+
+    network = solution.network
+    return {
+        "format": FORMAT,
+        "schema": SCHEMA if solution.loss is None else SCHEMA_LOSS,
+        "covopt": __version__,
+        "status": solution.status.code,
+        "message": solution.status.message,
+        "cost": solution.cost,
+        "lower_bound": solution.lower_bound,
+        "gap": solution.gap,
+        "tol": solution.tol,
+        "problem": {
+            "X": solution.data.X.tolist(),
+            "Y": solution.data.Y.tolist(),
+            "bias": solution.data.bias,
+            "output_bias": solution.output_bias,
+            "potential": solution.potential,
+            "feature_names": list(solution.data.feature_names),
+            "target_names": list(solution.data.target_names),
+            "notes": list(solution.data.notes),
+            **_loss_entries(solution),
+        },
+        "network": {
+            "hidden_weights": network.hidden_weights.tolist(),
+            "output_weights": network.output_weights.tolist(),
+            "output_bias": network.output_bias.tolist(),
+            "n_neurons": len(network),
+        },
+        "dual": solution.dual.tolist(),
+        "proof": None if solution.proof is None else solution.proof.to_dict(),
+        # one place for every number: the bounds and the gap are above
+        "certificate": {
+            name: value
+            for name, value in asdict(solution.certificate).items()
+            if name not in BRACKET and (solution.loss is not None or name not in OF_A_LOSS)
+        },
+        "solver": solution.solver,
+        "random_state": solution.random_state,
+        "time_s": solution.time_s,
+        "history": solution.history,
+    }
+
+
+def _loss_entries(solution: Solution) -> dict[str, Any]:
+    if solution.loss is None:
+        return {}
+    weights = None if solution.sample_weight is None else solution.sample_weight.tolist()
+    return {"lam": solution.lam, "loss": solution.loss.parameters(), "sample_weight": weights}
+
+
+def from_content(cls: type[Solution], content: dict[str, Any]) -> Solution:
+    """Make a solution of JSON types; see :meth:`Solution.from_dict`."""
+    fitted = check_format(content, FORMAT) == SCHEMA_LOSS
+    try:
+        check_content(content, SOLUTION_WITH_LOSS if fitted else SOLUTION)
+        problem, net = content["problem"], content["network"]
+        width = len(problem["feature_names"]) + (problem["bias"] > 0)
+        X = numbers("X", problem["X"]).reshape(len(problem["X"]), len(problem["feature_names"]))
+        data = Data(
+            X,
+            numbers("Y", problem["Y"]).reshape(len(X), len(problem["target_names"])),
+            float(problem["bias"]),
+            tuple(problem["feature_names"]),
+            tuple(problem["target_names"]),
+            tuple(problem["notes"]),
+        )
+        network = ReLUNetwork(
+            numbers("hidden_weights", net["hidden_weights"]).reshape(-1, width),
+            numbers("output_weights", net["output_weights"]).reshape(-1, data.n_outputs),
+            data.bias,
+            numbers("output_bias", net["output_bias"]).reshape(data.n_outputs),
+            problem["output_bias"] != "free",
+        )
+        dual = numbers("dual", content["dual"])
+        shape = data.Y.shape if data.n_outputs > 1 else (len(X),)
+        if len(network.hidden_weights) != len(network.output_weights) or dual.shape != shape:
+            raise ValueError("lengths of the arrays do not fit together")
+        if net.get("n_neurons", len(network)) != len(network):
+            raise ValueError(f"n_neurons is {shown(net['n_neurons'])}, and the network has {len(network)}")
+        stated = content["certificate"]
+        proof = content.get("proof")
+        values: dict[str, Any] = {
+            **{name: float(content[name]) for name in BRACKET},
+            "residual": float(stated["residual"]), "gauge": float(stated["gauge"]),
+            "exact": stated["exact"], "bound": stated["bound"],
+            "objective": float(stated["objective"]) if fitted else float(content["cost"]),
+            "loss_value": float(stated["loss_value"]) if fitted else 0.0,
+        }  # fmt: skip
+        return cls(
+            data, problem["output_bias"], problem["potential"], network, dual, Certificate(**values),
+            Status.from_code(content["status"]), float(content["tol"]), content["solver"],
+            list(content["history"]), float(content["time_s"]), content["random_state"],
+            None if proof is None else GaugeCertificate.from_dict(proof),
+            **(_loss_of(problem, data) if fitted else {}),
+        )  # fmt: skip
+    except SolutionFileError:
+        raise
+    except (CovoptError, ArithmeticError, LookupError, TypeError, ValueError) as error:
+        raise SolutionFileError(f"the solution file is damaged: {error}") from error
+
+
+def _loss_of(problem: dict[str, Any], data: Data) -> dict[str, Any]:
+    """Return λ, the loss bound to the table, and the weights of a file."""
+    weights = problem["sample_weight"]
+    weights = None if weights is None else numbers("sample_weight", weights)
+    loss = loss_from_dict(problem["loss"])
+    loss.encode_targets(data.Y, weights)
+    return {"lam": float(problem["lam"]), "loss": loss, "sample_weight": weights}
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """Read any file that covopt wrote: a solution, a path, a CP-rank certificate, a proof, a contradiction.
+
+    Parameters
+    ----------
+    path : path-like
+
+    Returns
+    -------
+    Solution, list of Solution, CPRankCertificate, Proof or Contradiction
+        What ``save`` wrote; the list from the file of a path.
+
+    Raises
+    ------
+    SolutionFileError
+        When the file is missing, not JSON, not written by covopt, or of a newer schema.
+    """
+    return read_any(path)

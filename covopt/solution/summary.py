@@ -1,0 +1,68 @@
+"""A solution for people: name and text of each line of its summary."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from covopt.checks.wording import counted, listed
+from covopt.losses.interpolation import INTERPOLATES
+
+if TYPE_CHECKING:
+    from covopt.solution.solution import Solution
+
+
+def summary_rows(solution: Solution) -> list[tuple[str, str]]:
+    """Return name and text of each line."""
+    certificate = solution.certificate
+    outputs = f"{solution.data.n_outputs} outputs, " if solution.data.n_outputs > 1 else ""
+    sizes = f"{counted(solution.data.n_samples, 'point')}, {counted(solution.data.n_features, 'feature')}"
+    return [
+        ("problem", f"{sizes}, {outputs}"
+                    f"bias {solution.data.bias:g}, output bias {solution.output_bias}"),
+        ("features", f"{listed(solution.data.feature_names)} → {listed(solution.data.target_names)}"),
+        ("status", f"{solution.status.code.upper()}: {solution.status.message}"),
+        *_objective_rows(solution),
+        ("cost ‖W‖²" if solution.potential == "variation" else "cost Σ|v|ω(w)", f"{solution.cost:.10g}"),
+        ("lower bound", f"{solution.lower_bound:.10g}  ({certificate.bound})"),
+        ("relative gap", f"{solution.gap:.2e}  (asked for {solution.tol:g})"),
+        *([] if solution.loss else [("interpolation", _interpolation(solution))]),
+        ("neurons", f"{len(solution.network)}"),
+        *_potential_rows(solution),
+        ("solver", f"{solution.solver}, {counted(len(solution.history), 'round')}, {solution.time_s:.2f} s"),
+    ]  # fmt: skip
+
+
+def _interpolation(solution: Solution) -> str:
+    text = f"max |f − y| = {solution.certificate.residual:.1e} of max |y|"
+    if solution.certificate.residual > INTERPOLATES:
+        text += ": it misses the points, so its cost bounds nothing from above"
+    return text
+
+
+def _objective_rows(solution: Solution) -> list[tuple[str, str]]:
+    if solution.loss is None:
+        return []
+    weighted = "" if solution.sample_weight is None else ", weighted samples"
+    return [
+        ("loss", f"{solution.loss.title}, λ = {solution.lam:g}{weighted}"),
+        ("objective", f"{solution.objective:.10g} = C + λ · cost, C = {solution.loss_value:.10g}"),
+    ]
+
+
+def _potential_rows(solution: Solution) -> list[tuple[str, str]]:
+    if solution.potential == "variation":
+        return []
+    free = solution.undetermined[solution.undetermined > 0]
+    said = "the data determine the parameters of every neuron, up to its scale"
+    if len(free):
+        kinds = ", ".join(
+            f"dimension {dim} ({count})"
+            for dim, count in zip(*np.unique(free, return_counts=True), strict=True)
+        )
+        said = (
+            f"{len(free)} of {counted(len(solution.network), 'neuron')}: others with the same activations, "
+            f"at the same cost, form sets of {kinds}"
+        )
+    return [("potential", solution.potential), ("undetermined", said)]
