@@ -29,7 +29,7 @@ class TimeUp(BaseException):
     """The time is up; like KeyboardInterrupt no error, and caught where the best so far is returned."""
 
 
-class _Compiling:
+class Compiling:
     """Time that numba spends compiling: it comes once per installation, and no limit or timing counts it."""
 
     def __init__(self) -> None:
@@ -38,6 +38,7 @@ class _Compiling:
         self.announce: Callable[[str], None] = logger.info
 
     def listen(self) -> None:
+        """Hear of every compilation from now on."""
         if self.listening:
             return
         self.listening = True
@@ -55,6 +56,7 @@ class _Compiling:
         event.register("numba:compile", Listener())
 
     def start(self) -> None:
+        """Note that compiling begins; it may begin inside of itself."""
         self.depth += 1
         if self.depth == 1:
             self.since = time.perf_counter()
@@ -63,17 +65,18 @@ class _Compiling:
                 self.announce(COMPILING)
 
     def end(self) -> None:
+        """Note that it ends."""
         self.depth -= 1
         if self.depth == 0:
             self.spent += time.perf_counter() - self.since
 
 
-_compiling = _Compiling()
+compiling = Compiling()
 
 
 def announce_compilation(say: Callable[[str], None]) -> None:
     """Call ``say`` with a sentence when something is compiled, once."""
-    _compiling.announce = say
+    compiling.announce = say
 
 
 def now() -> float:
@@ -84,10 +87,10 @@ def now() -> float:
     >>> 0.0 <= now() - now() + 1e-3
     True
     """
-    _compiling.listen()
-    spent = _compiling.spent
-    if _compiling.depth:
-        spent += time.perf_counter() - _compiling.since
+    compiling.listen()
+    spent = compiling.spent
+    if compiling.depth:
+        spent += time.perf_counter() - compiling.since
     return time.perf_counter() - spent
 
 

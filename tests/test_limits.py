@@ -163,10 +163,10 @@ def test_two_signals_are_patient_with_and_the_third_is_not():
 
 def test_compilation_is_announced_once_and_not_counted():
     said: list[str] = []
-    compiling = limits._Compiling()
+    compiling = limits.Compiling()
     compiling.announce = said.append
     before = now()
-    kept, limits._compiling = limits._compiling, compiling
+    kept, limits.compiling = limits.compiling, compiling
     try:
         compiling.listening = True
         for _ in range(2):
@@ -177,7 +177,7 @@ def test_compilation_is_announced_once_and_not_counted():
             compiling.end()
             assert now() - start < 0.03
     finally:
-        limits._compiling = kept
+        limits.compiling = kept
     assert said == ["compiling, once per installation"]
     assert now() >= before
 

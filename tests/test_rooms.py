@@ -1,5 +1,7 @@
 """The package's root holds public entries only, and old public module paths still lead to their names."""
 
+import ast
+import sys
 from importlib import import_module
 from pathlib import Path
 
@@ -56,3 +58,84 @@ def test_the_questions_are_the_same_objects_by_either_path():
         assert getattr(import_module("covopt.api"), name) is getattr(covopt, name)
     with pytest.raises(AttributeError, match="no attribute 'minnorm'"):
         _ = import_module("covopt.api").minnorm
+
+
+# ------------------------------------------------------------------ privacy and size
+REPOSITORY = Path(__file__).resolve().parents[1]
+PROTOCOLS = {"_repr_html_", "_replace", "_value_"}  # IPython's, namedtuple's, enum's
+LONG = {  # lines of files above 400, and why they are one piece
+    "oracles/scalar/flat_walk.py": "one walk over the flats: its kernels share their tables",
+    "oracles/vector/circles.py": "one sweep over the circles: its kernels share their tables",
+}
+FRIENDS = {  # files that share an object's insides, and why
+    ("oracles/label_noise_faces.py", "oracle"): "the tables of LabelNoiseOracle, which makes its faces",
+    ("estimators/cross_validation.py", "judged"): "a clone of itself, filled as fit fills it",
+}
+
+
+def _sources(*folders):
+    return [file for folder in folders for file in sorted((REPOSITORY / folder).rglob("*.py"))]
+
+
+def _is_private(name):
+    return name.startswith("_") and not name.endswith("__") and name not in PROTOCOLS
+
+
+def _own_names(tree):
+    """Private names that a file defines: functions, classes, attributes of self, fields."""
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            found.add(node.name)
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            if isinstance(node.value, ast.Name) and node.value.id == "self":
+                found.add(node.attr)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            found.add(node.id)
+    return found
+
+
+def _borrowed(file):
+    """Private names that a file takes from another one, with the line."""
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    where, own = file.relative_to(REPOSITORY).as_posix(), None
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            parts = (node.module or "").split(".")
+            if parts[0] in ("covopt", "tests", "benchmarks"):
+                names = [*parts, *(alias.name for alias in node.names)]
+                yield from (f"{where}:{node.lineno} imports {name}" for name in names if _is_private(name))
+        elif isinstance(node, ast.Attribute) and _is_private(node.attr):
+            owner = (
+                node.value.attr if isinstance(node.value, ast.Attribute) else getattr(node.value, "id", "")
+            )
+            if owner in ("self", "cls") or isinstance(node.value, ast.Call):
+                continue
+            own = _own_names(tree) if own is None else own
+            if node.attr not in own and (where.removeprefix("covopt/"), owner) not in FRIENDS:
+                yield f"{where}:{node.lineno} reads {ast.unparse(node)}"
+
+
+def test_no_private_name_crosses_files():
+    assert [found for file in _sources("covopt", "tests", "benchmarks") for found in _borrowed(file)] == []
+
+
+def test_borrowed_names_are_found(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys.modules[__name__], "REPOSITORY", tmp_path)
+    (tmp_path / "covopt").mkdir()
+    file = tmp_path / "covopt" / "one.py"
+    file.write_text(
+        "from covopt.data import _rows\nfrom covopt import data\ndata._rows\nx._kept\nself._own = x._own\n"
+    )
+    assert [found.split(" ", 1)[1] for found in _borrowed(file)] == [
+        "imports _rows", "reads data._rows", "reads x._kept",
+    ]  # fmt: skip
+
+
+def test_one_file_has_one_job_and_at_most_400_lines():
+    long = {
+        file.relative_to(ROOT).as_posix()
+        for file in ROOT.rglob("*.py")
+        if len(file.read_text(encoding="utf-8").splitlines()) > 400
+    }
+    assert long <= set(LONG)

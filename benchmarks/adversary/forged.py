@@ -18,11 +18,11 @@ from benchmarks.adversary.objectives import objective
 from benchmarks.adversary.outcome import Outcome, held, refuted, worst
 from benchmarks.adversary.solves import (
     LOSSES,
-    _bound_holds,
-    _output_bias,
-    _targets,
+    bound_holds,
     fit_bound_holds,
     quiet,
+    random_output_bias,
+    random_targets,
     squared_norm,
 )
 from covopt.errors import CovoptError
@@ -36,12 +36,12 @@ def honest(rng: np.random.Generator, *, with_loss: bool | None = None) -> Any:
     """A small solution of a harmless problem: interpolation or a fit, any loss and output bias."""
     n, d = int(rng.integers(2, 6)), int(rng.integers(1, 3))
     X, bias = rng.standard_normal((n, d)), float(rng.choice([0.0, 1.0, 1.0, 0.3]))
-    output_bias = _output_bias(rng, bias)
+    output_bias = random_output_bias(rng, bias)
     if with_loss is None:
         with_loss = bool(rng.random() < 0.5)
     if with_loss:
         loss = str(rng.choice(LOSSES))
-        Y, weights = _targets(loss, rng, X), tables.sample_weight(rng, n)
+        Y, weights = random_targets(loss, rng, X), tables.sample_weight(rng, n)
         lam = 10.0 ** rng.uniform(-4, 0)
         return quiet(
             covopt.fit,
@@ -80,12 +80,12 @@ def any_dual(rng: np.random.Generator) -> Outcome:
 def _on_another_table(solution: Any, rng: np.random.Generator) -> Any:
     n, d = int(rng.integers(2, 6)), int(rng.integers(1, 3))
     X, bias = tables.ALL_TABLES[str(rng.choice(list(tables.ALL_TABLES)))](rng, n, d)
-    options = {"bias": bias, "output_bias": _output_bias(rng, bias)}
+    options = {"bias": bias, "output_bias": random_output_bias(rng, bias)}
     try:
         if solution.loss is None:
             return quiet(covopt.min_norm, X, tables.targets(rng, X), duplicates="mean", **options)
         name = solution.loss.name
-        return quiet(covopt.fit, X, _targets(name, rng, X), lam=solution.lam, loss=name, **options)
+        return quiet(covopt.fit, X, random_targets(name, rng, X), lam=solution.lam, loss=name, **options)
     except CovoptError:
         return solution
 
@@ -302,7 +302,7 @@ def holds(solution: Any, rng: np.random.Generator) -> Outcome:
         return refuted(f"the norm is stated as {solution.cost:.12g} and is {norm:.12g}")
     if solution.loss is None:
         data = solution.data
-        return _bound_holds(
+        return bound_holds(
             data.X, data.Y, data.bias, solution.output_bias, solution.network, solution.lower_bound, rng
         )
     stated, own = solution.objective, float(objective(solution, solution.network))

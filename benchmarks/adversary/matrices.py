@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 import covopt
-from benchmarks.adversary.neurons import _determinants, _rank
+from benchmarks.adversary.neurons import determinants, exact_rank
 from benchmarks.adversary.outcome import Outcome, held, refuted, worst
 from benchmarks.adversary.solves import quiet, verifies
 
@@ -57,7 +57,7 @@ def _ask(A: np.ndarray, most: int | None) -> Outcome:
     """An exact integer matrix; ``most`` rows are known to be enough."""
     found = quiet(covopt.cp_rank, A.tolist(), time_limit_s=SECONDS)
     lower, upper, code = found.lower, found.upper, found.status.code
-    n, rank = len(A), _rank(A)
+    n, rank = len(A), exact_rank(A)
     possible = bool((A >= 0).all()) and _semidefinite(A)
     if most is not None and code == "not_cp":
         return refuted(f"not_cp, but A = BᵀB with {most} nonnegative integer rows")
@@ -87,6 +87,6 @@ def _semidefinite(A: np.ndarray) -> bool:
     n = len(A)
     for bits in range(1, 2**n):
         which = [i for i in range(n) if bits >> i & 1]
-        if _determinants(A[np.ix_(which, which)][None])[0] < 0:
+        if determinants(A[np.ix_(which, which)][None])[0] < 0:
             return False
     return True

@@ -199,7 +199,7 @@ class _Table:
     def _walls(self) -> np.ndarray:
         """The rows; where they do not span, unit vectors beside them: more faces, the same maximum."""
         dim = self.rows.shape[1]
-        if _rank(self.rows) == dim:
+        if exact_rank(self.rows) == dim:
             return self.rows
         return np.concatenate([self.rows, np.eye(dim, dtype=int).astype(object)])
 
@@ -238,12 +238,12 @@ def _null_vectors(walls: np.ndarray) -> np.ndarray:
     columns = []
     for j in range(dim):
         rest = [i for i in range(dim) if i != j]
-        minor = _determinants(walls[:, :, rest])
+        minor = determinants(walls[:, :, rest])
         columns.append(minor if j % 2 == 0 else -minor)
     return np.stack(columns, axis=1)
 
 
-def _determinants(squares_: np.ndarray) -> np.ndarray:
+def determinants(squares_: np.ndarray) -> np.ndarray:
     n = squares_.shape[1]
     if n == 0:
         return np.ones(len(squares_), dtype=object)
@@ -252,7 +252,7 @@ def _determinants(squares_: np.ndarray) -> np.ndarray:
     total = np.zeros(len(squares_), dtype=object)
     for j in range(n):
         rest = [i for i in range(n) if i != j]
-        minor = squares_[:, 0, j] * _determinants(squares_[:, 1:][:, :, rest])
+        minor = squares_[:, 0, j] * determinants(squares_[:, 1:][:, :, rest])
         total = total + minor if j % 2 == 0 else total - minor
     return total
 
@@ -265,7 +265,7 @@ def _adjugate(matrix: np.ndarray) -> np.ndarray:
     for i in range(n):
         for j in range(n):
             minor = np.delete(np.delete(matrix, j, 0), i, 1)
-            result[i, j] = (-1) ** (i + j) * _determinants(minor[None])[0]
+            result[i, j] = (-1) ** (i + j) * determinants(minor[None])[0]
     return result
 
 
@@ -296,12 +296,12 @@ def _null_basis(rows: np.ndarray, dim: int) -> np.ndarray:
             vectors.append(null)
     independent: list[np.ndarray] = []
     for vector in vectors:
-        if _rank(np.array([*independent, vector], dtype=object)) > len(independent):
+        if exact_rank(np.array([*independent, vector], dtype=object)) > len(independent):
             independent.append(vector)
     return np.array(independent or np.eye(dim, dtype=int).astype(object)[:1], dtype=object)
 
 
-def _rank(rows: np.ndarray) -> int:
+def exact_rank(rows: np.ndarray) -> int:
     """Rank by fraction-free elimination."""
     work = [list(row) for row in rows]
     rank, previous = 0, 1

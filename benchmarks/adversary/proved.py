@@ -15,11 +15,11 @@ from benchmarks.adversary.forged import honest
 from benchmarks.adversary.outcome import Outcome, held, refuted, worst
 from benchmarks.adversary.solves import (
     LOSSES,
-    _bound_holds,
-    _output_bias,
-    _targets,
+    bound_holds,
     fit_bound_holds,
     quiet,
+    random_output_bias,
+    random_targets,
     verifies,
 )
 from covopt.certificates.prove import problem_of
@@ -36,10 +36,10 @@ def troubled(rng: np.random.Generator) -> Outcome:
     """A proof of a bound on a troublesome table."""
     n, d = int(rng.integers(1, 5)), int(rng.integers(1, 3))
     X, bias = tables.ALL_TABLES[str(rng.choice(list(tables.ALL_TABLES)))](rng, n, d)
-    options: dict[str, Any] = {"bias": bias, "output_bias": _output_bias(rng, bias)}
+    options: dict[str, Any] = {"bias": bias, "output_bias": random_output_bias(rng, bias)}
     if rng.random() < 0.5:
         loss = str(rng.choice(PROVABLE))
-        Y = _targets(loss, rng, X)
+        Y = random_targets(loss, rng, X)
         Y = Y[:, 0] if Y.ndim == 2 else Y
         solution = quiet(covopt.fit, X, Y, lam=10.0 ** rng.uniform(-4, 0), loss=loss, **options)
     else:
@@ -70,7 +70,7 @@ def _below_networks(solution: Any, bound: Fraction, rng: np.random.Generator) ->
     if solution.loss is not None:
         return fit_bound_holds(_Stated(solution, lower), rng)
     data = solution.data
-    return _bound_holds(data.X, data.Y, data.bias, solution.output_bias, solution.network, lower, rng)
+    return bound_holds(data.X, data.Y, data.bias, solution.output_bias, solution.network, lower, rng)
 
 
 class _Stated:

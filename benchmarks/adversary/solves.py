@@ -25,7 +25,7 @@ def _shape(rng: np.random.Generator, most: int = 7) -> tuple[int, int]:
     return int(rng.integers(1, most + 1)), int(rng.integers(1, 3))
 
 
-def _output_bias(rng: np.random.Generator, bias: float) -> str:
+def random_output_bias(rng: np.random.Generator, bias: float) -> str:
     return str(rng.choice(OUTPUT_BIASES, p=(0.5, 0.25, 0.25))) if bias > 0 else "none"
 
 
@@ -45,7 +45,7 @@ def interpolation(table: str):
         X, bias = tables.ALL_TABLES[table](rng, n, d)
         k = int(rng.choice([1, 1, 1, 2, 3]))
         Y = tables.targets(rng, X, k)
-        output_bias, tol = _output_bias(rng, bias), float(rng.choice([1e-6, 1e-9, 1e-3]))
+        output_bias, tol = random_output_bias(rng, bias), float(rng.choice([1e-6, 1e-9, 1e-3]))
         solution = quiet(
             covopt.min_norm,
             X,
@@ -86,7 +86,7 @@ def frank_wolfe(table: str):
         X, bias = tables.ALL_TABLES[table](rng, n, d)
         Y = tables.targets(rng, X, int(rng.integers(1, 3)))
         lam = float(rng.choice([0.0, 0.0, 10.0 ** rng.uniform(-4, 1)]))
-        output_bias = _output_bias(rng, bias)
+        output_bias = random_output_bias(rng, bias)
         result = quiet(
             covopt.frank_wolfe, X, Y, bias=bias, output_bias=output_bias, lam=lam, max_iter=200, duplicates="mean",
             time_limit_s=SECONDS,
@@ -98,7 +98,7 @@ def frank_wolfe(table: str):
             return worst([_below(result.lower_bound, own, "its own network"), verifies(result)])
         return worst([
             gauge_holds(result, rng),
-            _bound_holds(X, Y, bias, output_bias, result.network, result.lower_bound, rng),
+            bound_holds(X, Y, bias, output_bias, result.network, result.lower_bound, rng),
             verifies(result),
         ])  # fmt: skip
 
@@ -116,7 +116,7 @@ def _interpolates(solution: Any, rng: np.random.Generator) -> Outcome:
     data = solution.data
     return worst([
         gauge_holds(solution, rng),
-        _bound_holds(
+        bound_holds(
             data.X, data.Y, data.bias, solution.output_bias, solution.network, solution.lower_bound, rng
         ),
     ])  # fmt: skip
@@ -152,7 +152,7 @@ def _dual_feasible(
     return held(gauge / witness.value - 1 if witness.value else np.inf)
 
 
-def _bound_holds(
+def bound_holds(
     X: np.ndarray,
     Y: np.ndarray,
     bias: float,
@@ -202,9 +202,9 @@ def fit(loss: str):
     def ask(rng: np.random.Generator) -> Outcome:
         n, d = _shape(rng)
         X, bias = tables.ALL_TABLES[str(rng.choice(list(tables.ALL_TABLES)))](rng, n, d)
-        Y = _targets(loss, rng, X)
+        Y = random_targets(loss, rng, X)
         weights = tables.sample_weight(rng, n)
-        output_bias, lam = _output_bias(rng, bias), 10.0 ** rng.uniform(-5, 1)
+        output_bias, lam = random_output_bias(rng, bias), 10.0 ** rng.uniform(-5, 1)
         if loss in ("squared", "huber") and rng.random() < 0.1:
             lam *= 10.0 ** rng.uniform(-9, 9)
         solution = quiet(
@@ -222,13 +222,13 @@ def path(rng: np.random.Generator) -> Outcome:
     X, bias = tables.ALL_TABLES[str(rng.choice(list(tables.ALL_TABLES)))](rng, n, d)
     loss = str(rng.choice(LOSSES))
     solutions = quiet(
-        covopt.path, X, _targets(loss, rng, X), loss=loss, n_lams=3, bias=bias, output_bias=_output_bias(rng, bias),
-        time_limit_s=SECONDS,
+        covopt.path, X, random_targets(loss, rng, X), loss=loss, n_lams=3, bias=bias,
+        output_bias=random_output_bias(rng, bias), time_limit_s=SECONDS,
     )  # fmt: skip
     return worst([held()] + [o for s in solutions for o in (fit_bound_holds(s, rng), verifies(s))])
 
 
-def _targets(loss: str, rng: np.random.Generator, X: np.ndarray) -> np.ndarray:
+def random_targets(loss: str, rng: np.random.Generator, X: np.ndarray) -> np.ndarray:
     if loss == "softmax-cross-entropy":
         Y = rng.integers(0, 3, len(X))
         Y[0] = (Y[-1] + 1) % 3

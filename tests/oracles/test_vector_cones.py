@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from covopt.oracles.cones.vector_gauge import vector_box_gauge
-from covopt.oracles.cones.vector_kernel import bound_pair, classify
+from covopt.oracles.cones.vector_kernel import bound_pair
+from covopt.oracles.cones.vector_search import classify
 from covopt.oracles.vector_faces import VectorFaceOracle
 
 

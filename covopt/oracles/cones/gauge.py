@@ -32,7 +32,7 @@ TYPICAL = 24  # undecided rows of a box at a maximum, for the smallest H that ro
 
 
 @dataclass(frozen=True)
-class BoxBound:
+class GaugeBound:
     """What was proved about h(λ).
 
     Attributes
@@ -47,6 +47,21 @@ class BoxBound:
         Boxes looked at.
     closed : bool
         True when the bound is within ``rtol`` of the best value, or of ``start`` when that is larger.
+    """
+
+    upper_bound: float
+    best_neuron: np.ndarray
+    best_value: float
+    nodes: int
+    closed: bool
+
+
+@dataclass(frozen=True)
+class BoxBound(GaugeBound):
+    """A bound with the tree of boxes that proves it.
+
+    Attributes
+    ----------
     H : float
         σG(u) ≤ H‖u‖ for both σ, shown by ``tree``; upper_bound = 2^exponent (‖V‖H + residual) rounded up.
     tree : ndarray of uint8 or None
@@ -55,11 +70,6 @@ class BoxBound:
         V, y, signs, linear, and what they cost.
     """
 
-    upper_bound: float
-    best_neuron: np.ndarray
-    best_value: float
-    nodes: int
-    closed: bool
     H: float
     tree: np.ndarray | None
     transfer: Transfer

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from covopt.oracles.cones.gauge import Scalar, evaluate, validated
+from covopt.oracles.cones.gauge import GaugeBound, Scalar, evaluate, validated
 from covopt.oracles.cones.quadratic import OPTIONS, UNSET, bound_boxes
 from covopt.oracles.cones.transfer import Transfer, transfer
 
@@ -27,31 +27,6 @@ INHERITED_NEAR = 24.0  # and near the end, when small steps matter
 NEAR = 1.02  # times the best value
 DELAY = 4.0
 MEMORY = 2**28  # bytes of open boxes
-
-
-@dataclass(frozen=True)
-class MomentBound:
-    """What was proved about h(λ).
-
-    Attributes
-    ----------
-    upper_bound : float
-        h(λ) does not exceed it, in exact arithmetic for the floats given.
-    best_neuron : ndarray of shape (D,)
-        Unit direction with the largest |F| met.
-    best_value : float
-        F there, signed, in floating point.
-    nodes : int
-        Boxes looked at.
-    closed : bool
-        True when the bound is within ``rtol`` of the best value.
-    """
-
-    upper_bound: float
-    best_neuron: np.ndarray
-    best_value: float
-    nodes: int
-    closed: bool
 
 
 @dataclass
@@ -207,7 +182,7 @@ def quadratic_gauge(
     max_nodes: int = 10_000,
     n_threads: int = 1,
     random_state: int = 0,
-) -> MomentBound:
+) -> GaugeBound:
     r"""Bound h(λ) = max over ‖w‖₂ ≤ 1 of |Σ_i λ_i σ(x_i·w)| from above by quadratics on boxes.
 
     Valid in exact arithmetic for the rows and the dual as given, whatever the number of boxes.
@@ -245,7 +220,7 @@ def quadratic_gauge(
     made = transfer(rows, dual)
     d, r = made.V.shape
     if r == 0:
-        return MomentBound(0.0, np.zeros(d), 0.0, 0, True)
+        return GaugeBound(0.0, np.zeros(d), 0.0, 0, True)
     scalar = Scalar(made)
     search = MomentSearch(scalar, n_threads=n_threads)
     starts = scalar.starts(np.random.default_rng(random_state))
@@ -260,7 +235,7 @@ def quadratic_gauge(
 
 def _answer(
     made: Transfer, rows: np.ndarray, dual: np.ndarray, search: MomentSearch, bound: float, rtol: float
-) -> MomentBound:
+) -> GaugeBound:
     upper = made.lift(bound)
     neuron = made.V @ search.point
     length = float(np.linalg.norm(neuron))
@@ -268,4 +243,4 @@ def _answer(
     value = evaluate(rows, dual, neuron)
     if not np.isfinite(value):
         value = 0.0
-    return MomentBound(upper, neuron, value, search.nodes, upper <= (1.0 + 2.0 * rtol) * abs(value))
+    return GaugeBound(upper, neuron, value, search.nodes, upper <= (1.0 + 2.0 * rtol) * abs(value))

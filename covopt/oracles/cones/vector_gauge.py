@@ -8,7 +8,7 @@ floating point, and Z = X̃V, rounded. For ‖w‖ ≤ 1 and u = Vᵀw, σ is 1-
          \le ‖V‖_2 \max_{‖u‖ \le 1} ‖Λ^⊤σ(Z u)‖ + \sum_i ‖λ_i‖ ‖\tilde x_i − V z_i‖ .
 
 No rank is decided and no angle sorted: a direction that V drops, a rounded row, rows that nearly depend on each other
-are all paid for in the last sum. The maximum over u is bounded by :mod:`covopt.oracles.cones.vector_kernel`.
+are all paid for in the last sum. The maximum over u is bounded by :mod:`.vector_search`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from covopt.exact.rounding import lengths_up, operator_norm_up, total_up, transfer_up, up
-from covopt.oracles.cones.vector_kernel import search_pairs
+from covopt.oracles.cones.vector_search import search_pairs
 from covopt.oracles.local_search import climb_outputs
 
 EPS = np.finfo(float).eps
