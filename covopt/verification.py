@@ -16,7 +16,8 @@ from covopt.certificates.certify import VARIATION, Certificate, certify, through
 from covopt.certificates.exact import exact_checks, exact_of_cp_rank
 from covopt.certificates.gauges import make_gauge
 from covopt.certificates.prechecks import dual_rows, not_finite, same_table, structure
-from covopt.certificates.rechecks import RECHECKS, Check
+from covopt.certificates.rechecks import RECHECKS
+from covopt.checks.claims import Check
 from covopt.checks.html import html_table
 from covopt.checks.validation import check_output_bias, check_positive
 from covopt.checks.wording import counted
@@ -166,7 +167,7 @@ def _verify_other(found: Any, X: Any, Y: Any, *, exact: bool) -> Verification:
             kind = f"{type(found).__name__} carries what it is about"
         raise InputError(f"a {kind}; it is verified without a table")
     if isinstance(found, CPRankCertificate):
-        checks = [Check(each.name, each.ok, each.detail) for each in verify_cp_rank(found)]
+        checks = verify_cp_rank(found)
         if exact:
             checks.append(Check(*exact_of_cp_rank(found)))
         return Verification(tuple(checks), None)

@@ -5,6 +5,7 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
+import networkx as nx
 import pytest
 
 import covopt
@@ -139,3 +140,32 @@ def test_one_file_has_one_job_and_at_most_400_lines():
         if len(file.read_text(encoding="utf-8").splitlines()) > 400
     }
     assert long <= set(LONG)
+
+
+def _imports(file):
+    """Modules of covopt that a file imports, inside of functions too, but for what only annotations need."""
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    typing = {
+        inner
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        for inner in ast.walk(node)
+    }
+    for node in ast.walk(tree):
+        if (
+            isinstance(node, ast.ImportFrom)
+            and node not in typing
+            and (node.module or "").startswith("covopt.")
+        ):
+            yield from (node.module, *(f"{node.module}.{alias.name}" for alias in node.names))
+
+
+def test_no_files_import_one_another_in_a_circle():
+    modules = {
+        ".".join(file.relative_to(ROOT.parent).with_suffix("").parts): file for file in ROOT.rglob("*.py")
+    }
+    graph = nx.DiGraph(
+        (module, other) for module, file in modules.items() for other in _imports(file) if other in modules
+    )
+    assert len(graph) > 250
+    assert [circle for circle in nx.strongly_connected_components(graph) if len(circle) > 1] == []

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from covopt.certificates.rechecks import AGREES, Check
+from covopt.certificates.rechecks import AGREES
+from covopt.checks.claims import Check
 from covopt.checks.wording import counted
 from covopt.data import Data
 from covopt.errors import InputError

@@ -6,27 +6,18 @@ Whatever ``summary`` prints is among them, but for who solved it and how long it
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from covopt.certificates.certify import Certificate
+from covopt.checks.claims import Check
 from covopt.exact.rounding import relative_gap
 from covopt.losses.interpolation import INTERPOLATES
 from covopt.status import Status
 
 AGREES = 1e-9  # relative difference at which a stated number equals the recomputed one
-
-
-@dataclass(frozen=True)
-class Check:
-    """One claim: what it says, whether it held, and the numbers."""
-
-    name: str
-    ok: bool
-    detail: str
 
 
 def _size(found: Certificate) -> float:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.linalg import LinAlgError
 
+from covopt.checks.claims import Check
 from covopt.checks.wording import counted
 from covopt.completely_positive import exclusion
 from covopt.completely_positive.caps import theorem_cap
-from covopt.completely_positive.certificate import CPRankCertificate, CPStatus, Reading, Reason, load_cp_rank
 from covopt.completely_positive.clique_cover import clique_cover_bound
 from covopt.completely_positive.copositive import CERTIFIED_ORDER
 from covopt.completely_positive.factorisation import residual_of
@@ -22,6 +22,7 @@ from covopt.completely_positive.matrix import (
     check_symmetric,
 )
 from covopt.completely_positive.pattern import support_pattern
+from covopt.completely_positive.reading import CPStatus, Reading, Reason
 from covopt.completely_positive.triangle_free import rank_bound, triangle_free_rank
 from covopt.completely_positive.upper import (
     dominance_rows,
@@ -31,21 +32,16 @@ from covopt.completely_positive.upper import (
 )
 from covopt.completely_positive.words import is_note, is_said
 from covopt.errors import CovoptError
+from covopt.files.formats import read_one
 from covopt.files.schema import fractions, numbers
+
+if TYPE_CHECKING:
+    from covopt.completely_positive.certificate import CPRankCertificate
 
 FIT = 1e-6  # largest residual of a factor that any tolerance can excuse
 
 
-@dataclass(frozen=True)
-class CPCheck:
-    """One claim: what it says, whether it held, and the numbers."""
-
-    name: str
-    ok: bool
-    detail: str
-
-
-def verify_cp_rank(certificate: CPRankCertificate | str | os.PathLike[str]) -> list[CPCheck]:
+def verify_cp_rank(certificate: CPRankCertificate | str | os.PathLike[str]) -> list[Check]:
     """Check a CP-rank certificate: nothing in it is believed but the matrix.
 
     Parameters
@@ -54,7 +50,7 @@ def verify_cp_rank(certificate: CPRankCertificate | str | os.PathLike[str]) -> l
 
     Returns
     -------
-    list of CPCheck
+    list of Check
         The matrix, the readings of ambiguous entries, and for each of them the factor, every reason and the bracket.
 
     Raises
@@ -68,23 +64,24 @@ def verify_cp_rank(certificate: CPRankCertificate | str | os.PathLike[str]) -> l
     >>> all(check.ok for check in verify_cp_rank(cp_rank([[2, 1], [1, 2]])))
     True
     """
-    if not isinstance(certificate, CPRankCertificate):
-        certificate = load_cp_rank(certificate)
+    if isinstance(certificate, str | os.PathLike):
+        loaded: CPRankCertificate = read_one(certificate, "covopt-cp-rank")
+        return verify_cp_rank(loaded)
     checks = [_matrix(certificate.matrix, certificate.tol)]
     if not checks[0].ok:
         return checks
     readings = dict(readings_of(certificate.matrix, certificate.tol))
     found = {reading.name for reading in certificate.readings}
     same = found == set(readings)
-    checks.append(CPCheck("readings", same, f"found {sorted(found)}, the matrix has {sorted(readings)}"))
+    checks.append(Check("readings", same, f"found {sorted(found)}, the matrix has {sorted(readings)}"))
     if not same:
         return checks
     if not all(is_note(note) for note in certificate.notes):
-        checks.append(CPCheck("notes", False, "one of them is none that covopt writes"))
+        checks.append(Check("notes", False, "one of them is none that covopt writes"))
     for reading in certificate.readings:
         prefix = f"{reading.name}: " if len(readings) > 1 else ""
         for check in _check_reading(readings[reading.name], reading, certificate.tol):
-            checks.append(CPCheck(prefix + check.name, check.ok, check.detail))
+            checks.append(Check(prefix + check.name, check.ok, check.detail))
     return checks
 
 
@@ -112,29 +109,29 @@ def readings_of(matrix: SymmetricMatrix, tol: float) -> list[tuple[str, Symmetri
     return [("zeros", matrix.without(pairs)), ("given", given)]
 
 
-def _matrix(matrix: SymmetricMatrix, tol: float) -> CPCheck:
+def _matrix(matrix: SymmetricMatrix, tol: float) -> Check:
     try:
         check_finite_entries(matrix.values)
         check_symmetric(matrix.values, matrix.exact)
         check_range(matrix.values, matrix.exact)
     except CovoptError as error:
-        return CPCheck("matrix", False, str(error))
+        return Check("matrix", False, str(error))
     if not 0 < tol <= 1e-6:
-        return CPCheck("matrix", False, f"the tolerance {tol!r} is not between 0 and 1e-6")
+        return Check("matrix", False, f"the tolerance {tol!r} is not between 0 and 1e-6")
     if matrix.exact is not None:
         exact = np.array([[float(entry) for entry in row] for row in matrix.exact])
         if not np.allclose(exact, matrix.values, rtol=1e-15, atol=0.0):
-            return CPCheck("matrix", False, "the exact entries differ from the floats")
-    return CPCheck("matrix", True, f"{len(matrix)} × {len(matrix)}, finite and symmetric")
+            return Check("matrix", False, "the exact entries differ from the floats")
+    return Check("matrix", True, f"{len(matrix)} × {len(matrix)}, finite and symmetric")
 
 
-def _check_reading(matrix: SymmetricMatrix, reading: Reading, tol: float) -> list[CPCheck]:
+def _check_reading(matrix: SymmetricMatrix, reading: Reading, tol: float) -> list[Check]:
     if reading.status is CPStatus.NOT_CP:
         against = [reason for reason in reading.reasons if reason.side == "not_cp"]
         checks = [_recheck(matrix, reason, None, tol, False) for reason in against]
         if any(claim is not None for claim in (reading.lower, reading.upper, reading.factor)):
-            checks.append(CPCheck("status", False, "not_cp, and yet a bound or a factor is claimed"))
-        return checks or [CPCheck("not_cp", False, "no reason is given")]
+            checks.append(Check("status", False, "not_cp, and yet a bound or a factor is claimed"))
+        return checks or [Check("not_cp", False, "no reason is given")]
     components = support_pattern(matrix.values, 0.0).components()
     checks, factors = _check_factor(matrix, reading.factor, components, tol)
     lower = 0
@@ -148,31 +145,31 @@ def _check_reading(matrix: SymmetricMatrix, reading: Reading, tol: float) -> lis
     stray = [r for r in reading.reasons if r.vertices not in components]
     if stray:
         checks.append(
-            CPCheck("components", False, f"{len(stray)} reasons speak about no component of the graph")
+            Check("components", False, f"{len(stray)} reasons speak about no component of the graph")
         )
     ok = reading.lower is not None and reading.lower <= lower
-    checks.append(CPCheck("lower", ok, f"{reading.lower}, the reasons give {lower}"))
+    checks.append(Check("lower", ok, f"{reading.lower}, the reasons give {lower}"))
     if reading.status is CPStatus.UNDECIDED:
-        checks.append(CPCheck("upper", reading.upper is None, "undecided: no upper bound is claimed"))
+        checks.append(Check("upper", reading.upper is None, "undecided: no upper bound is claimed"))
         return checks
     fits = reading.upper is not None and upper is not None and reading.upper >= upper
-    checks.append(CPCheck("upper", fits, f"{reading.upper}, the reasons give {upper}"))
+    checks.append(Check("upper", fits, f"{reading.upper}, the reasons give {upper}"))
     exact = (reading.lower == reading.upper) == (reading.status is CPStatus.EXACT)
     exact &= reading.lower is not None and reading.upper is not None and reading.lower <= reading.upper
-    checks.append(CPCheck("status", exact, f"{reading.status.code} with {reading.lower} and {reading.upper}"))
+    checks.append(Check("status", exact, f"{reading.status.code} with {reading.lower} and {reading.upper}"))
     return checks
 
 
 def _check_component(
     part: SymmetricMatrix, reasons: list[Reason], factor: np.ndarray | None, tol: float
-) -> tuple[list[CPCheck], int, int | None]:
+) -> tuple[list[Check], int, int | None]:
     """Return the checks of one component's reasons, and the bounds that hold."""
-    checks: list[CPCheck] = []
+    checks: list[Check] = []
     held: dict[str, list[int]] = {"lower": [0], "upper": [], "approximate": []}
     # theorems about completely positive matrices come last: something else may have to show that this is one
     for reason in sorted(reasons, key=lambda r: r.method == "theorem"):
         if reason.side not in held or reason.value is None:
-            checks.append(CPCheck(reason.method, False, f"the side {reason.side!r} has no place here"))
+            checks.append(Check(reason.method, False, f"the side {reason.side!r} has no place here"))
             continue
         known = bool(held["upper"])
         check = _recheck(part, reason, factor, tol, known)
@@ -184,7 +181,7 @@ def _check_component(
 
 def _check_factor(
     matrix: SymmetricMatrix, factor: np.ndarray | None, components: list[tuple[int, ...]], tol: float
-) -> tuple[list[CPCheck], dict[tuple[int, ...], np.ndarray]]:
+) -> tuple[list[Check], dict[tuple[int, ...], np.ndarray]]:
     """Return the checks, and the part of the factor in each component; none where it is no factor."""
     if factor is None:
         return [], {}
@@ -192,7 +189,7 @@ def _check_factor(
     residual = residual_of(matrix.values, factor) if finite else float("inf")
     good = finite and bool((factor >= 0).all()) and residual <= min(max(tol, 1e-12), FIT)
     checks = [
-        CPCheck(
+        Check(
             "factor",
             good,
             f"{counted(len(factor), 'row')} ≥ 0, max |BᵀB − A| = {residual:.1e} (unit diagonal)",
@@ -207,7 +204,7 @@ def _check_factor(
         found = {owners.get(v) for v in support}
         owner = found.pop() if found else None
         if found or (support and owner is None):
-            return [*checks, CPCheck("factor", False, "a row reaches over two components")], {}
+            return [*checks, Check("factor", False, "a row reaches over two components")], {}
         if owner is not None:
             rows[owner].append(row[list(owner)])
     return checks, {c: np.array(part).reshape(len(part), len(c)) for c, part in rows.items()}
@@ -215,12 +212,12 @@ def _check_factor(
 
 def _recheck(
     part: SymmetricMatrix, reason: Reason, factor: np.ndarray | None, tol: float, known: bool
-) -> CPCheck:
+) -> Check:
     """Recompute one reason; whatever goes wrong with its data is a failure of the claim."""
     try:
         ok, detail = _RECHECKS[(reason.side, reason.method)](part, reason, factor, tol, known)
     except KeyError as error:
-        return CPCheck(reason.method, False, f"unknown or incomplete reason: {error}")
+        return Check(reason.method, False, f"unknown or incomplete reason: {error}")
     except (
         CovoptError,
         ArithmeticError,
@@ -230,11 +227,11 @@ def _recheck(
         AttributeError,
         LinAlgError,
     ) as error:
-        return CPCheck(reason.method, False, f"cannot be checked: {error}")
+        return Check(reason.method, False, f"cannot be checked: {error}")
     if not is_said(reason):
-        return CPCheck(reason.method, False, "its text is none that covopt writes")
+        return Check(reason.method, False, "its text is none that covopt writes")
     sign = {"lower": "≥", "upper": "≤", "approximate": "≈"}.get(reason.side)
-    return CPCheck(reason.method, bool(ok), f"{sign} {reason.value}: {detail}" if sign else detail)
+    return Check(reason.method, bool(ok), f"{sign} {reason.value}: {detail}" if sign else detail)
 
 
 def _rank(part, reason, factor, tol, known):

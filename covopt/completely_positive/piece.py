@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from covopt.checks.wording import counted
-from covopt.completely_positive.certificate import Reason
 from covopt.completely_positive.dominance import dominance_factor
 from covopt.completely_positive.factorisation import residual_of
 from covopt.completely_positive.matrix import SymmetricMatrix
+from covopt.completely_positive.reading import Reason
 from covopt.completely_positive.upper import (
     Remainder,
     dominance_rows,

@@ -10,7 +10,7 @@ import numpy as np
 from covopt.checks.validation import check_choice, check_number, check_random_state, check_time_limit
 from covopt.completely_positive import exclusion
 from covopt.completely_positive.caps import theorem_cap
-from covopt.completely_positive.certificate import CPRankCertificate, CPStatus, Reading, Reason
+from covopt.completely_positive.certificate import CPRankCertificate
 from covopt.completely_positive.checking import readings_of
 from covopt.completely_positive.clique_cover import clique_cover_bound
 from covopt.completely_positive.copositive import CERTIFIED_ORDER
@@ -18,6 +18,7 @@ from covopt.completely_positive.factorisation import caratheodory, numerical_fac
 from covopt.completely_positive.matrix import SymmetricMatrix, read_matrix
 from covopt.completely_positive.pattern import DEFAULT_TOL, support_pattern
 from covopt.completely_positive.piece import Options, Piece
+from covopt.completely_positive.reading import CPStatus, Reading, Reason
 from covopt.completely_positive.triangle_free import rank_bound, triangle_free_rank
 from covopt.completely_positive.upper import is_doubly_nonnegative
 from covopt.errors import (

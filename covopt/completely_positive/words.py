@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from covopt.completely_positive.certificate import Reason
+from covopt.completely_positive.reading import Reason
 
 _NUMBER = r"-?[0-9.]+(e[+-]?[0-9]+)?"
 _PROOF = r"(; [^;]+)?(; and [0-9]+ rows? for a rest below rounding)?"

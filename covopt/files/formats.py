@@ -147,3 +147,22 @@ def read_any(path: str | os.PathLike[str]) -> Any:
         return find_reader(content)(content)
     except SolutionFileError as error:
         raise SolutionFileError(f"{os.fspath(path)}: {error}") from error
+
+
+def read_one(path: str | os.PathLike[str], name: str) -> Any:
+    """Read a file that must be of one format.
+
+    Parameters
+    ----------
+    path : path-like
+    name : str
+        A key of :data:`FORMATS`.
+
+    Raises
+    ------
+    SolutionFileError
+        When it is missing, not JSON, of another format or a newer version, or damaged.
+    """
+    content = read_json(path)
+    check_format(content, name)
+    return find_reader(content)(content)

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from covopt.checks.validation import check_time_limit, check_tol
-from covopt.completely_positive.certificate import CPStatus
 from covopt.completely_positive.clique_cover import clique_cover_bound
 from covopt.completely_positive.rank import cp_rank
+from covopt.completely_positive.reading import CPStatus
 from covopt.errors import InputError, PrecisionWarning
 from covopt.sparsify.layer import HiddenLayer
 from covopt.sparsify.reduction import reduce_layer
