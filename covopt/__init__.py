@@ -46,7 +46,7 @@ _PUBLIC: dict[str, str] = {
 }
 
 # Sub-packages that are used by their own name, as in covopt.training.train.
-_PACKAGES = ("representations", "training")
+_PACKAGES = ("explore", "representations", "training")
 
 __all__ = ["__version__", *sorted([*_PUBLIC, *_PACKAGES])]  # noqa: PLE0604
 

@@ -24,6 +24,10 @@ class SolverUnavailableError(CovoptError):
     """A solver was named that is not installed or has no licence."""
 
 
+class MissingPackageError(InputError, SolverUnavailableError):
+    """A package of an extra is not installed; the message has the command that installs it."""
+
+
 class SolverError(CovoptError):
     """A backend stopped without a usable point; the message carries its own status."""
 

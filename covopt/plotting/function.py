@@ -181,7 +181,7 @@ def table_of(X: Any, y: Any, d: int) -> tuple[np.ndarray, np.ndarray]:
     return X, y.reshape(len(X), -1)
 
 
-def _clip_lines(
+def clip_lines(
     a: np.ndarray, b: np.ndarray, box: tuple[float, float, float, float]
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the segments of the lines a·x + b = 0 within the box, and the indices of their lines."""
@@ -273,7 +273,7 @@ def plot_surface_2d(
     slope, offset = _split(np.asarray(network.hidden_weights), network.bias)
     cost, positive = _costs_and_signs(network)
     ax.set(xlim=(left, right), ylim=(bottom, top), xlabel="x₀", ylabel="x₁")
-    segments, kept = _clip_lines(slope, offset, (left, right, bottom, top))
+    segments, kept = clip_lines(slope, offset, (left, right, bottom, top))
     within = len(kept)
     most = MOST_KINKS if len(X) <= 100 else MOST_KINKS // 2
     if within > most:  # many lines would hide the surface

@@ -1,0 +1,41 @@
+"""Packages that the core does without: found when they are needed, named with their extra when they are missing."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from covopt.errors import MissingPackageError
+
+
+def required(module: str, needed_by: str, extra: str) -> Any:
+    """Return a module that is not among the dependencies of the core.
+
+    Parameters
+    ----------
+    module : str
+    needed_by : str
+        What cannot be done without it, as the subject of a sentence.
+    extra : str
+        What to install it with.
+
+    Raises
+    ------
+    MissingPackageError
+        Where it is not installed; the message has the command that installs it.
+
+    Examples
+    --------
+    >>> required("json", "reading", "core").loads("[1]")
+    [1]
+    >>> required("no_such_package", "covopt dream", "dreams")
+    Traceback (most recent call last):
+    covopt.errors.MissingPackageError: covopt dream needs no_such_package: pip install 'covopt-nn[dreams]'
+    """
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name is not None and not module.startswith(error.name):
+            raise  # it is there, and lacks something itself
+        package = module.partition(".")[0]
+        raise MissingPackageError(f"{needed_by} needs {package}: pip install 'covopt-nn[{extra}]'") from None

@@ -1,0 +1,139 @@
+"""What the slider moves along: the rounds of a solve, or the λ of a path."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from covopt.checks.wording import counted
+from covopt.explore.panels import GREY, INK, Panel, lay_out, short
+from covopt.plotting.function import NEGATIVE
+
+ROUNDING = 1e-16
+MOST_ROUNDS = 1000
+
+
+def _columns(rounds: Sequence[dict[str, Any]], name: str) -> np.ndarray:
+    return np.array([np.nan if r.get(name) is None else r[name] for r in rounds], dtype=float)
+
+
+def rounds_panel(solution: Any) -> tuple[Panel | None, list[str]]:
+    """Return the bracket round by round with what the slider says at each; None where there are no two rounds.
+
+    Parameters
+    ----------
+    solution : Solution
+    """
+    import plotly.graph_objects as go
+    from plotly.subplots import make_subplots
+
+    rounds = list(solution.history)
+    if len(rounds) < 2:
+        return None, []
+    if len(rounds) > MOST_ROUNDS:
+        rounds = [rounds[i] for i in np.linspace(0, len(rounds) - 1, MOST_ROUNDS).astype(int)]
+    lower, upper = _columns(rounds, "lower_bound"), _columns(rounds, "upper_bound")
+    lower = np.fmax.accumulate(np.where(np.isfinite(lower), lower, np.nan))
+    upper = np.fmin.accumulate(np.where(np.isfinite(upper), upper, np.nan))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        gap = np.maximum((upper - lower) / np.abs(upper), ROUNDING)
+    size = _columns(rounds, "n_columns" if "n_columns" in rounds[-1] else "n_atoms")
+    time = _columns(rounds, "time_s")
+    number = np.array([r.get("round", r.get("iteration", i)) for i, r in enumerate(rounds)], dtype=float) + 1
+    says = []
+    for i in range(len(rounds)):
+        parts = [f"round {number[i]:.0f} of {number[-1]:.0f}"]
+        if np.isfinite(upper[i]):
+            parts.append(f"between {short(lower[i], 6)} and {short(upper[i], 6)}, gap {short(gap[i], 2)}")
+        elif np.isfinite(lower[i]):
+            parts.append(f"at least {short(lower[i], 6)}, no network yet")
+        if np.isfinite(time[i]):
+            parts.append(f"{time[i]:.2f} s")
+        if np.isfinite(size[i]):
+            parts.append(counted(int(size[i]), "candidate neuron"))
+        says.append("; ".join(parts))
+    figure = make_subplots(2, 1, shared_xaxes=True, vertical_spacing=0.06, row_heights=[0.6, 0.4])
+    tags = [[-1, said.replace("; ", "<br>")] for said in says]
+    marked = "lines+markers" if len(rounds) <= 60 else "lines"
+    for values, name, dash, mark, row in (
+        (upper, "upper bound (a network)", "solid", "triangle-down", 1),
+        (lower, "lower bound (a dual point)", "dash", "triangle-up-open", 1),
+        (gap, "relative gap", "dot", "square-open", 2),
+    ):
+        color = NEGATIVE if row == 2 else INK
+        figure.add_trace(go.Scatter(
+            x=number, y=values, mode=marked, name=name, line=dict(color=color, dash=dash, width=1.8),
+            marker=dict(symbol=mark, size=7), customdata=tags, hovertemplate="%{customdata[1]}<extra></extra>",
+        ), row=row, col=1)  # fmt: skip
+    lay_out(figure, height=430)
+    figure.update_xaxes(title_text="round", row=2, col=1)
+    _count_ticks(figure, number)
+    figure.update_yaxes(title_text="objective" if solution.loss else "cost", row=1, col=1)
+    figure.update_yaxes(type="log", exponentformat="power", title_text="relative gap", row=2, col=1)
+    _cursor(figure, number[-1])
+    caption = (
+        "The answer lies between the two bounds. The vertical line is at the round of the slider. The file keeps the "
+        "bounds of each round, not its network: the other pictures show the last one."
+    )
+    return Panel("progress", "The bracket, round by round", caption, [figure], list(number)), says
+
+
+def path_panel(steps: Sequence[Any]) -> tuple[Panel, list[str]]:
+    """Return objective, neurons and gap along λ, with what the slider says at each.
+
+    Parameters
+    ----------
+    steps : sequence of Solution
+    """
+    import plotly.graph_objects as go
+    from plotly.subplots import make_subplots
+
+    lams = np.array([s.lam for s in steps], dtype=float)
+    says = [
+        f"λ = {short(s.lam)} ({i + 1} of {len(steps)}); {s.status.code}, gap {short(s.gap, 2)}; "
+        f"{counted(len(s.network), 'neuron')}; objective {short(s.objective, 6)}, loss {short(s.loss_value, 6)}, "
+        f"‖W‖² {short(s.cost, 6)}"
+        for i, s in enumerate(steps)
+    ]
+    tags = [[-1, said.replace("; ", "<br>")] for said in says]
+    figure = make_subplots(3, 1, shared_xaxes=True, vertical_spacing=0.05)
+    marks = ["circle" if s.status.code == "certified" else "circle-open" for s in steps]
+    for values, name, dash, color, row in (
+        ([s.objective for s in steps], "objective", "solid", INK, 1),
+        ([s.loss_value for s in steps], "loss", "dash", GREY, 1),
+        ([len(s.network) for s in steps], "neurons", "solid", INK, 2),
+        ([max(s.gap, ROUNDING) for s in steps], "relative gap", "dot", NEGATIVE, 3),
+    ):
+        figure.add_trace(go.Scatter(
+            x=lams, y=values, mode="lines+markers", name=name, line=dict(color=color, dash=dash, width=1.8),
+            showlegend=row == 1, marker=dict(symbol=marks, size=7), customdata=tags,
+            hovertemplate="%{customdata[1]}<extra></extra>",
+        ), row=row, col=1)  # fmt: skip
+    lay_out(figure, height=520)
+    figure.update_xaxes(type="log", exponentformat="power", autorange="reversed")
+    figure.update_xaxes(title_text="λ", row=3)
+    if lams.min() > 0 and lams.max() > 100 * lams.min():  # else plotly's own ticks, between the powers
+        figure.update_xaxes(dtick=1)
+    figure.update_yaxes(title_text="objective", row=1, rangemode="tozero")
+    figure.update_yaxes(title_text="neurons", tickformat="d", rangemode="tozero", row=2)
+    figure.update_yaxes(title_text="relative gap", type="log", exponentformat="power", row=3)
+    _cursor(figure, lams[-1])
+    caption = "From the largest λ to the smallest. Open marks are not certified to the tolerance."
+    return Panel("progress", "The path", caption, [figure], list(lams), wide=True), says
+
+
+def _count_ticks(figure: Any, number: np.ndarray) -> None:
+    if len(number) <= 12:
+        figure.update_xaxes(tickvals=number)
+    else:
+        figure.update_xaxes(tickformat="d")
+
+
+def _cursor(figure: Any, at: float) -> None:
+    """Add the vertical line that the slider moves; on a logarithmic axis a shape's place is the number itself."""
+    figure.add_shape(
+        type="line", x0=at, x1=at, y0=0, y1=1, xref="x", yref="paper", line=dict(color=INK, width=1.5, dash="dot"),
+        name="cursor",
+    )  # fmt: skip

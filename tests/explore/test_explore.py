@@ -1,0 +1,213 @@
+"""What a page says and draws, read from its figures; the browser is in test_in_a_browser.py."""
+
+import json
+import re
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import covopt
+from covopt.api.path_files import save_path
+from covopt.cli import app
+from covopt.datasets import make_smooth
+from covopt.errors import InputError, MissingPackageError
+from covopt.explore import page_html, write_page
+from covopt.explore.neurons import describe, kinks_of
+
+pytest.importorskip("plotly")
+
+
+def content_of(html: str) -> dict:
+    """Return the data of a page."""
+    found = re.search(r'<script type="application/json" id="content">(.*?)</script>', html, re.DOTALL)
+    return json.loads(found[1])
+
+
+def panels_of(html: str) -> dict:
+    return {panel["key"]: panel for panel in content_of(html)["panels"]}
+
+
+def words_of(html: str) -> str:
+    return re.sub(r"<script.*?</script>|<style.*?</style>|<[^>]*>", " ", html, flags=re.DOTALL)
+
+
+@pytest.fixture(scope="module")
+def line():
+    return covopt.min_norm([[0.0], [1.0], [2.0], [4.0]], [0.0, 1.0, 0.0, 1.0], tol=1e-9)
+
+
+@pytest.fixture(scope="module")
+def plane():
+    return covopt.min_norm(*make_smooth(12), tol=1e-9)
+
+
+@pytest.fixture(scope="module")
+def path():
+    X, y = make_smooth(12)
+    return covopt.path(X[:, :1], y, n_lams=4)
+
+
+def test_neurons_come_with_cost_cell_side_and_slack(line):
+    found = describe(line)
+    assert found.cost.sum() == pytest.approx(line.cost)
+    assert (np.diff(found.cost) <= 0).all()
+    assert (found.slack < 1e-6).all()
+    for w, side, text in zip(found.hidden, found.side, found.texts, strict=True):
+        reach = line.data.lifted @ w
+        sure = np.abs(reach) > 1e-6
+        assert (np.sign(reach[sure]) == side[sure]).all()
+        assert f"active on {(side > 0).sum()} of 4 points" in text
+    shared = [(a == b).all() for a in found.side for b in found.side]
+    assert shared == [a == b for a in found.cell for b in found.cell]
+
+
+def test_one_input_shows_the_function_its_kinks_and_the_circle(line):
+    panels = panels_of(page_html(line))
+    assert list(panels) == ["function", "dual", "cells", "progress"]
+    curve, data, _, *kinks = panels["function"]["figures"][0]["data"]
+    assert curve["mode"] == "lines"
+    assert [tag[1].split("<br>")[0] for tag in data["customdata"]] == [f"point {i}" for i in (1, 2, 3, 4)]
+    named = [tag[0] for trace in kinks for tag in trace["customdata"]]
+    at = kinks_of(describe(line).hidden, 1.0)
+    assert set(named) == set(np.flatnonzero((at > -0.32) & (at < 4.32)))
+    assert {trace["marker"]["symbol"][0] for trace in kinks} <= {"triangle-up", "triangle-down"}
+    names = [trace["name"] for trace in panels["dual"]["figures"][0]["data"] if "name" in trace]
+    assert names[0] == "dual function"
+    assert names[1].startswith("tight set (")
+
+
+def test_two_inputs_show_the_plane_and_the_sphere(plane):
+    panels = panels_of(page_html(plane))
+    surface, *rest = panels["function-0"]["figures"][0]["data"]
+    assert surface["type"] == "contour"
+    lines = [trace for trace in rest if trace["mode"] == "lines"]
+    assert 0 < len(lines) <= 16
+    assert {trace["line"]["dash"] for trace in lines} <= {"solid", "6px,4px"}  # told apart without colour
+    assert panels["dual"]["figures"][0]["data"][0]["type"] == "contour"
+    says = content_of(page_html(plane))["says"]
+    assert len(says) == len(plane.history)
+    assert says[0].startswith(f"round 1 of {len(says)}; ")
+
+
+def test_spurs_point_to_the_active_side(plane):
+    panels = panels_of(page_html(plane))
+    found = describe(plane)
+    for trace in panels["function-0"]["figures"][0]["data"][1:]:
+        if trace.get("mode") != "lines":
+            continue
+        neuron = trace["customdata"][0][0]
+        spur = decoded(trace["x"])[-1], decoded(trace["y"])[-1]
+        assert np.array([*spur, 1.0]) @ found.hidden[neuron] > 0
+
+
+def decoded(values):
+    """Return an array as plotly writes it."""
+    if isinstance(values, dict):
+        import base64
+
+        return np.frombuffer(base64.b64decode(values["bdata"]), dtype=values["dtype"])
+    return np.array(values, dtype=float)
+
+
+def test_a_path_has_a_figure_for_each_point(path):
+    content = content_of(page_html(path))
+    assert len(content["says"]) == len(content["tables"]) == 4
+    assert content["says"][0].startswith("λ = ")
+    assert "0 neurons" in content["says"][0]
+    for panel in content["panels"]:
+        assert len(panel["figures"]) == (1 if panel["key"] == "progress" else 4)
+    progress = content["panels"][0]
+    assert progress["cursor"] == [s.lam for s in path]
+    shown = [trace for trace in progress["figures"][0]["data"] if trace["name"] == "neurons"]
+    assert list(decoded(shown[0]["y"])) == [len(s.network) for s in path]
+    ranges = {
+        str(panel["layout"]["yaxis"]["range"])
+        for panel in next(p for p in content["panels"] if p["key"] == "function")["figures"]
+    }
+    assert len(ranges) == 1  # the picture stands still while the slider moves
+
+
+def test_many_inputs_show_slices_and_what_is_predicted():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((9, 3))
+    solution = covopt.fit(X, X[:, 0] + 0.1 * X[:, 2], lam=0.5)
+    panels = panels_of(page_html(solution))
+    assert {"predicted", "slices", "dual", "cells"} <= set(panels)
+    titles = [panels["slices"]["figures"][0]["layout"][f"xaxis{k}"]["title"]["text"] for k in ("", "2", "3")]
+    assert titles[0] == "x0"  # what moves it most comes first
+    assert panels["dual"]["figures"][0]["layout"]["yaxis"]["type"] == "log"
+
+
+def test_classes_outputs_and_other_potentials_have_their_pages():
+    X, y = make_smooth(8)
+    two = panels_of(page_html(covopt.min_norm(X, np.column_stack([y, -X[:, 0]]))))
+    assert {"function-0", "function-1"} <= set(two)
+    fitted = covopt.fit(X, np.where(y > np.median(y), "high", "low"), lam=0.01, loss="logistic")
+    names = [trace.get("name") for trace in panels_of(page_html(fitted))["function"]["figures"][0]["data"]]
+    assert {"high", "low", "boundary"} <= set(names)
+    of_one = covopt.fit(X[:, :1], np.digitize(y, [0.0, 0.5]), lam=0.01, loss="softmax-cross-entropy")
+    axis = panels_of(page_html(of_one))["function"]["figures"][0]["layout"]["yaxis"]
+    assert axis["title"]["text"] == "probability"
+    noisy = covopt.min_norm(X[:5], y[:5], potential="label-noise")
+    assert "tight set is not shown: it is computed for the variation norm, not for label-noise" in page_html(
+        noisy
+    )
+    sliding = covopt.frank_wolfe(X, y, variant="sliding")
+    assert content_of(page_html(sliding))["says"][0].startswith("round 1 of ")
+
+
+def test_what_is_not_shown_is_said(line, path):
+    assert "The network has no neuron: it is constant." in words_of(page_html(path[0]))
+    # marks of the page in names stay names
+    named = replace(line.data, feature_names=("<!--DATA--></script><b>x",), target_names=("a & b",))
+    html = page_html(replace(line, data=named))
+    assert "a &amp; b from &lt;!--DATA--&gt;" in html
+    assert list(panels_of(html)) == ["function", "dual", "cells", "progress"]
+    many = replace(line, network=type(line.network)(np.ones((450, 2)), np.ones((450, 1)), 1.0))
+    assert "The table has the 400 costliest of 450 neurons." in words_of(page_html(many))
+    open_ended = replace(line, status=covopt.Status.from_code("gap"), history=[])
+    said = words_of(page_html(open_ended))
+    assert "The tight set is not shown: it needs a certified solution." in said
+    assert "The solve had no rounds to move along." in said
+
+
+def test_the_page_needs_no_connection(line):
+    html = page_html(line)
+    head = html[: html.index("<script>")] + html[html.index('id="content">') :]
+    assert not re.findall(r'(?:src|href)="(?!data:,)[^"]*"', head)
+    assert len(html) < 8e6
+
+
+def test_other_files_and_names_are_refused(line, tmp_path):
+    with pytest.raises(InputError, match=r"page\.png: a page is written as .html"):
+        write_page(line, tmp_path / "page.png")
+    with pytest.raises(InputError, match=r"a CPRankCertificate has none on a table"):
+        page_html(covopt.cp_rank(np.eye(2)))
+    with pytest.raises(InputError, match="at least one point of a path"):
+        page_html([])
+
+
+def test_without_plotly_the_extra_is_named(line, monkeypatch):
+    monkeypatch.setitem(sys.modules, "plotly.offline", None)
+    with pytest.raises(MissingPackageError, match=r"needs plotly: pip install 'covopt-nn\[explore\]'"):
+        page_html(line)
+
+
+def test_the_command(line, path, tmp_path):
+    line.save(tmp_path / "solution.json")
+    save_path(path, tmp_path / "path.json")
+    for name in ("solution", "path"):
+        out = tmp_path / f"{name}.html"
+        done = CliRunner().invoke(app, ["explore", str(tmp_path / f"{name}.json"), "--out", str(out)])
+        assert done.exit_code == 0, done.output
+        assert done.stdout == f"saved      {out}; open it in any browser\n"
+        assert out.read_text().endswith("</html>\n")
+    covopt.cp_rank(np.eye(2)).save(tmp_path / "rank.json")
+    done = CliRunner().invoke(
+        app, ["explore", str(tmp_path / "rank.json"), "--out", str(tmp_path / "a.html"), "--json"]
+    )
+    assert done.exit_code == 1
+    assert "CPRankCertificate" in json.loads(done.stdout)["error"]

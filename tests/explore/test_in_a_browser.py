@@ -1,0 +1,181 @@
+"""The page in a real browser: no error, the slider moves, hovering says what it should, by keyboard and by mouse."""
+
+import io
+import shutil
+
+import numpy as np
+import pytest
+
+import covopt
+from covopt.explore import write_page
+from covopt.explore.neurons import describe, kinks_of
+
+webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+DRIVER = shutil.which("chromedriver")
+if CHROMIUM is None or DRIVER is None:
+    pytest.skip(
+        "no Chromium with its driver is installed (chromium, chromium-driver)", allow_module_level=True
+    )
+
+from selenium.webdriver.common.action_chains import ActionChains  # noqa: E402
+from selenium.webdriver.common.by import By  # noqa: E402
+from selenium.webdriver.common.keys import Keys  # noqa: E402
+from selenium.webdriver.support.ui import WebDriverWait  # noqa: E402
+
+X = np.linspace(-1, 1, 7)[:, None]
+Y = np.array([0.3, 0.1, -0.2, 0.0, 0.4, 0.5, 0.2])
+
+
+@pytest.fixture(scope="module")
+def browser():
+    options = webdriver.ChromeOptions()
+    options.binary_location = CHROMIUM
+    for argument in (
+        "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--force-device-scale-factor=1",
+        "--window-size=1200,2300",
+    ):  # fmt: skip
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    found = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
+    yield found
+    found.quit()
+
+
+def open_page(browser, found, folder):
+    write_page(found, folder / "page.html")
+    browser.set_window_size(1200, 2300)
+    browser.get((folder / "page.html").as_uri())
+    ready(browser)
+
+
+def ready(browser):
+    wait(browser, lambda b: b.execute_script("return document.body.dataset.ready") == "yes")
+
+
+def wait(browser, condition):
+    return WebDriverWait(browser, 30, poll_frequency=0.05).until(condition)
+
+
+def hovered(browser, key):
+    """Return the hover text in a panel, in one line."""
+    lines = f"#{key} .hovertext text.nums"
+    return browser.execute_script(
+        """return [...document.querySelectorAll(arguments[0])].flatMap((text) => {
+               const lines = [...text.querySelectorAll('tspan.line')];
+               return (lines.length ? lines : [text]).map((line) => line.textContent);
+           }).join('; ')""",
+        lines,
+    )
+
+
+def picture(browser):
+    from matplotlib.image import imread
+
+    image = imread(io.BytesIO(browser.get_screenshot_as_png()))[..., :3]
+    return image @ [0.299, 0.587, 0.114]  # as a reader without colour sees it
+
+
+def boxes(browser):
+    return browser.execute_script(
+        """return [...document.querySelectorAll('.plot')].map((plot) => {
+               const r = plot.getBoundingClientRect();
+               return [plot.id, r.left, r.top, r.right, r.bottom];
+           })"""
+    )
+
+
+def structure(browser):
+    """Return panels row by row, once each of them is drawn upon and none covers another."""
+    grey, found = picture(browser), boxes(browser)
+    rows: dict[int, list[str]] = {}
+    for key, left, top, right, bottom in found:
+        part = grey[int(top) : int(bottom), int(left) : int(right)]
+        assert (part > 0.97).mean() > 0.15, key  # paper
+        assert (part < 0.45).mean() > 0.002, key  # ink, dark in greyscale too
+        rows.setdefault(round(top), []).append(key)
+    for i, (_, left, top, right, bottom) in enumerate(found):
+        for _, other_left, other_top, other_right, other_bottom in found[:i]:
+            apart = left >= other_right or right <= other_left or top >= other_bottom or bottom <= other_top
+            assert apart
+    assert browser.execute_script("return document.documentElement.scrollWidth <= window.innerWidth")
+    return [rows[top] for top in sorted(rows)]
+
+
+def errors(browser):
+    return [entry["message"] for entry in browser.get_log("browser") if entry["level"] == "SEVERE"]
+
+
+def test_a_solution(browser, tmp_path):
+    solution = covopt.min_norm(X, Y, tol=1e-9)
+    open_page(browser, solution, tmp_path)
+    assert structure(browser) == [["function"], ["dual", "cells"], ["progress"]]
+    neurons = describe(solution)
+
+    # by keyboard: into the table, and down one neuron; every picture says what the neuron is
+    row = browser.find_element(By.CSS_SELECTOR, "#neurons tr")
+    assert row.get_attribute("tabindex") == "0"
+    row.send_keys("")
+    for neuron in (0, 1):
+        wait(browser, lambda b, n=neuron: f"neuron {n + 1}" in hovered(b, "dual"))
+        said = hovered(browser, "cells")
+        w, v = neurons.hidden[neuron], neurons.outputs[neuron, 0]
+        for part in (
+            f"neuron {neuron + 1}; ", f"x0 {w[0]:.4g}, bias {w[1]:.4g}".replace("-", "−"),
+            f"y {v:.4g}".replace("-", "−"), f"cell {neurons.cell[neuron]}: active on", "slack",
+        ):  # fmt: skip
+            assert part in said
+        browser.switch_to.active_element.send_keys(Keys.ARROW_DOWN)
+
+    # by mouse: the point of the data that is farthest from every kink
+    chosen = int(np.abs(X - kinks_of(neurons.hidden, 1.0)).min(axis=1).argmax())
+    place = browser.execute_script(
+        """const plot = document.getElementById('function'), {xaxis, yaxis} = plot._fullLayout;
+           const r = plot.getBoundingClientRect(), data = plot.calcdata[1][arguments[0]];
+           return [r.left + xaxis._offset + xaxis.d2p(data.x), r.top + yaxis._offset + yaxis.d2p(data.y)]""",
+        chosen,
+    )
+    mouse = ActionChains(browser, duration=0)
+    mouse.w3c_actions.pointer_action.move_to_location(*(round(p) for p in place))
+    mouse.perform()
+    said = f"point {chosen + 1}; x0 {X[chosen, 0]:.4g}; y {Y[chosen]:.4g}; f {Y[chosen]:.4g}".replace(
+        "-", "−"
+    )
+    wait(browser, lambda b: said in hovered(b, "function"))
+
+    # the slider moves the line along the rounds
+    slider, says = browser.find_element(By.ID, "step"), browser.find_element(By.ID, "says")
+    assert says.text.startswith(f"round {len(solution.history)} of {len(solution.history)};")
+    slider.send_keys(Keys.HOME)
+    wait(browser, lambda _: says.text.startswith("round 1 of"))
+    line = "return document.getElementById('progress').layout.shapes[0].x0"
+    assert wait(browser, lambda b: b.execute_script(line) == 1)
+    assert errors(browser) == []
+
+
+def test_a_path_on_a_small_window(browser, tmp_path):
+    path = covopt.path(X, Y, n_lams=3)
+    open_page(browser, path, tmp_path)
+    assert structure(browser) == [["progress"], ["function"], ["dual", "cells"]]
+    slider, says = browser.find_element(By.ID, "step"), browser.find_element(By.ID, "says")
+    rows = "return document.querySelectorAll('#neurons tr').length"
+    curve = "return Array.from(document.getElementById('function').calcdata[0], (p) => p.y)"
+    heights = []
+    for step in (2, 1, 0):
+        said = f"({step + 1} of 3); {path[step].status.code}"
+        wait(browser, lambda _, s=said: s in says.text)
+        assert slider.get_attribute("aria-valuetext") == says.text
+        assert browser.execute_script(rows) == len(path[step].network)
+        heights.append(np.ptp(wait(browser, lambda b: b.execute_script(curve))))
+        slider.send_keys(Keys.ARROW_LEFT)
+    assert heights[0] > heights[2] == 0  # the largest λ has no neuron
+
+    browser.set_window_size(500, 2600)  # as narrow as a headless window gets
+    wait(browser, lambda b: max(box[3] for box in boxes(b)) <= 500)
+    keys = [box[0] for box in boxes(browser)]
+    lefts = {round(box[1]) for box in boxes(browser)}
+    assert keys == ["progress", "function", "dual", "cells"]
+    assert len(lefts) == 1  # one column
+    fits = "return document.documentElement.scrollWidth <= window.innerWidth"
+    assert wait(browser, lambda b: b.execute_script(fits))
+    assert errors(browser) == []
