@@ -7,6 +7,7 @@ transfer of :mod:`covopt.exact.rounding`. What is left goes to
 
 - one coordinate: a closed form; two: the arcs, in integers (:mod:`covopt.oracles.arcs`);
 - orthogonal rows, several outputs: the tree of :class:`~covopt.oracles.orthant.OrthantOracle`;
+- several outputs: faces, where :mod:`~covopt.oracles.vector.lattice_proof` has shown that they are right;
 - faces in three dimensions, where :func:`~covopt.oracles.conditioning.all_clear` has shown that no two crossings can
   be confused: their allowance is derived in :mod:`covopt.oracles.scalar.sphere`;
 - boxes of directions (:mod:`covopt.oracles.cones`), which decide nothing by rounding: else first, with one output;
@@ -46,6 +47,7 @@ from covopt.oracles.cones.moments import quadratic_gauge
 from covopt.oracles.cones.vector_gauge import vector_box_gauge
 from covopt.oracles.faces import DEFAULT_FACE_BUDGET, FaceOracle
 from covopt.oracles.scalar.sphere import ALLOWANCE as SPHERE_ALLOWANCE
+from covopt.oracles.vector_faces import MOST_TABLED, VectorFaceOracle
 
 STARTS = 128
 KEPT_ROWS = 500  # oracles of larger tables are not kept: their presorting takes much memory
@@ -56,6 +58,9 @@ BOX_TOLERANCE = 1e-11  # up to so many faces it costs no more boxes than 1e-6 wo
 LOOSE_TOLERANCE = 2e-8  # with more, about half as many boxes
 ATTAINED = 5e-8  # a bound this close to a value is the maximum
 MOST_DIMENSIONS = 8  # beyond, boxes do not end
+MORE_TABLED = (
+    150  # rows in three dimensions up to which a table of faces, a fifth of a second, comes before boxes
+)
 QUADRATIC_WORK = (
     12.0  # operations on boxes with quadratics for each face of the budget: 6·10⁹, some ten seconds
 )
@@ -296,12 +301,15 @@ def proved_faces(rows: np.ndarray, dual: np.ndarray, bound: float) -> bool:
 
 
 def _bound_vector(rows: np.ndarray, dual: np.ndarray, budget: float) -> GaugeBound:
+    """Faces or supports where their bound is proved, else pairs of boxes."""
     try:
         oracle = oracle_for(rows, dual.shape[1], budget)
+        if not oracle.proved and MOST_TABLED < len(rows) <= MORE_TABLED and rows.shape[1] == 3:
+            oracle = VectorFaceOracle(rows, budget=budget, most_tabled=MORE_TABLED)
     except BudgetError:
         return _by_signs(rows, dual)
     oracle.forget()  # a bound that is not the maximum depends on where the search began
-    if not hasattr(oracle, "lines") or in_clear_position(rows):
+    if oracle.proved:
         pricing = oracle.price(dual, threshold=np.inf)
         return GaugeBound(pricing.upper_bound, pricing.exact, EXACT if pricing.exact else VALID)
     bound = np.inf

@@ -7,21 +7,37 @@ span, hence a top eigenvector of the form restricted to the span, since on a sph
 local maxima, and it has the face's signs. So h(Λ)² is the largest top eigenvalue κ₁ of a face that holds its top
 eigenvector v. A face of a cell's face has a smaller κ₁: what is below the best so far is never looked at.
 
-**The bound.** Let a be the rounding error of M_s (a few ε Σ‖Λ_i‖‖z_i‖), σ how independent the face's normals are
-and γ = κ₁ − κ₂ the gap of the face's form.
+**The bound.** Let S = \|L\| + Σ \|μ_i\|\|z_i\| (Frobenius), so that \|M_s\| ≤ S, and ρ the sine of a flat's error,
+measured by :mod:`covopt.oracles.vector.lattice_proof`, which also decides whether the faces are right (``proved``).
+In three dimensions circles are walked instead, and the faces are right where rows are
+:func:`~covopt.oracles.conditioning.all_clear`.
 
-1. Davis and Kahan: v is off by at most θ = 2e/γ + O(ε/σ), with e = 2√κ₁ (a + O(ε/σ) Σ‖Λ_i‖‖z_i‖). A face is given
-   up only when v and −v are outside by more than θ.
-2. A face where v is outside by less than θ is in doubt. It may count with its κ₁. Or: if it holds the maximiser w*,
-   all points of the circle through w* in the plane of the two top eigenvectors have values² ≥ κ₁ − γ; the circle
-   goes to −w*, which is outside since faces are pointed, so it meets a face of lower dimension. A descent of at most
-   r − 1 such steps ends in a face that is not in doubt: h² ≤ (largest κ₁ of the faces not in doubt) +
-   (r − 1)(γ + 2e), with the largest γ + 2e that occurs.
-   The smaller of the two is taken; this is what settles ties, where eigenvectors mean nothing.
-3. The computed flat is the exact one of rows moved by O(ε). At the maximiser this costs only O(ε) Σ‖Λ_i‖‖z_i‖: with
-   p = G(w*)/h the scalar function p·G has a maximum at w*, so its gradient is h w* plus Σ θ_j (p·μ_j) z_j with
-   θ ∈ [0, 1], and moving w* by Δ to the computed flat changes p·G by Σ θ_j (p·μ_j)(z_j·Δ) = O(ε) and by h|Δ|²/2,
-   |Δ| = O(ε/σ).
+1. *The face F of a maximiser w* is priced high enough.* p = G(w*)/h; the scalar function p·G has a maximum at w*, so
+   φ(u) = g₀·u + Σ κ_j σ(z_j·u) ≤ 0 for u ⊥ w*, where j runs over the rows that vanish there, κ_j = p·μ_j, and g₀ is
+   the gradient with these silent. The terms with κ_j > 0 only add to φ, so the concave rest is ≤ 0 as well, and
+   M_sᵀp = h w* + Σ c_j z_j with \|c_j\| ≤ \|μ_j\|. For the unit x in the computed flat next to w*,
+
+   .. math::
+       \|M_s x\| \ge h \, w^* \cdot x - \sum_j \|\mu_j\| |z_j \cdot x|
+                 \ge h (1 - \rho^2) - \sum_j \|\mu_j\| \|z_j\| s_j,
+
+   with s_j the largest part that row j has in a flat where it vanishes. A computed map is off by the steps' rounding
+   u, a compensated sum and a product with a basis: a = γ(4(r + 2)²) S with room to spare. What the eigenvalue is off
+   by is inside the κ₁ of :func:`~covopt.oracles.vector.face_kernel.top_pair`. So
+   h ≤ (√κ₁ + a)/(1 − 2ρ²) + Σ \|μ_j\|\|z_j\| s_j.
+2. *No face is passed by wrongly.* On the exact flat a face's form differs from the computed one by at most e = (2√κ₁
+   + δ)δ + 2·share·trace, δ = a + 2ρS. A face is passed by where κ₁ + e of it or of a face above is below the square
+   of a value. Davis and Kahan: its top eigenvector is off by at most 2e/γ where γ = κ₁ − κ₂ > 8e. It is given up only
+   when v and −v are outside by more than that times the row's part in the flat, plus 2ρ.
+3. *A face in doubt*, where v is outside by less, may count with its κ₁. Or: if it holds w*, all points of the circle
+   through w* in the plane of the two top eigenvectors have values² ≥ h² − γ; the circle goes to −w*, which is outside
+   since faces are pointed, so it meets a face of lower dimension. The best point of that closed face is the top
+   eigenvector of one of its own faces, which is not given up either. After at most r − 1 such descents one arrives at
+   a face that counts, or at a ray, which holds itself: h² ≤ (largest κ₁ of the faces that count) + (r − 1)(γ + 2e +
+   2e'), with the largest such gap that occurs and e' the e of the worst flat. The best choice is taken
+   (:mod:`covopt.oracles.vector.doubts`); this settles ties, where eigenvectors mean nothing.
+4. μ_i and L are sums over the rows of one line, off by γ(2(N + 8)) Σ\|Λ_i\|\|z_i\|, and a row that is only nearly a
+   multiple of its line is paid for by their distance.
 """
 
 from __future__ import annotations
@@ -30,22 +46,25 @@ import numpy as np
 
 from covopt.errors import BudgetError, InputError
 from covopt.exact.parallel_rows import first_of_each, merge_lines
-from covopt.exact.rounding import gamma, up
+from covopt.exact.rounding import UNIT, gamma, lengths_up, total_up, up
 from covopt.oracles.base import Pricing
+from covopt.oracles.conditioning import CLEAR, all_clear
 from covopt.oracles.faces import DEFAULT_FACE_BUDGET, count_faces
-from covopt.oracles.vector.circles import VectorSphereSweep
 from covopt.oracles.vector.doubts import settle_doubts
 from covopt.oracles.vector.face_kernel import sum_maps, visit
 from covopt.oracles.vector.face_lattice import FaceLevel, build_lattice, count_lattice, unpack
+from covopt.oracles.vector.lattice_proof import prove_lattice
+from covopt.oracles.vector.sweep import VectorSphereSweep
 
 EPS = float(np.finfo(float).eps)
-ROUNDING = 64 * EPS
+ROUNDING = 64 * EPS  # of a height over a hyperplane
 ATTAINED = 1e-6  # a bound further than this above the best value is valid, but no maximum: nearly equal lines
 FEWEST_ROWS = 64  # below, a face costs as much as with that many rows
 MOST_TABLED = 40  # rows in dimension 3 beyond which circles are walked instead
 VISITS_PER_ARC = 4
 BLOCK = 1 << 14
 INTERIOR = 1e-12
+CROSSING = 16 * UNIT  # what the crossing of two circles at a right angle may be off by
 WARM = 64
 CLIMBS = 8
 
@@ -77,6 +96,9 @@ class VectorFaceOracle:
         than 40 lines in dimension 3.
     n_threads : int
         Threads that share the circles in dimension 3; elsewhere one does the work.
+    most_tabled : int, optional
+        Lines in dimension 3 up to which faces are tabled; 40 by default. A table also proves faces of rows that
+        depend on each other exactly, which circles do not.
 
     Raises
     ------
@@ -92,11 +114,23 @@ class VectorFaceOracle:
     (array([5.03679629]), True)
     """
 
-    def __init__(self, rows: np.ndarray, *, budget: float = DEFAULT_FACE_BUDGET, n_threads: int = 2):
+    def __init__(
+        self,
+        rows: np.ndarray,
+        *,
+        budget: float = DEFAULT_FACE_BUDGET,
+        n_threads: int = 2,
+        most_tabled: int | None = None,
+    ):
         self.rows = np.ascontiguousarray(rows, dtype=float)
         self.lines, self._line_of, self._ratio = merge_lines(self.rows)
+        self._lengths = lengths_up(self.rows)
         # what merging lines and vanishing parts of rows may change ‖G‖ by, per unit of ‖Λ_i‖
-        self._slack = np.linalg.norm(self.rows - self._ratio[:, None] * self.lines[self._line_of], axis=1)
+        rounded = np.where(
+            np.abs(np.frexp(self._ratio)[0]) == 0.5, 0.0, 2.0 * UNIT
+        )  # a power of two is exact
+        self._slack = lengths_up(self.rows - self._ratio[:, None] * self.lines[self._line_of])
+        self._slack += rounded * self._lengths
         self._seen, self._span = self.rows, None
         if len(self.lines) < self.rows.shape[1]:
             # rows that rounding alone keeps apart are one line: G then depends on the span of the lines only
@@ -113,15 +147,34 @@ class VectorFaceOracle:
                 f"({len(self.lines)} rows in dimension {self.rank}) at a cost of {self.n_faces:.3g}, above the "
                 f"budget of {budget:.3g}"
             )
-        self._lengths = np.linalg.norm(self._seen, axis=1)
         self._units = self.lines / np.linalg.norm(self.lines, axis=1, keepdims=True)
         self.sweep = self._lattice = None
-        if self.rank == 3 and len(self.lines) > MOST_TABLED:
+        if self.rank == 3 and len(self.lines) > (MOST_TABLED if most_tabled is None else most_tabled):
             self.sweep = VectorSphereSweep(self.lines)
+            least = self.sweep.least_part
+            # the rest is asked for where a certificate needs it
+            self._faces_known = None if least > CLEAR else False
+            self.widest = CROSSING / least if least > CLEAR else 0.0
         else:
             self._lattice = build_lattice(self.lines)
-            self._slack += self._lattice.slack[self._line_of] * self._lengths
+            proof = prove_lattice(self.lines, self._lattice)
+            self._faces_known = proof.proved
+            slack = proof.slack if proof.proved else self._lattice.slack
+            self._slack += slack[self._line_of] * self._lengths
+            if proof.proved:
+                self._slips = [2.0 * off + 16.0 * UNIT for off in proof.off]
+                self.widest = 2.0 * proof.widest
+            else:  # as it would be for rows in general position: a hint
+                self._slips = [32.0 * UNIT / level.conditioning for level in self._lattice.levels]
+                self.widest = 0.0
         self.forget()
+
+    @property
+    def proved(self) -> bool:
+        """Whether the bound is one in exact arithmetic; otherwise it is a hint."""
+        if self._faces_known is None:
+            self._faces_known = all_clear(self.lines)
+        return self._span is None and self._faces_known
 
     def forget(self) -> None:
         """Drop what earlier pricings found, so that the next answer depends on its question alone."""
@@ -158,8 +211,9 @@ class VectorFaceOracle:
         Returns
         -------
         Pricing
-            ``exact`` unless nearly equal lines leave the bound loose. Values are not negative. Where the rows are
-            in special position, some neurons may be a face's best point without being local maxima.
+            ``exact`` unless nearly equal lines leave the bound loose. ``upper_bound`` is proved where the oracle is
+            :attr:`proved`, and what certificates ask boxes about elsewhere. Values are not negative. Where the rows
+            are in special position, some neurons may be a face's best point without being local maxima.
 
         Raises
         ------
@@ -169,8 +223,8 @@ class VectorFaceOracle:
         dual = np.ascontiguousarray(dual, dtype=float)
         if dual.ndim != 2 or len(dual) != len(self.rows):
             raise InputError(f"dual must have shape ({len(self.rows)}, k), one row per row, got {dual.shape}")
-        sizes = np.linalg.norm(dual, axis=1)
-        lipschitz = float(sizes @ self._lengths)
+        sizes = lengths_up(dual)
+        lipschitz = total_up(sizes, self._lengths)
         if lipschitz == 0.0:
             return Pricing(np.eye(1, self.rows.shape[1]), np.zeros(1), 0.0, exact=True)
         search = _Search(self, dual, lipschitz, threshold)
@@ -181,7 +235,7 @@ class VectorFaceOracle:
             values = np.append(values, search.best)
         neurons, values = _distinct(neurons, values)
         self._warm = neurons[:WARM]
-        bound = search.bound() + float(sizes @ self._slack)
+        bound = up(search.bound() + total_up(sizes, self._slack))
         keep = values >= threshold
         keep[0] = True
         if max_neurons is not None:
@@ -205,7 +259,11 @@ class _Search:
         opposite = np.zeros((n, k))
         np.add.at(opposite, oracle._line_of, np.where(oracle._ratio[:, None] < 0, weight, 0.0))
         self.linear = -opposite.T @ oracle.lines
-        self.error = (16 + r) * EPS * lipschitz  # of M_s on the basis of a flat
+        self.size = float(np.linalg.norm(self.linear)) + total_up(
+            lengths_up(self.mu), lengths_up(oracle.lines)
+        )
+        self.error = gamma(4 * (r + 2) ** 2) * self.size  # of M_s on the basis of a flat
+        self.worst = self.error + min(oracle.widest, 1.0) * self.size
         # μ_i and L are plain sums. As they are computed G is piecewise linear too, and its maximum is bounded;
         # the exact G differs from it by γ(n) Σ‖Λ_i‖‖z_i‖ at most
         self.merged = 0.0
@@ -242,15 +300,17 @@ class _Search:
 
     def bound(self) -> float:
         """Combine the faces not in doubt with the cheaper treatment of each one in doubt."""
-        bound = settle_doubts(max(self.settled, self.best**2), self.doubts, self.oracle.rank - 1)
-        return float(np.sqrt(bound)) + self.error + ROUNDING * self.lipschitz + self.merged
+        oracle = self.oracle
+        square = settle_doubts(max(self.settled, up(self.best**2)), self.doubts, oracle.rank - 1)
+        seen = up(up(float(np.sqrt(square)) * (1.0 + 8.0 * UNIT)) + self.error)
+        return up(seen * (1.0 + 2.0 * min(oracle.widest, 0.5) ** 2 + 8.0 * UNIT)) + self.merged
 
     def run(self) -> np.ndarray:
         """Visit the faces from the cells down; return the points that are reported."""
         oracle = self.oracle
         if oracle.sweep is not None:
             answer = oracle.sweep.price(
-                self.mu, self.linear, self.threshold, best=self.best, map_error=self.error,
+                self.mu, self.linear, self.threshold, best=self.best, map_error=self.error, worst=self.worst,
                 n_threads=oracle.n_threads,
             )  # fmt: skip
             if answer.best > self.best:
@@ -265,35 +325,35 @@ class _Search:
         sum_maps(lattice.cells, steps, self.linear.ravel(), self.maps.reshape(len(self.maps), -1))
         found = []
         above = np.full(len(lattice.cells), np.inf)
-        for level in reversed(lattice.levels):
+        for level, slips in zip(reversed(lattice.levels), reversed(oracle._slips), strict=True):
             tops = above[level.parent]
             active = np.flatnonzero(tops > self.floor)
             for start in range(0, len(active), BLOCK):
-                found.append(self._visit(level, active[start : start + BLOCK], tops))
+                found.append(self._visit(level, slips, active[start : start + BLOCK], tops))
             above = tops
         return np.concatenate([np.empty((0, self.oracle.rank)), *found])
 
-    def _visit(self, level: FaceLevel, faces: np.ndarray, tops: np.ndarray) -> np.ndarray:
+    def _visit(self, level: FaceLevel, slips: np.ndarray, faces: np.ndarray, tops: np.ndarray) -> np.ndarray:
         """Price faces of one dimension, lower their ``tops``; returns the points to report."""
         oracle, m = self.oracle, len(faces)
         face = np.empty(m, dtype=np.int64)
         neuron = np.empty((m, oracle.rank))
-        second, error, outside, margin = (np.empty(m) for _ in range(4))
+        top, second, error, outside, margin = (np.empty(m) for _ in range(5))
         count = visit(
             faces, level.flat, level.cell, self.cells, self.maps, level.bases, level.members,
-            level.conditioning, oracle._units, tops, self.floor, self.error, self.lipschitz, EPS, ROUNDING,
-            face, neuron, second, error, outside, margin,
+            slips, oracle._units, tops, self.floor, self.error, self.size, ROUNDING,
+            face, neuron, top, second, error, outside, margin,
         )  # fmt: skip
-        face, w, second, error = face[:count], neuron[:count], second[:count], error[:count]
+        face, w, top, second, error = face[:count], neuron[:count], top[:count], second[:count], error[:count]
         if count == 0:
             return w
-        top = tops[face]
         values = oracle.evaluate_inside(self.dual, w)
         self._note(w, values)
         settled = (outside[:count] <= 0.0) | (values**2 >= top - 2.0 * self.error * np.sqrt(top))
         if settled.any():
             self.settled = max(self.settled, float(top[settled].max()))
-        gaps = top - second + 2.0 * error
+        # the share of the form's own rounding is in ``error``
+        gaps = top - second + 4.0 * error + 2.0 * (2.0 * np.sqrt(top) + self.worst) * self.worst
         self.doubts += [(float(t), float(g)) for t, g in zip(top[~settled], gaps[~settled], strict=True)]
         # a point on the boundary is reported by the face whose interior it is in, a zero of G by none
         good = (margin[:count] > INTERIOR) & (values >= self.threshold) & (values > 4.0 * self.error)

@@ -292,11 +292,12 @@ def test_kernels_against_numpy(n, r, k):
         m, d = len(level.flat), level.bases.shape[2]
         tops = np.full(m, np.inf)
         face, neuron = np.empty(m, dtype=np.int64), np.empty((m, r))
-        second, error, outside, margin = (np.empty(m) for _ in range(4))
+        first, second, error, outside, margin = (np.empty(m) for _ in range(5))
+        slips = np.full(len(level.bases), 4e-15)
         count = visit(
             np.arange(m), level.flat, level.cell, lattice.cells, maps, level.bases, level.members,
-            level.conditioning, rows, tops, 0.0, 1e-15, 1.0, 2.0**-52, 1e-14,
-            face, neuron, second, error, outside, margin,
+            slips, rows, tops, 0.0, 1e-15, 1.0, 1e-14,
+            face, neuron, first, second, error, outside, margin,
         )  # fmt: skip
         images = maps[level.cell] @ level.bases[level.flat]
         singular, right = np.linalg.svd(images)[1:]

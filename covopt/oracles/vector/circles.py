@@ -7,28 +7,24 @@ a 3 × 3 form.
 A cell is a convex polygon, so some arc of it has a smaller row than the two arcs beside it: only from such arcs a
 cell is priced (from all of its arcs where more than two circles meet, there the next arc is not the next crossing).
 
-What counts, what is in doubt and why is told in :mod:`covopt.oracles.vector_faces`. A crossing of two circles is
-known up to ε / sin of their angle, which is what an arc's end tolerates in addition.
+What counts, what is in doubt and why is told in :mod:`covopt.oracles.vector_faces`. Where rows are clear, order and
+signs are right, and a crossing of two circles is off by at most 16u/s, s the sine of their angle
+(:mod:`covopt.oracles.scalar.sphere`); an arc's end tolerates SLIP/s, eight times as much, and a row's height SLIP.
+Frames are orthonormal to 8u, which is inside the map's error. What ``worst`` adds to the gap of a piece in doubt is
+what the form of a vertex may be off by.
 """
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-
 import numpy as np
 from numba import njit
 
-from covopt.oracles.scalar.sphere import circle_frames, sort_crossings
 from covopt.oracles.vector.face_kernel import top_pair
 
-EPS = float(np.finfo(float).eps)
-ROUNDING = 64 * EPS
+SLIP = 2.0**-46
 TIE = 1e-10
 BLUR = 1e-13
 INTERIOR = 1e-12
-CROSSINGS_PER_PIECE = 5e4  # about a tenth of a second
-CAPACITY = 4096
 BEST, SETTLED, FOUND, DOUBTS = 0, 1, 2, 3  # entries of ``state``
 
 
@@ -88,7 +84,7 @@ def _report(state, found, w, sign):
 
 
 @njit(cache=True, nogil=True)
-def _settle(state, top, wrong, gap, w, sign, surely, rows, mu, linear, map_error, best_point, doubts, image):
+def _settle(state, top, doubt, w, sign, surely, rows, mu, linear, map_error, best_point, doubts, image):
     """Count a piece's maximum at sign · w, or note its doubt; a full list counts it, which is valid too."""
     v = np.empty(3)
     for c in range(3):
@@ -104,14 +100,22 @@ def _settle(state, top, wrong, gap, w, sign, surely, rows, mu, linear, map_error
         state[SETTLED] = top
     else:
         doubts[count, 0] = top
-        doubts[count, 1] = gap + 2.0 * wrong
+        doubts[count, 1] = doubt
         state[DOUBTS] = count + 1
     return value
 
 
 @njit(cache=True, nogil=True)
+def _errors(top, other, share, trace, map_error, worst):
+    """Return what the eigenvector may be off by, and what a descent from a piece in doubt may lose."""
+    wrong = (2.0 * np.sqrt(top) + map_error) * map_error + 2.0 * share * trace
+    turn = min(2.0, 2.0 * wrong / (top - other)) if top - other > 8.0 * wrong else 2.0
+    return turn + share, top - other + 4.0 * wrong + 2.0 * (2.0 * np.sqrt(top) + worst) * worst
+
+
+@njit(cache=True, nogil=True)
 def walk_circles(
-    rows, lengths, first, second, order, cosine, sine, after, part, mu, linear, threshold, map_error,
+    rows, lengths, first, second, order, cosine, sine, after, part, mu, linear, threshold, map_error, worst,
     start, stop, state, found, best_point, doubts,
 ):  # fmt: skip
     """Walk circles ``start … stop − 1``; fills ``state`` (see the constants), points, and doubts."""
@@ -233,20 +237,19 @@ def walk_circles(
                     flat[p, 1] = here[p, 0] * e2[0] + here[p, 1] * e2[1] + here[p, 2] * e2[2]
                     trace += flat[p, 0] ** 2 + flat[p, 1] ** 2
                 if trace > floor * floor:
-                    top, other = top_pair(flat, form2, vectors2, v2)
+                    top, other, share = top_pair(flat, form2, vectors2, v2)
                     if top > floor * floor:
-                        wrong = 2.0 * np.sqrt(top) * map_error
-                        turn = min(2.0, 2.0 * wrong / (top - other)) if top - other > wrong else 2.0
+                        turn, doubt = _errors(top, other, share, trace, map_error, worst)
                         x = cv * v2[1] - sv * v2[0]
                         y = v2[0] * sn - v2[1] * cn
                         sign = 1.0 if min(x, y) >= min(-x, -y) else -1.0
                         x, y = sign * x, sign * y
-                        slip_x, slip_y = ROUNDING / part[i, q], ROUNDING / part[i, ahead]
-                        if x >= -slip_x - turn and y >= -slip_y - turn:
+                        slip = SLIP / min(part[i, q], part[i, ahead])
+                        if min(x, y) >= -slip - turn:
                             for c in range(3):
                                 w[c] = v2[0] * e1[c] + v2[1] * e2[c]
                             value = _settle(
-                                state, top, wrong, top - other, w, sign * side, x >= -slip_x and y >= -slip_y,
+                                state, top, doubt, w, sign * side, min(x, y) >= -slip,
                                 rows, mu, linear, map_error, best_point, doubts, scratch,
                             )  # fmt: skip
                             if (
@@ -266,7 +269,7 @@ def walk_circles(
                                     _report(state, found, w, 1.0)
 
                 # the two cells beside it
-                if gap <= ROUNDING or not (tied_here or tied_ahead or (i < j and i < jn)):
+                if gap <= SLIP or not (tied_here or tied_ahead or (i < j and i < jn)):
                     continue
                 for own in range(2):  # whether row i is active
                     trace = 0.0
@@ -277,12 +280,11 @@ def walk_circles(
                     floor = min(state[BEST] * (1.0 - 1e-9), threshold)
                     if trace <= floor * floor:
                         continue
-                    top, other = top_pair(cell, form3, vectors3, v3)
+                    top, other, share = top_pair(cell, form3, vectors3, v3)
                     if top <= floor * floor:
                         continue
-                    wrong = 2.0 * np.sqrt(top) * map_error
-                    turn = min(2.0, 2.0 * wrong / (top - other)) if top - other > wrong else 2.0
-                    reach = ROUNDING + turn
+                    turn, doubt = _errors(top, other, share, trace, map_error, worst)
+                    reach = SLIP + turn
                     signs[i] = side * (2.0 * own - 1.0)
                     plus, minus = np.inf, np.inf
                     for row in range(n):
@@ -297,107 +299,8 @@ def walk_circles(
                     sign = 1.0 if plus >= minus else -1.0
                     margin = max(plus, minus)
                     value = _settle(
-                        state, top, wrong, top - other, v3, sign, margin >= -ROUNDING,
+                        state, top, doubt, v3, sign, margin >= -SLIP,
                         rows, mu, linear, map_error, best_point, doubts, scratch,
                     )  # fmt: skip
                     if margin > INTERIOR and value >= threshold and value > 4.0 * map_error:
                         _report(state, found, v3, sign)
-
-
-@dataclass(frozen=True)
-class SphereAnswer:
-    """What one walk over all circles saw.
-
-    Attributes
-    ----------
-    neurons : ndarray of shape (m, 3)
-        Local maxima, unsorted, possibly repeated.
-    best_neuron : ndarray of shape (3,)
-    best, settled : float
-        The value of ``best_neuron`` and the largest squared maximum of a piece that is not in doubt.
-    doubts : list of (float, float)
-        See :func:`covopt.oracles.vector.doubts.settle_doubts`.
-    """
-
-    neurons: np.ndarray
-    best_neuron: np.ndarray
-    best: float
-    settled: float
-    doubts: list[tuple[float, float]]
-
-
-class VectorSphereSweep:
-    """All faces of an arrangement of great circles, presorted for repeated vector pricing.
-
-    Parameters
-    ----------
-    rows : ndarray of shape (n, 3)
-        One row per line, of rank 3.
-
-    Examples
-    --------
-    >>> sweep = VectorSphereSweep(np.eye(3))
-    >>> answer = sweep.price(np.eye(3)[:, :1] * 2.0, np.zeros((1, 3)), 0.0, best=0.0, map_error=1e-14)
-    >>> answer.best, answer.best_neuron
-    (2.0, array([1., 0., 0.]))
-    """
-
-    def __init__(self, rows: np.ndarray):
-        self.rows = np.ascontiguousarray(rows, dtype=float)
-        self.lengths = np.linalg.norm(self.rows, axis=1)
-        units = self.rows / self.lengths[:, None]
-        first, second = circle_frames(units)
-        self._frames = np.ascontiguousarray(first), np.ascontiguousarray(second)
-        self._crossings = sort_crossings(self.rows, *self._frames)
-        parts = np.hypot(units @ first.T, units @ second.T).T  # [i, j] of row j in the plane of circle i
-        self._parts = np.maximum(np.take_along_axis(parts, self._crossings[0].astype(np.int64), axis=1), EPS)
-
-    def price(
-        self,
-        mu: np.ndarray,
-        linear: np.ndarray,
-        threshold: float,
-        *,
-        best: float,
-        map_error: float,
-        n_threads: int = 2,
-    ) -> SphereAnswer:
-        """Walk all circles for G(w) = linear w + Σ mu_i σ(z_i·w).
-
-        Parameters
-        ----------
-        mu : ndarray of shape (n, k)
-        linear : ndarray of shape (k, 3)
-        threshold : float
-            Local maxima below it are left out.
-        best : float
-            A value of ‖G‖ that is known to be met; pieces below it and below the threshold are passed by.
-        map_error : float
-            What rounding may change a map's images of unit vectors by.
-        """
-        n = len(self.rows)
-        n_cuts = max(4 * n_threads if n_threads > 1 and n >= 64 else 1, int(n * n / CROSSINGS_PER_PIECE))
-        cuts = np.linspace(0, n, min(n, n_cuts) + 1).astype(int)
-
-        def work(piece: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-            state = np.array([best, 0.0, 0.0, 0.0])
-            found, point, doubts = np.empty((CAPACITY, 3)), np.full(3, np.nan), np.empty((CAPACITY, 2))
-            walk_circles(
-                self.rows, self.lengths, *self._frames, *self._crossings, self._parts, mu, linear, threshold,
-                map_error, cuts[piece], cuts[piece + 1], state, found, point, doubts,
-            )  # fmt: skip
-            return state, found[: int(state[FOUND])], point, doubts[: int(state[DOUBTS])]
-
-        if len(cuts) > 2 and n_threads > 1:
-            with ThreadPoolExecutor(n_threads) as pool:
-                parts = list(pool.map(work, range(len(cuts) - 1)))
-        else:
-            parts = [work(piece) for piece in range(len(cuts) - 1)]
-        state, _, point, _ = max(parts, key=lambda part: (not np.isnan(part[2][0]), part[0][BEST]))
-        return SphereAnswer(
-            np.concatenate([part[1] for part in parts]),
-            point,
-            float(state[BEST]),
-            max(float(part[0][SETTLED]) for part in parts),
-            [(float(top), float(gap)) for part in parts for top, gap in part[3]],
-        )

@@ -11,8 +11,9 @@ all of them parts longer than the tolerance. They are made in whitened coordinat
 orthonormal, rows of length one), where the gap between zero and nonzero is widest.
 
 **When the gap is not clear** (parts close to the tolerance, or faces that violate Euler's relation) the next
-tolerance is tried, and then the rows are moved by fixed pseudorandom vectors. What this costs is measured:
-``slack`` tells how far the rows as given are from rows that have exactly these faces.
+tolerance is tried, and then the rows are moved by fixed pseudorandom vectors. What this costs is measured: ``slack``
+tells how far the rows as given are from rows that have exactly these faces. Nothing here is a proof; whether these
+are the faces of the rows as given is decided afterwards, by :mod:`covopt.oracles.vector.lattice_proof`.
 """
 
 from __future__ import annotations
@@ -47,6 +48,26 @@ def count_lattice(n_lines: int, rank: int) -> float:
 
 
 @dataclass(frozen=True)
+class SharedKinks:
+    """Flats on which several rows are multiples of each other: they vanish together on a flat one dimension lower.
+
+    Attributes
+    ----------
+    upper : int ndarray of shape (m,)
+        The flat.
+    row : int ndarray of shape (m,)
+        One of the rows.
+    kink, positive : uint64 ndarray of shape (m, n_words)
+        All of them, and those that have the sign of ``row``.
+    """
+
+    upper: np.ndarray
+    row: np.ndarray
+    kink: np.ndarray
+    positive: np.ndarray
+
+
+@dataclass(frozen=True)
 class FaceLevel:
     """The faces of one dimension d.
 
@@ -63,6 +84,8 @@ class FaceLevel:
         normals miss on the computed flat, ε / conditioning is what other rows of length one notice.
     flat, cell, parent : int ndarray of shape (n_faces,)
         The flat that each face spans, a cell that it bounds and a face one dimension higher.
+    shared : SharedKinks
+        Decisions about signs that the flats of this dimension took.
     """
 
     bases: np.ndarray
@@ -72,6 +95,7 @@ class FaceLevel:
     flat: np.ndarray
     cell: np.ndarray
     parent: np.ndarray
+    shared: SharedKinks
 
 
 @dataclass(frozen=True)
@@ -86,11 +110,14 @@ class FaceLattice:
         Of dimensions 1 … r.
     slack : ndarray of shape (n,)
         How far each row, scaled to length one, may be from vanishing where it is taken to vanish.
+    moved : float
+        How far the rows were moved, 0 as a rule.
     """
 
     cells: np.ndarray
     levels: tuple[FaceLevel, ...]
     slack: np.ndarray
+    moved: float
 
 
 def pack(flags: np.ndarray) -> np.ndarray:
@@ -137,6 +164,7 @@ class _Flats:
     upper: np.ndarray | None = None  # of each pair, the flat of this dimension …
     lower: np.ndarray | None = None  # … and the one below
     positive: np.ndarray | None = None  # the rows that are positive on one side of the lower flat
+    row: np.ndarray | None = None  # one of them
 
 
 class _UnclearError(Exception):
@@ -181,11 +209,12 @@ def _descend(units: np.ndarray, flats: _Flats, tolerance: float) -> _Flats:
                 pack(new & (side > 0))[first],
                 lower[first],
                 np.concatenate([flats.normals[of + start], row[:, None]], axis=1)[first],
+                row[first],
             )
         )
-    upper, members, positive, basis, normals = (np.concatenate(part) for part in zip(*found, strict=True))
+    upper, members, positive, basis, normals, row = (np.concatenate(p) for p in zip(*found, strict=True))
     first, kind = _distinct(np.zeros(len(members), dtype=np.int64), members)
-    flats.upper, flats.lower, flats.positive = upper, kind, positive
+    flats.upper, flats.lower, flats.positive, flats.row = upper, kind, positive, row
     return _Flats(basis[first], members[first], normals[first])
 
 
@@ -250,9 +279,25 @@ def _build(lines: np.ndarray, whitened: np.ndarray, tolerance: float):
             part[~unpack(here.members[start : start + step], n)] = 0.0
             np.maximum(slack, part.max(axis=0), out=slack)
         levels.append(
-            FaceLevel(bases, here.members, here.normals, conditioning, faces[d - 1], cell, parent)
+            FaceLevel(
+                bases, here.members, here.normals, conditioning, faces[d - 1], cell, parent,
+                _shared(here, flats[r - d + 1] if d > 1 else None),
+            )
         )  # fmt: skip
     return positive, tuple(levels[::-1]), slack
+
+
+def _shared(flats: _Flats, lower: _Flats | None) -> SharedKinks:
+    """Return the pairs where more than one row vanishes on the lower flat only."""
+    words = flats.members.shape[1]
+    if lower is None:
+        none = np.empty(0, dtype=np.int64)
+        return SharedKinks(none, none, np.empty((0, words), np.uint64), np.empty((0, words), np.uint64))
+    assert flats.upper is not None and flats.lower is not None
+    assert flats.positive is not None and flats.row is not None
+    kink = lower.members[flats.lower] & ~flats.members[flats.upper]
+    several = np.flatnonzero(np.bitwise_count(kink).sum(axis=1) > 1)
+    return SharedKinks(flats.upper[several], flats.row[several], kink[several], flats.positive[several])
 
 
 def _bases(
@@ -303,7 +348,7 @@ def build_lattice(rows: np.ndarray) -> FaceLattice:
                 cells, levels, slack = _build(moved, whitened, tolerance)
             except _UnclearError:
                 continue
-            return FaceLattice(cells, levels, slack + move)
+            return FaceLattice(cells, levels, slack + move, move)
     raise ArithmeticError(
         "the ranks of these rows cannot be told from rounding; round the data to fewer digits"
     )

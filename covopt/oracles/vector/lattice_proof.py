@@ -1,0 +1,173 @@
+r"""Whether computed faces are the faces of the rows as given: measured on the flats, decided by nothing else.
+
+:mod:`covopt.oracles.vector.face_lattice` takes three kinds of decisions by rounding: which rows vanish on a flat,
+which signs rows have on a ray, and, where several rows vanish together on a facet, whether they change sign alike.
+All else is combinatorial. Here each decision is checked in the coordinates of the rows, so that the faces are a
+theorem.
+
+**How far a computed flat is off.** Let Z be the unit rows of a flat X = {w : Zw = 0} of dimension d, B its computed
+basis (r × d) and A any matrix (r × m; here a computed inverse of Z from the
+right). For w ∈ X,
+
+.. math::
+    w - B B^T w = (I - B B^T - A Z) w, \qquad |w - B B^T w| \le \rho |w|, \quad \rho = |I - B B^T - A Z|_F .
+
+Where ρ < 1 no w ∈ X is orthogonal to the range of B, so the m rows are independent, X and the range have one
+dimension and their largest angle has a sine of at most ρ, seen from either. Products are off by γ(r + m + 4)(‖B‖² +
+‖A‖‖Z‖) (Frobenius), and unit rows, one division each, by u: that is what makes ρ grow as rows come close to
+dependent.
+
+**Decisions.** The part of a unit row in X, as a functional, differs from that in the range of B by at most 2ρ + 4u.
+
+1. A row whose computed part exceeds SAFE·ρ does not vanish on X. One that is taken to vanish is one of the m normals,
+   or depends on them exactly: their common rank is computed in rational arithmetic.
+2. A row on a ray whose height exceeds SAFE·ρ has the height's sign.
+3. Rows that vanish together on a facet of X are multiples of each other on X, so parts above SAFE·ρ that are nearly
+   parallel tell the sign of the factor.
+
+By induction on the dimension, from above, every flat is then found with all its rows (each flat arises from one above
+and a row that does not vanish there), and from below every face with all its signs. Bases are also orthonormal to
+DEFECT, as measured.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from covopt.exact.rank import exact_rank
+from covopt.exact.rounding import UNIT, gamma
+from covopt.oracles.vector.face_lattice import CHUNK, FaceLattice, FaceLevel, pack, unpack
+
+SAFE = 8.0
+DEFECT = 2.0**-44
+WIDEST = 2.0**-12  # of ρ: flats further off say nothing
+MOST_EXACT = 3000  # ranks in rational arithmetic, a fraction of a millisecond each
+
+
+@dataclass(frozen=True)
+class LatticeProof:
+    """What was proved of a lattice.
+
+    Attributes
+    ----------
+    proved : bool
+        Whether its faces are those of the rows, no more and no fewer.
+    off : tuple of ndarray
+        For every level the sines ρ of its flats; zero in the highest dimension.
+    slack : ndarray of shape (n,)
+        How far each unit row may be from vanishing on the computed flats where it vanishes.
+    """
+
+    proved: bool
+    off: tuple[np.ndarray, ...]
+    slack: np.ndarray
+
+    @property
+    def widest(self) -> float:
+        """The largest ρ."""
+        return max(float(off.max(initial=0.0)) for off in self.off)
+
+
+def prove_lattice(rows: np.ndarray, lattice: FaceLattice) -> LatticeProof:
+    """Check all decisions of a lattice.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n, r)
+        What :func:`~covopt.oracles.vector.face_lattice.build_lattice` was given.
+    lattice : FaceLattice
+
+    Examples
+    --------
+    >>> from covopt.oracles.vector.face_lattice import build_lattice
+    >>> rows = np.array([[1.0, 0.0, 1.0], [0.0, 1.0, 1.0], [1.0, 1.0, 2.0], [1.0, -1.0, 0.5]])
+    >>> found = prove_lattice(rows, build_lattice(rows))
+    >>> found.proved, found.widest < 1e-13
+    (True, True)
+    >>> rows[2, 2] += 1e-15
+    >>> prove_lattice(rows, build_lattice(rows)).proved
+    False
+    """
+    n, r = rows.shape
+    units = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    proved, off, slack = lattice.moved == 0.0, [], np.zeros(n)
+    asked = 0
+    for level in lattice.levels:
+        d = level.bases.shape[2]
+        sines, orthonormal = _sines(units, level)
+        off.append(sines)
+        proved = proved and orthonormal and bool(sines.max(initial=0.0) < WIDEST)
+        for start in range(0, len(sines), step := max(1, CHUNK // (n * d))):
+            here = slice(start, start + step)
+            parts = np.linalg.norm(np.matmul(units, level.bases[here]), axis=2)
+            inside = unpack(level.members[here], n)
+            least = SAFE * sines[here, None] + SAFE * (r + 4) * UNIT
+            proved = proved and bool((inside | (parts > least)).all())
+            np.maximum(slack, np.where(inside, parts, 0.0).max(axis=0), out=slack)
+        dependent = np.flatnonzero(np.bitwise_count(level.members).sum(axis=1) > r - d)
+        asked += len(dependent)
+        proved = proved and asked <= MOST_EXACT and _kinks_agree(units, level, sines)
+        proved = proved and all(
+            exact_rank(rows[flags]) == r - d for flags in unpack(level.members[dependent], n)
+        )
+    proved = proved and _rays_agree(units, lattice)
+    return LatticeProof(proved, tuple(off), slack * (1.0 + gamma(4 * (r + 4))) + 4 * (r + 4) * UNIT)
+
+
+def _sines(units: np.ndarray, level: FaceLevel) -> tuple[np.ndarray, bool]:
+    """Bound ρ for every flat, and say whether all bases are orthonormal to DEFECT."""
+    bases = level.bases
+    _, r, d = bases.shape
+    if d == r:
+        return np.zeros(len(bases)), True
+    chosen = units[level.normals]
+    m = chosen.shape[1]
+    transposed = bases.transpose(0, 2, 1)
+    with np.errstate(all="ignore"):
+        flipped = chosen.transpose(0, 2, 1)
+        try:
+            inverse = flipped @ np.linalg.inv(chosen @ flipped)
+        except np.linalg.LinAlgError:
+            return np.ones(len(bases)), False
+        # Newton's step: the Gram matrix squared the condition
+        inverse = inverse @ (2.0 * np.eye(m) - chosen @ inverse)
+        rest = np.eye(r) - bases @ transposed - inverse @ chosen
+        lengths = np.linalg.norm(inverse, axis=(1, 2))
+        size = d + lengths * np.sqrt(m)
+        sines = np.linalg.norm(rest, axis=(1, 2)) + gamma(4 * (r + m + 4)) * 2.0 * size
+    defect = np.linalg.norm(transposed @ bases - np.eye(d), axis=(1, 2)) + gamma(4 * (r + 4)) * d
+    return np.where(np.isfinite(sines), sines, 1.0), bool(defect.max(initial=0.0) <= DEFECT)
+
+
+def _kinks_agree(units: np.ndarray, level: FaceLevel, sines: np.ndarray) -> bool:
+    """Whether rows that vanish together on facets change sign as the lattice says (decision 3)."""
+    n, r = units.shape
+    shared = level.shared
+    for start in range(0, len(shared.upper), step := max(1, CHUNK // (n * r))):
+        here = slice(start, start + step)
+        upper, row = shared.upper[here], shared.row[here]
+        parts = np.matmul(units, level.bases[upper])
+        first = parts[np.arange(len(row)), row]
+        products = np.einsum("pnd,pd->pn", parts, first)
+        clear = 0.5 * np.linalg.norm(parts, axis=2) * np.linalg.norm(first, axis=1)[:, None]
+        asked, positive = unpack(shared.kink[here], n), unpack(shared.positive[here], n)
+        if (asked & ((np.abs(products) < clear) | ((products > 0.0) != positive))).any():
+            return False
+    return True
+
+
+def _rays_agree(units: np.ndarray, lattice: FaceLattice) -> bool:
+    """Whether the two rays of every line have opposite signs, those of its computed direction (decision 2)."""
+    rays = lattice.levels[0]
+    n = len(units)
+    inside = unpack(rays.members, n)
+    heights = rays.bases[:, :, 0] @ units.T
+    ahead, behind = pack((heights > 0) & ~inside), pack((heights < 0) & ~inside)
+    signs = lattice.cells[rays.cell] & ~rays.members[rays.flat]
+    is_ahead = (signs == ahead[rays.flat]).all(axis=1)
+    is_behind = (signs == behind[rays.flat]).all(axis=1)
+    once = np.bincount(rays.flat[is_ahead], minlength=len(inside)) == 1
+    again = np.bincount(rays.flat[is_behind], minlength=len(inside)) == 1
+    return bool((is_ahead | is_behind).all() and once.all() and again.all())
