@@ -230,6 +230,22 @@ def test_the_compiled_walk_is_the_plain_one(make_rows):
             continue
         rows = rows / np.linalg.norm(rows, axis=1).max()
         mu, linear = rng.standard_normal(len(rows)), rng.standard_normal(3)
+        sweep = SphereSweep(rows)
+        _, values, bound = sweep.price(mu, linear, 0.0, n_threads=1)
+        expected = plain_walk(rows, mu, linear)
+        assert bound == pytest.approx(expected, rel=1e-9)
+        assert sweep.price(mu, linear, np.inf, n_threads=1)[2] == pytest.approx(expected, rel=1e-9)
+        assert np.abs(values).max() == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("spread", [1.0, 1e-2, 1e-4])
+def test_screening_of_narrow_bundles_leaves_no_face_out(spread):
+    """Circles that cross at small angles: a row's height over its slope is large there."""
+    for seed in range(2):
+        rng = np.random.default_rng(seed)
+        rows = np.repeat(rng.standard_normal((6, 3)), 5, axis=0) + spread * rng.standard_normal((30, 3))
+        mu, linear = rng.standard_normal(30), rng.standard_normal(3)
+        mu[::7] = 0.0
         _, values, bound = SphereSweep(rows).price(mu, linear, 0.0, n_threads=1)
         expected = plain_walk(rows, mu, linear)
         assert bound == pytest.approx(expected, rel=1e-9)

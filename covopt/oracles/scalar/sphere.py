@@ -6,8 +6,11 @@ arc (Θ(1) per crossing) and sees
 
 - every arc, where the maximum of ⟨g, w⟩ is in closed form,
 - every vertex, as the end of an arc,
-- the two cells beside every arc, where F has a local maximum only if the gradient of the cell lies in the cell;
-  the arc's own row and the rows of its two ends rule out nearly all of them before the full sign test.
+- the two cells beside every arc, where F has a local maximum only if the gradient of the cell lies in the cell. A
+  cell is asked for at its edge of least index; there the edge's own row and the six circles that cross next to it
+  rule out nearly all cells before the full sign test.
+
+Nearly everything is ruled out for all arcs of a circle at once (:mod:`covopt.oracles.scalar.sphere_walk`).
 
 The walk covers half a circle: on the antipodal arc F(−w) = ⟨g − 2g₀ − S, w⟩ with S = Σ_{j≠i} μ_j z_j.
 
@@ -21,13 +24,18 @@ above 10⁻⁹ (:func:`~covopt.oracles.conditioning.all_clear`) this is proved:
   of at least 10⁻⁹/(s_j s_k) ≥ ½ 10⁻⁹(1/s_j + 1/s_k), and each is off by at most 16u/s. At the middle of an arc
   |z_l·w| ≥ ¼ 10⁻⁹ for the same reason, while its computed value is off by 16u. So every arc is visited with the
   signs that it has.
-- *Gradients.* Products are off by u of themselves and compensated sums by 2u of theirs, so g and the total by 4u Lip
-  in norm, u by 10u Lip, e by 12u Lip. Frames are orthonormal to 8u and orthogonal to z_i to 8u; coordinates of u,
-  its length and the slopes at an arc's ends are off by less than 40u Lip in all.
+- *Gradients.* Products are off by u of themselves and compensated sums by u of theirs, so the total by 3u Lip in
+  norm; the first g is half of the total less the sum over the half circle, and g is off by 6u Lip, u by 10u Lip, e by
+  12u Lip. Frames are orthonormal to 8u and orthogonal to z_i to 8u; coordinates of u, its length and the slopes at an
+  arc's ends are off by less than 40u Lip in all.
 - *No face is missed.* A maximum of F inside a face has the face's signs and slopes ≥ 0 exactly; the computed ones are
   accepted down to −128u Lip (times ‖z_j‖ for the signs of a cell). What is accepted besides is the length of the
   gradient of a face next to it, which only raises the bound. F has no maximum on circle i where μ_i > 0: there the
   two slopes across it have a positive sum.
+- *Nor by screening.* It allows 256u Lip, and 256u(1 + q)² Lip for signs of cells, where it adds q times a height to
+  the slope at a crossing; q is the height of the crossing row over its slope along the circle, and 1/s ≤ 1 + q. The
+  crossing is off by 16u(1 + q), q by 8u(1 + q)², the rest by 40u Lip, and 128u(1 + q) are owed to the signs
+  themselves.
 
 So |F| ≤ the largest length met + 40u Lip; 128u Lip are added. Without clear position a crossing that is sorted
 wrongly moves the walk across a circle where |z_j·w| is a few u‖z_j‖; then the bound is a hint
@@ -37,14 +45,9 @@ wrongly moves the walk across a circle where |z_j·w| is a few u‖z_j‖; then 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from covopt.limits import in_pieces
-
-EPS = np.finfo(float).eps
-SIGN_TOLERANCE = 16 * EPS
-ALLOWANCE = 64 * EPS
-TIE = 1e-12  # crossings closer than this (radians) switch the local-maximum filter off
+from covopt.oracles.scalar.sphere_walk import ALLOWANCE, find_leans, sum_rows, walk
 
 
 def circle_frames(normals: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -101,206 +104,6 @@ def _sort_some(
     return order, np.cos(angle), np.sin(angle), np.take_along_axis(after, order, axis=1)
 
 
-@njit(cache=True, nogil=True, inline="always")
-def _dot(a, b):
-    return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
-
-
-@njit(cache=True, nogil=True, inline="always")
-def _add(total, error, a, term):
-    """Compensated ``total[a] += term``."""
-    new = total[a] + term
-    shift = new - total[a]
-    error[a] += (total[a] - (new - shift)) + (term - shift)
-    total[a] = new
-
-
-@njit(cache=True, nogil=True)
-def _insert(found, found_value, count, i, w, scale, value):
-    """Keep the few best candidates ``scale * w`` of circle i, sorted by absolute value."""
-    k = count[i]
-    if k == found.shape[1]:
-        k -= 1
-        if abs(value) <= abs(found_value[i, k]):
-            return
-    else:
-        count[i] = k + 1
-    while k > 0 and abs(found_value[i, k - 1]) < abs(value):
-        found_value[i, k] = found_value[i, k - 1]
-        found[i, k] = found[i, k - 1]
-        k -= 1
-    found_value[i, k] = value
-    for a in range(3):
-        found[i, k, a] = scale * w[a]
-
-
-@njit(cache=True, nogil=True)
-def _holds_cell(rows, norms, i, e, sign, middle, slack):
-    """Whether sign·e has the signs that the arc's middle has, on all rows but i, up to rounding."""
-    for j in range(rows.shape[0]):
-        if j != i:
-            t = sign * _dot(rows[j], e)
-            if abs(t) > slack * norms[j] and t * _dot(rows[j], middle) < 0.0:
-                return False
-    return True
-
-
-@njit(cache=True, nogil=True)
-def _vertex_is_peak(row_j, normal, kink, w, u, half, sign, slack):
-    """Whether sign·F does not ascend from the vertex w along circle j, where its own row is silent."""
-    d = np.empty(3)
-    d[0] = row_j[1] * w[2] - row_j[2] * w[1]
-    d[1] = row_j[2] * w[0] - row_j[0] * w[2]
-    d[2] = row_j[0] * w[1] - row_j[1] * w[0]
-    side = _dot(d, normal)
-    along = _dot(d, u)
-    if side < 0.0:
-        side, along = -side, -along
-    if half == 0:
-        return sign * (along + kink * side) <= slack and -sign * along <= slack
-    return sign * along <= slack and -sign * (along - kink * side) <= slack
-
-
-@njit(cache=True, nogil=True)
-def _walk(
-    rows, norms, first, second, order, cosine, sine, after, mu, g0, threshold,
-    start, stop, found, found_value, count, best,
-):  # fmt: skip
-    """Walk circles ``start … stop - 1`` and note their peaks; ``best[i]`` becomes the largest |F| seen on i.
-
-    ``half`` 0 is the walked half circle, where F(w) = ⟨u, w⟩; half 1 its antipode, where F(−w) = ⟨u, w⟩
-    with the shifted u. All tests are made at w, and ``orient`` turns the result to its own half.
-    """
-    n = rows.shape[0]
-    m = n - 1
-    g, g_error = np.empty(3), np.empty(3)
-    total, total_error = np.empty(3), np.empty(3)
-    u, e, w, middle, normal = np.empty(3), np.empty(3), np.empty(3), np.empty(3), np.empty(3)
-    slope_in = np.empty(2)
-    running = 0.0
-    # where the maximum on an arc falls on its end, rounding must not hide both
-    rounding = np.sqrt(_dot(g0, g0))
-    for i in range(n):
-        rounding += abs(mu[i]) * norms[i]
-    rounding *= ALLOWANCE
-    for i in range(start, stop):
-        e1, e2 = first[i], second[i]
-        kink = mu[i] * norms[i]
-        for a in range(3):
-            normal[a] = rows[i, a] / norms[i]
-            g[a] = g0[a]
-            total[a] = 2.0 * g0[a]
-            g_error[a] = 0.0
-            total_error[a] = 0.0
-            for k in range(m):
-                term = mu[order[i, k]] * rows[order[i, k], a]
-                _add(total, total_error, a, term)
-                if after[i, k] < 0:
-                    _add(g, g_error, a, term)
-            total[a] += total_error[a]
-        for k in range(m):
-            j = order[i, k]
-            cv, sv = cosine[i, k], sine[i, k]
-            if k + 1 < m:
-                jn, cn, sn = order[i, k + 1], cosine[i, k + 1], sine[i, k + 1]
-            else:
-                jn, cn, sn = order[i, 0], -cosine[i, 0], -sine[i, 0]
-            if k > 0:
-                cb, sb = cosine[i, k - 1], sine[i, k - 1]
-            else:
-                cb, sb = -cosine[i, m - 1], -sine[i, m - 1]
-            gap = cv * sn - sv * cn
-            lone = gap > TIE and cb * sv - sb * cv > TIE
-            for half in range(2):
-                for a in range(3):
-                    u[a] = g[a] + g_error[a] - half * total[a]
-                slope_in[half] = _dot(u, e2) * cv - _dot(u, e1) * sv
-            for a in range(3):
-                _add(g, g_error, a, after[i, k] * mu[j] * rows[j, a])
-            for half in range(2):
-                orient = 1.0 - 2.0 * half
-                for a in range(3):
-                    u[a] = g[a] + g_error[a] - half * total[a]
-                ux, uy, un = _dot(u, e1), _dot(u, e2), _dot(u, normal)
-
-                value = ux * cv + uy * sv
-                sign = 1.0 if value >= 0.0 else -1.0
-                if sign * kink <= 0.0:
-                    running = max(running, abs(value))
-                    if abs(value) > threshold:
-                        slope_out = uy * cv - ux * sv
-                        for a in range(3):
-                            w[a] = cv * e1[a] + sv * e2[a]
-                        if not lone or (
-                            i < j
-                            and sign * mu[j] <= 0.0
-                            and sign * slope_in[half] >= -rounding
-                            and sign * slope_out <= rounding
-                            and _vertex_is_peak(
-                                rows[j], normal, kink, w, u, half, sign, rounding * max(1.0, norms[j])
-                            )
-                        ):
-                            _insert(found, found_value, count, i, w, orient, value)
-
-                for want in range(2):
-                    sign = 1.0 - 2.0 * want
-                    inside = min(sign * (cv * uy - sv * ux), sign * (ux * sn - uy * cn))
-                    if sign * kink <= 0.0 and inside >= -rounding:
-                        value = np.sqrt(ux * ux + uy * uy)
-                        running = max(running, value)
-                        # away from the circle, on either side, sign·F must not ascend
-                        up = sign * (un + (1 - half) * kink)
-                        down = sign * (half * kink - un)
-                        slack = SIGN_TOLERANCE * (abs(un) + abs(kink)) + rounding
-                        if value > threshold and inside >= 0.0 and up <= slack and down <= slack:
-                            for a in range(3):
-                                w[a] = ux * e1[a] + uy * e2[a]
-                            _insert(found, found_value, count, i, w, orient * sign / value, sign * value)
-
-                beyond = (
-                    cv * cn + sv * sn < 0.0
-                )  # longer than a quarter of the circle: sin alone cannot tell 0 from π
-                if gap <= SIGN_TOLERANCE and not beyond:
-                    continue
-                for a in range(3):
-                    if beyond:  # the ends turned inwards by a quarter do not cancel on half a circle
-                        middle[a] = (sn - sv) * e1[a] + (cv - cn) * e2[a]
-                    else:
-                        middle[a] = (cv + cn) * e1[a] + (sv + sn) * e2[a]
-                for side in range(2):  # the cell where z_i·w is positive (0) or negative (1)
-                    own = mu[i] if side == half else 0.0
-                    own = -own if half == 1 else own
-                    for a in range(3):
-                        e[a] = u[a] + own * rows[i, a]
-                    square = _dot(e, e)
-                    if square <= running * running and square <= threshold * threshold:
-                        continue
-                    length = np.sqrt(square)
-                    sharp = SIGN_TOLERANCE * length
-                    slack = max(sharp, rounding)
-                    across = _dot(e, normal) * (1.0 - 2.0 * side)
-                    sign = 1.0 if across >= 0.0 else -1.0
-                    for turn in range(2):
-                        if turn == 1:  # on the circle to rounding, so that either sign may be right
-                            if abs(across) > slack:
-                                break
-                            sign = -sign
-                        t = sign * _dot(e, rows[j])
-                        if t * _dot(middle, rows[j]) < 0.0 and abs(t) > slack * norms[j]:
-                            continue
-                        t = sign * _dot(e, rows[jn])
-                        if t * _dot(middle, rows[jn]) < 0.0 and abs(t) > slack * norms[jn]:
-                            continue
-                        if _holds_cell(rows, norms, i, e, sign, middle, slack):
-                            running = max(running, length)
-                            sharply = turn == 0 and length > threshold
-                            if sharply and _holds_cell(rows, norms, i, e, sign, middle, sharp):
-                                _insert(
-                                    found, found_value, count, i, e, orient * sign / length, sign * length
-                                )
-        best[i] = running
-
-
 class SphereSweep:
     """All faces of an arrangement of great circles, presorted for repeated pricing.
 
@@ -315,8 +118,20 @@ class SphereSweep:
         self.norms = np.linalg.norm(self.rows, axis=1)
         first, second = circle_frames(self.rows / self.norms[:, None])
         self._frames = np.ascontiguousarray(first), np.ascontiguousarray(second)
-        self._crossings = sort_crossings(self.rows, *self._frames)
+        crossings = sort_crossings(self.rows, *self._frames)
+        self._crossings = *crossings, *self._find_leans(*crossings)
         self.truncated = False  # whether the last pricing left peaks out because a circle had too many
+
+    def _find_leans(self, order, cosine, sine, after) -> tuple[np.ndarray, np.ndarray]:
+        lean, tied = np.empty(cosine.shape), np.empty(len(order), dtype=bool)
+
+        def work(start: int, stop: int) -> None:
+            find_leans(
+                self.rows, self.norms, *self._frames, order, cosine, sine, after, lean, tied, start, stop
+            )
+
+        in_pieces(work, len(order))
+        return lean, tied
 
     def price(
         self, mu: np.ndarray, linear: np.ndarray, threshold: float, *, per_circle: int = 4, n_threads: int = 2
@@ -327,15 +142,19 @@ class SphereSweep:
         value = np.empty((n, per_circle))
         count = np.zeros(n, dtype=np.int64)
         best = np.zeros(n)
+        weighted = mu[:, None] * self.rows
+        whole, error = sum_rows(linear, weighted)
+        lipschitz = float(np.linalg.norm(linear) + np.abs(mu) @ self.norms)
+        # where the maximum on an arc falls on its end, rounding must not hide both
+        rounding = ALLOWANCE * lipschitz
 
         def work(start: int, stop: int) -> None:
-            _walk(
-                self.rows, self.norms, *self._frames, *self._crossings, mu, linear, threshold,
-                start, stop, found, value, count, best,
+            walk(
+                self.rows, self.norms, *self._frames, *self._crossings, mu, weighted, whole, error, rounding,
+                threshold, start, stop, found, value, count, best,
             )  # fmt: skip
 
         in_pieces(work, n, first=50, n_threads=n_threads if n >= 400 else 1)
         self.truncated = bool((count == per_circle).any())
         chosen = np.arange(per_circle) < count[:, None]
-        lipschitz = float(np.linalg.norm(linear) + np.abs(mu) @ self.norms)
-        return found[chosen], value[chosen], float(best.max()) + ALLOWANCE * lipschitz
+        return found[chosen], value[chosen], float(best.max()) + rounding
