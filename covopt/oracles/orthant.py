@@ -16,10 +16,10 @@ import numpy as np
 
 from covopt.errors import InputError
 from covopt.exact.parallel_rows import ASCENT_DIGITS, first_of_each
+from covopt.exact.rounding import UNIT, gamma, operator_norm_up, up
 from covopt.oracles.base import Pricing
 from covopt.oracles.vector.orthant_tree import bound_form
 
-EPS = float(np.finfo(float).eps)
 ORTHOGONAL = 1e-12
 ENUMERATED = 12  # rows up to which ``complete`` looks at every support
 ASCENT_STEPS = 400
@@ -81,14 +81,14 @@ class OrthantOracle:
                 f"rows {min(i, j)} and {max(i, j)} are not orthogonal (cosine {products[i, j]:.3g}); use "
                 "VectorFaceOracle for such rows"
             )
-        # unit w have ‖u‖ ≤ stretch, all but 1
-        self._stretch = 1.0 + float(np.linalg.norm(products)) + 8.0 * EPS * len(self.rows)
+        # unit w have ‖u‖ ≤ stretch, all but 1: the norm of the unit rows, off by a norm's and a quotient's rounding
+        self._stretch = up(operator_norm_up(self._units.T) * (1.0 + gamma(2 * (self.rows.shape[1] + 8))))
         self._seed = random_state
         self.forget()
 
     @property
     def proved(self) -> bool:
-        """Whether certificates take the bound: always."""
+        """Whether the bound is one in exact arithmetic: always, the tree believes no eigenvalue."""
         return True
 
     def forget(self) -> None:
@@ -155,9 +155,10 @@ class OrthantOracle:
         best, top, exact = bound_form(form, points, node_limit=self.node_limit)
         if best is not None:  # the tree met a better one
             points = np.concatenate([best[None], points])
-        # the form is a rounded product; its trace is one
-        top += (2.0 * dual.shape[1] + 16.0) * EPS
-        bound = float(np.sqrt(max(top, 0.0))) * scale * self._stretch * (1.0 + 8.0 * EPS)
+        # the form is a rounded product of trace one, and the factor's entries are lengths times duals over the scale
+        top = up(max(top, 0.0) + gamma(2 * (dual.shape[1] + 8)))
+        seen = up(up(float(np.sqrt(top))) + gamma(2 * (self.rows.shape[1] + 8)))
+        bound = up(up(up(seen * scale) * self._stretch) * (1.0 + 8.0 * UNIT))
         neurons = points @ self._units
         neurons /= np.linalg.norm(neurons, axis=1, keepdims=True)
         neurons, values = _distinct(neurons, self.evaluate(dual, neurons))

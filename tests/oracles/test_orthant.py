@@ -200,8 +200,9 @@ def test_a_cut_tree_still_bounds(monkeypatch):
 def test_scans_report_doubts():
     # M = I − 11ᵀ/3: exact ties, none of whose vectors is nonnegative
     form = (np.eye(3) - np.ones((3, 3)) / 3) / 2
-    best, point, doubts = scan_supports(form, np.arange(3), np.arange(0), 0.0)
+    best, point, closed, doubts = scan_supports(form, np.arange(3), np.arange(0), 0.0)
     assert best == pytest.approx(1 / 3)
+    assert best <= closed <= best + 1e-13
     assert np.count_nonzero(point) == 1
     assert [round(top, 9) for top, _ in doubts] == [0.5]
     assert settle_doubts(best, doubts, 3) == pytest.approx(1 / 3, abs=1e-13)

@@ -13,6 +13,7 @@ from covopt.exact.definite import (
     flat_up,
     product_error_up,
     quadratic_up,
+    spectrum_error_up,
     top_eigenvalue_up,
 )
 from covopt.oracles import support
@@ -25,6 +26,7 @@ from covopt.oracles.signs.lagrangian import ON as ON_ROW
 from covopt.oracles.signs.lagrangian import ZERO as ZERO_ROW
 from covopt.oracles.signs.lagrangian import bound_on_cone
 from covopt.oracles.signs.sign_bounds import CONCAVE, FREE, OFF, ON, bound_node, workspace
+from covopt.oracles.vector.orthant_tree import bound_form
 
 KINDS = ("plain", "clusters", "sizes", "integers")
 
@@ -376,3 +378,82 @@ def test_cone_trees_hold_against_exact_neurons(kind):
         tree.run(margin=0.0, node_limit=60, time_limit_s=None)
         witness = best_neuron(rows, dual, rng)
         assert witness is None or not witness.exceeds(tree.upper)
+
+
+def exact_product(first, second):
+    """Rows of fractions times columns of fractions."""
+    columns = list(zip(*second, strict=True))
+    return [[sum(a * b for a, b in zip(row, column, strict=True)) for column in columns] for row in first]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_eigenvalues_are_as_far_off_as_measured(kind):
+    """λ + δ is above and λ − δ below the spectrum, also where the decomposition is another matrix's."""
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        rows = hostile(rng, kind, 4, 3)
+        form = rows @ rows.T
+        values, vectors = np.linalg.eigh(form)
+        if seed % 2:
+            values = values + 10.0 ** rng.uniform(-9, -3) * rng.standard_normal(4)
+            vectors = vectors + 10.0 ** rng.uniform(-9, -5) * rng.standard_normal((4, 4))
+        delta, turn = (float(x) for x in spectrum_error_up(form, values, vectors))
+        exact = fractions(form)
+        for level, sign in ((Fraction(float(values.max())), -1), (-Fraction(float(values.min())), 1)):
+            assert is_definite(
+                [
+                    [sign * exact[i][j] + (level + Fraction(delta) if i == j else 0) for j in range(4)]
+                    for i in range(4)
+                ]
+            )
+        v = fractions(vectors)
+        gram = exact_product(list(zip(*v, strict=True)), v)
+        defect = sum((x - (i == j)) ** 2 for i, row in enumerate(gram) for j, x in enumerate(row))
+        assert defect <= Fraction(turn) ** 2
+        if not seed % 2:
+            assert delta <= 1e-12 * np.trace(form)
+    assert np.isinf(spectrum_error_up(form, values, 2.0 * vectors)[0])
+
+
+@pytest.mark.parametrize("kind", ["plain", "near zero", "tied", "ranks", "scales"])
+def test_the_tree_over_supports_holds_against_exact_points(kind):
+    """max uᵀMu over u ≥ 0: all supports' eigenvectors as explicit points in fractions."""
+    closed = 0
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        n = int(rng.integers(3, 7))
+        factor = rng.standard_normal((n, 3))
+        if kind == "near zero":  # the top eigenvector has entries beside zero
+            factor[:, 0] = np.where(
+                rng.random(n) < 0.5, 1.0, 10.0 ** rng.uniform(-16, -12) * rng.choice([-1, 1], n)
+            )
+            factor[:, 1:] *= 1e-3
+        if kind == "tied":
+            factor = np.eye(n)[:, :3] + 10.0 ** rng.uniform(-16, -10) * rng.standard_normal((n, 3))
+        if kind == "ranks":
+            factor = np.outer(rng.standard_normal(n), rng.standard_normal(3)) + 1e-15 * rng.standard_normal(
+                (n, 3)
+            )
+        if kind == "scales":
+            factor *= 10.0 ** rng.uniform(-9, 0, (n, 1))
+        factor /= np.linalg.norm(factor)
+        form = factor @ factor.T
+        start = np.eye(n)[[int(np.diag(form).argmax())]]
+        _, bound, exact = bound_form(form, start)
+        closed += exact
+        matrix, best = fractions(form), Fraction(0)
+        for size in range(1, n + 1):
+            for chosen in combinations(range(n), size):
+                for v in np.linalg.eigh(form[np.ix_(chosen, chosen)])[1].T[-2:]:
+                    for sign in (1.0, -1.0):
+                        u = [Fraction(0)] * n
+                        for i, x in zip(chosen, np.maximum(sign * v, 0.0), strict=True):
+                            u[i] = Fraction(float(x))
+                        square = sum(x * x for x in u)
+                        if square:
+                            value = (
+                                sum(u[i] * u[j] * matrix[i][j] for i in range(n) for j in range(n)) / square
+                            )
+                            best = max(best, value)
+        assert best <= Fraction(bound)
+    assert closed >= 8

@@ -18,6 +18,12 @@ A node is closed when λ_max(X) ≤ β; when few rows are undecided, by looking 
 with support T is the top eigenvector of M_T. Where this is tied, eigenvectors mean nothing, but the maximum is met
 on a smaller support as well (:mod:`covopt.oracles.vector.doubts`). Only up to the gap of the tie, so then the tree is
 grown once more without the conditions on exact maximisers, with P alone.
+
+**Rounding.** The bound holds for the doubles M. No eigenvalue is believed: where a node is closed, LAPACK's are off
+by the δ of :func:`~covopt.exact.definite.spectrum_error_up`, and X by what its products and sums are rounded by. β
+enters the conditions as β − γ(16(n + 8)), below what its point attains: the sums over \|u\|ᵀ\|M\|\|u\| ≤ tr M = 1 go
+through no more roundings. A support is left out only where its top eigenvector has a negative entry beyond its own
+error, and the gap of one in doubt is taken 2δ wider.
 """
 
 from __future__ import annotations
@@ -28,23 +34,26 @@ from math import comb
 
 import numpy as np
 
+from covopt.exact.definite import product_error_up, spectrum_error_up
+from covopt.exact.rounding import UNIT, gamma
 from covopt.oracles.vector.doubts import settle_doubts
 
-EPS = float(np.finfo(float).eps)
-TOLERANCE = (
-    2e-13  # nodes are closed when their bound is not above β by more than this (relative to the trace)
-)
+TOLERANCE = 2e-13  # nodes are closed when what is computed is not above β by more, relative to the trace
 STEPS = 80
-SHARP = 1e-11  # a bound within this of a value counts as attained
+SHARP = 1e-11  # a bound within this of a value counts as attained; said so, and valid in any case
 ROOT_STEPS = 400
 SCANNED_ROOT = 12  # rows up to which all supports are looked at when the root stays open
 SCANNED = 8  # undecided rows up to which a node is closed that way
 
 
-def _largest(matrix: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
-    values, vectors = np.linalg.eigh(matrix)
-    rounding = 4.0 * len(matrix) * EPS * float(np.abs(values).max())
-    return float(values[-1]) + rounding, values, vectors
+def _value(form: np.ndarray, point: np.ndarray) -> float:
+    """Value of a nonnegative point, scaled to length one."""
+    return float(point @ form @ point) / float(point @ point)
+
+
+def _below(beta: float, n: int) -> float:
+    """Less than what the point of value β attains, whatever β was rounded by."""
+    return beta - gamma(16 * (n + 8))
 
 
 def _onto_weighted_simplex(points: np.ndarray, weights: np.ndarray, totals: np.ndarray) -> np.ndarray:
@@ -72,8 +81,7 @@ class _Multipliers:
         self.known = None
         kept = np.searchsorted(inside, included)
         rows = self.form[kept].copy()
-        # a hair below β, so that rounding cannot make the condition false
-        rows[np.arange(len(kept)), kept] -= beta * (1.0 - 1e-12)
+        rows[np.arange(len(kept)), kept] -= _below(beta, len(form)) - 4.0 * UNIT
         self.rows = np.concatenate([rows, -form[np.ix_(outside, inside)]]) if cuts else np.empty((0, m))
         self.y = np.zeros((len(self.rows), m))
         if known is not None:
@@ -100,6 +108,12 @@ class _Multipliers:
         cut = self.y.T @ self.rows
         return self.form + self.p + 0.5 * (cut + cut.T)
 
+    def matrix_error(self):
+        """Bound what X is rounded by."""
+        cut = np.abs(self.y).T @ np.abs(self.rows)
+        size = float(np.linalg.norm(self.form) + np.linalg.norm(self.p) + np.linalg.norm(cut))
+        return product_error_up(self.y, self.rows) + 8.0 * UNIT * size
+
     def step(self, weight, length):
         """Move against the gradient ⟨∂X, weight⟩, scaled to fall by ``length`` to first order."""
         g = weight.copy()
@@ -124,18 +138,19 @@ class _Multipliers:
         return True
 
 
-def descend(node: _Multipliers, beta: float, goal: float, steps: int) -> tuple[float, np.ndarray]:
-    """Lower λ_max(X) to ``goal`` if possible; returns the best bound met and the eigenvector there."""
-    best, where = np.inf, np.zeros(len(node.form))
+def descend(node: _Multipliers, beta: float, goal: float, steps: int) -> tuple[float, float, np.ndarray]:
+    """Lower λ_max(X) to ``goal`` if possible; return it as computed and as proved, and the eigenvector."""
+    best, where, kept = np.inf, np.zeros(len(node.form)), None
     since = 0
     for _ in range(steps):
         x = node.matrix()
-        top, values, vectors = _largest(x)
+        values, vectors = np.linalg.eigh(x)
+        top = float(values[-1])
         if top < best - 1e-4 * max(best - goal, 0.0):
             since = 0
         since += 1
         if top < best:
-            best, where = top, vectors[:, -1]
+            best, where, kept = top, vectors[:, -1], (x, values, vectors, node.p, node.y)
         if best <= goal or since > 40:
             break
         if node.known is not None:
@@ -152,16 +167,18 @@ def descend(node: _Multipliers, beta: float, goal: float, steps: int) -> tuple[f
         weight = (vectors * (share / share.sum())) @ vectors.T
         if not node.step(weight, 1.05 * excess):
             break
-    return best, where
+    if kept is None:
+        return best, np.inf, where
+    x, values, vectors, node.p, node.y = kept
+    return best, best + float(spectrum_error_up(x, values, vectors)[0]) + node.matrix_error(), where
 
 
 def scan_supports(
     form: np.ndarray, inside: np.ndarray, included: np.ndarray, beta: float
-) -> tuple[float, np.ndarray | None, list[tuple[float, float]]]:
+) -> tuple[float, np.ndarray | None, float, list[tuple[float, float]]]:
     """Look at every support between ``included`` and ``inside`` for a value above ``beta``.
 
-    A maximiser with support T is the top eigenvector of M_T; where the gap to the next eigenvalue is γ, the computed
-    one is off by 64nε/γ at most (M of trace one).
+    A maximiser with support T is the top eigenvector of M_T; how far the computed one is off is measured.
 
     Returns
     -------
@@ -169,36 +186,46 @@ def scan_supports(
         The largest value that is attained, at least ``beta``.
     point : ndarray of shape (n,) or None
         Where, if above ``beta``.
+    closed : float
+        Not exceeded on the supports that are not in doubt.
     doubts : list of (float, float)
         Eigenvalue and gap where rounding leaves open whether the eigenvector is nonnegative.
 
     Examples
     --------
-    >>> best, point, doubts = scan_supports(np.diag([0.25, 0.75]), np.arange(2), np.arange(0), 0.0)
-    >>> float(best), point, doubts
-    (0.75, array([0., 1.]), [])
+    >>> best, point, closed, doubts = scan_supports(np.diag([0.25, 0.75]), np.arange(2), np.arange(0), 0.0)
+    >>> best, point, 0.75 <= closed < 0.75 + 1e-13, doubts
+    (0.75, array([0., 1.]), True, [])
     """
     n = len(form)
     free = np.setdiff1d(inside, included)
-    best, point, doubts = beta, None, []
+    best, point, closed, doubts = beta, None, beta, []
     for size in range(len(free) + 1):
         chosen = np.array(list(combinations(free, size)), dtype=np.int64).reshape(comb(len(free), size), size)
         supports = np.concatenate([np.tile(included, (len(chosen), 1)), chosen], axis=1)
         if supports.shape[1] == 0:
             continue
-        values, vectors = np.linalg.eigh(form[supports[:, :, None], supports[:, None, :]])
-        top = values[:, -1] + 4.0 * n * EPS
-        gap = top - values[:, -2] if values.shape[1] > 1 else np.full(len(top), np.inf)
+        blocks = form[supports[:, :, None], supports[:, None, :]]
+        values, vectors = np.linalg.eigh(blocks)
+        delta, turn = spectrum_error_up(blocks, values, vectors)
+        top = values[:, -1] + delta
+        gap = values[:, -1] - values[:, -2] if values.shape[1] > 1 else np.full(len(top), np.inf)
         vector = vectors[:, :, -1]
         least = np.maximum(vector.min(axis=1), (-vector).min(axis=1))
         attained = least >= 0.0
+        closed = max(closed, float(top[attained].max(initial=0.0)))
         if attained.any() and values[attained, -1].max() > best:
             p = np.flatnonzero(attained)[values[attained, -1].argmax()]
-            best, point = float(values[p, -1]), np.zeros(n)
-            point[supports[p]] = np.abs(vector[p])
-        open_ = (top > best) & ~attained & (least >= -64.0 * n * EPS / gap)
-        doubts += [(float(t), float(g)) for t, g in zip(top[open_], gap[open_], strict=True)]
-    return best, point, doubts
+            found = np.zeros(n)
+            found[supports[p]] = np.abs(vector[p])
+            if (value := _value(form, found)) > best:
+                best, point = value, found
+        with np.errstate(invalid="ignore", divide="ignore"):
+            reach = np.where(gap > 8.0 * delta, 2.0 * delta / gap, np.inf) + turn
+        open_ = (top > best) & ~attained & (least >= -reach)
+        wide = gap + 2.0 * delta
+        doubts += [(float(t), float(g)) for t, g in zip(top[open_], wide[open_], strict=True)]
+    return best, point, closed, doubts
 
 
 def bound_form(
@@ -233,7 +260,7 @@ def bound_form(
     better, closed, doubts, finished = _grow(form, points, node_limit, cuts=True)
     if better is not None:
         points = np.concatenate([better[None], points])
-    beta = float(points[0] @ form @ points[0])
+    beta = _value(form, points[0])
     bound = max([closed] + [top for top, _ in doubts])
     if finished and bound > beta + SHARP:
         # ties: descents to lower supports need nodes that hold for all points, not for exact maximisers only
@@ -244,7 +271,7 @@ def bound_form(
         else:
             bound = min(bound, max([closed] + [top for top, _ in doubts]))
     best = points[0] if better is None else better
-    return better, bound, finished and bound <= float(best @ form @ best) + SHARP
+    return better, bound, finished and bound <= _value(form, best) + SHARP
 
 
 def _grow(
@@ -253,7 +280,7 @@ def _grow(
     """Grow the tree: a better point, the bound over all that is not in doubt, the doubts, and whether it ended."""
     n = len(form)
     heights = np.einsum("mi,ij,mj->m", points, form, points)
-    beta, better = float(heights[0]), None
+    beta, better = _value(form, points[0]), None
     maxima = points[heights >= heights[0] * (1.0 - 1e-12)]
     closed = beta
     doubts: list[tuple[float, float]] = []
@@ -267,14 +294,17 @@ def _grow(
             closed = max(closed, -above)
             continue
         visited += 1
-        top, values, vectors = _largest(form[np.ix_(inside, inside)])
+        block = form[np.ix_(inside, inside)]
+        values, vectors = np.linalg.eigh(block)
         vector = vectors[:, -1] * (np.sign(vectors[:, -1].sum()) or 1.0)
-        bound = min(-above, top)
+        computed = min(-above, float(values[-1]))
+        bound = min(-above, float(values[-1]) + float(spectrum_error_up(block, values, vectors)[0]))
         if vector.min() >= 0.0 and values[-1] > beta:
-            beta, better = float(values[-1]), np.zeros(n)
-            better[inside] = vector
-            maxima = better[None]
-        if bound > beta + TOLERANCE:
+            found = np.zeros(n)
+            found[inside] = vector
+            if (value := _value(form, found)) > beta:
+                beta, better, maxima = value, found, found[None]
+        if computed > beta + TOLERANCE:
             known = None
             for u in maxima:
                 support = np.flatnonzero(u)
@@ -282,14 +312,17 @@ def _grow(
                     known = u
                     break
             node = _Multipliers(form, inside, included, beta, known, cuts)
-            lower, where = descend(node, beta, beta + 0.5 * TOLERANCE, ROOT_STEPS if visited == 1 else STEPS)
-            if lower < bound:
-                bound, vector = lower, where * (np.sign(where.sum()) or 1.0)
-        if bound <= beta + TOLERANCE:
+            steps = ROOT_STEPS if visited == 1 else STEPS
+            lower, proved, where = descend(node, beta, beta + 0.5 * TOLERANCE, steps)
+            if lower < computed:
+                computed, vector = lower, where * (np.sign(where.sum()) or 1.0)
+            bound = min(bound, proved)
+        if computed <= beta + TOLERANCE:  # what is proved exceeds it by rounding only, which no branch lowers
             closed = max(closed, bound)
             continue
         if len(inside) - len(included) <= (SCANNED_ROOT if visited == 1 else SCANNED):
-            value, point, open_ = scan_supports(form, inside, included, beta)
+            value, point, seen, open_ = scan_supports(form, inside, included, beta)
+            closed = max(closed, min(bound, seen))
             if point is not None:
                 beta, better, maxima = value, point, point[None]
             doubts += [(min(bound, doubt), gap) for doubt, gap in open_]
