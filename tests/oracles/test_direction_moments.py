@@ -114,3 +114,16 @@ def test_small_and_empty_tables():
     assert cancels.upper_bound <= 1e-14
     with pytest.raises(InputError, match="dual shape"):
         quadratic_gauge(np.eye(3), np.ones(2))
+
+
+def test_a_column_far_from_zero():
+    """The boxes that matter are thin along one coordinate; the others have to be cut as well."""
+    random = np.random.default_rng(0)
+    rows = np.column_stack(
+        [2005 + 9 * random.standard_normal(60), 20 * random.standard_normal((60, 2)), np.ones(60)]
+    )
+    dual = random.choice([-1.0, 1.0], 60)
+    dual -= rows @ np.linalg.lstsq(rows, dual, rcond=None)[0]
+    found = quadratic_gauge(rows, dual, max_nodes=3000)
+    assert found.upper_bound < 1.05 * abs(found.best_value)
+    assert below(rows, dual, found.best_neuron, found.upper_bound)

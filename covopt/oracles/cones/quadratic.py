@@ -49,6 +49,7 @@ SMALLEST = 2.0**-40
 NEWTON = 40
 TINY = 2.0**-500
 OPTIONS = 4  # t and the last two lines of the list, beside zero
+GROWTH, STEEPEST = 0.25, 8.0  # of multipliers, for thin boxes need large ones
 UNSET = 255  # in the shares of a box that has no parent
 
 
@@ -327,7 +328,9 @@ def bound_box(rows, weights, linear, sizes, a, side, u0, s, x, X, d, e, shares, 
             if s[j] > 0.0:
                 cross = w[j] * w[a] + v[j] * v[a]
                 spread = w[j] * w[j] + v[j] * v[j] - 2.0 * u0[j] * side * cross + u0[j] * u0[j] * square
-                d[j] = max(0.0, d[j] + H * step * (spread / (s[j] * s[j]) - square))
+                excess = spread / (s[j] * s[j]) - square
+                growth = GROWTH * d[j] * min(excess / (square + TINY), STEEPEST)
+                d[j] = max(0.0, d[j] + step * (H * excess + growth))
         outside = square - (W + least) * w[a] * side + W * least
         e[0] = max(0.0, e[0] + 4.0 * H * step * outside / ((W - least) ** 2 + 1e-12))
 
@@ -342,7 +345,8 @@ def bound_box(rows, weights, linear, sizes, a, side, u0, s, x, X, d, e, shares, 
     for j in range(r):
         if s[j] > SMALLEST and abs(u0[j]) + s[j] < 2.0**50 * s[j]:
             spread = X[j, j] - 2.0 * u0[j] * side * X[j, a] + u0[j] * u0[j] * X[a, a]
-            gain = np.sqrt(max(spread, 0.0)) * (score[j] + H * s[j])
+            inside = min(max(spread, 0.0), s[j] * s[j] * X[a, a])  # moments of this round's average may be outside
+            gain = np.sqrt(inside) * (score[j] + H * s[j])
             if gain > most:
                 axis, most = j, gain
     return bound, axis
