@@ -345,7 +345,7 @@ def bound_box(rows, weights, linear, sizes, a, side, u0, s, x, X, d, e, shares, 
     for j in range(r):
         if s[j] > SMALLEST and abs(u0[j]) + s[j] < 2.0**50 * s[j]:
             spread = X[j, j] - 2.0 * u0[j] * side * X[j, a] + u0[j] * u0[j] * X[a, a]
-            inside = min(max(spread, 0.0), s[j] * s[j] * X[a, a])  # moments of this round's average may be outside
+            inside = min(max(spread, 0.0), s[j] * s[j] * X[a, a])  # averages may lie outside of the box
             gain = np.sqrt(inside) * (score[j] + H * s[j])
             if gain > most:
                 axis, most = j, gain
