@@ -13,7 +13,8 @@ from covopt.data import Data
 from covopt.exact.rounding import allowance, gamma, lengths_up, operator_norm_up, transfer_up, up
 from covopt.losses import Interpolation, Loss
 from covopt.network import ReLUNetwork
-from covopt.oracles.conditioning import in_clear_position
+from covopt.oracles.faces import ATTAINED
+from covopt.oracles.label_noise import LabelNoiseOracle
 from covopt.oracles.lifted.gauge_certificate import GaugeCertificate, check_gauge
 from covopt.oracles.support import GaugeBound, bound_gauge
 from covopt.potentials import LabelNoise, Potential
@@ -23,6 +24,7 @@ from covopt.problems.shallow import ShallowProblem
 
 PROVEN = 1e-9  # a proof that h(Λ) is at most this much above one needs no help from an oracle
 BY_FACES = "exact maximum over all faces"
+OVER_FACES = "bound over all faces (rows that nearly depend on each other leave a margin)"
 BY_LENGTH = (
     "bound by its length (rows that nearly depend on each other: their faces are not decided in doubles)"
 )
@@ -143,6 +145,17 @@ class LabelNoiseGauge:
         # roots, quotients, products and a norm of D entries
         return each * (1.0 + gamma(4 * (task.data.lifted.shape[1] + 8)))
 
+    def _oracle(self, budget: float) -> LabelNoiseOracle | None:
+        """Return the oracle of all faces, None where they are not proved to be those of the table."""
+        task = self.task
+        if not task.decided:
+            return None
+        try:
+            oracle = task.oracle(budget=budget)
+        except ArithmeticError:  # ranks that cannot be told from rounding
+            return None
+        return oracle if oracle.is_proved(task.data.lifted[task.weights > 0]) else None
+
     def bound(self, point: np.ndarray, *, budget: float, proof: GaugeCertificate | None = None) -> GaugeBound:
         """By all faces where they are decided, else by Cauchy and Schwarz.
 
@@ -154,19 +167,25 @@ class LabelNoiseGauge:
             return GaugeBound(0.0, True, BY_FACES)
         weights = task.weights[task.weights > 0]
         asked = dual * task.reduction.row_scale ** (1 - task.potential.degree)
-        live = np.flatnonzero(task.lengths)
-        if task.decided and in_clear_position(task.rows[live], task.data.lifted[task.weights > 0][live]):
-            found = task.oracle(budget=budget).price(asked, threshold=np.inf).upper_bound
-            # the dual in these units, the weights and the lengths are rounded
-            rounding = allowance(8, float(np.abs(dual) @ self._reach[task.kept]))
-            return GaugeBound(up(found + rounding), True, BY_FACES)
         shares = dual / np.sqrt(weights[task.kept])
         size = max(float(np.linalg.norm(np.maximum(side * shares, 0.0))) for side in (1.0, -1.0))
         if task.potential.exact:
             reach = np.sqrt(weights[task.kept]) * task.lengths[task.kept] * task.reduction.row_scale
             size /= float(reach[dual != 0].min())
         roundings = len(dual) + task.data.lifted.shape[1] + 16
-        return GaugeBound(up(size * (1.0 + gamma(4 * roundings))), False, BY_LENGTH)
+        by_length = up(size * (1.0 + gamma(4 * roundings)))
+        oracle = self._oracle(budget)
+        if oracle is not None:
+            answer = oracle.price(asked, threshold=np.inf)
+            attained = (1.0 + ATTAINED) * float(np.abs(answer.values).max(initial=0.0))
+            exact = answer.upper_bound <= attained
+            # the dual in these units, the weights and the lengths are rounded
+            found = up(
+                answer.upper_bound + allowance(roundings, float(np.abs(dual) @ self._reach[task.kept]))
+            )
+            if exact or found <= by_length:
+                return GaugeBound(min(found, by_length), exact, BY_FACES if exact else OVER_FACES)
+        return GaugeBound(by_length, False, BY_LENGTH)
 
 
 def make_gauge(

@@ -16,13 +16,11 @@ unique in a neuron is its atom. (With χ(> 0) every face has its own φ; cells a
 rows may vanish together with no cell around that has the same active rows.)
 
 **Coordinates.** All happens in w ↦ Rw with RᵀR = Zᵀdiag(q)Z, where the metric of all rows is the identity and
-eigenvalues of Q lie in (0, 1]. Where the least is below 1e-6, Q is not used: an SVD of the active rows decides.
+eigenvalues of Q lie in (0, 1]. The user's rows differ from those in these coordinates by what was rounded on the way.
 
-**The bound.** For any u the decomposition v_F² = (g·u)²/(uᵀQu) + rᵀQ⁻¹r, r = g − (g·u)/(uᵀQu) Qu, holds, and the last
-term is at most ‖r‖²/κ with κ the least eigenvalue. r is known up to ε(Σ|λ_i|‖z_i‖ + v‖u‖), g·u and uᵀQu up to
-ε‖u‖ times that, so every face that is not clearly refused (a sign wrong by more than the error of u) counts with
-its v_F and these allowances. Rows whose active singular values are below 1e-12 of the largest count as dependent:
-then the bound belongs to data that are as close to those given.
+**The bound.** Faces whose u is outside by more than rounding can change do not have their maximum in them; of all
+others the largest v_F is bounded from above, for the rows as given (:mod:`covopt.oracles.label_noise_faces`). It
+needs a lattice that is right, which :meth:`LabelNoiseOracle.is_proved` shows for the user's table.
 """
 
 from __future__ import annotations
@@ -31,17 +29,19 @@ import numpy as np
 
 from covopt.errors import BudgetError, InputError
 from covopt.exact.parallel_rows import first_of_each, merge_lines
-from covopt.exact.rank import numerical_rank
+from covopt.exact.rank import exact_rank, numerical_rank
+from covopt.exact.rounding import gamma, misses_up, operator_norm_up
 from covopt.oracles.base import Pricing
 from covopt.oracles.faces import DEFAULT_FACE_BUDGET
 from covopt.oracles.label_noise_faces import BLOCK, MetricFaces
+from covopt.oracles.lattice_proof import MOST_EXACT, ROOM, is_proved
 from covopt.oracles.vector.face_kernel import sum_maps
 from covopt.oracles.vector.face_lattice import FaceLattice, build_lattice, count_lattice
 from covopt.potentials import LabelNoise
 
 WARM = 64
 WHITENED = (
-    1e-13  # singular value, relative to the largest: what is left is divided by, and its rounding is paid for
+    1e-13  # singular value, relative to the largest: what is left is divided by; what it rounds is computed
 )
 
 
@@ -56,7 +56,7 @@ def whiten(rows: np.ndarray, sample_weight: np.ndarray) -> tuple[np.ndarray, np.
     Returns
     -------
     (ndarray of shape (n, s), ndarray of shape (r, s), ndarray of shape (n,))
-        The rows, T, and how far rounding may have moved each row.
+        The rows, T, and an upper bound on how far rounding has moved each row from Tᵀz.
 
     Examples
     --------
@@ -67,8 +67,8 @@ def whiten(rows: np.ndarray, sample_weight: np.ndarray) -> tuple[np.ndarray, np.
     _, size, right = np.linalg.svd(np.sqrt(sample_weight)[:, None] * rows, full_matrices=False)
     rank = numerical_rank(size, WHITENED)
     back = right[:rank].T / size[:rank]
-    blur = 4 * rows.shape[1] * np.finfo(float).eps * np.linalg.norm(rows, axis=1) / size[rank - 1]
-    return rows @ back, back, blur
+    white = rows @ back
+    return white, back, misses_up(white, back.T, rows)
 
 
 class LabelNoiseOracle:
@@ -124,7 +124,7 @@ class LabelNoiseOracle:
         self.row_lengths = np.linalg.norm(self.rows, axis=1) if lengths is None else lengths
         white, self._back, blurred = whiten(self.rows, q)
         if blur is not None:
-            blurred = blurred + blur * np.linalg.norm(self._back, 2)
+            blurred = blurred + blur * (operator_norm_up(self._back.T) * ROOM)
         self._live = np.flatnonzero(np.linalg.norm(self.rows, axis=1) > 0)
         self.lines, self._line_of, self._ratio = merge_lines(white[self._live])
         n = len(self.lines)
@@ -138,15 +138,18 @@ class LabelNoiseOracle:
         self._lattice: FaceLattice = build_lattice(self.lines)
         self._norms = np.linalg.norm(self.lines, axis=1)
         self._units = self.lines / self._norms[:, None]
-        # what merging lines and vanishing parts of rows may change F by, per unit of |λ_i|
-        moved = white[self._live] - self._ratio[:, None] * self.lines[self._line_of]
-        self._slack = np.zeros(len(rows))
-        self._slack[self._live] = (
-            np.linalg.norm(moved, axis=1) + self._lattice.slack[self._line_of] * self._lengths[self._live]
-        )
-        self._slack += blurred
-        self._share = float(np.sqrt(q @ np.square(self._slack)))
-        self._tilt = float((self._slack[self._live] / self._lengths[self._live]).max())
+        # how far rows may be from the multiples of lines that stand for them; quotients by the norms are rounded
+        shifted = white[self._live] - self._ratio[:, None] * self.lines[self._line_of]
+        merged = np.linalg.norm(shifted, axis=1)
+        merged += 4.0 * gamma(1) * self._lengths[self._live] * (merged > 0.0)
+        self._slack = blurred
+        self._slack[self._live] += merged * ROOM
+        self._share = float(np.sqrt(q @ np.square(self._slack))) * ROOM
+        self._span = float(np.sqrt(q @ np.square(self._lengths))) * ROOM
+        unsure = np.full(n, np.inf)
+        np.minimum.at(unsure, self._line_of, self._slack[self._live] / np.abs(self._ratio))
+        self._unsure = unsure / self._norms * ROOM + gamma(2 * self.rank + 8)
+        self._tilt = float(self._unsure.max())
         self._levels = self._prepare(q[self._live], np.square(self.row_lengths[self._live]))
         self._warm = np.empty((0, self.rank))
 
@@ -169,6 +172,34 @@ class LabelNoiseOracle:
         )
         self._metric = metric.reshape(-1, r, r)
         return [MetricFaces(self, level) for level in lattice.levels]
+
+    def is_proved(self, given: np.ndarray) -> bool:
+        """Whether the lattice is that of the table, so that the bounds of :meth:`price` hold for it.
+
+        Parameters
+        ----------
+        given : ndarray of shape (n, D)
+            What the rows were computed from by a linear map that is one to one, to ``blur``.
+
+        Returns
+        -------
+        bool
+            False also where deciding it would take too long.
+        """
+        white = np.sqrt(self.sample_weight)[:, None] * (self.rows @ self._back)
+        # σ_min(diag(√q) Y) > ‖diag(√q)(Y − X)‖: whitening has lost no direction
+        if self._back.shape[0] != self.rank or np.linalg.norm(white.T @ white - np.eye(self.rank)) > 0.25:
+            return False
+        given = given[self._live]
+        first = np.unique(self._line_of, return_index=True)[1]
+        others = np.setdiff1d(np.arange(len(given)), first)
+        others = others[(given[others] != given[first[self._line_of[others]]]).any(axis=1)]
+        if not self._share < 0.25 or len(others) > MOST_EXACT:
+            return False
+        if any(exact_rank(given[[row, first[self._line_of[row]]]]) > 1 for row in others):
+            return False
+        dropped = [lines for faces in self._levels for lines in faces.dropped]
+        return is_proved(self._units, self._unsure, self._lattice.levels, given[first], dropped)
 
     # ------------------------------------------------------------------ pricing
     def evaluate(self, dual: np.ndarray, neurons: np.ndarray) -> np.ndarray:
@@ -225,17 +256,14 @@ class LabelNoiseOracle:
         full = np.zeros(len(self.rows))
         full[self.kept] = dual
         self._pull = self._by_side(full[self._live] * self._ratio)
-        # what rounding of F is measured in, and the same with the metric instead of the rows
-        self._lipschitz = float(np.abs(full) @ self._lengths)
-        self._lipschitz += float(np.linalg.norm(full / np.sqrt(self.sample_weight)))
+        self._lipschitz = float(np.abs(full) @ self._lengths) * ROOM
         if self._lipschitz == 0.0:
             any_one = self.normalise(np.concatenate([self.rows[self._live[:1]], -self.rows[self._live[:1]]]))
             return Pricing(any_one[:1], np.zeros(1), 0.0, exact=True)
         steps = (self._pull[0] - self._pull[1])[:, None] * self.lines
         self._gradient = np.empty((len(self._lattice.cells), self.rank))
         sum_maps(self._lattice.cells, steps, self._pull[1] @ self.lines, self._gradient)
-        # what moved rows change: F, and ω by a share, for neurons of length one
-        self._moved = float(np.abs(full) @ self._slack)
+        self._moved = float(np.abs(full) @ self._slack) * ROOM
         best, bound, neurons = self._search(dual, threshold)
         values = self.evaluate(dual, neurons)
         order = np.argsort(-np.abs(values), kind="stable")

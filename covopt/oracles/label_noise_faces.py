@@ -1,4 +1,28 @@
-"""The faces of one dimension for :mod:`covopt.oracles.label_noise`: metrics, once, and maxima, per dual."""
+r"""The faces of one dimension for :mod:`covopt.oracles.label_noise`: metrics, once, and maxima, per dual.
+
+**What is proved.** The true rows are x_i = y_i − e_i, ‖e_i‖ ≤ ε_i, y_i = ratio · line the doubles here. On a face let
+K be any r × d doubles that span its flat, to a miss τ = μ + γ(4r²) (:mod:`covopt.oracles.lattice_proof`, and K = BT
+is rounded), so that every w of the true flat is Kx + δ with ‖δ‖ ≤ τ‖w‖, ‖w‖ ≤ ‖K‖‖x‖/(1 − τ), x one to one. Its
+heights x_i·w = y_i·Kx + d_i·x are those of K, with ‖d_i‖ ≤ ‖K‖(τ‖y_i‖ + ε_i)/(1 − τ). With q the weights,
+
+.. math::
+    L_1 = \sum|\lambda_i|\|y_i\|,\quad S_1 = \sum|\lambda_i|\varepsilon_i,\quad
+    L_2^2 = \sum q_i\|y_i\|^2,\quad S_2^2 = \sum q_i\varepsilon_i^2,\qquad
+    P_j = \frac{\tau L_j + S_j}{1 - \tau},
+
+the true metric in x is 1 + E, the true gradient h', where for the sums as computed, h and E₀ (γ: what they round),
+
+.. math::
+    \|E\| \le \eta = \|E_0\| + \gamma L_2^2\|K\|^2 + 2\sqrt{1+\eta_0}\,\|K\| P_2 + (\|K\| P_2)^2, \qquad
+    \|h' - h\| \le \Delta = \|K\| (\gamma L_1 + P_1).
+
+So v_F = ‖(1 + E)^(-1/2)h'‖/φ ≤ (‖h‖ + Δ)/(√(1 − η) φ), and the maximum is at x' = (1 + E)⁻¹h', off h by at most
+κ = (Δ + η‖h‖)/(1 − η). A face is refused where a sign of Kh is wrong by more than that can change: for any row of
+length one by ‖K‖κ + (τ + ν + γ)‖K‖(‖h‖ + κ), for active rows in the metric by 2κ + (‖K‖P₂ + γL₂‖K‖)(‖h‖ + κ).
+For the others v_F² = (h'·x)²/(x·(1 + E)x) + r·(1 + E)⁻¹r, r = h' − c(1 + E)x, with c the quotient and x along h: the
+first term from the heights of w = Kx, off by P₁‖w‖ and P₂‖w‖, the second by \|r\| ≤ \|1 − c\|‖h‖ + Δ + cη‖h‖, which
+is of second order. Where η reaches one half, nothing is known of a face, and its bound is infinite.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +30,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from covopt.exact.rank import COMPUTED, numerical_rank
+from covopt.exact.rank import COMPUTED, EPS, numerical_rank
+from covopt.exact.rounding import gamma
+from covopt.oracles.lattice_proof import ROOM, flats_miss_up
 from covopt.oracles.vector.face_lattice import FaceLevel, unpack
 from covopt.potentials import HINGE
 
 if TYPE_CHECKING:
     from covopt.oracles.label_noise import LabelNoiseOracle
 
-ROUNDING = 32 * float(np.finfo(float).eps)
-SMALL = 1e-6  # least eigenvalue of Q below which the rows themselves decide
+SMALL = (
+    1e-6  # least eigenvalue of Q below which the rows themselves give K: a choice of method, both are bounded
+)
 BLOCK = 1 << 13
+FEW = 1.0 + gamma(64)  # a few roundings, of the last sums and roots
+PEAK = 512 * EPS  # of the slopes' size: what may be reported as a peak, no bound depends on it
 
 
 class Answer:
@@ -27,50 +56,73 @@ class Answer:
 
 
 class MetricFaces:
-    """The faces of one dimension whose active rows are independent on them."""
+    """The faces of one dimension whose active rows are independent on them.
+
+    Attributes
+    ----------
+    dropped : list of ndarray of int
+        Lines that vanish or are active on faces which were left out: their rank was found to be below r.
+    """
 
     def __init__(self, oracle: LabelNoiseOracle, level: FaceLevel):
         self.oracle, self.level = oracle, level
-        d = level.bases.shape[2]
+        r, d = level.bases.shape[1:]
         n = len(oracle.lines)
-        kept, roots, least, factors, errors = [], [], [], [], []
+        self.n = n
+        miss = flats_miss_up(oracle._units, oracle._unsure, level) + gamma(4 * r * r)
+        self.dropped: list[np.ndarray] = []
+        kept, spans, stretches, errors, factors = [], [], [], [], []
         for start in range(0, len(level.flat), BLOCK):
             part = np.arange(start, min(start + BLOCK, len(level.flat)))
             basis = level.bases[level.flat[part]]
             positive, member = self._signs(part)
             mass = self._masses(positive, member)
-            gram = np.einsum(
-                "fri,frs,fsj->fij", basis, oracle._metric[level.cell[part]], basis, optimize=True
-            )
+            metric = oracle._metric[level.cell[part]]
+            gram = np.einsum("fri,frs,fsj->fij", basis, metric, basis, optimize=True)
             values, vectors = np.linalg.eigh(gram)
             full = (mass > 0).sum(axis=1) >= d
-            clear = values[:, 0] >= SMALL
-            for f in np.flatnonzero(full & ~clear):
+            by_rows = np.flatnonzero(full & (values[:, 0] < SMALL))
+            for f in by_rows:
                 seen = mass[f] > 0
                 active = np.sqrt(mass[f, seen])[:, None] * (oracle.lines[seen] @ basis[f])
                 _, size, right = np.linalg.svd(active, full_matrices=False)
                 full[f] = numerical_rank(size, COMPUTED) == d
                 if full[f]:
                     values[f], vectors[f] = np.square(size[::-1]), right[::-1].T
-            values, vectors, part, clear = values[full], vectors[full], part[full], clear[full]
-            roots.append(vectors / np.sqrt(values)[:, None, :])
-            least.append(values[:, 0])
-            errors.append(ROUNDING / np.where(clear, values[:, 0], np.sqrt(values[:, 0])))
-            size = (positive & ~member)[full] @ oracle._size[0] + (~positive & ~member)[full] @ oracle._size[
-                1
-            ]
-            factors.append(np.sqrt(size) if oracle.potential.exact else np.ones(len(part)))
-            kept.append(part)
-        self.n = n
-        self.index = np.concatenate(kept)
-        # T with Q⁻¹ = T Tᵀ, and the relative error of the image of what it yields
-        self.root, self.image_error = np.concatenate(roots), np.concatenate(errors)
-        self.least, self.factor = np.concatenate(least), np.concatenate(factors)
-        self.bases = np.ascontiguousarray(level.bases[level.flat[self.index]])
+                else:
+                    self.dropped.append(np.flatnonzero(seen | member[f]))
+            with np.errstate(divide="ignore", invalid="ignore"):
+                span = basis @ (vectors / np.sqrt(values)[:, None, :])
+            span[~full] = 0.0
+            stretch = np.sqrt(np.einsum("fri,fri->f", span, span)) * ROOM
+            turned = np.einsum("fri,frs,fsj->fij", span, metric, span, optimize=True)
+            size = np.linalg.norm(turned - np.eye(d), axis=(1, 2))
+            size += gamma(4 * (n + 2 * r + 16)) * (oracle._span * stretch) ** 2
+            for f in by_rows[full[by_rows]]:
+                heights = np.sqrt(mass[f])[:, None] * (oracle.lines @ span[f])
+                size[f] = np.linalg.norm(heights.T @ heights - np.eye(d))
+                size[f] += gamma(8 * (n + r + 8)) * d * (1.0 + oracle._span * stretch[f])
+            own = miss[level.flat[part]]
+            with np.errstate(divide="ignore", invalid="ignore"):
+                moved = np.where(
+                    own < 0.5, stretch * (own * oracle._span + oracle._share) / (1.0 - own), np.inf
+                )
+                size = (size + 2.0 * np.sqrt(1.0 + size) * moved + moved**2) * ROOM
+            errors.append(np.where(size < 0.5, size, np.inf)[full])
+            silent = ~member[full]
+            size = (positive[full] & silent) @ oracle._size[0] + (~positive[full] & silent) @ oracle._size[1]
+            factors.append(np.sqrt(size) if oracle.potential.exact else np.ones(int(full.sum())))
+            kept.append(part[full])
+            spans.append(span[full])
+            stretches.append(stretch[full])
+        self.index, self.span = np.concatenate(kept), np.concatenate(spans)
+        self.stretch, self.error = np.concatenate(stretches), np.concatenate(errors)
+        self.factor = np.concatenate(factors) * (1.0 - gamma(2 * (n + r + 8)))
+        self.miss = miss[level.flat[self.index]]
         self.cell = level.cell[self.index]
 
     def _signs(self, faces: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        lattice, n = self.oracle._lattice, len(self.oracle.lines)
+        lattice, n = self.oracle._lattice, self.n
         return (
             unpack(lattice.cells[self.level.cell[faces]], n),
             unpack(self.level.members[self.level.flat[faces]], n),
@@ -83,26 +135,23 @@ class MetricFaces:
         return mass
 
     def solve(self, gradient: np.ndarray) -> None:
-        """Compute u = Q⁻¹g and v_F of all faces, v_F with room for its rounding."""
-        self.g = np.einsum("fri,fr->fi", self.bases, gradient[self.cell])
-        half = np.einsum("fik,fi->fk", self.root, self.g)
-        self.u = np.einsum("fik,fk->fi", self.root, half)
-        self.value = np.linalg.norm(half, axis=1)
-        self.allowed = ROUNDING * self.oracle._lipschitz / np.sqrt(self.least)
-        top = self.value * (1.0 + self.image_error) + self.allowed
-        self.top = self._as_moved(top, slice(None))
-
-    def _as_moved(self, value: np.ndarray, faces: np.ndarray | slice) -> np.ndarray:
-        """Bound maxima for the rows that the computed ones stand for: ‖u‖ ≤ 1/√κ where ω_b(u) = 1."""
-        longest = 1.0 / np.sqrt(self.least[faces])
-        left = np.maximum(1.0 - self.oracle._share * longest, 1e-3)
-        return (value + self.oracle._moved * longest) / left / self.factor[faces]
+        """Compute h and bounds on v_F of all faces."""
+        oracle = self.oracle
+        self.h = np.einsum("fri,fr->fi", self.span, gradient[self.cell])
+        self.value = np.linalg.norm(self.h, axis=1)
+        share = gamma(4 * (self.n + self.oracle.rank + 16))
+        with np.errstate(invalid="ignore"):
+            # P₁ with what the sums round, of a neuron of length one; Δ
+            self.pull = ((share + self.miss) * oracle._lipschitz + oracle._moved) / (1.0 - self.miss) * ROOM
+            self.change = self.stretch * self.pull
+            top = (self.value + self.change) / np.sqrt(1.0 - self.error) * FEW / self.factor
+        self.top = np.where(np.isinf(self.error), np.inf, top)
 
     def visit(self, chosen: np.ndarray) -> Answer:
         """Test the signs of some faces, bound those that pass or cannot be told, report the passing peaks."""
-        oracle, level = self.oracle, self.level
-        basis, cell, factor = self.bases[chosen], self.cell[chosen], self.factor[chosen]
-        w = np.einsum("fri,fi->fr", basis, self.u[chosen])
+        oracle = self.oracle
+        cell, factor, stretch = self.cell[chosen], self.factor[chosen], self.stretch[chosen]
+        w = np.einsum("fri,fi->fr", self.span[chosen], self.h[chosen])
         length = np.linalg.norm(w, axis=1)
         moving = length > 0
         unit = w / np.where(moving, length, 1.0)[:, None]
@@ -110,29 +159,26 @@ class MetricFaces:
         side = unit @ oracle._units.T * np.where(positive, 1.0, -1.0)
         side[member] = np.nan
         low, high = np.nanmin(side, axis=1, initial=1.0), np.nanmax(side, axis=1, initial=-1.0)
-        inside = np.maximum(low, -high)  # of u, or of −u
+        inside = np.maximum(low, -high)  # of w, or of −w
         sign = np.where(low >= -high, 1.0, -1.0)
-        flat = level.flat[self.index[chosen]]
-        error = ROUNDING * (1.0 + 1.0 / level.conditioning[flat] + 1.0 / self.least[chosen])
-        error += oracle._tilt + oracle._share / self.least[chosen]
-        error += self.allowed[chosen] / np.sqrt(self.least[chosen]) / np.where(moving, length, 1.0)
-        # active heights come from the image of u, far more accurate than u where Q is nearly singular
         heights = side * oracle._norms * np.sqrt(self._masses(positive, member))
-        blur = oracle._moved / np.sqrt(self.least[chosen]) / np.where(moving, length, 1.0)
-        blur += oracle._tilt + (
-            self.image_error[chosen] * self.value[chosen] + self.allowed[chosen]
-        ) / np.where(moving, length, 1.0)
-        held = (low >= -error) & (np.nanmin(heights, axis=1, initial=np.inf) >= -blur)
-        mirrored = (high <= error) & (np.nanmax(heights, axis=1, initial=-np.inf) <= blur)
-        counts = held | mirrored | ~moving
+        share, miss = gamma(4 * (oracle.rank + 8)), self.miss[chosen]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            off = (self.change + self.error * self.value)[chosen] / (1.0 - self.error[chosen])
+            reach = stretch * (self.value[chosen] + off) / (1.0 - miss)
+            wide = np.where(moving, ROOM / length, np.inf)
+            error = (stretch * off + (miss + oracle._tilt + share) * reach) * wide
+            blur = (2.0 * off + ((miss + share) * oracle._span + oracle._share) * reach) * wide
+        held = ~(low < -error) & ~(np.nanmin(heights, axis=1, initial=np.inf) < -blur)
+        mirrored = ~(high > error) & ~(np.nanmax(heights, axis=1, initial=-np.inf) > blur)
+        counts = held | mirrored
         if not counts.any():
             return Answer(w[:0], np.zeros(0), 0.0, None, 0.0)
-        c = chosen[counts]
-        bound = self._bound(c, w[counts], cell[counts], basis[counts])
-        good = (inside > HINGE) & moving
-        unit, cell, sign = unit[good], cell[good], sign[good]
-        metric = np.nansum(np.square(heights[good]), axis=1)
         slope = np.einsum("fr,fr->f", unit, oracle._gradient[cell])
+        metric = np.nansum(np.square(heights), axis=1)
+        bound = self._bound(chosen[counts], slope[counts], np.sqrt(metric[counts]), length[counts])
+        good = counts & (inside > HINGE) & moving & (metric > 0)
+        unit, cell, sign, slope, metric = unit[good], cell[good], sign[good], slope[good], metric[good]
         values = np.abs(slope) / np.sqrt(metric) / factor[good]
         w = sign[:, None] * unit / np.sqrt(metric)[:, None]
         best = float(values.max(initial=0.0))
@@ -140,22 +186,22 @@ class MetricFaces:
         peaks = self._are_peaks(self.index[chosen[good]], cell, w, np.sign(sign * slope))
         return Answer(w[peaks], values[peaks], best, best_neuron, bound)
 
-    def _bound(self, faces: np.ndarray, w: np.ndarray, cell: np.ndarray, basis: np.ndarray) -> float:
+    def _bound(self, faces: np.ndarray, slope: np.ndarray, norm: np.ndarray, length: np.ndarray) -> float:
         """Bound the largest v_F by the decomposition at the head of this module."""
-        oracle = self.oracle
-        metric = np.einsum("fri,frs,fs->fi", basis, oracle._metric[cell], w, optimize=True)
-        g, u = self.g[faces], self.u[faces]
-        slope, square = np.einsum("fi,fi->f", g, u), np.einsum("fi,fi->f", metric, u)
-        length = np.linalg.norm(u, axis=1)
-        regular = square > 0.5 * self.least[faces] * length**2
-        square = np.where(regular & (square > 0), square, 1.0)
-        value = slope / np.sqrt(square)
-        rest = np.linalg.norm(g - (slope / square)[:, None] * metric, axis=1)
-        rest += ROUNDING * (oracle._lipschitz + np.abs(slope / square) * length)
-        loss = ROUNDING * (oracle._lipschitz * length / np.sqrt(square) + np.abs(value) * length**2 / square)
-        careful = np.sqrt(value**2 + rest**2 / self.least[faces]) + loss
+        oracle, miss, value = self.oracle, self.miss[faces], self.value[faces]
+        error, share = self.error[faces], gamma(4 * (self.n + oracle.rank + 16))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            off = ((share + miss) * oracle._span + oracle._share) / (1.0 - miss) * ROOM
+            pulled, least, most = np.abs(slope) + self.pull[faces], norm - off, norm + off
+            first = pulled / least
+            # c, for x = h/length, is between these
+            ends = (np.abs(slope) - self.pull[faces]) / most**2 / length, pulled / least**2 / length
+            apart = np.maximum(np.abs(1.0 - ends[0]), np.abs(1.0 - ends[1]))
+            rest = (apart + np.abs(ends[1]) * error) * value + self.change[faces]
+            careful = np.sqrt(first**2 + rest**2 / (1.0 - error)) * FEW / self.factor[faces]
+        known = (least > 0.0) & (length > 0.0) & np.isfinite(careful)
         top = self.top[faces]
-        return float(np.where(regular, np.minimum(self._as_moved(careful, faces), top), top).max())
+        return float(np.where(known, np.minimum(careful, top), top).max())
 
     def _are_peaks(self, faces: np.ndarray, cell: np.ndarray, w: np.ndarray, sign: np.ndarray) -> np.ndarray:
         """Whether sign·F/ω does not ascend out of the face; not asked where rows are in special position.
@@ -181,7 +227,7 @@ class MetricFaces:
         q, triangle = np.linalg.qr(lines.transpose(0, 2, 1))
         shares = np.linalg.solve(triangle, np.einsum("frm,fr->fm", q, gradient)[:, :, None])[:, :, 0]
         scale = np.linalg.norm(lines, axis=2) * level.conditioning[level.flat[faces]][:, None]
-        slack = 1e-9 * (np.abs(ahead) + np.abs(behind)) + 16 * ROUNDING * oracle._lipschitz / scale
+        slack = 1e-9 * (np.abs(ahead) + np.abs(behind)) + PEAK * oracle._lipschitz / scale
         up, down = shares + sign[:, None] * ahead > slack, shares + sign[:, None] * behind < -slack
         if oracle.potential.exact:
             up &= oracle._size[0][normals] == 0

@@ -22,7 +22,7 @@ import numpy as np
 from covopt.data import Data
 from covopt.errors import InputError
 from covopt.exact.rank import exact_rank
-from covopt.exact.rounding import exponents
+from covopt.exact.rounding import exponents, gamma, misses_up, two_sum
 from covopt.losses import Loss
 from covopt.network import ReLUNetwork
 from covopt.oracles.faces import DEFAULT_FACE_BUDGET
@@ -252,11 +252,12 @@ def _whitened(lifted: np.ndarray, bias: float, weights: np.ndarray, row_scale: f
     power = exponents(moved.T)
     scaled = np.ldexp(moved, -power)
     _, shrink, _ = whiten(scaled, weights)
-    # the map is what it is; only its product with the table is rounded
+    # the map is what it is; what its product with the table rounds is computed
     white = (scaled.astype(np.longdouble) @ shrink.astype(np.longdouble)).astype(float)
-    size = np.linalg.norm(scaled, axis=1) * np.linalg.norm(shrink, 2)
-    blur = (4 * dimension * float(np.finfo(np.longdouble).eps) + 2.0**-53) * size
-    blur += float(np.finfo(float).eps) * np.linalg.norm(white, axis=1)
+    blur = misses_up(white, shrink.T, scaled)
+    if bias > 0:
+        lost = np.ldexp(np.abs(two_sum(lifted, -centre)[1]), -power)
+        blur = blur + np.linalg.norm(lost @ np.abs(shrink), axis=1) * (1.0 + gamma(4 * dimension + 8))
     steep = row_scale * np.ldexp(np.eye(dimension), -power[:, None])
     back, forth = (
         steep @ shrink,

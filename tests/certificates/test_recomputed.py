@@ -24,7 +24,7 @@ def open_bounds(monkeypatch):
     monkeypatch.setattr(support, "oracle_for", no_faces)
     monkeypatch.setattr(support, "tree_limit", lambda *_: 3)
     monkeypatch.setattr(support, "quadratic_limit", lambda *_: 3)
-    monkeypatch.setattr(gauges, "in_clear_position", lambda *_: False)
+    monkeypatch.setattr(gauges.LabelNoiseGauge, "_oracle", lambda *_: None)
 
 
 def table(seed, n=7, d=2, k=1):

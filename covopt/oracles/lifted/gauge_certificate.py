@@ -1,4 +1,4 @@
-r"""A proof that h(Λ) ≤ γ, made of multipliers, and its checker: eigenvalues only, rounding included.
+r"""A proof that h(Λ) ≤ γ, made of multipliers, and its checker: one factorisation a region, rounding included.
 
 On a region of directions (:mod:`covopt.oracles.lifted.lift`) let l be the lines and u = (t, w, p). If
 
@@ -8,24 +8,33 @@ On a region of directions (:mod:`covopt.oracles.lifted.lift`) let l be the lines
 
 as a quadratic form in (v, u), with N ≥ 0 outside of the pairs (p_i, q_i) and α_i ≥ ‖β_i‖, then at every neuron of the
 region, where ‖v‖ = t = ‖w‖ = 1, v·F(u) = v·Λᵀσ(Zw) ≤ a + b + c. Where one sign s of a scalar dual is looked
-at, v = s t. A smallest eigenvalue −δ of the form, in the metric ‖v‖² + t² + ‖w‖² + ‖p‖²/‖Z_R‖² ≤ 4, adds 4δ.
+at, v = s t. If the form plus δ is definite in the metric ‖v‖² + t² + ‖w‖² + ‖p‖²/s² ≤ 4, s ≥ ‖Z_R‖, that adds 4δ.
+
+**Rounding.** The multipliers, the dual and the rows (of length at most one) are doubles; the entries of the form are
+sums of at most 2L + n + 8 of their products, off by γ of that many times the same sums of absolute values (fact 2 of
+:mod:`covopt.exact.rounding`), and the Frobenius norm of these bounds what δ misses. δ itself and s² come from
+Cholesky's factorisation (:mod:`covopt.exact.definite`), no eigenvalue is believed. The user's rows are
+z_i = l_i V u_i + e_i: what unit rows, lengths and a basis V round is paid by transfer (:class:`UnitRows`).
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
 from covopt.errors import InputError
+from covopt.exact.definite import definite_up, product_error_up, top_eigenvalue_up
 from covopt.exact.rank import row_span
+from covopt.exact.rounding import TINY, allowance, lengths_up, operator_norm_up, total_up, transfer_up, up
 from covopt.files.layouts import GAUGE
 from covopt.files.schema import check_content, numbers
-from covopt.oracles.lifted.lift import EPS, LEVELS, Lift, Region, covers
+from covopt.oracles.lifted.lift import LEVELS, Lift, Region, covers
 
 DIGITS = 8
-TINY = 1e-300
+SHORTER = 1.0 + 2.0**-45  # rows of length one are to be no longer, whatever their quotients round to
 MOST = 1e100  # larger multipliers prove nothing, and have no eigenvalues in double precision
 
 
@@ -116,7 +125,7 @@ class GaugeCertificate:
 
 @dataclass(frozen=True)
 class UnitRows:
-    """The supporting rows at length one in the coordinates of their span, and what that changes F by.
+    """The supporting rows at length one (not above) in the coordinates of their span, and what that changes F by.
 
     Attributes
     ----------
@@ -124,33 +133,39 @@ class UnitRows:
     dual : ndarray of shape (n, k)
         Λ_i‖z_i‖.
     lost : float
-        An upper bound on | ‖Λᵀσ(Zw)‖ − ‖dualᵀσ(units w)‖ | over unit w.
+        An upper bound on ‖Λᵀσ(Zw)‖ − ‖dualᵀσ(units Vᵀw)‖ over unit w.
     size : float
         Σ ‖Λ_i‖‖z_i‖ over all rows.
+    stretch : float
+        An upper bound on ‖V‖.
     """
 
     units: np.ndarray
     dual: np.ndarray
     lost: float
     size: float
+    stretch: float
 
     @classmethod
     def of(cls, rows: np.ndarray, dual: np.ndarray, support: np.ndarray) -> UnitRows:
         """Normalise the rows of a support and reduce them to their rank."""
-        lengths = np.linalg.norm(rows, axis=1)
-        dual = dual.reshape(len(rows), -1) * lengths[:, None]
-        weights = np.linalg.norm(dual, axis=1)
-        units = rows[support] / np.maximum(lengths[support, None], TINY)
-        reduced = units
-        basis, outside = row_span(units), np.zeros(len(support))
-        if len(basis) < rows.shape[1]:
-            reduced = units @ basis.T
-            outside = np.linalg.norm(units - reduced @ basis, axis=1)
-        rounding = (16 + rows.shape[1]) * EPS
+        # a little longer than the rows, by more than what quotients and products round
+        long = lengths_up(rows) * SHORTER
+        given = dual.reshape(len(rows), -1)
+        sizes = lengths_up(given)
+        outputs = given * long[:, None]
+        units = rows[support] / np.maximum(long[support, None], TINY)
+        basis, reduced = np.eye(rows.shape[1]), units
+        span = row_span(units)
+        if len(span) < rows.shape[1]:
+            basis, reduced = span.T, units @ span.T / SHORTER
+        paid = transfer_up(rows[support], sizes[support], basis, long[support, None] * reduced)
+        # the products of both lengths with both factors are rounded, and they may underflow
+        paid += allowance(8, total_up(sizes[support], long[support])) + len(rows) * TINY
         rest = np.ones(len(rows), dtype=bool)
         rest[support] = False
-        lost = float(weights[support] @ (outside + rounding)) + (1 + rounding) * float(weights[rest].sum())
-        return cls(reduced, dual[support], lost, float(weights.sum()))
+        lost = up(up(paid) + total_up(sizes[rest], long[rest]))
+        return cls(reduced, outputs[support], lost, total_up(sizes, long), operator_norm_up(basis))
 
 
 @dataclass(frozen=True)
@@ -233,9 +248,7 @@ def bound_region(lift: Lift, dual: np.ndarray, multipliers: Multipliers) -> floa
     cone = np.zeros((lift.n_lines, lift.size))
     if len(multipliers.cone):
         cone[:, 1 : 1 + rank] = multipliers.cone[:, 1:]
-        cone[:, 0] = np.maximum(
-            multipliers.cone[:, 0], (1 + 8 * (rank + 2) * EPS) * np.linalg.norm(cone[:, 1:], axis=1)
-        )
+        cone[:, 0] = np.maximum(multipliers.cone[:, 0], lengths_up(cone[:, 1:]))
         mixed = forms.T @ cone
         inner -= 0.5 * (mixed + mixed.T)
         terms[k:, k:] += np.abs(forms).T @ np.abs(cone) + np.abs(cone).T @ np.abs(forms)
@@ -256,14 +269,24 @@ def bound_region(lift: Lift, dual: np.ndarray, multipliers: Multipliers) -> floa
     metric = np.ones(size)
     weight = 2.0 + bool(k)
     if len(lift.open):
-        stretch = float(np.linalg.eigvalsh(lift.rows[lift.open].T @ lift.rows[lift.open])[-1]) * (1 + 1e-9)
-        metric[k + 1 + rank :] = np.sqrt(stretch)
+        metric[k + 1 + rank :] = _operator_norm_up(lift.rows[lift.open])
         weight += 1.0
-    matrix = metric[:, None] * matrix * metric
+    matrix = metric[:, None] * (0.5 * (matrix + matrix.T)) * metric
     terms = metric[:, None] * terms * metric
-    rounding = 8 * (lift.n_lines + len(dual) + size) * EPS * float(np.linalg.norm(terms))
-    smallest = float(np.linalg.eigvalsh(0.5 * (matrix + matrix.T))[0]) - rounding
-    return a + b + c + (1 + 1e-9) * weight * max(0.0, -smallest) + 8 * EPS * (abs(a) + abs(b) + abs(c))
+    rounding = allowance(2 * lift.n_lines + len(dual) + size + 8, float(np.linalg.norm(terms)))
+    if not np.isfinite(rounding):
+        return np.inf
+    delta = definite_up(matrix, float(np.linalg.eigvalsh(matrix)[0]))
+    return up(up(a + b + c + allowance(4, abs(a) + abs(b) + abs(c))) + up(weight * up(delta + rounding)))
+
+
+def _operator_norm_up(rows: np.ndarray) -> float:
+    """Bound the largest singular value from above, by the gram matrix of the smaller side."""
+    if len(rows) < rows.shape[1]:
+        rows = rows.T
+    gram = rows.T @ rows
+    top = top_eigenvalue_up(gram, float(np.linalg.eigvalsh(gram)[-1]))
+    return up(math.sqrt(up(top + product_error_up(rows, rows))))
 
 
 def check_gauge(rows: np.ndarray, dual: np.ndarray, certificate: GaugeCertificate) -> float:
@@ -339,7 +362,7 @@ def check_gauge(rows: np.ndarray, dual: np.ndarray, certificate: GaugeCertificat
         region = Region(np.asarray(proof.signs, dtype=np.int8), proof.sign)
         lift = Lift(rows_of_lift, len(support), region, certificate.level)
         bounds.append(bound_region(lift, unit.dual, Multipliers.read(lift, proof, scale)))
-    return float(max(0.0, *bounds) + unit.lost)
+    return up(up(unit.stretch * max(0.0, *bounds)) + unit.lost)
 
 
 def _check_region(

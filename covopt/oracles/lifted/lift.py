@@ -17,9 +17,11 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import nnls
 
+from covopt.exact.definite import product_error_up
+from covopt.exact.rounding import allowance, down, up
+
 LEVELS = ("plain", "signed", "length", "cone")
 SHORT = 0.25  # the lines t − p − q are scaled by it: first-order methods take half as many steps
-EPS = np.finfo(float).eps
 
 
 @dataclass(frozen=True)
@@ -137,8 +139,9 @@ def is_empty(rows: np.ndarray, signs: np.ndarray) -> bool:
     """Whether {w ≠ 0 : signs_i z_i·w ≥ 0 where a sign is given} is empty, beyond the reach of rounding.
 
     By Farkas it is when weights c ≥ 1 balance the signed rows, Aᵀc = 0, and A has full column rank. If the
-    balance is off by r, a unit w in the cone has Σ c_i a_i·w ≤ ‖r‖ with no negative term, so ‖diag(c) A w‖ ≤ ‖r‖:
-    impossible where the smallest singular value of diag(c) A is above ‖r‖. False says nothing.
+    balance is off by r, a unit w in the cone has Σ c_i a_i·w ≤ ‖r‖ with no negative term, so ‖Sw‖ ≤ ‖r‖ for
+    S = diag(c) A: impossible where σ_min(S) ≥ (1 − ‖1 − GS‖)/‖G‖ is above ‖r‖, G any matrix. What the products round
+    is in both sides (S as rounded: each row moves by half a unit in its last place). False says nothing.
 
     Examples
     --------
@@ -150,11 +153,18 @@ def is_empty(rows: np.ndarray, signs: np.ndarray) -> bool:
     if len(given) <= rows.shape[1]:
         return False
     normals = signs[given, None] * rows[given]
-    more, _ = nnls(normals.T, -normals.sum(axis=0))
+    try:
+        more, _ = nnls(normals.T, -normals.sum(axis=0))
+    except RuntimeError:  # too many steps
+        return False
     scaled = (1.0 + more)[:, None] * normals
-    rounding = 8 * (len(given) + 4) * EPS * float(np.abs(scaled).sum())
-    residual = float(np.linalg.norm(scaled.sum(axis=0)))
-    return bool(np.linalg.svd(scaled, compute_uv=False)[-1] > residual + rounding)
+    size = float(np.abs(scaled).sum())
+    residual = float(np.linalg.norm(scaled.sum(axis=0))) + allowance(len(given) + 8, size)
+    inverse = np.linalg.pinv(scaled)
+    reach = float(np.linalg.norm(inverse))
+    apart = float(np.linalg.norm(inverse @ scaled - np.eye(rows.shape[1])))
+    apart += product_error_up(inverse.T, scaled) + allowance(8, reach * size)
+    return up(up(residual) * up(reach)) < down(1.0 - up(apart))
 
 
 def covers(rows: np.ndarray, patterns: list[np.ndarray]) -> bool:
