@@ -33,10 +33,10 @@ from covopt.exact.rank import exact_rank, numerical_rank
 from covopt.exact.rounding import gamma, misses_up, operator_norm_up
 from covopt.oracles.base import Pricing
 from covopt.oracles.faces import DEFAULT_FACE_BUDGET
-from covopt.oracles.label_noise_faces import BLOCK, MetricFaces
-from covopt.oracles.lattice_proof import MOST_EXACT, ROOM, is_proved
+from covopt.oracles.label_noise_faces import BLOCK, ROOM, MetricFaces
 from covopt.oracles.vector.face_kernel import sum_maps
 from covopt.oracles.vector.face_lattice import FaceLattice, build_lattice, count_lattice
+from covopt.oracles.vector.lattice_proof import MOST_EXACT, prove_lattice
 from covopt.potentials import LabelNoise
 
 WARM = 64
@@ -198,8 +198,13 @@ class LabelNoiseOracle:
             return False
         if any(exact_rank(given[[row, first[self._line_of[row]]]]) > 1 for row in others):
             return False
-        dropped = [lines for faces in self._levels for lines in faces.dropped]
-        return is_proved(self._units, self._unsure, self._lattice.levels, given[first], dropped)
+        # faces whose metric was taken to be singular
+        dropped = {lines.tobytes(): lines for faces in self._levels for lines in faces.dropped}.values()
+        if len(dropped) > MOST_EXACT or any(
+            exact_rank(given[first[lines]]) == self.rank for lines in dropped
+        ):
+            return False
+        return prove_lattice(self.lines, self._lattice, unsure=self._unsure, given=given[first]).proved
 
     # ------------------------------------------------------------------ pricing
     def evaluate(self, dual: np.ndarray, neurons: np.ndarray) -> np.ndarray:

@@ -1,8 +1,8 @@
 r"""The faces of one dimension for :mod:`covopt.oracles.label_noise`: metrics, once, and maxima, per dual.
 
 **What is proved.** The true rows are x_i = y_i − e_i, ‖e_i‖ ≤ ε_i, y_i = ratio · line the doubles here. On a face let
-K be any r × d doubles that span its flat, to a miss τ = μ + γ(4r²) (:mod:`covopt.oracles.lattice_proof`, and K = BT
-is rounded), so that every w of the true flat is Kx + δ with ‖δ‖ ≤ τ‖w‖, ‖w‖ ≤ ‖K‖‖x‖/(1 − τ), x one to one. Its
+K be any r × d doubles that span its flat, to a miss τ = ρ + γ(4r²) (:mod:`covopt.oracles.vector.lattice_proof`; K is
+rounded), so that every w of the true flat is Kx + δ with ‖δ‖ ≤ τ‖w‖, ‖w‖ ≤ ‖K‖‖x‖/(1 − τ), x one to one. Its
 heights x_i·w = y_i·Kx + d_i·x are those of K, with ‖d_i‖ ≤ ‖K‖(τ‖y_i‖ + ε_i)/(1 − τ). With q the weights,
 
 .. math::
@@ -32,8 +32,8 @@ import numpy as np
 
 from covopt.exact.rank import COMPUTED, EPS, numerical_rank
 from covopt.exact.rounding import gamma
-from covopt.oracles.lattice_proof import ROOM, flats_miss_up
 from covopt.oracles.vector.face_lattice import FaceLevel, unpack
+from covopt.oracles.vector.lattice_proof import WIDEST, sines_of_flats
 from covopt.potentials import HINGE
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ SMALL = (
     1e-6  # least eigenvalue of Q below which the rows themselves give K: a choice of method, both are bounded
 )
 BLOCK = 1 << 13
+ROOM = 1.0 + 2.0**-20  # more than what sums and quotients err by that are allowances themselves
 FEW = 1.0 + gamma(64)  # a few roundings, of the last sums and roots
 PEAK = 512 * EPS  # of the slopes' size: what may be reported as a peak, no bound depends on it
 
@@ -69,7 +70,8 @@ class MetricFaces:
         r, d = level.bases.shape[1:]
         n = len(oracle.lines)
         self.n = n
-        miss = flats_miss_up(oracle._units, oracle._unsure, level) + gamma(4 * r * r)
+        sines, orthonormal = sines_of_flats(oracle._units, level, oracle._unsure)
+        miss = np.where(orthonormal & (sines < WIDEST), sines + gamma(4 * r * r), np.inf)
         self.dropped: list[np.ndarray] = []
         kept, spans, stretches, errors, factors = [], [], [], [], []
         for start in range(0, len(level.flat), BLOCK):

@@ -15,14 +15,16 @@ right). For w ∈ X,
 Where ρ < 1 no w ∈ X is orthogonal to the range of B, so the m rows are independent, X and the range have one
 dimension and their largest angle has a sine of at most ρ, seen from either. Products are off by γ(r + m + 4)(‖B‖² +
 ‖A‖‖Z‖) (Frobenius), and unit rows, one division each, by u: that is what makes ρ grow as rows come close to
-dependent.
+dependent. Where the rows only stand for others, z_i for z'_i with ‖z_i − z'_i‖ ≤ ν_i, and X is a flat of those, Zw is
+off by ‖ν‖ and ρ grows by ‖A‖‖ν‖.
 
-**Decisions.** The part of a unit row in X, as a functional, differs from that in the range of B by at most 2ρ + 4u.
+**Decisions.** The part of a unit row in X, as a functional, differs from that in the range of B by at most
+2ρ + ν + 4u.
 
-1. A row whose computed part exceeds SAFE·ρ does not vanish on X. One that is taken to vanish is one of the m normals,
-   or depends on them exactly: their common rank is computed in rational arithmetic.
-2. A row on a ray whose height exceeds SAFE·ρ has the height's sign.
-3. Rows that vanish together on a facet of X are multiples of each other on X, so parts above SAFE·ρ that are nearly
+1. A row whose computed part exceeds SAFE·(ρ + ν) does not vanish on X. One that is taken to vanish is one of the m
+   normals, or depends on them exactly: their common rank is computed in rational arithmetic.
+2. A row on a ray whose height exceeds that has the height's sign.
+3. Rows that vanish together on a facet of X are multiples of each other on X, so parts above that which are nearly
    parallel tell the sign of the factor.
 
 By induction on the dimension, from above, every flat is then found with all its rows (each flat arises from one above
@@ -42,6 +44,7 @@ from covopt.oracles.vector.face_lattice import CHUNK, FaceLattice, FaceLevel, pa
 
 SAFE = 8.0
 DEFECT = 2.0**-44
+DOUBTFUL = 2.0**-36  # of ρ: worth a better A
 WIDEST = 2.0**-12  # of ρ: flats further off say nothing
 MOST_EXACT = 3000  # ranks in rational arithmetic, a fraction of a millisecond each
 
@@ -70,7 +73,13 @@ class LatticeProof:
         return max(float(off.max(initial=0.0)) for off in self.off)
 
 
-def prove_lattice(rows: np.ndarray, lattice: FaceLattice) -> LatticeProof:
+def prove_lattice(
+    rows: np.ndarray,
+    lattice: FaceLattice,
+    *,
+    unsure: np.ndarray | None = None,
+    given: np.ndarray | None = None,
+) -> LatticeProof:
     """Check all decisions of a lattice.
 
     Parameters
@@ -78,6 +87,10 @@ def prove_lattice(rows: np.ndarray, lattice: FaceLattice) -> LatticeProof:
     rows : ndarray of shape (n, r)
         What :func:`~covopt.oracles.vector.face_lattice.build_lattice` was given.
     lattice : FaceLattice
+    unsure : ndarray of shape (n,), optional
+        ν, how far the rows may be from those the proof is about, at length one.
+    given : ndarray of shape (n, D), optional
+        Rows from which those come by a linear map that is one to one: whose ranks are computed, by default ``rows``.
 
     Examples
     --------
@@ -92,53 +105,86 @@ def prove_lattice(rows: np.ndarray, lattice: FaceLattice) -> LatticeProof:
     """
     n, r = rows.shape
     units = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    unsure = np.zeros(n) if unsure is None else unsure
+    given = rows if given is None else given
     proved, off, slack = lattice.moved == 0.0, [], np.zeros(n)
     asked = 0
     for level in lattice.levels:
         d = level.bases.shape[2]
-        sines, orthonormal = _sines(units, level)
+        sines, orthonormal = sines_of_flats(units, level, unsure)
         off.append(sines)
         proved = proved and orthonormal and bool(sines.max(initial=0.0) < WIDEST)
         for start in range(0, len(sines), step := max(1, CHUNK // (n * d))):
             here = slice(start, start + step)
             parts = np.linalg.norm(np.matmul(units, level.bases[here]), axis=2)
             inside = unpack(level.members[here], n)
-            least = SAFE * sines[here, None] + SAFE * (r + 4) * UNIT
+            least = SAFE * (sines[here, None] + unsure + (r + 4) * UNIT)
             proved = proved and bool((inside | (parts > least)).all())
             np.maximum(slack, np.where(inside, parts, 0.0).max(axis=0), out=slack)
         dependent = np.flatnonzero(np.bitwise_count(level.members).sum(axis=1) > r - d)
         asked += len(dependent)
         proved = proved and asked <= MOST_EXACT and _kinks_agree(units, level, sines)
         proved = proved and all(
-            exact_rank(rows[flags]) == r - d for flags in unpack(level.members[dependent], n)
+            exact_rank(given[flags]) == r - d for flags in unpack(level.members[dependent], n)
         )
     proved = proved and _rays_agree(units, lattice)
     return LatticeProof(proved, tuple(off), slack * (1.0 + gamma(4 * (r + 4))) + 4 * (r + 4) * UNIT)
 
 
-def _sines(units: np.ndarray, level: FaceLevel) -> tuple[np.ndarray, bool]:
-    """Bound ρ for every flat, and say whether all bases are orthonormal to DEFECT."""
+def sines_of_flats(units: np.ndarray, level: FaceLevel, unsure: np.ndarray) -> tuple[np.ndarray, bool]:
+    """Bound ρ for every flat, and say whether all bases are orthonormal to DEFECT.
+
+    Parameters
+    ----------
+    units : ndarray of shape (n, r)
+        Of length one.
+    level : FaceLevel
+    unsure : ndarray of shape (n,)
+        ν.
+
+    Returns
+    -------
+    (ndarray of shape (n_flats,), bool)
+        One where nothing is proved.
+
+    Examples
+    --------
+    >>> from covopt.oracles.vector.face_lattice import build_lattice
+    >>> sines, orthonormal = sines_of_flats(np.eye(2), build_lattice(np.eye(2)).levels[0], np.zeros(2))
+    >>> bool((sines < 1e-13).all()), orthonormal
+    (True, True)
+    """
     bases = level.bases
     _, r, d = bases.shape
     if d == r:
         return np.zeros(len(bases)), True
-    chosen = units[level.normals]
-    m = chosen.shape[1]
+    chosen, off = units[level.normals], unsure[level.normals]
     transposed = bases.transpose(0, 2, 1)
     with np.errstate(all="ignore"):
         flipped = chosen.transpose(0, 2, 1)
         try:
             inverse = flipped @ np.linalg.inv(chosen @ flipped)
         except np.linalg.LinAlgError:
-            return np.ones(len(bases)), False
-        # Newton's step: the Gram matrix squared the condition
-        inverse = inverse @ (2.0 * np.eye(m) - chosen @ inverse)
-        rest = np.eye(r) - bases @ transposed - inverse @ chosen
-        lengths = np.linalg.norm(inverse, axis=(1, 2))
-        size = d + lengths * np.sqrt(m)
-        sines = np.linalg.norm(rest, axis=(1, 2)) + gamma(4 * (r + m + 4)) * 2.0 * size
+            inverse = np.linalg.pinv(chosen)
+        sines = _misses(bases, chosen, inverse, off)
+        # the Gram matrix squared the condition
+        doubtful = np.flatnonzero(~(sines < DOUBTFUL))
+        if len(doubtful):
+            inverse = np.linalg.pinv(chosen[doubtful], rcond=0.0)
+            sines[doubtful] = _misses(bases[doubtful], chosen[doubtful], inverse, off[doubtful])
     defect = np.linalg.norm(transposed @ bases - np.eye(d), axis=(1, 2)) + gamma(4 * (r + 4)) * d
     return np.where(np.isfinite(sines), sines, 1.0), bool(defect.max(initial=0.0) <= DEFECT)
+
+
+def _misses(bases: np.ndarray, chosen: np.ndarray, inverse: np.ndarray, off: np.ndarray) -> np.ndarray:
+    """Bound ‖I − BBᵀ − AZ‖ + ‖A‖‖ν‖ from above, A after one step of Newton's."""
+    (_, m, r), d = chosen.shape, bases.shape[2]
+    inverse = inverse @ (2.0 * np.eye(m) - chosen @ inverse)
+    rest = np.eye(r) - bases @ bases.transpose(0, 2, 1) - inverse @ chosen
+    lengths = np.linalg.norm(inverse, axis=(1, 2))
+    size = d + lengths * np.sqrt(m)
+    sines = np.linalg.norm(rest, axis=(1, 2)) + gamma(4 * (r + m + 4)) * 2.0 * size
+    return sines + lengths * np.linalg.norm(off, axis=1) * (1.0 + DEFECT)
 
 
 def _kinks_agree(units: np.ndarray, level: FaceLevel, sines: np.ndarray) -> bool:
