@@ -164,10 +164,11 @@ def sines_of_flats(units: np.ndarray, level: FaceLevel, unsure: np.ndarray) -> t
         flipped = chosen.transpose(0, 2, 1)
         try:
             inverse = flipped @ np.linalg.inv(chosen @ flipped)
+            # Newton's step: the Gram matrix squared the condition
+            inverse = inverse @ (2.0 * np.eye(chosen.shape[1]) - chosen @ inverse)
         except np.linalg.LinAlgError:
             inverse = np.linalg.pinv(chosen)
         sines = _misses(bases, chosen, inverse, off)
-        # the Gram matrix squared the condition
         doubtful = np.flatnonzero(~(sines < DOUBTFUL))
         if len(doubtful):
             inverse = np.linalg.pinv(chosen[doubtful], rcond=0.0)
@@ -177,9 +178,8 @@ def sines_of_flats(units: np.ndarray, level: FaceLevel, unsure: np.ndarray) -> t
 
 
 def _misses(bases: np.ndarray, chosen: np.ndarray, inverse: np.ndarray, off: np.ndarray) -> np.ndarray:
-    """Bound ‖I − BBᵀ − AZ‖ + ‖A‖‖ν‖ from above, A after one step of Newton's."""
+    """Bound ‖I − BBᵀ − AZ‖ + ‖A‖‖ν‖ from above."""
     (_, m, r), d = chosen.shape, bases.shape[2]
-    inverse = inverse @ (2.0 * np.eye(m) - chosen @ inverse)
     rest = np.eye(r) - bases @ bases.transpose(0, 2, 1) - inverse @ chosen
     lengths = np.linalg.norm(inverse, axis=(1, 2))
     size = d + lengths * np.sqrt(m)
