@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib.resources import files
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
+from covopt.checks.optional import required
 from covopt.checks.validation import check_choice, check_count, is_whole
 from covopt.data import Data
 from covopt.data.table_files import load_table
@@ -26,7 +28,9 @@ __all__ = [
 def load_diabetes_table(
     n_features: int = 2,
 ) -> tuple[np.ndarray, np.ndarray, tuple[str, ...], tuple[str, ...]]:
-    """Read scikit-learn's diabetes table: the features most correlated with progression, distinct rows.
+    """Read the diabetes table of Efron, Hastie, Johnstone and Tibshirani (2004), as scikit-learn scales it.
+
+    The features most correlated with progression, distinct rows.
 
     Patients with identical values in the chosen features are merged into one row with the mean of their
     targets (the same as ``duplicates="mean"``), because one function cannot take two values at one point.
@@ -55,15 +59,13 @@ def load_diabetes_table(
     >>> X.shape, features, targets
     ((432, 2), ('bmi', 's5'), ('progression',))
     """
-    from sklearn.datasets import load_diabetes
-
     order = ("bmi", "s5", "bp", "s4", "s3", "s6", "s1", "age", "s2", "sex")
     if not isinstance(n_features, int) or not 1 <= n_features <= len(order):
         raise InputError(f"n_features must be between 1 and {len(order)}; received {n_features!r}.")
-    table = load_diabetes()
     names = order[:n_features]
-    columns = [list(table.feature_names).index(n) for n in names]
-    data = Data.validate(table.data[:, columns], table.target, duplicates="mean")
+    with files("covopt.data").joinpath("diabetes.npz").open("rb") as stream, np.load(stream) as table:
+        X, y = table["X"][:, [list(table["names"]).index(name) for name in names]], table["y"]
+    data = Data.validate(X, y, duplicates="mean")
     return data.X, data.Y, names, ("progression",)
 
 
@@ -163,9 +165,8 @@ def load_digit_images(
     if not wanted or any(d not in range(10) for d in wanted) or len(set(wanted)) < len(wanted):
         raise InputError(f"digits must be different numbers from 0 to 9; received {digits!r}.")
     if check_choice("source", source, ("digits", "mnist")) == "digits":
-        from sklearn.datasets import load_digits
-
-        pixels, labels = load_digits(return_X_y=True)
+        sets = required("sklearn.datasets", "load_digit_images", "sklearn")
+        pixels, labels = sets.load_digits(return_X_y=True)
     else:
         pixels, labels = _fetch_mnist()
     rng = np.random.default_rng(random_state)
@@ -185,10 +186,9 @@ def load_digit_images(
 
 
 def _fetch_mnist() -> tuple[np.ndarray, np.ndarray]:
-    from sklearn.datasets import fetch_openml
-
+    sets = required("sklearn.datasets", "load_digit_images", "sklearn")
     try:
-        pixels, labels = fetch_openml("mnist_784", version=1, as_frame=False, return_X_y=True)
+        pixels, labels = sets.fetch_openml("mnist_784", version=1, as_frame=False, return_X_y=True)
     except Exception as error:  # network, proxy, server and cache each have their own
         first = str(error).strip().split("\n", 1)[0] or type(error).__name__
         raise InputError(

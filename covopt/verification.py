@@ -19,6 +19,7 @@ from covopt.certificates.prechecks import dual_rows, not_finite, same_table, str
 from covopt.certificates.rechecks import RECHECKS
 from covopt.checks.claims import Check
 from covopt.checks.html import html_table
+from covopt.checks.optional import required
 from covopt.checks.validation import check_output_bias, check_positive
 from covopt.checks.wording import counted
 from covopt.completely_positive.certificate import CPRankCertificate
@@ -85,8 +86,7 @@ class Verification:
         -------
         pandas.DataFrame
         """
-        import pandas as pd
-
+        pd = required("pandas", "to_frame()", "tables")
         return pd.DataFrame(
             [(check.name, check.ok, check.detail) for check in self.checks], columns=["check", "ok", "detail"]
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from covopt.checks.html import html_table
+from covopt.checks.optional import required
 from covopt.checks.wording import counted
 from covopt.solution import Solution
 
@@ -58,6 +59,5 @@ class SolutionPath(list[Solution]):
         -------
         pandas.DataFrame
         """
-        import pandas as pd
-
+        pd = required("pandas", "to_frame()", "tables")
         return pd.DataFrame(self._rows(), columns=list(COLUMNS))

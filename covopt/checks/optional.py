@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 from covopt.errors import MissingPackageError
@@ -35,7 +36,28 @@ def required(module: str, needed_by: str, extra: str) -> Any:
     try:
         return import_module(module)
     except ModuleNotFoundError as error:
-        if error.name is not None and not module.startswith(error.name):
+        if error.name is not None and not f"{module}.".startswith(f"{error.name}."):
             raise  # it is there, and lacks something itself
         package = module.partition(".")[0]
+        package = {"sklearn": "scikit-learn"}.get(package, package)
         raise MissingPackageError(f"{needed_by} needs {package}: pip install 'covopt-nn[{extra}]'") from None
+
+
+def is_installed(module: str) -> bool:
+    """Whether a module could be imported.
+
+    Parameters
+    ----------
+    module : str
+
+    Examples
+    --------
+    >>> is_installed("json"), is_installed("no_such_package")
+    (True, False)
+    """
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False
+    except ValueError:  # placed in sys.modules without a spec
+        return True

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 FOLDER = Path("benchmarks") / "weight_decay"
 LEVELS = (1e-2, 1e-4, 1e-6)
 LEVELS_OF = {"interpolation": (1e-1, 1e-2, 1e-3)}  # by the objective's name, where others are asked for
-INSTALL = "covopt bench needs benchopt, which is not installed; install covopt-nn[bench]."
+INSTALL = "covopt bench needs benchopt: pip install 'covopt-nn[bench]'"
 MOST_RUNS = 1000
 CASE = ["dataset_name", "objective_name"]
 EPILOG = (

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from covopt.checks.optional import required
 from covopt.cli.options import Decimal, Encoding, Json, Quiet, Sep, Table, reading
 from covopt.cli.report import Exit, Progress, check_outputs, print_json, reporting
 from covopt.cli.tables import TABLES, check_suffix, save_table
@@ -36,8 +37,7 @@ def predict(
     with reporting(as_json) as heard:
         check_outputs(out, inputs=(solution, table))
         check_suffix(out, TABLES)
-        import pandas as pd
-
+        pd = required("pandas", "covopt predict", "tables")
         from covopt.api.prediction import predict_columns
         from covopt.data.table_files import read_table
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from covopt.checks.optional import is_installed
 from covopt.checks.wording import counted
 from covopt.cli.options import (
     Bias,
@@ -38,16 +39,6 @@ from covopt.cli.report import (
     save,
 )
 from covopt.cli.tables import JSON, check_suffix
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-
-def _frame(values: Any, names: tuple[str, ...]) -> pd.DataFrame:
-    """Return a frame, so that the names of the columns reach the solution file."""
-    import pandas as pd
-
-    return pd.DataFrame(values, columns=list(names))
 
 
 def _finish(
@@ -180,29 +171,33 @@ def demo(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Solve a real table: scikit-learn's diabetes data, two features, every distinct row."""
+    """Solve a real table: the diabetes data, two features, every distinct row."""
     with reporting(as_json) as heard:
         check_outputs(out, plot)
         check_suffix(out, JSON)
-        check_plot(plot)
+        drawn = plot if is_installed("matplotlib") else None
+        if drawn is None and not (as_json or quiet):
+            typer.echo("no picture, which needs matplotlib: pip install 'covopt-nn[plot]'")
+        check_plot(drawn)
+        from covopt.data.tabular import Named
         from covopt.datasets import load_diabetes_table
 
         with Progress("reading the table", enabled=not (as_json or quiet)) as progress:
             X, Y, feature_names, target_names = load_diabetes_table()
             if not (as_json or quiet):
                 typer.echo(
-                    f"scikit-learn's diabetes table: {target_names[0]} from {' and '.join(feature_names)}, "
+                    f"diabetes table: {target_names[0]} from {' and '.join(feature_names)}, "
                     f"{counted(len(X), 'distinct row')}"
                 )
             progress.say(before_the_first_round(X.shape, Y.shape, out=not (as_json or quiet)))
             from covopt.api import min_norm
 
             solution = min_norm(
-                _frame(X, feature_names),
-                _frame(Y, target_names),
+                Named(X, feature_names),
+                Named(Y, target_names),
                 tol=tol,
                 time_limit_s=time_limit,
                 random_state=0,
                 callback=progress,
             )
-        raise _finish(solution, table=None, out=out, plot=plot, as_json=as_json, quiet=quiet, heard=heard)
+        raise _finish(solution, table=None, out=out, plot=drawn, as_json=as_json, quiet=quiet, heard=heard)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from covopt.checks.optional import required
 from covopt.errors import InputError
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ def save_table(table: pd.DataFrame, path: Path) -> None:
 
     suffix = path.suffix.lower()
     if suffix == ".parquet":
+        required("pyarrow", str(path), "parquet")
         write_atomically(path, lambda stream: stream.write(table.to_parquet(index=False)))
         return
     if suffix == ".tex":

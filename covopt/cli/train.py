@@ -92,6 +92,9 @@ def train(
     with reporting(as_json) as heard:
         check_outputs(out, plot, inputs=(table,))
         check_plot(plot)
+        from covopt.checks.optional import required
+
+        required("torch", "covopt train", "train")
         from covopt.errors import CertificateContradictedError, InputError
 
         if cross_check and plateau:

@@ -8,6 +8,7 @@ from itertools import combinations, islice
 
 import numpy as np
 
+from covopt.checks.optional import required
 from covopt.completely_positive.pattern import DEFAULT_TOL, support_pattern
 
 CLIQUE_BUDGET = 5_000
@@ -106,8 +107,7 @@ def edge_clique_cover(
     >>> edge_clique_cover(range(4), [(0, 1), (1, 2), (0, 2), (2, 3)])
     CliqueCover(lower=2, cover=((0, 1, 2), (2, 3)), exact=True)
     """
-    import networkx as nx
-
+    nx = required("networkx", "cp_rank", "graphs")
     wanted = [tuple(sorted(edge)) for edge in edges]
     touched = {v for edge in wanted for v in edge}
     elements: list[tuple[int, ...]] = [*wanted, *((v,) for v in vertices if v not in touched)]

@@ -6,6 +6,7 @@ from itertools import islice
 
 import numpy as np
 
+from covopt.checks.optional import required
 from covopt.completely_positive.clique_cover import edge_clique_cover
 from covopt.completely_positive.pattern import DEFAULT_TOL, Pattern, support_pattern
 from covopt.exact.rank import ATOMS, numerical_rank
@@ -104,8 +105,7 @@ def numerical_factor(
 
 def _supports(pattern: Pattern) -> tuple[list[np.ndarray], list[np.ndarray]] | None:
     """Return (minimum cover, maximal cliques); None where every row may use every vertex."""
-    import networkx as nx
-
+    nx = required("networkx", "cp_rank", "graphs")
     n = len(pattern.vertices)
     if len(pattern.edges) == n * (n - 1) // 2:
         return None

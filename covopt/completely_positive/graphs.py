@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from covopt.checks.optional import required
 from covopt.checks.validation import check_count, check_random_state
 from covopt.checks.wording import one_line
 from covopt.completely_positive.pattern import is_triangle_free
@@ -148,8 +149,7 @@ def complete_bipartite(m: int, n: int) -> nx.Graph:
     >>> complete_bipartite(3, 3).number_of_edges()
     9
     """
-    import networkx as nx
-
+    nx = required("networkx", "a graph", "graphs")
     return nx.complete_bipartite_graph(check_count("m", m), check_count("n", n))
 
 
@@ -161,8 +161,7 @@ def cycle(n: int) -> nx.Graph:
     >>> sorted(dict(cycle(5).degree).values())
     [2, 2, 2, 2, 2]
     """
-    import networkx as nx
-
+    nx = required("networkx", "a graph", "graphs")
     return nx.cycle_graph(check_count("n", n, 3))
 
 
@@ -174,8 +173,7 @@ def petersen() -> nx.Graph:
     >>> petersen().number_of_edges()
     15
     """
-    import networkx as nx
-
+    nx = required("networkx", "a graph", "graphs")
     return nx.petersen_graph()
 
 
@@ -187,8 +185,7 @@ def mycielski(k: int) -> nx.Graph:
     >>> [mycielski(k).number_of_nodes() for k in (2, 3, 4, 5)]
     [2, 5, 11, 23]
     """
-    import networkx as nx
-
+    nx = required("networkx", "a graph", "graphs")
     return nx.mycielski_graph(check_count("k", k))
 
 
@@ -230,8 +227,7 @@ def random_triangle_free(n: int, *, n_edges: int | None = None, random_state: in
     >>> is_triangle_free(list(graph.edges))
     True
     """
-    import networkx as nx
-
+    nx = required("networkx", "a graph", "graphs")
     n = check_count("n", n)
     limit = None if n_edges is None else check_count("n_edges", n_edges, 0)
     check_random_state(random_state)
@@ -269,14 +265,13 @@ def triangle_free_graphs(n: int) -> Iterator[nx.Graph]:
     >>> [sum(1 for _ in triangle_free_graphs(n)) for n in range(1, 8)]
     [1, 2, 3, 7, 14, 38, 107]
     """
-    import networkx as nx
-
+    nx = required("networkx", "a graph", "graphs")
     if check_count("n", n) > 8:
         raise InputError(f"n must be at most 8 (all graphs are listed); received {n!r}.")
     if n <= 7:
         yield from (graph.copy() for graph in _small_triangle_free()[n])
         return
-    seen: dict[Any, list[nx.Graph]] = {}
+    seen: dict[Any, list[Any]] = {}
     for smaller in triangle_free_graphs(n - 1):
         nodes = list(smaller.nodes)
         for mask in range(1 << len(nodes)):
@@ -301,9 +296,8 @@ def triangle_free_graphs(n: int) -> Iterator[nx.Graph]:
 @cache
 def _small_triangle_free() -> dict[int, list[nx.Graph]]:
     """Return those of networkx's atlas by their number of vertices; reading the atlas takes a second."""
-    import networkx as nx
-
-    found: dict[int, list[nx.Graph]] = {n: [] for n in range(8)}
+    nx = required("networkx", "a graph", "graphs")
+    found: dict[int, list[Any]] = {n: [] for n in range(8)}
     for graph in nx.graph_atlas_g():
         if is_triangle_free(list(graph.edges)):
             found[graph.number_of_nodes()].append(graph)
@@ -322,8 +316,7 @@ def read_graph(path: str | os.PathLike[str]) -> nx.Graph:
     InputError
         Where the file holds no graph of that format, more than one, or one that :func:`check_graph` refuses.
     """
-    import networkx as nx
-
+    nx = required("networkx", "a graph", "graphs")
     path = Path(path)
     if path.suffix.lower() != ".g6" and any(
         word in path.read_bytes() for word in (b"<!ENTITY", b"<!DOCTYPE")

@@ -18,6 +18,7 @@ from itertools import combinations, combinations_with_replacement
 import numpy as np
 from scipy import sparse
 
+from covopt.checks.optional import required
 from covopt.errors import BudgetError
 
 MAX_BLOCK = 80
@@ -215,8 +216,7 @@ def _above(A: np.ndarray, tol: float) -> np.ndarray:
 
 
 def _cliques(A: np.ndarray, level: int) -> list[_Clique]:
-    import networkx as nx
-
+    nx = required("networkx", "cp_rank", "graphs")
     graph = nx.from_numpy_array((A > 0) & ~np.eye(len(A), dtype=bool))
     found: list[_Clique] = []
     start = 0

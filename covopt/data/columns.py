@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from covopt.checks.optional import required
 from covopt.errors import InputError
 
 if TYPE_CHECKING:
@@ -76,8 +77,7 @@ def content_of(series: pd.Series) -> Content:
     >>> content_of(pd.Series(["no", "yes", "no"])).reason
     "two words, 'no' and 'yes': 0 and 1 would make it one"
     """
-    import pandas as pd
-
+    pd = required("pandas", "reading a table", "tables")
     kind = str(series.dtype).lower()
     if pd.api.types.is_complex_dtype(series.dtype):
         return Content("complex")
@@ -112,8 +112,7 @@ def _shown(value: Any, most: int = 40) -> str:
 
 
 def _is_number(values: pd.Series) -> np.ndarray:
-    import pandas as pd
-
+    pd = required("pandas", "reading a table", "tables")
     found = pd.to_numeric(values, errors="coerce").notna() | values.map(_is_nan)
     return found.to_numpy(dtype=bool)
 
@@ -123,8 +122,7 @@ def _is_nan(value: Any) -> bool:
 
 
 def _of_texts(texts: list[str], n_values: int) -> Content:
-    import pandas as pd
-
+    pd = required("pandas", "reading a table", "tables")
     sample = texts[:_SAMPLE]
     if all(re.search(r"\d.*\d", text) for text in sample):
         with warnings.catch_warnings():
@@ -198,8 +196,7 @@ def to_numbers(series: pd.Series, name: str, where: str, at: Callable[[int], str
     InputError
         Where it holds anything else, with the first of that.
     """
-    import pandas as pd
-
+    pd = required("pandas", "reading a table", "tables")
     found = content_of(series)
     if found.kind == "complex":
         raise InputError(

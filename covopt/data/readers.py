@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from covopt.checks.optional import required
 from covopt.checks.validation import suggest
 from covopt.checks.wording import one_line
 from covopt.data.rows import RowNames
@@ -181,8 +182,7 @@ def _inflated(path: Path) -> bytes:
 
 
 def _read_text(path: Path, suffix: str, raw: bytes, text: Text) -> Raw:
-    import pandas as pd
-
+    pd = required("pandas", "reading a table", "tables")
     wide = text.encoding.lower().replace("_", "-").startswith(("utf-16", "utf-32"))
     if b"\x00" in raw and not wide:
         raise InputError(
@@ -232,8 +232,7 @@ def _check_points(frame: pd.DataFrame, path: Path) -> None:
 
 def _is_numeric(kind: Any) -> bool:
     """Return whether pandas calls a type of column numeric."""
-    import pandas as pd
-
+    pd = required("pandas", "reading a table", "tables")
     return pd.api.types.is_numeric_dtype(kind)
 
 
@@ -251,11 +250,9 @@ def _lines(content: str, delimiter: str, n_rows: int) -> np.ndarray:
 
 
 def _read_arrow(path: Path, suffix: str) -> Raw:
-    import pandas as pd
-
+    pq = required("pyarrow.parquet", str(path), "parquet")
+    pd = required("pandas", "reading a table", "parquet")
     if suffix in _PARQUET:
-        import pyarrow.parquet as pq
-
         check_unique(list(pq.read_schema(path).names), path)
         frame = pd.read_parquet(path)
     else:
@@ -266,20 +263,20 @@ def _read_arrow(path: Path, suffix: str) -> Raw:
 
 
 def _read_excel(path: Path) -> Raw:
-    import pandas as pd
-
+    pd = required("pandas", "reading a table", "tables")
     try:
         frame = pd.read_excel(path)
     except ImportError as error:
-        raise InputError(f"{path} needs another package: {one_line(error)}") from None
+        raise InputError(
+            f"{path} needs another package: {one_line(error)}; for .xlsx pip install 'covopt-nn[excel]'"
+        ) from None
     frame.columns = [str(c).strip() for c in frame.columns]
     check_unique(list(frame.columns), path)
     return Raw(frame, kind="sheet row", labels=np.arange(2, len(frame) + 2))
 
 
 def _read_npz(path: Path) -> Raw:
-    import pandas as pd
-
+    pd = required("pandas", "reading a table", "tables")
     if not zipfile.is_zipfile(path):
         raise InputError(f"{path} is not an NPZ archive; write it with numpy.savez(path, X=X, y=y).")
     check_archive(path)

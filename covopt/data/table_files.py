@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from covopt.checks.optional import required
 from covopt.checks.validation import suggest
 from covopt.checks.wording import one_line
 from covopt.data.columns import content_of, is_counter, is_unnamed_index, to_numbers
@@ -61,8 +62,7 @@ class Table:
     @property
     def targets(self) -> pd.DataFrame | pd.Series:
         """Y likewise; labels as a Series."""
-        import pandas as pd
-
+        pd = required("pandas", "reading a table", "tables")
         if self.Y.ndim == 1:
             return pd.Series(self.Y, name=self.target_names[0], index=self._index())
         return self._frame(self.Y, self.target_names)
@@ -78,13 +78,11 @@ class Table:
         check_finite("X", self.X, self.feature_names, self.raw.rows)
 
     def _frame(self, values: np.ndarray, names: tuple[str, ...]) -> pd.DataFrame:
-        import pandas as pd
-
+        pd = required("pandas", "reading a table", "tables")
         return pd.DataFrame(values, columns=list(names), index=self._index())
 
     def _index(self) -> pd.Index | None:
-        import pandas as pd
-
+        pd = required("pandas", "reading a table", "tables")
         return None if self.raw.kind is None else pd.Index(self.raw.labels, name=self.raw.kind)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass
 from numbers import Real
 from typing import Any
 
@@ -14,6 +15,23 @@ import numpy as np
 
 from covopt.data.rows import RowNames
 from covopt.errors import InputError
+
+
+@dataclass(frozen=True, eq=False)
+class Named:
+    """Columns with names, where no library of frames is at hand.
+
+    Attributes
+    ----------
+    values : (N, k) array
+    names : tuple of str
+    """
+
+    values: np.ndarray
+    names: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.values)
 
 
 def to_matrix(name: str, values: Any) -> tuple[np.ndarray, tuple[str, ...] | None]:
@@ -26,6 +44,8 @@ def to_matrix(name: str, values: Any) -> tuple[np.ndarray, tuple[str, ...] | Non
     InputError
         For anything that is not a table of real numbers, with the first offending row and column.
     """
+    if isinstance(values, Named):
+        return _to_float(name, _as_array(name, values.values), None), values.names
     library = type(values).__module__.partition(".")[0]
     if library in {"pandas", "polars"}:
         return _from_frame(name, values)

@@ -1,7 +1,11 @@
 """scikit-learn estimators; each fit carries the certificate of its optimality."""
 
-from covopt.estimators.classification import ReLUClassifier
-from covopt.estimators.cross_validation import ReLUClassifierCV, ReLURegressorCV
-from covopt.estimators.regression import MinNormReLURegressor, ReLURegressor
+from covopt.checks.optional import required
+
+required("sklearn", "covopt.estimators", "sklearn")
+
+from covopt.estimators.classification import ReLUClassifier  # noqa: E402
+from covopt.estimators.cross_validation import ReLUClassifierCV, ReLURegressorCV  # noqa: E402
+from covopt.estimators.regression import MinNormReLURegressor, ReLURegressor  # noqa: E402
 
 __all__ = ["MinNormReLURegressor", "ReLUClassifier", "ReLUClassifierCV", "ReLURegressor", "ReLURegressorCV"]

@@ -11,6 +11,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from covopt.api.fitting import fit
 from covopt.certificates.certify import Certificate
+from covopt.data.tabular import Named
 from covopt.errors import InputError, NotCertifiedWarning
 from covopt.losses import Loss
 from covopt.network import ReLUNetwork
@@ -38,9 +39,7 @@ class CertifiedEstimator(BaseEstimator):
         names = getattr(self, "feature_names_in_", None)
         if names is None:
             return X
-        import pandas as pd
-
-        return pd.DataFrame(X, columns=[str(name) for name in names])
+        return Named(X, tuple(str(name) for name in names))
 
     def _keep(self, solution: Solution) -> None:
         self.solution_ = solution

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from covopt.checks.optional import required
 from covopt.errors import InputError
 from covopt.files import write_atomically
 
@@ -69,12 +70,7 @@ def to_torch(layers: Layers, slope: float = 0.0) -> Any:
     >>> module(torch.tensor([[-2.0], [1.0]], dtype=torch.float64)).tolist()
     [[2.5], [1.5]]
     """
-    try:
-        import torch
-    except ImportError:
-        raise InputError(
-            "to_torch() needs PyTorch, which is not installed; install covopt-nn[torch]."
-        ) from None
+    torch = required("torch", "to_torch()", "torch")
     modules: list[Any] = []
     for weights, biases in with_neurons(layers):
         if modules:
@@ -116,10 +112,7 @@ def to_onnx(layers: Layers, path: str | os.PathLike[str], slope: float = 0.0) ->
     [[2.5], [1.5]]
     """
     target = _onnx_path(path)
-    try:
-        import onnx
-    except ImportError:
-        raise InputError("to_onnx() needs onnx, which is not installed; install covopt-nn[onnx].") from None
+    onnx = required("onnx", "to_onnx()", "onnx")
     from onnx import TensorProto, helper, numpy_helper
 
     from covopt import __version__

@@ -10,6 +10,7 @@ from typing import IO, Any
 
 import numpy as np
 
+from covopt.checks.optional import required
 from covopt.checks.wording import one_line
 from covopt.errors import InputError
 from covopt.files import check_archive, write_atomically
@@ -161,13 +162,7 @@ def _read_safetensors(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str]
 
 
 def _import_torch(path: Path) -> Any:
-    try:
-        import torch
-    except ImportError:
-        raise InputError(
-            f"{path}: .pt files need PyTorch; install covopt-nn[torch], or save the model as safetensors."
-        ) from None
-    return torch
+    return required("torch", f"{path} is no safetensors file and", "torch")
 
 
 def _read_torch(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:

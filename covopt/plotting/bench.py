@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from covopt.checks.optional import required
 from covopt.plotting.function import INK, POSITIVE
 
 if TYPE_CHECKING:
@@ -70,8 +71,7 @@ def plot_bench(frame: pd.DataFrame, *, levels: tuple[float, ...] = ()) -> Figure
     matplotlib.figure.Figure
         Not attached to pyplot.
     """
-    from matplotlib.figure import Figure
-
+    Figure = required("matplotlib.figure", "drawing", "plot").Figure
     cases = list(frame.groupby(CASE, sort=False))
     columns = min(2, len(cases))
     n_rows = math.ceil(len(cases) / columns)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from covopt.checks.optional import required
 from covopt.plotting.function import INK, limits, new_axes, predict_columns, table_of
 
 if TYPE_CHECKING:
@@ -74,6 +75,7 @@ def plot_regions_2d(solution: Any, ax: Axes | None = None, *, resolution: int = 
     -------
     matplotlib.axes.Axes
     """
+    required("matplotlib", "drawing", "plot")
     from matplotlib.colors import ListedColormap
 
     X, _ = table_of(solution.data.X, solution.data.Y, 2)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from covopt.checks.optional import required
 from covopt.errors import InputError
 
 if TYPE_CHECKING:
@@ -26,8 +27,7 @@ def new_axes(ax: Axes | None) -> Axes:
     """Return the axes given, or those of a new figure."""
     if ax is not None:
         return ax
-    import matplotlib.pyplot as plt
-
+    plt = required("matplotlib.pyplot", "drawing", "plot")
     return plt.subplots(figsize=(6.0, 4.5), dpi=DPI, layout="constrained")[1]
 
 
@@ -241,6 +241,7 @@ def plot_surface_2d(
     InputError
         Where X does not have two columns.
     """
+    required("matplotlib", "drawing", "plot")
     from matplotlib.collections import LineCollection
     from matplotlib.colors import LinearSegmentedColormap, Normalize
     from matplotlib.lines import Line2D

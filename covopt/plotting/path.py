@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from covopt.checks.optional import required
 from covopt.checks.wording import counted
 from covopt.plotting.function import INK, NEGATIVE, POSITIVE
 
@@ -30,8 +31,7 @@ def plot_path(solutions: Sequence[Any]) -> Figure:
     -------
     matplotlib.figure.Figure
     """
-    from matplotlib.figure import Figure
-
+    Figure = required("matplotlib.figure", "drawing", "plot").Figure
     figure = Figure(figsize=(11.0, 7.2), layout="constrained")
     (top, cost), (neurons, gap) = figure.subplots(2, 2, sharex=True)
     lams = np.array([s.lam for s in solutions])

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from covopt.checks.optional import required
 from covopt.checks.validation import check_choice
 from covopt.errors import InputError
 from covopt.plotting.function import INK, NEGATIVE, POSITIVE, legend_below, new_axes
@@ -128,6 +129,7 @@ def _draw_rays(ax: Axes, Z: np.ndarray, axes: np.ndarray, n_rays: int | None) ->
 def _draw_arrows(
     ax: Axes, start: np.ndarray, change: np.ndarray, color: str, style: str, label: str, *, filled: bool
 ) -> None:
+    required("matplotlib", "drawing", "plot")
     from matplotlib.patches import FancyArrowPatch
 
     for at, by in zip(start, change, strict=True):
@@ -160,8 +162,7 @@ def plot_attraction_repulsion(forces: Forces, labels: Any = None, *, n_rays: int
     InputError
         Where there is no hidden layer.
     """
-    import matplotlib.pyplot as plt
-
+    plt = required("matplotlib.pyplot", "drawing", "plot")
     layers = len(forces.repulsion)
     if layers == 0:
         raise InputError("these forces have no hidden layer to draw.")

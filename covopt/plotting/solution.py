@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from covopt.checks.optional import required
 from covopt.errors import BudgetError, InputError
 from covopt.plotting.classes import plot_probabilities_1d, plot_regions_2d, plot_scores
 from covopt.plotting.function import (
@@ -273,11 +274,9 @@ def _surface(solution: Any, ax: Axes, *, output: int) -> None:
 def _figure(columns: int, rows: int, *, to_file: bool) -> Figure:
     size = (5.2 * columns + 1.0, 4.8 * rows)
     if to_file:  # needs no display and leaves nothing behind in pyplot
-        from matplotlib.figure import Figure
-
+        Figure = required("matplotlib.figure", "drawing", "plot").Figure
         return Figure(figsize=size, layout="constrained")
-    import matplotlib.pyplot as plt
-
+    plt = required("matplotlib.pyplot", "drawing", "plot")
     return plt.figure(figsize=size, dpi=DPI, layout="constrained")
 
 
@@ -289,7 +288,7 @@ def check_figure_path(path: str | Path) -> None:
     InputError
         With the extensions that it can.
     """
-    from matplotlib.backend_bases import FigureCanvasBase
+    FigureCanvasBase = required("matplotlib.backend_bases", "drawing", "plot").FigureCanvasBase
 
     known = sorted(FigureCanvasBase.get_supported_filetypes())
     if Path(path).suffix.lower().lstrip(".") not in known:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from covopt.checks.optional import required
 from covopt.checks.wording import counted
 from covopt.plotting.function import INK
 
@@ -31,6 +32,7 @@ def plot_plateau(plateau: Any, ax: Axes | None = None) -> Axes:
     -------
     matplotlib.axes.Axes
     """
+    required("matplotlib", "drawing", "plot")
     from matplotlib.ticker import MaxNLocator
 
     ax = _axes() if ax is None else ax
@@ -108,8 +110,7 @@ def plot_losses(history: pd.DataFrame, *, floor: float | None = None, ax: Axes |
 
 
 def _axes() -> Axes:
-    from matplotlib.figure import Figure
-
+    Figure = required("matplotlib.figure", "drawing", "plot").Figure
     return Figure(figsize=(7.2, 4.6), layout="constrained").subplots()
 
 

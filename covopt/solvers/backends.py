@@ -15,6 +15,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+from covopt.checks.optional import is_installed, required
 from covopt.errors import InputError, SolverError, SolverFallbackWarning, SolverUnavailableError
 
 if TYPE_CHECKING:
@@ -172,6 +173,8 @@ def why_unavailable(name: str) -> str | None:
     A backend that needs a licence is asked to solve a tiny problem, once per process.
     """
     backend = BACKENDS[name]
+    if not is_installed("cvxpy"):
+        return "it needs cvxpy: pip install 'covopt-nn[conic]'"
     try:
         if find_spec(backend.module) is None:
             return "it is not installed"
@@ -181,8 +184,7 @@ def why_unavailable(name: str) -> str | None:
 
 
 def _probe(backend: Backend) -> str | None:
-    import cvxpy as cp
-
+    cp = required("cvxpy", "a cone program", "conic")
     point = cp.Variable(2)
     problem = cp.Problem(cp.Minimize(cp.norm(point, 2)), [point[0] + point[1] == 1])
     try:
@@ -228,6 +230,7 @@ def resolve_backend(name: str, *, cone: str = "second-order") -> Backend:
     if backend is None or cone not in backend.cones:
         problem = "unknown backend" if backend is None else f"no {cone} cones in backend"
         raise InputError(f"{problem} {name!r}; available here: {', '.join(available_backends(cone))}")
+    required("cvxpy", f"the solver {backend.name}", "conic")
     reason = why_unavailable(backend.name)
     if reason is None:
         return backend
@@ -269,8 +272,7 @@ def run_backend(
     SolverError
         The backend left no point; the message carries its status.
     """
-    import cvxpy as cp
-
+    cp = required("cvxpy", "a cone program", "conic")
     start = time.perf_counter()
     options = {**backend.options(tol, time_limit_s), **cvxpy_options}
     errors: tuple[type[Exception], ...] = (cp.error.SolverError, *_native_errors(backend))

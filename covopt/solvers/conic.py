@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
+from covopt.checks.optional import required
 from covopt.errors import InputError
 from covopt.problems.shallow import ShallowProblem
 from covopt.solvers.backends import resolve_backend, run_backend, value_of
@@ -131,8 +132,7 @@ def solve_conic(
     patterns = _validate_patterns(problem, patterns)
     chosen = resolve_backend(backend, cone="second-order")
 
-    import cvxpy as cp
-
+    cp = required("cvxpy", "a cone program", "conic")
     n_cells, dim = len(patterns), problem.rows.shape[1]
     directions = cp.Variable((2 * n_cells, dim))
     norms = cp.Variable(2 * n_cells)

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from covopt.arrangement.highs import linear_program
+from covopt.checks.optional import required
 from covopt.errors import InputError, SolverError
 from covopt.solvers.backends import (
     BACKENDS,
@@ -113,8 +114,7 @@ class CvxpyBackend:
 
     def minimise_l1(self, matrix: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return z and λ of min ‖z‖₁ s.t. matrix z = right."""
-        import cvxpy as cp
-
+        cp = required("cvxpy", "a cone program", "conic")
         masses = cp.Variable(matrix.shape[1])
         interpolation = matrix @ masses == right
         run_backend(cp.Problem(cp.Minimize(cp.norm1(masses)), [interpolation]), self._backend, tol=self._tol)
@@ -127,8 +127,7 @@ class CvxpyBackend:
 
 class _CvxpyFace:
     def __init__(self, kernel: np.ndarray, start: np.ndarray, backend: Backend, tol: float):
-        import cvxpy as cp
-
+        cp = required("cvxpy", "a cone program", "conic")
         self._backend, self._tol = backend, tol
         self._objective = cp.Parameter(kernel.shape[1])
         self._point = cp.Variable(kernel.shape[1])

@@ -6,15 +6,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from covopt.checks.optional import required
 from covopt.checks.validation import check_choice
-from covopt.errors import InputError, SolverUnavailableError
+from covopt.errors import InputError
 
-try:
-    import torch
-except ImportError:
-    raise SolverUnavailableError(
-        "covopt.training needs PyTorch, which is not installed; install covopt-nn[torch]."
-    ) from None
+required("torch", "covopt.training", "train")
+
+import torch  # noqa: E402
 
 DTYPES = {"float64": torch.float64, "float32": torch.float32}
 # one class on every device since torch 2.5; before that it was CUDA's

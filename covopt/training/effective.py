@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 
+from covopt.checks.optional import required
 from covopt.checks.validation import check_positive
 from covopt.errors import InputError
 from covopt.network import ReLUNetwork, check_inputs
@@ -121,8 +122,7 @@ def cell_minimum(
     >>> bool(found.least < found.cost), found.n_cells
     (True, 1)
     """
-    import cvxpy as cp
-
+    cp = required("cvxpy", "cell_minimum", "conic")
     from covopt.solvers.backends import resolve_backend, run_backend
 
     weighing = make_potential(potential)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from covopt.checks.optional import required
 from covopt.training.backend import is_out_of_memory, one_thread_each, torch
 from covopt.training.batches import Batch, Problem, select
 from covopt.training.first_order import FirstOrder
@@ -318,8 +319,7 @@ class Runner:
         """Return the recorded objectives, one row for every network and step; None without."""
         if not self.record_every:
             return None
-        import pandas as pd
-
+        pd = required("pandas", "covopt.training", "train")
         parts = [
             pd.DataFrame({"network": index, "step": step, "phase": phase, "objective": values})
             for step, phase, index, values in self.history

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from covopt.checks.optional import required
 from covopt.errors import InputError
 from covopt.losses import Loss
 from covopt.network import ReLUNetwork
@@ -69,8 +70,7 @@ class TrainingRun:
 
     @cached_property
     def _numbers(self) -> pd.DataFrame:
-        import pandas as pd
-
+        pd = required("pandas", "covopt.training", "train")
         rows = [self._row(i) for i in range(len(self))]
         return pd.DataFrame(rows)
 
@@ -113,8 +113,7 @@ class TrainingRun:
         ``effective_neurons`` are the hidden neurons left by ``network.reduce(X, preserve="outputs")``; in runs of
         more than 32 networks they are missing until :meth:`count_neurons` is called.
         """
-        import pandas as pd
-
+        pd = required("pandas", "covopt.training", "train")
         if self._neurons is None and len(self) <= COUNTED:
             self.count_neurons()
         table = self._numbers.copy()

@@ -14,6 +14,7 @@ import numpy as np
 from covopt.api.fit_task import FitTask
 from covopt.api.fitting import fit
 from covopt.api.interpolation import min_norm
+from covopt.checks.optional import required
 from covopt.checks.validation import check_tol, is_whole
 from covopt.errors import InputError
 from covopt.losses import Loss, make_loss
@@ -135,8 +136,7 @@ class Plateau:
 
         if target is None or not isinstance(target, str | os.PathLike):
             return plot_plateau(self, target)
-        from matplotlib.figure import Figure
-
+        Figure = required("matplotlib.figure", "drawing", "plot").Figure
         from covopt.plotting import check_figure_path, save_figure
 
         path = Path(target)
@@ -221,8 +221,7 @@ def plateau(
     >>> found.starts_at, found.starts_by, round(float(found.floor), 4)
     (2, 'certified floor', 4.0)
     """
-    import pandas as pd
-
+    pd = required("pandas", "covopt.training", "train")
     began = time.perf_counter()
     sizes, tol = _check_widths(widths), check_tol(tol)
     counts = _check_seeds(seeds, sizes)

@@ -12,6 +12,7 @@ import numpy as np
 
 from covopt.arrangement.counting import count_cells
 from covopt.checks.html import html_table
+from covopt.checks.optional import required
 from covopt.checks.validation import check_output_bias
 from covopt.checks.wording import counted
 from covopt.completely_positive.clique_cover import clique_cover_bound
@@ -90,8 +91,7 @@ class SparsityBounds:
         -------
         pandas.DataFrame
         """
-        import pandas as pd
-
+        pd = required("pandas", "to_frame()", "tables")
         return pd.DataFrame([dataclasses.astuple(b) for b in self.bounds], columns=list(COLUMNS))
 
     def summary(self) -> str:

@@ -277,7 +277,7 @@ def test_bench_says_when_no_solver_ran():
 
 def test_bench_without_benchopt(monkeypatch):
     monkeypatch.setitem(sys.modules, "benchopt", None)
-    with pytest.raises(SolverUnavailableError, match=r"install covopt-nn\[bench\]"):
+    with pytest.raises(SolverUnavailableError, match=r"pip install 'covopt-nn\[bench\]'"):
         cli_bench.run_bench(FOLDER, datasets=[], solvers=[], objectives=[], timeout=1.0, quiet=True)
     assert runner.invoke(app, ["bench"]).exit_code == 1
 

@@ -257,4 +257,4 @@ def test_without_torch_a_pt_file_says_what_to_install(tmp_path, table, monkeypat
     torch.save(sequential(2, 4, 1).state_dict(), tmp_path / "m.pt")
     monkeypatch.setitem(sys.modules, "torch", None)
     said = refused("reduce", tmp_path / "m.pt", table, "--target", "y", "--out", tmp_path / "s.pt")
-    assert "install covopt-nn[torch], or save the model as safetensors" in said
+    assert "is no safetensors file and needs torch: pip install 'covopt-nn[torch]'" in said

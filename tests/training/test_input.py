@@ -200,10 +200,7 @@ def test_without_torch_the_extra_is_named():
         "    break\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert (
-        done.stdout.strip()
-        == "covopt.training needs PyTorch, which is not installed; install covopt-nn[torch]."
-    )
+    assert done.stdout.strip() == "covopt.training needs torch: pip install 'covopt-nn[train]'"
 
 
 def test_the_package_loads_no_torch():

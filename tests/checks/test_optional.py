@@ -1,0 +1,193 @@
+"""What the core does alone, and what it says where a package of an extra is missing."""
+
+import ast
+import json
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import covopt
+
+ROOT = Path(covopt.__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+OPTIONAL = (
+    "pandas", "pyarrow", "openpyxl", "matplotlib", "sklearn", "cvxpy", "scs", "networkx", "torch", "onnx", "plotly",
+    "polars", "benchopt", "mosek", "dask",
+)  # fmt: skip
+
+# all in one process, since each would import covopt again
+SCRIPT = """
+import json, sys, tempfile, warnings
+from pathlib import Path
+
+class Blocked:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in OPTIONAL:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Blocked())
+import numpy as np
+import covopt
+from covopt.datasets import load_diabetes_table, load_digit_images, make_smooth
+from typer.testing import CliRunner
+from covopt.cli import app
+
+folder = Path(tempfile.mkdtemp())
+X, y = make_smooth(8)
+solution = covopt.min_norm(X, y)
+fitted = covopt.fit(X, y, lam=0.1)
+solution.save(folder / "solution.json")
+(folder / "table.csv").write_text("a,y\\n0,1\\n1,2\\n")
+np.savez(folder / "table.npz", X=X, y=y)
+for name in ("table.parquet", "table.feather", "table.xlsx", "model.pt"):
+    (folder / name).write_bytes(b"")
+
+def run(*arguments):
+    done = CliRunner().invoke(app, [str(a) for a in arguments])
+    return {"code": done.exit_code, "out": done.stdout, "error": done.stderr}
+
+def said(question):
+    try:
+        question()
+    except covopt.errors.MissingPackageError as error:
+        return str(error)
+
+said_by = {
+    "reading a table": lambda: covopt.datasets.load_table(folder / "table.csv", target="y"),
+    "parquet": lambda: covopt.datasets.load_table(folder / "table.parquet", target="y"),
+    "plot": lambda: solution.plot(folder / "figure.png"),
+    "plot shown": lambda: solution.plot(),
+    "surface": lambda: covopt.plotting.plot_surface_2d(solution.network, X, y),
+    "regions": lambda: covopt.plotting.plot_regions_2d(covopt.fit(X, y > 0, lam=0.1, loss="logistic")),
+    "estimators": lambda: covopt.ReLURegressor,
+    "digits": lambda: load_digit_images((1, 2), 3),
+    "conic": lambda: covopt.min_norm(X, y, solver="conic:SCS"),
+    "cell_lp": lambda: covopt.cell_lp(X, y, np.eye(3), solver="clarabel"),
+    "graphs": lambda: covopt.completely_positive.graphs.cycle(4),
+    "training": lambda: covopt.training.train(X, y, widths=[2], lam=0.1),
+    "to_torch": lambda: solution.network.to_torch(),
+    "to_onnx": lambda: solution.network.to_onnx(folder / "n.onnx"),
+    "explore": lambda: covopt.explore.write_page(solution, folder / "page.html"),
+    "frame": lambda: covopt.verify(solution).to_frame(),
+    "bounds": lambda: covopt.sparsity_bounds(X, y).to_frame(),
+}
+import covopt.plotting, covopt.completely_positive.graphs, covopt.errors
+print(json.dumps({
+    "certified": [solution.status.code, fitted.status.code, covopt.verify(fitted).ok],
+    "unique": solution.is_unique,
+    "diabetes": [list(a) for a in (load_diabetes_table()[0].shape, load_diabetes_table()[2])],
+    "verify": run("verify", folder / "solution.json"),
+    "demo": run("demo", "--out", folder / "demo.json", "--plot", folder / "demo.png", "--time-limit", "0.5"),
+    "solve": run("solve", folder / "table.csv", "--target", "y"),
+    "train": run("train", folder / "table.csv", "--target", "y", "--widths", "2", "--lam", "0.1"),
+    "figure": run("solve", folder / "table.csv", "--target", "y", "--plot", folder / "f.png"),
+    "said": {name: said(question) for name, question in said_by.items()},
+}))
+"""
+
+
+@pytest.fixture(scope="module")
+def core():
+    done = subprocess.run(
+        [sys.executable, "-c", f"OPTIONAL = {OPTIONAL!r}\n{SCRIPT}"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_the_core_solves_and_verifies_alone(core):
+    assert core["certified"] == ["certified", "certified", True]
+    assert core["unique"] in (True, False, None)
+    assert core["diabetes"] == [[432, 2], ["bmi", "s5"]]
+    assert core["verify"]["code"] == 0
+    assert core["verify"]["out"].endswith("verified\n")
+
+
+def test_the_demo_goes_without_its_picture(core):
+    assert core["demo"]["code"] in (0, 3), core["demo"]
+    assert "no picture, which needs matplotlib: pip install 'covopt-nn[plot]'" in core["demo"]["out"]
+    assert "bmi, s5 → progression" in core["demo"]["out"]
+
+
+@pytest.mark.parametrize(
+    ("question", "package", "extra"),
+    [
+        ("reading a table", "pandas", "tables"), ("parquet", "pyarrow", "parquet"), ("plot", "matplotlib", "plot"),
+        ("plot shown", "matplotlib", "plot"), ("surface", "matplotlib", "plot"), ("regions", "matplotlib", "plot"),
+        ("estimators", "scikit-learn", "sklearn"), ("digits", "scikit-learn", "sklearn"), ("conic", "cvxpy", "conic"),
+        ("cell_lp", "cvxpy", "conic"), ("graphs", "networkx", "graphs"), ("training", "torch", "train"),
+        ("to_torch", "torch", "torch"), ("to_onnx", "onnx", "onnx"), ("explore", "plotly", "explore"),
+        ("frame", "pandas", "tables"), ("bounds", "pandas", "tables"),
+    ],
+)  # fmt: skip
+def test_what_is_missing_is_named_with_its_extra(core, question, package, extra):
+    assert core["said"][question] is not None
+    assert core["said"][question].endswith(f" needs {package}: pip install 'covopt-nn[{extra}]'")
+
+
+@pytest.mark.parametrize(("command", "extra"), [("solve", "tables"), ("train", "train"), ("figure", "plot")])
+def test_commands_name_the_extra(core, command, extra):
+    assert core[command]["code"] == 1
+    assert core[command]["error"].startswith("error: ")
+    assert core[command]["error"].endswith(f"pip install 'covopt-nn[{extra}]'\n")
+
+
+def test_extras_that_messages_name_exist():
+    named = set()
+    for file in (ROOT / "covopt").rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if (
+                isinstance(node, ast.Call)
+                and getattr(node.func, "id", "") == "required"
+                and len(node.args) == 3
+            ):
+                module, _, extra = node.args
+                named.add((module.value.partition(".")[0], extra.value))
+    extras = PROJECT["optional-dependencies"]
+    for module, extra in named:
+        package = {"sklearn": "scikit-learn"}.get(module, module)
+        assert any(entry.startswith(package) for entry in extras[extra]), (module, extra)
+    assert len(named) >= 12
+
+
+def test_the_core_depends_on_what_is_small():
+    names = {entry.split(">")[0] for entry in PROJECT["dependencies"]}
+    assert names == {
+        "numpy", "scipy", "numba", "threadpoolctl", "joblib", "highspy", "clarabel", "rich", "typer", "safetensors",
+    }  # fmt: skip
+
+
+def test_r_squared_is_that_of_scikit_learn():
+    import numpy as np
+    from sklearn.metrics import r2_score
+
+    from covopt.api.prediction import quality
+
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((9, 1))
+    Y = np.column_stack([X[:, 0] ** 2, np.ones(9)])
+    fitted = covopt.fit(X, Y, lam=0.3, sample_weight=rng.uniform(0.5, 2, 9))
+    name, value = quality(fitted)
+    wanted = r2_score(Y, fitted.network.predict(X), sample_weight=fitted.sample_weight)
+    assert (name, value) == ("R²", pytest.approx(wanted, rel=1e-12))
+
+
+def test_the_table_of_the_demo_is_that_of_scikit_learn():
+    import numpy as np
+    from sklearn.datasets import load_diabetes
+
+    from covopt.datasets import load_diabetes_table
+
+    names = ("bmi", "s5", "bp", "s4", "s3", "s6", "s1", "age", "s2", "sex")
+    X, Y, found, _ = load_diabetes_table(10)
+    theirs = load_diabetes()
+    assert found == names
+    order = [list(theirs.feature_names).index(name) for name in names]
+    assert np.allclose(X, theirs.data[:, order], rtol=0, atol=1e-12)
+    assert np.array_equal(Y[:, 0], theirs.target)
