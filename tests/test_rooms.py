@@ -64,10 +64,7 @@ def test_the_questions_are_the_same_objects_by_either_path():
 # ------------------------------------------------------------------ privacy and size
 REPOSITORY = Path(__file__).resolve().parents[1]
 PROTOCOLS = {"_repr_html_", "_replace", "_value_"}  # IPython's, namedtuple's, enum's
-LONG = {  # lines of files above 400, and why they are one piece
-    "oracles/scalar/flat_walk.py": "one walk over the flats: its kernels share their tables",
-    "oracles/vector/circles.py": "one sweep over the circles: its kernels share their tables",
-}
+LONG: dict[str, str] = {}  # lines of files above 400, and why they are one piece
 FRIENDS = {  # files that share an object's insides, and why
     ("oracles/label_noise_faces.py", "oracle"): "the tables of LabelNoiseOracle, which makes its faces",
     ("estimators/cross_validation.py", "judged"): "a clone of itself, filled as fit fills it",

@@ -1,7 +1,12 @@
 """The exact oracle: every face of the arrangement is looked at once (theory: Bach 2017 §2; SP20 §4).
 
-A maximiser of |F| lies in the relative interior of one face, and there it is the projection of the face's
-gradient on the face's span. The kernels differ by dimension: :mod:`covopt.oracles.scalar`.
+A maximiser of |F| lies in the relative interior of one face, and there it is the projection of the face's gradient on
+the face's span. The kernels differ by dimension: :mod:`covopt.oracles.scalar`. In four and more, directions that the
+unit rows hardly have are dropped first, and paid for: the walk leaves circles of nearly dependent rows out, and of
+rows in one narrow cluster it would see none at all.
+
+What certificates may take of it: in three dimensions the bound is proved where rows are clear
+(:mod:`covopt.oracles.scalar.sphere`); everywhere else it is a hint, and :mod:`covopt.oracles.support` asks boxes.
 """
 
 from __future__ import annotations
@@ -13,6 +18,7 @@ import numpy as np
 from covopt.errors import BudgetError, InputError
 from covopt.exact.parallel_rows import first_of_each, merge_lines
 from covopt.oracles.base import Pricing
+from covopt.oracles.scalar.flat_frames import DEPENDENT
 from covopt.oracles.scalar.flats import FlatSweep
 from covopt.oracles.scalar.plane import price_line, price_plane
 from covopt.oracles.scalar.sphere import SphereSweep
@@ -59,23 +65,28 @@ class FaceOracle:
 
     def __init__(self, rows: np.ndarray, *, budget: float = DEFAULT_FACE_BUDGET, n_threads: int = 2):
         self.rows = np.ascontiguousarray(rows, dtype=float)
-        self.lines, self._line_of, self._ratio = merge_lines(self.rows)
         lengths = np.linalg.norm(self.rows, axis=1)
-        moved = np.linalg.norm(self.rows - self._ratio[:, None] * self.lines[self._line_of], axis=1)
+        self._span = _narrow_span(self.rows, lengths)
+        reduced = self.rows if self._span is None else np.ascontiguousarray(self.rows @ self._span)
+        self.lines, self._line_of, self._ratio = merge_lines(reduced)
+        moved = np.linalg.norm(reduced - self._ratio[:, None] * self.lines[self._line_of], axis=1)
         shared = np.bincount(self._line_of)[self._line_of] > 1
         # what merging may change F by, per unit of |λ_i|: the sums over a line can cancel, this does not
         self._merging = np.where(shared, moved + ROUNDING * lengths, 0.0)
+        if self._span is not None:
+            dropped = np.linalg.norm(self.rows - reduced @ self._span.T, axis=1)
+            self._merging = self._merging + dropped + ROUNDING * lengths
         self._lengths = lengths
         if len(self.rows) < self.rows.shape[1]:
             raise InputError(
                 f"rows must have full column rank; received {len(self.rows)} rows in dimension {self.rows.shape[1]}: "
                 "reduce them with covopt.oracles.bounds.restrict."
             )
-        self._span: np.ndarray | None = None
-        if len(self.lines) < self.rows.shape[1] and self.rows.shape[1] > 2:  # the plane takes a single line
+        if len(self.lines) < reduced.shape[1] and reduced.shape[1] > 2:  # the plane takes a single line
             # rows that rounding alone keeps apart are one line: F then depends on the span of the lines only
-            self._span = np.linalg.svd(self.lines, full_matrices=False)[2].T
-            self.lines = np.ascontiguousarray(self.lines @ self._span)
+            inner = np.linalg.svd(self.lines, full_matrices=False)[2].T
+            self._span = inner if self._span is None else self._span @ inner
+            self.lines = np.ascontiguousarray(self.lines @ inner)
             self._merging = self._merging + ROUNDING * lengths
         self.rank = self.lines.shape[1]
         self.n_threads = n_threads
@@ -166,6 +177,16 @@ class FaceOracle:
             if not complete or not self._sphere.truncated or per_circle >= 2 * len(self.lines):
                 return found
             per_circle *= 4
+
+
+def _narrow_span(rows: np.ndarray, lengths: np.ndarray) -> np.ndarray | None:
+    """Return a basis of what the unit rows span by more than the walk over flats tells apart; None if it is all."""
+    n, r = rows.shape
+    if r <= 3 or n < r:
+        return None
+    _, values, right = np.linalg.svd(rows / lengths[:, None], full_matrices=False)
+    kept = int((values > 2.0 * DEPENDENT * np.sqrt(n)).sum())
+    return None if kept == r else right[:kept].T
 
 
 def _distinct(neurons: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

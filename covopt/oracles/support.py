@@ -11,8 +11,6 @@ transfer of :mod:`covopt.exact.rounding`. What is left goes to
 - faces in three dimensions, where :func:`~covopt.oracles.conditioning.all_clear` has shown that no two crossings can
   be confused: their allowance is derived in :mod:`covopt.oracles.scalar.sphere`;
 - boxes of directions (:mod:`covopt.oracles.cones`), which decide nothing by rounding: else first, with one output;
-- other faces, where :func:`~covopt.oracles.conditioning.in_clear_position` has shown that their order is decided
-  safely;
 - quadratics on boxes (:mod:`covopt.oracles.cones.moments`), with one output where those boxes do not end;
 - branch and bound over signs, where faces are too many;
 - the relaxation :func:`~covopt.oracles.bounds.gauge_bound`, when nothing else closes: valid, and not exact.
@@ -41,7 +39,7 @@ from covopt.oracles.arcs import MOST_ENTRIES, arc_gauge
 from covopt.oracles.bounds import gauge_bound, narrow
 from covopt.oracles.branch_and_bound import BranchAndBoundOracle
 from covopt.oracles.choose import exact_oracle
-from covopt.oracles.conditioning import all_clear, in_clear_position
+from covopt.oracles.conditioning import all_clear
 from covopt.oracles.cones.gauge import box_gauge
 from covopt.oracles.cones.moments import quadratic_gauge
 from covopt.oracles.cones.vector_gauge import vector_box_gauge
@@ -226,20 +224,20 @@ def _on_a_line(heights: np.ndarray, dual: np.ndarray) -> float:
 
 
 def _bound_scalar(rows: np.ndarray, dual: np.ndarray, budget: float) -> GaugeBound:
-    """Boxes, told by the faces what to prove; where they do not end, what may be believed of faces and signs."""
-    start, faces = None, np.inf
+    """Boxes, told by the faces what to prove; where they do not end, branch and bound, or a relaxation."""
+    start = None
     try:
         # in more dimensions a hint from the faces costs more than the proof
         oracle = oracle_for(
             rows, 0, min(budget, HINT_FACES) if 4 < rows.shape[1] <= MOST_DIMENSIONS else budget
         )
         assert isinstance(oracle, FaceOracle)
-        start = faces = oracle.bound(dual)
+        start = oracle.bound(dual)
     except BudgetError:
         pass
     bound, r = np.inf, rows.shape[1]
     if r == 3 and start is not None and proved_faces(rows, dual, start):
-        return GaugeBound(faces, True, EXACT)
+        return GaugeBound(start, True, EXACT)
     limit, rtol = int(BOXES_PER_FACE * budget), BOX_TOLERANCE
     if start is None:
         limit, rtol = MORE_BOXES * limit, LOOSE_TOLERANCE
@@ -252,10 +250,12 @@ def _bound_scalar(rows: np.ndarray, dual: np.ndarray, budget: float) -> GaugeBou
         bound = boxes.upper_bound
         if bound <= (1.0 + ATTAINED) * max(abs(boxes.best_value), start or 0.0):
             return GaugeBound(bound, True, EXACT)
-    if start is not None and in_clear_position(rows):
-        return GaugeBound(faces, True, EXACT)
     if start is None or r > MOST_DIMENSIONS:
         return _beyond_faces(rows, dual, bound, budget)
+    if len(rows) <= FEW_ROWS * r:
+        signs = _by_signs(rows, dual)
+        if signs.value < bound:
+            return signs
     return GaugeBound(min(bound, _relaxed(rows, dual)), False, VALID)
 
 

@@ -81,8 +81,7 @@ def test_open_bounds_of_paths_and_squares(open_bounds):
 
 
 @pytest.mark.parametrize("orthogonal", [False, True])
-def test_an_oracle_that_is_kept_answers_as_a_new_one(orthogonal, monkeypatch):
-    monkeypatch.setattr(support, "in_clear_position", lambda *_: True)
+def test_an_oracle_that_is_kept_answers_as_a_new_one(orthogonal):
     for seed in range(60):
         rng = np.random.default_rng(seed)
         rows = np.eye(6) if orthogonal else np.column_stack([rng.standard_normal((6, 2)), np.ones(6)])

@@ -7,6 +7,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.stats import special_ortho_group
 
+from covopt.oracles.faces import FaceOracle
 from covopt.oracles.local_search import climb
 from covopt.oracles.scalar.flats import FlatSweep, arc_visits, unrank
 
@@ -187,3 +188,26 @@ def test_large_grids_do_not_depend_on_the_frame(seed):
     heights = [climb(grid, sign * dual, np.zeros(4), starts)[1].max() for sign in (1, -1)]
     assert abs(values[0]) == pytest.approx(abs(others[0]), rel=1e-12)
     assert max(heights) == pytest.approx(abs(values[0]), rel=1e-11) and max(heights) <= bound
+
+
+@pytest.mark.parametrize("r", [4, 5])
+def test_rows_of_one_narrow_cluster_are_not_lost(r):
+    """All circles are left out there, which once made the bound too low by factors of 1e11."""
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        rows = np.ones(r) + 10.0 ** rng.uniform(-14, -10) * rng.standard_normal((r + 2, r))
+        if seed % 2:
+            rows[: r - 2] = -rows[0] + 10.0 ** rng.uniform(-14, -10) * rng.standard_normal((r - 2, r))
+        dual = rng.standard_normal(r + 2)
+        w = rng.standard_normal((500, r))
+        w = (
+            np.concatenate([w, rows, -rows])
+            / np.linalg.norm(np.concatenate([w, rows, -rows]), axis=1)[:, None]
+        )
+        reached = np.abs(np.maximum(w @ rows.T, 0.0) @ dual).max()
+        oracle = FaceOracle(rows)
+        lipschitz = np.abs(dual) @ np.linalg.norm(rows, axis=1)
+        assert reached <= oracle.bound(dual) * (1 + 1e-12)
+        answer = oracle.price(dual)
+        assert answer.values[0] == pytest.approx(np.maximum(answer.neurons[0] @ rows.T, 0.0) @ dual)
+        assert answer.upper_bound <= abs(answer.values[0]) + 1e-9 * lipschitz

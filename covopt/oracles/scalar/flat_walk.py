@@ -5,206 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-DELTA = 1e-13
+from covopt.oracles.scalar.flat_frames import DELTA, dot, fill_coordinates, fill_frame, prepare_lifts
+from covopt.oracles.scalar.flat_peaks import BEST, COUNT, THRESHOLD, compact, is_peak, record
+
 SLACK = 8 * DELTA
-DEPENDENT = 32 * DELTA
-EPS = 2.0**-52
-COUNT, THRESHOLD, BEST = 0, 1, 2  # entries of the array ``state``
-
-
-@njit(cache=True, nogil=True)
-def _dot(a, b):
-    total = 0.0
-    for c in range(len(a)):
-        total += a[c] * b[c]
-    return total
-
-
-@njit(cache=True, nogil=True)
-def _frame(rows, subset, frame):
-    """Fill ``frame`` with an orthonormal basis, the subset's rows first; False if dependent."""
-    r = rows.shape[1]
-    k = len(subset)
-    for p in range(k):
-        for c in range(r):
-            frame[p, c] = rows[subset[p], c]
-        for _ in range(2):
-            for q in range(p):
-                s = _dot(frame[q], frame[p])
-                for c in range(r):
-                    frame[p, c] -= s * frame[q, c]
-        length = np.sqrt(_dot(frame[p], frame[p]))
-        if length < DEPENDENT:
-            return False
-        for c in range(r):
-            frame[p, c] /= length
-    for p in range(k, r):
-        axis = 0
-        least = np.inf
-        for c in range(r):
-            s = 0.0
-            for q in range(p):
-                s += frame[q, c] ** 2
-            if s < least:
-                least = s
-                axis = c
-        for c in range(r):
-            frame[p, c] = 1.0 if c == axis else 0.0
-        for _ in range(2):
-            for q in range(p):
-                s = _dot(frame[q], frame[p])
-                for c in range(r):
-                    frame[p, c] -= s * frame[q, c]
-        length = np.sqrt(_dot(frame[p], frame[p]))
-        for c in range(r):
-            frame[p, c] /= length
-    return True
-
-
-@njit(cache=True, nogil=True)
-def _coordinates(rows, subset, frame, lower):
-    """Fill ``lower`` with the coordinates of the subset's rows in the frame: a triangle, by Gram–Schmidt."""
-    for p in range(len(subset)):
-        for q in range(len(subset)):
-            lower[p, q] = _dot(rows[subset[p]], frame[q]) if q <= p else 0.0
-
-
-@njit(cache=True, nogil=True)
-def _project_out(lower, lifted, projector, axes):
-    """Fill ``projector`` with the projection of ℝᵏ on the complement of the rows of ``lower`` that are not lifted.
-
-    By Gram–Schmidt, run twice: as accurate as the rows are given, however close to dependent they are, where an
-    inverse of their Gram matrix would square the condition number.
-    """
-    k = len(lower)
-    count = 0
-    for p in range(k):
-        for q in range(k):
-            projector[p, q] = 1.0 if p == q else 0.0
-    for p in range(k):
-        if lifted >> p & 1:
-            continue
-        axis = axes[count]
-        axis[:] = lower[p]
-        for _ in range(2):
-            for m in range(count):
-                s = _dot(axes[m], axis)
-                for c in range(k):
-                    axis[c] -= s * axes[m, c]
-        length = np.sqrt(_dot(axis, axis))
-        if length < 0.5 * DEPENDENT:
-            return False
-        for c in range(k):
-            axis[c] /= length
-        for m in range(k):
-            for c in range(k):
-                projector[m, c] -= axis[m] * axis[c]
-        count += 1
-    return True
-
-
-@njit(cache=True, nogil=True)
-def _prepare(mu, subset, lower, usable, projector, matrix, offset, axes):
-    """Per circle and lift L: the projection of the gradient, and t = matrix[L] a + offset[L, plus].
-
-    All in the frame's coordinates of the span of the circle's rows: a = (frame_q·g)_q.
-    """
-    k = len(subset)
-    for lifted in range(1, 1 << k):
-        sign = 0  # orientations that the kept rows allow: bit 0 maxima, bit 1 minima
-        positive = negative = False
-        for p in range(k):
-            if not lifted >> p & 1:
-                positive |= mu[subset[p]] > 0.0
-                negative |= mu[subset[p]] < 0.0
-        sign = (0 if positive else 1) + (0 if negative else 2)
-        usable[lifted] = 0
-        if sign == 0 or not _project_out(lower, lifted, projector[lifted], axes):
-            continue
-        usable[lifted] = sign
-        for p in range(k):
-            if lifted >> p & 1:
-                for q in range(k):
-                    matrix[lifted, p, q] = _dot(lower[p], projector[lifted, q])
-        plus = lifted
-        while True:
-            for p in range(k):
-                if lifted >> p & 1:
-                    s = 0.0
-                    for m in range(k):
-                        if plus >> m & 1:
-                            s += mu[subset[m]] * _dot(matrix[lifted, p], lower[m])
-                    offset[lifted, plus, p] = s
-            if plus == 0:
-                break
-            plus = (plus - 1) & lifted
-
-
-@njit(cache=True, nogil=True)
-def _is_peak(rows, mu, normals, g, sign, lipschitz, work, factor):
-    """Whether some θ ∈ [0, 1] makes g + Σ θ_j μ_j z_j orthogonal to the normals: a local maximum."""
-    count = len(normals)
-    r = rows.shape[1]
-    least = 1.0
-    for p in range(count):
-        if sign * mu[normals[p]] > 0.0:
-            return False
-        for c in range(r):
-            work[p, c] = rows[normals[p], c]
-        for _ in range(2):
-            for q in range(p):
-                s = _dot(work[q], work[p])
-                for c in range(r):
-                    work[p, c] -= s * work[q, c]
-        length = np.sqrt(_dot(work[p], work[p]))
-        if length < DEPENDENT:
-            return False
-        least = min(least, length)
-        for c in range(r):
-            work[p, c] /= length
-        for q in range(p + 1):
-            factor[p, q] = _dot(rows[normals[p]], work[q])
-    # the shares' own error: rounding in g, magnified by the rows' dependence
-    error = 64.0 * EPS * lipschitz / least
-    for q in range(count - 1, -1, -1):
-        s = -_dot(work[q], g)
-        for p in range(q + 1, count):
-            s -= factor[p, q] * factor[p, p + 1]
-        s /= factor[q, q]
-        factor[q, q + 1] = s
-        m = mu[normals[q]]
-        tolerance = 1e-9 * abs(m) + error
-        if sign * s > tolerance or sign * (s - m) < -tolerance:
-            return False
-    return True
-
-
-@njit(cache=True, nogil=True)
-def _compact(found, value, count):
-    """Drop repeated entries, then the worse half if more than half remain; returns count, floor."""
-    order = np.argsort(-np.abs(value[:count]))
-    new_found = np.empty((count, found.shape[1]))
-    new_value = np.empty(count)
-    kept = 0
-    for p in order:
-        fresh = True
-        q = kept - 1
-        while q >= 0 and abs(new_value[q]) - abs(value[p]) <= 1e-10 * abs(value[p]):
-            if new_value[q] * value[p] > 0.0 and np.abs(new_found[q] - found[p]).max() < 1e-9:
-                fresh = False
-                break
-            q -= 1
-        if fresh:
-            new_found[kept] = found[p]
-            new_value[kept] = value[p]
-            kept += 1
-    floor = 0.0
-    if kept > len(value) // 2:
-        kept = len(value) // 2
-        floor = abs(new_value[kept - 1])
-    found[:kept] = new_found[:kept]
-    value[:kept] = new_value[:kept]
-    return kept, floor
 
 
 @njit(cache=True, nogil=True)
@@ -224,18 +28,6 @@ def _has_signs(rows, subset, signs, half, w, slack):
 
 
 @njit(cache=True, nogil=True)
-def _record(found, value, state, w, v):
-    """Append a local maximum; a full buffer gives up its worse half and raises the threshold."""
-    count = int(state[COUNT])
-    if count == len(value):
-        count, floor = _compact(found, value, count)
-        state[THRESHOLD] = max(state[THRESHOLD], floor)
-    found[count] = w
-    value[count] = v
-    state[COUNT] = count + 1
-
-
-@njit(cache=True, nogil=True)
 def _lifted_faces(
     rows, mu, subset, signs, half, ends, u, g, frame, lower, usable, projector, matrix, offset, tiny, lipschitz,
     state, found, value, top, a, t0, t, w, full, normals, work, factor,
@@ -247,7 +39,7 @@ def _lifted_faces(
     r = rows.shape[1]
     k = r - 2
     for p in range(k):
-        a[p] = _dot(frame[p], g)
+        a[p] = dot(frame[p], g)
     for lifted in range(1, 1 << k):
         allowed = usable[lifted]
         if allowed == 0:
@@ -283,10 +75,10 @@ def _lifted_faces(
                         for q in range(p + 1):
                             full[q] += mu[subset[p]] * lower[p, q]
                 for p in range(k):
-                    s = _dot(projector[lifted, p], full[:k])
+                    s = dot(projector[lifted, p], full[:k])
                     for c in range(r):
                         w[c] += s * frame[p, c]
-                square = _dot(w, w)
+                square = dot(w, w)
                 floor = min(state[BEST], state[THRESHOLD])
                 if square > floor * floor and square > 0.0:
                     length = np.sqrt(square)
@@ -312,8 +104,8 @@ def _lifted_faces(
                                 elif plus >> p & 1:
                                     for c in range(r):
                                         full[c] += mu[i] * rows[i, c]
-                            if _is_peak(rows, mu, normals[:kept], full, sign, lipschitz, work, factor):
-                                _record(found, value, state, w, sign * length)
+                            if is_peak(rows, mu, normals[:kept], full, sign, lipschitz, work, factor):
+                                record(found, value, state, w, sign * length)
             if plus == 0:
                 break
             plus = (plus - 1) & lifted
@@ -325,7 +117,7 @@ def _inside(rows, subset, signs, half, ends, lifted, plus, t, w, sign, length):
     slack = SLACK * length
     side = sign * half
     for i in ends:
-        if side * signs[i] * _dot(rows[i], w) < -slack:
+        if side * signs[i] * dot(rows[i], w) < -slack:
             return False
     for p in range(len(subset)):
         if lifted >> p & 1:
@@ -344,7 +136,7 @@ def _cross(rows, subset, e1, e2, angle, others):
         if p < len(subset) and subset[p] == i:
             p += 1
             continue
-        phi = np.arctan2(-_dot(rows[i], e1), _dot(rows[i], e2))
+        phi = np.arctan2(-dot(rows[i], e1), dot(rows[i], e2))
         if phi < 0.0:
             phi += np.pi
         angle[q] = phi
@@ -401,7 +193,7 @@ def walk(rows, mu, g0, subset, n_subsets, threshold, found, value, top):
     w = np.empty(r)
     both = np.empty(r)
     total = 2.0 * g0
-    lipschitz = np.sqrt(_dot(g0, g0))
+    lipschitz = np.sqrt(dot(g0, g0))
     for i in range(n):
         lipschitz += abs(mu[i])
         for c in range(r):
@@ -409,11 +201,11 @@ def walk(rows, mu, g0, subset, n_subsets, threshold, found, value, top):
     tiny = SLACK * lipschitz
     state = np.array([0.0, threshold, 0.0])
     for _ in range(n_subsets):
-        if not _frame(rows, subset, frame):
+        if not fill_frame(rows, subset, frame):
             _advance(subset, n)
             continue
-        _coordinates(rows, subset, frame, lower)
-        _prepare(mu, subset, lower, usable, projector, matrix, offset, axes)
+        fill_coordinates(rows, subset, frame, lower)
+        prepare_lifts(mu, subset, lower, usable, projector, matrix, offset, axes)
         e1 = frame[k]
         e2 = frame[k + 1]
         _cross(rows, subset, e1, e2, angle, others)
@@ -428,7 +220,7 @@ def walk(rows, mu, g0, subset, n_subsets, threshold, found, value, top):
             for p in range(k):
                 both[c] -= mu[subset[p]] * rows[subset[p], c]
         for i in others:
-            signs[i] = 1.0 if _dot(rows[i], w) > 0.0 else -1.0
+            signs[i] = 1.0 if dot(rows[i], w) > 0.0 else -1.0
             if signs[i] > 0.0:
                 for c in range(r):
                     g[c] += mu[i] * rows[i, c]
@@ -445,8 +237,8 @@ def walk(rows, mu, g0, subset, n_subsets, threshold, found, value, top):
                 half = 1.0 - 2.0 * turn
                 for c in range(r):
                     h[c] = g[c] if turn == 0 else both[c] - g[c]
-                ux = _dot(h, e1)
-                uy = _dot(h, e2)
+                ux = dot(h, e1)
+                uy = dot(h, e2)
                 for c in range(r):
                     u[c] = ux * e1[c] + uy * e2[c]
                 vertex = half * (ux * c2 + uy * s2)
@@ -465,8 +257,8 @@ def walk(rows, mu, g0, subset, n_subsets, threshold, found, value, top):
                         for c in range(r):
                             h[c] -= own * rows[head, c]
                         sign = 1.0 if vertex > 0.0 else -1.0
-                        if _is_peak(rows, mu, normals[: k + 1], h, sign, lipschitz, work, factor):
-                            _record(found, value, state, w, vertex)
+                        if is_peak(rows, mu, normals[: k + 1], h, sign, lipschitz, work, factor):
+                            record(found, value, state, w, vertex)
                         for c in range(r):
                             h[c] += own * rows[head, c]
                 sign = 1.0 if half * (ux * (c1 + c2) + uy * (s1 + s2)) >= 0.0 else -1.0
@@ -481,10 +273,10 @@ def walk(rows, mu, g0, subset, n_subsets, threshold, found, value, top):
                     if length > state[BEST]:
                         state[BEST] = length
                         top[:] = w
-                    if length > state[THRESHOLD] and _is_peak(
+                    if length > state[THRESHOLD] and is_peak(
                         rows, mu, subset, h, sign, lipschitz, work, factor
                     ):
-                        _record(found, value, state, w, sign * length)
+                        record(found, value, state, w, sign * length)
                 _lifted_faces(
                     rows, mu, subset, signs, half, ends, u, h, frame, lower, usable, projector, matrix, offset,
                     tiny, lipschitz, state, found, value, top, a, t0, t, w, full, normals, work, factor,
@@ -497,5 +289,5 @@ def walk(rows, mu, g0, subset, n_subsets, threshold, found, value, top):
             s1 = s2
             tail = head
         _advance(subset, n)
-    count, _ = _compact(found, value, int(state[COUNT]))
+    count, _ = compact(found, value, int(state[COUNT]))
     return count, state[BEST]

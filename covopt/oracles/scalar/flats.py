@@ -26,14 +26,16 @@ fixed pseudorandom vectors of length δ = 1e-13; the sweep works on the moved ro
    of a circle. A sign that the walk or a test gets wrong by rounding belongs to a row with |z_i·w| =
    O(δ) at most; sign tests tolerate 8 δ, and crossing such a row changes F̃ by 8 δ |μ_i| at most, so
    values are right up to 8 δ Σ|μ_i|.
-3. Circles of rows that are dependent up to 32 δ are left out. A face of the true arrangement, seen from
-   the points of one of its edges, is cut by the rows through that edge; moving them makes it a
-   polyhedron, and a linear function that is bounded on the true cone is optimal on the moved one at a
-   basis that was one before (dual feasibility does not see the right-hand side). So it meets a circle
-   of truly independent rows.
+3. Circles of rows that are dependent up to 32 δ are left out, and nothing would be seen where all are:
+   :class:`~covopt.oracles.faces.FaceOracle` drops directions that the rows do not have beyond that. A face of the
+   true arrangement, seen from the points of one of its edges, is cut by the rows through that edge; moving them makes
+   it a polyhedron, and a linear function that is bounded on the true cone is optimal on the moved one at a basis that
+   was one before (dual feasibility does not see the right-hand side). So it meets a circle of truly independent rows.
 
-Together with rounding (the gradient is a sum of n terms) the bound adds 24 δ (‖g₀‖ + Σ|μ_i|). A
-neuron's value is always F of the rows as given, at a point of the sphere.
+Together with rounding (the gradient is a sum of n terms) the bound adds 24 δ (‖g₀‖ + Σ|μ_i|). This is a
+hint and no proof: rows of a circle that are dependent up to s let its plane turn by u/s, beyond what sign
+tests tolerate. No certificate takes it (:mod:`covopt.oracles.support` asks boxes, and begins where the hint
+is). A neuron's value is always F of the rows as given, at a point of the sphere.
 """
 
 from __future__ import annotations
@@ -43,7 +45,8 @@ from math import comb
 
 import numpy as np
 
-from covopt.oracles.scalar.flat_walk import DELTA, walk
+from covopt.oracles.scalar.flat_frames import DELTA
+from covopt.oracles.scalar.flat_walk import walk
 
 ALLOWANCE = 24 * DELTA
 BUFFER = 4096
@@ -136,7 +139,7 @@ class FlatSweep:
         values : ndarray of shape (m,)
             F there, from the rows as given.
         upper_bound : float
-            Not exceeded by |F| on the sphere, rounding included.
+            Not exceeded by |F| on the sphere, but for what the head of the module says of nearly dependent rows.
         """
         n, r = self.rows.shape
         weight = np.ascontiguousarray(mu * self.norms)
