@@ -7,8 +7,8 @@ import warnings
 from typing import Any
 
 import numpy as np
-from scipy.optimize import brentq
 
+from covopt.api.lambdas import LargestLambda, largest_lambda, parse_lam
 from covopt.api.rounds import observer
 from covopt.api.stopping import Clock, in_time
 from covopt.certificates.certify import conclude
@@ -29,12 +29,10 @@ from covopt.losses import make_loss
 from covopt.network import ReLUNetwork
 from covopt.oracles.choose import exact_oracle
 from covopt.oracles.faces import DEFAULT_FACE_BUDGET
-from covopt.oracles.local_search import LocalSearchOracle
-from covopt.oracles.support import bound_gauge
 from covopt.potentials import LabelNoise, make_potential
 from covopt.problems.label_noise import LabelNoiseTask, check_label_noise, reduce_label_noise_fit
 from covopt.problems.reduction import Reduction
-from covopt.problems.regularised import RegularisedProblem, best_constant, constant_dual, reduce_fit
+from covopt.problems.regularised import RegularisedProblem, best_constant, reduce_fit
 from covopt.solution import Solution
 from covopt.solvers.label_noise_fit import solve_label_noise_fit
 from covopt.solvers.quick import is_out_of_reach
@@ -47,7 +45,8 @@ from covopt.status import Status
 ROOM = (1e-140, 1e140)
 WHOLE_CHECK_S = 15.0  # what a certificate by boxes takes at most, about
 LEAST_CHECK_S = 0.5
-PROVED_LAMBDA = 1e-4  # accuracy of λ_max where its equation has bounds for values
+FOR_LAMBDA = 0.25  # of the time, where a share of λ_max is asked for
+LOOSE = 0.1  # of λ_max, that is said where a share of it is asked for
 SOLVERS = ("auto", "column-generation")
 INSIDE = (
     0.999  # share of the tolerance that solvers aim at: the certificate's allowance for rounding needs room
@@ -91,6 +90,7 @@ class FitTask:
                     'weight is (or none is) of one class; use output_bias="penalized" or "none".'
                 )
         self._oracle: Any = None
+        self._largest: LargestLambda | None = None
         self.interrupted = False  # while a result was being finished
 
     def check_start(self, start: Solution) -> None:
@@ -127,58 +127,42 @@ class FitTask:
 
     def lambda_max(self) -> float:
         """See :func:`lambda_max`."""
-        slack = 0.0
+        found = self.largest()
+        if found.slack > self.tol:
+            warnings.warn(
+                f"lambda_max is proved, not exact: no network from {found.value:.6g} on has a neuron, and the "
+                f"smallest such λ may be {100.0 * found.share:.2g} % smaller.",
+                NotCertifiedWarning,
+                stacklevel=3,
+            )
+        return found.value
 
-        def excess(lam: float) -> float:
-            """Gauge of the dual of the best constant, or a bound on it where it is not known exactly."""
-            problem, _ = self.reduced(lam)
-            live = problem.rows.any(axis=1)
-            dual = problem.project_dual(constant_dual(problem))[live]
-            if not dual.any():
-                return 0.0
-            asked = np.ascontiguousarray(dual[:, 0] if dual.shape[1] == 1 else dual)
-            try:
-                return self.oracle(problem).price(asked, threshold=np.inf).upper_bound
-            except BudgetError:
-                if self.potential != "variation":
-                    raise
-            nonlocal slack
-            found = bound_gauge(problem.rows[live], asked)
-            met = LocalSearchOracle(problem.rows[live], random_state=0).search(asked).upper_bound
-            slack = max(slack, found.value / met - 1.0)
-            return found.value
+    def largest(self, time_limit_s: float | None = None) -> LargestLambda:
+        """λ_max, computed once."""
+        if self._largest is None:
+            self._largest = largest_lambda(self, time_limit_s)
+        return self._largest
 
-        def claimed(lam: float) -> float:
-            """Say so where the bound on the gauge may be larger than the gauge."""
-            if slack > self.tol:
-                warnings.warn(
-                    f"lambda_max is proved, not exact: no network from {lam:.6g} on has a neuron, and the smallest "
-                    f"such λ may be {100.0 * slack / (1.0 + slack):.2g} % smaller.",
-                    NotCertifiedWarning,
-                    stacklevel=4,
-                )
-            return lam
-
-        scale = 1.0
-        at_one = excess(scale)
-        if self.output_bias != "penalized":
-            return claimed(at_one)  # −∇C/λ: the gauge at λ is that at 1, divided by λ
-        if at_one == 0.0:
-            return 0.0
-        high = at_one
-        while excess(high) > 1.0:
-            high *= 2.0
-        low = 0.5 * high
-        while excess(low) <= 1.0:
-            low *= 0.5
-            if low < 1e-9 * high:
-                return 0.0
-        if slack == 0.0:
-            return float(brentq(lambda lam: excess(lam) - 1.0, low, high, xtol=1e-15 * high, rtol=1e-14))
-        while high - low > PROVED_LAMBDA * high:  # bounds do not fall smoothly: keep the side that is proved
-            middle = 0.5 * (low + high)
-            low, high = (low, middle) if excess(middle) <= 1.0 else (middle, high)
-        return claimed(high)
+    def strength(self, lam: Any, time_limit_s: float | None = None) -> float:
+        """Return λ of a number, or of a share of λ_max (``"0.1max"``), which takes a part of the time."""
+        value, relative = parse_lam(lam)
+        if not relative:
+            return value
+        found = self.largest(None if time_limit_s is None else FOR_LAMBDA * time_limit_s)
+        top = found.value
+        if top == 0.0:
+            raise InputError(
+                f"lam={lam!r} is a share of λ_max, which is 0 here: the best constant is optimal for every λ. "
+                "Give lam as a number."
+            )
+        if found.slack > LOOSE:
+            warnings.warn(
+                f"lam={lam!r} is {value * top:.6g}: from λ_max = {top:.6g} on no network has a neuron, and the "
+                f"smallest such λ may be {100.0 * found.share:.2g} % smaller.",
+                NotCertifiedWarning,
+                stacklevel=3,
+            )
+        return value * top
 
     def grid(self, n_lams: int, eps: float) -> np.ndarray:
         """Return the geometric grid from λ_max down."""
@@ -320,7 +304,7 @@ class FitTask:
         solution = Solution(
             self.data, self.output_bias, self.potential, network, *found, self.tol, name, history,
             now() - clock.began, self.random_state, lam=lam, loss=self.loss,
-            sample_weight=self.sample_weight, warm=point.warm,
+            sample_weight=self.sample_weight, warm=point.warm, lambda_max=self._largest and self._largest.value,
         )  # fmt: skip
         logger.info("%r", solution)
         return solution

@@ -9,10 +9,11 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from covopt.api.fit_task import FitTask
+from covopt.api.lambdas import DEFAULT_LAMBDA, parse_lam
 from covopt.api.rounds import Callback
 from covopt.api.solution_path import SolutionPath
 from covopt.checks.speaking import speaking
-from covopt.checks.validation import check_positive, check_time_limit
+from covopt.checks.validation import check_time_limit
 from covopt.errors import InputError, PathStoppedWarning
 from covopt.limits import now
 from covopt.losses import Loss
@@ -24,7 +25,7 @@ def fit(
     X: Any,
     Y: Any,
     *,
-    lam: float,
+    lam: float | str = DEFAULT_LAMBDA,
     loss: str | Loss = "squared",
     bias: float = 1.0,
     output_bias: str = "none",
@@ -56,8 +57,9 @@ def fit(
     Y : array_like of shape (N,) or (N, k)
         Numbers for "squared" and "huber"; labels (N,) for the others: −1 and 1, 0 and 1, booleans or two strings,
         with the softmax any number of classes.
-    lam : float
-        λ > 0.
+    lam : float or str
+        λ > 0, or a share of :func:`lambda_max`: ``"0.1max"`` (the default), ``"max"``. What such a share means does
+        not depend on the units of the table.
     loss : {"squared", "logistic", "softmax-cross-entropy", "huber", "hinge", "squared-hinge"} or Loss
         See :mod:`covopt.losses`; ``Huber(delta=...)`` sets its parameter.
     bias : float
@@ -106,15 +108,17 @@ def fit(
     ('certified', True)
     >>> covopt.fit([[-1.0], [0.0], [1.0]], ["a", "b", "a"], lam=0.01, loss="logistic").status.code
     'certified'
+    >>> round(covopt.fit([[0.0], [1.0]], [0.0, 1.0], lam="0.5max").lam, 6)
+    0.353553
     """
     began = now()
     task = FitTask(X, Y, loss, bias, output_bias, sample_weight, potential, solver, tol, random_state)
-    lam = check_positive("lam", lam)
+    parse_lam(lam)  # before anything is computed
     time_limit_s = check_time_limit(time_limit_s)
     if start is not None:
         task.check_start(start)
     with speaking(verbose), threadpool_limits(1, user_api="blas"):
-        return task.solve(lam, time_limit_s, callback, start, began)
+        return task.solve(task.strength(lam, time_limit_s), time_limit_s, callback, start, began)
 
 
 def lambda_max(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -122,7 +123,13 @@ def fit(
     table: Table,
     *,
     target: Target,
-    lam: Annotated[float, typer.Option(help="λ: the objective is mean loss + λ‖W‖².")],
+    lam: Annotated[
+        str | None,
+        typer.Option(
+            metavar="λ",
+            help="The objective is mean loss + λ‖W‖²: a number, or a share of λ_max (default 0.1max).",
+        ),
+    ] = None,
     loss: LossName = "squared",
     delta: Delta = None,
     features: Features = None,
@@ -152,10 +159,12 @@ def fit(
             X, Y = read.features, read.targets
             progress.say(before_the_first_round(X.shape, (len(X), 1), out=not (as_json or quiet)))
             from covopt.api.fitting import fit as run
+            from covopt.api.lambdas import DEFAULT_LAMBDA
 
             solution = run(
-                X, Y, lam=lam, bias=bias, output_bias=output_bias, potential=potential, tol=tol,
-                time_limit_s=time_limit, random_state=seed, callback=progress, **options,
+                X, Y, lam=DEFAULT_LAMBDA if lam is None else lam, bias=bias, output_bias=output_bias,
+                potential=potential, tol=tol, time_limit_s=time_limit, random_state=seed, callback=progress,
+                **options,
             )  # fmt: skip
         save(solution, out)  # first, so that nothing computed is lost to a later failure
         if plot is not None:
@@ -171,7 +180,7 @@ def fit(
             )  # fmt: skip
         elif not quiet:
             typer.echo(solution.summary())
-            for line in [*_extra_lines(extra), *left_out_lines(read)]:
+            for line in [*_extra_lines(extra, default=lam is None), *left_out_lines(read)]:
                 typer.echo(line)
             say_saved(out, plot)
         raise typer.Exit(code)
@@ -181,33 +190,36 @@ def _beside(solution: Any, X: Any, Y: Any, options: dict[str, Any]) -> dict[str,
     """Return what is worth knowing beside the certificate: how well the network fits, and λ over λ_max."""
     from covopt.api.fitting import lambda_max
     from covopt.api.prediction import quality
-    from covopt.errors import CovoptError, InputError
+    from covopt.errors import CovoptError
 
     name, value = quality(solution)
-    try:
-        if solution.status in ("time_limit", "interrupted"):  # the time is up
-            raise InputError("stopped")
-        top = lambda_max(
-            X,
-            Y,
-            bias=solution.data.bias,
-            output_bias=solution.output_bias,
-            potential=solution.potential,
-            **options,
-        )
-    except CovoptError:  # too many faces
-        top = 0.0
+    top = solution.lambda_max
+    if top is None and solution.status not in ("time_limit", "interrupted"):  # else the time is up
+        with contextlib.suppress(CovoptError):  # too many faces
+            top = lambda_max(
+                X,
+                Y,
+                bias=solution.data.bias,
+                output_bias=solution.output_bias,
+                potential=solution.potential,
+                **options,
+            )
     return {
         "r2" if name == "R²" else name: value,
         "lambda_max": top or None,
-        "lam_over_lambda_max": solution.lam / top if top > 0 else None,
+        "lam_over_lambda_max": solution.lam / top if top else None,
     }
 
 
-def _extra_lines(extra: dict[str, Any]) -> list[str]:
+def _extra_lines(extra: dict[str, Any], *, default: bool) -> list[str]:
     name = "accuracy" if "accuracy" in extra else "r2"
     share = extra["lam_over_lambda_max"]
-    said = "λ_max was not computed" if share is None else f"{share:.4g}  (λ_max {extra['lambda_max']:.6g})"
+    chosen = "; by default, since --lam was not given" if default else ""
+    said = (
+        "λ_max was not computed"
+        if share is None
+        else f"{share:.4g}  (λ_max {extra['lambda_max']:.6g}{chosen})"
+    )
     title = "R²" if name == "r2" else name
     return [f"{title:<14} {extra[name]:.4f}  (on the points it was fitted to)", f"{'λ / λ_max':<14} {said}"]
 

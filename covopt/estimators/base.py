@@ -128,7 +128,7 @@ class LossEstimator(CertifiedEstimator):
     time_limit_s: float | None
 
     def _train(
-        self, X: np.ndarray, Y: np.ndarray, loss: str | Loss, weights: np.ndarray | None, lam: float
+        self, X: np.ndarray, Y: np.ndarray, loss: str | Loss, weights: np.ndarray | None, lam: float | str
     ) -> Solution:
         X, Y, weights = merge_samples(X, Y, weights)
         return fit(

@@ -37,8 +37,8 @@ class ReLUClassifier(ClassifierMixin, LossEstimator):
 
     Parameters
     ----------
-    lam : float
-        λ > 0.
+    lam : float or str
+        λ > 0, or a share of :func:`covopt.lambda_max` as in ``"0.1max"``.
     loss : {"logistic", "hinge", "squared-hinge"}
         The hinges are for two classes, and give no probabilities.
     bias, output_bias, tol, time_limit_s, random_state
@@ -65,7 +65,7 @@ class ReLUClassifier(ClassifierMixin, LossEstimator):
 
     def __init__(
         self,
-        lam: float = 1e-3,
+        lam: float | str = 1e-3,
         *,
         loss: str = "logistic",
         bias: float = 1.0,

@@ -150,8 +150,8 @@ class ReLURegressor(_Regressor, LossEstimator):
 
     Parameters
     ----------
-    lam : float
-        λ > 0. From :func:`covopt.lambda_max` on the network is constant.
+    lam : float or str
+        λ > 0, or a share of :func:`covopt.lambda_max` as in ``"0.1max"``. From λ_max on the network is constant.
     loss : {"squared", "huber"} or Loss
     delta : float
         Where Huber's loss turns from a parabola into lines; not used with the square.
@@ -178,7 +178,7 @@ class ReLURegressor(_Regressor, LossEstimator):
 
     def __init__(
         self,
-        lam: float = 1e-3,
+        lam: float | str = 1e-3,
         *,
         loss: str | Loss = "squared",
         delta: float = 1.0,

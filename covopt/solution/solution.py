@@ -51,6 +51,8 @@ class Solution:
         Multipliers that prove the dual feasible where a semidefinite relaxation gave the lower bound.
     lam, loss, sample_weight : float, Loss, ndarray
         Of a regularised solve; None for interpolation.
+    lambda_max : float or None
+        :func:`covopt.lambda_max` of the table, where the solve asked for it; files do not keep it.
     """
 
     data: Data
@@ -69,6 +71,7 @@ class Solution:
     lam: float | None = None
     loss: Loss | None = None
     sample_weight: np.ndarray | None = None
+    lambda_max: float | None = None
     warm: Any = field(default=None, repr=False)  # where a solve with another λ may begin
 
     def __post_init__(self) -> None:

@@ -45,8 +45,11 @@ def _objective_rows(solution: Solution) -> list[tuple[str, str]]:
     if solution.loss is None:
         return []
     weighted = "" if solution.sample_weight is None else ", weighted samples"
+    share = (
+        f" = {solution.lam / solution.lambda_max:.4g} λ_max" if solution.lam and solution.lambda_max else ""
+    )
     return [
-        ("loss", f"{solution.loss.title}, λ = {solution.lam:g}{weighted}"),
+        ("loss", f"{solution.loss.title}, λ = {solution.lam:g}{share}{weighted}"),
         ("objective", f"{solution.objective:.10g} = C + λ · cost, C = {solution.loss_value:.10g}"),
     ]
 

@@ -1,0 +1,92 @@
+"""λ as a share of λ_max: the same problem in any units, said in the summary, refused where it means nothing."""
+
+import json
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import covopt
+from covopt.api.fit_task import FitTask
+from covopt.api.lambdas import LargestLambda, largest_lambda, parse_lam
+from covopt.cli import app
+from covopt.datasets import make_smooth
+from covopt.errors import InputError, NotCertifiedWarning
+
+X, y = make_smooth(12)
+
+
+def test_a_share_is_that_many_times_lambda_max():
+    top = covopt.lambda_max(X, y)
+    found = covopt.fit(X, y, lam="0.3max", tol=1e-4)
+    assert found.lam == pytest.approx(0.3 * top, rel=1e-12)
+    assert found.lambda_max == top
+    assert f"λ = {found.lam:g} = 0.3 λ_max" in found.summary()
+    assert "λ_max" not in covopt.fit(X, y, lam=0.3, tol=1e-2).summary()
+
+
+@pytest.mark.parametrize("unit", [2.0**-20, 2.0**20])
+def test_the_default_does_not_depend_on_the_units(unit):
+    plain = covopt.fit(X, y, bias=0.0, tol=1e-6)
+    scaled = covopt.fit(X * unit, y, bias=0.0, tol=1e-6)
+    assert plain.lam == pytest.approx(0.1 * plain.lambda_max, rel=1e-12)
+    assert scaled.lam == pytest.approx(plain.lam * unit, rel=1e-9)
+    assert scaled.objective == pytest.approx(plain.objective, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    "lam", ["", "-1max", "0max", "infmax", "max0.1", "0.1maxx", "one", 0, -1.0, "nan", True, None]
+)
+def test_nonsense_is_refused(lam):
+    with pytest.raises(InputError, match=r"^lam must be a positive"):
+        covopt.fit(X, y, lam=lam)
+
+
+def test_written_numbers():
+    assert parse_lam(" 1e-2 * MAX ") == (0.01, True)
+    assert parse_lam("1e-2") == (0.01, False)
+    assert parse_lam(np.float32(0.5)) == (0.5, False)
+
+
+def test_no_share_of_nothing():
+    with pytest.raises(InputError, match="Give lam as a number"):
+        covopt.fit([[0.0], [1.0]], [2.0, 2.0], output_bias="free")
+
+
+def test_a_loose_lambda_max_is_said(monkeypatch):
+    task = FitTask(X, y, "squared", 1.0, "none", None, "variation", "auto", 1e-4, None)
+    monkeypatch.setattr(task, "largest", lambda *_: LargestLambda(1.0, 0.25))
+    with pytest.warns(NotCertifiedWarning, match="may be 20 % smaller"):
+        task.strength("0.5max")
+
+
+def test_without_time_a_bound_takes_the_place_of_the_maximum():
+    rng = np.random.default_rng(0)
+    task = FitTask(
+        rng.standard_normal((40, 4)), rng.standard_normal((40, 2)), "squared", 1.0, "none", None, "variation", "auto",
+        1e-4, None,
+    )  # fmt: skip
+    exact, hurried = largest_lambda(task), largest_lambda(task, 1e-9)
+    assert hurried.value >= exact.value / (1.0 + exact.slack)
+    assert hurried.value / (1.0 + hurried.slack) <= exact.value
+
+
+def test_estimators_take_shares():
+    model = covopt.ReLURegressor(lam="0.2max").fit(X, y)
+    assert model.solution_.lam == pytest.approx(0.2 * covopt.lambda_max(X, y))
+
+
+def test_the_command(tmp_path):
+    def run(*arguments):
+        return CliRunner().invoke(app, [str(a) for a in arguments])
+
+    table = tmp_path / "t.csv"
+    np.savetxt(table, np.column_stack([X, y]), delimiter=",", header="a,b,y", comments="", fmt="%.17g")
+    said = run("fit", table, "--target", "y", "--tol", 1e-4).stdout
+    assert "λ / λ_max      0.1  (λ_max" in said
+    assert "by default, since --lam was not given)" in said
+    content = json.loads(run("fit", table, "--target", "y", "--lam", "0.5max", "--json").stdout)
+    assert content["lam_over_lambda_max"] == pytest.approx(0.5)
+    refused = run("fit", table, "--target", "y", "--lam", "much")
+    assert refused.exit_code == 1
+    assert 'as in "0.1max"' in refused.stderr
