@@ -32,13 +32,14 @@ from covopt.completely_positive.upper import (
 )
 from covopt.completely_positive.words import is_note, is_said
 from covopt.errors import CovoptError
+from covopt.exact.rounding import gamma
 from covopt.files.formats import read_one
 from covopt.files.schema import fractions, numbers
 
 if TYPE_CHECKING:
     from covopt.completely_positive.certificate import CPRankCertificate
 
-FIT = 1e-6  # largest residual of a factor that any tolerance can excuse
+FIT = 1e-6  # the user's tolerance may excuse a residual up to here
 
 
 def verify_cp_rank(certificate: CPRankCertificate | str | os.PathLike[str]) -> list[Check]:
@@ -120,7 +121,7 @@ def _matrix(matrix: SymmetricMatrix, tol: float) -> Check:
         return Check("matrix", False, f"the tolerance {tol!r} is not between 0 and 1e-6")
     if matrix.exact is not None:
         exact = np.array([[float(entry) for entry in row] for row in matrix.exact])
-        if not np.allclose(exact, matrix.values, rtol=1e-15, atol=0.0):
+        if not np.array_equal(exact, matrix.values):
             return Check("matrix", False, "the exact entries differ from the floats")
     return Check("matrix", True, f"{len(matrix)} × {len(matrix)}, finite and symmetric")
 
@@ -187,7 +188,7 @@ def _check_factor(
         return [], {}
     finite = bool(np.isfinite(factor).all())
     residual = residual_of(matrix.values, factor) if finite else float("inf")
-    good = finite and bool((factor >= 0).all()) and residual <= min(max(tol, 1e-12), FIT)
+    good = finite and bool((factor >= 0).all()) and residual <= _allowed(factor, tol)
     checks = [
         Check(
             "factor",
@@ -208,6 +209,11 @@ def _check_factor(
         if owner is not None:
             rows[owner].append(row[list(owner)])
     return checks, {c: np.array(part).reshape(len(part), len(c)) for c, part in rows.items()}
+
+
+def _allowed(factor: np.ndarray, tol: float) -> float:
+    """Return what the residual may be: the tolerance, and what BᵀB and the quotients round."""
+    return min(tol, FIT) + gamma(2 * len(factor) + 16)
 
 
 def _recheck(
@@ -305,9 +311,7 @@ def _split_factor(part, reason):
 
 def _approximate(part, reason, factor, tol, known):
     B = numbers("factor", reason.data["factor"]).reshape(-1, len(part))
-    ok = bool(np.isfinite(B).all() and (B >= 0).all()) and residual_of(part.values, B) <= min(
-        max(tol, 1e-12), FIT
-    )
+    ok = bool(np.isfinite(B).all() and (B >= 0).all()) and residual_of(part.values, B) <= _allowed(B, tol)
     return ok and reason.value == len(B), f"{counted(len(B), 'row')}, of a matrix within the tolerance"
 
 

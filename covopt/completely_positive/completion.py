@@ -26,15 +26,16 @@ from scipy.linalg import LinAlgError, qr, solve_triangular
 
 from covopt.completely_positive.face_rational import as_integers
 from covopt.exact.elimination import row_reduce
+from covopt.exact.rounding import gamma
 
 CUTS = (0.0, 1e-9, 1e-6, 1e-4, 1e-2)  # entries of the factor, against √a_jj, that are tried as zeros
 STEPS = 6
 GRID = 64  # bits that each Newton step adds to the entries
-CLEARLY = 1e-9  # smallest eigenvalue (unit diagonal) above which rank n needs no elimination
+CLEARLY = 1e-9  # smallest eigenvalue (unit diagonal) above which X is sought on all rows: a hint
 MOST_EQUATIONS = 1000
 MOST_UNKNOWNS = 6000
 MOST_SPAN = 12  # rank, where the span of the allowed products has to be found by elimination
-SLACK = 1.0 + 1e-9  # over the rounding of norms
+SLACK = 1.0 + 2.0**-29  # above γ(n) of norms of up to n = MOST_EQUATIONS · MOST_UNKNOWNS entries
 
 Matrix = Sequence[Sequence[Fraction]]
 
@@ -204,14 +205,13 @@ class _System:
         if not np.isfinite(T).all():
             return None
         # every entry of L carries a few roundings of its two terms, the product one per term
-        eps = np.finfo(float).eps
-        allowed = (L.shape[1] + 8) * eps * float(np.linalg.norm(sizes @ np.abs(T)))
+        allowed = gamma(2 * (L.shape[1] + 8)) * float(np.linalg.norm(sizes @ np.abs(T)))
         defect = (float(np.linalg.norm(np.eye(len(L)) - L @ T)) + allowed) * SLACK
         total, start = 0.0, 0
         for part in N:
             here = T[start : start + len(part)]
             start += len(part)
-            moved = np.abs(part.T @ here) + (len(part) + 8) * eps * (np.abs(part).T @ np.abs(here))
+            moved = np.abs(part.T @ here) + gamma(2 * (len(part) + 8)) * (np.abs(part).T @ np.abs(here))
             total += float((moved**2).sum())
         spread = float(np.sqrt(total)) * SLACK
         return (T, defect, spread) if defect < 0.5 and np.isfinite(spread) else None

@@ -14,7 +14,7 @@ from covopt.completely_positive.pattern import DEFAULT_TOL, is_triangle_free, su
 from covopt.exact.elimination import negative_direction, quadratic_form
 
 EXACT_SIZE = 40  # elimination in fractions up to here
-NEAR = 1e-7  # smallest eigenvalue, relative, below which the sign of an exact matrix is settled in fractions
+NEAR = 1e-7  # eigenvalues above are not worth looking at: a choice of what is tried, every answer is checked exactly
 
 
 def negative_entry(matrix: SymmetricMatrix, tol: float = DEFAULT_TOL) -> dict[str, Any] | None:
@@ -36,9 +36,11 @@ def negative_entry(matrix: SymmetricMatrix, tol: float = DEFAULT_TOL) -> dict[st
     i, j = (int(k) for k in np.unravel_index(int(A.argmin()), A.shape))
     if A[i, j] >= 0:
         return None
-    size = np.sqrt(max(A[i, i], 0.0) * max(A[j, j], 0.0)) or float(np.abs(A).max())
-    if matrix.exact is None and A[i, j] >= -tol * size:
-        return None
+    if matrix.exact is None:
+        entry, first, second = (Fraction(float(x)) for x in (A[i, j], max(A[i, i], 0.0), max(A[j, j], 0.0)))
+        size = first * second or Fraction(float(np.abs(A).max())) ** 2
+        if entry**2 <= Fraction(tol) ** 2 * size:
+            return None
     return {"kind": "entry", "index": [i, j], "text": f"A[{i}, {j}] = {A[i, j]:g} is negative"}
 
 
@@ -225,7 +227,9 @@ def _is_dominant(matrix: SymmetricMatrix) -> bool:
 
 
 def _roots(A: np.ndarray) -> np.ndarray:
-    return np.sqrt(np.maximum(np.diag(A), 0.0))
+    """√a_ii from above: the margin of a tolerance is not to be rounded down."""
+    roots = np.sqrt(np.maximum(np.diag(A), 0.0))
+    return np.where(roots > 0.0, np.nextafter(roots, np.inf), 0.0)
 
 
 def _rounded(unit_vector: np.ndarray, roots: np.ndarray) -> list[Fraction]:

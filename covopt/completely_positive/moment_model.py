@@ -20,6 +20,7 @@ from scipy import sparse
 
 from covopt.checks.optional import required
 from covopt.errors import BudgetError
+from covopt.exact.rounding import gamma
 
 MAX_BLOCK = 80
 MAX_CLIQUES = 2000
@@ -196,7 +197,7 @@ def moment_model(A: np.ndarray, level: int, method: str, tol: float = 0.0) -> Mo
         cost[clique(())] = 1.0
         for monomial, column in clique.columns.items():
             degrees[column] = len(monomial)
-            bounds[column] = np.prod(roots[list(monomial)]) * (1 + 1e-14)
+            bounds[column] = np.prod(roots[list(monomial)]) * (1.0 + gamma(8))
     G = sparse.csr_matrix((rows.values, (rows.rows, rows.columns)), shape=(len(rows.b), m))
     names = tuple((c.vertices, monomial) for c in cliques for monomial in c.columns)
     orders = tuple(len(basis) for _, basis in blocks)
@@ -212,7 +213,8 @@ def _above(A: np.ndarray, tol: float) -> np.ndarray:
     The difference to A' is diagonally dominant: 2n·tol·a_ii − tol·a_ii against less than n entries up to 2·tol·√(…).
     """
     roots = np.sqrt(np.diag(A))
-    return A + (1.0 + 1e-12) * tol * np.outer(roots, roots) * ((A > 0) + 2.0 * len(A) * np.eye(len(A)))
+    # what this rounds is paid for with the entries of A, see moment_rounding
+    return A + (1.0 + gamma(16)) * tol * np.outer(roots, roots) * ((A > 0) + 2.0 * len(A) * np.eye(len(A)))
 
 
 def _cliques(A: np.ndarray, level: int) -> list[_Clique]:

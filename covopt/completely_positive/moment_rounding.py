@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from covopt.completely_positive.moment_model import MomentModel
-
-EPS = 2.0**-52  # twice the unit roundoff
+from covopt.exact.rounding import allowance, gamma
 
 
 def rigorous_value(model: MomentModel, dual: np.ndarray) -> float:
@@ -24,9 +23,10 @@ def rigorous_value(model: MomentModel, dual: np.ndarray) -> float:
     Solving for p gives the bound. No bound on L(1) has to be known beforehand.
 
     Rounding: each semidefinite block is replaced by V max(w, 0) Vᵀ plus a multiple of the identity above the error of
-    forming that product, hence positive semidefinite; sums of N products are off by at most N·eps times the sum of
-    absolute values, computed beside them, which also covers entries of A rounded to doubles. Where A is known up to a
-    tolerance, ``doubt`` times \|z\| is taken off too.
+    forming that product, hence positive semidefinite; sums of N products are off by γ(N + 8) times the sum of
+    absolute values (fact 2 of :mod:`covopt.exact.rounding`), computed beside them, which also covers what entries of
+    A, their products and roots were rounded by. It is twice the roundings, so that the sums of absolute values are
+    inside too. Where A is known up to a tolerance, ``doubt`` times \|z\| is taken off too.
 
     Parameters
     ----------
@@ -58,15 +58,17 @@ def rigorous_value(model: MomentModel, dual: np.ndarray) -> float:
     G = model.G
     longest = int(np.diff(G.tocsc().indptr).max()) + 8
     residual = model.cost + G.T @ z
-    error = longest * EPS * (np.abs(model.cost) + np.abs(G).T @ np.abs(z))
-    missing = np.maximum(error - residual, 0.0) * model.bounds * (1 + 4 * EPS)
+    error = gamma(2 * longest) * (np.abs(model.cost) + np.abs(G).T @ np.abs(z))
+    missing = np.maximum(error - residual, 0.0) * model.bounds * (1.0 + gamma(8))
     low = model.degrees <= 1
-    gain = -float(model.b @ z) - (len(z) + 8) * EPS * float(np.abs(model.b) @ np.abs(z))
-    gain -= float(np.abs(z[: model.n_equal]) @ model.doubt) * (1 + len(z) * EPS)
-    gain -= float(missing[~low].sum()) * (1 + len(z) * EPS)
-    share = 1.0 + float(missing[low].sum()) * (1 + len(z) * EPS)
+    room = 1.0 + gamma(2 * (len(z) + len(missing) + 8))
+    gain = -float(model.b @ z) - allowance(len(z) + 8, float(np.abs(model.b) @ np.abs(z)))
+    gain -= float(np.abs(z[: model.n_equal]) @ model.doubt) * room
+    gain -= float(missing[~low].sum()) * room
+    share = 1.0 + float(missing[low].sum()) * room
     value = gain / share if gain > 0 else gain
-    value -= 8 * EPS * abs(value)
+    # the differences above, the quotient and the sum
+    value -= gamma(8) * (abs(value) + float(np.abs(model.b) @ np.abs(z)) * gamma(len(z) + 8))
     return value if np.isfinite(value) else -np.inf
 
 
@@ -82,5 +84,5 @@ def _into_cone(entries: np.ndarray, order: int) -> np.ndarray:
     product = (vectors * kept) @ vectors.T
     product = (product + product.T) / 2
     norms = np.einsum("ij,ij->j", vectors, vectors)
-    product[np.diag_indices(order)] += 4 * (order + 4) * EPS * float(kept @ norms)
+    product[np.diag_indices(order)] += allowance(order + 4, float(kept @ norms))
     return product[rows, columns] * np.where(rows == columns, 1.0, 2.0)

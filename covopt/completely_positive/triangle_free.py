@@ -7,13 +7,16 @@ import numpy as np
 from covopt.completely_positive.matrix import SymmetricMatrix
 from covopt.completely_positive.pattern import DEFAULT_TOL, is_triangle_free, support_pattern
 from covopt.exact.elimination import modular_rank
+from covopt.exact.rank import singular_values_down
+from covopt.exact.rounding import gamma
 
 
 def rank_bound(matrix: SymmetricMatrix, tol: float = DEFAULT_TOL) -> tuple[int, str]:
     """Bound the rank of A, and so its CP-rank, from below.
 
     Exact entries: the rank modulo a prime, which the rank cannot fall short of. Floats: the singular values of
-    D^(-1/2) A D^(-1/2) above n·tol, so that no matrix within tol·√(a_ii a_jj) entrywise has a smaller rank.
+    D^(-1/2) A D^(-1/2) that are proved to be above n·tol and what the quotients round, so that no matrix within
+    tol·√(a_ii a_jj) entrywise has a smaller rank.
 
     Parameters
     ----------
@@ -36,9 +39,10 @@ def rank_bound(matrix: SymmetricMatrix, tol: float = DEFAULT_TOL) -> tuple[int, 
     roots = np.sqrt(np.diag(A)[alive])
     if not len(roots):
         return 0, "rank of A"
-    values = np.linalg.svd(A[np.ix_(alive, alive)] / np.outer(roots, roots), compute_uv=False)
-    n = len(values)
-    rank = int((values > n * max(tol, 4.0 * np.finfo(float).eps)).sum())
+    unit = A[np.ix_(alive, alive)] / np.outer(roots, roots)
+    # two roots, their product and the quotient; a sum of squares
+    rounded = gamma(8) * float(np.linalg.norm(unit)) * (1.0 + gamma(unit.size))
+    rank = int((singular_values_down(unit) > len(unit) * tol * (1.0 + gamma(8)) + rounded).sum())
     return (
         rank,
         f"rank of every matrix within {tol:g} of A, relative to √(a_ii a_jj) (a factor has at least rank A rows)",

@@ -12,6 +12,7 @@ import numpy as np
 from covopt.errors import InputError, PrecisionWarning
 from covopt.exact.rank import numerical_rank, of_given
 
+# Ranks here are decided, not proved: no bound rests on them, and ``LayerRank`` says how clear each decision was.
 SMALL = 1e-6  # singular values above this share of the largest are never taken for zero
 CLEAR_RATIO = 1e3
 ADMISSIBLE = 1e-7  # share of ‖Z‖ outside of the image that passes for rounding

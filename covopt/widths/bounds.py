@@ -19,6 +19,7 @@ from covopt.completely_positive.clique_cover import clique_cover_bound
 from covopt.data import Data
 from covopt.errors import BudgetError, PrecisionWarning
 from covopt.exact.rank import rank_at_least
+from covopt.exact.rounding import gamma
 from covopt.widths.lower import bend_bound, rank_at_most
 
 if TYPE_CHECKING:
@@ -280,7 +281,7 @@ def _identity_factor(data: Data, output_bias: str) -> tuple[int, int] | None:
     beside = np.array([np.sum(np.delete(row, i)) for i, row in enumerate(Y)])
     # sums of n floats: only what is dominant beyond rounding, or exactly in integers, counts
     exact = bool((np.round(Y) == Y).all() and Y.max(initial=0.0) * n < 2**53)
-    slack = 0.0 if exact else 2.0 * n * float(np.finfo(float).eps)
+    slack = 0.0 if exact else gamma(2 * n + 8)
     if (np.diag(Y) < beside * (1.0 + slack)).any():
         return None
     strict = int((np.diag(Y) > beside).sum())

@@ -10,6 +10,7 @@ import numpy as np
 from covopt.checks.validation import check_bias
 from covopt.data.tabular import check_finite, to_matrix
 from covopt.errors import InputError
+from covopt.exact.rounding import gamma
 
 ASYMMETRY = 1e-12
 
@@ -67,7 +68,8 @@ def read_pair(K: Any, K_sigma: Any, bias: Any, tol: float) -> Pair:
     exact = beta == 0 or bool(
         beta.is_integer() and (second == np.round(second)).all() and second.max() < 2**53
     )
-    lost = 0.0 if exact else 8e-16 * beta**2  # what taking β² off leaves of rounding, in every entry
+    # β², the entry of K_sigma that holds it and the difference are rounded
+    lost = 0.0 if exact else gamma(4) * beta**2
     roots = np.sqrt(np.maximum(np.diag(first), lost / tol))
     _check_semidefinite("K", first, roots, tol)
     _check_conditions(first, P, roots, "K_sigma − β²11ᵀ" if beta > 0 else "K_sigma", tol)
@@ -100,7 +102,8 @@ def _check_semidefinite(name: str, matrix: np.ndarray, roots: np.ndarray, tol: f
         )
     scale = np.where(roots > 0, roots, roots.max(initial=0.0) or 1.0)
     least = float(np.linalg.eigvalsh(matrix / np.outer(scale, scale))[0])
-    if least < -len(matrix) * max(tol, 1e-14):
+    # what eigenvalues and quotients round comes on top of what the entries may be off by
+    if least < -len(matrix) * (tol + gamma(8 * (len(matrix) + 8))):
         raise InputError(
             f"the pair is outside S: {name} is not positive semidefinite; scaled by the diagonal of K its least "
             f"eigenvalue is {least:.3g}."

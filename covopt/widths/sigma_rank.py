@@ -11,8 +11,10 @@ import numpy as np
 
 from covopt.checks.validation import check_time_limit, check_tol
 from covopt.completely_positive.clique_cover import clique_cover_bound
+from covopt.completely_positive.matrix import SymmetricMatrix
 from covopt.completely_positive.rank import cp_rank
 from covopt.completely_positive.reading import CPStatus
+from covopt.completely_positive.triangle_free import rank_bound
 from covopt.errors import InputError, PrecisionWarning
 from covopt.sparsify.layer import HiddenLayer
 from covopt.sparsify.reduction import reduce_layer
@@ -185,7 +187,7 @@ def enough_neurons(rank: int, n: int) -> int:
 
 
 def _rank(unit: np.ndarray, tol: float) -> int:
-    return int((np.linalg.eigvalsh(unit) > len(unit) * max(tol, 1e-14)).sum())
+    return rank_bound(SymmetricMatrix(unit), tol)[0]
 
 
 def _cp_bounds(
