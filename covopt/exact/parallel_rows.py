@@ -58,8 +58,7 @@ def first_of_each(vectors: np.ndarray, digits: int = SAME_DIGITS) -> np.ndarray:
     >>> first_of_each(np.array([[1.0, 0.0], [0.0, 1.0], [1.0, -1e-16]]))
     array([0, 1])
     """
-    _, first = np.unique(np.round(vectors, digits) + 0.0, axis=0, return_index=True)  # 0.0: no −0
-    return np.sort(first)
+    return np.flatnonzero(group_equal_rows(np.round(vectors, digits)) == np.arange(len(vectors)))
 
 
 def scaled_norms(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

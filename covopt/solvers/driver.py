@@ -153,7 +153,8 @@ class Driver(GenerationLoop):
         if pricing.upper_bound > schedule.lost and gap_before < schedule.near:
             self._become_patient()
             return len(pricing.neurons), False
-        self._guard(pricing, gap_before, dual_before, place)
+        if self.objective.interpolates:  # a loss keeps Λ where it is
+            self._guard(pricing, gap_before, dual_before, place)
         return self._renew(pricing), False
 
     def _scale(self) -> float:

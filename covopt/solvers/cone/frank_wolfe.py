@@ -20,6 +20,7 @@ from typing import Any, Protocol
 import numpy as np
 from scipy.linalg import LinAlgError
 
+from covopt.exact.parallel_rows import first_of_each
 from covopt.oracles.base import Pricing
 from covopt.problems.cone import ConeProblem
 from covopt.solvers.cone.fully_corrective import correct_masses, interpolate
@@ -286,7 +287,8 @@ class FrankWolfe:
                     | (masses > 1e-7 * masses.sum())
                 )
                 neurons = neurons[kept]
-            neurons = _merge_new(neurons, np.concatenate(fresh))
+            neurons = np.concatenate([neurons, *fresh])
+            neurons = neurons[first_of_each(neurons)]
             warm = None
         self.point.status = self.point.status if self.point.gap > self.tol else Status.CERTIFIED
 
@@ -359,10 +361,3 @@ class FrankWolfe:
             point.status = Status.TIME_LIMIT
             return True
         return False
-
-
-def _merge_new(neurons: np.ndarray, fresh: np.ndarray) -> np.ndarray:
-    """Append the neurons that are not there yet."""
-    together = np.concatenate([neurons, fresh])
-    _, first = np.unique(np.round(together, 11) + 0.0, axis=0, return_index=True)
-    return together[np.sort(first)]

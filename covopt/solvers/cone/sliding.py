@@ -82,24 +82,25 @@ def cluster(
     above, below = heights > ON_PLANE, heights < -ON_PLANE
     scalar = weights.shape[1] == 1
     least = np.cos(angle)
+    # scalar products of what leads a group with what may join it
+    facing = weights @ weights.T
+    joins = facing > 0
+    if not scalar:
+        joins &= (neurons @ neurons.T >= least) & (facing >= least * np.outer(sizes, sizes))
+    signs = above.astype(np.int8) - below.astype(np.int8)
     groups: list[list[int]] = []
-    signs = np.zeros((0, len(rows)), dtype=np.int8)
+    heads = np.zeros(0, dtype=np.intp)
     for j in range(len(neurons)):
-        mine = above[j].astype(np.int8) - below[j].astype(np.int8)
-        together = ~((signs * mine) < 0).any(axis=1)
-        if groups:
-            together &= weights[[g[0] for g in groups]] @ weights[j] > 0
-        if not scalar and groups:
-            heads = [g[0] for g in groups]
-            together &= neurons[heads] @ neurons[j] >= least
-            together &= weights[heads] @ weights[j] >= least * sizes[heads] * sizes[j]
-        if together.any():
-            choice = int(np.flatnonzero(together)[0])
-            groups[choice].append(j)
-            signs[choice] = np.where(signs[choice] == 0, mine, signs[choice])
+        able = np.flatnonzero(joins[heads, j])
+        able = able[~(signs[heads[able]] * signs[j] < 0).any(axis=1)]
+        if len(able):
+            groups[able[0]].append(j)
+            head = heads[able[0]]
+            signs[head] = np.where(signs[head] == 0, signs[j], signs[head])
         else:
             groups.append([j])
-            signs = np.concatenate([signs, mine[None]])
+            heads = np.append(heads, j)
+    signs = signs[heads]
     vectors = np.array([sizes[g] @ neurons[g] for g in groups])
     outputs = np.array([weights[g].sum(axis=0) for g in groups])
     outputs *= (np.linalg.norm(vectors, axis=1) / np.linalg.norm(outputs, axis=1))[:, None]

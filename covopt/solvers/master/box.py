@@ -75,8 +75,13 @@ class Box:
 
     def carry(self, weights: np.ndarray, level: float) -> None:
         """Take over weights (M, 1): those in use keep them, with the slack that makes their product ``level``."""
-        self.force = np.maximum(self.force, np.maximum(SIGNS * weights.T, 0.0))
-        self.slack = level / self.force
+        self.take(np.maximum(SIGNS * weights.T, 0.0), level)
+
+    def take(self, force: np.ndarray, level: float) -> None:
+        """Take over multipliers (2, M) where they are larger, with the slacks that make their products ``level``."""
+        heavy = force > self.force
+        self.force[heavy] = force[heavy]
+        self.slack[heavy] = level / force[heavy]
 
     def keep(self, kept: np.ndarray) -> None:
         """Leave only the columns that ``kept`` names."""

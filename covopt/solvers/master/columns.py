@@ -19,6 +19,8 @@ import numpy as np
 from numba import njit
 from scipy.spatial import cKDTree
 
+from covopt.exact.parallel_rows import first_of_each
+
 ON_PLANE = 1e-10  # |z·w| / ‖z‖ below which a unit neuron counts as lying on the row's hyperplane
 SILENT = 1e-14  # the same for rounding alone
 SAME = 1e-10  # distance of neurons that are one
@@ -83,8 +85,7 @@ class Columns:
 
     def append_different(self, neurons: np.ndarray, *, live: bool = True) -> int:
         """Add neurons of which some may be alike; see :meth:`append`."""
-        _, first = np.unique(np.round(neurons, 13) + 0.0, axis=0, return_index=True)
-        return self.append(neurons[np.sort(first)], live=live)
+        return self.append(neurons[first_of_each(neurons)], live=live)
 
     def _add(self, neurons: np.ndarray, live: bool) -> int:
         m, r = neurons.shape

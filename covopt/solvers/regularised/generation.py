@@ -78,7 +78,8 @@ class RegularisedGeneration(Driver):
             tight = np.linalg.norm(self.master.heights, axis=1) > WARM_TIGHT
             kept = heavy | tight
             point.warm = WarmStart(
-                columns.neurons[kept], weights[kept], cones.sizes[kept], self.master.shift(), self.master.dual
+                columns.neurons[kept], weights[kept], cones.sizes[kept], self.master.shift(), self.master.dual,
+                None if self.master.edges is None else self.master.edges.force, self.point.dual,
             )  # fmt: skip
         return point
 
@@ -97,6 +98,8 @@ class RegularisedGeneration(Driver):
             if self.following.run():
                 return False
             self.following, self.warm = None, self.point.warm or self.warm
+        if self.warm is not None:
+            return self._start_warm(self.warm, first)
         n = len(problem.rows)
         pricing = self.price(first, 0.0, max_neurons=max(n, 20))
         self.offer_dual(first, pricing)
@@ -105,8 +108,6 @@ class RegularisedGeneration(Driver):
         # half of a feasible dual in the interior of everything: what starts are mixed with
         self.centre = first * (CENTRE / max(pricing.upper_bound, 1.0))
         master.columns.append_different(self.normalise(pricing.neurons))
-        if self.warm is not None:
-            return self._start_warm(self.warm)
         seeds = random_vertices(problem.rows[self.live], int(self.schedule.seeds_per_row * n), self.rng)
         master.columns.append_different(self.normalise(seeds), live=False)
         master.dual = self.centre
@@ -115,23 +116,28 @@ class RegularisedGeneration(Driver):
         self._enter_edges(level)
         return True
 
-    def _start_warm(self, warm: WarmStart) -> bool:
+    def _start_warm(self, warm: WarmStart, first: np.ndarray) -> bool:
         """Offer what is known, and start from its columns and weights."""
         problem, master = self.problem, self.master
+        columns = master.columns
         self.offer(warm.neurons, warm.weights, warm.offset)
-        dual = problem.project_dual(warm.dual)
-        pricing = self.price(dual, WARM_TIGHT)
-        self.offer_dual(dual, pricing)
+        neurons = np.zeros((0, problem.rows.shape[1]))
+        if not self._offer_feasible(warm):
+            dual = problem.project_dual(warm.dual)
+            pricing = self.price(dual, WARM_TIGHT)
+            neurons = pricing.neurons
+            self.offer_dual(dual, pricing)
         if self.point.gap <= self.tol:
             return False
-        columns = master.columns
-        columns.keep(np.zeros(len(columns), dtype=bool))
         columns.append(self.normalise(warm.neurons))
         weights = np.zeros((len(columns), problem.n_outputs))
         if len(columns) == len(warm.weights):
             weights = warm.weights
-        fresh = columns.append(self.normalise(pricing.neurons))
+        fresh = columns.append(self.normalise(neurons))
         weights = np.concatenate([weights, np.zeros((fresh, problem.n_outputs))])
+        # inside of everything, as far as the columns tell
+        tallest = float(np.linalg.norm(columns.atoms @ first, axis=1).max(initial=0.0))
+        self.centre = first * (CENTRE / max(tallest, 1.0))
         self.dual_gap = min(self.point.gap, 1.0)
         master.dual = self._best_dual()
         master.offset = warm.offset.copy()
@@ -139,6 +145,18 @@ class RegularisedGeneration(Driver):
         master.cones.add(master.heights, level, WARM_FLOOR)
         master.cones.carry(weights, level)
         self._enter_edges(level)
+        if master.edges is not None and warm.edges is not None:
+            master.edges.take(warm.edges, level)
+        return True
+
+    def _offer_feasible(self, warm: WarmStart) -> bool:
+        """Take over the dual of another λ, whose gauge is known, where it is in the domain of this one."""
+        if warm.feasible is None or not np.array_equal(
+            self.problem.project_dual(warm.feasible), warm.feasible
+        ):
+            return False
+        nothing = np.zeros((0, self.problem.rows.shape[1]))
+        self.offer_dual(warm.feasible, Pricing(nothing, np.zeros(0), 1.0, exact=True))
         return True
 
     def _level(self) -> float:

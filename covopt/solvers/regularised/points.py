@@ -22,8 +22,10 @@ class WarmStart:
     masses : ndarray of shape (M,)
     offset : ndarray of shape (q,)
     dual : ndarray of shape (N, q)
-    edges : tuple of ndarray or None
+    edges : ndarray of shape (2, N·q) or None
         Multipliers of the loss's box.
+    feasible : ndarray of shape (N, q) or None
+        A dual with h ≤ 1, where a solve on these rows has proved one.
     """
 
     neurons: np.ndarray
@@ -31,7 +33,8 @@ class WarmStart:
     masses: np.ndarray
     offset: np.ndarray
     dual: np.ndarray
-    edges: tuple[np.ndarray, np.ndarray] | None = None
+    edges: np.ndarray | None = None
+    feasible: np.ndarray | None = None
 
 
 @dataclass
