@@ -202,3 +202,20 @@ def check_sample_weight(sample_weight: Any, n_samples: int) -> np.ndarray:
         raise InputError("sample_weight is zero for every sample; give at least one a positive weight.")
     scaled = weights / top
     return scaled / scaled.sum()
+
+
+class QuadraticConjugate:
+    """The conjugate Σ u y + u²/4q, where it is finite: of losses that are q r² wherever they are not flat."""
+
+    targets: np.ndarray
+    weights: np.ndarray
+
+    def conjugate_terms(self, U):
+        linear, square = U * self.targets, U**2 / (4.0 * self.weights)
+        return float(linear.sum() + square.sum()), float(np.abs(linear).sum() + square.sum())
+
+    def conjugate_gradient(self, U):
+        return self.targets + U / (2.0 * self.weights)
+
+    def conjugate_hessian(self, U):
+        return 0.5 / self.weights

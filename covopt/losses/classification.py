@@ -6,7 +6,7 @@ import numpy as np
 from scipy.special import expit, log_softmax, softmax, xlogy
 
 from covopt.data.labels import encode_binary, encode_classes
-from covopt.losses.base import TINY, Loss
+from covopt.losses.base import TINY, Loss, QuadraticConjugate
 
 
 class _Binary(Loss):
@@ -127,7 +127,7 @@ class Hinge(_Binary):
         return np.minimum(edge, 0.0), np.maximum(edge, 0.0)
 
 
-class SquaredHinge(_Binary):
+class SquaredHinge(QuadraticConjugate, _Binary):
     """max(0, 1 − yf)² for two classes, y = ±1.
 
     Examples
@@ -151,16 +151,6 @@ class SquaredHinge(_Binary):
 
     def contains(self, U):
         return bool((U * self.targets <= 0).all())
-
-    def conjugate_terms(self, U):
-        linear, square = U * self.targets, U**2 / (4.0 * self.weights)
-        return float(linear.sum() + square.sum()), float(np.abs(linear).sum() + square.sum())
-
-    def conjugate_gradient(self, U):
-        return self.targets + U / (2.0 * self.weights)
-
-    def conjugate_hessian(self, U):
-        return 0.5 / self.weights
 
     def box(self):
         edge = np.where(self.targets > 0, -np.inf, np.inf)

@@ -6,10 +6,10 @@ import numpy as np
 
 from covopt.checks.validation import check_positive
 from covopt.errors import InputError
-from covopt.losses.base import Loss
+from covopt.losses.base import Loss, QuadraticConjugate
 
 
-class SquaredError(Loss):
+class SquaredError(QuadraticConjugate, Loss):
     """‖f − y‖², any number of outputs.
 
     Parameters
@@ -63,16 +63,6 @@ class SquaredError(Loss):
 
     def hessian(self, F):
         return 2.0 * self.weights
-
-    def conjugate_terms(self, U):
-        linear, square = U * self.targets, U**2 / (4.0 * self.weights)
-        return float(linear.sum() + square.sum()), float(np.abs(linear).sum() + square.sum())
-
-    def conjugate_gradient(self, U):
-        return self.targets + U / (2.0 * self.weights)
-
-    def conjugate_hessian(self, U):
-        return 0.5 / self.weights
 
 
 class Huber(Loss):

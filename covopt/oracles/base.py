@@ -53,5 +53,22 @@ class Oracle(Protocol):
         max_neurons: int | None = None,
         complete: bool = False,
     ) -> Pricing:
-        """Return local maxima of |F| with value at least ``threshold``: the best one always, all if ``complete``."""
+        """Return local maxima of |F|, or of the norm, and a valid bound on the largest.
+
+        Parameters
+        ----------
+        dual : ndarray of shape (N,) or (N, k)
+            One entry or row per row of the table.
+        threshold : float
+            Maxima below it may be left out, the best one never.
+        max_neurons : int, optional
+            Keep only that many, the best first.
+        complete : bool
+            Return all local maxima, where the oracle can: each one says what it does.
+
+        Raises
+        ------
+        InputError
+            If ``dual`` has another shape; where an oracle checks it.
+        """
         ...

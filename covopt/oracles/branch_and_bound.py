@@ -103,15 +103,8 @@ class BranchAndBoundOracle:
     ) -> Pricing:
         """Return local maxima and a valid bound on h, attained when the search ended.
 
-        Parameters
-        ----------
-        dual : ndarray of shape (N,) or (N, k)
-        threshold : float
-            Maxima below it may be left out, the best one never.
-        max_neurons : int, optional
-            Keep only that many, the best first.
-        complete : bool
-            Takes four times as many starts; there is no guarantee to find every local maximum.
+        Arguments as in :class:`covopt.oracles.base.Oracle`. ``complete`` takes four times as many starts; there is no
+        guarantee to find every local maximum.
         """
         dual = np.ascontiguousarray(dual, dtype=float)
         outputs = dual.reshape(len(dual), -1)

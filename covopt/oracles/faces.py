@@ -113,15 +113,8 @@ class FaceOracle:
     ) -> Pricing:
         """Return the local maxima of |F| above ``threshold`` and a valid bound on h(λ).
 
-        Parameters
-        ----------
-        dual : ndarray of shape (N,)
-        threshold : float
-            Maxima below it may be left out, the best one never.
-        max_neurons : int, optional
-            Keep only that many, the best first.
-        complete : bool
-            Return all of them; otherwise each circle (flat) reports only its few best.
+        Arguments as in :class:`covopt.oracles.base.Oracle`. Without ``complete`` each circle (flat) reports only its
+        few best.
         """
         mu, linear = self._merged(dual)
         neurons, _, bound = self._candidates(mu, linear, threshold, complete)

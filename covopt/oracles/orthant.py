@@ -115,25 +115,9 @@ class OrthantOracle:
     ) -> Pricing:
         """Return local maxima of ‖Λᵀσ(Zw)‖ above ``threshold`` and a valid bound on h(Λ).
 
-        Parameters
-        ----------
-        dual : ndarray of shape (n, k)
-        threshold : float
-            Maxima below it are left out, the best one never.
-        max_neurons : int, optional
-            Keep only that many, the best first.
-        complete : bool
-            Look at all supports, so that no isolated local maximum is missed; for up to 12 rows, ignored beyond.
-
-        Returns
-        -------
-        Pricing
-            ``exact`` is False when the tree was cut at ``node_limit``.
-
-        Raises
-        ------
-        InputError
-            If ``dual`` does not have one row per row of Z.
+        Arguments as in :class:`covopt.oracles.base.Oracle`. With ``complete`` all supports are looked at, so that no
+        isolated local maximum is missed: for up to 12 rows, ignored beyond. ``exact`` is False when the tree was cut
+        at ``node_limit``.
         """
         dual = np.ascontiguousarray(dual, dtype=float)
         n = len(self.rows)

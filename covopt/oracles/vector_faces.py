@@ -198,27 +198,10 @@ class VectorFaceOracle:
     ) -> Pricing:
         """Return the local maxima of ‖Λᵀσ(Zw)‖ above ``threshold`` and a valid bound on h(Λ).
 
-        Parameters
-        ----------
-        dual : ndarray of shape (N, k)
-        threshold : float
-            Maxima below it may be left out, the best one never.
-        max_neurons : int, optional
-            Keep only that many, the best first.
-        complete : bool
-            For symmetry with :class:`covopt.oracles.faces.FaceOracle`: the maxima are always all returned.
-
-        Returns
-        -------
-        Pricing
-            ``exact`` unless nearly equal lines leave the bound loose. ``upper_bound`` is proved where the oracle is
-            :attr:`proved`, and what certificates ask boxes about elsewhere. Values are not negative. Where the rows
-            are in special position, some neurons may be a face's best point without being local maxima.
-
-        Raises
-        ------
-        InputError
-            If ``dual`` does not have one row per row of Z.
+        Arguments as in :class:`covopt.oracles.base.Oracle`. All are returned, ``complete`` or not; values are not
+        negative. ``exact`` unless nearly equal lines leave the bound loose. ``upper_bound`` is proved where the
+        oracle is :attr:`proved`, and what certificates ask boxes about elsewhere. Where the rows are in special
+        position, some neurons may be a face's best point without being local maxima.
         """
         dual = np.ascontiguousarray(dual, dtype=float)
         if dual.ndim != 2 or len(dual) != len(self.rows):

@@ -61,15 +61,9 @@ class BoxOracle:
     ) -> Pricing:
         """Return maxima of |F| above ``threshold``, the best one that is known always, and a valid bound on h(λ).
 
-        Parameters
-        ----------
-        dual : ndarray of shape (N,)
-        threshold : float
-        max_neurons : int, optional
-            Keep only that many, the best first.
-        complete : bool
-            With a threshold: go on until every root has been walked, not only until it has shown a few points. Maxima
-            that share a box above the threshold with a better one can still be missing.
+        Arguments as in :class:`covopt.oracles.base.Oracle`. With ``complete`` and a threshold it goes on until every
+        root has been walked, not only until it has shown a few points. Maxima that share a box above the threshold
+        with a better one can still be missing.
         """
         rows, dual = validated(self.rows, dual, self.rtol, self.max_nodes)
         made = transfer(rows, dual)
