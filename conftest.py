@@ -1,7 +1,14 @@
-"""One thread a test process: the matrices are small, and ``-n 2`` has two processes to fill two cores with."""
+"""One thread a test process: the matrices are small, and ``-n 2`` has two processes to fill two cores with.
+
+The processes share what they compile: each kernel is compiled by the first that needs it, and the others wait for it.
+"""
 
 import os
 import sys
+import tempfile
+import threading
+import zlib
+from pathlib import Path
 
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(name, "1")  # read when numpy and torch are loaded, here and in notebooks' kernels
@@ -10,3 +17,33 @@ if "numpy" in sys.modules:  # a plugin was first
     from threadpoolctl import threadpool_limits
 
     threadpool_limits(1)
+
+
+def _compile_each_kernel_once(run: str) -> None:
+    """Lock a kernel while it is compiled: numba's cache, looked at first, then has it for the next process."""
+    import fcntl
+
+    from numba.core.caching import NullCache
+    from numba.core.dispatcher import Dispatcher
+
+    locks = (Path(tempfile.gettempdir()) / f"covopt-tests-{run}").open("w")
+    compile_now, held, own = Dispatcher.compile, set(), threading.RLock()
+
+    def compile_once(self, sig):
+        place = zlib.crc32(f"{self.py_func.__module__}.{self.py_func.__qualname__}".encode())
+        with own:
+            if place in held or isinstance(self._cache, NullCache):
+                return compile_now(self, sig)
+            fcntl.lockf(locks, fcntl.LOCK_EX, 1, place)
+            held.add(place)
+            try:
+                return compile_now(self, sig)
+            finally:
+                held.discard(place)
+                fcntl.lockf(locks, fcntl.LOCK_UN, 1, place)
+
+    Dispatcher.compile = compile_once
+
+
+if os.name == "posix" and "PYTEST_XDIST_TESTRUNUID" in os.environ:
+    _compile_each_kernel_once(os.environ["PYTEST_XDIST_TESTRUNUID"])
