@@ -32,6 +32,7 @@ PASSES = 0.9e-9  # what a certificate allows, nearly: for networks where nothing
 FEASIBLE = 1e-10  # largest residual, relative to max|y| = 1, at which a network counts as interpolating
 REACHED = 0.01  # of that, what corrections aim at
 HEAVY = 1e-9  # share of the largest weight below which a neuron is tried without
+TURNS = 4  # corrections without columns that the last one has turned
 SPANNED = 1e-6  # what first columns may miss of targets of size one
 MERGED = 1e-7  # the same for merging
 
@@ -204,15 +205,35 @@ class ColumnGeneration(Driver):
             kept = mass > HEAVY * mass.max(initial=0.0)
         else:
             kept = self.master.cones.tightness > 1.0
-        for chosen in (kept, np.ones(len(kept), dtype=bool)):
+        every = np.ones(len(kept), dtype=bool)
+        for chosen in (kept, every) if not kept.all() else (every,):
             # what the columns left out would have reached must not pass for a small misfit
             enough = self._negligible * (1.0 if chosen.all() else REACHED)
             network = neurons[chosen], atoms[chosen], weights[chosen], candidate.offset
-            if chosen.any() and self._offer_weights(*network, enough=enough) and self.dual_gap > self.tol:
+            if not chosen.any():
+                continue
+            met, corrected = self._offer_weights(*network, enough=enough)
+            if (met and self.dual_gap > self.tol) or self.point.gap <= self.tol:
                 break
+            if not self.problem.is_vector and self.dual_gap <= self.tol < self.point.gap:
+                self._offer_one_sided(*network, corrected)
         # merged networks cost much and win little: they are for where nothing else meets the points closely enough
         if not self.problem.is_vector and self.dual_gap <= self.tol < self.point.gap:
             self._offer_merged(neurons, weights[:, 0], float(candidate.offset[0]))
+
+    def _offer_one_sided(self, neurons, atoms, weights, offset, corrected) -> None:
+        """Without columns that a correction gave the other sign than their height: they cost twice their weight."""
+        for _ in range(TURNS):
+            side = atoms @ self.master.dual
+            right = (side * corrected >= 0)[:, 0]
+            if right.all() or not right.any():
+                return
+            neurons, atoms, weights = neurons[right], atoms[right], weights[right]
+            _, corrected = self._offer_weights(
+                neurons, atoms, weights, offset, enough=REACHED * self._negligible
+            )
+            if self.point.gap <= self.tol:
+                return
 
     def _offer_weights(
         self,
@@ -222,8 +243,11 @@ class ColumnGeneration(Driver):
         offset: np.ndarray,
         *,
         enough: float,
-    ) -> bool:
-        """Correct weights (m, k) to interpolate, to ``enough``; keep the network where it is the best so far."""
+    ) -> tuple[bool, np.ndarray]:
+        """Correct weights (m, k) to interpolate, to ``enough``; keep the network where it is the best so far.
+
+        Returns whether they do, and the weights.
+        """
         weights, offset = interpolate(
             atoms, self.targets, weights, offset,
             has_offset=self.problem.has_offset, enough=REACHED * self._negligible,
@@ -232,10 +256,10 @@ class ColumnGeneration(Driver):
         residual = float(np.abs(self.problem.residual(*network)).max())
         if residual <= enough:
             self._keep_network(*network)
-            return True
+            return True, weights
         if residual < self._rough[0]:
             self._rough = residual, network
-        return False
+        return False, weights
 
     def _offer_merged(self, neurons: np.ndarray, weights: np.ndarray, offset: float) -> None:
         heavy = np.abs(weights) > MERGED * np.abs(weights).max(initial=0.0)

@@ -10,6 +10,7 @@ from scipy.linalg.lapack import dpotrf, dpotrs
 SHIFT = 1e-14  # of the mean diagonal of MᵀM, so that it factors
 REFINEMENTS = 12
 SOLVED = 1e-13  # share of the right-hand side at which refinement stops
+WORSE = 10.0  # growth of what is missed that says that the factor is no use
 MISSED = 1e-6  # share above which a QR factor may do better
 
 
@@ -69,9 +70,11 @@ class LeastNorm:
             curvature = float(np.vdot(moved, moved))
             if not curvature > 0.0 or not np.isfinite(curvature):
                 break
-            x += new / curvature * moved
-            missed = rhs - self.matrix.T @ x
-            old = new
+            further = x + new / curvature * moved
+            left = rhs - self.matrix.T @ further
+            if not np.linalg.norm(left) < WORSE * np.linalg.norm(missed):
+                break
+            x, missed, old = further, left, new
         return x, float(np.linalg.norm(missed)) / max(size, 1e-300)
 
     def solve(self, rhs: np.ndarray, *, accurate: bool = False) -> np.ndarray:

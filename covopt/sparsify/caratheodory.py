@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 from scipy.linalg import qr, solve_triangular
+from scipy.linalg.lapack import dormqr
 
 from covopt.exact.rank import ATOMS, numerical_rank
 
@@ -57,15 +58,20 @@ def _normalise(signed: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _spend_surplus(signed: np.ndarray, masses: np.ndarray, rank_tol: float) -> np.ndarray:
-    """More columns than rows: the last columns of Q are null vectors, cheaper than a pivoted factorisation's."""
+    """More columns than rows: the last columns of Q are null vectors, cheaper than a pivoted factorisation's.
+
+    Only these columns of Q are formed, from the reflectors.
+    """
     unit, scale = _normalise(signed)
     n, m = unit.shape
     if m <= n:
         return masses
-    orthogonal, upper = qr(unit.T, check_finite=False)
+    (reflectors, lengths), upper = qr(unit.T, mode="raw", check_finite=False)
     diagonal = np.abs(np.diag(upper))
     if diagonal.min() > WELL_POSED * diagonal.max():
-        null = np.ascontiguousarray(orthogonal[:, n:].T)
+        last = np.eye(m, m - n, -n, order="F")
+        room = int(dormqr("L", "N", reflectors, lengths, last, -1)[1][0])
+        null = np.ascontiguousarray(dormqr("L", "N", reflectors, lengths, last, room)[0].T)
     else:  # reflectors of a dependent row are made of rounding errors, and so is what follows them
         null = _null_rows(unit, rank_tol)
     return _eliminate(null, masses * scale, 1.0 / scale) / scale

@@ -10,6 +10,7 @@ from covopt.solvers.master.newton import Candidate, Step
 
 REST = 1e-9  # metric of a column at rest, as a share of the largest: it takes part where those in use do not reach
 CORRECTIONS = 6
+SHORT = 1.0 - 1e-9  # of the way to the edge of a face, so that rounding does not lead across
 
 
 def estimate(step: Step, candidate: Candidate, dual: np.ndarray) -> float:
@@ -20,7 +21,7 @@ def estimate(step: Step, candidate: Candidate, dual: np.ndarray) -> float:
 
 
 def shifted(columns: Columns, step: Step, candidate: Candidate) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Neurons, weights and atoms of a candidate; a neuron that would leave its closed face stays.
+    """Neurons, weights and atoms of a candidate; a neuron that would leave its closed face goes to its edge.
 
     Parameters
     ----------
@@ -45,15 +46,20 @@ def shifted(columns: Columns, step: Step, candidate: Candidate) -> tuple[np.ndar
     units = weights[moving] / np.where(mass > 0, mass, 1.0)[:, None]
     shares = step.scales * candidate.moves
     along = shares * np.einsum("tk,tk->t", units[place], step.tangents.outputs)
-    vectors = mass[:, None] * neurons[moving]
-    np.add.at(vectors, place, along[:, None] * step.tangents.directions)
+    start = mass[:, None] * neurons[moving]
+    way = np.zeros_like(start)
+    np.add.at(way, place, along[:, None] * step.tangents.directions)
+    share = np.ones(len(moving))
+    leaves = columns.displaced(_of_length_one(start + way), moving)
+    share[leaves] = _longest_inside(columns, atoms[moving[leaves]], start[leaves], way[leaves])
+    vectors = start + share[:, None] * way
     if weights.shape[1] > 1:  # mixed tangents are not orthogonal
         masses = np.linalg.norm(vectors, axis=1)
         outputs = units * masses[:, None]
-        np.add.at(outputs, place, shares[:, None] * step.tangents.turns)
+        np.add.at(outputs, place, (share[place] * shares)[:, None] * step.tangents.turns)
     else:
         squares = mass**2
-        np.add.at(squares, place, along**2 * step.tangents.squares)
+        np.add.at(squares, place, (share[place] * along) ** 2 * step.tangents.squares)
         masses = np.sqrt(squares)
         outputs = units * masses[:, None]
     there = vectors / np.where(masses > 0, masses, 1.0)[:, None]
@@ -63,6 +69,20 @@ def shifted(columns: Columns, step: Step, candidate: Candidate) -> tuple[np.ndar
     neurons[moved], weights[moved] = there[stays], outputs[stays]
     atoms[moved] = np.where(atoms[moved] > 0, there[stays] @ columns.rows.T, 0.0)
     return neurons, weights, atoms
+
+
+def _of_length_one(vectors: np.ndarray) -> np.ndarray:
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return vectors / np.where(lengths > 0, lengths, 1.0)
+
+
+def _longest_inside(columns: Columns, atoms: np.ndarray, start: np.ndarray, way: np.ndarray) -> np.ndarray:
+    """Return how much of the way from a point of a face leads to its edge, shape (m,)."""
+    heights, slopes = start @ columns.rows.T, way @ columns.rows.T
+    active = atoms > 0
+    blocks = np.where(active, slopes < 0, (slopes > 0) & (heights < 0))
+    ratio = np.divide(-heights, slopes, out=np.full_like(heights, np.inf), where=blocks)
+    return np.clip(SHORT * ratio.min(axis=1, initial=1.0), 0.0, 1.0)
 
 
 def interpolate(
