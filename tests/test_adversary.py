@@ -37,6 +37,7 @@ ONCE_REFUTED = [
     ("traceback", "min-norm/far:7000001"),
     ("traceback", "min-norm/clusters:8000001"),
     ("traceback", "forged/dual:115"),
+    ("traceback", "forged/dual:1000188"),
     ("traceback", "forged/open:1000053"),
     ("traceback", "forged/open:1000265"),
 ]

@@ -34,6 +34,7 @@ MOST_DENSE = (
     2000  # equations up to which surplus neurons of several outputs are taken out by a dense null space
 )
 ROUNDS = 40
+CANCELS = 1e-8  # of the squares of two parts, what the square of their sum must exceed
 REFINEMENTS = 4
 FLOOR = 1e-9  # share of the largest weight that a neuron at rest may take without being told
 RIDGE = 1e-14
@@ -301,7 +302,11 @@ class OneInput(GenerationLoop):
 
 
 def _merged(plane: HalfPlane, columns: Points, weights: np.ndarray) -> tuple[Points, np.ndarray]:
-    """Merge neurons of one arc and sign, with one output: their sum has the same outputs and costs no more."""
+    """Merge neurons of one arc and sign, with one output: their sum has the same outputs and costs no more.
+
+    Where the ends of an arc are nearly opposite, a sum that is short beside its parts has lost its digits: those stay
+    apart.
+    """
     if weights.shape[1] > 1 or not len(columns):
         return columns, weights
     sign = np.sign(weights[:, 0])
@@ -311,8 +316,14 @@ def _merged(plane: HalfPlane, columns: Points, weights: np.ndarray) -> tuple[Poi
     np.add.at(parts, group, np.abs(weights) * columns.parts)
     kind, arc = groups[:, 0].astype(int), groups[:, 1].astype(int)
     cosine = np.where(kind < 2, plane.cosines[arc], 0.0)
-    length = np.sqrt(parts[:, 0] ** 2 + parts[:, 1] ** 2 + 2.0 * cosine * parts[:, 0] * parts[:, 1])
-    return Points(kind, arc, parts / length[:, None]), (groups[:, 2] * length)[:, None]
+    around = parts[:, 0] ** 2 + parts[:, 1] ** 2
+    square = around + 2.0 * cosine * parts[:, 0] * parts[:, 1]
+    clear = square > CANCELS * around
+    length = np.sqrt(square[clear])
+    alone = ~clear[np.ravel(group)]
+    together = Points(kind[clear], arc[clear], parts[clear] / length[:, None])
+    masses = np.concatenate([groups[clear, 2] * length, weights[alone, 0]])
+    return Points.join(together, columns.take(alone)), masses[:, None]
 
 
 def solve_one_input(plane: HalfPlane, **options: Any) -> Point:

@@ -191,3 +191,13 @@ def test_networks_that_are_close_enough_are_left_alone():
     x = np.random.default_rng(0).standard_normal(6)
     network = covopt.min_norm(x[:, None], targets(6)).network
     assert with_exact_products(network, x, targets(6)[:, None]) is network
+
+
+@pytest.mark.parametrize("seed", [0, 2])
+def test_directions_that_are_nearly_opposite_may_cancel(seed):
+    """Two points and a bias of 1e-11: a neuron's parts are 1e11 long, and their sum's length is rounding."""
+    rng = np.random.default_rng(seed)
+    x, y = rng.standard_normal((2, 1)), rng.standard_normal(2)
+    solution = covopt.min_norm(x, y, bias=10.0 ** rng.uniform(-12, -9))
+    assert solution.status.code == "certified"
+    assert all(check.ok for check in covopt.verify(solution).checks)
