@@ -93,7 +93,9 @@ def _generate_by_boxes(problem: ShallowProblem, options: dict[str, Any]) -> tupl
         return first, "column-generation with boxes"
     if limit is not None:
         limit = max(limit - (now() - began), (1.0 - BOX_SHARE) * limit)
-    point, name = _generate_heuristically(problem, options | {"time_limit_s": limit})
+    known = first if np.isfinite(first.upper_bound) and first.dual.any() else None
+    first = dataclasses.replace(first)  # what follows may write into the other
+    point, name = _generate_heuristically(problem, options | {"time_limit_s": limit, "found": known})
     if first.upper_bound < point.upper_bound:
         point.neurons, point.weights, point.offset = first.neurons, first.weights, first.offset
         point.upper_bound = first.upper_bound

@@ -15,6 +15,7 @@ iteration, so each end jumps to the top eigenvector of its cell's form on its fl
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numba import njit
@@ -31,6 +32,9 @@ MAX_ROUNDS = 200
 MAX_TURNS = 300
 FLAT = 1e-9  # relative height at which a row counts as vanishing
 GAIN = 1e-14
+WHITE = 1e-12  # singular values below it, relative, are not rounded
+FIRST_SHARE = 8  # that part of the starts goes first where a few maxima are enough
+VIOLATED = 1.0 + 1e-9
 
 
 @njit(cache=True, nogil=True)
@@ -247,7 +251,8 @@ class LocalSearchOracle:
     rows : ndarray of shape (N, r)
         Rows without zero rows, in any position.
     n_starts : int
-        Climbs per pricing and sign, without the warm ones.
+        Starts per pricing, without the warm ones and their opposites; each is climbed from with the sign that F has
+        there.
     random_state : int, Generator or None
     n_threads : int
 
@@ -277,24 +282,28 @@ class LocalSearchOracle:
         self.n_threads = n_threads
         self.warm = np.empty((0, self.rows.shape[1]))
         self._random = np.random.default_rng(random_state)
+        # directions that are uniform where the rows are round: all of them cut the rows in different ways
+        self._round = np.linalg.pinv(np.linalg.qr(self.rows, mode="r"), rcond=WHITE).T
 
-    def _starts(self, dual: np.ndarray) -> np.ndarray:
+    def _starts(self, dual: np.ndarray, count: int) -> np.ndarray:
         n, r = self.rows.shape
-        quarter = max(1, self.n_starts // 4)
+        quarter = max(1, count // 4)
         heavy = np.argsort(-importance(self.rows, dual))[:quarter]
         vertices = np.empty((quarter, r))
         for p in range(quarter):
             normals = self.rows[self._random.choice(n, min(n, r - 1), replace=False)]
             vertices[p] = np.linalg.qr(normals.T, mode="complete")[0][:, -1]
+        normal = self._random.standard_normal((2 * quarter, r))
         starts = np.concatenate(
             [
                 np.atleast_2d(dual.T @ self.rows),
                 self.rows[heavy],
                 vertices,
-                self._random.standard_normal((2 * quarter, r)),
+                normal[:quarter],
+                normal[quarter:] @ self._round,
             ]
         )
-        starts = np.concatenate([starts, -starts, self.warm])
+        starts = np.concatenate([self.warm, starts, -starts])
         norms = np.linalg.norm(starts, axis=1, keepdims=True)
         return (starts / np.where(norms > 0, norms, 1.0))[norms[:, 0] > 0]
 
@@ -314,15 +323,20 @@ class LocalSearchOracle:
         bound = max(gauge_bound(self.rows, dual), found.upper_bound)
         return Pricing(found.neurons, found.values, bound, exact=False)
 
-    def search(self, dual: np.ndarray, *, threshold: float = 0.0, max_neurons: int | None = None) -> Pricing:
-        """Price without a bound: ``upper_bound`` is the best value met, which h may exceed."""
+    def search(
+        self,
+        dual: np.ndarray,
+        *,
+        threshold: float = 0.0,
+        max_neurons: int | None = None,
+        share: int = 1,
+    ) -> Pricing:
+        """Price without a bound: ``upper_bound`` is the best value met, which h may exceed.
+
+        Of the starts that are not warm only one in ``share`` is tried.
+        """
         dual = np.ascontiguousarray(dual, dtype=float)
-        starts = self._starts(dual)
-        if dual.ndim == 2:
-            points, _ = climb_outputs(self.rows, dual, starts, n_threads=self.n_threads)
-            values = np.linalg.norm(np.maximum(points @ self.rows.T, 0.0) @ dual, axis=1)
-        else:
-            points, values = self._climb_both_signs(dual, starts)
+        points, values = self._climb(dual, max(self.n_starts // share, 1))
         order = np.argsort(-np.abs(values), kind="stable")
         points, values = points[order], values[order]
         keep = (np.abs(values) >= threshold) & (values != 0.0)
@@ -332,11 +346,45 @@ class LocalSearchOracle:
         self.warm = points[: max(self.n_starts // 2, 1)]
         return Pricing(points[keep], values[keep], float(abs(values[0])), exact=False)
 
+    def search_on(
+        self,
+        dual: np.ndarray,
+        *,
+        threshold: float,
+        max_neurons: int | None = None,
+        found: Pricing | None = None,
+    ) -> Pricing:
+        """:meth:`search` with few starts, and with all of them where those have led to few maxima above one.
+
+        Far from the end of a solve columns are easy to find.
+
+        Parameters
+        ----------
+        dual, threshold, max_neurons
+            Of :meth:`search`.
+        found : Pricing, optional
+            What few starts have led to.
+        """
+        options: dict[str, Any] = {"threshold": threshold, "max_neurons": max_neurons}
+        if found is None:
+            found = self.search(dual, **options, share=FIRST_SHARE)
+        enough = 2 * self.rows.shape[1]
+        return found if (np.abs(found.values) > VIOLATED).sum() >= enough else self.search(dual, **options)
+
+    def _climb(self, dual: np.ndarray, n_starts: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return the distinct ends of climbs from the warm starts and new ones, and the values there."""
+        starts = self._starts(dual, n_starts)
+        if dual.ndim == 1:
+            return self._climb_both_signs(dual, starts)
+        points, _ = climb_outputs(self.rows, dual, starts, n_threads=self.n_threads)
+        return points, np.linalg.norm(np.maximum(points @ self.rows.T, 0.0) @ dual, axis=1)
+
     def _climb_both_signs(self, dual: np.ndarray, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         zero = np.zeros(self.rows.shape[1])
+        upwards = np.maximum(starts @ self.rows.T, 0.0) @ dual >= 0.0
         ends = []
-        for sign in (1.0, -1.0):
-            points, heights = climb(self.rows, sign * dual, zero, starts, n_threads=self.n_threads)
+        for sign, own in ((1.0, upwards), (-1.0, ~upwards)):
+            points, heights = climb(self.rows, sign * dual, zero, starts[own], n_threads=self.n_threads)
             # a climb that stays below zero had no tangent to follow and says nothing about the other sign
             ends.append(points[heights >= 0.0])
         points = np.concatenate(ends)

@@ -85,7 +85,7 @@ class Steering:
                 return found
             self.trusted = True
             self._local.warm = self._tree.local.warm
-        return self._local.search(dual, threshold=threshold, max_neurons=max_neurons)
+        return self._local.search_on(dual, threshold=threshold, max_neurons=max_neurons)
 
 
 def solve_heuristic(
@@ -98,6 +98,7 @@ def solve_heuristic(
     subset_budget: float | None = None,
     pricing_s: float = PRICING_S,
     only_relaxation: bool = False,
+    found: Point | None = None,
 ) -> Point:
     """Return a network and the best valid lower bound at hand: a proof of optimality where branch and bound ends.
 
@@ -116,6 +117,8 @@ def solve_heuristic(
         Largest number of faces per pricing in the exact solve on a subset.
     pricing_s : float
         Seconds after which branch and bound gives up for the rest of the run.
+    found : Point, optional
+        A network and a dual point that another search has ended with: then only the bounds are left to do.
     only_relaxation : bool
         No branch and bound and no subset: the lower bound is the semidefinite relaxation's.
 
@@ -148,10 +151,13 @@ def solve_heuristic(
         )
         return callback is not None and callback(shown)
 
-    point = generate(
-        problem, oracle, tol=max(tol, 1e-9), random_state=random_state, callback=observe,
-        time_limit_s=None if time_limit_s is None else 0.75 * time_limit_s,
-    )  # fmt: skip
+    if found is None:
+        point = generate(
+            problem, oracle, tol=max(tol, 1e-9), random_state=random_state, callback=observe,
+            time_limit_s=None if time_limit_s is None else 0.75 * time_limit_s,
+        )  # fmt: skip
+    else:
+        point, oracle.trusted = found, True
     if not oracle.trusted:
         return point
     stopped = point.status in (Status.INTERRUPTED, Status.CALLBACK)

@@ -340,6 +340,31 @@ def test_pricing():
     assert tight.exact and tight.upper_bound == pytest.approx(h, rel=2e-9)
 
 
+def test_a_search_that_stops_has_a_point_and_a_valid_bound():
+    random = np.random.default_rng(5)
+    rows, signs = random.standard_normal((40, 5)), np.where(random.random(40) < 0.5, 1.0, -1.0)
+    options = {"rows": rows, "signs": signs, "linear": np.zeros(5)}
+    h = search(**options, H=1e-3, growth=1.0, max_nodes=10**6).upper_bound
+    for threshold in (0.3 * h, 0.9 * h):
+        all_of_it = search(**options, H=threshold, max_nodes=10**6)
+        first = search(**options, H=threshold, max_nodes=10**6, stops=True)
+        assert len(first.points) and first.nodes <= all_of_it.nodes
+        heights = np.maximum(first.points @ rows.T, 0.0) @ signs
+        assert (np.abs(heights) >= threshold * (1 - 1e-12)).all()
+        assert first.upper_bound >= h * (1 - 1e-12)
+    nothing = search(**options, H=h * (1 + 1e-9), max_nodes=10**6, stops=True)
+    assert not len(nothing.points) and nothing.finished and nothing.upper_bound == h * (1 + 1e-9)
+
+
+def test_a_limited_pricing_is_still_a_bound():
+    random = np.random.default_rng(9)
+    rows, dual = random.standard_normal((30, 4)), random.standard_normal(30)
+    h = FaceOracle(rows).price(dual).upper_bound
+    for max_nodes in (1, 100, 10_000):
+        answer = BoxOracle(rows).price(dual, threshold=0.8 * h, max_nodes=max_nodes)
+        assert answer.upper_bound >= h * (1 - 1e-12) and abs(answer.values[0]) <= h * (1 + 1e-9)
+
+
 def test_wrong_arguments_are_refused():
     with pytest.raises(InputError, match="one multiplier per row"):
         box_gauge(np.ones((3, 2)), np.ones(2))

@@ -145,6 +145,7 @@ def search(
     growth: float = 0.0,
     before: Search | None = None,
     n_points: int = MOST_POINTS,
+    stops: bool = False,
     n_threads: int = 1,
 ) -> Search:
     r"""Bound σG(u) = σ(linear·u + Σ signs_i max(y_i·u, 0)) over unit u, for every σ in ``sigmas``.
@@ -166,6 +167,9 @@ def search(
         search goes on.
     before : Search, optional
         A finished search of the same function with a larger H: its leaves are looked at, its cuts are made again.
+
+    stops : bool
+        End after the first round of slices that has met a point: what is above H matters, not how far H is off.
 
     Examples
     --------
@@ -208,6 +212,8 @@ def search(
                 for root in alive:
                     root.stack.level[0] = H
             alive = [root for root in alive if not root.stopped(growth)]
+            if stops and any(root.stack.state[1] for root in roots):
+                break
 
     points.extend(root.take_points() for root in roots)
     raised, trees = 0.0, []
