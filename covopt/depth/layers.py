@@ -1,0 +1,128 @@
+"""The weights of a deep network as one vector: outputs, gradients and Jacobians for the search of small norms."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from covopt.network import DeepReLUNetwork
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Shapes of the layers, biases as last columns.
+
+    Parameters
+    ----------
+    widths : tuple of int
+        n_0 = d, n_1 … n_{L−1}, n_L = k.
+    bias : float
+        β; 0 for a network without biases.
+    output_bias : {"none", "penalized", "free"}
+    """
+
+    widths: tuple[int, ...]
+    bias: float
+    output_bias: str
+
+    @property
+    def depth(self) -> int:
+        """L, the number of weight layers."""
+        return len(self.widths) - 1
+
+    def has_bias(self, ell: int) -> bool:
+        """Whether layer ℓ (counting from 0) has a bias column."""
+        return self.bias > 0 and (ell + 1 < self.depth or self.output_bias != "none")
+
+    @cached_property
+    def shapes(self) -> list[tuple[int, int]]:
+        """(n_ℓ, n_{ℓ−1} + 1 with a bias)."""
+        return [(self.widths[i + 1], self.widths[i] + self.has_bias(i)) for i in range(self.depth)]
+
+    @cached_property
+    def size(self) -> int:
+        """Number of weights."""
+        return sum(a * b for a, b in self.shapes)
+
+    @cached_property
+    def charged(self) -> np.ndarray:
+        """1 for weights whose square is counted, 0 for a free output bias."""
+        marks = [np.ones(shape) for shape in self.shapes]
+        if self.has_bias(self.depth - 1) and self.output_bias == "free":
+            marks[-1][:, -1] = 0.0
+        return np.concatenate([mark.ravel() for mark in marks])
+
+    def split(self, theta: np.ndarray) -> list[np.ndarray]:
+        """Return the layers as views."""
+        found, at = [], 0
+        for a, b in self.shapes:
+            found.append(theta[at : at + a * b].reshape(a, b))
+            at += a * b
+        return found
+
+    def lift(self, features: np.ndarray, ell: int) -> np.ndarray:
+        """Append the constant β to the inputs of layer ℓ where it has a bias."""
+        if not self.has_bias(ell):
+            return features
+        return np.column_stack([features, np.full(len(features), self.bias)])
+
+    def forward(self, theta: np.ndarray, X: np.ndarray) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        """Return the inputs of every layer, lifted, and the pre-activations Z_1 … Z_L."""
+        inputs, found, features = [], [], X
+        for ell, w in enumerate(self.split(theta)):
+            inputs.append(self.lift(features, ell))
+            found.append(inputs[-1] @ w.T)
+            features = np.maximum(found[-1], 0.0)
+        return inputs, found
+
+    def pull_back(
+        self, theta: np.ndarray, inputs: list[np.ndarray], found: list[np.ndarray], back: np.ndarray
+    ) -> np.ndarray:
+        """Return the gradient of ⟨back, Z_L⟩ in the weights."""
+        layers, parts = self.split(theta), []
+        for ell in range(self.depth - 1, -1, -1):
+            parts.append((back.T @ inputs[ell]).ravel())
+            if ell:
+                back = (back @ layers[ell][:, : self.widths[ell]]) * (found[ell - 1] > 0.0)
+        return np.concatenate(parts[::-1])
+
+    def jacobians(
+        self, theta: np.ndarray, X: np.ndarray, masks: list[np.ndarray] | None = None
+    ) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        """Return Z_1 … Z_L and their Jacobians (N, n_ℓ, size), with the ReLUs replaced by masks where given."""
+        layers, n = self.split(theta), len(X)
+        values, slopes = [], []
+        features, inner = X, np.zeros((n, X.shape[1], self.size))
+        at = 0
+        for ell, w in enumerate(layers):
+            lifted = self.lift(features, ell)
+            jac = np.einsum("ij,njp->nip", w[:, : self.widths[ell]], inner)
+            rows, columns = w.shape
+            for i in range(rows):
+                jac[:, i, at + i * columns : at + (i + 1) * columns] += lifted
+            at += rows * columns
+            values.append(lifted @ w.T)
+            slopes.append(jac)
+            if ell + 1 < self.depth:
+                mask = (values[-1] > 0.0) if masks is None else masks[ell]
+                features, inner = np.where(mask, values[-1], 0.0), jac * mask[:, :, None]
+        return values, slopes
+
+    def to_network(self, theta: np.ndarray) -> DeepReLUNetwork:
+        """Return the network of a vector of weights."""
+        weights, biases = [], []
+        for ell, w in enumerate(self.split(theta)):
+            own = self.has_bias(ell)
+            weights.append(w[:, :-1].copy() if own else w.copy())
+            biases.append(w[:, -1].copy() if own else None)
+        return DeepReLUNetwork(weights, biases, 0.0, self.bias or 1.0, self.output_bias != "free")
+
+    @staticmethod
+    def of_layers(
+        layers: list[np.ndarray], n_inputs: int, bias: float, output_bias: str
+    ) -> tuple[Layout, np.ndarray]:
+        """Return the layout of matrices (with their bias columns) and the vector of their entries."""
+        widths = (n_inputs, *(len(w) for w in layers))
+        return Layout(widths, bias, output_bias), np.concatenate([w.ravel() for w in layers])

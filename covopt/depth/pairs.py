@@ -1,0 +1,287 @@
+r"""What a few rows alone cost: closed forms that bound the representation cost of the whole table from below.
+
+A network through all points is one through each pair of them, so R_L(X, Y) is at least that of any pair. With
+G = the Gram matrix of two rows, r_i = ‖y_i‖/‖x_i‖:
+
+- any bias: :math:`R_L \ge L\,(\|y_i - y_j\|/\|x_i - x_j\|)^{2/L}`: the network is Lipschitz with the product of the
+  norms of its layers, and Σ‖W_ℓ‖² ≥ L Π‖W_ℓ‖^{2/L}.
+- β = 0: :math:`R_L \ge L\,r_i^{2/L}`, and with the whole table L(‖Y‖_F/‖X‖_F)^{2/L}.
+- β = 0, y_i·y_j ≥ 0, x_i·x_j ≥ 0: :math:`R_L = L\,\|G^{-1/2}Y\|_{2/L}^{2/L}`. With M_ℓ the covariances of the hidden
+  activations, M_ℓ ≥ 0 entrywise, so M_ℓ⁻¹ has no positive entry off the diagonal and zᵀM⁻¹z ≥ σ(z)ᵀM⁻¹σ(z): the
+  hidden layers may be taken linear.
+- β = 0, one output, y_i y_j < 0: :math:`R_L \ge L\,(r_i^{2/L} + r_j^{2/L})`, whatever the angle; an equality where
+  x_i·x_j ≤ 0. Several outputs: for Yu with any unit u.
+- **A constant channel**: a neuron that carries β through the hidden layers costs one a layer, so with biases
+  :math:`R_L^\beta(X, Y) \ge R_L^0((X, \beta), Y) - (L - 2)`, or − (L − 1) with a penalised output bias.
+
+Every value here is rounded down: the pair is found in doubles, its bound computed again in fractions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from covopt.exact.rounding import below, down, up
+
+_POWER_ROUNDINGS = 8  # of pow, the product with L and a sum of two
+
+
+@dataclass(frozen=True)
+class PairBound:
+    """A lower bound on R_L by one or two rows.
+
+    Attributes
+    ----------
+    value : float
+        Valid in exact arithmetic for the table as given.
+    kind : str
+        "lipschitz", "row", "table", "quadrant" or "opposite".
+    rows : tuple of int
+        On which it rests; none for the whole table.
+    channel : bool
+        Whether it goes over the network without biases on (x, β), with the constant channel paid.
+    direction : tuple of float or None
+        u where the bound is for Yu.
+    """
+
+    value: float
+    kind: str
+    rows: tuple[int, ...]
+    channel: bool = False
+    direction: tuple[float, ...] | None = None
+
+
+def pair_bounds(X: np.ndarray, Y: np.ndarray, depth: int, bias: float, output_bias: str) -> list[PairBound]:
+    """Return the best bound of every kind that applies.
+
+    Parameters
+    ----------
+    X : ndarray of shape (N, d)
+    Y : ndarray of shape (N, k)
+    depth : int
+        L ≥ 2.
+    bias : float
+        β ≥ 0.
+    output_bias : {"none", "penalized", "free"}
+
+    Returns
+    -------
+    list of PairBound
+        Best first.
+
+    Examples
+    --------
+    >>> best = pair_bounds(np.array([[1.0], [-1.0]]), np.array([[1.0], [-1.0]]), 3, 0.0, "none")[0]
+    >>> best.kind, best.value <= 6.0, 6.0 - best.value < 1e-12
+    ('opposite', True, True)
+    """
+    found = list(_lipschitz(X, Y, depth))
+    if bias == 0.0:
+        found.extend(_without_bias(X, Y, depth))
+    elif output_bias != "free":
+        lifted = np.column_stack([X, np.full(len(X), bias)])
+        paid = depth - 2 + (output_bias == "penalized")
+        for bound in _without_bias(lifted, Y, depth):
+            value = down(bound.value - paid)
+            found.append(PairBound(value, bound.kind, bound.rows, True, bound.direction))
+    return sorted((b for b in found if b.value > 0.0), key=lambda b: -b.value)
+
+
+def _lipschitz(X: np.ndarray, Y: np.ndarray, depth: int) -> Iterator[PairBound]:
+    if len(X) < 2:
+        return
+    i, j = _steepest(X, Y)
+    rise, run = _squared(_minus(Y[i], Y[j])), _squared(_minus(X[i], X[j]))
+    if rise > 0 and run > 0:
+        yield PairBound(_power(rise / run, depth), "lipschitz", (i, j))
+
+
+def _steepest(X: np.ndarray, Y: np.ndarray) -> tuple[int, int]:
+    """Return the pair with the largest ‖y_i − y_j‖/‖x_i − x_j‖, to rounding."""
+    best, pair = -1.0, (0, 1)
+    for i in range(len(X) - 1):
+        run = np.linalg.norm(X[i + 1 :] - X[i], axis=1)
+        rise = np.linalg.norm(Y[i + 1 :] - Y[i], axis=1)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            slope = np.where(run > 0, rise / run, 0.0)
+        j = int(np.argmax(slope))
+        if slope[j] > best:
+            best, pair = float(slope[j]), (i, i + 1 + j)
+    return pair
+
+
+def _without_bias(X: np.ndarray, Y: np.ndarray, depth: int) -> Iterator[PairBound]:
+    size = np.linalg.norm(X, axis=1)
+    seen = np.flatnonzero(size > 0)
+    if not len(seen) or not np.any(Y[seen]):
+        return
+    ratio = np.zeros(len(X))
+    ratio[seen] = np.linalg.norm(Y[seen], axis=1) / size[seen]
+    i = int(np.argmax(ratio))
+    yield PairBound(_power(_squared(_exact(Y[i])) / _squared(_exact(X[i])), depth), "row", (i,))
+    total = [sum(_squared(_exact(row)) for row in table) for table in (Y, X)]
+    yield PairBound(_power(total[0] / total[1], depth), "table", ())
+    pair = _best_quadrant(X, Y, ratio, depth)
+    if pair is not None:
+        i, j = pair
+        yield PairBound(_quadrant(X[i], X[j], Y[i], Y[j], depth), "quadrant", pair)
+    yield from _opposite(X, Y, size, depth)
+
+
+def _best_quadrant(X: np.ndarray, Y: np.ndarray, ratio: np.ndarray, depth: int) -> tuple[int, int] | None:
+    """Return the pair with x_i·x_j ≥ 0, y_i·y_j ≥ 0 and the largest cost, to rounding; None where there is none."""
+    best, found = -1.0, None
+    p = 1.0 / depth
+    for i in np.argsort(-ratio, kind="stable").tolist():
+        if ratio[i] == 0.0:
+            break
+        gram, moments = X @ X[i], Y @ Y[i]
+        own, mine = float(gram[i]), float(moments[i])
+        a, b = (X**2).sum(axis=1), (Y**2).sum(axis=1)
+        det = own * a - gram**2
+        good = (det > 1e-12 * own * a) & (gram >= 0) & (moments >= 0)
+        good[i] = False
+        if not good.any():
+            continue
+        with np.errstate(divide="ignore", invalid="ignore"):
+            trace = (a * mine + own * b - 2.0 * gram * moments) / det
+            product = np.maximum(mine * b - moments**2, 0.0) / det
+            root = np.sqrt(np.maximum(trace**2 - 4.0 * product, 0.0))
+            large = 0.5 * (trace + root)
+            cost = np.where(good, large**p + (product / np.maximum(large, 1e-300)) ** p, -1.0)
+        j = int(np.argmax(cost))
+        if cost[j] > best:
+            best, found = float(cost[j]), (min(i, j), max(i, j))
+    return found
+
+
+def _quadrant(x: np.ndarray, other: np.ndarray, y: np.ndarray, then: np.ndarray, depth: int) -> float:
+    r"""L(s₁^{2/L} + s₂^{2/L}) of G^{-1/2}Y from below: s₁² + s₂² and s₁²s₂² are rational, the sum grows with both."""
+    a, b, c = _dot(x, x), _dot(other, other), _dot(x, other)
+    p, q, r = _dot(y, y), _dot(then, then), _dot(y, then)
+    det = a * b - c * c
+    if det <= 0 or c < 0 or r < 0:
+        return 0.0
+    trace, product = (b * p + a * q - 2 * c * r) / det, (p * q - r * r) / det
+    if trace <= 0:
+        return 0.0
+    # the squares are the roots of t² − trace·t + product. At a fixed product the sum of powers grows with the larger
+    # root, so the discriminant is rounded down, and the smaller root is what the product leaves
+    root = down(math.sqrt(below(1 - 4 * product / trace**2)))
+    large = below(trace) * (0.5 * (1.0 + max(root, 0.0)))
+    small = below(product) / up(up(up(large)))
+    return _floor(depth * (_floor(large) ** (1.0 / depth) + _floor(small) ** (1.0 / depth)))
+
+
+def _opposite(X: np.ndarray, Y: np.ndarray, size: np.ndarray, depth: int) -> Iterator[PairBound]:
+    """Yield the best pair of rows whose targets have opposite signs along some direction."""
+    best, choice = -1.0, None
+    seen = size > 0
+    for u in _directions(Y[seen]):
+        along = Y @ u
+        rates = np.where(seen, along / np.where(seen, size, 1.0), 0.0)
+        i, j = int(np.argmax(rates)), int(np.argmin(rates))
+        if rates[i] > 0 > rates[j]:
+            cost = rates[i] ** (2.0 / depth) + (-rates[j]) ** (2.0 / depth)
+            if cost > best:
+                best, choice = float(cost), (i, j, u)
+    if choice is not None:
+        i, j, u = choice
+        yield PairBound(
+            _opposite_value(X[i], X[j], Y[i], Y[j], u, depth), "opposite", (i, j), direction=tuple(u.tolist())
+        )
+
+
+def _opposite_value(
+    x: np.ndarray, other: np.ndarray, y: np.ndarray, then: np.ndarray, u: np.ndarray, depth: int
+) -> float:
+    along, against, length = _dot(y, u), _dot(then, u), _dot(u, u)
+    if along <= 0 or against >= 0:
+        return 0.0
+    squares = [along**2 / (length * _dot(x, x)), against**2 / (length * _dot(other, other))]
+    return down(_power(squares[0], depth) + _power(squares[1], depth))
+
+
+def _directions(Y: np.ndarray) -> list[np.ndarray]:
+    """Return unit vectors of the outputs worth a try: the axes and the main directions of the targets."""
+    if Y.shape[1] == 1:
+        return [np.ones(1)]
+    _, _, main = np.linalg.svd(Y, full_matrices=False)
+    _, _, spread = np.linalg.svd(Y - Y.mean(axis=0), full_matrices=False)
+    return [*np.eye(Y.shape[1]), *main, *spread]
+
+
+def recompute(
+    bound: PairBound, X: np.ndarray, Y: np.ndarray, depth: int, bias: float, output_bias: str
+) -> float:
+    """Return the value of a bound again from its rows; zero where its conditions do not hold.
+
+    Parameters
+    ----------
+    bound : PairBound
+    X, Y : ndarray
+    depth : int
+    bias : float
+    output_bias : {"none", "penalized", "free"}
+    """
+    rows = list(bound.rows)
+    if any(not 0 <= i < len(X) for i in rows) or len(rows) > 2:
+        return 0.0
+    if bound.kind == "lipschitz":
+        if len(rows) != 2:
+            return 0.0
+        i, j = rows
+        run = _squared(_minus(X[i], X[j]))
+        return _power(_squared(_minus(Y[i], Y[j])) / run, depth) if run > 0 else 0.0
+    if (bias > 0.0) != bound.channel or (bias > 0.0 and output_bias == "free"):
+        return 0.0
+    table = np.column_stack([X, np.full(len(X), bias)]) if bound.channel else X
+    paid = depth - 2 + (output_bias == "penalized") if bound.channel else 0
+    value = 0.0
+    if bound.kind == "row" and len(rows) == 1 and table[rows[0]].any():
+        value = _power(_squared(_exact(Y[rows[0]])) / _squared(_exact(table[rows[0]])), depth)
+    elif bound.kind == "table" and table.any():
+        total = [sum(_squared(_exact(row)) for row in part) for part in (Y, table)]
+        value = _power(total[0] / total[1], depth)
+    elif bound.kind == "quadrant" and len(rows) == 2:
+        i, j = rows
+        value = _quadrant(table[i], table[j], Y[i], Y[j], depth)
+    elif bound.kind == "opposite" and len(rows) == 2 and bound.direction is not None:
+        i, j = rows
+        u = np.array(bound.direction)
+        if u.shape == (Y.shape[1],) and table[i].any() and table[j].any():
+            value = _opposite_value(table[i], table[j], Y[i], Y[j], u, depth)
+    return max(0.0, down(value - paid)) if paid else value
+
+
+def _exact(row: np.ndarray) -> list[Fraction]:
+    return [Fraction(entry) for entry in row.tolist()]
+
+
+def _minus(first: np.ndarray, second: np.ndarray) -> list[Fraction]:
+    return [a - b for a, b in zip(_exact(first), _exact(second), strict=True)]
+
+
+def _squared(row: list[Fraction]) -> Fraction:
+    return sum((entry * entry for entry in row), Fraction(0))
+
+
+def _dot(first: np.ndarray, second: np.ndarray) -> Fraction:
+    return sum((a * b for a, b in zip(_exact(first), _exact(second), strict=True)), Fraction(0))
+
+
+def _power(square: Fraction, depth: int) -> float:
+    """Return L·square^{1/L} from below."""
+    return _floor(depth * below(square) ** (1.0 / depth))
+
+
+def _floor(value: float) -> float:
+    """Move a value down by what its last few operations may err."""
+    for _ in range(_POWER_ROUNDINGS):
+        value = down(value) if value > 0.0 else 0.0
+    return value

@@ -1,0 +1,219 @@
+r"""Shortest paths through the targets: what a network that squeezes the data through one dimension must pay.
+
+f = h ∘ g with g: ℝᵈ → ℝ, f(x_i) = y_i. Sorted by g, the segment from the first x to the last is mapped to a curve
+through all the y's in that order, so somewhere on it
+
+.. math::
+    \|Jf\| \ge \min_\pi \frac{\sum_i \|y_{\pi(i+1)} - y_{\pi(i)}\|}{\|x_{\pi(N)} - x_{\pi(1)}\|},
+
+and the network's squared norm is at least L times the 2/L-th power of that (RK23 Proposition 10, which has the shortest
+path over the diameter: smaller). It bounds interpolants of bottleneck rank one, NOT the representation cost of the data.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import networkx as nx
+import numpy as np
+from scipy.sparse.csgraph import minimum_spanning_tree
+
+from covopt.checks.validation import check_random_state
+from covopt.data import Data
+from covopt.depth.linear import check_depth
+from covopt.errors import InputError
+
+EXACT_TO = 13  # points: all subsets with all pairs of ends
+
+
+@dataclass(frozen=True)
+class Tour:
+    """The shortest path through the targets, and its bound on interpolants of bottleneck rank one.
+
+    Attributes
+    ----------
+    order : ndarray of shape (N,)
+        A path through the rows.
+    length : float
+        Its length Σ‖y_{π(i+1)} − y_{π(i)}‖.
+    lower : float
+        No path is shorter.
+    slope : float
+        No path has a smaller length over the distance of its end points in the inputs: a lower bound on ‖Jf(x)‖
+        at some x, for every f of bottleneck rank one through the data.
+    exact : bool
+        Whether ``length`` and ``slope`` are attained.
+    """
+
+    order: np.ndarray
+    length: float
+    lower: float
+    slope: float
+    exact: bool
+
+    def cost(self, depth: int) -> float:
+        """Return L·slope^{2/L}: no network of depth L that computes such an f has a smaller squared norm.
+
+        Parameters
+        ----------
+        depth : int
+        """
+        L = check_depth(depth)
+        return L * self.slope ** (2.0 / L)
+
+
+def rank_one_tour(X: Any, Y: Any, *, random_state: int | None = 0) -> Tour:
+    """Return the shortest Hamiltonian path through the targets and what it says about rank-one interpolants.
+
+    Up to 13 points all orders are compared (Held and Karp 1962). Beyond, the path is by insertion and threshold
+    accepting (networkx), its lower bound by 1-trees with ascent of the node weights (Held and Karp 1970), and the slope
+    divides that bound by the diameter of the inputs.
+
+    Parameters
+    ----------
+    X : array_like of shape (N, d)
+    Y : array_like of shape (N,) or (N, k)
+    random_state : int, optional
+        Of the search for a short path.
+
+    Returns
+    -------
+    Tour
+
+    Raises
+    ------
+    InputError
+        For tables that are not valid, and for fewer than two points.
+
+    Examples
+    --------
+    The corners of a square need three sides; from a corner to the opposite one the path is longer, and so is the way
+    that it may stretch:
+
+    >>> square = [[0.0, 0.0], [1.0, 0.0], [1.0, 1.0], [0.0, 1.0]]
+    >>> tour = rank_one_tour(square, square)
+    >>> tour.length, tour.exact, round(tour.cost(4), 6)
+    (3.0, True, 6.215096)
+    """
+    data = Data.validate(X, Y)
+    seed = check_random_state(random_state)
+    if data.n_samples < 2:
+        raise InputError("a path needs at least two points; X has one row.")
+    steps = np.linalg.norm(data.Y[:, None] - data.Y[None], axis=2)
+    spans = np.linalg.norm(data.X[:, None] - data.X[None], axis=2)
+    if data.n_samples <= EXACT_TO:
+        return _compare_all(steps, spans)
+    order, length = _short_path(steps, seed)
+    lower = min(length, path_length_down(steps, length))
+    return Tour(order, length, lower, lower / float(spans.max()), False)
+
+
+def _compare_all(steps: np.ndarray, spans: np.ndarray) -> Tour:
+    """Dynamic programming over (set, last) for every first row at once."""
+    n = len(steps)
+    # best[set, first, last]
+    best = np.full((1 << n, n, n), np.inf)
+    for i in range(n):
+        best[1 << i, i, i] = 0.0
+    masks = np.arange(1 << n)
+    for mask in masks[1:]:
+        here = best[mask]
+        for last in range(n):
+            if mask >> last & 1:
+                continue
+            reach = (here + steps[:, last][None, :]).min(axis=1)
+            into = best[mask | 1 << last]
+            np.minimum(into[:, last], reach, out=into[:, last])
+    full = best[-1].copy()
+    np.fill_diagonal(full, np.inf if n > 1 else 0.0)
+    first, last = np.unravel_index(int(np.argmin(full)), full.shape)
+    with np.errstate(invalid="ignore"):
+        ratio = np.where(spans > 0, full / spans, np.inf)
+    order = _trace(best, steps, int(first), int(last))
+    length = float(full[first, last])
+    return Tour(order, length, length, float(ratio.min()), True)
+
+
+def _trace(best: np.ndarray, steps: np.ndarray, first: int, last: int) -> np.ndarray:
+    mask, order = len(best) - 1, [last]
+    while len(order) < len(steps):
+        here = order[-1]
+        mask &= ~(1 << here)
+        options = best[mask, first] + steps[:, here]
+        options[[not mask >> i & 1 for i in range(len(steps))]] = np.inf
+        order.append(int(np.argmin(options)))
+    return np.array(order[::-1])
+
+
+def _short_path(steps: np.ndarray, seed: int | None) -> tuple[np.ndarray, float]:
+    """A tour through all rows and a node at distance zero from all of them, cut open there."""
+    n = len(steps)
+    weights = np.zeros((n + 1, n + 1))
+    weights[:n, :n] = steps
+    graph = nx.from_numpy_array(weights, create_using=nx.Graph)
+    graph.add_weighted_edges_from((i, j, float(weights[i, j])) for i in range(n + 1) for j in range(i))
+    start = nx.approximation.greedy_tsp(graph, source=n)
+    tour = nx.approximation.threshold_accepting_tsp(graph, start, source=n, seed=seed)
+    order = np.array(tour[1:-1])
+    improved = True
+    while improved:  # reversals of stretches, until none helps
+        improved = False
+        for i in range(n - 1):
+            before = steps[order[i - 1], order[i]] if i else 0.0
+            ends = np.arange(i + 1, n)
+            after = np.append(steps[order[ends[:-1]], order[ends[:-1] + 1]], 0.0)
+            new_before = steps[order[i - 1], order[ends]] if i else np.zeros(len(ends))
+            new_after = np.append(steps[order[i], order[ends[:-1] + 1]], 0.0)
+            gain = before + after - new_before - new_after
+            j = int(np.argmax(gain))
+            if gain[j] > 1e-12 * (1.0 + before):
+                order[i : ends[j] + 1] = order[i : ends[j] + 1][::-1]
+                improved = True
+    return order, float(steps[order[:-1], order[1:]].sum())
+
+
+def path_length_down(steps: np.ndarray, length: float, *, n_rounds: int = 200) -> float:
+    """Bound the length of every Hamiltonian path from below: 1-trees, and weights on the rows that rise and fall.
+
+    With a node at distance zero from all others a path is a tour, a tour is a 1-tree in which every node has degree
+    two; so for any node weights π the least 1-tree for ‖y_i − y_j‖ + π_i + π_j, minus 2Σπ, is a lower bound.
+
+    Parameters
+    ----------
+    steps : ndarray of shape (N, N)
+        Distances.
+    length : float
+        Of some path, for the step sizes.
+    n_rounds : int
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> line = np.abs(np.arange(5.0)[:, None] - np.arange(5.0))
+    >>> 4.0 - 1e-9 < path_length_down(line, 4.0) <= 4.0
+    True
+    """
+    n = len(steps)
+    weights = np.zeros(n)
+    best, step = 0.0, 1.0
+    for _ in range(n_rounds):
+        lengths = steps + weights[:, None] + weights[None, :]
+        # scipy's trees take zero for no edge: all edges are raised alike, which no tree minds
+        tree = minimum_spanning_tree(np.triu(lengths + (1.0 - lengths.min()), 1)).tocoo()
+        degrees = np.bincount(tree.row, minlength=n) + np.bincount(tree.col, minlength=n)
+        total = float(lengths[tree.row, tree.col].sum())
+        # the extra node's two edges cost the weights of their ends (its own weight is zero)
+        ends = np.argsort(weights, kind="stable")[:2]
+        degrees[ends] += 1
+        value = total + float(weights[ends].sum()) - 2.0 * float(weights.sum())
+        best = max(best, value)
+        slack = degrees - 2
+        if not slack.any():
+            break
+        step = 0.97 * step
+        weights = weights + step * max(length - value, 1e-3 * length) / float((slack**2).sum()) * slack
+    return max(0.0, best - 1e-12 * (length + 4.0 * float(np.abs(weights).sum())))

@@ -1,0 +1,373 @@
+r"""The tree bound: every neuron gets its own copy of the layers below, and the network becomes a convex problem.
+
+With a(w) = σ(X̃w), let B_1(c) = {√c r g + βs1 : r² + s² ≤ 1, g ∈ conv ±a(w), ‖w‖ ≤ 1} and B_{ℓ+1}(c) likewise with
+conv ±σ(B_ℓ(c)). The pre-activations of a neuron u of layer ℓ + 1 lie in ‖u‖ B_ℓ(c) when c_ℓ = ‖W_ℓ‖², by induction, and
+‖u‖² + v² ≥ 2‖u‖|v| for the last two layers, so for one output
+
+.. math::
+    R_L \ge \min_{c \in \mathbb{R}_+^{L-2}} \sum_\ell c_\ell + 2\,\tilde\gamma(c), \qquad
+    \tilde\gamma(c) = \max_\lambda \langle\lambda, y\rangle / h_{L-1}(\lambda; c),
+
+where h_1(ν) = max_{‖w‖ ≤ 1} |⟨ν, a(w)⟩| is the shallow oracle and h_{ℓ+1}(ν) = max |⟨ν, σ(z)⟩| over z ∈ B_ℓ(c). (The
+path norm of E and Wojtowytsch 2020; the Lagrangian dual of Wang, Ergen and Pilanci 2021.)
+
+**Certificate, for every depth at once.** For ±ν and z let T be the rows with ν_i > 0 and z_i > 0. For any 0 ≤ μ ≤ ν⁻,
+
+.. math:: \langle\nu, \sigma(z)\rangle \le \langle\nu_T - \mu, z\rangle, \qquad
+    \max_{z \in B_\ell(c)} \langle\nu', z\rangle^2 \le c_\ell\, h_\ell(\nu')^2 + \beta^2 (\nu' \cdot 1)^2,
+
+so one vector μ for each sign and each T bounds h_{ℓ+1}(ν) by h_ℓ of the children ν_T − μ. In a family of vectors whose
+children are multiples of its members, up to a rest δ that costs Σ|δ_i| h_ℓ(e_i), h_1 of the members gives
+h_2, h_3, … at every c. log h_ℓ is convex in log c (products, sums, maxima and powers of posynomials are), so on a box its
+values at the corners bound it by one exponential, and the minimum over c is bounded box by box.
+
+With a penalised output bias the value is 2⟨λ, y⟩ − β²(λ·1)², λ scaled into the constraint; with a free one λ ⟂ 1.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from covopt.exact.rounding import allowance, dot_bounds, down, gamma, lengths_up, up
+from covopt.limits import checkpoint
+from covopt.oracles.pricing import price
+
+LEAST_SHARE = 1e-7  # of the upper bound: smaller c are charged nothing
+_EXP_ROOM = 1.0 - 2.0**-44  # exp, log and pow err by less than 4 units each, some thirty of them in a row
+
+
+@dataclass(frozen=True)
+class Child:
+    """One choice of μ: on T, ±members[parent] restricted to T minus μ is scale·members[member] plus a rest."""
+
+    parent: int
+    sign: int
+    on: int  # the rows of T as bits
+    mu: tuple[float, ...]
+    member: int
+    scale: float
+
+
+@dataclass(frozen=True)
+class Family:
+    """Vectors over a few rows of the table, closed under taking children; the first N are the unit vectors.
+
+    Attributes
+    ----------
+    rows : tuple of int
+        Of the table: the others have multiplier zero.
+    direction : tuple of float or None
+        The unit vector u of the outputs, Yu being what is bounded; None for one output.
+    members : ndarray of shape (m, n)
+    children : list of Child
+    root : int
+        λ among the members.
+    """
+
+    rows: tuple[int, ...]
+    direction: tuple[float, ...] | None
+    members: np.ndarray
+    children: list[Child]
+    root: int
+
+
+class Recursion:
+    """h_{L−1}(λ; c) from above, for many c at once.
+
+    Parameters
+    ----------
+    family : Family
+    lifted : ndarray of shape (n, D)
+        The rows (x, β) that the family speaks of.
+    bias : float
+    depth : int
+
+    Raises
+    ------
+    ValueError
+        Where a child is missing, or is none.
+    """
+
+    def __init__(self, family: Family, lifted: np.ndarray, bias: float, depth: int) -> None:
+        self.family, self.depth = family, depth
+        self.first = np.array([_gauge(lifted, member) for member in family.members])
+        n = len(lifted)
+        used = self._check(n)
+        self._targets = np.array([c.member for c in used], dtype=int)
+        self._scales = np.array([abs(c.scale) for c in used])
+        rests, sums = [], []
+        for child in used:
+            vector = child_of(family.members[child.parent], child.sign, child.on, np.array(child.mu))
+            matched = child.scale * family.members[child.member]
+            size = np.abs(vector) + np.abs(matched)
+            # two roundings in each difference, one in the vector
+            rests.append(np.abs(vector - matched) + 4.0 * gamma(1) * size)
+            low, high = dot_bounds(vector, np.ones(n))
+            sums.append(up(bias * up(max(abs(low), abs(high)) + allowance(n, float(np.abs(vector).sum())))))
+        self._rests = np.array(rests).reshape(len(used), n)
+        self._shifts = np.array(sums)
+        parents = np.array([c.parent for c in used], dtype=int)
+        order = np.argsort(parents, kind="stable")
+        self._order = order
+        present, starts = np.unique(parents[order], return_index=True)
+        self._present, self._starts = present, starts
+        self._n = n
+
+    def _check(self, n: int) -> list[Child]:
+        """Return the children, every member's complete: all signs and all sets of positive rows."""
+        members = self.family.members
+        if members.shape[1] != n or len(members) < n or not np.array_equal(members[:n], np.eye(n)):
+            raise ValueError("the first members must be the unit vectors of the rows")
+        needed = {(k, sign, on) for k in range(len(members)) for sign, on in needs(members[k])}
+        found = {}
+        for child in self.family.children:
+            key = (child.parent, child.sign, child.on)
+            mu = np.array(child.mu)
+            if key not in needed or not 0 <= child.member < len(members) or mu.shape != (n,):
+                continue
+            below = np.maximum(-child.sign * members[child.parent], 0.0)
+            if (mu >= 0.0).all() and (mu <= below).all() and np.isfinite(child.scale):
+                found[key] = child
+        missing = needed - set(found)
+        if missing:
+            raise ValueError(f"{len(missing)} of {len(needed)} children are missing or invalid")
+        return list(found.values())
+
+    def gauge(self, c: np.ndarray) -> np.ndarray:
+        """Bound h_{L−1}(λ; c) from above.
+
+        Parameters
+        ----------
+        c : ndarray of shape (L − 2, m)
+            A column for each point.
+
+        Returns
+        -------
+        ndarray of shape (m,)
+        """
+        count = c.shape[1]
+        heights = np.repeat(self.first[:, None], count, axis=1)
+        room = 1.0 + gamma(self._n + 12)
+        for ell in range(self.depth - 2):
+            values = self._scales[:, None] * heights[self._targets] + self._rests @ heights[: self._n]
+            squares = c[ell] * values**2 + (self._shifts**2)[:, None]
+            tops = np.maximum.reduceat(np.sqrt(squares)[self._order], self._starts, axis=0) * room
+            fresh = np.zeros_like(heights)
+            fresh[self._present] = tops
+            heights = fresh
+        return heights[self.family.root]
+
+
+def needs(member: np.ndarray) -> Iterator[tuple[int, int]]:
+    """Yield the signs and the sets T (as bits) for which a vector must have a child."""
+    for sign in (1, -1):
+        positive = np.flatnonzero(sign * member > 0.0)
+        for chosen in product((0, 1), repeat=len(positive)):
+            on = sum(1 << int(i) for i, bit in zip(positive, chosen, strict=True) if bit)
+            if on:
+                yield sign, on
+
+
+def child_of(member: np.ndarray, sign: int, on: int, mu: np.ndarray) -> np.ndarray:
+    """Return (±ν)_T − μ."""
+    inside = np.array([on >> i & 1 for i in range(len(member))], dtype=bool)
+    return np.where(inside, sign * member, 0.0) - mu
+
+
+def _gauge(lifted: np.ndarray, member: np.ndarray) -> float:
+    """h_1 from above, by the public oracle."""
+    return price(lifted, member).upper_bound
+
+
+def tree_bound(
+    families: list[Family],
+    X: np.ndarray,
+    Y: np.ndarray,
+    depth: int,
+    bias: float,
+    output_bias: str,
+    *,
+    cutoff: float,
+    tol: float = 1e-3,
+    max_boxes: int = 20_000,
+) -> float:
+    """Return a lower bound on R_L by families of multipliers, valid whatever they are.
+
+    Parameters
+    ----------
+    families : list of Family
+        On each box of c the best of them counts.
+    X : ndarray of shape (N, d)
+    Y : ndarray of shape (N, k)
+    depth : int
+        L ≥ 2.
+    bias : float
+    output_bias : {"none", "penalized", "free"}
+    cutoff : float
+        Σc beyond it need not be looked at: the bound returned is at most this.
+    tol : float
+        How close to the minimum over c, relatively.
+    max_boxes : int
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    ValueError
+        Where a family is damaged.
+    """
+    terms = [t for t in (_Term.of(f, X, Y, depth, bias, output_bias) for f in families) if t is not None]
+    if not terms:
+        return 0.0
+    if depth == 2:
+        return min(cutoff, max(t.value(np.zeros((0, 1)), np.zeros((0, 1))) for t in terms))
+    if bias == 0.0:
+        return min(cutoff, max(t.closed_form() for t in terms))
+    return _least_over_boxes(terms, depth - 2, cutoff, tol, max_boxes)
+
+
+@dataclass(frozen=True)
+class _Term:
+    """⟨λ, y⟩ from below, β²(λ·1)² from above, and the recursion of one family."""
+
+    inner: float
+    penalty: float
+    recursion: Recursion
+
+    @classmethod
+    def of(
+        cls, family: Family, X: np.ndarray, Y: np.ndarray, depth: int, bias: float, output_bias: str
+    ) -> _Term | None:
+        rows = list(family.rows)
+        if any(not 0 <= i < len(X) for i in rows) or len(set(rows)) != len(rows):
+            raise ValueError("the rows are not rows of the table")
+        lifted = X[rows] if bias == 0.0 else np.column_stack([X[rows], np.full(len(rows), bias)])
+        root = family.members[family.root]
+        targets, length = Y[rows], 1.0
+        if family.direction is None:
+            if Y.shape[1] != 1:
+                raise ValueError("a direction of the outputs is missing")
+            low = dot_bounds(root, targets[:, 0])[0]
+        else:
+            u = np.array(family.direction)
+            length = float(lengths_up(u[None])[0])
+            low = dot_bounds(root[:, None] * np.ones((1, len(u))), targets * u)[0]
+            # the products y u were rounded once
+            low = down(low - allowance(2, float((np.abs(root)[:, None] * np.abs(targets * u)).sum())))
+        shift = max(abs(end) for end in dot_bounds(root, np.ones(len(root))))
+        if output_bias == "free" and bias > 0.0 and shift > 0.0:
+            # what Λᵀ1 misses by, any offset could exploit
+            return None
+        penalty = up(up(bias * shift) ** 2) if output_bias == "penalized" else 0.0
+        if low <= 0.0:
+            return None
+        return cls(down(low / length), penalty, Recursion(family, lifted, bias, depth))
+
+    def value(self, low: np.ndarray, high: np.ndarray) -> float:
+        """Return the bound at depth two, where there is no c."""
+        return float(self.over(self.recursion.gauge(high), self.recursion.gauge(low))[0])
+
+    def over(self, tops: np.ndarray, bottoms: np.ndarray) -> np.ndarray:
+        """2⟨λ, y⟩/h − penalty/h², the first term at h ≤ tops, the second at h ≥ bottoms."""
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            gain = 2.0 * self.inner / tops
+            loss = np.where(self.penalty > 0.0, self.penalty / bottoms**2, 0.0)
+        return np.maximum(np.nan_to_num(gain - loss, nan=0.0, neginf=0.0) * _EXP_ROOM - 2.0**-45 * loss, 0.0)
+
+    def closed_form(self) -> float:
+        """min over c of Σc + 2⟨λ, y⟩/(h√Πc) = L(⟨λ, y⟩/h)^{2/L}, where there are no biases."""
+        depth = self.recursion.depth
+        height = float(self.recursion.gauge(np.ones((depth - 2, 1)))[0])
+        return depth * (self.inner / height) ** (2.0 / depth) * _EXP_ROOM if height > 0.0 else 0.0
+
+
+def _least_over_boxes(terms: list[_Term], dim: int, cutoff: float, tol: float, max_boxes: int) -> float:
+    """Bound min over c ≥ 0 of Σc + max over terms, by branch and bound over log c."""
+    least = LEAST_SHARE * cutoff
+    start = (np.full(dim, math.log(least)), np.full(dim, math.log(cutoff)))
+    corners = np.array(list(product((0.0, 1.0), repeat=dim))).T
+
+    def below(low: np.ndarray, high: np.ndarray) -> tuple[float, float]:
+        """Return a bound on the box, and a value in it."""
+        x = low[:, None] + (high - low)[:, None] * corners
+        c = np.exp(x)
+        middle = np.exp(0.5 * (low + high))
+        best, value = 0.0, 0.0
+        for term in terms:
+            tops = term.recursion.gauge(np.column_stack([c, middle]))
+            bottom = term.over(tops[-1:], tops[-1:])
+            value = max(value, float(middle.sum() + bottom[0]))
+            best = max(best, _box_bound(term, x, tops[:-1], low, high))
+        return best, value
+
+    bound, value = below(*start)
+    heap: list[tuple[float, int, Any]] = [(bound, 0, start)]
+    best_value, count = min(cutoff, value), 1
+    while heap and count < max_boxes:
+        checkpoint()
+        bound, _, (low, high) = heap[0]
+        if bound >= best_value * (1.0 - tol):
+            break
+        heapq.heappop(heap)
+        axis = int(np.argmax((high - low) * (1.0 + np.exp(0.5 * (low + high)))))
+        middle = 0.5 * (low[axis] + high[axis])
+        for side in (0, 1):
+            lower, upper = low.copy(), high.copy()
+            (upper if side == 0 else lower)[axis] = middle
+            found, value = below(lower, upper)
+            best_value = min(best_value, value)
+            count += 1
+            heapq.heappush(heap, (max(bound, found), count, (lower, upper)))
+    # c below the least is charged nothing; Σc above the cutoff is above it
+    total = heap[0][0] if heap else cutoff
+    return max(0.0, down(min(cutoff, total) - up(2.0 * dim * least)))
+
+
+def _box_bound(term: _Term, x: np.ndarray, tops: np.ndarray, low: np.ndarray, high: np.ndarray) -> float:
+    """Σe^x + 2⟨λ, y⟩e^{−log h} − penalty/h² on a box, log h ≤ s·x + r by its corners."""
+    if not (tops > 0.0).all():
+        return float(np.exp(low).sum()) if term.inner <= 0 else math.inf
+    logs = np.log(tops)
+    width = high - low
+    dim = len(low)
+    # the mean rise along each axis is the slope of the majorant
+    shape = (2,) * dim
+    grid = logs.reshape(shape)
+    s = np.array([float((grid.take(1, axis=i) - grid.take(0, axis=i)).mean()) for i in range(dim)]) / width
+    s = np.maximum(s, 0.0)
+    r = float((logs - s @ x).max()) + 1e-13 * (1.0 + float(np.abs(logs).max()))
+    loss = 0.0
+    if term.penalty > 0.0:
+        loss = up(term.penalty / down(float(tops.min()) * (1.0 - 1e-12)) ** 2)
+    # min over the box of Σe^{x_i} + E with E = 2⟨λ,y⟩e^{−s·x−r}: convex; any point gives a lower bound by its tangent
+    at = _minimise(s, math.log(2.0 * term.inner) - r, low, high)
+    rest = math.exp(math.log(2.0 * term.inner) - r - float(s @ at))
+    slope = np.exp(at) - s * rest
+    tangent = float(np.where(slope > 0, slope * (low - at), slope * (high - at)).sum())
+    value = float(np.exp(at).sum()) + rest + tangent
+    size = float(np.exp(at).sum()) + rest + abs(tangent) + loss
+    return max(0.0, value - loss - 2.0**-44 * size)
+
+
+def _minimise(s: np.ndarray, log_gain: float, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """Return nearly the minimiser of Σe^x + e^{log_gain − s·x} over a box: bisection on the last term's size."""
+    floor, ceiling = log_gain - float(s @ high), log_gain - float(s @ low)
+    with np.errstate(divide="ignore"):
+        logs = np.log(s)
+    for _ in range(60):
+        guess = 0.5 * (floor + ceiling)
+        x = np.clip(logs + guess, low, high)
+        if log_gain - float(s @ x) > guess:
+            floor = guess
+        else:
+            ceiling = guess
+    return np.clip(logs + 0.5 * (floor + ceiling), low, high)

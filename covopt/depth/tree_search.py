@@ -1,0 +1,216 @@
+r"""Multipliers for the tree bound: cutting planes for three layers, then a family that is closed for every depth.
+
+At L = 3 and a fixed c, max ⟨λ, y⟩ s.t. |⟨λ, σ(z)⟩| ≤ 1 for z ∈ B_1(c) is a linear program with a cut for each z. The
+oracle is exact: for each sign and each set T of rows with positive multiplier, min over 0 ≤ μ ≤ λ⁻ of
+max_{z ∈ B_1(c)} ⟨λ_T − μ, z⟩ (σ is linear on T, −σ is concave), a small linear program over the points of B_1(c) met so
+far, with the shallow oracle's answer as the next point; its multipliers give the z that attains the maximum. What is
+found here is checked by :mod:`covopt.depth.tree`; nothing here is believed.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.optimize import linprog
+
+from covopt.depth.tree import Child, Family, child_of, needs
+from covopt.exact.rank import row_span
+from covopt.limits import checkpoint
+from covopt.oracles.choose import exact_oracle
+
+MOST_POINTS = 400
+SAME = 1e-7  # of the largest entry: a child this near a multiple of a member is charged for the rest
+
+
+class TreeSearch:
+    """The three-layer program on a few rows of a table.
+
+    Parameters
+    ----------
+    lifted : ndarray of shape (n, D)
+        Rows (x, β), at most six or seven.
+    targets : ndarray of shape (n,)
+    bias : float
+    free : bool
+        Keep λ ⟂ 1.
+    """
+
+    def __init__(self, lifted: np.ndarray, targets: np.ndarray, bias: float, *, free: bool = False) -> None:
+        self.targets, self.bias, self.free = targets, bias, free
+        basis = row_span(lifted)
+        self._rows = np.ascontiguousarray(lifted @ basis.T)
+        self._live = self._rows.any(axis=1)
+        self._oracle = exact_oracle(np.ascontiguousarray(self._rows[self._live]), 0, n_threads=1)
+        self._points: list[np.ndarray] = []
+        self._c = 1.0
+
+    def use(self, c: float) -> None:
+        """Set c_1, forgetting the points of B_1 at another."""
+        self._c, self._points = c, []
+
+    def _attain(self, vector: np.ndarray) -> tuple[float, np.ndarray]:
+        """Return max over z ∈ B_1(c) of ⟨ν, z⟩ and the z."""
+        activations, height = np.zeros(len(vector)), 0.0
+        asked = np.ascontiguousarray(vector[self._live])
+        if asked.any():
+            neuron = self._oracle.price(asked, max_neurons=1).neurons[0]
+            activations = np.maximum(self._rows @ neuron, 0.0)
+            value = float(vector @ activations)
+            height, activations = abs(value), np.copysign(1.0, value) * activations
+        shift, root = float(vector.sum()) * self.bias, np.sqrt(self._c)
+        total = float(np.hypot(root * height, shift))
+        if total == 0.0:
+            return 0.0, np.zeros(len(vector))
+        return total, root * height / total * root * activations + shift / total * self.bias
+
+    def relax(self, vector: np.ndarray, on: int) -> tuple[float, np.ndarray, np.ndarray]:
+        """Return min over 0 ≤ μ ≤ ν⁻ of max_{z ∈ B_1(c)} ⟨ν_T − μ, z⟩, the μ, and a z that attains it."""
+        n = len(vector)
+        base = child_of(vector, 1, on, np.zeros(n))
+        room = np.maximum(-vector, 0.0)
+        index = np.flatnonzero(room)
+        mu = room.copy() if all(on >> int(i) & 1 for i in np.flatnonzero(vector > 0)) else np.zeros(n)
+        best, best_mu, attained = np.inf, mu, np.zeros(n)
+        for _ in range(40):
+            value, z = self._attain(base - mu)
+            if value < best:
+                best, best_mu = value, mu
+                attained = z
+            if not len(index) or value == 0.0:
+                return value, mu, z
+            self._points.append(z)
+            points = np.array(self._points[-MOST_POINTS:])
+            matrix = np.vstack([points[:, index], -points[:, index]])
+            answer = linprog(
+                np.r_[np.zeros(len(index)), 1.0],
+                A_ub=np.column_stack([-matrix, -np.ones(len(matrix))]),
+                b_ub=-np.r_[points @ base, -(points @ base)],
+                bounds=[*((0.0, room[i]) for i in index), (0.0, None)],
+                method="highs",
+            )
+            if answer.x is None:
+                break
+            if answer.fun >= best * (1.0 - 1e-7) - 1e-12:
+                weights = -answer.ineqlin.marginals
+                half = len(points)
+                attained = (weights[:half] - weights[half:]) @ points
+                break
+            mu = np.zeros(n)
+            mu[index] = np.clip(answer.x[:-1], 0.0, room[index])
+        return best, best_mu, attained
+
+    def _price(self, vector: np.ndarray, cuts: list[np.ndarray]) -> float:
+        """Return h_2(ν; c) and note the activations that attain the maxima."""
+        worst = 0.0
+        for sign, on in needs(vector):
+            checkpoint()
+            value, _, z = self.relax(sign * vector, on)
+            cuts.append(np.maximum(z, 0.0))
+            worst = max(worst, value)
+        return worst
+
+    def multipliers(self, *, tol: float = 3e-4, max_rounds: int = 40) -> tuple[np.ndarray, float]:
+        """Return λ with h_2(λ; c) ≤ 1 to rounding and nearly the largest ⟨λ, y⟩, and that value.
+
+        Parameters
+        ----------
+        tol : float
+            Relative, between the value and the linear program's.
+        max_rounds : int
+        """
+        y = self.targets
+        n = len(y)
+        start = y - y.mean() if self.free else y.copy()
+        cuts: list[np.ndarray] = [np.eye(n)[i] * 1e-9 for i in range(n)]
+        height = self._price(start, cuts)
+        if height == 0.0 or not start @ y > 0:
+            return np.zeros(n), 0.0
+        best, found = float(start @ y) / height, start / height
+        size = 1e6 * float(np.abs(found).max())
+        for _ in range(max_rounds):
+            table = np.array(cuts)
+            answer = linprog(
+                -y, A_ub=np.vstack([table, -table]), b_ub=np.ones(2 * len(table)),
+                A_eq=np.ones((1, n)) if self.free else None, b_eq=np.zeros(1) if self.free else None,
+                bounds=[(-size, size)] * n, method="highs",
+            )  # fmt: skip
+            if answer.x is None or -answer.fun <= best * (1.0 + tol):
+                break
+            # half way between the best point and the program's: it stabilises, and its cuts are deep
+            trial = 0.5 * (found + answer.x)
+            trial[np.abs(trial) < 1e-9 * np.abs(trial).max()] = 0.0
+            if self.free:
+                trial -= trial.mean()
+            height = self._price(trial, cuts)
+            if height > 0 and float(trial @ y) / height > best:
+                best, found = float(trial @ y) / height, trial / height
+        return found, best
+
+    def close(self, found: np.ndarray, *, max_members: int = 600) -> tuple[np.ndarray, list[Child], int]:
+        """Return a family that holds λ and the children of every member, chosen at the present c.
+
+        A child beyond ``max_members`` is matched with the sum of unit vectors alone, which is valid and weak.
+
+        Parameters
+        ----------
+        found : ndarray of shape (n,)
+            λ.
+        max_members : int
+
+        Returns
+        -------
+        members : ndarray of shape (m, n)
+        children : list of Child
+        root : int
+        """
+        n = len(found)
+        members: list[np.ndarray] = [*np.eye(n)]
+        root = self._place(found, members, max_members)[0]
+        children: list[Child] = []
+        k = 0
+        while k < len(members):
+            checkpoint()
+            member = members[k]
+            for sign, on in needs(member):
+                vector = sign * member
+                positive = sum(1 << int(i) for i in np.flatnonzero(vector > 0))
+                if on == positive:  # μ = ν⁻: the child is the member
+                    mu = np.maximum(-vector, 0.0)
+                else:
+                    _, mu, _ = self.relax(vector, on)
+                    mu = _snapped(mu, np.maximum(-vector, 0.0))
+                child = child_of(member, sign, on, mu)
+                index, scale = self._place(child, members, max_members)
+                children.append(Child(k, sign, on, tuple(mu.tolist()), index, scale))
+            k += 1
+        return np.array(members), children, root
+
+    @staticmethod
+    def _place(vector: np.ndarray, members: list[np.ndarray], most: int) -> tuple[int, float]:
+        """Return the member that a vector is a multiple of, and the factor; a new member where there is none."""
+        size = float(np.abs(vector).max())
+        if size == 0.0:
+            return 0, 0.0
+        table = np.array(members)
+        norms = (table**2).sum(axis=1)
+        factors = table @ vector / norms
+        rests = np.abs(vector - factors[:, None] * table).max(axis=1)
+        near = int(np.argmin(rests))
+        if rests[near] <= SAME * size:
+            return near, float(factors[near])
+        if len(members) >= most:
+            return 0, 0.0  # the rest is the whole vector
+        # powers of two scale exactly
+        power = int(np.frexp(size)[1])
+        members.append(np.ldexp(vector, -power))
+        return len(members) - 1, float(np.ldexp(1.0, power))
+
+    def family(self, rows: tuple[int, ...], direction: tuple[float, ...] | None, found: np.ndarray) -> Family:
+        """Return the family of a λ as the certificate wants it."""
+        members, children, root = self.close(found)
+        return Family(rows, direction, members, children, root)
+
+
+def _snapped(mu: np.ndarray, room: np.ndarray) -> np.ndarray:
+    """Move the entries of μ that are nearly at an end of their range to it."""
+    found = np.where(mu <= 1e-7 * room, 0.0, mu)
+    return np.where(mu >= (1.0 - 1e-7) * room, room, found)
