@@ -38,6 +38,7 @@ _PUBLIC: dict[str, str] = {
     "path": "covopt.api",
     "plateau": "covopt.training.width_plateau",
     "price": "covopt.oracles.pricing",
+    "representation_cost": "covopt.depth.cost",
     "random_triangle_free": "covopt.completely_positive.graphs",
     "tight_instance": "covopt.widths.tight_instance",
     "sigma_rank": "covopt.widths.sigma_rank",
@@ -46,7 +47,7 @@ _PUBLIC: dict[str, str] = {
 }
 
 # Sub-packages that are used by their own name, as in covopt.training.train.
-_PACKAGES = ("explore", "representations", "training")
+_PACKAGES = ("depth", "explore", "representations", "training")
 
 __all__ = ["__version__", *sorted([*_PUBLIC, *_PACKAGES])]  # noqa: PLE0604
 

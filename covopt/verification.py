@@ -161,6 +161,12 @@ def _verify_other(found: Any, X: Any, Y: Any, *, exact: bool) -> Verification:
         return verify_path(found, X, Y, exact=exact)
     if isinstance(found, Proof):
         raise InputError("a proof is about one solution: verify that one, with proof=... or --proof")
+    if hasattr(found, "claims") and not hasattr(found, "solution"):  # a deep network with its bounds
+        checks = found.claims(X, Y)
+        if exact:
+            text = "NOT exact: the tree bound's shallow oracle and its exponentials are computed in floating point"
+            checks.append(Check("exact lower bound", True, text))
+        return Verification(tuple(checks), None)
     if X is not None or Y is not None:
         kind = "CP-rank certificate carries its matrix"
         if not isinstance(found, CPRankCertificate):

@@ -12,6 +12,7 @@ from covopt.depth.layers import Layout
 from covopt.limits import checkpoint
 
 OUTER_ROUNDS = 8
+MEETS = 1e-11  # of max|y|: a hundredth of what counts as interpolation
 
 
 def descend(
@@ -66,8 +67,9 @@ def meet(
     theta: np.ndarray,
     X: np.ndarray,
     Y: np.ndarray,
+    masks: list[np.ndarray] | None = None,
     *,
-    tol: float = 1e-13,
+    tol: float = 1e-14,
     max_steps: int = 30,
 ) -> np.ndarray | None:
     """Return weights near θ that interpolate: least-norm Newton steps; None where they do not get there.
@@ -78,34 +80,53 @@ def meet(
     theta : ndarray of shape (layout.size,)
     X : ndarray of shape (N, d)
     Y : ndarray of shape (N, k)
+    masks : list of ndarray, optional
+        Which neurons are on, for the steps; the network that is returned is measured with its ReLUs.
     tol : float
-        max |Z_L − Y| relative to max |Y|.
+        max |Z_L − Y| relative to max |Y| at which no further step is made.
     max_steps : int
     """
     target = tol * float(np.abs(Y).max(initial=0.0))
-    best, least = None, np.inf
+    best, least, since = None, np.inf, 0
     for _ in range(max_steps):
         checkpoint()
         inputs, found = layout.forward(theta, X)
-        miss = found[-1] - Y
-        size = float(np.abs(miss).max(initial=0.0))
-        if not np.isfinite(size) or size > 1e3 * (least + 1.0):
-            break
+        size = float(np.abs(found[-1] - Y).max(initial=0.0))
+        if size < 0.5 * least:
+            since = 0
+        since += 1
         if size < least:
             best, least = theta, size
-        elif size > 0.5 * least and least <= 1e3 * target:
+        if not np.isfinite(size) or size <= target or since > 5:
             break
-        if size <= target:
+        values, slopes = _linearised(layout, theta, X, inputs, found, masks)
+        if not np.isfinite(slopes).all():
             break
-        rows = []
-        for i in range(len(X)):
-            for j in range(Y.shape[1]):
-                back = np.zeros(Y.shape)
-                back[i, j] = 1.0
-                rows.append(layout.pull_back(theta, inputs, found, back))
-        step = np.linalg.lstsq(np.array(rows), miss.ravel(), rcond=1e-10)[0]
+        step = np.linalg.lstsq(slopes, (values - Y).ravel(), rcond=1e-10)[0]
         theta = theta - step
-    return best if best is not None and least <= 1e4 * target else None
+    return best if best is not None and least <= MEETS * float(np.abs(Y).max(initial=0.0)) else None
+
+
+def _linearised(
+    layout: Layout,
+    theta: np.ndarray,
+    X: np.ndarray,
+    inputs: list[np.ndarray],
+    found: list[np.ndarray],
+    masks: list[np.ndarray] | None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the outputs and their Jacobian in the weights, (N·k, size)."""
+    if masks is not None:
+        values, slopes = layout.jacobians(theta, X, masks)
+        return values[-1], slopes[-1].reshape(-1, layout.size)
+    outputs = found[-1]
+    rows = []
+    for i in range(outputs.shape[0]):
+        for j in range(outputs.shape[1]):
+            back = np.zeros(outputs.shape)
+            back[i, j] = 1.0
+            rows.append(layout.pull_back(theta, inputs, found, back))
+    return outputs, np.array(rows)
 
 
 def norm_of(layout: Layout, theta: np.ndarray) -> float:

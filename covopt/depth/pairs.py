@@ -87,7 +87,7 @@ def pair_bounds(X: np.ndarray, Y: np.ndarray, depth: int, bias: float, output_bi
         lifted = np.column_stack([X, np.full(len(X), bias)])
         paid = depth - 2 + (output_bias == "penalized")
         for bound in _without_bias(lifted, Y, depth):
-            value = down(bound.value - paid)
+            value = down(bound.value - paid) if paid else bound.value
             found.append(PairBound(value, bound.kind, bound.rows, True, bound.direction))
     return sorted((b for b in found if b.value > 0.0), key=lambda b: -b.value)
 

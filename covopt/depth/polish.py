@@ -18,7 +18,9 @@ MOST_WEIGHTS = 160
 _TOUCHES = 1e-6
 
 
-def trim(layout: Layout, theta: np.ndarray, *, silent: float = 2e-3) -> tuple[Layout, np.ndarray]:
+def trim(
+    layout: Layout, theta: np.ndarray, *, silent: float = 2e-3, parallel: float = 1e-6
+) -> tuple[Layout, np.ndarray]:
     """Drop neurons that carry nothing and merge those with parallel weights, layer by layer.
 
     Parameters
@@ -27,6 +29,8 @@ def trim(layout: Layout, theta: np.ndarray, *, silent: float = 2e-3) -> tuple[La
     theta : ndarray of shape (layout.size,)
     silent : float
         ‖w_in‖‖w_out‖ below which a neuron is dropped.
+    parallel : float
+        1 − cosine of the angle below which two neurons are merged.
     """
     layers = [w.copy() for w in layout.split(theta)]
     for ell in range(layout.depth - 1):
@@ -39,7 +43,7 @@ def trim(layout: Layout, theta: np.ndarray, *, silent: float = 2e-3) -> tuple[La
                 continue
             for j in kept:
                 a, b = np.linalg.norm(into[i]), np.linalg.norm(into[j])
-                if a > 0 and b > 0 and float(into[i] @ into[j]) >= (1.0 - 1e-6) * a * b:
+                if a > 0 and b > 0 and float(into[i] @ into[j]) >= (1.0 - parallel) * a * b:
                     after[:, j] += after[:, i] * (a / b)
                     break
             else:
@@ -103,7 +107,9 @@ def polish(
             if found is not None and norm_of(layout, found) < norm_of(layout, best) * (1.0 - 1e-9):
                 best, masks, improved = found, trial, True
                 break
-    return trim(layout, best, silent=1e-12)
+    smaller, trimmed = trim(layout, best, silent=1e-12, parallel=1e-15)
+    again = meet(smaller, trimmed, X, Y)
+    return (layout, best) if again is None else (smaller, again)
 
 
 def _in_cell(
@@ -127,17 +133,19 @@ def _in_cell(
             cache[key] = miss, slopes[-1].reshape(-1, layout.size), inside, inside_slope
         return cache[key]
 
-    answer = minimize(
-        lambda p: (norm_of(layout, p), 2.0 * layout.charged * p),
-        theta,
-        jac=True,
-        method="SLSQP",
-        constraints=[
-            {"type": "eq", "fun": lambda p: at(p)[0], "jac": lambda p: at(p)[1]},
-            {"type": "ineq", "fun": lambda p: at(p)[2], "jac": lambda p: at(p)[3]},
-        ],
-        options={"maxiter": 200, "ftol": 1e-14},
-    )
+    # a step of the solver may go far: a product of ten layers overflows, and it comes back
+    with np.errstate(over="ignore", invalid="ignore"):
+        answer = minimize(
+            lambda p: (norm_of(layout, p), 2.0 * layout.charged * p),
+            theta,
+            jac=True,
+            method="SLSQP",
+            constraints=[
+                {"type": "eq", "fun": lambda p: at(p)[0], "jac": lambda p: at(p)[1]},
+                {"type": "ineq", "fun": lambda p: at(p)[2], "jac": lambda p: at(p)[3]},
+            ],
+            options={"maxiter": 200, "ftol": 1e-14},
+        )
     if not np.isfinite(answer.x).all():
         return None
-    return meet(layout, answer.x, X, Y)
+    return meet(layout, answer.x, X, Y, masks)

@@ -264,9 +264,8 @@ class _Term:
             # the products y u were rounded once
             low = down(low - allowance(2, float((np.abs(root)[:, None] * np.abs(targets * u)).sum())))
         shift = max(abs(end) for end in dot_bounds(root, np.ones(len(root))))
-        if output_bias == "free" and bias > 0.0 and shift > 0.0:
-            # what Λᵀ1 misses by, any offset could exploit
-            return None
+        if output_bias == "free" and bias > 0.0 and math.fsum(root.tolist()) != 0.0:
+            return None  # what λ·1 misses by, any offset could exploit
         penalty = up(up(bias * shift) ** 2) if output_bias == "penalized" else 0.0
         if low <= 0.0:
             return None

@@ -163,6 +163,8 @@ class TreeSearch:
         root : int
         """
         n = len(found)
+        if self.free:
+            found = _balanced(found)
         members: list[np.ndarray] = [*np.eye(n)]
         root = self._place(found, members, max_members)[0]
         children: list[Child] = []
@@ -208,6 +210,14 @@ class TreeSearch:
         """Return the family of a λ as the certificate wants it."""
         members, children, root = self.close(found)
         return Family(rows, direction, members, children, root)
+
+
+def _balanced(vector: np.ndarray) -> np.ndarray:
+    """Round to a grid of powers of two on which the entries sum to zero exactly."""
+    unit = float(np.ldexp(1.0, int(np.frexp(np.abs(vector).max())[1]) - 40))
+    whole = np.rint(vector / unit)
+    whole[int(np.argmax(np.abs(whole)))] -= whole.sum()
+    return whole * unit
 
 
 def _snapped(mu: np.ndarray, room: np.ndarray) -> np.ndarray:

@@ -70,6 +70,22 @@ SOLUTION_WITH_LOSS: Table = {
     "certificate": {**CERTIFICATE, "objective": number, "loss_value": number},
 }
 
+DEEP_NETWORK: Table = {"weights": each(rows, "layers"), "biases": each(maybe(rows), "layers")}
+
+DEEP_SOLUTION: Table = {
+    "status": line,
+    "depth": whole,
+    "cost": finite,
+    "lower_bound": finite,
+    "tol": share,
+    "problem": {name: kind for name, kind in PROBLEM.items() if name != "potential"},
+    "network": DEEP_NETWORK,
+    "bounds": each(record, "bounds"),
+    "random_state": maybe(whole),
+    "time_s": finite,
+    "history": each(record, "steps"),
+}
+
 REGION: Table = {
     "signs": rows,
     "sign": number,

@@ -1,0 +1,51 @@
+"""Depth: what deep networks cost, their ranks and their bottlenecks (RK23, BN23)."""
+
+from covopt.depth.bottleneck import (
+    BottleneckStructure,
+    balance,
+    bottleneck_structure,
+    right_sides,
+    tangent_kernel_curvature,
+    tangent_kernel_trace,
+)
+from covopt.depth.chain import jacobian
+from covopt.depth.cost import representation_cost
+from covopt.depth.linear import (
+    Expansion,
+    linear_cost,
+    linear_expansion,
+    linear_network,
+    schatten,
+    schatten_between,
+)
+from covopt.depth.ranks import JacobianRank, bottleneck_rank_up, jacobian_rank, ranks_at
+from covopt.depth.rules import Rule, of_composition, of_sum
+from covopt.depth.solution import DeepSolution
+from covopt.depth.tours import Tour, rank_one_tour
+
+__all__ = [
+    "BottleneckStructure",
+    "DeepSolution",
+    "Expansion",
+    "JacobianRank",
+    "Rule",
+    "Tour",
+    "balance",
+    "bottleneck_rank_up",
+    "bottleneck_structure",
+    "jacobian",
+    "jacobian_rank",
+    "linear_cost",
+    "linear_expansion",
+    "linear_network",
+    "of_composition",
+    "of_sum",
+    "rank_one_tour",
+    "ranks_at",
+    "representation_cost",
+    "right_sides",
+    "schatten",
+    "schatten_between",
+    "tangent_kernel_curvature",
+    "tangent_kernel_trace",
+]

@@ -1,0 +1,332 @@
+"""``representation_cost``: what the smallest deep network through the points costs, between two bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from covopt.api import min_norm
+from covopt.checks.speaking import logger, speaking
+from covopt.checks.validation import check_output_bias, check_random_state, check_time_limit, check_tol
+from covopt.data import Data
+from covopt.depth.descent import descend, meet, norm_of
+from covopt.depth.layers import Layout
+from covopt.depth.linear import check_depth
+from covopt.depth.lower import Bound, closed_bounds, tree_bounds
+from covopt.depth.polish import polish
+from covopt.depth.solution import DeepSolution
+from covopt.depth.starts import deeper, of_shallow, random_start
+from covopt.errors import InputError
+from covopt.exact.rounding import relative_gap
+from covopt.limits import TimeUp, limited, now
+from covopt.network import DeepReLUNetwork
+from covopt.solution import Solution
+from covopt.status import Status
+
+KEPT = 3  # networks that go on to the next depth
+EXTRA = (0, 2)  # small random neurons that a layer gets
+RANDOM_STARTS = 6
+WIDTH = 8
+MOST_DEPTH = 40
+_UPPER_SHARE = 0.6  # of a time limit
+
+Found = tuple[float, Layout, np.ndarray]
+
+
+def representation_cost(
+    X: Any,
+    Y: Any,
+    *,
+    depth: int,
+    bias: float = 1.0,
+    output_bias: str = "none",
+    tol: float = 1e-6,
+    time_limit_s: float | None = 60.0,
+    random_state: int | None = 0,
+    duplicates: str = "error",
+    callback: Callable[[dict[str, Any]], Any] | None = None,
+    verbose: int = 0,
+) -> DeepSolution | Solution:
+    r"""Bracket the representation cost of a table: the least squared norm of a deep ReLU network through its points.
+
+    .. math::
+
+        R_L(X, Y) = \min_W \|W\|^2 \quad \text{s.t.} \quad
+        W_L\,\sigma(W_{L-1} \cdots \sigma(W_1 \tilde x_i)) = y_i,
+
+    over all widths, with a bias of weight β in every layer (FL22 §2, RK23 §2). Beyond two layers the problem is not
+    convex. The upper bound is a network that interpolates, found by continuation in the depth (a layer is inserted
+    into the best shallower networks), an augmented Lagrangian with L-BFGS, and sequential quadratic programs inside
+    its cell. The lower bound is the best of closed forms for pairs of rows (:mod:`covopt.depth.pairs`) and the tree
+    bound (:mod:`covopt.depth.tree`), each of which :func:`covopt.verify` computes again from the table.
+
+    Parameters
+    ----------
+    X : array_like, pandas or polars frame, of shape (N, d)
+    Y : array_like of shape (N,) or (N, k)
+    depth : int
+        L ≥ 2, the number of weight layers. 2 is :func:`covopt.min_norm`.
+    bias : float
+        β ≥ 0; 0 for networks without biases.
+    output_bias : {"none", "penalized", "free"}
+        Of the last layer.
+    tol : float
+        Relative gap at which the bracket counts as closed, (cost − lower bound) / cost.
+    time_limit_s : float, optional
+        Seconds after which the best bracket so far is returned; None for no limit.
+    random_state : int, optional
+        Seeds the starts. The lower bound does not depend on it but through the sizes of layers that it looks at.
+    duplicates : {"error", "mean"}
+        What to do with rows that are the same point with different targets.
+    callback : callable, optional
+        Called with each entry of ``history``; a true answer stops.
+    verbose : int
+        1 shows what was found on standard error, 2 every step.
+
+    Returns
+    -------
+    DeepSolution
+        Network, bounds, status: CERTIFIED where they meet to ``tol``, else HEURISTIC. For depth 2 a
+        :class:`covopt.Solution`.
+
+    Raises
+    ------
+    InputError
+        When the input cannot be used, or no network of this depth interpolates it.
+
+    Examples
+    --------
+    Two opposite points, L·4^{1/L} (RK23 §2):
+
+    >>> import covopt
+    >>> found = covopt.representation_cost([[1.0], [-1.0]], [1.0, 1.0], depth=4, bias=0.0)
+    >>> round(found.cost, 6), found.status.code
+    (5.656854, 'certified')
+    """
+    L = check_depth(depth)
+    if L > MOST_DEPTH:
+        raise InputError(f"depth must be at most {MOST_DEPTH}; received {L}. Use a smaller depth.")
+    tol = check_tol(tol)
+    limit = check_time_limit(time_limit_s)
+    check_random_state(random_state)
+    check_output_bias(output_bias, bias)
+    if L == 2:
+        return min_norm(
+            X, Y, bias=bias, output_bias=output_bias, tol=tol, time_limit_s=limit, random_state=random_state,
+            duplicates=duplicates, verbose=verbose,
+        )  # fmt: skip
+    began = now()
+    data = Data.validate(X, Y, bias=bias, duplicates=duplicates)
+    with speaking(verbose), threadpool_limits(1, user_api="blas"):
+        task = _Task(data, L, output_bias, tol, began, limit, random_state, callback)
+        return task.run()
+
+
+class _Stop(Exception):
+    """The callback said so, or the bracket is closed."""
+
+
+class _Task:
+    """One bracket in the making."""
+
+    def __init__(
+        self,
+        data: Data,
+        depth: int,
+        output_bias: str,
+        tol: float,
+        began: float,
+        limit: float | None,
+        random_state: int | None,
+        callback: Callable[[dict[str, Any]], Any] | None,
+    ) -> None:
+        self.data, self.depth, self.output_bias, self.tol = data, depth, output_bias, tol
+        self.began, self.limit, self.callback = began, limit, callback
+        self.random_state = random_state
+        self.rng = np.random.default_rng(random_state)
+        self.best: Found | None = None
+        self.bounds: list[Bound] = []
+        self.history: list[dict[str, Any]] = []
+        self.dual: np.ndarray | None = None
+        self.status = Status.HEURISTIC
+
+    def run(self) -> DeepSolution:
+        """Search above and below, and put the two together."""
+        try:
+            self._zero()
+            with limited(self._left(_UPPER_SHARE)):
+                self._above()
+        except TimeUp:
+            self.status = Status.TIME_LIMIT
+        except _Stop:
+            pass
+        except KeyboardInterrupt:
+            self.status = Status.INTERRUPTED
+        if self.best is None:
+            self.best = self._cheap()
+        if self.status is not Status.INTERRUPTED:
+            self._below()
+        return self._solution()
+
+    def _left(self, share: float = 1.0) -> float | None:
+        if self.limit is None:
+            return None
+        return max(0.05, share * self.limit - (now() - self.began))
+
+    def _zero(self) -> None:
+        """Targets of zero cost nothing; constants cost nothing with a free output bias."""
+        Y = self.data.Y
+        if Y.any() and not (self.output_bias == "free" and (Y[0] == Y).all()):
+            return
+        layers = [np.zeros((1, self.data.n_features + (self.data.bias > 0)))]
+        layers += [np.zeros((1, 1 + (self.data.bias > 0))) for _ in range(self.depth - 2)]
+        last = np.zeros((Y.shape[1], 1))
+        if self.data.bias > 0 and self.output_bias != "none":
+            last = np.column_stack([last, Y[0] / self.data.bias])
+        layout, theta = Layout.of_layers([*layers, last], self.data.n_features, self.data.bias, self.output_bias)
+        self._offer(layout, theta, "zero")
+        raise _Stop
+
+    def _offer(self, layout: Layout, theta: np.ndarray, source: str) -> None:
+        """Keep a network where it is the best of the depth asked for."""
+        norm = norm_of(layout, theta)
+        if layout.depth != self.depth or (self.best is not None and norm >= self.best[0]):
+            return
+        self.best = (norm, layout, theta)
+        self._note("upper", norm, source)
+
+    def _note(self, side: str, value: float, source: str) -> None:
+        entry = {"side": side, "value": value, "source": source, "time_s": now() - self.began}
+        self.history.append(entry)
+        logger.debug("depth %d: %s bound %.8g by %s", self.depth, side, value, source)
+        if self.callback is not None and self.callback(entry):
+            self.status = Status.CALLBACK
+            raise _Stop
+
+    # ------------------------------------------------------------------ from above
+    def _above(self) -> None:
+        """Continuation in the depth, then random starts."""
+        X, Y = self.data.X, self.data.Y
+        kept = self._shallow()
+        if not kept:
+            kept = self._random(3)
+        while kept and kept[0][1].depth < self.depth:
+            found = []
+            for _, layout, theta in kept:
+                for extra in EXTRA:
+                    for start in deeper(layout, theta, self.rng, extra=extra):
+                        found.extend(self._improve(*start, f"depth {layout.depth} continued"))
+            kept = _distinct(found)
+        for layout, theta in self._random_starts(self.depth, RANDOM_STARTS if len(X) * Y.shape[1] <= 20 else 1):
+            self._improve(layout, theta, "random start")
+
+    def _shallow(self) -> list[Found]:
+        """Return the shallow optimum, where there is one."""
+        try:
+            solution = min_norm(
+                self.data.X, self.data.Y, bias=self.data.bias, output_bias=self.output_bias,
+                time_limit_s=None if self.limit is None else 0.2 * self.limit, random_state=self.random_state,
+            )  # fmt: skip
+        except InputError:  # opposite points: without bias two layers do not interpolate what three do
+            return []
+        self.dual = solution.dual
+        layout, theta = of_shallow(solution.network, self.output_bias)
+        return [(norm_of(layout, theta), layout, theta)]
+
+    def _random(self, depth: int) -> list[Found]:
+        found = []
+        for layout, theta in self._random_starts(depth, 2 * RANDOM_STARTS):
+            found.extend(self._improve(layout, theta, "random start"))
+        return _distinct(found)
+
+    def _random_starts(self, depth: int, count: int):
+        data = self.data
+        layout = Layout(
+            (data.n_features, *[max(WIDTH, min(data.n_samples + 2, 64))] * (depth - 1), data.n_outputs),
+            data.bias, self.output_bias,
+        )  # fmt: skip
+        for _ in range(count):
+            yield random_start(layout, self.rng, float(np.abs(data.Y).max()), float(np.abs(data.lifted).max()))
+
+    def _improve(self, layout: Layout, theta: np.ndarray, source: str) -> list[Found]:
+        """Descend, polish, keep."""
+        X, Y = self.data.X, self.data.Y
+        low = descend(layout, theta, X, Y)
+        answer = polish(layout, low, X, Y)
+        if answer is None:
+            return []
+        self._offer(*answer, source)
+        return [(norm_of(*answer), *answer)]
+
+    def _cheap(self) -> Found:
+        """Return some network through the points: the shallow one with identities, or the first random one that meets."""
+        X, Y = self.data.X, self.data.Y
+        starts = [(layout, theta) for _, layout, theta in self._shallow()]
+        for layout, theta in starts:
+            while layout.depth < self.depth:
+                layout, theta = next(iter(deeper(layout, theta, self.rng, extra=0)))
+            found = meet(layout, theta, X, Y)
+            if found is not None:
+                return norm_of(layout, found), layout, found
+        for layout, theta in self._random_starts(self.depth, 20):
+            found = meet(layout, descend(layout, theta, X, Y, outer=4), X, Y)
+            if found is not None:
+                return norm_of(layout, found), layout, found
+        raise InputError(
+            f"no network of depth {self.depth} through the points was found; without biases opposite or proportional "
+            "rows may contradict each other: use bias=1, or a larger depth."
+        )
+
+    # ------------------------------------------------------------------ from below
+    def _below(self) -> None:
+        assert self.best is not None
+        upper = self.best[0]
+        try:
+            self.bounds = closed_bounds(self.data, self.depth, self.output_bias)
+            if self.bounds:
+                self._note("lower", self.bounds[0].value, self.bounds[0].title)
+            if self._closed():
+                return
+            with limited(self._left()):
+                found = tree_bounds(self.data, self.depth, self.output_bias, upper=upper, weights=self.dual)
+            self.bounds = sorted([*self.bounds, *found], key=lambda bound: -bound.value)
+            if found:
+                self._note("lower", found[0].value, found[0].title)
+        except TimeUp:
+            self.status = Status.TIME_LIMIT
+        except _Stop:
+            pass
+        except KeyboardInterrupt:
+            self.status = Status.INTERRUPTED
+
+    def _closed(self) -> bool:
+        assert self.best is not None
+        lower = max((bound.value for bound in self.bounds), default=0.0)
+        return relative_gap(self.best[0], lower) <= self.tol
+
+    def _solution(self) -> DeepSolution:
+        assert self.best is not None
+        _, layout, theta = self.best
+        network: DeepReLUNetwork = layout.to_network(theta)
+        solution = DeepSolution(
+            self.data, self.depth, self.output_bias, network, self.bounds, self.status, self.tol, self.history,
+            now() - self.began, self.random_state,
+        )  # fmt: skip
+        if solution.gap <= self.tol:
+            solution.status = Status.CERTIFIED
+        logger.info("%r", solution)
+        return solution
+
+
+def _distinct(found: list[Found]) -> list[Found]:
+    """Return the best few whose norms differ."""
+    kept: list[Found] = []
+    for candidate in sorted(found, key=lambda entry: entry[0]):
+        if all(abs(candidate[0] - other[0]) > 1e-4 * other[0] for other in kept):
+            kept.append(candidate)
+        if len(kept) == KEPT:
+            break
+    return kept

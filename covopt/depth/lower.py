@@ -1,0 +1,231 @@
+"""Lower bounds on the representation cost, each with what it rests on, and their recomputation."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from covopt.data import Data
+from covopt.depth.pairs import PairBound, pair_bounds, recompute
+from covopt.depth.tree import Child, Family, tree_bound
+from covopt.depth.tree_search import TreeSearch
+from covopt.limits import TimeUp, seconds_left
+
+MOST_ROWS = 5  # a family is closed over sets of positive rows: 2^rows of them
+LEVELS = (0.3, 1.0, 3.0)  # of c, times the upper bound's mean layer
+MAX_BOXES = 3000
+_TITLES = {
+    "lipschitz": "the Lipschitz bound of rows {rows}",
+    "row": "row {rows} alone",
+    "table": "sizes of the whole table",
+    "quadrant": "rows {rows} alone, exactly",
+    "opposite": "rows {rows}, whose targets have opposite signs",
+}
+
+
+@dataclass(frozen=True)
+class Bound:
+    """One lower bound on R_L(X, Y).
+
+    Attributes
+    ----------
+    value : float
+    pair : PairBound or None
+        Of a few rows in closed form.
+    families : tuple of Family
+        Of the tree bound.
+    """
+
+    value: float
+    pair: PairBound | None = None
+    families: tuple[Family, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """What it is, in words."""
+        if self.pair is None:
+            rows = len(self.families[0].rows) if self.families else 0
+            return f"tree bound on {rows} rows: copies of the lower layers for each neuron"
+        text = _TITLES[self.pair.kind].format(rows=" and ".join(map(str, self.pair.rows)))
+        return f"{text}, the bias as a constant channel" if self.pair.channel else text
+
+
+def closed_bounds(data: Data, depth: int, output_bias: str) -> list[Bound]:
+    """Return the bounds by one or two rows, best first.
+
+    Parameters
+    ----------
+    data : Data
+    depth : int
+    output_bias : {"none", "penalized", "free"}
+    """
+    return [
+        Bound(found.value, found) for found in pair_bounds(data.X, data.Y, depth, data.bias, output_bias)
+    ]
+
+
+def tree_bounds(
+    data: Data, depth: int, output_bias: str, *, upper: float, weights: np.ndarray | None = None
+) -> list[Bound]:
+    """Return the tree bound, by families for a few sizes of the layers.
+
+    Parameters
+    ----------
+    data : Data
+    depth : int
+    output_bias : {"none", "penalized", "free"}
+    upper : float
+        The squared norm of some network through the points.
+    weights : ndarray of shape (N,) or (N, k), optional
+        A dual of the shallow problem: says which rows, and which direction of the outputs, matter.
+
+    Returns
+    -------
+    list of Bound
+        One, or none where nothing was found in time.
+    """
+    rows = _choose_rows(data, weights)
+    direction = _choose_direction(data, weights)
+    targets = data.Y[list(rows)] @ (np.ones(1) if direction is None else np.array(direction))
+    lifted = data.lifted[list(rows)]
+    if not targets.any() or not lifted.any():
+        return []
+    free = output_bias == "free" and data.bias > 0
+    families: list[Family] = []
+    try:
+        search = TreeSearch(lifted, targets, data.bias, free=free)
+        levels = [scale * upper / depth for scale in LEVELS] if data.bias > 0 and depth > 2 else [1.0]
+        for c in levels:
+            search.use(c)
+            found, value = search.multipliers()
+            if value > 0:
+                families.append(search.family(rows, direction, found))
+    except TimeUp:
+        if seconds_left() <= 0 and not families:
+            return []
+    if not families:
+        return []
+    value = tree_bound(
+        families, data.X, data.Y, depth, data.bias, output_bias, cutoff=upper, max_boxes=MAX_BOXES
+    )
+    return [Bound(value, None, tuple(families))] if value > 0 else []
+
+
+def _choose_rows(data: Data, weights: np.ndarray | None) -> tuple[int, ...]:
+    """Return the rows with the largest multipliers; all where they are few."""
+    if data.n_samples <= MOST_ROWS:
+        return tuple(range(data.n_samples))
+    size = np.abs(data.Y).max(axis=1) if weights is None else np.abs(weights.reshape(len(data.X), -1)).max(axis=1)
+    return tuple(sorted(np.argsort(-size, kind="stable")[:MOST_ROWS].tolist()))
+
+
+def _choose_direction(data: Data, weights: np.ndarray | None) -> tuple[float, ...] | None:
+    """Return the main direction of the multipliers, or of the targets; None for one output."""
+    if data.n_outputs == 1:
+        return None
+    table = data.Y if weights is None or not np.any(weights) else weights.reshape(data.Y.shape)
+    main = np.linalg.svd(table, full_matrices=False)[2][0]
+    return tuple((main * np.copysign(1.0, float((data.Y @ main).sum()))).tolist())
+
+
+def recompute_bound(
+    bound: Bound, data: Data, depth: int, output_bias: str, cost: float
+) -> tuple[float, str]:
+    """Return the value of a bound, computed again from the data, and what was wrong with it if anything.
+
+    Parameters
+    ----------
+    bound : Bound
+    data : Data
+    depth : int
+    output_bias : {"none", "penalized", "free"}
+    cost : float
+        The squared norm of the network beside it: the tree bound looks at layers no larger.
+
+    Returns
+    -------
+    value : float
+    why : str
+        Empty, or a clause that begins with a semicolon.
+    """
+    if bound.pair is not None:
+        return recompute(bound.pair, data.X, data.Y, depth, data.bias, output_bias), ""
+    try:
+        found = tree_bound(
+            list(bound.families), data.X, data.Y, depth, data.bias, output_bias, cutoff=cost, max_boxes=MAX_BOXES
+        )
+    except (ValueError, IndexError) as error:
+        return 0.0, f"; {error}"
+    return found, ""
+
+
+def bound_to_dict(bound: Bound) -> dict[str, Any]:
+    """Return a bound as JSON types."""
+    return {
+        "value": bound.value,
+        "pair": None if bound.pair is None else asdict(bound.pair),
+        "families": [
+            {
+                "rows": list(family.rows),
+                "direction": None if family.direction is None else list(family.direction),
+                "members": family.members.tolist(),
+                "children": [
+                    [c.parent, c.sign, c.on, list(c.mu), c.member, c.scale] for c in family.children
+                ],
+                "root": family.root,
+            }
+            for family in bound.families
+        ],
+    }
+
+
+def bound_from_dict(content: dict[str, Any]) -> Bound:
+    """Inverse of :func:`bound_to_dict`.
+
+    Raises
+    ------
+    ValueError, TypeError, LookupError
+        Where the content is something else.
+    """
+    pair = content["pair"]
+    if pair is not None:
+        if pair["kind"] not in _TITLES:
+            raise ValueError(f"a bound of kind {str(pair['kind'])[:40]!r} is not known")
+        direction = pair["direction"]
+        pair = PairBound(
+            float(pair["value"]),
+            pair["kind"],
+            tuple(_whole(i) for i in pair["rows"]),
+            bool(pair["channel"]),
+            None if direction is None else tuple(float(u) for u in direction),
+        )
+    families = []
+    for entry in content["families"]:
+        members = np.array(entry["members"], dtype=float)
+        if members.ndim != 2 or not np.isfinite(members).all():
+            raise ValueError("the members of a family are no finite matrix")
+        children = [
+            Child(_whole(p), _whole(s), _whole(on), tuple(float(m) for m in mu), _whole(k), float(scale))
+            for p, s, on, mu, k, scale in entry["children"]
+        ]
+        direction = entry["direction"]
+        families.append(
+            Family(
+                tuple(_whole(i) for i in entry["rows"]),
+                None if direction is None else tuple(float(u) for u in direction),
+                members,
+                children,
+                _whole(entry["root"]),
+            )
+        )
+    if pair is None and not families:
+        raise ValueError("a bound rests on nothing")
+    return Bound(float(content["value"]), pair, tuple(families))
+
+
+def _whole(value: Any) -> int:
+    if type(value) is not int:
+        raise TypeError(f"{str(value)[:40]!r} is no whole number")
+    return value

@@ -1,0 +1,270 @@
+"""A deep network with a bracket of the representation cost, and the file that carries both."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from covopt.checks.claims import Check
+from covopt.checks.html import html_table
+from covopt.checks.wording import counted, listed
+from covopt.data import Data
+from covopt.depth.bottleneck import balance
+from covopt.depth.lower import Bound, bound_from_dict, bound_to_dict, recompute_bound
+from covopt.errors import CovoptError, InputError, SolutionFileError
+from covopt.exact.rounding import relative_gap
+from covopt.files import write_json
+from covopt.files.formats import check_format
+from covopt.files.layouts import DEEP_SOLUTION
+from covopt.files.schema import check_content, numbers
+from covopt.losses.interpolation import INTERPOLATES
+from covopt.network import DeepReLUNetwork
+from covopt.status import Status
+
+FORMAT = "covopt-deep-solution"
+SCHEMA = 1
+AGREES = 1e-9
+
+
+@dataclass(eq=False, repr=False)
+class DeepSolution:
+    """A network of depth L through the points, and bounds on the norm of every such network.
+
+    Attributes
+    ----------
+    network : DeepReLUNetwork
+    depth : int
+        L, the number of weight layers.
+    bounds : list of Bound
+        Lower bounds on R_L(X, Y), best first, each with what it rests on; ``covopt.verify`` computes them again.
+    status : Status
+        CERTIFIED where the bracket is closed to ``tol``; HEURISTIC otherwise: the network is the best that descent
+        found, the lower bound is valid.
+    data : Data
+    """
+
+    data: Data
+    depth: int
+    output_bias: str
+    network: DeepReLUNetwork
+    bounds: list[Bound]
+    status: Status
+    tol: float
+    history: list[dict[str, Any]] = field(default_factory=list)
+    time_s: float = 0.0
+    random_state: int | None = None
+
+    @property
+    def cost(self) -> float:
+        """‖W‖² of the network: an upper bound on R_L(X, Y)."""
+        return self.network.squared_norm
+
+    @property
+    def lower_bound(self) -> float:
+        """Valid: no network of this depth through the points has a smaller squared norm."""
+        return max((bound.value for bound in self.bounds), default=0.0)
+
+    @property
+    def gap(self) -> float:
+        """(cost − lower_bound) / cost."""
+        return relative_gap(self.cost, self.lower_bound)
+
+    @property
+    def residual(self) -> float:
+        """max |f(x_i) − y_i| relative to max |y|."""
+        size = float(np.abs(self.data.Y).max(initial=0.0))
+        outputs = self.network.representations(self.data.X)[-1]
+        miss = float(np.abs(outputs - self.data.Y).max(initial=0.0))
+        return miss / size if size > 0 else miss
+
+    @property
+    def balance(self) -> float:
+        """The largest |‖W_{ℓ,i·}‖² + b_{ℓ,i}² − ‖W_{ℓ+1,·i}‖²| of a neuron, relative to ‖W‖²/L: 0 at a local minimum.
+
+        RK23 Proposition 12.
+        """
+        most = max((float(np.abs(part).max(initial=0.0)) for part in balance(self.network)), default=0.0)
+        return most * self.depth / self.cost if self.cost > 0 else 0.0
+
+    def summary(self) -> str:
+        """Return a few lines for people."""
+        return "\n".join(f"{name:<14} {text}" for name, text in self._rows())
+
+    def _rows(self) -> list[tuple[str, str]]:
+        data = self.data
+        best = max(self.bounds, key=lambda bound: bound.value, default=None)
+        sizes = f"{counted(data.n_samples, 'point')}, {counted(data.n_features, 'feature')}"
+        outputs = f"{data.n_outputs} outputs, " if data.n_outputs > 1 else ""
+        return [
+            ("problem", f"{sizes}, {outputs}depth {self.depth}, bias {data.bias:g}, output bias {self.output_bias}"),
+            ("features", f"{listed(data.feature_names)} → {listed(data.target_names)}"),
+            ("status", f"{self.status.code.upper()}: {self._said()}"),
+            ("cost ‖W‖²", f"{self.cost:.10g}"),
+            ("lower bound", f"{self.lower_bound:.10g}  ({best.title if best else 'none'})"),
+            ("relative gap", f"{self.gap:.2e}  (asked for {self.tol:g})"),
+            ("interpolation", f"max |f − y| = {self.residual:.1e} of max |y|"),
+            ("widths", " → ".join(map(str, (data.n_features, *self.network.widths, data.n_outputs)))),
+            ("balance", f"{self.balance:.1e}  (0 at a local minimum)"),
+            ("time", f"{self.time_s:.2f} s"),
+        ]
+
+    def _said(self) -> str:
+        if self.status is Status.HEURISTIC:
+            return "the network was found by descent and no smaller one by other starts; the lower bound is valid"
+        return self.status.message
+
+    def __repr__(self) -> str:
+        return (
+            f"DeepSolution({self.status.code}, depth {self.depth}, cost {self.cost:.8g}, lower bound "
+            f"{self.lower_bound:.8g}, gap {self.gap:.1e}, {counted(self.data.n_samples, 'point')})"
+        )
+
+    def _repr_html_(self) -> str:
+        return html_table(self._rows())
+
+    # ------------------------------------------------------------------ checking
+    def claims(self, X: Any = None, Y: Any = None) -> list[Check]:
+        """Check every claim from the raw data, with an oracle run of its own.
+
+        Parameters
+        ----------
+        X, Y : array_like, optional
+            A table that must be the one that was solved.
+
+        Returns
+        -------
+        list of Check
+        """
+        try:
+            data = Data.validate(self.data.X, self.data.Y, bias=self.data.bias)
+        except CovoptError as error:
+            return [Check("data", False, str(error))]
+        checks = []
+        if X is not None:
+            if Y is None:
+                raise InputError("verify needs Y together with X")
+            other = Data.validate(X, Y, bias=self.data.bias, duplicates="mean")
+            same = other.X.shape == data.X.shape and other.Y.shape == data.Y.shape
+            same = same and bool(np.allclose(other.X, data.X, rtol=1e-12, atol=0.0))
+            same = same and bool(np.allclose(other.Y, data.Y, rtol=1e-12, atol=0.0))
+            checks.append(Check("table", same, "is the one that was solved" if same else "is another table"))
+        network = self.network
+        fits = len(network.weights) == self.depth and network.n_inputs == data.n_features
+        fits = fits and network.n_outputs == data.n_outputs and network.slope == 0.0
+        fits = fits and (network.bias == data.bias if data.bias > 0 else all(b is None for b in network.biases or ()))
+        last = (network.biases or (None,))[-1]
+        fits = fits and (self.output_bias != "none" or last is None)
+        fits = fits and (last is None or network.counts_output_bias == (self.output_bias == "penalized"))
+        shape = " → ".join(map(str, (network.n_inputs, *network.widths, network.n_outputs)))
+        checks.append(Check("network", fits, f"{shape}, {counted(len(network.weights), 'layer')}"))
+        if not fits:
+            return checks
+        residual = self.residual
+        checks.append(
+            Check("interpolation", residual <= INTERPOLATES, f"max |f − y| = {residual:.1e} of max |y|")
+        )
+        for bound in self.bounds:
+            found, why = recompute_bound(bound, data, self.depth, self.output_bias, self.cost)
+            ok = bound.value <= found * (1.0 + AGREES)
+            checks.append(Check("lower bound", ok, f"{bound.title}: {bound.value:.10g}, recomputed {found:.10g}{why}"))
+        below = self.lower_bound <= self.cost * (1.0 + AGREES)
+        checks.append(Check("bracket", below, f"{self.lower_bound:.10g} ≤ R_{self.depth} ≤ {self.cost:.10g}"))
+        closed = self.status is not Status.CERTIFIED or self.gap <= self.tol
+        checks.append(Check("status", closed, f"{self.status.code}, gap {self.gap:.2e}, asked for {self.tol:g}"))
+        return checks
+
+    # ------------------------------------------------------------------ files
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as JSON types; floats survive the round trip exactly."""
+        from covopt import __version__
+
+        return {
+            "format": FORMAT,
+            "schema": SCHEMA,
+            "covopt": __version__,
+            "status": self.status.code,
+            "message": self._said(),
+            "depth": self.depth,
+            "cost": self.cost,
+            "lower_bound": self.lower_bound,
+            "gap": self.gap,
+            "tol": self.tol,
+            "problem": {
+                "X": self.data.X.tolist(),
+                "Y": self.data.Y.tolist(),
+                "bias": self.data.bias,
+                "output_bias": self.output_bias,
+                "feature_names": list(self.data.feature_names),
+                "target_names": list(self.data.target_names),
+                "notes": list(self.data.notes),
+            },
+            "network": {
+                "weights": [w.tolist() for w in self.network.weights],
+                "biases": [None if b is None else b.tolist() for b in self.network.biases or ()],
+            },
+            "bounds": [bound_to_dict(bound) for bound in self.bounds],
+            "random_state": self.random_state,
+            "time_s": self.time_s,
+            "history": self.history,
+        }
+
+    @classmethod
+    def from_dict(cls, content: dict[str, Any]) -> DeepSolution:
+        """Inverse of :meth:`to_dict`; checks nothing but the shape of the content (see ``covopt.verify``).
+
+        Parameters
+        ----------
+        content : dict
+
+        Raises
+        ------
+        SolutionFileError
+            Where the content is something else, of another schema, or damaged.
+        """
+        check_format(content, FORMAT)
+        try:
+            check_content(content, DEEP_SOLUTION)
+            problem, net = content["problem"], content["network"]
+            X = numbers("X", problem["X"]).reshape(len(problem["X"]), len(problem["feature_names"]))
+            data = Data(
+                X,
+                numbers("Y", problem["Y"]).reshape(len(X), len(problem["target_names"])),
+                float(problem["bias"]),
+                tuple(problem["feature_names"]),
+                tuple(problem["target_names"]),
+                tuple(problem["notes"]),
+            )
+            network = DeepReLUNetwork(
+                [numbers("weights", w) for w in net["weights"]],
+                [None if b is None else numbers("biases", b) for b in net["biases"]],
+                0.0,
+                data.bias or 1.0,
+                problem["output_bias"] != "free",
+            )
+            found = cls(
+                data, content["depth"], problem["output_bias"], network,
+                [bound_from_dict(bound) for bound in content["bounds"]], Status.from_code(content["status"]),
+                float(content["tol"]), list(content["history"]), float(content["time_s"]), content["random_state"],
+            )  # fmt: skip
+            for name in ("cost", "lower_bound"):
+                if not abs(content[name] - getattr(found, name)) <= AGREES * abs(content[name]):
+                    raise ValueError(f"{name} is {content[name]!r}, and what the file holds gives {getattr(found, name)!r}")
+            return found
+        except SolutionFileError:
+            raise
+        except (CovoptError, ArithmeticError, LookupError, TypeError, ValueError) as error:
+            raise SolutionFileError(f"the solution file is damaged: {error}") from error
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write one JSON file, atomically: a reader sees the old file or the whole new one.
+
+        Parameters
+        ----------
+        path : path-like
+        """
+        write_json(path, self.to_dict())
+
+

@@ -1,0 +1,178 @@
+"""Closed forms of linear maps and of one and two rows, and what they bound."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from covopt.depth import (
+    Expansion,
+    linear_cost,
+    linear_expansion,
+    linear_network,
+    of_composition,
+    of_sum,
+    schatten,
+    schatten_between,
+)
+from covopt.depth.pairs import pair_bounds, recompute
+from covopt.errors import InputError
+from covopt.exact.singular import singular_values_between
+
+seeds = st.integers(0, 2**32 - 1)
+
+
+@given(seeds, st.integers(1, 5), st.integers(1, 5), st.integers(-200, 200))
+@settings(max_examples=40, deadline=None)
+def test_singular_values_lie_in_their_enclosure(seed, m, n, power):
+    rng = np.random.default_rng(seed)
+    left, right = (np.linalg.qr(rng.standard_normal((size, size)))[0] for size in (m, n))
+    values = np.sort(10.0 ** rng.uniform(-20, 3, min(m, n)))[::-1]
+    matrix = np.ldexp((left[:, : len(values)] * values) @ right[: len(values)], power)
+    low, high = singular_values_between(matrix)
+    # the table was rounded itself: by a few ulp of its size
+    room = 32 * np.finfo(float).eps * np.linalg.norm(matrix)
+    assert (low <= np.ldexp(values, power) + room).all()
+    assert (high >= np.ldexp(values, power) - room).all()
+    assert (high - low <= 1e-13 * high[0] * (m + n)).all()
+
+
+def test_singular_values_of_integers_are_enclosed():
+    # s² of [[1, 1], [1, 0]] are (3 ± √5)/2
+    low, high = singular_values_between(np.array([[1.0, 1.0], [1.0, 0.0]]))
+    exact = np.sqrt((3 + np.array([1, -1]) * np.sqrt(5)) / 2)
+    assert (low < exact + 1e-16).all()
+    assert (exact - 1e-16 < high).all()
+    assert (high - low < 1e-13).all()
+
+
+def test_rank_that_rounding_makes_counts_in_neither_value_nor_lower_bound():
+    A = np.outer([1.0, 2.0, 3.0], [0.1, 0.7, 0.3])
+    assert linear_cost(A, 10) == pytest.approx(10 * np.linalg.norm(A) ** 0.2, rel=1e-12)
+    low, high = schatten_between(A, 0.2)
+    assert low <= np.linalg.norm(A) ** 0.2 <= high
+    assert high > low + 1e-4  # an honest upper bound cannot know that the rank is one
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3, 7])
+def test_the_linear_network_attains_the_linear_cost(depth):
+    rng = np.random.default_rng(depth)
+    A = rng.standard_normal((3, 5))
+    layers = linear_network(A, depth)
+    product = layers[0]
+    for layer in layers[1:]:
+        product = layer @ product
+    assert np.allclose(product, A, atol=1e-12)
+    norm = sum(float((w**2).sum()) for w in layers)
+    expected = float((A**2).sum()) if depth == 1 else linear_cost(A, depth)
+    assert norm == pytest.approx(expected, rel=1e-12)
+
+
+def test_no_factorisation_of_a_linear_map_is_smaller():
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        layers = [rng.standard_normal((4, 3)), rng.standard_normal((4, 4)), rng.standard_normal((2, 4))]
+        norm = sum(float((w**2).sum()) for w in layers)
+        assert linear_cost(layers[2] @ layers[1] @ layers[0], 3) <= norm * (1 + 1e-12)
+
+
+def test_the_expansion_is_that_of_the_cost():
+    A = np.random.default_rng(3).standard_normal((3, 3))
+    expansion = linear_expansion(A)
+    for depth in (100, 1000):
+        assert abs(linear_cost(A, depth) - expansion.at(depth)) < 50 / depth**2
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: linear_cost([1.0, 2.0], 2), r"A must be a matrix, \(outputs, inputs\); received an array of shape"),
+        (lambda: linear_cost([[np.nan]], 2), r"A\[0, 0\] is nan; every entry must be finite"),
+        (lambda: linear_cost([[1.0]], 0), "depth"),
+        (lambda: linear_cost([[1.0]], 2.5), "depth"),
+        (lambda: schatten([["a"]], 1.0), "A must be a matrix of numbers"),
+        (lambda: schatten([[1.0]], -1.0), "p"),
+    ],
+)
+def test_what_is_no_matrix_or_depth_is_refused(call, message):
+    with pytest.raises(InputError, match=message):
+        call()
+
+
+def test_rules_say_which_condition_failed():
+    f, g = Expansion(2, 1.0, 4.0), Expansion(2, 0.5, 9.0)
+    assert of_composition(f, g, Expansion(2, 1.5, 25.0), inner_is_nonnegative=True).r2 == pytest.approx(25.0)
+    assert "g ≥ 0" in of_composition(f, g, inner_is_nonnegative=False).failed[0]
+    assert "f∘g" in of_composition(f, g, Expansion(1, 0, 0), inner_is_nonnegative=True).failed[0]
+    assert "needed for R⁽²⁾; they are 1 and 1.5" in of_composition(
+        f, g, Expansion(2, 1.0, 0), inner_is_nonnegative=True
+    ).failed[0]
+    assert "R⁽²⁾ ≥ 0" in of_composition(
+        Expansion(2, 1, -1), g, Expansion(2, 1.5, 0), inner_is_nonnegative=True
+    ).failed[0]
+    assert of_sum(f, g, Expansion(4, 1.5, 0.0)).r2 == pytest.approx(13.0)
+    assert "they are 3 and 2 + 2" in of_sum(f, g, Expansion(3, 1.5, 0.0)).failed[0]
+    assert "needed" in of_sum(f, g, output_bias="free").failed[0]
+
+
+def test_linear_maps_obey_the_rules():
+    # diag(2, 3) ∘ diag(5, ½): commuting, so R⁽¹⁾ adds and R⁽²⁾ obeys the triangle inequality
+    A, B = np.diag([2.0, 3.0]), np.diag([5.0, 0.5])
+    rule = of_composition(
+        linear_expansion(A), linear_expansion(B), linear_expansion(A @ B), inner_is_nonnegative=True
+    )
+    assert linear_expansion(A @ B).r1 == pytest.approx(rule.r1)
+    assert linear_expansion(A @ B).r2 <= rule.r2 + 1e-12
+
+
+# ---------------------------------------------------------------- one and two rows
+def two_rows(kind):
+    return {
+        "quadrant": (np.array([[1.0, 0.2], [0.3, 1.0]]), np.array([[1.0, 2.0], [0.5, 1.0]])),
+        "opposite": (np.array([[1.0, 0.0], [-0.5, 2.0]]), np.array([[2.0], [-3.0]])),
+        "row": (np.array([[3.0, 4.0]]), np.array([[10.0]])),
+    }[kind]
+
+
+@pytest.mark.parametrize("depth", [2, 3, 6, 10])
+def test_closed_forms_of_one_and_two_rows(depth):
+    X, Y = two_rows("row")
+    assert pair_bounds(X, Y, depth, 0.0, "none")[0].value == pytest.approx(depth * 2 ** (2 / depth), rel=1e-12)
+    X, Y = two_rows("opposite")
+    rates = np.abs(Y[:, 0]) / np.linalg.norm(X, axis=1)
+    best = pair_bounds(X, Y, depth, 0.0, "none")[0]
+    assert best.kind == "opposite"
+    assert best.value == pytest.approx(depth * float((rates ** (2 / depth)).sum()), rel=1e-12)
+    X, Y = two_rows("quadrant")
+    found = next(b for b in pair_bounds(X, Y, depth, 0.0, "none") if b.kind == "quadrant")
+    assert found.value == pytest.approx(linear_cost(np.linalg.solve(X, Y).T, depth), rel=1e-12)
+
+
+@pytest.mark.parametrize("bias", [0.0, 1.0])
+@pytest.mark.parametrize("output_bias", ["none", "penalized", "free"])
+def test_no_random_network_is_below_the_bounds(bias, output_bias):
+    rng = np.random.default_rng(7)
+    from covopt.depth.layers import Layout
+
+    for _ in range(120):
+        depth, d, k = (int(rng.integers(*ends)) for ends in ((2, 6), (1, 4), (1, 3)))
+        widths = (d, *(int(rng.integers(1, 5)) for _ in range(depth - 1)), k)
+        layout = Layout(widths, bias, output_bias)
+        theta = rng.standard_normal(layout.size) * rng.choice([0.3, 1.0, 3.0])
+        X = rng.standard_normal((int(rng.integers(1, 6)), d)) * 10.0 ** rng.integers(-3, 4)
+        Y = layout.forward(theta, X)[1][-1]
+        norm = float((layout.charged * theta**2).sum())
+        for bound in pair_bounds(X, Y, depth, bias, output_bias):
+            assert bound.value <= norm * (1 + 1e-9), bound
+            assert recompute(bound, X, Y, depth, bias, output_bias) == bound.value
+
+
+def test_a_bound_whose_conditions_fail_is_worth_nothing():
+    X, Y = two_rows("opposite")
+    bound = pair_bounds(X, Y, 3, 0.0, "none")[0]
+    assert recompute(bound, X, np.abs(Y), 3, 0.0, "none") == 0.0
+    assert recompute(bound, X, Y, 3, 1.0, "none") == 0.0
+    lipschitz = pair_bounds(X, Y, 3, 1.0, "free")
+    assert [b.kind for b in lipschitz] == ["lipschitz"]
+    quadrant = next(b for b in pair_bounds(*two_rows("quadrant"), 3, 0.0, "none") if b.kind == "quadrant")
+    assert recompute(quadrant, X, Y, 3, 0.0, "none") == 0.0

@@ -1,0 +1,275 @@
+"""The bracket of the representation cost: closed forms, networks as adversaries, mutated certificates, files."""
+
+import copy
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import covopt
+from covopt.depth import DeepSolution, representation_cost
+from covopt.depth.descent import descend, meet
+from covopt.depth.layers import Layout
+from covopt.depth.lower import Bound
+from covopt.depth.polish import polish, trim
+from covopt.depth.tree import Child, Recursion, needs, tree_bound
+from covopt.depth.tree_search import TreeSearch
+from covopt.errors import InputError, SolutionFileError
+
+
+@pytest.mark.parametrize("depth", [3, 6])
+def test_opposite_inputs_equal_targets(depth):
+    found = representation_cost([[1.0], [-1.0]], [1.0, 1.0], depth=depth, bias=0.0, time_limit_s=None)
+    assert found.cost == pytest.approx(depth * 4 ** (1 / depth), rel=1e-7)
+    assert found.status == "certified"
+    assert covopt.verify(found).ok
+
+
+@pytest.mark.parametrize("depth", [3, 4])
+def test_one_point_and_two_points(depth):
+    one = representation_cost([[3.0, 4.0]], [10.0], depth=depth, bias=0.0, time_limit_s=None)
+    assert one.cost == pytest.approx(depth * 2 ** (2 / depth), rel=1e-7)
+    X, y = np.array([[1.0, 0.0], [-0.5, 2.0]]), np.array([2.0, -3.0])
+    two = representation_cost(X, y, depth=depth, bias=0.0, time_limit_s=None)
+    rates = np.abs(y) / np.linalg.norm(X, axis=1)
+    assert two.lower_bound == pytest.approx(depth * float((rates ** (2 / depth)).sum()), rel=1e-7)
+    assert two.status == one.status == "certified"
+
+
+def test_depth_two_is_min_norm():
+    found = covopt.representation_cost([[0.0], [1.0], [2.0]], [0.0, 1.0, 0.0], depth=2)
+    assert isinstance(found, covopt.Solution)
+    assert found.status == "certified"
+
+
+def test_targets_of_zero_cost_nothing():
+    found = representation_cost([[0.0], [1.0]], [0.0, 0.0], depth=4)
+    assert (found.cost, found.status.code) == (0.0, "certified")
+    shifted = representation_cost([[0.0], [1.0]], [3.0, 3.0], depth=3, output_bias="free")
+    assert shifted.cost == 0.0
+    assert shifted.residual <= 1e-12
+
+
+@pytest.fixture(scope="module")
+def bracket():
+    rng = np.random.default_rng(20)
+    X, y = rng.normal(size=(3, 1)), rng.normal(size=3)
+    return representation_cost(X, y, depth=3, time_limit_s=None, random_state=1)
+
+
+def test_the_bracket_on_three_points(bracket):
+    # 11.4797… is what descent from a thousand starts finds
+    assert bracket.cost == pytest.approx(11.47975989, rel=1e-6)
+    assert bracket.lower_bound > 0.97 * bracket.cost
+    assert bracket.status == "heuristic"
+    assert bracket.balance < 1e-5
+    assert bracket.residual < 1e-9
+    assert "tree bound on 3 rows" in bracket.summary()
+    assert "HEURISTIC" in bracket.summary()
+    assert covopt.verify(bracket, exact=True).ok
+
+
+@pytest.mark.parametrize("output_bias", ["none", "penalized", "free"])
+def test_no_trained_network_is_below_the_tree_bound(output_bias):
+    rng = np.random.default_rng(3)
+    X, y = rng.standard_normal((3, 2)), rng.standard_normal(3)
+    lifted = np.column_stack([X, np.ones(3)])
+    search = TreeSearch(lifted, y, 1.0, free=output_bias == "free")
+    found, value = search.multipliers()
+    assert value > 0
+    family = search.family((0, 1, 2), None, found)
+    for depth in (2, 3, 4):
+        least = np.inf
+        for _ in range(4):
+            layout = Layout((2, *[4] * (depth - 1), 1), 1.0, output_bias)
+            theta = descend(layout, rng.standard_normal(layout.size), X, y[:, None], outer=4, inner=80)
+            theta = meet(layout, theta, X, y[:, None])
+            if theta is not None:
+                least = min(least, float((layout.charged * theta**2).sum()))
+        bound = tree_bound([family], X, y[:, None], depth, 1.0, output_bias, cutoff=100.0)
+        assert 0 < bound <= least
+
+
+def test_at_depth_two_the_tree_bound_is_the_shallow_one():
+    rng = np.random.default_rng(5)
+    X, y = rng.standard_normal((4, 2)), rng.standard_normal(4)
+    solution = covopt.min_norm(X, y, tol=1e-9)
+    search = TreeSearch(np.column_stack([X, np.ones(4)]), y, 1.0)
+    family = search.family((0, 1, 2, 3), None, solution.dual)
+    bound = tree_bound([family], X, y[:, None], 2, 1.0, "none", cutoff=1e3)
+    assert bound == pytest.approx(solution.cost, rel=1e-6)
+    assert bound <= solution.cost
+
+
+def test_the_recursion_bounds_every_point_of_the_balls():
+    # h_2(ν; c) is at least ⟨ν, σ(z)⟩ for any z of B_1(c)
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((3, 2))
+    lifted = np.column_stack([X, np.ones(3)])
+    search = TreeSearch(lifted, rng.standard_normal(3), 1.0)
+    found, _ = search.multipliers()
+    family = search.family((0, 1, 2), None, found)
+    for c in (0.1, 1.0, 7.0):
+        height = Recursion(family, lifted, 1.0, 3).gauge(np.array([[c]]))[0]
+        lam = family.members[family.root]
+        for _ in range(300):
+            angles = rng.standard_normal((2, 3))
+            atoms = np.maximum(lifted @ (angles / np.linalg.norm(angles, axis=1)[:, None]).T, 0.0)
+            mix = rng.dirichlet(np.ones(2)) * rng.choice([-1.0, 1.0], 2)
+            turn = rng.uniform(0, 2 * np.pi)
+            z = np.sqrt(c) * np.cos(turn) * (atoms @ mix) + np.sin(turn)
+            assert abs(lam @ np.maximum(z, 0.0)) <= height * (1 + 1e-12)
+
+
+def test_a_family_that_lacks_a_child_or_forges_one_is_refused():
+    rng = np.random.default_rng(2)
+    X, y = rng.standard_normal((3, 1)), rng.standard_normal(3)
+    search = TreeSearch(np.column_stack([X, np.ones(3)]), y, 1.0)
+    found, _ = search.multipliers()
+    family = search.family((0, 1, 2), None, found)
+
+    def bound(children=None, **changes):
+        changed = replace(family, **({} if children is None else {"children": children}), **changes)
+        return tree_bound([changed], X, y[:, None], 3, 1.0, "none", cutoff=100.0)
+
+    honest = bound()
+    with pytest.raises(ValueError, match="children are missing or invalid"):
+        bound(family.children[1:])
+    with pytest.raises(ValueError, match="children are missing or invalid"):
+        bound([replace(family.children[0], mu=(9.0, 9.0, 9.0)), *family.children[1:]])
+    with pytest.raises(ValueError, match="unit vectors"):
+        bound(members=2 * family.members)
+    with pytest.raises(ValueError, match="rows of the table"):
+        bound(rows=(0, 1, 7))
+    # a child matched with the wrong member is paid for by its rest
+    wrong = [replace(c, member=0, scale=0.0) for c in family.children]
+    assert bound(wrong) <= honest
+
+
+def test_the_signs_and_sets_that_need_a_child():
+    assert sorted(needs(np.array([1.0, -2.0, 0.0]))) == [(-1, 2), (1, 1)]
+    assert len(list(needs(np.array([1.0, 2.0, 3.0])))) == 7
+    assert isinstance(Child(0, 1, 1, (0.0,), 0, 1.0), Child)
+
+
+def test_files_come_back_and_forged_ones_fail(bracket, tmp_path):
+    path = tmp_path / "deep.json"
+    bracket.save(path)
+    again = covopt.load(path)
+    assert isinstance(again, DeepSolution)
+    assert again.to_dict() == bracket.to_dict()
+    assert covopt.verify(path).ok
+    assert covopt.verify(path, bracket.data.X, bracket.data.Y).ok
+    assert not covopt.verify(path, bracket.data.X + 1.0, bracket.data.Y).ok
+    content = bracket.to_dict()
+
+    def failed(change):
+        forged = copy.deepcopy(content)
+        change(forged)
+        path.write_text(json.dumps(forged))
+        return {check.name for check in covopt.verify(path).checks if not check.ok}
+
+    def raise_bound(forged):
+        forged["bounds"][0]["value"] = forged["lower_bound"] = forged["cost"] * 0.9999
+        forged["gap"] = 1e-4
+
+    assert "lower bound" in failed(raise_bound)
+    assert "status" in failed(lambda f: f.update(status="certified"))
+    with pytest.raises(SolutionFileError, match="damaged"):
+        failed(lambda f: f.update(cost=1.0))
+    with pytest.raises(SolutionFileError, match="damaged"):
+        failed(lambda f: f["bounds"][0].update(families=[{}]))
+    assert "interpolation" in failed(lambda f: f["problem"]["Y"][0].__setitem__(0, 17.0))
+    assert "network" in failed(lambda f: f.update(depth=4))
+
+
+def test_a_damaged_bound_is_said_and_not_believed(bracket):
+    damaged = copy.deepcopy(bracket)
+    damaged.bounds = [Bound(b.value, b.pair, tuple(replace(f, children=[]) for f in b.families)) for b in bracket.bounds]
+    checks = [check for check in covopt.verify(damaged).checks if not check.ok]
+    assert any("children are missing" in check.detail for check in checks)
+
+
+def test_several_outputs_have_a_bracket():
+    rng = np.random.default_rng(8)
+    X, Y = rng.standard_normal((2, 2)), rng.standard_normal((2, 2))
+    found = representation_cost(X, Y, depth=3, time_limit_s=None)
+    assert 0.5 * found.cost < found.lower_bound < found.cost
+    assert found.residual < 1e-9
+    assert covopt.verify(found).ok
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"depth": 1}, "depth"),
+        ({"depth": 2.5}, "depth"),
+        ({"depth": 99}, "depth must be at most 40; received 99"),
+        ({"tol": 0.0}, "tol"),
+        ({"output_bias": "maybe"}, "output_bias"),
+        ({"bias": 0.0, "output_bias": "free"}, "output_bias"),
+    ],
+)
+def test_bad_arguments_get_a_sentence(changes, message):
+    with pytest.raises(InputError, match=message):
+        representation_cost([[0.0], [1.0]], [0.0, 1.0], **{"depth": 3, **changes})
+
+
+def test_proportional_rows_without_bias_contradict_each_other():
+    with pytest.raises(InputError):
+        representation_cost([[1.0], [2.0]], [1.0, 5.0], depth=3, bias=0.0)
+
+
+def test_a_callback_stops_with_the_best_so_far():
+    seen = []
+    found = representation_cost(
+        [[0.0], [1.0], [2.0]], [0.0, 1.0, 0.0], depth=3, callback=lambda entry: seen.append(entry) or True
+    )
+    assert found.status == "callback"
+    assert seen[0]["side"] == "upper"
+    assert found.residual < 1e-9
+
+
+# ---------------------------------------------------------------- the search
+def test_gradient_and_jacobian_agree_with_differences():
+    rng = np.random.default_rng(0)
+    layout = Layout((2, 3, 4, 2), 0.7, "penalized")
+    theta, X = rng.standard_normal(layout.size), rng.standard_normal((5, 2))
+    back = rng.standard_normal((5, 2))
+    inputs, found = layout.forward(theta, X)
+    gradient = layout.pull_back(theta, inputs, found, back)
+    _, slopes = layout.jacobians(theta, X)
+    assert np.allclose(np.einsum("nk,nkp->p", back, slopes[-1]), gradient)
+    step = 1e-6 * rng.standard_normal(layout.size)
+    change = layout.forward(theta + step, X)[1][-1] - layout.forward(theta - step, X)[1][-1]
+    assert (back * change).sum() == pytest.approx(2 * gradient @ step, rel=1e-5)
+    assert np.allclose(layout.to_network(theta).representations(X)[-1], found[-1])
+
+
+def test_trimming_keeps_the_function():
+    rng = np.random.default_rng(1)
+    layout = Layout((2, 3, 2, 1), 1.0, "none")
+    theta = rng.standard_normal(layout.size)
+    doubled = [w.copy() for w in layout.split(theta)]
+    doubled[0] = np.vstack([doubled[0], 2.0 * doubled[0][:1], np.zeros((1, 3))])
+    last = doubled[1]
+    doubled[1] = np.column_stack([last[:, :3], last[:, :1], np.ones((2, 1)), last[:, 3:]])
+    big, weights = Layout.of_layers(doubled, 2, 1.0, "none")
+    small, trimmed = trim(big, weights)
+    X = rng.standard_normal((6, 2))
+    assert small.widths[1] == 3
+    assert np.allclose(small.forward(trimmed, X)[1][-1], big.forward(weights, X)[1][-1])
+
+
+def test_polish_ends_at_a_point_where_nothing_moves():
+    rng = np.random.default_rng(4)
+    X, Y = rng.standard_normal((3, 1)), rng.standard_normal((3, 1))
+    layout = Layout((1, 4, 4, 1), 1.0, "none")
+    theta = descend(layout, rng.standard_normal(layout.size), X, Y)
+    answer = polish(layout, theta, X, Y)
+    assert answer is not None
+    small, found = answer
+    again = polish(small, found, X, Y)
+    assert again is not None
+    assert (again[1] ** 2).sum() == pytest.approx(float((found**2).sum()), rel=1e-7)
