@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from covopt.cli import bench, fit, predict, solve, train
+from covopt.cli import bench, depth, fit, predict, solve, train
 from covopt.cli.options import (
     Bias,
     Decimal,
@@ -143,6 +143,7 @@ def cells(
 
 app.command(epilog=_EPILOG)(fit.fit)
 app.command(epilog=_EPILOG)(fit.path)
+app.command(epilog=_EPILOG)(depth.depth)
 app.command()(predict.predict)
 app.command(epilog=bench.EPILOG)(bench.bench)
 app.command(epilog=train.EPILOG)(train.train)

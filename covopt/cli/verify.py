@@ -20,6 +20,10 @@ def run_verify(
     from covopt.data.table_files import read_table
 
     first = loaded[0] if isinstance(loaded, list) else loaded
+    if isinstance(first, covopt.depth.DeepSolution):
+        named = first.data
+        read = read_table(table, target=named.target_names, features=named.feature_names, text=text)
+        return covopt.verify(first, read.features, read.targets, exact=exact)
     if not isinstance(first, covopt.Solution):
         raise InputError(f"{solution} carries what it is about ({type(first).__name__}): leave {table} out")
     saved, loss = first.data, first.loss

@@ -11,9 +11,10 @@ dist² = Σ_{i≤k} (s_i(W_ℓ) − 1)² + Σ_{i>k} s_i(W_ℓ)².
 Proof. Jf(x) = W_L D_{L−1} W_{L−1} ⋯ D_1 W_1 with masks of norm at most one, so by Horn's inequality
 Σ_{i≤k} log s_i(J) ≤ Σ_ℓ Σ_{i≤k} log s_i(W_ℓ), and s² − 1 − 2 log s ≥ (s − 1)². Biases do not enter. ∎
 
-BN23 Theorem 6 is the case k = Rank Jf(x). Trained networks have Jacobians of full rank with tiny singular values, where
-that says nothing; the k for which the right side is least counts the singular values above e^{−L/2} and is an effective
-rank with a proof. (The paper prints one V_ℓ for neighbouring layers; U_ℓ and V_ℓ belong to one layer only.)
+BN23 Theorem 6 is the case k = Rank Jf(x). Trained networks have Jacobians of full rank with tiny singular
+values, where
+that says nothing; the k for which the right side is least counts the singular values above e^{−L/2} and is an
+effective rank with a proof. (The paper prints one V_ℓ for neighbouring layers; U_ℓ and V_ℓ belong to one layer only.)
 """
 
 from __future__ import annotations
@@ -48,8 +49,8 @@ class BottleneckStructure:
     tails : ndarray of shape (L,)
         s_{k+1} of the centred pre-activations α̃_ℓ(X)/√N.
     tail_bounds : ndarray of shape (L,)
-        √excess_ℓ times the norm of the centred activations before the layer: above the tails (BN23 Corollary 8 without
-        its conditions; its s_{k+1} of what is not centred is wrong with biases).
+        √excess_ℓ times the norm of the centred activations before the layer: above the tails (BN23 Corollary 8
+        without its conditions; its s_{k+1} of what is not centred is wrong with biases).
     """
 
     k: int
@@ -121,9 +122,13 @@ def bottleneck_structure(network: Any, X: Any, k: int | None = None) -> Bottlene
     else:
         count = check_count("k", k)
         if count > most:
-            raise InputError(f"k = {count} exceeds the {most} singular values of the Jacobian; give k ≤ {most}.")
+            raise InputError(
+                f"k = {count} exceeds the {most} singular values of the Jacobian; give k ≤ {most}."
+            )
         if not np.isfinite(best[count - 1]):
-            raise InputError(f"the Jacobian has fewer than k = {count} nonzero singular values at every row of X.")
+            raise InputError(
+                f"the Jacobian has fewer than k = {count} nonzero singular values at every row of X."
+            )
     values = [np.linalg.svd(w, compute_uv=False) for w in chain.weights]
     excess = np.array([_excess(s, count) for s in values])
     tails, norms = _tails(chain, rows, count)
@@ -212,7 +217,7 @@ def tangent_kernel_trace(network: Any, X: Any) -> np.ndarray:
 
 
 def tangent_kernel_curvature(network: Any, x: Any) -> tuple[float, float]:
-    r"""Return ‖∂²_{xy} Θ(x, x)‖ of the tangent kernel and the bound L‖Jf(x)‖^{2 − 2/L} from below (BN23 Proposition 9).
+    r"""Return ‖∂²_{xy} Θ(x, x)‖ of the tangent kernel and the bound L‖Jf(x)‖^{2 − 2/L} from below (BN23 Prop 9).
 
     With A_ℓ = J α_{ℓ−1}(x) and J_ℓ = J(α̃_ℓ → f)(x), ∂²_{xy}Θ(x, x) = Σ_ℓ A_ℓᵀA_ℓ ⊗ J_ℓJ_ℓᵀ. The proof's constant is
     L and a balanced chain of scalars attains it; the 2L that the statement prints is wrong. ReLU only.

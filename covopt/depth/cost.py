@@ -186,7 +186,9 @@ class _Task:
         last = np.zeros((Y.shape[1], 1))
         if self.data.bias > 0 and self.output_bias != "none":
             last = np.column_stack([last, Y[0] / self.data.bias])
-        layout, theta = Layout.of_layers([*layers, last], self.data.n_features, self.data.bias, self.output_bias)
+        layout, theta = Layout.of_layers(
+            [*layers, last], self.data.n_features, self.data.bias, self.output_bias
+        )
         self._offer(layout, theta, "zero")
         raise _Stop
 
@@ -220,7 +222,9 @@ class _Task:
                     for start in deeper(layout, theta, self.rng, extra=extra):
                         found.extend(self._improve(*start, f"depth {layout.depth} continued"))
             kept = _distinct(found)
-        for layout, theta in self._random_starts(self.depth, RANDOM_STARTS if len(X) * Y.shape[1] <= 20 else 1):
+        for layout, theta in self._random_starts(
+            self.depth, RANDOM_STARTS if len(X) * Y.shape[1] <= 20 else 1
+        ):
             self._improve(layout, theta, "random start")
 
     def _shallow(self) -> list[Found]:
@@ -249,7 +253,9 @@ class _Task:
             data.bias, self.output_bias,
         )  # fmt: skip
         for _ in range(count):
-            yield random_start(layout, self.rng, float(np.abs(data.Y).max()), float(np.abs(data.lifted).max()))
+            yield random_start(
+                layout, self.rng, float(np.abs(data.Y).max()), float(np.abs(data.lifted).max())
+            )
 
     def _improve(self, layout: Layout, theta: np.ndarray, source: str) -> list[Found]:
         """Descend, polish, keep."""
@@ -262,10 +268,10 @@ class _Task:
         return [(norm_of(*answer), *answer)]
 
     def _cheap(self) -> Found:
-        """Return some network through the points: the shallow one with identities, or the first random one that meets."""
+        """Return some network through the points: the shallow one with identities, else a random one."""
         X, Y = self.data.X, self.data.Y
-        starts = [(layout, theta) for _, layout, theta in self._shallow()]
-        for layout, theta in starts:
+        for start in self._shallow():
+            layout, theta = start[1:]
             while layout.depth < self.depth:
                 layout, theta = next(iter(deeper(layout, theta, self.rng, extra=0)))
             found = meet(layout, theta, X, Y)

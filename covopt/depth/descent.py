@@ -1,4 +1,4 @@
-r"""Small norms by descent: an augmented Lagrangian over the weights, L-BFGS inside, least-norm corrections at the end.
+r"""Small norms by descent: an augmented Lagrangian over the weights, L-BFGS inside, least-norm steps at the end.
 
 minimise ‖W‖² subject to Z_L = Y, with multipliers ν and a penalty ρ: ‖W‖² + ⟨ν, Z_L − Y⟩ + ρ/2 ‖Z_L − Y‖².
 """
@@ -46,7 +46,9 @@ def descend(
             checkpoint()
             inputs, found = layout.forward(at, X)
             miss = found[-1] - Y
-            objective = float((layout.charged * at**2).sum() + (nu * miss).sum() + 0.5 * rho * (miss**2).sum())
+            objective = float(
+                (layout.charged * at**2).sum() + (nu * miss).sum() + 0.5 * rho * (miss**2).sum()
+            )
             gradient = layout.pull_back(at, inputs, found, nu + rho * miss)
             return objective, gradient + 2.0 * layout.charged * at
 

@@ -223,7 +223,8 @@ def linear_expansion(A: Any) -> Expansion:
     r"""Return R⁽⁰⁾, R⁽¹⁾, R⁽²⁾ of a linear map.
 
     For a ReLU network on a domain Ω they are those of x ↦ Ax where the projection of Ω on Im Aᵀ and A Ω (for R⁽²⁾
-    also AᵖΩ, 0 < p < 1) are completely positive, i.e. embed isometrically into an orthant (BN23 Thm 3 (3), Prop 4 (3)).
+    also AᵖΩ, 0 < p < 1) are completely positive, i.e. embed isometrically into an orthant (BN23 Thm 3 (3),
+    Prop 4 (3)).
 
     Parameters
     ----------

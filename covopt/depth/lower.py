@@ -61,9 +61,7 @@ def closed_bounds(data: Data, depth: int, output_bias: str) -> list[Bound]:
     depth : int
     output_bias : {"none", "penalized", "free"}
     """
-    return [
-        Bound(found.value, found) for found in pair_bounds(data.X, data.Y, depth, data.bias, output_bias)
-    ]
+    return [Bound(found.value, found) for found in pair_bounds(data.X, data.Y, depth, data.bias, output_bias)]
 
 
 def tree_bounds(
@@ -117,7 +115,11 @@ def _choose_rows(data: Data, weights: np.ndarray | None) -> tuple[int, ...]:
     """Return the rows with the largest multipliers; all where they are few."""
     if data.n_samples <= MOST_ROWS:
         return tuple(range(data.n_samples))
-    size = np.abs(data.Y).max(axis=1) if weights is None else np.abs(weights.reshape(len(data.X), -1)).max(axis=1)
+    size = (
+        np.abs(data.Y).max(axis=1)
+        if weights is None
+        else np.abs(weights.reshape(len(data.X), -1)).max(axis=1)
+    )
     return tuple(sorted(np.argsort(-size, kind="stable")[:MOST_ROWS].tolist()))
 
 
@@ -130,9 +132,7 @@ def _choose_direction(data: Data, weights: np.ndarray | None) -> tuple[float, ..
     return tuple((main * np.copysign(1.0, float((data.Y @ main).sum()))).tolist())
 
 
-def recompute_bound(
-    bound: Bound, data: Data, depth: int, output_bias: str, cost: float
-) -> tuple[float, str]:
+def recompute_bound(bound: Bound, data: Data, depth: int, output_bias: str, cost: float) -> tuple[float, str]:
     """Return the value of a bound, computed again from the data, and what was wrong with it if anything.
 
     Parameters
@@ -154,7 +154,14 @@ def recompute_bound(
         return recompute(bound.pair, data.X, data.Y, depth, data.bias, output_bias), ""
     try:
         found = tree_bound(
-            list(bound.families), data.X, data.Y, depth, data.bias, output_bias, cutoff=cost, max_boxes=MAX_BOXES
+            list(bound.families),
+            data.X,
+            data.Y,
+            depth,
+            data.bias,
+            output_bias,
+            cutoff=cost,
+            max_boxes=MAX_BOXES,
         )
     except (ValueError, IndexError) as error:
         return 0.0, f"; {error}"

@@ -124,7 +124,7 @@ def _without_bias(X: np.ndarray, Y: np.ndarray, depth: int) -> Iterator[PairBoun
     ratio[seen] = np.linalg.norm(Y[seen], axis=1) / size[seen]
     i = int(np.argmax(ratio))
     yield PairBound(_power(_squared(_exact(Y[i])) / _squared(_exact(X[i])), depth), "row", (i,))
-    total = [sum(_squared(_exact(row)) for row in table) for table in (Y, X)]
+    total = [_squared(_exact(table.ravel())) for table in (Y, X)]
     yield PairBound(_power(total[0] / total[1], depth), "table", ())
     pair = _best_quadrant(X, Y, ratio, depth)
     if pair is not None:
@@ -246,7 +246,7 @@ def recompute(
     if bound.kind == "row" and len(rows) == 1 and table[rows[0]].any():
         value = _power(_squared(_exact(Y[rows[0]])) / _squared(_exact(table[rows[0]])), depth)
     elif bound.kind == "table" and table.any():
-        total = [sum(_squared(_exact(row)) for row in part) for part in (Y, table)]
+        total = [_squared(_exact(part.ravel())) for part in (Y, table)]
         value = _power(total[0] / total[1], depth)
     elif bound.kind == "quadrant" and len(rows) == 2:
         i, j = rows

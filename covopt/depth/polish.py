@@ -1,8 +1,9 @@
-r"""The last digits: the norm minimised inside one cell of patterns, a smooth program, and a walk to neighbouring cells.
+r"""The last digits: the norm minimised inside one cell of patterns, a smooth program, and a walk to cells nearby.
 
 Optima have many pre-activations at zero, where descent stalls three digits early. With the signs s of all hidden
 pre-activations fixed, minimise ‖W‖² subject to Z_L = Y and (2s − 1)∘Z_ℓ ≥ 0: smooth, solved by sequential quadratic
-programs (SLSQP) with exact Jacobians. Then the signs of what touches zero are flipped, one at a time, while that helps.
+programs (SLSQP) with exact Jacobians. Then the signs of what touches zero are flipped, one at a time, while
+that helps.
 """
 
 from __future__ import annotations
@@ -53,7 +54,9 @@ def trim(
         layers[ell + 1] = np.column_stack([after[:, kept], after[:, count:]])
         scale_out = np.linalg.norm(layers[ell + 1][:, : len(kept)], axis=0)
         scale_in = np.linalg.norm(layers[ell], axis=1)
-        factor = np.sqrt(np.where((scale_in > 0) & (scale_out > 0), scale_out / np.maximum(scale_in, 1e-300), 1.0))
+        factor = np.sqrt(
+            np.where((scale_in > 0) & (scale_out > 0), scale_out / np.maximum(scale_in, 1e-300), 1.0)
+        )
         layers[ell] = layers[ell] * factor[:, None]
         layers[ell + 1][:, : len(kept)] /= np.maximum(factor, 1e-300)
     return Layout.of_layers(layers, layout.widths[0], layout.bias, layout.output_bias)
@@ -95,7 +98,9 @@ def polish(
         values = layout.forward(best, X)[1][:-1]
         size = max(float(np.abs(z).max(initial=0.0)) for z in values)
         touching = [
-            (ell, int(i), int(j)) for ell, z in enumerate(values) for i, j in np.argwhere(np.abs(z) <= _TOUCHES * size)
+            (ell, int(i), int(j))
+            for ell, z in enumerate(values)
+            for i, j in np.argwhere(np.abs(z) <= _TOUCHES * size)
         ]
         for ell, i, j in touching:
             flips += 1
@@ -115,7 +120,7 @@ def polish(
 def _in_cell(
     layout: Layout, theta: np.ndarray, X: np.ndarray, Y: np.ndarray, masks: list[np.ndarray]
 ) -> np.ndarray | None:
-    """Minimise the norm over the weights with these signs; None where the solver finds no network that interpolates."""
+    """Minimise the norm over the weights with these signs; None where no network is found that interpolates."""
     signs = [2.0 * mask - 1.0 for mask in masks]
     cache: dict[bytes, tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]] = {}
 

@@ -111,7 +111,8 @@ def ranks_at(network: Any, X: Any) -> np.ndarray:
     """Return the numerical rank of Jf(x) at every row of a table.
 
     A singular value counts where its enclosure (:mod:`covopt.exact.singular`) lies above 1e-12 of the largest:
-    the Jacobian is a product of L matrices, and what is smaller may be their rounding. :func:`jacobian_rank` is exact.
+    the Jacobian is a product of L matrices, and what is smaller may be their rounding. :func:`jacobian_rank`
+    is exact.
 
     Parameters
     ----------

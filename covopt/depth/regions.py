@@ -31,7 +31,9 @@ class Polytope(NamedTuple):
     def centre(self) -> tuple[Fraction, ...]:
         """The mean of the vertices, an interior point."""
         dim, count = len(self.vertices[0]) - 1, len(self.vertices)
-        return tuple(sum(Fraction(v[i], v[-1]) for v in self.vertices) / count for i in range(dim))
+        return tuple(
+            sum((Fraction(v[i], v[-1]) for v in self.vertices), Fraction(0)) / count for i in range(dim)
+        )
 
 
 @dataclass(frozen=True)
@@ -107,9 +109,7 @@ def cut(polytope: Polytope, values: Sequence[int], name: int) -> tuple[Polytope,
     pieces = []
     for side in (above, below):
         pieces.append(
-            Polytope(
-                (*(vertices[i] for i in side), *new_vertices), (*(tight[i] for i in side), *new_tight)
-            )
+            Polytope((*(vertices[i] for i in side), *new_vertices), (*(tight[i] for i in side), *new_tight))
         )
     return pieces[0], pieces[1]
 
@@ -189,7 +189,7 @@ def linear_pieces(chain: DeepReLUNetwork, low: Sequence[float], high: Sequence[f
 
 def _split(polytope: Polytope, found: np.ndarray, used: int) -> Iterator[tuple[Polytope, tuple[bool, ...]]]:
     """Yield the pieces of a polytope on which the neurons of one layer keep their signs, and the signs."""
-    stack = [(polytope, ())]
+    stack: list[tuple[Polytope, tuple[bool, ...]]] = [(polytope, ())]
     while stack:
         piece, active = stack.pop()
         j = len(active)

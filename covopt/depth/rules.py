@@ -101,7 +101,8 @@ def of_sum(
     first, second : Expansion
         Of f and of g.
     whole : Expansion, optional
-        What is known of f + g. Without it R⁽⁰⁾(f + g) = R⁽⁰⁾(f) + R⁽⁰⁾(g) is taken for granted and R⁽²⁾ is not bounded.
+        What is known of f + g. Without it R⁽⁰⁾(f + g) = R⁽⁰⁾(f) + R⁽⁰⁾(g) is taken for granted and R⁽²⁾ is not
+        bounded.
     output_bias : {"none", "penalized", "free"}
         Of the networks; the rule holds for "none".
     tol : float

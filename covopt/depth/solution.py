@@ -74,7 +74,7 @@ class DeepSolution:
 
     @property
     def residual(self) -> float:
-        """max |f(x_i) − y_i| relative to max |y|."""
+        """Max |f(x_i) − y_i| relative to max |y|."""
         size = float(np.abs(self.data.Y).max(initial=0.0))
         outputs = self.network.representations(self.data.X)[-1]
         miss = float(np.abs(outputs - self.data.Y).max(initial=0.0))
@@ -99,7 +99,10 @@ class DeepSolution:
         sizes = f"{counted(data.n_samples, 'point')}, {counted(data.n_features, 'feature')}"
         outputs = f"{data.n_outputs} outputs, " if data.n_outputs > 1 else ""
         return [
-            ("problem", f"{sizes}, {outputs}depth {self.depth}, bias {data.bias:g}, output bias {self.output_bias}"),
+            (
+                "problem",
+                f"{sizes}, {outputs}depth {self.depth}, bias {data.bias:g}, output bias {self.output_bias}",
+            ),
             ("features", f"{listed(data.feature_names)} → {listed(data.target_names)}"),
             ("status", f"{self.status.code.upper()}: {self._said()}"),
             ("cost ‖W‖²", f"{self.cost:.10g}"),
@@ -154,7 +157,9 @@ class DeepSolution:
         network = self.network
         fits = len(network.weights) == self.depth and network.n_inputs == data.n_features
         fits = fits and network.n_outputs == data.n_outputs and network.slope == 0.0
-        fits = fits and (network.bias == data.bias if data.bias > 0 else all(b is None for b in network.biases or ()))
+        fits = fits and (
+            network.bias == data.bias if data.bias > 0 else all(b is None for b in network.biases or ())
+        )
         last = (network.biases or (None,))[-1]
         fits = fits and (self.output_bias != "none" or last is None)
         fits = fits and (last is None or network.counts_output_bias == (self.output_bias == "penalized"))
@@ -169,11 +174,15 @@ class DeepSolution:
         for bound in self.bounds:
             found, why = recompute_bound(bound, data, self.depth, self.output_bias, self.cost)
             ok = bound.value <= found * (1.0 + AGREES)
-            checks.append(Check("lower bound", ok, f"{bound.title}: {bound.value:.10g}, recomputed {found:.10g}{why}"))
+            checks.append(
+                Check("lower bound", ok, f"{bound.title}: {bound.value:.10g}, recomputed {found:.10g}{why}")
+            )
         below = self.lower_bound <= self.cost * (1.0 + AGREES)
         checks.append(Check("bracket", below, f"{self.lower_bound:.10g} ≤ R_{self.depth} ≤ {self.cost:.10g}"))
         closed = self.status is not Status.CERTIFIED or self.gap <= self.tol
-        checks.append(Check("status", closed, f"{self.status.code}, gap {self.gap:.2e}, asked for {self.tol:g}"))
+        checks.append(
+            Check("status", closed, f"{self.status.code}, gap {self.gap:.2e}, asked for {self.tol:g}")
+        )
         return checks
 
     # ------------------------------------------------------------------ files
@@ -251,7 +260,9 @@ class DeepSolution:
             )  # fmt: skip
             for name in ("cost", "lower_bound"):
                 if not abs(content[name] - getattr(found, name)) <= AGREES * abs(content[name]):
-                    raise ValueError(f"{name} is {content[name]!r}, and what the file holds gives {getattr(found, name)!r}")
+                    raise ValueError(
+                        f"{name} is {content[name]!r}, and what the file holds gives {getattr(found, name)!r}"
+                    )
             return found
         except SolutionFileError:
             raise
@@ -266,5 +277,3 @@ class DeepSolution:
         path : path-like
         """
         write_json(path, self.to_dict())
-
-

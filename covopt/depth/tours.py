@@ -6,8 +6,10 @@ through all the y's in that order, so somewhere on it
 .. math::
     \|Jf\| \ge \min_\pi \frac{\sum_i \|y_{\pi(i+1)} - y_{\pi(i)}\|}{\|x_{\pi(N)} - x_{\pi(1)}\|},
 
-and the network's squared norm is at least L times the 2/L-th power of that (RK23 Proposition 10, which has the shortest
-path over the diameter: smaller). It bounds interpolants of bottleneck rank one, NOT the representation cost of the data.
+and the network's squared norm is at least L times the 2/L-th power of that (RK23 Proposition 10, which has the
+shortest
+path over the diameter: smaller). It bounds interpolants of bottleneck rank one, NOT the representation cost of
+the data.
 """
 
 from __future__ import annotations
@@ -15,10 +17,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import networkx as nx
 import numpy as np
 from scipy.sparse.csgraph import minimum_spanning_tree
 
+from covopt.checks.optional import required
 from covopt.checks.validation import check_random_state
 from covopt.data import Data
 from covopt.depth.linear import check_depth
@@ -67,8 +69,8 @@ def rank_one_tour(X: Any, Y: Any, *, random_state: int | None = 0) -> Tour:
     """Return the shortest Hamiltonian path through the targets and what it says about rank-one interpolants.
 
     Up to 13 points all orders are compared (Held and Karp 1962). Beyond, the path is by insertion and threshold
-    accepting (networkx), its lower bound by 1-trees with ascent of the node weights (Held and Karp 1970), and the slope
-    divides that bound by the diameter of the inputs.
+    accepting (networkx), its lower bound by 1-trees with ascent of the node weights (Held and Karp 1970), and
+    the slope divides that bound by the diameter of the inputs.
 
     Parameters
     ----------
@@ -116,8 +118,7 @@ def _compare_all(steps: np.ndarray, spans: np.ndarray) -> Tour:
     best = np.full((1 << n, n, n), np.inf)
     for i in range(n):
         best[1 << i, i, i] = 0.0
-    masks = np.arange(1 << n)
-    for mask in masks[1:]:
+    for mask in range(1, 1 << n):
         here = best[mask]
         for last in range(n):
             if mask >> last & 1:
@@ -127,11 +128,11 @@ def _compare_all(steps: np.ndarray, spans: np.ndarray) -> Tour:
             np.minimum(into[:, last], reach, out=into[:, last])
     full = best[-1].copy()
     np.fill_diagonal(full, np.inf if n > 1 else 0.0)
-    first, last = np.unravel_index(int(np.argmin(full)), full.shape)
+    first, end = divmod(int(np.argmin(full)), n)
     with np.errstate(invalid="ignore"):
         ratio = np.where(spans > 0, full / spans, np.inf)
-    order = _trace(best, steps, int(first), int(last))
-    length = float(full[first, last])
+    order = _trace(best, steps, first, end)
+    length = float(full[first, end])
     return Tour(order, length, length, float(ratio.min()), True)
 
 
@@ -147,7 +148,8 @@ def _trace(best: np.ndarray, steps: np.ndarray, first: int, last: int) -> np.nda
 
 
 def _short_path(steps: np.ndarray, seed: int | None) -> tuple[np.ndarray, float]:
-    """A tour through all rows and a node at distance zero from all of them, cut open there."""
+    """Find a tour through all rows and a node at distance zero from all of them, and cut it open there."""
+    nx = required("networkx", "a path through more than 13 points", "graphs")
     n = len(steps)
     weights = np.zeros((n + 1, n + 1))
     weights[:n, :n] = steps

@@ -1,8 +1,8 @@
 r"""The tree bound: every neuron gets its own copy of the layers below, and the network becomes a convex problem.
 
 With a(w) = σ(X̃w), let B_1(c) = {√c r g + βs1 : r² + s² ≤ 1, g ∈ conv ±a(w), ‖w‖ ≤ 1} and B_{ℓ+1}(c) likewise with
-conv ±σ(B_ℓ(c)). The pre-activations of a neuron u of layer ℓ + 1 lie in ‖u‖ B_ℓ(c) when c_ℓ = ‖W_ℓ‖², by induction, and
-‖u‖² + v² ≥ 2‖u‖|v| for the last two layers, so for one output
+conv ±σ(B_ℓ(c)). The pre-activations of a neuron u of layer ℓ + 1 lie in ‖u‖ B_ℓ(c) when c_ℓ = ‖W_ℓ‖², by
+induction, and ‖u‖² + v² ≥ 2‖u‖|v| for the last two layers, so for one output
 
 .. math::
     R_L \ge \min_{c \in \mathbb{R}_+^{L-2}} \sum_\ell c_\ell + 2\,\tilde\gamma(c), \qquad
@@ -16,10 +16,11 @@ path norm of E and Wojtowytsch 2020; the Lagrangian dual of Wang, Ergen and Pila
 .. math:: \langle\nu, \sigma(z)\rangle \le \langle\nu_T - \mu, z\rangle, \qquad
     \max_{z \in B_\ell(c)} \langle\nu', z\rangle^2 \le c_\ell\, h_\ell(\nu')^2 + \beta^2 (\nu' \cdot 1)^2,
 
-so one vector μ for each sign and each T bounds h_{ℓ+1}(ν) by h_ℓ of the children ν_T − μ. In a family of vectors whose
+so one vector μ for each sign and each T bounds h_{ℓ+1}(ν) by h_ℓ of the children ν_T − μ. In a family of
+vectors whose
 children are multiples of its members, up to a rest δ that costs Σ|δ_i| h_ℓ(e_i), h_1 of the members gives
-h_2, h_3, … at every c. log h_ℓ is convex in log c (products, sums, maxima and powers of posynomials are), so on a box its
-values at the corners bound it by one exponential, and the minimum over c is bounded box by box.
+h_2, h_3, … at every c. log h_ℓ is convex in log c (products, sums, maxima and powers of posynomials are), so
+on a box its values at the corners bound it by one exponential, and the minimum over c is bounded box by box.
 
 With a penalised output bias the value is 2⟨λ, y⟩ − β²(λ·1)², λ scaled into the constraint; with a free one λ ⟂ 1.
 """
@@ -283,7 +284,7 @@ class _Term:
         return np.maximum(np.nan_to_num(gain - loss, nan=0.0, neginf=0.0) * _EXP_ROOM - 2.0**-45 * loss, 0.0)
 
     def closed_form(self) -> float:
-        """min over c of Σc + 2⟨λ, y⟩/(h√Πc) = L(⟨λ, y⟩/h)^{2/L}, where there are no biases."""
+        """Min over c of Σc + 2⟨λ, y⟩/(h√Πc) = L(⟨λ, y⟩/h)^{2/L}, where there are no biases."""
         depth = self.recursion.depth
         height = float(self.recursion.gauge(np.ones((depth - 2, 1)))[0])
         return depth * (self.inner / height) ** (2.0 / depth) * _EXP_ROOM if height > 0.0 else 0.0

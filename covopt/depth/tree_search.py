@@ -2,7 +2,8 @@ r"""Multipliers for the tree bound: cutting planes for three layers, then a fami
 
 At L = 3 and a fixed c, max ⟨λ, y⟩ s.t. |⟨λ, σ(z)⟩| ≤ 1 for z ∈ B_1(c) is a linear program with a cut for each z. The
 oracle is exact: for each sign and each set T of rows with positive multiplier, min over 0 ≤ μ ≤ λ⁻ of
-max_{z ∈ B_1(c)} ⟨λ_T − μ, z⟩ (σ is linear on T, −σ is concave), a small linear program over the points of B_1(c) met so
+max_{z ∈ B_1(c)} ⟨λ_T − μ, z⟩ (σ is linear on T, −σ is concave), a small linear program over the points of
+B_1(c) met so
 far, with the shallow oracle's answer as the next point; its multipliers give the z that attains the maximum. What is
 found here is checked by :mod:`covopt.depth.tree`; nothing here is believed.
 """

@@ -73,4 +73,6 @@ def _miss_up(matrix: np.ndarray, left: np.ndarray, values: np.ndarray, right: np
 def _frobenius_up(matrix: np.ndarray) -> float:
     """Bound the Frobenius norm of a matrix whose entries are not negative."""
     total = float((matrix * matrix).sum())
-    return up(math.sqrt(up(total + allowance(matrix.size + 2, total) + matrix.size * TINY)) * (1.0 + 4.0 * UNIT))
+    return up(
+        math.sqrt(up(total + allowance(matrix.size + 2, total) + matrix.size * TINY)) * (1.0 + 4.0 * UNIT)
+    )

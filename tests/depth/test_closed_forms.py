@@ -86,7 +86,10 @@ def test_the_expansion_is_that_of_the_cost():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: linear_cost([1.0, 2.0], 2), r"A must be a matrix, \(outputs, inputs\); received an array of shape"),
+        (
+            lambda: linear_cost([1.0, 2.0], 2),
+            r"A must be a matrix, \(outputs, inputs\); received an array of shape",
+        ),
         (lambda: linear_cost([[np.nan]], 2), r"A\[0, 0\] is nan; every entry must be finite"),
         (lambda: linear_cost([[1.0]], 0), "depth"),
         (lambda: linear_cost([[1.0]], 2.5), "depth"),
@@ -104,12 +107,14 @@ def test_rules_say_which_condition_failed():
     assert of_composition(f, g, Expansion(2, 1.5, 25.0), inner_is_nonnegative=True).r2 == pytest.approx(25.0)
     assert "g ≥ 0" in of_composition(f, g, inner_is_nonnegative=False).failed[0]
     assert "f∘g" in of_composition(f, g, Expansion(1, 0, 0), inner_is_nonnegative=True).failed[0]
-    assert "needed for R⁽²⁾; they are 1 and 1.5" in of_composition(
-        f, g, Expansion(2, 1.0, 0), inner_is_nonnegative=True
-    ).failed[0]
-    assert "R⁽²⁾ ≥ 0" in of_composition(
-        Expansion(2, 1, -1), g, Expansion(2, 1.5, 0), inner_is_nonnegative=True
-    ).failed[0]
+    assert (
+        "needed for R⁽²⁾; they are 1 and 1.5"
+        in of_composition(f, g, Expansion(2, 1.0, 0), inner_is_nonnegative=True).failed[0]
+    )
+    assert (
+        "R⁽²⁾ ≥ 0"
+        in of_composition(Expansion(2, 1, -1), g, Expansion(2, 1.5, 0), inner_is_nonnegative=True).failed[0]
+    )
     assert of_sum(f, g, Expansion(4, 1.5, 0.0)).r2 == pytest.approx(13.0)
     assert "they are 3 and 2 + 2" in of_sum(f, g, Expansion(3, 1.5, 0.0)).failed[0]
     assert "needed" in of_sum(f, g, output_bias="free").failed[0]
@@ -137,7 +142,9 @@ def two_rows(kind):
 @pytest.mark.parametrize("depth", [2, 3, 6, 10])
 def test_closed_forms_of_one_and_two_rows(depth):
     X, Y = two_rows("row")
-    assert pair_bounds(X, Y, depth, 0.0, "none")[0].value == pytest.approx(depth * 2 ** (2 / depth), rel=1e-12)
+    assert pair_bounds(X, Y, depth, 0.0, "none")[0].value == pytest.approx(
+        depth * 2 ** (2 / depth), rel=1e-12
+    )
     X, Y = two_rows("opposite")
     rates = np.abs(Y[:, 0]) / np.linalg.norm(X, axis=1)
     best = pair_bounds(X, Y, depth, 0.0, "none")[0]

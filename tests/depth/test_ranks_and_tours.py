@@ -1,6 +1,6 @@
 """Jacobian ranks in integers, tours through the targets, bottlenecks."""
 
-from itertools import permutations
+from itertools import pairwise, permutations
 
 import numpy as np
 import pytest
@@ -25,7 +25,7 @@ from covopt.network import DeepReLUNetwork, ReLUNetwork
 
 
 def random_network(rng, widths, bias=True, slope=0.0):
-    weights = [rng.standard_normal((b, a)) for a, b in zip(widths, widths[1:], strict=False)]
+    weights = [rng.standard_normal((b, a)) for a, b in pairwise(widths)]
     biases = [0.5 * rng.standard_normal(n) if bias else None for n in widths[1:]]
     return DeepReLUNetwork(weights, biases, slope)
 
@@ -100,7 +100,9 @@ def test_a_cap_gives_a_bracket():
         (lambda n: bottleneck_structure([0 * np.eye(2)] * 2, [[0.1, 0.2]], k=1), "fewer than k = 1"),
         (lambda n: tangent_kernel_curvature(n, [[1.0, 2.0], [3.0, 4.0]]), "x must be one point"),
         (
-            lambda n: tangent_kernel_curvature(random_network(np.random.default_rng(0), (2, 3, 1), slope=0.5), [1, 2]),
+            lambda n: tangent_kernel_curvature(
+                random_network(np.random.default_rng(0), (2, 3, 1), slope=0.5), [1, 2]
+            ),
             "the bound is for the ReLU; this network has slope 0.5",
         ),
         (lambda n: rank_one_tour([[0.0]], [1.0]), "a path needs at least two points"),
@@ -181,7 +183,7 @@ def test_the_shortest_path_is_that_of_all_orders(n):
     X, Y = rng.standard_normal((n, 2)), rng.standard_normal((n, 2))
     steps = np.linalg.norm(Y[:, None] - Y[None], axis=2)
     spans = np.linalg.norm(X[:, None] - X[None], axis=2)
-    lengths = {p: sum(steps[a, b] for a, b in zip(p, p[1:], strict=False)) for p in permutations(range(n))}
+    lengths = {p: sum(steps[a, b] for a, b in pairwise(p)) for p in permutations(range(n))}
     tour = rank_one_tour(X, Y)
     assert tour.length == pytest.approx(min(lengths.values()))
     assert tour.slope == pytest.approx(min(v / spans[p[0], p[-1]] for p, v in lengths.items()))

@@ -186,7 +186,9 @@ def test_files_come_back_and_forged_ones_fail(bracket, tmp_path):
 
 def test_a_damaged_bound_is_said_and_not_believed(bracket):
     damaged = copy.deepcopy(bracket)
-    damaged.bounds = [Bound(b.value, b.pair, tuple(replace(f, children=[]) for f in b.families)) for b in bracket.bounds]
+    damaged.bounds = [
+        Bound(b.value, b.pair, tuple(replace(f, children=[]) for f in b.families)) for b in bracket.bounds
+    ]
     checks = [check for check in covopt.verify(damaged).checks if not check.ok]
     assert any("children are missing" in check.detail for check in checks)
 
