@@ -52,9 +52,9 @@ FORMATS: dict[str, Format] = {
     entry.name: entry
     for entry in (
         Format("covopt-solution", "covopt solution", (1, 2), "covopt.solution:Solution.from_dict"),
+        Format("covopt-path", "covopt path", (1,), "covopt.api.path_files:path_from_dict"),
         Format("covopt-deep-solution", "covopt solution of several layers", (1,),
                "covopt.depth.solution:DeepSolution.from_dict"),
-        Format("covopt-path", "covopt path", (1,), "covopt.api.path_files:path_from_dict"),
         Format("covopt-cp-rank", "CP-rank certificate", (1,),
                "covopt.completely_positive.certificate:CPRankCertificate.from_dict"),
         Format("covopt-proof", "covopt proof", (1,), "covopt.proofs:Proof.from_dict", field="version"),
