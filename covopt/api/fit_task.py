@@ -40,13 +40,20 @@ from covopt.solvers.regularised.finish import finish_fit
 from covopt.solvers.regularised.generation import RegularisedGeneration
 from covopt.solvers.regularised.heuristic import solve_heuristic_fit
 from covopt.solvers.regularised.points import FitPoint, WarmStart
+from covopt.solvers.regularised.quick import fit_quickly
 from covopt.status import Status
 
 ROOM = (1e-140, 1e140)
 WHOLE_CHECK_S = 15.0  # what a certificate by boxes takes at most, about
 LEAST_CHECK_S = 0.5
-FOR_LAMBDA = 0.25  # of the time, where a share of λ_max is asked for
+FOR_LAMBDA = 0.15  # of the time, where a share of λ_max is asked for
 LOOSE = 0.1  # of λ_max, that is said where a share of it is asked for
+MANY_ROWS = 1000  # from which on the first rounds may take all the time
+FOR_QUICK = (
+    0.2,
+    0.6,
+)  # of the time, for the few neurons that are found first there, or instead of all rounds
+QUICK = "a few neurons with local search"
 SOLVERS = ("auto", "column-generation")
 INSIDE = (
     0.999  # share of the tolerance that solvers aim at: the certificate's allowance for rounding needs room
@@ -156,9 +163,11 @@ class FitTask:
                 "Give lam as a number."
             )
         if found.slack > LOOSE:
+            top = found.met
+            self._largest = LargestLambda(top, 0.0)
             warnings.warn(
-                f"lam={lam!r} is {value * top:.6g}: from λ_max = {top:.6g} on no network has a neuron, and the "
-                f"smallest such λ may be {100.0 * found.share:.2g} % smaller.",
+                f"λ_max is known to lie between {top:.6g} and {found.value:.6g} only; lam={lam!r} is "
+                f"{value * top:.6g}, a share of the smaller number.",
                 NotCertifiedWarning,
                 stacklevel=3,
             )
@@ -191,18 +200,35 @@ class FitTask:
     def _point(
         self, problem: RegularisedProblem, options: dict[str, Any], clock: Clock
     ) -> tuple[FitPoint, str]:
-        """Solve; where nothing was found in time, the network without neurons."""
-        status = Status.TIME_LIMIT
+        """Solve; where that finds nothing better in time, the best of a few neurons, or none."""
+        limit = options["time_limit_s"]
+        out_of_reach = is_out_of_reach(problem, limit)
+        quick, status = None, Status.TIME_LIMIT
         try:
-            if not is_out_of_reach(problem, options["time_limit_s"]):
+            if self.potential == "variation" and (out_of_reach or (limit and len(problem.rows) > MANY_ROWS)):
+                share = FOR_QUICK[out_of_reach]
+                quick = fit_quickly(
+                    problem,
+                    time_limit_s=None if limit is None else share * limit,
+                    random_state=self.random_state,
+                )
+            if not out_of_reach:
                 with limited(options["time_limit_s"]):
-                    return self._generate(problem, options)
+                    point, name = self._generate(problem, options)
+                if quick is not None and quick.upper_bound < point.upper_bound:
+                    point = dataclasses.replace(
+                        point, neurons=quick.neurons, weights=quick.weights, offset=quick.offset,
+                        upper_bound=quick.upper_bound,
+                    )  # fmt: skip
+                return point, name
         except TimeUp:
             pass
         except KeyboardInterrupt:
             status = Status.INTERRUPTED
         if clock.limit is None and status is Status.TIME_LIMIT:
             status = Status.GAP
+        if quick is not None:
+            return dataclasses.replace(quick, status=status), QUICK
         n, q = problem.rows.shape[0], problem.n_outputs
         nothing = np.zeros((0, problem.rows.shape[1]))
         return FitPoint(
@@ -295,7 +321,12 @@ class FitTask:
         found = in_time(
             clock,
             lambda: conclude(self.data, network, dual, budget=_budget(name, clock), **options),
-            lambda: conclude(self.data, network, np.zeros_like(dual), **options),
+            lambda: in_time(
+                clock,
+                lambda: conclude(self.data, network, dual, budget=0.0, **options),
+                lambda: conclude(self.data, network, np.zeros_like(dual), **options),
+            ),
+            share=0.5,
         )
         if clock.interrupted:
             self.interrupted = True

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 DEFAULT_LAMBDA = "0.1max"
 TINY = 1e-300
+HURRIED = 10  # rounds of the bound that takes the place of a search
 PROVED_LAMBDA = 1e-4  # accuracy of λ_max where its equation has bounds for values
 SHARE = re.compile(r"\s*(?P<share>[^\s*]*?)\s*\*?\s*max\s*", re.IGNORECASE)
 
@@ -39,6 +40,11 @@ class LargestLambda(NamedTuple):
 
     value: float
     slack: float
+
+    @property
+    def met(self) -> float:
+        """A λ below which there are neurons."""
+        return self.value / (1.0 + self.slack)
 
     @property
     def share(self) -> float:
@@ -116,7 +122,7 @@ def largest_lambda(task: FitTask, time_limit_s: float | None = None) -> LargestL
             if task.potential != "variation":
                 raise
             with unlimited():
-                found, met = gauge_bound(rows, asked), _linear(rows, asked)
+                found, met = gauge_bound(rows, asked, n_rounds=HURRIED), _linear(rows, asked)
         slack = max(slack, found / met - 1.0)
         return found
 

@@ -35,6 +35,7 @@ GAIN = 1e-14
 WHITE = 1e-12  # singular values below it, relative, are not rounded
 FIRST_SHARE = 8  # that part of the starts goes first where a few maxima are enough
 VIOLATED = 1.0 + 1e-9
+FIRST_ROWS = 20_000  # climbs times rows of the first piece of work
 
 
 @njit(cache=True, nogil=True)
@@ -173,7 +174,7 @@ def climb(
     def work(start: int, stop: int) -> None:
         _climb(rows, mu, linear, points[start:stop], values[start:stop])
 
-    _in_parts(work, len(points), n_threads)
+    _in_parts(work, len(points), len(rows), n_threads)
     return points, values
 
 
@@ -212,7 +213,7 @@ def climb_outputs(
         _climb_outputs(rows, dual, points[start:stop], values[start:stop])
 
     for digits in (5, 10):
-        _in_parts(work, len(points), n_threads)
+        _in_parts(work, len(points), len(rows), n_threads)
         # rounded keys also bring together ends that approach one maximum from two sides
         first = first_of_each(points, digits)
         points, values = points[first], values[first]
@@ -239,8 +240,9 @@ def _settle(rows: np.ndarray, dual: np.ndarray, w: np.ndarray, value: float) -> 
     return (vector, found) if found > value else (w, value)
 
 
-def _in_parts(work: Callable[[int, int], None], count: int, n_threads: int) -> None:
-    in_pieces(work, count, n_threads=n_threads if count >= 64 else 1)
+def _in_parts(work: Callable[[int, int], None], count: int, n_rows: int, n_threads: int) -> None:
+    first = max(1, min(16, FIRST_ROWS // n_rows))  # a deadline is heard after it
+    in_pieces(work, count, first=first, n_threads=n_threads if count >= 64 else 1)
 
 
 class LocalSearchOracle:

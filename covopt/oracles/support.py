@@ -122,7 +122,8 @@ def bound_gauge(rows: np.ndarray, dual: np.ndarray, *, budget: float = DEFAULT_F
         Of any rank and size; the user's lifted rows, say.
     dual : ndarray of shape (N,) or (N, k)
     budget : float
-        Largest number of faces for the exact oracle; beyond it a branch and bound of limited size is tried.
+        Largest number of faces for the exact oracle; beyond it a branch and bound of limited size is tried. Below one
+        nothing is searched.
 
     Returns
     -------
@@ -207,6 +208,8 @@ def _bound_full(rows: np.ndarray, dual: np.ndarray, budget: float) -> GaugeBound
         return GaugeBound(0.0, True, EXACT)
     if rows.shape[1] == 1:
         return GaugeBound(_on_a_line(rows[:, 0], dual), True, EXACT)
+    if budget < 1.0:  # no time for any search
+        return GaugeBound(_relaxed(rows, dual[:, 0] if dual.shape[1] == 1 else dual), False, VALID)
     if dual.shape[1] == 1:
         return _bound_scalar(rows, dual[:, 0], budget)
     return _bound_vector(rows, dual, budget)

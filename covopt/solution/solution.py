@@ -52,7 +52,8 @@ class Solution:
     lam, loss, sample_weight : float, Loss, ndarray
         Of a regularised solve; None for interpolation.
     lambda_max : float or None
-        :func:`covopt.lambda_max` of the table, where the solve asked for it; files do not keep it.
+        :func:`covopt.lambda_max` of the table, or the best lower bound on it, where the solve asked for it; files do
+        not keep it.
     """
 
     data: Data

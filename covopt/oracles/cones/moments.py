@@ -26,6 +26,7 @@ INHERITED = 8.0  # rounds that the moments of the box around a box count for,
 INHERITED_NEAR = 24.0  # and near the end, when small steps matter
 NEAR = 1.02  # times the best value
 DELAY = 4.0
+PIECE_WORK = 1e8
 MEMORY = 2**28  # bytes of open boxes
 
 
@@ -135,6 +136,9 @@ class MomentSearch:
         """Bound boxes; keep those that stay open."""
         level = self.best * (1.0 + rtol)
 
+        # deadlines and interrupts are heard between pieces of about a tenth of a second
+        piece = max(1, int(PIECE_WORK / (rounds * self.scalar.y.size * len(self.scalar.linear) + 1)))
+
         def work(part: list[Box]) -> tuple[np.ndarray, np.ndarray]:
             bounds, cuts = np.empty(len(part)), np.empty(len(part), dtype=np.int64)
             signs = np.array([box.sign for box in part])
@@ -152,12 +156,14 @@ class MomentSearch:
                 box.x, box.X, box.d, box.e, box.shares = (array[place].copy() for array in packed[2:])
             return bounds, cuts
 
-        parts = [boxes[k :: self.n_threads] for k in range(min(self.n_threads, len(boxes)))]
+        parts = [boxes[k : k + piece] for k in range(0, len(boxes), piece)]
+        if piece * self.n_threads > len(boxes):
+            parts = [boxes[k :: self.n_threads] for k in range(min(self.n_threads, len(boxes)))]
         if self.n_threads > 1:
             with ThreadPoolExecutor(self.n_threads) as pool:
                 found = list(pool.map(work, parts))
         else:
-            found = [work(boxes)]
+            found = [work(part) for part in parts]
         for part, (bounds, cuts) in zip(parts, found, strict=True):
             for box, bound, cut in zip(part, bounds, cuts, strict=True):
                 box.bound, box.cut = min(box.bound, float(bound)), int(cut)
