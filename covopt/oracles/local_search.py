@@ -241,7 +241,7 @@ def _settle(rows: np.ndarray, dual: np.ndarray, w: np.ndarray, value: float) -> 
 
 
 def _in_parts(work: Callable[[int, int], None], count: int, n_rows: int, n_threads: int) -> None:
-    first = max(1, min(16, FIRST_ROWS // n_rows))  # a deadline is heard after it
+    first = max(1, min(16, FIRST_ROWS // max(n_rows, 1)))  # a deadline is heard after it
     in_pieces(work, count, first=first, n_threads=n_threads if count >= 64 else 1)
 
 
