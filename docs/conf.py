@@ -8,6 +8,11 @@ from pathlib import Path
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
 
+from docutils.nodes import SkipNode, math, math_block  # noqa: E402
+from latex2mathml.converter import convert  # noqa: E402
+from sphinx.util import logging  # noqa: E402
+from sphinx.writers.html5 import HTML5Translator  # noqa: E402
+
 import covopt  # noqa: E402
 
 project = "covopt"
@@ -18,11 +23,9 @@ release = version = covopt.__version__
 extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
-    "sphinx.ext.mathjax",
     "sphinx.ext.viewcode",
     "numpydoc",
     "myst_nb",
-    "sphinxcontrib.mermaid",
 ]
 templates_path = ["_templates"]
 suppress_warnings = [
@@ -30,6 +33,7 @@ suppress_warnings = [
     "myst.header",  # README's sections begin below the first level where a page includes them
 ]
 
+html_math_renderer = "mathml"
 html_theme = "furo"
 html_title = "covopt"
 html_show_copyright = False
@@ -38,7 +42,7 @@ myst_enable_extensions = ["dollarmath", "amsmath", "deflist"]
 myst_heading_anchors = 3
 # the notebooks are run by the tests; here their saved pictures are shown
 nb_execution_mode = "off"
-myst_fence_as_directive = ["mermaid"]
+nb_ipywidgets_js = {}  # nothing is loaded from elsewhere
 
 autosummary_generate = True
 numpydoc_show_class_members = False
@@ -72,8 +76,24 @@ def skip_requests(_app, _what, name: str, _object, skip: bool, _options) -> bool
     return skip or bool(re.fullmatch(r"set_\w+_request|get_metadata_routing", name))
 
 
+def write_math(writer: HTML5Translator, node: math | math_block) -> None:
+    """Write a formula as MathML, which browsers show without any script: the site is whole without a connection."""
+    block = isinstance(node, math_block)
+    text = re.sub(r"\\(?:label\{[^}]*\}|nonumber\b)", "", node.astext())
+    if block:
+        text = re.sub(r"\\(min|max|inf|sup)_", r"\\\1\\limits_", text)
+    found = convert(text, display="block" if block else "inline")
+    unknown = re.findall(r"\\[a-zA-Z]+", found)
+    if unknown:
+        logging.getLogger(__name__).warning("no MathML for %s in %s", unknown, text, location=node)
+    style = "overflow-x: auto; overflow-y: hidden; padding: 0.5em 0"
+    writer.body.append(f'<div style="{style}">{found}</div>' if block else found)
+    raise SkipNode
+
+
 def setup(app) -> None:
     """Connect the handlers."""
+    app.add_html_math_renderer("mathml", (write_math, None), (write_math, None))
     app.connect("builder-inited", fetch_notebooks, priority=1)
     app.connect("autodoc-process-docstring", keep_bars)
     app.connect("autodoc-skip-member", skip_requests)
