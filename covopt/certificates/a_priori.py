@@ -7,6 +7,10 @@ Each is the value of an explicit dual point Λ whose h(Λ) = max_{‖w‖=1} ‖
 - nuclear norm: Y = UΣVᵀ, Λ = UVᵀ has h ≤ max ‖σ(X̃w)‖ ≤ ‖X̃‖ (linear networks attain 2‖Y‖_*/‖X̃‖ where X̃ is a
   multiple of an isometry);
 - the targets themselves, Λ = Y, with the bound of :func:`covopt.oracles.bounds.gauge_bound`.
+
+The first two are a norm over a norm: γ of their roundings is taken off. The values of the others are those of dual
+points in doubles, enclosed as in every certificate (:mod:`covopt.certificates.dual_bound`), so that targets far from
+zero, whose products with a centred Λ cancel, cost what they lose.
 """
 
 from __future__ import annotations
@@ -17,9 +21,13 @@ from typing import Any
 import numpy as np
 from scipy.spatial.distance import cdist
 
+from covopt.certificates.dual_bound import NOTHING, Moved, dual_bound
 from covopt.checks.validation import check_choice
 from covopt.data import Data
-from covopt.exact.rounding import allowance
+from covopt.exact.definite import product_error_up, spectral_norm_up
+from covopt.exact.rank import COMPUTED, numerical_rank
+from covopt.exact.rounding import below, down, gamma, lengths_up, operator_norm_up, up
+from covopt.losses import Interpolation
 from covopt.oracles.bounds import gauge_bound
 from covopt.problems.shallow import ShallowProblem
 
@@ -86,13 +94,13 @@ def a_priori_bounds(X: Any, Y: Any, *, bias: float = 1.0, output_bias: str = "no
     data = Data.validate(X, Y, bias=bias)
     kept = np.flatnonzero(data.lifted.any(axis=1))
     # bounds are linear in Y and in 1/X̃: units of a power of two change no digit, and no square over- or underflows
-    down, within, up = _exponent(data.lifted), _exponent(data.X), _exponent(data.Y)
+    lifted, within, raised = _exponent(data.lifted), _exponent(data.X), _exponent(data.Y)
     rows, targets, inputs = (
-        np.ldexp(part[kept], -by) for part, by in ((data.lifted, down), (data.Y, up), (data.X, within))
+        np.ldexp(part[kept], -by) for part, by in ((data.lifted, lifted), (data.Y, raised), (data.X, within))
     )
     offset_cost = {"none": np.inf, "free": 0.0}.get(output_bias)
     if offset_cost is None:
-        offset_cost = _offset_cost(data.bias, up + down)
+        offset_cost = _offset_cost(data.bias, raised + lifted)
     problem = ShallowProblem(rows, targets, offset_cost)
     if not targets.any():
         return [APrioriBound("zero", 0.0, "the targets vanish")]
@@ -103,11 +111,10 @@ def a_priori_bounds(X: Any, Y: Any, *, bias: float = 1.0, output_bias: str = "no
     bounds.append(_nuclear(problem))
     centred = problem.project_dual(targets)
     if centred.any():
-        value = problem.scale_dual(
-            centred, gauge_bound(rows, centred[:, 0] if targets.shape[1] == 1 else centred)
-        )[1]
-        bounds.append(_bound("targets", value, targets, "the dual point Λ = Y with a relaxed bound on h(Λ)"))
-    found = [_in_units(steep, up - within), *(_in_units(bound, up - down) for bound in bounds)]
+        gauge = gauge_bound(rows, centred[:, 0] if targets.shape[1] == 1 else centred)
+        source = "the dual point Λ = Y with a relaxed bound on h(Λ)"
+        bounds.append(APrioriBound("targets", _of_dual(problem, centred, gauge), source))
+    found = [_in_units(steep, raised - within), *(_in_units(bound, raised - lifted) for bound in bounds)]
     return sorted(found, key=lambda bound: -bound.value)
 
 
@@ -131,10 +138,21 @@ def _exponent(values: np.ndarray) -> int:
     return int(np.frexp(np.abs(values).max(initial=0.0))[1])
 
 
-def _bound(name: str, value: float, targets: np.ndarray, source: str) -> APrioriBound:
-    """Double the primal value, take the rounding of sums of the targets' size off."""
-    rounding = 16.0 * (targets.size + 16) * float(np.finfo(float).eps)
-    return APrioriBound(name, max(0.0, 2.0 * value * (1.0 - rounding)), source)
+def _bound(name: str, value: float, roundings: int, source: str) -> APrioriBound:
+    """Double the primal value, a quotient of norms, and take off what rounding may have added."""
+    return APrioriBound(name, max(0.0, down(2.0 * value * (1.0 - gamma(4 * (roundings + 8))))), source)
+
+
+def _of_dual(problem: ShallowProblem, point: np.ndarray, gauge: float) -> float:
+    """Bound twice the value of the best multiple of a dual point from below; h(Λ) is at most ``gauge``."""
+    loss = Interpolation()
+    loss.encode_targets(problem.targets)
+    free = problem.has_offset and problem.offset_cost == 0
+    moved = Moved.to_one_row(lengths_up(problem.rows), problem.targets, point) if free else NOTHING
+    bias = 0.0
+    if problem.has_offset and not free:
+        bias = up(float(1.0 / np.sqrt(problem.offset_cost)) * (1.0 + gamma(8)))
+    return below(2 * dual_bound(loss, point, 1.0, up(gauge + moved.gauge), bias=bias, moved=moved))
 
 
 def _two_points(inputs: np.ndarray, targets: np.ndarray, kept: np.ndarray) -> APrioriBound:
@@ -150,7 +168,7 @@ def _two_points(inputs: np.ndarray, targets: np.ndarray, kept: np.ndarray) -> AP
     source = (
         f"2 |y_i − y_j| / |x_i − x_j| at rows {pair[0]} and {pair[1]}: the network is that steep somewhere"
     )
-    return _bound("two points", best, targets[:1], source)
+    return _bound("two points", best, inputs.shape[1] + targets.shape[1], source)
 
 
 def _one_point(rows: np.ndarray, targets: np.ndarray, kept: np.ndarray, offset_cost: float) -> APrioriBound:
@@ -162,16 +180,19 @@ def _one_point(rows: np.ndarray, targets: np.ndarray, kept: np.ndarray, offset_c
         values = steps * sizes - 0.5 * steps**2 / offset_cost
     best = int(values.argmax())
     source = f"a network through row {int(kept[best])} alone"
-    return _bound("one point", float(values[best]), targets[:1], source)
+    return _bound("one point", float(values[best]), rows.shape[1] + targets.shape[1], source)
 
 
 def _nuclear(problem: ShallowProblem) -> APrioriBound:
     targets = problem.targets
+    source = "2 ‖Y‖_* / ‖X̃‖" + (" with centred targets" if problem.has_offset else "")
     if problem.has_offset:  # Λᵀ1 = 0 suits the penalised and the free offset
         targets = targets - targets.mean(axis=0)
-    largest = float(np.linalg.norm(problem.rows, 2))
-    # centring is rounded in units of the targets as they were
-    moved = allowance(len(targets), float(np.linalg.norm(problem.targets))) * np.sqrt(targets.size)
-    value = max(0.0, float(np.linalg.norm(targets, "nuc")) - moved) / largest
-    source = "2 ‖Y‖_* / ‖X̃‖" + (" with centred targets" if problem.has_offset else "")
-    return _bound("nuclear norm", value, targets, source)
+    left, sizes, right = np.linalg.svd(targets, full_matrices=False)
+    rank = numerical_rank(sizes, COMPUTED)
+    if not rank:
+        return APrioriBound("nuclear norm", 0.0, source)
+    left, right = left[:, :rank], right[:rank]
+    size = up(operator_norm_up(left) * operator_norm_up(right.T)) + product_error_up(left.T, right)
+    value = _of_dual(problem, left @ right, up(up(size) * spectral_norm_up(problem.rows)))
+    return APrioriBound("nuclear norm", value, source)

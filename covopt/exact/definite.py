@@ -146,6 +146,24 @@ def spectrum_error_up(
     return np.where(lost, np.inf, delta), np.where(lost, np.inf, turn)
 
 
+def spectral_norm_up(matrix: np.ndarray) -> float:
+    """Bound the largest singular value from above, by the Gram matrix of the smaller side.
+
+    Examples
+    --------
+    >>> 2.0 <= spectral_norm_up(np.array([[2.0, 0.0], [0.0, 1.0], [0.0, 0.0]])) < 2.0 + 1e-13
+    True
+    """
+    rows = matrix.T if len(matrix) < matrix.shape[1] else matrix
+    if not rows.size or not rows.any():
+        return 0.0
+    power = int(exponents(rows.reshape(1, -1))[0])
+    rows = np.ldexp(rows, -power)
+    gram = rows.T @ rows
+    top = top_eigenvalue_up(gram, float(np.linalg.eigvalsh(gram)[-1]))
+    return scaled_up(up(math.sqrt(up(top + product_error_up(rows, rows)))), power)
+
+
 def quadratic_up(matrix: np.ndarray, linear: np.ndarray, level: float, height: float) -> float:
     """Bound wᵀMw + b·w over unit w from above, near ν + t where [[ν − M, −b/2], [−bᵀ/2, t]] is nearly definite.
 

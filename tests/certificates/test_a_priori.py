@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
+import covopt
 from covopt.certificates.a_priori import a_priori_bounds
 from covopt.data import Data
 from covopt.errors import InputError
@@ -101,3 +104,27 @@ def test_units_without_room_for_squares(size):
     assert all(np.isfinite(b.value) for b in a_priori_bounds(X * 1e-300, y * 1e300, bias=1e-300))
     steep = named(a_priori_bounds(X * size, y))["two points"]
     assert steep == pytest.approx(plain["two points"] / size, rel=1e-9)
+
+
+def test_targets_far_from_zero_prove_no_more_than_is_true():
+    """With a free output bias Y and Y + 2⁴⁰ cost the same; products of a centred dual with 2⁴⁰ cancel."""
+    rng = np.random.default_rng(3)
+    for _ in range(6):
+        X = rng.integers(-8, 9, (6, 1)) + np.linspace(0, 0.5, 6)[:, None]
+        y = rng.integers(-8, 9, 6) / 8.0
+        cost = covopt.min_norm(X, y, output_bias="free").cost
+        for bound in a_priori_bounds(X, y + 2.0**40, output_bias="free"):
+            assert bound.value <= cost * (1 + 1e-9), bound
+
+
+def test_the_nuclear_norm_of_one_line_is_attained_to_rounding():
+    """Rows along one line, all active together: R = 2 ‖y‖ / ‖X̃‖ is the cost of one neuron, and no bound is above."""
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        rows = np.abs(rng.standard_normal((9, 1))) + 0.1
+        y = float(rng.standard_normal()) * rows[:, 0]
+        square = sum(Fraction(float(v)) ** 2 for v in y) / sum(Fraction(float(v)) ** 2 for v in rows[:, 0])
+        for bound in a_priori_bounds(rows, y, bias=0.0):
+            if bound.name == "nuclear norm":  # exact for any data, tight here
+                assert Fraction(bound.value) ** 2 <= 4 * square
+                assert bound.value >= 2 * float(square) ** 0.5 * (1 - 1e-12)

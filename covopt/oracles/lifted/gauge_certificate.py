@@ -19,14 +19,13 @@ z_i = l_i V u_i + e_i: what unit rows, lengths and a basis V round is paid by tr
 
 from __future__ import annotations
 
-import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
 from covopt.errors import InputError
-from covopt.exact.definite import definite_up, product_error_up, top_eigenvalue_up
+from covopt.exact.definite import definite_up, spectral_norm_up
 from covopt.exact.rank import row_span
 from covopt.exact.rounding import TINY, allowance, lengths_up, operator_norm_up, total_up, transfer_up, up
 from covopt.files.layouts import GAUGE
@@ -269,7 +268,7 @@ def bound_region(lift: Lift, dual: np.ndarray, multipliers: Multipliers) -> floa
     metric = np.ones(size)
     weight = 2.0 + bool(k)
     if len(lift.open):
-        metric[k + 1 + rank :] = _operator_norm_up(lift.rows[lift.open])
+        metric[k + 1 + rank :] = spectral_norm_up(lift.rows[lift.open])
         weight += 1.0
     matrix = metric[:, None] * (0.5 * (matrix + matrix.T)) * metric
     terms = metric[:, None] * terms * metric
@@ -278,15 +277,6 @@ def bound_region(lift: Lift, dual: np.ndarray, multipliers: Multipliers) -> floa
         return np.inf
     delta = definite_up(matrix, float(np.linalg.eigvalsh(matrix)[0]))
     return up(up(a + b + c + allowance(4, abs(a) + abs(b) + abs(c))) + up(weight * up(delta + rounding)))
-
-
-def _operator_norm_up(rows: np.ndarray) -> float:
-    """Bound the largest singular value from above, by the gram matrix of the smaller side."""
-    if len(rows) < rows.shape[1]:
-        rows = rows.T
-    gram = rows.T @ rows
-    top = top_eigenvalue_up(gram, float(np.linalg.eigvalsh(gram)[-1]))
-    return up(math.sqrt(up(top + product_error_up(rows, rows))))
 
 
 def check_gauge(rows: np.ndarray, dual: np.ndarray, certificate: GaugeCertificate) -> float:
