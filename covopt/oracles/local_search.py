@@ -338,7 +338,7 @@ class LocalSearchOracle:
         Of the starts that are not warm only one in ``share`` is tried.
         """
         dual = np.ascontiguousarray(dual, dtype=float)
-        points, values = self._climb(dual, max(self.n_starts // share, 1))
+        points, values = self.climb(dual, max(self.n_starts // share, 1))
         order = np.argsort(-np.abs(values), kind="stable")
         points, values = points[order], values[order]
         keep = (np.abs(values) >= threshold) & (values != 0.0)
@@ -373,8 +373,14 @@ class LocalSearchOracle:
         enough = 2 * self.rows.shape[1]
         return found if (np.abs(found.values) > VIOLATED).sum() >= enough else self.search(dual, **options)
 
-    def _climb(self, dual: np.ndarray, n_starts: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return the distinct ends of climbs from the warm starts and new ones, and the values there."""
+    def climb(self, dual: np.ndarray, n_starts: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return the distinct ends of climbs from the warm starts and new ones, and the values there.
+
+        Parameters
+        ----------
+        dual : ndarray of shape (N,) or (N, k)
+        n_starts : int
+        """
         starts = self._starts(dual, n_starts)
         if dual.ndim == 1:
             return self._climb_both_signs(dual, starts)

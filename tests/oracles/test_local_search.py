@@ -95,8 +95,8 @@ def test_few_starts_first_and_all_where_they_find_little():
     rows, dual = generator.standard_normal((40, 4)), generator.standard_normal(40)
     oracle = LocalSearchOracle(rows, random_state=0)
     counts = []
-    climb = oracle._climb
-    oracle._climb = lambda dual, count: counts.append(count) or climb(dual, count)
+    climb = oracle.climb
+    oracle.climb = lambda dual, count: counts.append(count) or climb(dual, count)
     best = oracle.search(dual).upper_bound
     assert oracle.search_on(1e3 * dual, threshold=1.0).upper_bound <= 1e3 * best * (1 + 1e-9)
     assert counts == [1024, 128]
