@@ -83,7 +83,8 @@ def fit(
         Seeds the starting columns (fixed by default); the optimum does not depend on it.
     callback : callable, optional
         Called after every round with a state (``round``, ``lower_bound``, ``upper_bound``, ``gap``, ``n_columns``,
-        ``time_s``; bounds of the objective); a true answer stops.
+        ``time_s``, and a ``note`` where the method changes; bounds of the objective); a true
+        answer stops.
     start : Solution, optional
         A solution of the same table, with another λ or loss: where to start from.
     verbose : int

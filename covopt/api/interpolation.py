@@ -85,7 +85,8 @@ def min_norm(
         Seeds the starting columns (fixed by default); the optimum does not depend on it.
     callback : callable, optional
         Called after every round with a state (``round``, ``lower_bound``, ``upper_bound``, ``gap``, ``n_columns``,
-        ``time_s``; bounds of ‖W‖² in the user's units); a true answer stops.
+        ``time_s``, and a ``note`` where the method changes; bounds of ‖W‖² in the user's units); a true
+        answer stops.
     duplicates : {"error", "mean"}
         What to do with rows that are the same point with different targets.
     verbose : int

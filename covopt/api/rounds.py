@@ -28,7 +28,11 @@ def observer(
             time_s=now() - began,
         )
         logger.debug("%s", round_line(state))
-        history.append({k: v for k, v in dataclasses.asdict(state).items() if np.isfinite(v)})
+        if state.note:
+            logger.info("round %d: %s", state.round, state.note)
+        history.append(
+            {k: v for k, v in dataclasses.asdict(state).items() if (v if k == "note" else np.isfinite(v))}
+        )
         return bool(callback(state)) if callback is not None else False
 
     return observe

@@ -20,7 +20,7 @@ from covopt.problems.shallow import ShallowProblem
 from covopt.solvers.driver import Driver
 from covopt.solvers.least_norm import LeastNorm
 from covopt.solvers.loop import RoundState
-from covopt.solvers.master.networks import estimate, interpolate, shifted
+from covopt.solvers.master.networks import estimate, interpolate, is_right_sided, shifted
 from covopt.solvers.master.newton import Candidate, Step
 from covopt.solvers.master.objective import Interpolation
 from covopt.solvers.merging import Faces, merge_in_cells, polish
@@ -224,8 +224,7 @@ class ColumnGeneration(Driver):
     def _offer_one_sided(self, neurons, atoms, weights, offset, corrected) -> None:
         """Without columns that a correction gave the other sign than their height: they cost twice their weight."""
         for _ in range(TURNS):
-            side = atoms @ self.master.dual
-            right = (side * corrected >= 0)[:, 0]
+            right = is_right_sided(atoms, self.master.dual, corrected)
             if right.all() or not right.any():
                 return
             neurons, atoms, weights = neurons[right], atoms[right], weights[right]

@@ -104,7 +104,7 @@ class Driver(GenerationLoop):
             except LinAlgError:
                 if self.is_patient:
                     return
-                self._become_patient()
+                self._become_patient("the system of a Newton step could not be solved")
                 continue
             if ended:
                 return
@@ -113,24 +113,26 @@ class Driver(GenerationLoop):
             if self._idle > schedule.max_idle:
                 if self.is_patient:
                     return
-                self._become_patient()
+                self._become_patient("pricing found no new column")
             lowest = min(lowest, self.master.complementarity)
             reached = self._milestone()
             if reached < PROGRESS * milestone:
                 milestone, since = reached, number
-            elif not self.is_patient and (
-                number - since >= schedule.stalled
-                or self.master.complementarity > schedule.diverged * max(lowest, self.tol * self._scale())
+            elif not self.is_patient and number - since >= schedule.stalled:
+                self._become_patient(f"the bounds hardly moved in {schedule.stalled} rounds")
+            elif not self.is_patient and self.master.complementarity > schedule.diverged * max(
+                lowest, self.tol * self._scale()
             ):
-                self._become_patient()
+                self._become_patient("complementarity grew a thousandfold")
 
     def _milestone(self) -> float:
         gap = self.point.gap
         return self.dual_gap * (gap if np.isfinite(gap) else 1.0)
 
-    def _become_patient(self) -> None:
+    def _become_patient(self, reason: str) -> None:
         """From now on solve restricted problems, beginning with columns that span all outputs and new multipliers."""
         master = self.master
+        self._note = f"restricted problems are solved before pricing from here on: {reason}"
         self.is_patient, self._idle = True, 0
         master.dual = self._best_dual()
         before = len(master.columns)
@@ -151,7 +153,7 @@ class Driver(GenerationLoop):
         if self.should_stop():
             return 0, True
         if pricing.upper_bound > schedule.lost and gap_before < schedule.near:
-            self._become_patient()
+            self._become_patient("the dual has left the region that the columns describe")
             return len(pricing.neurons), False
         if self.objective.interpolates:  # a loss keeps Λ where it is
             self._guard(pricing, gap_before, dual_before, place)

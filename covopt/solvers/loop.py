@@ -23,6 +23,7 @@ class RoundState:
     gap: float
     n_columns: int
     time_s: float
+    note: str = ""  # what the solver changed since the round before, and why
 
 
 class GenerationLoop(ABC):
@@ -43,6 +44,7 @@ class GenerationLoop(ABC):
     point: Any  # the best points so far, with lower_bound, upper_bound, gap, status and history
 
     neurons: np.ndarray
+    _note = ""
 
     @property
     def n_columns(self) -> int:
@@ -90,8 +92,9 @@ class GenerationLoop(ABC):
         point = self.point
         state = RoundState(
             len(point.history), point.lower_bound, point.upper_bound, point.gap, self.n_columns,
-            now() - self._began,
+            now() - self._began, self._note,
         )  # fmt: skip
+        self._note = ""
         point.history.append(state)
         asked = self.callback is not None and self.callback(state)
         if point.gap <= self.tol:

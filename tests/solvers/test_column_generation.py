@@ -3,11 +3,13 @@
 import numpy as np
 import pytest
 
+import covopt
 from covopt.exact.rounding import relative_gap
 from covopt.oracles.base import Pricing
 from covopt.oracles.faces import FaceOracle
 from covopt.problems.shallow import ShallowProblem
 from covopt.solvers.column_generation import ColumnGeneration
+from covopt.solvers.master.networks import is_right_sided
 from covopt.status import Status
 
 OFFSETS = [np.inf, 0.7, 0.0]
@@ -114,3 +116,29 @@ def test_a_free_offset_with_three_points_on_a_grid():
 )
 def test_relative_gap(upper, lower, gap):
     assert relative_gap(upper, lower) == gap
+
+
+def test_the_reason_for_patience_is_in_the_history(tmp_path):
+    """Two neurons make a linear function, so the dual is flat, and single steps wander in it."""
+    X = np.random.default_rng(0).standard_normal((60, 2))
+    solution = covopt.min_norm(X, X @ [1.0, -2.0] + 0.5)
+    assert solution.status is Status.CERTIFIED
+    notes = [state["note"] for state in solution.history if "note" in state]
+    assert len(notes) == 1 and notes[0].startswith(
+        "restricted problems are solved before pricing from here on: "
+    )
+    solution.save(tmp_path / "linear.json")
+    assert covopt.load(tmp_path / "linear.json").history == solution.history
+    noise = covopt.min_norm(X[:20], np.random.default_rng(1).standard_normal(20))
+    assert not any("note" in state for state in noise.history)
+
+
+def test_weights_of_the_sign_of_their_height_cost_what_the_dual_says():
+    """Σ|w| of tight columns that meet the points is ⟨λ, y⟩; a column of the other sign adds twice its weight."""
+    dual, atoms = np.array([[1.0], [-1.0]]), np.array([[1.0, 0.0], [0.0, 1.0], [0.5, 0.0]])
+    weights = np.array([[2.0], [-1.0], [-0.5]])
+    right = is_right_sided(atoms, dual, weights)
+    assert right.tolist() == [True, True, False]
+    assert np.abs(weights[right]).sum() == pytest.approx(
+        float((dual * (atoms[right].T @ weights[right])).sum())
+    )

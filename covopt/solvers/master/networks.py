@@ -85,6 +85,23 @@ def _longest_inside(columns: Columns, atoms: np.ndarray, start: np.ndarray, way:
     return np.clip(SHORT * ratio.min(axis=1, initial=1.0), 0.0, 1.0)
 
 
+def is_right_sided(atoms: np.ndarray, dual: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Whether weights have the signs of their columns' heights; what a column of the other sign costs, it costs twice.
+
+    Parameters
+    ----------
+    atoms : ndarray of shape (M, N)
+    dual : ndarray of shape (N, 1)
+    weights : ndarray of shape (M, 1)
+
+    Examples
+    --------
+    >>> is_right_sided(np.eye(2), np.array([[1.0], [-1.0]]), np.array([[3.0], [2.0]]))
+    array([ True, False])
+    """
+    return ((atoms @ dual) * weights >= 0)[:, 0]
+
+
 def interpolate(
     atoms: np.ndarray,
     targets: np.ndarray,
