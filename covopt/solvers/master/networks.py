@@ -86,7 +86,7 @@ def _longest_inside(columns: Columns, atoms: np.ndarray, start: np.ndarray, way:
 
 
 def is_right_sided(atoms: np.ndarray, dual: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Whether weights have the signs of their columns' heights; what a column of the other sign costs, it costs twice.
+    """Whether weights have the signs of their heights; what a column of the other sign costs, it costs twice.
 
     Parameters
     ----------
