@@ -12,6 +12,7 @@ from covopt.sparsify.caratheodory import caratheodory
 EXACT = 1e-11  # residual relative to max|y| that the last pass must reach to replace what it was given
 NEGLIGIBLE = 1e-10  # mass of a neuron, relative to the masses and to max|y| = 1, that is tried without
 COSTS = 1e-10  # relative rise of the cost that it may bring
+LIGHT = 1e-7  # mass, as above, of a neuron without which the others are moved to interpolate
 
 
 def finish_network(
@@ -38,8 +39,11 @@ def finish_network(
     best = _without_idle(problem, neurons[used], weights[used], offset)
     if not len(best[0]):
         return best
-    for sparsify in (False, True):
-        candidate = _pass(problem, *best, sparsify=sparsify)
+    for sparsify, light in ((False, 0.0), (True, 0.0), (False, LIGHT)):
+        kept = np.abs(best[1]) > light * max(1.0, float(np.abs(best[1]).max()))
+        if light and kept.all():
+            break
+        candidate = _pass(problem, best[0][kept], best[1][kept], best[2], sparsify=sparsify)
         residual, before = _residual(problem, *candidate), _residual(problem, *best)
         ceiling = problem.primal_value(best[1], best[2]) * (1 + COSTS)
         cheap = problem.primal_value(candidate[1], candidate[2]) <= ceiling
