@@ -8,6 +8,8 @@ import numpy as np
 
 from covopt.checks.wording import counted, listed
 from covopt.losses.interpolation import INTERPOLATES
+from covopt.solution.scales import hard_columns
+from covopt.status import Status
 
 if TYPE_CHECKING:
     from covopt.solution.solution import Solution
@@ -30,8 +32,16 @@ def summary_rows(solution: Solution) -> list[tuple[str, str]]:
         *([] if solution.loss else [("interpolation", _interpolation(solution))]),
         ("neurons", f"{len(solution.network)}"),
         *_potential_rows(solution),
+        *_scale_rows(solution),
         ("solver", f"{solution.solver}, {counted(len(solution.history), 'round')}, {solution.time_s:.2f} s"),
     ]  # fmt: skip
+
+
+def _scale_rows(solution: Solution) -> list[tuple[str, str]]:
+    """Where a gap stays open: the columns whose scale makes the table hard."""
+    if solution.status is Status.CERTIFIED or solution.gap <= solution.tol:
+        return []
+    return [("hard column", f"{text} (a norm in other units)") for text in hard_columns(solution.data)]
 
 
 def _interpolation(solution: Solution) -> str:
