@@ -151,8 +151,8 @@ def _steps_of(found: Any) -> tuple[list[Any], bool]:
         if not all(hasattr(s, name) for name in ("network", "dual", "history", "certificate", "data")):
             what = type(s).__name__
             raise InputError(
-                f"explore shows networks of a solution or of a path; a {what} has none on a table. Print it, or ask "
-                "`covopt verify` about its file."
+                f"explore shows solutions with one hidden layer, and paths of them; received a {what}. Print it, or "
+                "ask `covopt verify` about its file."
             )
     if not steps:
         raise InputError("explore needs at least one point of a path; received none.")
@@ -171,7 +171,7 @@ def _title_of(solution: Any, is_path: bool) -> str:
 
 def _facts(solution: Any, is_path: bool) -> str:
     """Return the summary as a list of terms; of a path its last point."""
-    rows = [("shown", "the smallest λ of the path")] if is_path else []
+    rows = [("facts of", "the smallest λ of the path")] if is_path else []
     kept = ("problem", "status", "loss", "objective", "cost ‖W‖²", "cost Σ|v|ω(w)", "lower bound", "relative gap",
             "interpolation", "neurons", "potential", "undetermined")  # fmt: skip
     rows += [(name, text) for name, text in summary_rows(solution) if name in kept]

@@ -114,7 +114,7 @@ def plot_function_1d(
         label = (names[j] if len(names) > j else f"f, output {j}") if values.shape[1] > 1 else "f"
         ax.plot(grid, values[:, j], _OUTPUT_STYLES[j % 4], color=INK, lw=1.4, label=label, zorder=2)
         ax.plot(
-            X[:, 0], y[:, j], _MARKERS[j % 4], ms=5, mfc="white", mec=INK, mew=1.2, zorder=4,
+            X[:, 0], y[:, j], _MARKERS[j % 4], ms=4.5, mfc="white", mec=INK, mew=1.0, zorder=3,
             label="data" if values.shape[1] == 1 else None,
         )  # fmt: skip
     heights = predict_columns(network, kinks[:, None])[:, 0] if inside.any() else np.zeros(0)
@@ -124,11 +124,11 @@ def plot_function_1d(
             ax.scatter(
                 kinks[chosen],
                 heights[chosen],
-                s=15 + 60 * cost[chosen],
+                s=30 + 60 * cost[chosen],
                 marker=marker,
                 facecolors=color if filled else "none",
                 edgecolors=color,
-                zorder=3,
+                zorder=4,  # many kinks are at points of the data
                 label=f"kink, {'positive' if sign else 'negative'} weight",
             )
     ax.set_xlim(low, high)

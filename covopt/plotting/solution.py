@@ -148,7 +148,7 @@ def _plot_dual_slack(solution: Any, lifted: np.ndarray, ax: Axes) -> Axes:
             zorder=3 if filled else 2,
         )
     ax.set_yscale("log")
-    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    ax.xaxis.set_major_locator(MaxNLocator(8, integer=True, steps=[1, 2, 5, 10]))
     ax.set_xlabel("neurons, sorted by slack")
     ax.set_ylabel(f"slack  1 − |⟨λ, σ(X̃w)⟩|,  {_unit_of(solution)} = 1")
     ax.set_title("how far the dual function stays below its bound", fontsize="medium")

@@ -184,7 +184,7 @@ def test_the_page_needs_no_connection(line):
 def test_other_files_and_names_are_refused(line, tmp_path):
     with pytest.raises(InputError, match=r"page\.png: a page is written as .html"):
         write_page(line, tmp_path / "page.png")
-    with pytest.raises(InputError, match=r"a CPRankCertificate has none on a table"):
+    with pytest.raises(InputError, match="one hidden layer, and paths of them; received a CPRankCertificate"):
         page_html(covopt.cp_rank(np.eye(2)))
     with pytest.raises(InputError, match="at least one point of a path"):
         page_html([])
