@@ -20,7 +20,7 @@ from covopt.problems.shallow import ShallowProblem
 from covopt.solvers.driver import Driver
 from covopt.solvers.least_norm import LeastNorm
 from covopt.solvers.loop import RoundState
-from covopt.solvers.master.networks import estimate, interpolate, is_right_sided, shifted
+from covopt.solvers.master.networks import interpolate, is_right_sided, mass, shifted
 from covopt.solvers.master.newton import Candidate, Step
 from covopt.solvers.master.objective import Interpolation
 from covopt.solvers.merging import Faces, merge_in_cells, polish
@@ -188,7 +188,7 @@ class ColumnGeneration(Driver):
         if not step.candidates:
             return
         costs = [
-            estimate(step, candidate, self.master.dual)
+            mass(step, candidate) + float(np.vdot(np.abs(candidate.left), np.abs(self.master.dual)))
             + self.objective.cost(0.0 * candidate.weights, candidate.offset)
             for candidate in step.candidates
         ]  # fmt: skip
@@ -201,8 +201,8 @@ class ColumnGeneration(Driver):
         """Make networks of a candidate: corrected, without its lightest neurons, and merged near the end."""
         neurons, weights, atoms = shifted(self.master.columns, step, candidate)
         if self.dual_gap > self.tol:
-            mass = np.linalg.norm(weights, axis=1)
-            kept = mass > HEAVY * mass.max(initial=0.0)
+            sizes = np.linalg.norm(weights, axis=1)
+            kept = sizes > HEAVY * sizes.max(initial=0.0)
         else:
             kept = self.master.cones.tightness > 1.0
         every = np.ones(len(kept), dtype=bool)

@@ -13,11 +13,11 @@ CORRECTIONS = 6
 SHORT = 1.0 - 1e-9  # of the way to the edge of a face, so that rounding does not lead across
 
 
-def estimate(step: Step, candidate: Candidate, dual: np.ndarray) -> float:
-    """Σ‖v_j‖ of a candidate with shifted neurons, and what its misfit is worth: a cost to first order."""
+def mass(step: Step, candidate: Candidate) -> float:
+    """Σ‖v_j‖ of a candidate with shifted neurons."""
     squares = np.einsum("jk,jk->j", candidate.weights, candidate.weights)
     np.add.at(squares, step.tangents.owner, (step.scales * candidate.moves) ** 2 * step.tangents.squares)
-    return float(np.sqrt(squares).sum() + np.vdot(np.abs(candidate.left), np.abs(dual)))
+    return float(np.sqrt(squares).sum())
 
 
 def shifted(columns: Columns, step: Step, candidate: Candidate) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -51,13 +51,16 @@ class Candidate:
     moves : ndarray of shape (T,)
         How far neurons go along the tangents.
     offset : ndarray of shape (k,)
+    outputs : ndarray of shape (N, k)
+        What it puts out, to first order.
     left : ndarray of shape (N, k)
-        What it misses of the outputs that the dual asks for, to first order.
+        What they miss of the outputs that the dual asks for.
     """
 
     weights: np.ndarray
     moves: np.ndarray
     offset: np.ndarray
+    outputs: np.ndarray
     left: np.ndarray
 
 
@@ -251,8 +254,8 @@ class Master:
         moved = self.offset + offset
         if not self.objective.is_free:
             moved = self.objective.kappa * (self.dual + change).sum(axis=0)
-        left = demand - self.columns.atoms.T @ weights - (rows.T @ moves).reshape(demand.shape) - moved
-        return Candidate(weights, moves, moved, left)
+        outputs = self.columns.atoms.T @ weights + (rows.T @ moves).reshape(demand.shape) + moved
+        return Candidate(weights, moves, moved, outputs, demand - outputs)
 
     def _checked(self, change: np.ndarray, demand: np.ndarray, length: float) -> float:
         """Shorten a step along which −∇Φ is far from its linear model."""

@@ -12,7 +12,7 @@ import numpy as np
 from covopt.oracles.base import Oracle, Pricing
 from covopt.problems.regularised import RegularisedProblem, best_constant
 from covopt.solvers.driver import Driver
-from covopt.solvers.master.networks import shifted
+from covopt.solvers.master.networks import mass, shifted
 from covopt.solvers.master.newton import Step
 from covopt.solvers.master.objective import Fit
 from covopt.solvers.regularised.following import Following
@@ -211,15 +211,28 @@ class RegularisedGeneration(Driver):
         return True
 
     def _offer_networks(self, step: Step, *, due: bool) -> None:
-        master = self.master
-        columns = master.columns
-        networks = [(columns.neurons, master.cones.weights, columns.atoms, master.shift())]
-        for candidate in step.candidates:
-            neurons, weights, atoms = shifted(columns, step, candidate)
-            networks.append((neurons, weights, atoms, candidate.offset))
-        for neurons, weights, atoms, offset in networks:
-            mass = np.linalg.norm(weights, axis=1)
-            heavy = mass > NEGLIGIBLE * mass.max(initial=0.0)
-            self._offer_fitted(
-                atoms[heavy].T @ weights[heavy] + offset, neurons[heavy], weights[heavy], offset
-            )
+        """Offer what a step leads to, the best one first, as far as first order promises something."""
+        master, problem = self.master, self.problem
+        if not step.candidates:
+            self._offer_heavy(master.columns.neurons, master.columns.atoms, master.cones.weights, master.shift())
+            return
+        promised = [
+            problem.primal_value(candidate.outputs, 0.0 * candidate.weights, candidate.offset)
+            + mass(step, candidate)
+            for candidate in step.candidates
+        ]
+        for chosen in np.argsort(promised):
+            if not promised[chosen] < self.point.upper_bound:
+                break
+            candidate = step.candidates[chosen]
+            neurons, weights, atoms = shifted(master.columns, step, candidate)
+            self._offer_heavy(neurons, atoms, weights, candidate.offset)
+
+    def _offer_heavy(
+        self, neurons: np.ndarray, atoms: np.ndarray, weights: np.ndarray, offset: np.ndarray
+    ) -> None:
+        """Offer a network without its lightest neurons."""
+        sizes = np.linalg.norm(weights, axis=1)
+        heavy = sizes > NEGLIGIBLE * sizes.max(initial=0.0)
+        weights = np.where(heavy[:, None], weights, 0.0)
+        self._offer_fitted(atoms.T @ weights + offset, neurons, weights, offset)
