@@ -169,6 +169,9 @@ def walk_circles(
             turned = 1.0 if q > 0 else -1.0
             cp, sp = turned * cosine[i, last], turned * sine[i, last]
             gap = cv * sn - sv * cn
+            length = 2.0  # of the arc, from above: (π/2) sin θ where θ is below a right angle
+            if cv * cn + sv * sn > 0.0:
+                length = 1.58 * abs(gap) + SLIP / part[i, q] + SLIP / part[i, ahead]
             # crossings whose order rounding could have changed
             blur = max(TIE, BLUR / min(part[i, q], part[i, ahead]))
             tied_here = gap <= blur or cp * sv - sp * cv <= max(blur, BLUR / part[i, last])
@@ -231,12 +234,14 @@ def walk_circles(
                                 _report(state, found, w, 1.0)
 
                 # the arc
-                trace = 0.0
+                trace, s = 0.0, 0.0
                 for p in range(k):
                     flat[p, 0] = here[p, 0] * e1[0] + here[p, 1] * e1[1] + here[p, 2] * e1[2]
                     flat[p, 1] = here[p, 0] * e2[0] + here[p, 1] * e2[1] + here[p, 2] * e2[2]
                     trace += flat[p, 0] ** 2 + flat[p, 1] ** 2
-                if trace > floor * floor:
+                    s += (cv * flat[p, 0] + sv * flat[p, 1]) ** 2
+                # from the arc's beginning a value grows by the map's norm times the arc's length at most
+                if trace > floor * floor and np.sqrt(s) + np.sqrt(trace) * length > floor:
                     top, other, share = top_pair(flat, form2, vectors2, v2)
                     if top > floor * floor:
                         turn, doubt = _errors(top, other, share, trace, map_error, worst)

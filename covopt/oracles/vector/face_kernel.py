@@ -121,10 +121,15 @@ def top_pair(image, form, vectors, v):
         half = 0.5 * (small[0, 0] - small[1, 1])
         middle = 0.5 * (small[0, 0] + small[1, 1])
         radius = np.hypot(half, small[0, 1])
-        angle = 0.5 * np.arctan2(small[0, 1], half)
         top, second = middle + radius, middle - radius
-        vectors[0, 0], vectors[1, 0] = np.cos(angle), np.sin(angle)
         best = 0
+        # half the angle of (half, small[0, 1]), from the larger of cosine and sine: nothing cancels
+        larger = np.sqrt(0.5 + 0.5 * abs(half) / radius) if radius > 0.0 else 1.0
+        smaller = 0.5 * small[0, 1] / radius / larger if radius > 0.0 else 0.0
+        if half >= 0.0:
+            vectors[0, 0], vectors[1, 0] = larger, smaller
+        else:
+            vectors[0, 0], vectors[1, 0] = abs(smaller), np.copysign(larger, smaller)
     else:
         share += 40.0 * UNIT * _diagonalise(small, vectors[:size, :size])
         best = 0
