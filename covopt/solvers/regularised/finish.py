@@ -11,7 +11,7 @@ from covopt.solvers.merging import merge_in_cells
 from covopt.sparsify.caratheodory import caratheodory
 
 RISE = 1e-11  # relative rise of the objective that fewer neurons may cost
-SHARES = (1e-12, 1e-9, 1e-7, 1e-6, 1e-5)
+SHARES = (1e-12, 1e-9, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3)
 
 Network = tuple[np.ndarray, np.ndarray, np.ndarray]
 
@@ -57,12 +57,11 @@ def finish_fit(
     used = np.linalg.norm(weights, axis=1) > 0
     best: Network = neurons[used], weights[used], offset
     ceiling = _value(problem, *best) * (1.0 + RISE)
+    best = _without_lightest(problem, best, ceiling)  # an interior point leaves some weight on every column
     for step in (merge or _merged, _sparse):
         if len(best[0]):
             best = _better(problem, best, step(problem, *best), ceiling)
-    for share in SHARES:
-        best = _better(problem, best, _without_light(share, *best), ceiling)
-    return best
+    return _without_lightest(problem, best, ceiling)
 
 
 def _value(problem: RegularisedProblem, neurons, weights, offset) -> float:
@@ -74,10 +73,15 @@ def _better(problem, best: Network, candidate: Network, ceiling: float) -> Netwo
     return candidate if fewer and _value(problem, *candidate) <= ceiling else best
 
 
-def _without_light(share: float, neurons, weights, offset) -> Network:
-    mass = np.linalg.norm(weights, axis=1)
-    heavy = mass > share * mass.max(initial=0.0)
-    return neurons[heavy], weights[heavy], offset
+def _without_lightest(problem: RegularisedProblem, best: Network, ceiling: float) -> Network:
+    """Leave out the neurons below the largest share of the heaviest one that the objective allows."""
+    mass = np.linalg.norm(best[1], axis=1)
+    for share in reversed(SHARES):
+        heavy = mass > share * mass.max(initial=0.0)
+        fewer = best[0][heavy], best[1][heavy], best[2]
+        if _value(problem, *fewer) <= ceiling:
+            return fewer
+    return best
 
 
 def _merged(problem: RegularisedProblem, neurons, weights, offset) -> Network:

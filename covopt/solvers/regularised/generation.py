@@ -214,7 +214,9 @@ class RegularisedGeneration(Driver):
         """Offer what a step leads to, the best one first, as far as first order promises something."""
         master, problem = self.master, self.problem
         if not step.candidates:
-            self._offer_heavy(master.columns.neurons, master.columns.atoms, master.cones.weights, master.shift())
+            self._offer_heavy(
+                master.columns.neurons, master.columns.atoms, master.cones.weights, master.shift()
+            )
             return
         promised = [
             problem.primal_value(candidate.outputs, 0.0 * candidate.weights, candidate.offset)
