@@ -35,6 +35,10 @@ def hard_columns(data: Data) -> list[str]:
     >>> hard_columns(Data.validate((X - [2004.0, 0.0]) / [10.0, 1.0], X[:, 1]))
     []
     """
+    if (
+        data.X.size == 0 or not np.isfinite(data.X).all()
+    ):  # a damaged file says something else, for verify to tell
+        return []
     with np.errstate(all="ignore"):
         spreads = data.X.std(axis=0)
         columns = data.X / np.abs(data.X).max(axis=0, initial=1e-300)
@@ -45,7 +49,8 @@ def hard_columns(data: Data) -> list[str]:
     X = data.X[:, moving].copy()
     middle, spread = X.mean(axis=0), spreads[moving]
     rescaled = (X - middle) / spread * typical
-    said, now = [], _condition(X, data.bias)
+    said: list[str] = []
+    now = _condition(X, data.bias)
     left = list(range(len(moving)))
     while left and len(said) < MOST and now > SPARE:
         trials = []
