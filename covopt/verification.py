@@ -203,8 +203,9 @@ def verify_path(
     Returns
     -------
     Verification
-        One check for each λ, which lists what failed there, one for their order, and one that all of them solve the
-        same problem: a path whose points come from several tables proves nothing about any of them.
+        One check for each λ, which lists what failed there or, with ``exact``, which links are floating point, one
+        for their order, and one that all of them solve the same problem: a path whose points come from several tables
+        proves nothing about any of them.
 
     Examples
     --------
@@ -222,6 +223,10 @@ def verify_path(
         found = verify(s, X, Y, exact=exact)
         failed = [f"{check.name}: {check.detail}" for check in found.checks if not check.ok]
         held = f"status {s.status.code}, objective {s.objective:.6g}, lower bound {s.lower_bound:.6g}"
+        if exact:
+            said = [check.detail for check in found.checks if check.name.startswith("exact ")]
+            floating = [detail for detail in said if detail.startswith("NOT exact")]
+            held = "; ".join([held, *(floating or ["proved exactly"])])
         name = f"λ = {s.lam:.6g}" if s.lam is not None else "interpolation"
         checks.append(Check(name, found.ok, held if found.ok else "; ".join(failed)))
     lams = [0.0 if s.lam is None else s.lam for s in solutions]

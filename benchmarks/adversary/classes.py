@@ -7,7 +7,7 @@ from zlib import crc32
 
 import numpy as np
 
-from benchmarks.adversary import files, forged, matrices, proved, questions, solves, tables
+from benchmarks.adversary import files, forged, matrices, proved, questions, solves, tables, ties
 from benchmarks.adversary.outcome import Outcome
 
 Instance = Callable[[np.random.Generator], Outcome]
@@ -17,6 +17,7 @@ QUESTION_SHARE, VECTOR_SHARE, BOX_SHARE, SOLVE_SHARE = 8.0, 1.0, 0.5, 0.2
 CLASSES: dict[str, tuple[Instance, float]] = {
     **{f"price/{name}": (questions.scalar(name), QUESTION_SHARE) for name in tables.ALL_TABLES},
     **{f"price-vector/{name}": (questions.vector(name), VECTOR_SHARE) for name in tables.ALL_TABLES},
+    **{f"ties/{kind}": (ties.tied(kind), BOX_SHARE) for kind in ties.KINDS},
     **{f"boxes/{name}": (questions.boxes(name), BOX_SHARE) for name in tables.ALL_TABLES},
     **{f"trees/{name}": (questions.trees(name), BOX_SHARE) for name in tables.ALL_TABLES},
     **{f"min-norm/{name}": (solves.interpolation(name), SOLVE_SHARE / 3) for name in tables.ALL_TABLES},

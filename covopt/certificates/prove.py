@@ -52,7 +52,10 @@ def float_link(problem: Problem, potential: str) -> str | None:
     if potential != "variation":
         return f"the bound on the dual in the potential {potential!r} is the oracle's, in floating point"
     if problem.Y.shape[1] != 1:
-        return f"the bound on the dual of {problem.Y.shape[1]} outputs is the oracle's, in floating point"
+        return (
+            f"the bound on the dual of {problem.Y.shape[1]} outputs is the oracle's, in floating point with an "
+            "allowance for rounding"
+        )
     if problem.loss not in LOSSES:
         return f"the conjugate of the loss {problem.loss!r} is computed in floating point"
     return None

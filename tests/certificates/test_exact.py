@@ -103,6 +103,40 @@ def test_links_that_are_floating_point_are_named():
         covopt.min_norm(X, np.column_stack([y, y[::-1]])).prove()
 
 
+@pytest.mark.parametrize(
+    ("entry", "what"),
+    [
+        (lambda X, Y: covopt.frank_wolfe(X, Y, max_iter=60), "outputs"),
+        (lambda X, Y: covopt.frank_wolfe(X, Y[:, 0], lam=0.1, max_iter=60), "conjugate of the loss"),
+        (lambda X, Y: covopt.fit(X, Y, lam=0.1), "outputs"),
+        (lambda X, Y: covopt.fit(X[:, :1], Y[:, 0], lam=0.1, potential="label-noise"), "potential"),
+        (lambda X, Y: covopt.min_norm(X[:, :1], Y[:, 0], potential="label-noise-exact"), "potential"),
+    ],
+)
+def test_every_entry_point_names_its_floating_link(entry, what):
+    X, y = table(7)
+    found = covopt.verify(entry(X, np.column_stack([y, y[::-1]])), exact=True)
+    assert found.ok, found.summary()
+    text = detail(found, "exact lower bound")
+    assert text.startswith("NOT exact")
+    assert what in text
+    assert "floating point" in text
+
+
+def test_paths_and_frank_wolfe_say_what_is_proved():
+    X, y = table(7)
+    proved = covopt.verify(covopt.frank_wolfe(X, y, max_iter=200), exact=True)
+    assert proved.ok, proved.summary()
+    assert "boxes in integers" in detail(proved, "exact lower bound")
+    one = covopt.verify(covopt.path(X, y, n_lams=2), exact=True)
+    assert one.ok
+    assert [check.detail.endswith("proved exactly") for check in one.checks[:2]] == [True, True]
+    several = covopt.verify(covopt.path(X, np.column_stack([y, y[::-1]]), n_lams=2), exact=True)
+    assert several.ok
+    assert all("NOT exact: the bound on the dual of 2 outputs" in c.detail for c in several.checks[:2])
+    assert "exact" not in covopt.verify(covopt.path(X, y, n_lams=2)).summary()
+
+
 def test_a_proof_is_replayed(solution, proof, tmp_path):
     proof.save(tmp_path / "proof.json")
     assert proof.lower_bound == pytest.approx(solution.lower_bound, rel=1e-9)
