@@ -1,8 +1,9 @@
 """Time every task in two versions, turn by turn, and print one table.
 
-    python -m benchmarks.before_after COMMIT [--only WORD] [--repeats 5] [--turns 2]
+    python -m benchmarks.before_after COMMIT [--only WORD …] [--repeats 3] [--turns 2]
 
-COMMIT is checked out beside the working tree; each task runs in processes of its own, one BLAS and one compiled
+COMMIT is checked out beside the working tree, or is the folder of a checkout, where kernels may be compiled already.
+Each task runs in processes of its own, one BLAS and one compiled
 thread, before and after in turn. Figures are the least processor seconds of all turns (wall seconds with ``--wall``);
 "answer" is the gap, the count or the rank, so that a faster answer that is another answer shows.
 """
@@ -59,15 +60,23 @@ def compare(before: Path, names: list[str], repeats: int, turns: int, clock: str
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
-    parser.add_argument("commit", help="the version to compare the working tree with")
-    parser.add_argument("--only", default="", metavar="WORD", help="tasks whose name has this word")
-    parser.add_argument("--repeats", type=int, default=5, help="calls in one process (default 5)")
+    parser.add_argument(
+        "commit", help="the version to compare the working tree with, or the folder of a checkout"
+    )
+    parser.add_argument(
+        "--only", nargs="+", default=[""], metavar="WORD", help="tasks whose name has one of these"
+    )
+    parser.add_argument("--repeats", type=int, default=3, help="calls in one process (default 3)")
     parser.add_argument("--turns", type=int, default=2, help="processes of each side (default 2)")
     parser.add_argument("--wall", action="store_true", help="wall seconds instead of the processor's")
     arguments = parser.parse_args()
-    names = [name for name in TASKS if arguments.only in name]
+    names = [name for name in TASKS if any(word in name for word in arguments.only)]
     if not names:
-        parser.error(f"no task has {arguments.only!r} in its name; there are: {', '.join(TASKS)}")
+        parser.error(f"no task has {' or '.join(arguments.only)} in its name; there are: {', '.join(TASKS)}")
+    clock = "wall" if arguments.wall else "processor"
+    if Path(arguments.commit).is_dir():
+        compare(Path(arguments.commit).resolve(), names, arguments.repeats, arguments.turns, clock)
+        return
     with tempfile.TemporaryDirectory() as folder:
         before = Path(folder) / "before"
         subprocess.run(
@@ -75,9 +84,7 @@ def main() -> None:
             check=True,
         )
         try:
-            compare(
-                before, names, arguments.repeats, arguments.turns, "wall" if arguments.wall else "processor"
-            )
+            compare(before, names, arguments.repeats, arguments.turns, clock)
         finally:
             subprocess.run(["git", "-C", str(ROOT), "worktree", "remove", "--force", str(before)], check=True)
 

@@ -31,6 +31,7 @@ ACCURATE = 1e-7  # with a larger gap the tight set cannot be read off
 NEEDED = 1e-4  # share of the cost above which a neuron's mass is no rounding
 ROUNDING = 1e-12  # relative error of a bracket in double precision
 REFINED_GAP = 1e-9  # the tight set is read off a dual at least this accurate
+FINEST_GAP = 1e-11  # or this, where Newton's method on the set it shows does not converge
 REFINE_TIME_S = 60.0  # and this long at most is spent on getting there
 
 
@@ -105,19 +106,24 @@ class Minimisers:
         oracle = self._oracle()
         neurons, weights, offset = reduction.apply_network(*self.network.to_neurons())
         dual = reduction.apply_dual(self.dual)
-        if self.gap > REFINED_GAP:
-            point = generate(
-                problem, oracle, tol=REFINED_GAP, random_state=self.random_state, start_neurons=neurons,
-                max_rounds=100, time_limit_s=REFINE_TIME_S,
-            )  # fmt: skip
-            if point.gap < self.gap:
-                dual = point.dual
-                neurons, weights, offset = finish_network(problem, point.neurons, point.weights, point.offset)
-        gap = relative_gap(problem.primal_value(weights, offset), problem.dual_value(dual))
-        if gap <= REFINED_GAP and isinstance(oracle, FaceOracle):
-            sharp = sharpen(problem, oracle, dual, float(offset))
-            if sharp is not None:
-                dual, neurons, weights, offset = sharp
+        gap, faces = self.gap, oracle if isinstance(oracle, FaceOracle) else None
+        for wanted in (REFINED_GAP, FINEST_GAP) if faces else (REFINED_GAP,):
+            if gap > wanted:
+                point = generate(
+                    problem, oracle, tol=wanted, random_state=self.random_state, start_neurons=neurons,
+                    max_rounds=100, time_limit_s=REFINE_TIME_S,
+                )  # fmt: skip
+                if point.gap < gap:
+                    dual = point.dual
+                    neurons, weights, offset = finish_network(
+                        problem, point.neurons, point.weights, point.offset
+                    )
+                gap = relative_gap(problem.primal_value(weights, offset), problem.dual_value(dual))
+            if faces and gap <= REFINED_GAP:
+                sharp = sharpen(problem, faces, dual, float(offset))
+                if sharp is not None:
+                    dual, neurons, weights, offset = sharp
+                    break
         return oracle, dual, neurons, weights, offset
 
     def tight_set(self, slack: float, *, refine: bool) -> TightSet:

@@ -40,7 +40,7 @@ COMPARES = {
     "check_sample_weight_equivalence_on_dense_data": {},
     "check_regressors_int": {"lam": 1.0},
     "check_regressor_data_not_an_array": {"lam": 30.0},
-    "check_classifiers_train": {"lam": 0.1},
+    "check_classifiers_train": {"lam": 0.1, "tol": 1e-3},  # accuracy is judged, not the last digits
 }
 
 
