@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from html import escape
 from typing import Any
 
@@ -60,6 +61,7 @@ def dual_panel(steps: Sequence[Any], neurons: Sequence[Neurons]) -> tuple[Panel,
     if any(s.status.code != "certified" for s in steps):
         proof = "Where every neuron of the network sits at the bound, and none exceeds it, the network is optimal."
     rings = " Rings: the tight set." if any(len(t) for t, _ in found) else ""
+    draw: Any = _slacks
     if width == 2:
         draw, title, caption = _circle, "The dual function on the circle", proof + rings
     elif width == 3:
@@ -69,8 +71,13 @@ def dual_panel(steps: Sequence[Any], neurons: Sequence[Neurons]) -> tuple[Panel,
             f"Light is low, dark is high.{rings}"
         )
     else:
-        draw, title = _slacks, "How far the neurons stay below the bound"
+        title = "How far the neurons stay below the bound"
         caption = f"{proof} Slack is the distance to the bound; below 1e-6 it is rounding or the tolerance."
+    if draw is _map:
+        low, high = _tilts([*(n.hidden for n in neurons), *(t for t, _ in found)])
+        if high - low < 180:
+            caption += " The map is cut to where neurons are; those near a pole are outside."
+        draw = partial(_map, tilts=(low, high))
     figures = [draw(s, n, t) for s, n, (t, _) in zip(steps, neurons, found, strict=True)]
     return Panel("dual", title, caption, figures), notes
 
@@ -97,7 +104,8 @@ def _add_sets(
     """Add rings for the tight set and triangles for the neurons."""
     import plotly.graph_objects as go
 
-    ring, dot = sizes
+    crowd = float(np.clip(np.sqrt(60 / max(len(tight), len(neurons), 1)), 0.5, 1.0))
+    ring, dot = (size * crowd for size in sizes)
     if len(tight):
         x, y = where(tight)
         figure.add_trace(go.Scatter(
@@ -152,19 +160,30 @@ def _circle(solution: Any, neurons: Neurons, tight: np.ndarray) -> Any:
     return figure
 
 
-def _map(solution: Any, neurons: Neurons, tight: np.ndarray) -> Any:
+def _tilt(w: np.ndarray) -> np.ndarray:
+    length = np.linalg.norm(w, axis=1)
+    return np.degrees(np.arcsin(np.clip(w[:, 2] / np.where(length > 0, length, 1.0), -1, 1)))
+
+
+def _tilts(sets: Sequence[np.ndarray]) -> tuple[float, float]:
+    """Return the latitudes that are drawn: all, or those of the neurons where these lie in a narrow band."""
+    found = np.concatenate([_tilt(w) for w in sets])
+    found = found[np.abs(found) < 60]  # near a pole a neuron is a constant, or nothing, on the data
+    if not len(found) or np.ptp(found) > 60:
+        return -90.0, 90.0
+    margin = 0.3 * max(float(np.ptp(found)), 1.0)
+    return max(-90.0, float(found.min()) - margin), min(90.0, float(found.max()) + margin)
+
+
+def _map(solution: Any, neurons: Neurons, tight: np.ndarray, *, tilts: tuple[float, float]) -> Any:
     import plotly.graph_objects as go
 
     data, lifted = solution.data, solution.data.lifted
 
     def where(w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        length = np.linalg.norm(w, axis=1)
-        return (
-            np.degrees(np.arctan2(w[:, 1], w[:, 0])),
-            np.degrees(np.arcsin(np.clip(w[:, 2] / np.where(length > 0, length, 1.0), -1, 1))),
-        )
+        return np.degrees(np.arctan2(w[:, 1], w[:, 0])), _tilt(w)
 
-    lon, lat = np.linspace(-180, 180, 121), np.linspace(-90, 90, 61)
+    lon, lat = np.linspace(-180, 180, 121), np.linspace(*tilts, 61)
     around, up = (np.radians(a).ravel() for a in np.meshgrid(lon, lat))
     sphere = np.column_stack([np.cos(up) * np.cos(around), np.cos(up) * np.sin(around), np.sin(up)])
     values = dual_values(solution.dual, lifted, sphere, solution.potential).reshape(len(lat), len(lon))
@@ -176,7 +195,7 @@ def _map(solution: Any, neurons: Neurons, tight: np.ndarray) -> Any:
         line=dict(width=0.5, color=GREY),
         colorbar=dict(title=dict(text=f"dual at {_unit_of(solution)} = 1", side="right"), thickness=14,
                       outlinewidth=0, tickvals=[-1, -0.5, 0, 0.5, 1] if both else [0, 0.25, 0.5, 0.75, 1]),
-        hovertemplate="%{x:.0f}°, %{y:.0f}°<br>dual %{z:.4f}<extra></extra>",
+        hovertemplate="%{x:.0f}°, %{y:.1f}°<br>dual %{z:.4f}<extra></extra>",
     ))  # fmt: skip
     _add_sets(figure, solution, neurons, tight, where, (15, 8))
     names = [escape(one_line(n, 24)) for n in data.feature_names]
@@ -186,7 +205,9 @@ def _map(solution: Any, neurons: Neurons, tight: np.ndarray) -> Any:
         y=f"tilt towards {third} (°)", height=470,
     )  # fmt: skip
     figure.update_xaxes(range=[-180, 180], tickvals=[-180, -90, 0, 90, 180], showgrid=False)
-    figure.update_yaxes(range=[-90, 90], tickvals=[-90, -45, 0, 45, 90], showgrid=False)
+    figure.update_yaxes(range=list(tilts), showgrid=False)
+    if tilts == (-90.0, 90.0):
+        figure.update_yaxes(tickvals=[-90, -45, 0, 45, 90])
     return figure
 
 

@@ -260,7 +260,8 @@ def _surface(solution: Any, neurons: Neurons, output: int) -> Any:
     _kink_lines(figure, neurons, data)
     figure.add_trace(go.Scatter(
         x=data.X[shown, 0], y=data.X[shown, 1], mode="markers", name="data",
-        marker=dict(color=data.Y[shown, output], colorscale=TONES, cmin=low, cmax=high, size=9,
+        marker=dict(color=data.Y[shown, output], colorscale=TONES, cmin=low, cmax=high,
+                    size=float(np.clip(9 * np.sqrt(150 / data.n_samples), 5, 9)),
                     line=dict(color=INK, width=1.2)),
         customdata=[[-1, f"point {i + 1}<br>{names[0]} {short(data.X[i, 0])}, {names[1]} {short(data.X[i, 1])}"
                          f"<br>{names[2]} {short(data.Y[i, output])}, f {short(said[i])}"] for i in shown],

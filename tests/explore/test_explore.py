@@ -92,6 +92,20 @@ def test_two_inputs_show_the_plane_and_the_sphere(plane):
     assert says[0].startswith(f"round 1 of {len(says)}; ")
 
 
+def test_the_map_is_cut_to_where_neurons_are():
+    X, y = make_smooth(8)
+    near = covopt.min_norm(0.02 * X, y)  # small inputs beside the bias: all kinks at small tilts
+    figure = panels_of(page_html(near))["dual"]["figures"][0]
+    low, high = figure["layout"]["yaxis"]["range"]
+    w = near.network.hidden_weights
+    tilts = np.degrees(np.arcsin(w[:, 2] / np.linalg.norm(w, axis=1)))
+    bent = tilts[np.abs(tilts) < 60]
+    assert len(bent) > 3
+    assert -30 < low < bent.min() < bent.max() < high < 30
+    assert decoded(figure["data"][0]["y"])[[0, -1]] == pytest.approx([low, high])
+    assert "The map is cut to where neurons are;" in words_of(page_html(near))
+
+
 def test_spurs_point_to_the_active_side(plane):
     panels = panels_of(page_html(plane))
     found = describe(plane)
