@@ -86,13 +86,16 @@ def _least_volume(units: np.ndarray, enough: float) -> float:
     return least
 
 
-def all_clear(rows: np.ndarray) -> bool:
-    """Whether all volumes of three unit rows in three dimensions are above 10⁻⁹: no two crossings can be confused.
+def all_clear(rows: np.ndarray, *, margin: float = CLEAR, most: int = MOST_TRIPLES) -> bool:
+    """Whether all volumes of three unit rows in three dimensions are above a margin: no two crossings can be confused.
 
     Parameters
     ----------
     rows : ndarray of shape (N, 3)
         Without zero rows.
+    margin : float
+    most : int
+        Rows beyond which the answer is no: there are N³/6 volumes.
 
     Examples
     --------
@@ -100,7 +103,7 @@ def all_clear(rows: np.ndarray) -> bool:
     (True, False)
     """
     units = np.ascontiguousarray(rows / np.linalg.norm(rows, axis=1, keepdims=True))
-    return len(rows) <= MOST_TRIPLES and bool(_least_volume(units, CLEAR) > CLEAR)
+    return len(rows) <= most and bool(_least_volume(units, margin) > margin)
 
 
 def _subsets(n: int, size: int):

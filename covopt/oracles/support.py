@@ -45,9 +45,11 @@ from covopt.oracles.cones.moments import quadratic_gauge
 from covopt.oracles.cones.vector_gauge import vector_box_gauge
 from covopt.oracles.faces import DEFAULT_FACE_BUDGET, FaceOracle
 from covopt.oracles.scalar.sphere import ALLOWANCE as SPHERE_ALLOWANCE
+from covopt.oracles.scalar.sphere import CLEAR as SPHERE_CLEAR
 from covopt.oracles.vector_faces import MOST_TABLED, VectorFaceOracle
 
 STARTS = 128
+MOST_PROVED = 3000  # rows whose triples are looked at: some seconds
 KEPT_ROWS = 500  # oracles of larger tables are not kept: their presorting takes much memory
 BOXES_PER_FACE = 2e-3  # boxes for each face of the budget: 10⁶ by default, a second or two
 MORE_BOXES = 6  # times as many where faces are out of reach
@@ -300,7 +302,9 @@ def _beyond_faces(rows: np.ndarray, dual: np.ndarray, bound: float, budget: floa
 def proved_faces(rows: np.ndarray, dual: np.ndarray, bound: float) -> bool:
     """Whether the faces' bound in three dimensions needs no boxes: proved, and the maximum but for its allowance."""
     lipschitz = 2.0 * float(np.abs(dual) @ np.linalg.norm(rows, axis=1))
-    return bool(SPHERE_ALLOWANCE * lipschitz <= 0.5 * ATTAINED * bound) and all_clear(rows)
+    return bool(SPHERE_ALLOWANCE * lipschitz <= 0.5 * ATTAINED * bound) and all_clear(
+        rows, margin=SPHERE_CLEAR, most=MOST_PROVED
+    )
 
 
 def _bound_vector(rows: np.ndarray, dual: np.ndarray, budget: float) -> GaugeBound:

@@ -20,6 +20,7 @@ from covopt.oracles import support
 from covopt.oracles.bounds import gauge_bound
 from covopt.oracles.conditioning import all_clear
 from covopt.oracles.faces import FaceOracle
+from covopt.oracles.scalar.sphere import CLEAR
 from covopt.oracles.signs.cone_tree import ConeTree
 from covopt.oracles.signs.lagrangian import OFF as OFF_ROW
 from covopt.oracles.signs.lagrangian import ON as ON_ROW
@@ -234,20 +235,23 @@ def on_a_kink(rng, rows, dual):
     return found
 
 
-@pytest.mark.parametrize("kind", ["plain", "close", "cancels"])
+@pytest.mark.parametrize("kind", ["plain", "close", "cancels", "lines"])
 def test_the_faces_in_three_dimensions_hold_against_all_neurons(kind):
     """In clear position the sphere's allowance is proved: its bound against the exact best of all faces."""
     asked = 0
     for seed in range(40):
         rng = np.random.default_rng(seed)
         rows = rng.standard_normal((6, 3))
-        if kind == "close":  # volumes of 1e-8 and less
-            rows[3:] = rows[:3] + 10.0 ** rng.uniform(-8, -4) * rng.standard_normal((3, 3))
+        if kind == "close":  # volumes of 1e-11 and less
+            rows[3:] = rows[:3] + 10.0 ** rng.uniform(-11, -4) * rng.standard_normal((3, 3))
+        if kind == "lines":  # circles that nearly meet in one point
+            rows[3:] = rng.standard_normal((3, 2)) @ rows[:2]
+            rows[3:] += 10.0 ** rng.uniform(-11, -5) * rng.standard_normal((3, 3))
         dual = rng.standard_normal(6)
         if kind != "plain":
             dual[3:] = -dual[:3] * (1 + 1e-3 * rng.standard_normal(3))
         dual = on_a_kink(rng, rows, dual)
-        if not all_clear(rows):
+        if not all_clear(rows, margin=CLEAR):
             continue
         asked += 1
         bound = FaceOracle(rows).bound(dual)

@@ -18,12 +18,12 @@ Maxima of F on circle i need μ_i ≤ 0 (a concave kink), minima μ_i ≥ 0, so 
 cells are searched for both.
 
 Rounding. The upper bound adds 64 ε·Lip, Lip = ‖g₀‖ + Σ|μ_i|‖z_i‖ (ε = 2u). Where every three unit rows have a volume
-above 10⁻⁹ (:func:`~covopt.oracles.conditioning.all_clear`) this is proved:
+above 10⁻¹² (:func:`~covopt.oracles.conditioning.all_clear`) this is proved:
 
 - *Order and signs are right.* With s_j = |z_j × z_i| and unit rows, two crossings on circle i are apart by an angle
-  of at least 10⁻⁹/(s_j s_k) ≥ ½ 10⁻⁹(1/s_j + 1/s_k), and each is off by at most 16u/s. At the middle of an arc
-  |z_l·w| ≥ ¼ 10⁻⁹ for the same reason, while its computed value is off by 16u. So every arc is visited with the
-  signs that it has.
+  of at least 10⁻¹²/(s_j s_k) ≥ ½ 10⁻¹²(1/s_j + 1/s_k), and each is off by at most 16u/s < 2·10⁻¹⁵/s. At the middle of
+  an arc |z_l·w| ≥ ¼ 10⁻¹² for the same reason, while its computed value is off by 16u; both margins are above a
+  hundred. So every arc is visited with the signs that it has.
 - *Gradients.* Products are off by u of themselves and compensated sums by u of theirs, so the total by 3u Lip in
   norm; the first g is half of the total less the sum over the half circle, and g is off by 6u Lip, u by 10u Lip, e by
   12u Lip. Frames are orthonormal to 8u and orthogonal to z_i to 8u; coordinates of u, its length and the slopes at an
@@ -48,6 +48,8 @@ import numpy as np
 
 from covopt.limits import in_pieces
 from covopt.oracles.scalar.sphere_walk import ALLOWANCE, find_leans, sum_rows, walk
+
+CLEAR = 1e-12  # volume of three unit rows above which the bound is proved
 
 
 def circle_frames(normals: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
