@@ -87,7 +87,7 @@ def _least_volume(units: np.ndarray, enough: float) -> float:
 
 
 def all_clear(rows: np.ndarray, *, margin: float = CLEAR, most: int = MOST_TRIPLES) -> bool:
-    """Whether all volumes of three unit rows in three dimensions are above a margin: no two crossings can be confused.
+    """Whether all volumes of three unit rows in three dimensions exceed a margin: no two crossings can be confused.
 
     Parameters
     ----------
