@@ -10,7 +10,6 @@ import numpy as np
 from covopt.plotting.function import INK, NEGATIVE, POSITIVE
 
 GREY = "#7a7a7a"
-RULE = "#d9d6cc"
 # light to mid tones, monotone in luminance: dark marks stay visible, in greyscale too
 TONES = [[0.0, "#f7f5ec"], [0.33, "#c3dcd3"], [0.67, "#7fb3c4"], [1.0, "#4c7fae"]]
 DASHES = ("solid", "dash", "dot", "dashdot")

@@ -134,7 +134,7 @@ def forces(problem: RepresentationProblem, Z: Any) -> Forces:
     images = problem.images(found)
     require_admissible(found, images)
     warn_of_ranks(images)
-    attraction, repulsion = force_arrays(problem, found, images)
+    attraction, repulsion = force_arrays(found, images)
     repulsion = [problem.derivative(z) * push for z, push in zip(found, repulsion, strict=False)]
     pull = None if problem.loss is None else -problem.fit_gradient(found[-1]) / problem.lam
     return Forces(
@@ -143,7 +143,7 @@ def forces(problem: RepresentationProblem, Z: Any) -> Forces:
 
 
 def force_arrays(
-    problem: RepresentationProblem, Z: Sequence[np.ndarray], images: Sequence[LayerImage]
+    Z: Sequence[np.ndarray], images: Sequence[LayerImage]
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """Return the attractions of layers 1 … L, and the repulsions of layers 1 … L − 1 before the factor σ′(Z_ℓ)."""
     pulled = [image.inverse_gram(z) for image, z in zip(images, Z, strict=True)]
@@ -197,7 +197,7 @@ def partial_gradient(
     problem: RepresentationProblem, Z: Sequence[np.ndarray], images: Sequence[LayerImage]
 ) -> tuple[np.ndarray, ...]:
     """∇𝓛ʳ from images already at hand."""
-    attraction, repulsion = force_arrays(problem, Z, images)
+    attraction, repulsion = force_arrays(Z, images)
     total = [-problem.lam * a for a in attraction]
     for layer, push in enumerate(repulsion):
         total[layer] -= problem.lam * problem.derivative(Z[layer]) * push

@@ -140,7 +140,7 @@ def measure(
     kink_tol: float = 0.0,
 ) -> Stationarity:
     """Compute :func:`stationarity` from images already at hand."""
-    attraction, repulsion = force_arrays(problem, Z, images)
+    attraction, repulsion = force_arrays(Z, images)
     total = [-problem.lam * a for a in attraction]
     total[-1] = total[-1] + problem.fit_gradient(Z[-1])
     partial, slopes = list(total), [problem.derivative(z) for z in Z[:-1]]
