@@ -14,7 +14,7 @@ from covopt.exact.rounding import allowance, gamma, lengths_up, operator_norm_up
 from covopt.losses import Interpolation, Loss
 from covopt.network import ReLUNetwork
 from covopt.oracles.faces import ATTAINED
-from covopt.oracles.label_noise import LabelNoiseOracle
+from covopt.oracles.label_noise import LabelNoiseOracle, by_length_up
 from covopt.oracles.lifted.gauge_certificate import GaugeCertificate, check_gauge
 from covopt.oracles.support import GaugeBound, bound_gauge
 from covopt.potentials import LabelNoise, Potential
@@ -157,23 +157,15 @@ class LabelNoiseGauge:
         return oracle if oracle.is_proved(task.data.lifted[task.weights > 0]) else None
 
     def bound(self, point: np.ndarray, *, budget: float, proof: GaugeCertificate | None = None) -> GaugeBound:
-        """By all faces where they are decided, else by Cauchy and Schwarz.
-
-        |⟨λ, a⟩| ≤ max(‖λ⁺‖_{1/q}, ‖λ⁻‖_{1/q}) ω_b for activations a ≥ 0; the factor of the exact potential is at
-        least the smallest √q_i|x̃_i| of a row that counts.
-        """
+        """By all faces where they are decided, else by length."""
         task, dual = self.task, point[self._asked, 0]
         if not dual.any():
             return GaugeBound(0.0, True, BY_FACES)
         weights = task.weights[task.weights > 0]
         asked = dual * task.reduction.row_scale ** (1 - task.potential.degree)
-        shares = dual / np.sqrt(weights[task.kept])
-        size = max(float(np.linalg.norm(np.maximum(side * shares, 0.0))) for side in (1.0, -1.0))
-        if task.potential.exact:
-            reach = np.sqrt(weights[task.kept]) * task.lengths[task.kept] * task.reduction.row_scale
-            size /= float(reach[dual != 0].min())
         roundings = len(dual) + task.data.lifted.shape[1] + 16
-        by_length = up(size * (1.0 + gamma(4 * roundings)))
+        lengths = task.lengths[task.kept] if task.potential.exact else None
+        by_length = up(by_length_up(asked, weights[task.kept], lengths) * (1.0 + gamma(4 * roundings)))
         oracle = self._oracle(budget)
         if oracle is not None:
             answer = oracle.price(asked, threshold=np.inf)

@@ -30,7 +30,7 @@ import numpy as np
 from covopt.errors import BudgetError, InputError
 from covopt.exact.parallel_rows import first_of_each, merge_lines
 from covopt.exact.rank import exact_rank, numerical_rank
-from covopt.exact.rounding import gamma, misses_up, operator_norm_up
+from covopt.exact.rounding import gamma, misses_up, operator_norm_up, up
 from covopt.oracles.base import Pricing
 from covopt.oracles.faces import DEFAULT_FACE_BUDGET
 from covopt.oracles.label_noise_faces import BLOCK, ROOM, MetricFaces
@@ -69,6 +69,30 @@ def whiten(rows: np.ndarray, sample_weight: np.ndarray) -> tuple[np.ndarray, np.
     back = right[:rank].T / size[:rank]
     white = rows @ back
     return white, back, misses_up(white, back.T, rows)
+
+
+def by_length_up(dual: np.ndarray, sample_weight: np.ndarray, lengths: np.ndarray | None = None) -> float:
+    """Bound h by Cauchy and Schwarz, whatever the rows are.
+
+    |⟨λ, a⟩| ≤ max(‖λ⁺‖_{1/q}, ‖λ⁻‖_{1/q}) ω_b for activations a ≥ 0; the factor of the exact potential is at least
+    the smallest √q_i|x̃_i| of a row that counts.
+
+    Parameters
+    ----------
+    dual, sample_weight : ndarray of shape (n,)
+    lengths : ndarray of shape (n,), optional
+        |x̃_i|, for the exact potential.
+
+    Examples
+    --------
+    >>> 5.0 <= by_length_up(np.array([3.0, 4.0, -2.0]), np.ones(3)) < 5.0 + 1e-12
+    True
+    """
+    shares = dual / np.sqrt(sample_weight)
+    size = max(float(np.linalg.norm(np.maximum(side * shares, 0.0))) for side in (1.0, -1.0))
+    if lengths is not None and size > 0.0:
+        size /= float((np.sqrt(sample_weight) * lengths)[dual != 0].min())
+    return up(size * (1.0 + gamma(4 * (len(dual) + 16))))
 
 
 class LabelNoiseOracle:
@@ -270,6 +294,8 @@ class LabelNoiseOracle:
         sum_maps(self._lattice.cells, steps, self._pull[1] @ self.lines, self._gradient)
         self._moved = float(np.abs(full) @ self._slack) * ROOM
         best, bound, neurons = self._search(dual, threshold)
+        lengths = self.row_lengths[self.kept] if self.potential.exact else None
+        bound = min(bound, by_length_up(dual, self.sample_weight[self.kept], lengths))
         values = self.evaluate(dual, neurons)
         order = np.argsort(-np.abs(values), kind="stable")
         neurons, values = neurons[order], values[order]

@@ -141,6 +141,22 @@ def test_no_bound_is_below_the_exact_maximum(kind, potential):
     assert decided or kind in ("clusters", "line", "units")
 
 
+@pytest.mark.parametrize("potential", BOTH, ids=lambda p: p.name)
+def test_nothing_known_of_a_face_is_a_bound_by_length(potential):
+    """Four points 1e-13 off a line: some metric is singular to rounding, and yet there is a bound, a valid one."""
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        t = np.arange(4.0) / 3.0
+        X = np.column_stack([t, 0.2 * t + 0.1]) + 1e-13 * rng.standard_normal((4, 2))
+        rows, dual = np.column_stack([X, np.ones(4)]), rng.standard_normal(4)
+        task = reduce_label_noise(Data.validate(X, dual), "none", potential)
+        gauge = LabelNoiseGauge(task)
+        assert np.isfinite(task.oracle().price(dual[gauge.keep]).upper_bound)
+        assert Fraction(gauge.bound(dual[gauge.keep, None], budget=1e8).value) ** 2 >= true_gauge(
+            rows, np.where(np.isin(np.arange(4), gauge.keep), dual, 0.0), potential.exact
+        )
+
+
 def test_allowances_are_needed(monkeypatch):
     """The test above can fail: without γ and without the misses of rows and flats some bound is too low."""
     monkeypatch.setattr(label_noise_faces, "gamma", lambda n: 0.0)
