@@ -1,4 +1,9 @@
-"""What every column generation shares: the clock, the callback, Ctrl-C, the history, when to stop."""
+"""What every solver that works in rounds shares: the clock, the callback, Ctrl-C, the history, when to stop.
+
+A solve is: start, rounds of a step whose points are offered as bounds, each of which may be the last, and a finish
+that comes whatever has ended the rounds. Column generation (:mod:`covopt.solvers.driver`), the exact steps along a
+path and Frank–Wolfe's variants are such rounds.
+"""
 
 from __future__ import annotations
 
@@ -38,12 +43,13 @@ class GenerationLoop(ABC):
     random_state : int, optional
         Seeds the starting vertices; without one the seed is fixed.
     callback : callable, optional
-        Receives a :class:`RoundState`; a true answer stops.
+        Receives a :class:`RoundState`, or what a subclass notes instead; a true answer stops.
     """
 
     point: Any  # the best points so far, with lower_bound, upper_bound, gap, status and history
 
     neurons: np.ndarray
+    is_cut = True  # whether the time limit ends a round in its midst
     _note = ""
 
     @property
@@ -58,7 +64,7 @@ class GenerationLoop(ABC):
         time_limit_s: float | None = None,
         max_rounds: int = 300,
         random_state: int | None = None,
-        callback: Callable[[RoundState], bool] | None = None,
+        callback: Callable[[Any], Any] | None = None,
     ):
         self.tol, self.time_limit_s, self.max_rounds, self.callback = tol, time_limit_s, max_rounds, callback
         self.rng = np.random.default_rng(0 if random_state is None else random_state)
@@ -68,13 +74,14 @@ class GenerationLoop(ABC):
         self._began = now()
         self._deadline = None if self.time_limit_s is None else self._began + self.time_limit_s
         try:
-            with limited(self.time_limit_s):
+            with limited(self.time_limit_s if self.is_cut else None):
                 if self._start():
                     self._iterate()
         except KeyboardInterrupt:
             self.point.status = Status.INTERRUPTED
         except TimeUp:
             self.point.status = Status.TIME_LIMIT
+        self._finish()
         if self.point.gap <= self.tol:
             self.point.status = Status.CERTIFIED
         return self.point
@@ -87,6 +94,9 @@ class GenerationLoop(ABC):
     def _iterate(self) -> None:
         """Run the rounds; each ends with :meth:`should_stop`."""
 
+    def _finish(self) -> None:  # noqa: B027  (most have nothing left to do)
+        """Make of the last round what is still missing; nothing, where every round offers its points."""
+
     def should_stop(self) -> bool:
         """Note the round, tell the callback, and set the status where the loop must end."""
         point = self.point
@@ -96,6 +106,11 @@ class GenerationLoop(ABC):
         )  # fmt: skip
         self._note = ""
         point.history.append(state)
+        return self.ends(state)
+
+    def ends(self, state: Any) -> bool:
+        """Tell the callback about a round, and set the status where the loop must end."""
+        point = self.point
         asked = self.callback is not None and self.callback(state)
         if point.gap <= self.tol:
             point.status = Status.CERTIFIED

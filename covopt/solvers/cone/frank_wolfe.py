@@ -12,7 +12,6 @@ whose vertices are M·(w wᵀ, a(w)a(w)ᵀ). The oracle's answer at Λ gives, in
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -21,16 +20,19 @@ import numpy as np
 from scipy.linalg import LinAlgError
 
 from covopt.exact.parallel_rows import first_of_each
+from covopt.limits import now
 from covopt.oracles.base import Pricing
 from covopt.problems.cone import ConeProblem
 from covopt.solvers.cone.fully_corrective import correct_masses, interpolate
 from covopt.solvers.cone.masses import MassState
 from covopt.solvers.cone.pruning import FEASIBLE, merge_close
 from covopt.solvers.cone.sliding import cluster, slide
+from covopt.solvers.loop import GenerationLoop
 from covopt.solvers.seeds import random_vertices, spanning_directions
 from covopt.status import Status
 
-VARIANTS = ("vanilla", "pairwise", "fully-corrective", "sliding")
+ONE_AT_A_TIME = ("vanilla", "pairwise")
+VARIANTS = (*ONE_AT_A_TIME, "fully-corrective", "sliding")
 SLIDE_GAP = 1e-2  # before that, the faces of the neurons are not the right ones yet
 CROWD = 6  # columns per entry of Y, besides the first ones, before idle ones are dropped
 MAX_IDLE = 4  # iterations without progress
@@ -99,7 +101,7 @@ class FrankWolfePoint:
         return max(0.0, self.value - self.lower_bound) / self.value if self.value > 0 else 0.0
 
 
-class FrankWolfe:
+class FrankWolfe(GenerationLoop):
     """Minimise F over the masses of all unit neurons.
 
     Parameters
@@ -132,6 +134,8 @@ class FrankWolfe:
     (4.0, 'certified')
     """
 
+    is_cut = False  # the first round is short, and only its end is a bracket
+
     def __init__(
         self,
         problem: ConeProblem,
@@ -146,44 +150,49 @@ class FrankWolfe:
         random_state: int | None = None,
         value_unit: float = 1.0,
     ):
-        self.problem, self.oracle, self.variant = problem, oracle, variant
-        self.tol, self.max_iter, self.time_limit_s = tol, max_iter, time_limit_s
-        self.callback, self.value_unit = callback, value_unit
-        self._random = np.random.default_rng(random_state)
-        self._start = start
-
-    def solve(self) -> FrankWolfePoint:
-        """Run until the certified gap is below ``tol``, or something else ends it; Ctrl-C keeps the best so far."""
-        self._began = time.perf_counter()
-        rank, k = self.problem.rows.shape[1], self.problem.targets.shape[1]
-        neurons, masses = self._starting_atoms()
+        super().__init__(
+            tol=tol,
+            time_limit_s=time_limit_s,
+            max_rounds=max_iter,
+            random_state=random_state,
+            callback=callback,
+        )
+        self.problem, self.oracle, self.variant, self.value_unit = problem, oracle, variant, value_unit
+        self._given = start
+        self._state: MassState | None = None
+        rank, k = problem.rows.shape[1], problem.targets.shape[1]
         self.point = FrankWolfePoint(
             np.zeros((0, rank)), np.zeros((0, k)), np.zeros(k), np.inf, 0.0,
-            np.zeros_like(self.problem.inner_targets), Status.GAP, neurons, masses,
+            np.zeros_like(problem.inner_targets), Status.GAP, np.zeros((0, rank)), np.zeros(0),
         )  # fmt: skip
-        try:
-            if self.variant in ("vanilla", "pairwise"):
-                self._one_atom_at_a_time(neurons, masses)
-            else:
-                self._all_masses(neurons, masses)
-        except KeyboardInterrupt:
-            self.point.status = Status.INTERRUPTED
-        except LinAlgError:  # no covariance of these atoms has an inverse in double precision
-            self.point.status = Status.GAP
-        return self.point
 
     # ------------------------------------------------------------------ start
+    def _start(self) -> bool:
+        """First atoms."""
+        self.point.active_neurons, self.point.active_masses = self._starting_atoms()
+        return True
+
+    def _iterate(self) -> None:
+        active = self.point.active_neurons, self.point.active_masses
+        try:
+            if self.variant in ONE_AT_A_TIME:
+                self._one_atom_at_a_time(*active)
+            else:
+                self._all_masses(*active)
+        except LinAlgError:  # no covariance of these atoms has an inverse in double precision
+            self.point.status = Status.GAP
+
     def _starting_atoms(self) -> tuple[np.ndarray, np.ndarray]:
         """Neurons whose atoms span the targets, with masses at the best common scale."""
         rows = self.problem.rows
         neurons, masses = np.zeros((0, rows.shape[1])), np.zeros(0)
-        if self._start is not None:
-            neurons, masses = self._start
+        if self._given is not None:
+            neurons, masses = self._given
         if self.problem.ridge > 0 and len(neurons):
             return neurons, masses
         nonzero = rows[np.linalg.norm(rows, axis=1) > 0]
         count = 2 * len(nonzero)
-        fresh = [spanning_directions(nonzero), random_vertices(nonzero, count, self._random)]
+        fresh = [spanning_directions(nonzero), random_vertices(nonzero, count, self.rng)]
         spanning = np.concatenate(fresh)
         for _ in range(6):
             atoms = self.problem.atoms(spanning)
@@ -192,7 +201,7 @@ class FrankWolfe:
             values = np.linalg.svd(atoms / sizes[:, None], compute_uv=False) if len(atoms) else np.zeros(1)
             if self.problem.ridge > 0 or (len(values) == atoms.shape[1] and values[-1] > 1e-9 * values[0]):
                 break
-            more = self._random.standard_normal((count, rows.shape[1]))
+            more = self.rng.standard_normal((count, rows.shape[1]))
             spanning = np.concatenate([spanning, more / np.linalg.norm(more, axis=1, keepdims=True)])
         if not len(neurons):
             return spanning, np.full(len(spanning), 1.0)
@@ -201,10 +210,10 @@ class FrankWolfe:
 
     # ------------------------------------------------------------------ variants
     def _one_atom_at_a_time(self, neurons: np.ndarray, masses: np.ndarray) -> None:
-        state = MassState(self.problem, neurons, masses)
-        if self._start is None:
+        state = self._state = MassState(self.problem, neurons, masses)
+        if self._given is None:
             state.rescale()
-        for iteration in range(self.max_iter):
+        for iteration in range(self.max_rounds):
             pricing = self._price(state.dual, 0.0, 1)
             slopes = state.slopes()
             ceiling = 0.5 * state.value
@@ -231,21 +240,26 @@ class FrankWolfe:
                 state.rescale()
             except LinAlgError:
                 break
-        self.point.jitter = state.jitter
-        state.forget_empty()
+
+    def _finish(self) -> None:
+        """Make the network of the last masses, where a round is too cheap to make its own."""
+        state, point = self._state, self.point
+        if state is None:
+            return
+        state.complete()
         with contextlib.suppress(LinAlgError):
             state.refresh()
-        self.point.active_neurons, self.point.active_masses = state.neurons, state.masses
-        self.point.value = np.inf
+        point.jitter, point.value = state.jitter, np.inf
+        point.active_neurons, point.active_masses = state.neurons, state.masses
         self._offer_network(state.neurons, state.masses, state.dual)
 
     def _all_masses(self, neurons: np.ndarray, masses: np.ndarray) -> None:
-        warm: np.ndarray | None = masses if self._start is not None else None
+        warm: np.ndarray | None = masses if self._given is not None else None
         # sliding reads off which columns are used: complementarity has to show it
         share = 1e-4 if self.variant == "sliding" else 0.02
         gap, value, bound, idle = 1.0, np.inf, 0.0, 0
         spanning, crowded = len(neurons), len(neurons) + CROWD * self.problem.inner_targets.size
-        for iteration in range(self.max_iter):
+        for iteration in range(self.max_rounds):
             atoms = self.problem.atoms(neurons)
             live = np.linalg.norm(atoms, axis=1) > 0
             if not live.all():
@@ -290,7 +304,6 @@ class FrankWolfe:
             neurons = np.concatenate([neurons, *fresh])
             neurons = neurons[first_of_each(neurons)]
             warm = None
-        self.point.status = self.point.status if self.point.gap > self.tol else Status.CERTIFIED
 
     def _slide(self, neurons, masses, weights, dual, slopes):
         """Descend on the atoms; offer network and dual, return new columns."""
@@ -347,17 +360,13 @@ class FrankWolfe:
     def _done(self, iteration: int, value: float, fw_gap: float, n_atoms: int) -> bool:
         point, unit = self.point, self.value_unit
         state = FrankWolfeState(
-            iteration, time.perf_counter() - self._began, value * unit, fw_gap * unit,
-            point.lower_bound * unit, point.gap, n_atoms,
-        )  # fmt: skip
+            iteration,
+            now() - self._began,
+            value * unit,
+            fw_gap * unit,
+            point.lower_bound * unit,
+            point.gap,
+            n_atoms,
+        )
         point.history.append(dict(state.__dict__))
-        if point.gap <= self.tol:
-            point.status = Status.CERTIFIED
-            return True
-        if self.callback is not None and self.callback(state):
-            point.status = Status.CALLBACK
-            return True
-        if self.time_limit_s is not None and state.time_s >= self.time_limit_s:
-            point.status = Status.TIME_LIMIT
-            return True
-        return False
+        return self.ends(state)

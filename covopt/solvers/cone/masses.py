@@ -225,3 +225,9 @@ class MassState:
         """Drop atoms without mass."""
         kept = self.masses > 0
         self.neurons, self.masses, self.atoms = self.neurons[kept], self.masses[kept], self.atoms[kept]
+
+    def complete(self) -> None:
+        """Drop atoms without mass, and one whose insertion was broken off."""
+        count = min(len(self.neurons), len(self.masses), len(self.atoms))
+        self.neurons, self.masses, self.atoms = self.neurons[:count], self.masses[:count], self.atoms[:count]
+        self.forget_empty()

@@ -86,7 +86,7 @@ class RegularisedGeneration(Driver):
     # ------------------------------------------------------------------ the start
     def _start(self) -> bool:
         """First dual, first columns; False when a network without neurons is already optimal."""
-        problem, master = self.problem, self.master
+        problem = self.problem
         nothing = np.zeros((0, problem.rows.shape[1]))
         self.offer(nothing, np.zeros((0, problem.n_outputs)), best_constant(problem))
         first = self.view.first_dual()
@@ -95,9 +95,22 @@ class RegularisedGeneration(Driver):
             return False
         if self.warm is not None and applies(problem):
             self.following = Following(self, self.warm, curved=self.has_curvature)
+            return True
+        return self._start_columns(first)
+
+    def _iterate(self) -> None:
+        """Exact steps from a warm start, then, or where they end, interior-point steps."""
+        if self.following is not None:
             if self.following.run():
-                return False
+                return
             self.following, self.warm = None, self.point.warm or self.warm
+            if not self._start_columns(self.view.first_dual()):
+                return
+        super()._iterate()
+
+    def _start_columns(self, first: np.ndarray) -> bool:
+        """First columns of the interior-point master; False where a bound shows that nothing is left to do."""
+        problem, master = self.problem, self.master
         if self.warm is not None:
             return self._start_warm(self.warm, first)
         n = len(problem.rows)
