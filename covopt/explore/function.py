@@ -246,12 +246,15 @@ def _surface(solution: Any, neurons: Neurons, output: int) -> Any:
     values = predict_columns(solution.network, points)[:, output].reshape(GRID, GRID)
     low, high = limits(data.Y[:, output], 0.1)
     step = round_step(high - low)
+    kind = (
+        np.float32 if 1e-30 < high - low < 1e30 else np.float64
+    )  # half the bytes, where they hold the numbers
     names = [escape(one_line(name, 40)) for name in (*data.feature_names, data.target_names[output])]
     said = predict_columns(solution.network, data.X)[:, output]
     shown = drawn_points(data.n_samples)
     figure = go.Figure()
     figure.add_trace(go.Contour(
-        x=first, y=second, z=np.clip(values, low, high).astype(np.float32), colorscale=TONES, zmin=low, zmax=high,
+        x=first, y=second, z=np.clip(values, low, high).astype(kind), colorscale=TONES, zmin=low, zmax=high,
         line=dict(width=0.4, color=GREY), autocontour=False,
         contours=dict(start=np.ceil(low / step) * step, end=np.floor(high / step) * step, size=step),
         colorbar=dict(title=dict(text=names[2], side="right"), thickness=14, outlinewidth=0, dtick=2 * step, tick0=0),

@@ -92,6 +92,12 @@ def test_two_inputs_show_the_plane_and_the_sphere(plane):
     assert says[0].startswith(f"round 1 of {len(says)}; ")
 
 
+def test_tiny_targets_are_not_drawn_as_zero():
+    X, y = make_smooth(6)
+    surface = panels_of(page_html(covopt.min_norm(X, 1e-200 * y)))["function-0"]["figures"][0]["data"][0]
+    assert np.ptp(decoded(surface["z"])) > 1e-200
+
+
 def test_the_map_is_cut_to_where_neurons_are():
     X, y = make_smooth(8)
     near = covopt.min_norm(0.02 * X, y)  # small inputs beside the bias: all kinks at small tilts
