@@ -19,14 +19,14 @@ if "numpy" in sys.modules:  # a plugin was first
     threadpool_limits(1)
 
 
-def _compile_each_kernel_once(run: str) -> None:
+def _compile_each_kernel_once() -> None:
     """Lock a kernel while it is compiled: numba's cache, looked at first, then has it for the next process."""
     import fcntl
 
     from numba.core.caching import NullCache
     from numba.core.dispatcher import Dispatcher
 
-    locks = (Path(tempfile.gettempdir()) / f"covopt-tests-{run}").open("w")
+    locks = (Path(tempfile.gettempdir()) / f"covopt-tests-{os.getuid()}").open("w")
     compile_now, held, own = Dispatcher.compile, set(), threading.RLock()
 
     def compile_once(self, sig):
@@ -46,4 +46,4 @@ def _compile_each_kernel_once(run: str) -> None:
 
 
 if os.name == "posix" and "PYTEST_XDIST_TESTRUNUID" in os.environ:
-    _compile_each_kernel_once(os.environ["PYTEST_XDIST_TESTRUNUID"])
+    _compile_each_kernel_once()

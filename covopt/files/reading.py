@@ -12,6 +12,7 @@ from covopt.errors import SolutionFileError
 MOST_BYTES = 2**28
 MOST_DIGITS = 400  # of a whole number; floats have their range
 MOST_DEPTH = 24  # lists in lists; what covopt writes has seven
+NESTING = frozenset((dict, list))  # what the parser makes, exactly
 
 
 class _Refused(ValueError):
@@ -92,10 +93,10 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _check_depth(content: Any) -> None:
-    level = [content] if isinstance(content, dict | list) else []
+    level = [content] if type(content) in NESTING else []
     for _ in range(MOST_DEPTH):
-        parts = (outer.values() if isinstance(outer, dict) else outer for outer in level)
-        level = [inner for part in parts for inner in part if isinstance(inner, dict | list)]
+        parts = (outer.values() if type(outer) is dict else outer for outer in level)
+        level = [inner for part in parts for inner in part if type(inner) in NESTING]
         if not level:
             return
     raise _Refused(f"it nests deeper than {MOST_DEPTH} lists")
