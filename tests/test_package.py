@@ -37,8 +37,12 @@ def built(tmp_path_factory):
     import shutil
 
     copy, out = tmp_path_factory.mktemp("sources") / "covopt", tmp_path_factory.mktemp("built")
-    unwanted = shutil.ignore_patterns(".*", "build", "dist", "*.egg-info", "__pycache__", "shared")
-    shutil.copytree(ROOT, copy, ignore=unwanted)
+    copy.mkdir()
+    for folder in FOLDERS:
+        shutil.copytree(ROOT / folder, copy / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    for file in ROOT.iterdir():
+        if file.is_file() and file.suffix in ("", ".md", ".toml", ".txt", ".cff", ".in", ".py", ".yaml"):
+            shutil.copy(file, copy)
     subprocess.run([sys.executable, "-c", BUILD.format(str(out))], cwd=copy, capture_output=True, check=True)
     return next(out.glob("*.tar.gz")), next(out.glob("*.whl"))
 
