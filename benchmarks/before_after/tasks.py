@@ -81,12 +81,13 @@ for loss in ("squared", "logistic"):
 TASKS["fit squared N=30 k=2"] = regularise(30, "squared", along=False, k=2)
 
 
-@task("frank_wolfe sliding N=20 k=2")
+@task("frank_wolfe sliding N=20 k=2, 8 tables")
 def _frank_wolfe() -> Callable[[], float]:
     import covopt
 
-    X, Y = plane(20, k=2)
-    return lambda: covopt.frank_wolfe(X, Y, random_state=0).gap
+    # which round is the last one is luck on a single table
+    tables = [plane(20, k=2, seed=seed) for seed in range(8)]
+    return lambda: max(covopt.frank_wolfe(X, Y, random_state=0).gap for X, Y in tables)
 
 
 @task("count_cells (40, 6)")
