@@ -62,7 +62,7 @@ MORE_TABLED = (
     150  # rows in three dimensions up to which a table of faces, a fifth of a second, comes before boxes
 )
 QUADRATIC_WORK = (
-    12.0  # operations on boxes with quadratics for each face of the budget: 6·10⁹, some ten seconds
+    16.0  # operations on boxes with quadratics for each face of the budget: 8·10⁹, some fifteen seconds
 )
 MOST_QUADRATIC_BOXES = 60_000
 FEW_ROWS = 4.0  # rows per dimension up to which branch and bound over signs is worth a try
@@ -270,7 +270,7 @@ def quadratic_limit(n_rows: int, rank: int, budget: float = DEFAULT_FACE_BUDGET)
     Examples
     --------
     >>> quadratic_limit(442, 11), quadratic_limit(60, 11), quadratic_limit(20, 80), quadratic_limit(60, 11, budget=10)
-    (22964, 60000, 0, 0)
+    (30619, 60000, 0, 0)
     """
     if rank > MOST_QUADRATIC_DIMENSIONS:
         return 0

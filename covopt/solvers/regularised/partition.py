@@ -28,7 +28,7 @@ COLUMNS = 60  # the worst open boxes of a round
 TIGHT = 0.7  # columns below it are left out
 ACCURACY = 1e-3
 WORTH = 1.02  # bounds this close to the largest value met leave nothing to move for
-MIDDLE = 0.5  # of the way to the relaxed optimum: deeper searches are less relaxed
+MIDDLE = 0.25  # of the way to the relaxed optimum: deeper searches are less relaxed
 
 
 def relaxed_activations(rows: np.ndarray, dual: np.ndarray, box: Box) -> np.ndarray:
