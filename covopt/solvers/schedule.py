@@ -63,13 +63,13 @@ class Schedule:
     seeds_per_row: float = 1.5
     start: float = 0.55
     floor: float = 0.1
-    entry: float = 1.0
-    guard: float = 1.5
+    entry: float = 0.3
+    guard: float = 3.0
     least_share: float = 0.2
     listed: float = 0.02
     slack_of_gap: float = 1.0
     in_use: float = 600.0
-    drop_below: float = 1.0
+    drop_below: float = 0.6
     worth_a_network: float = 3.0
     networks_below: float = 0.3
     network_every: int = 8
