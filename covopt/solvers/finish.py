@@ -129,7 +129,7 @@ def _polished(problem, neurons, weights, offset):
 def _pass(problem: ShallowProblem, neurons, weights, offset, *, sparsify: bool):
     if sparsify:
         weights = caratheodory(problem.atoms(neurons), weights)
-    heavy = np.abs(weights) > 1e-13 * np.abs(weights).max()
+    heavy = np.abs(weights) > 1e-13 * np.abs(weights).max(initial=0.0)
     faces: Faces = merge_in_cells(problem.rows, neurons[heavy], weights[heavy])
     faces, offset, _ = polish(
         problem.rows, problem.targets, faces, offset, moves_offset=problem.has_offset, rounds=10

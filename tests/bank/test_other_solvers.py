@@ -26,7 +26,7 @@ def refuse(*arguments, **options):
 # ---------------------------------------------------------------------- where the faces are too many
 @named([*ONE[::6], *(p for p in SEVERAL if p.name.startswith("line"))][::5])
 def test_branch_and_bound(name, monkeypatch):
-    for module in ("interpolation", "fit_task"):
+    for module in ("generation", "fit_task"):
         monkeypatch.setattr(f"covopt.api.{module}.exact_oracle", refuse)
     solution = BY_NAME[name].solve(tol=1e-6, random_state=0)
     assert solution.solver.startswith("column-generation with branch and bound")
@@ -37,7 +37,7 @@ def test_branch_and_bound(name, monkeypatch):
 @named([*ONE[1::6], SEVERAL[0]])
 def test_local_search(name, monkeypatch):
     """One node of the tree, so that it gives up: the network is a bracket's upper end, and its dual the lower one."""
-    for module in ("interpolation", "fit_task"):
+    for module in ("generation", "fit_task"):
         monkeypatch.setattr(f"covopt.api.{module}.exact_oracle", refuse)
     monkeypatch.setattr("covopt.solvers.heuristic.tree_limit", lambda *sizes: 1)
     solution = BY_NAME[name].solve(tol=1e-6, random_state=0)
