@@ -36,6 +36,7 @@ from covopt.problems.regularised import RegularisedProblem, best_constant, reduc
 from covopt.solution import Solution
 from covopt.solvers.label_noise_fit import solve_label_noise_fit
 from covopt.solvers.quick import is_out_of_reach
+from covopt.solvers.regularised.branched import has_costly_faces, solve_branched_fit
 from covopt.solvers.regularised.finish import finish_fit
 from covopt.solvers.regularised.generation import RegularisedGeneration
 from covopt.solvers.regularised.heuristic import solve_heuristic_fit
@@ -237,14 +238,22 @@ class FitTask:
 
     def _generate(self, problem: RegularisedProblem, options: dict[str, Any]) -> tuple[FitPoint, str]:
         name = "column-generation"
+        if self.potential == "variation" and has_costly_faces(problem):
+            point = solve_branched_fit(problem, **options)
+            if point.gap <= self.tol or point.status in (
+                Status.TIME_LIMIT,
+                Status.INTERRUPTED,
+                Status.CALLBACK,
+            ):
+                return point, name + _way(point)
+            options = {**options, "warm": point.warm or options.get("warm")}
         try:
             oracle: Any = self.oracle(problem) if problem.rows.any() else None
         except BudgetError:
             if self.potential != "variation":
                 raise
             point = solve_heuristic_fit(problem, **options)
-            search = "local search" if point.status is Status.HEURISTIC else "branch and bound"
-            return point, f"{name} with {search}"
+            return point, name + _way(point)
         if oracle is not None and isinstance(self.weighing, LabelNoise):
             return solve_label_noise_fit(problem, oracle, **options), name
         return RegularisedGeneration(problem, oracle, **options).solve(), name
@@ -339,6 +348,10 @@ class FitTask:
         )  # fmt: skip
         logger.info("%r", solution)
         return solution
+
+
+def _way(point: FitPoint) -> str:
+    return " with local search" if point.status is Status.HEURISTIC else " with branch and bound"
 
 
 def _budget(name: str, clock: Clock) -> float:

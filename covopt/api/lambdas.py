@@ -58,7 +58,7 @@ def parse_lam(lam: Any) -> tuple[float, bool]:
     Parameters
     ----------
     lam : float or str
-        A positive number, ``"0.1max"`` or ``"max"``; numbers may be written as text.
+        A positive number, ``"0.1max"`` or ``"max"``.
 
     Raises
     ------
@@ -67,25 +67,24 @@ def parse_lam(lam: Any) -> tuple[float, bool]:
 
     Examples
     --------
-    >>> parse_lam(0.5), parse_lam("0.1max"), parse_lam("1e-2 * max"), parse_lam("max"), parse_lam("3")
-    ((0.5, False), (0.1, True), (0.01, True), (1.0, True), (3.0, False))
+    >>> parse_lam(0.5), parse_lam("0.1max"), parse_lam("1e-2 * max"), parse_lam("max")
+    ((0.5, False), (0.1, True), (0.01, True), (1.0, True))
     >>> parse_lam("-1max")
     Traceback (most recent call last):
-    covopt.errors.InputError: lam must be a positive number or, as in "0.1max", a share of λ_max; received '-1max'
+    covopt.errors.InputError: lam must be a positive finite number; received '-1max'. A share of λ_max: "0.1max".
     """
     if not isinstance(lam, str):
         return check_positive("lam", lam), False
     found = SHARE.fullmatch(lam)
-    text = lam if found is None else found["share"] or "1"
     try:
-        value = float(text)
+        value = math.nan if found is None else float(found["share"] or "1")
     except ValueError:
         value = math.nan
     if not 0.0 < value < math.inf:
         raise InputError(
-            f'lam must be a positive number or, as in "0.1max", a share of λ_max; received {lam!r:.60}'
+            f'lam must be a positive finite number; received {lam!r:.60}. A share of λ_max: "0.1max".'
         )
-    return value, found is not None
+    return value, True
 
 
 def largest_lambda(task: FitTask, time_limit_s: float | None = None) -> LargestLambda:

@@ -162,7 +162,7 @@ def fit(
             from covopt.api.lambdas import DEFAULT_LAMBDA
 
             solution = run(
-                X, Y, lam=DEFAULT_LAMBDA if lam is None else lam, bias=bias, output_bias=output_bias,
+                X, Y, lam=DEFAULT_LAMBDA if lam is None else _number(lam), bias=bias, output_bias=output_bias,
                 potential=potential, tol=tol, time_limit_s=time_limit, random_state=seed, callback=progress,
                 **options,
             )  # fmt: skip
@@ -184,6 +184,14 @@ def fit(
                 typer.echo(line)
             say_saved(out, plot)
         raise typer.Exit(code)
+
+
+def _number(lam: str) -> float | str:
+    """Return what can be a number as one."""
+    try:
+        return float(lam)
+    except ValueError:
+        return lam
 
 
 def _beside(solution: Any, X: Any, Y: Any, options: dict[str, Any]) -> dict[str, Any]:

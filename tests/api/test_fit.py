@@ -297,7 +297,7 @@ def test_cli_fit_json_and_exit_codes(labels, tmp_path):
         refused = run("fit", labels, *arguments)
         assert refused.exit_code == 1, refused.output
         assert message in refused.stderr
-    assert run("fit", labels, "--target", "a").exit_code == 2  # no λ
+    assert run("fit", labels, "--target", "a").exit_code == 0  # λ_max/10 by default
 
 
 @pytest.mark.parametrize("name", ["squared", "softmax-cross-entropy"])

@@ -75,3 +75,12 @@ def test_a_table_beyond_reach_gets_neurons_and_a_bound():
     assert 0 < len(found.network) <= 60
     assert found.loss_value < 0.5 * np.var(y)
     assert 0.0 <= found.lower_bound <= found.objective
+
+
+def test_one_proof_instead_of_all_faces_in_every_round():
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((20, 5)), rng.standard_normal(20)
+    found = covopt.fit(X, y, lam="0.1max", tol=1e-5)
+    assert found.status == "certified"
+    assert "branch and bound" in found.solver or "local search" in found.solver
+    assert covopt.verify(found).ok
