@@ -31,6 +31,7 @@ ONCE_REFUTED = [
     ("fails its own verification", "min-norm/clusters:1000063"),
     ("fails its own verification", "proof/troubled:4"),
     ("fails its own verification", "frank-wolfe/far:10"),
+    ("fails its own verification", "label-noise/row-sizes:2000005"),
     ("gauge of a dual that was moved", "fit/softmax-cross-entropy:157"),
     ("gauge of a dual that was moved", "fit/softmax-cross-entropy:189"),
     ("traceback", "price-vector/near-rays:9"),
