@@ -123,7 +123,7 @@ def prove_lattice(
             np.maximum(slack, np.where(inside, parts, 0.0).max(axis=0), out=slack)
         dependent = np.flatnonzero(np.bitwise_count(level.members).sum(axis=1) > r - d)
         asked += len(dependent)
-        proved = proved and asked <= MOST_EXACT and _kinks_agree(units, level, sines)
+        proved = proved and asked <= MOST_EXACT and _kinks_agree(units, level)
         proved = proved and all(
             exact_rank(given[flags]) == r - d for flags in unpack(level.members[dependent], n)
         )
@@ -187,7 +187,7 @@ def _misses(bases: np.ndarray, chosen: np.ndarray, inverse: np.ndarray, off: np.
     return sines + lengths * np.linalg.norm(off, axis=1) * (1.0 + DEFECT)
 
 
-def _kinks_agree(units: np.ndarray, level: FaceLevel, sines: np.ndarray) -> bool:
+def _kinks_agree(units: np.ndarray, level: FaceLevel) -> bool:
     """Whether rows that vanish together on facets change sign as the lattice says (decision 3)."""
     n, r = units.shape
     shared = level.shared
