@@ -87,11 +87,16 @@ def by_length_up(dual: np.ndarray, sample_weight: np.ndarray, lengths: np.ndarra
     --------
     >>> 5.0 <= by_length_up(np.array([3.0, 4.0, -2.0]), np.ones(3)) < 5.0 + 1e-12
     True
+    >>> 5.0 <= by_length_up(np.array([3.0, 4.0, 9.0]), np.ones(3), np.array([1.0, 1.0, 0.0])) < 5.0 + 1e-12
+    True
     """
-    shares = dual / np.sqrt(sample_weight)
+    counts = dual != 0
+    if lengths is not None:
+        counts &= lengths > 0  # no neuron sees a row of zeros
+    shares = dual[counts] / np.sqrt(sample_weight[counts])
     size = max(float(np.linalg.norm(np.maximum(side * shares, 0.0))) for side in (1.0, -1.0))
     if lengths is not None and size > 0.0:
-        size /= float((np.sqrt(sample_weight) * lengths)[dual != 0].min())
+        size /= float((np.sqrt(sample_weight) * lengths)[counts].min())
     return up(size * (1.0 + gamma(4 * (len(dual) + 16))))
 
 

@@ -302,7 +302,7 @@ class LocalSearchOracle:
                 self.rows[heavy],
                 vertices,
                 normal[:quarter],
-                normal[quarter:] @ self._round,
+                normal[quarter:, : len(self._round)] @ self._round,
             ]
         )
         starts = np.concatenate([self.warm, starts, -starts])

@@ -29,6 +29,7 @@ SINGULAR = (
 )
 EXACT = 1e-11
 COSTS = 1e-10
+LIGHT = 1e-6  # of the largest mass: neurons without which the others are moved to interpolate
 
 
 def metric_frames(oracle: LabelNoiseOracle) -> Frames:
@@ -121,10 +122,11 @@ def finish_label_noise(problem: ShallowProblem, oracle: LabelNoiseOracle, point:
     """
     used = point.weights != 0
     best = point.neurons[used], point.weights[used], point.offset
-    for sparsify in (False, True, False):
+    for sparsify, light in ((False, 0.0), (True, 0.0), (False, 0.0), (False, LIGHT)):
         if not len(best[0]):
             break
-        neurons, weights, offset = best
+        kept = np.abs(best[1]) > light * np.abs(best[1]).max()
+        neurons, weights, offset = best[0][kept], best[1][kept], best[2]
         if sparsify:
             weights = caratheodory(problem.atoms(neurons), weights)
         heavy = np.abs(weights) > 1e-13 * np.abs(weights).max()
