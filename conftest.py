@@ -4,11 +4,15 @@ The processes share what they compile: each kernel is compiled by the first that
 """
 
 import os
+import signal
 import sys
 import tempfile
 import threading
 import zlib
 from pathlib import Path
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # started in the background: tests press Ctrl-C
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 collect_ignore = ["docs/conf.py", "docs/check_links.py"]  # what builds the site needs the extra [docs]
 
