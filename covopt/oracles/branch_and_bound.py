@@ -8,7 +8,6 @@ and stop when no open node can exceed it, or at a limit with a bound that holds 
 from __future__ import annotations
 
 import math
-import time
 
 import numpy as np
 
@@ -21,6 +20,7 @@ from covopt.exact.rounding import (
     transfer_up,
     up,
 )  # fmt: skip
+from covopt.limits import now
 from covopt.oracles.base import Pricing
 from covopt.oracles.bounds import restrict
 from covopt.oracles.local_search import LocalSearchOracle
@@ -148,7 +148,7 @@ class BranchAndBoundOracle:
         top = int((power + exponents(outputs)).max()) + len(rows).bit_length()
         total, weights = math.ldexp(1.0, top), np.ldexp(weights, power - top)
         limit = NODES if self.node_limit is None else self.node_limit
-        deadline = np.inf if self.time_limit_s is None else time.perf_counter() + self.time_limit_s
+        deadline = np.inf if self.time_limit_s is None else now() + self.time_limit_s
         trees: list[SignTree] = []
         highest, point = best / total, np.zeros(rows.shape[1])
         try:
@@ -159,7 +159,7 @@ class BranchAndBoundOracle:
                 self.n_nodes = sum(tree.n_nodes for tree in trees)
                 if tree.bound <= highest + margin / total or self.n_nodes >= limit or tree.is_full:
                     break
-                if time.perf_counter() > deadline:
+                if now() > deadline:
                     break
                 tree.best = highest
                 tree.run(margin=margin / total, chunk=min(CHUNK, max(limit - self.n_nodes, 1)))

@@ -24,7 +24,6 @@ from __future__ import annotations
 
 import heapq
 import math
-import time
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,6 +31,7 @@ from scipy.optimize import nnls
 
 from covopt.exact.definite import flat_up, product_error_up, top_eigenvalue_up
 from covopt.exact.rounding import UNIT, allowance, gamma, lengths_up, operator_norm_up, total_up, up
+from covopt.limits import now
 from covopt.oracles.local_search import climb_outputs
 from covopt.oracles.signs.lagrangian import OFF, ON, UNDECIDED, ZERO, bound_on_cone
 
@@ -98,7 +98,7 @@ class ConeTree:
 
     def run(self, margin: float, node_limit: int, time_limit_s: float | None) -> None:
         """Branch until nothing exceeds the incumbent by more than ``margin``, or a limit is met."""
-        deadline = None if time_limit_s is None else time.perf_counter() + time_limit_s
+        deadline = None if time_limit_s is None else now() + time_limit_s
         self.margin = margin
         total = self.total
         n = len(self.rows)
@@ -110,7 +110,7 @@ class ConeTree:
             self.heap.clear()
             self._push(node)
             while self.heap and -self.heap[0][0] > self.best + self.margin:
-                if self.n_nodes >= node_limit or (deadline is not None and time.perf_counter() > deadline):
+                if self.n_nodes >= node_limit or (deadline is not None and now() > deadline):
                     return
                 node = self.heap[0][2]
                 children = self._split(node)
