@@ -39,6 +39,7 @@ ONCE_REFUTED = [
     ("traceback", "min-norm/clusters:8000001"),
     ("traceback", "forged/dual:115"),
     ("traceback", "forged/dual:1000188"),
+    ("traceback", "proof/forged:3000039"),
     ("traceback", "forged/open:1000053"),
     ("traceback", "forged/open:1000265"),
 ]

@@ -215,10 +215,10 @@ class Driver(GenerationLoop):
         fresh = columns.append(self.normalise(self._fresh(pricing, self.dual_gap)))
         if fresh:
             floor = schedule.floor * (pricing.upper_bound - 1.0)
-            if before:
-                sizes = cones.sizes
-                typical = float((sizes**2).sum()) / float(sizes.sum())
-                floor = max(floor, level / (schedule.entry * typical))
+            sizes = cones.sizes
+            squares = float((sizes**2).sum()) if before else 0.0
+            if squares > 0.0:  # columns may all have died
+                floor = max(floor, level * float(sizes.sum()) / (schedule.entry * squares))
             cones.add(columns.atoms[before:] @ master.dual, level, floor)
         self._merge()
         if drops and self.dual_gap < schedule.drop_below:
