@@ -157,6 +157,7 @@ class _Task:
         """Search above and below, and put the two together."""
         try:
             self._zero()
+            self._at_once()
             with limited(self._left(_UPPER_SHARE)):
                 self._above()
         except TimeUp:
@@ -167,7 +168,7 @@ class _Task:
             self.status = Status.INTERRUPTED
         if self.best is None:
             self.best = self._cheap()
-        if self.status is not Status.INTERRUPTED:
+        if self.status not in (Status.INTERRUPTED, Status.CALLBACK):
             self._below()
         return self._solution()
 
@@ -287,13 +288,16 @@ class _Task:
         )
 
     # ------------------------------------------------------------------ from below
+    def _at_once(self) -> None:
+        """Take the closed forms first: whatever stops the search, they stand."""
+        self.bounds = closed_bounds(self.data, self.depth, self.output_bias)
+        if self.bounds:
+            self._note("lower", self.bounds[0].value, self.bounds[0].title)
+
     def _below(self) -> None:
         assert self.best is not None
         upper = self.best[0]
         try:
-            self.bounds = closed_bounds(self.data, self.depth, self.output_bias)
-            if self.bounds:
-                self._note("lower", self.bounds[0].value, self.bounds[0].title)
             if self._closed():
                 return
             with limited(self._left()):

@@ -229,7 +229,8 @@ def test_a_callback_stops_with_the_best_so_far():
         [[0.0], [1.0], [2.0]], [0.0, 1.0, 0.0], depth=3, callback=lambda entry: seen.append(entry) or True
     )
     assert found.status == "callback"
-    assert seen[0]["side"] == "upper"
+    assert [entry["side"] for entry in seen] == ["lower"]
+    assert found.lower_bound == seen[0]["value"] > 0
     assert found.residual < 1e-9
 
 
