@@ -65,10 +65,6 @@ def test_the_questions_are_the_same_objects_by_either_path():
 REPOSITORY = Path(__file__).resolve().parents[1]
 PROTOCOLS = {"_repr_html_", "_replace", "_value_"}  # IPython's, namedtuple's, enum's
 LONG: dict[str, str] = {}  # lines of files above 400, and why they are one piece
-FRIENDS = {  # files that share an object's insides, and why
-    ("oracles/label_noise_faces.py", "oracle"): "the tables of LabelNoiseOracle, which makes its faces",
-    ("estimators/cross_validation.py", "judged"): "a clone of itself, filled as fit fills it",
-}
 
 
 def _sources(*folders):
@@ -110,7 +106,7 @@ def _borrowed(file):
             if owner in ("self", "cls") or isinstance(node.value, ast.Call):
                 continue
             own = _own_names(tree) if own is None else own
-            if node.attr not in own and (where.removeprefix("covopt/"), owner) not in FRIENDS:
+            if node.attr not in own:
                 yield f"{where}:{node.lineno} reads {ast.unparse(node)}"
 
 

@@ -84,14 +84,18 @@ class _AlongThePath(LossEstimator):
         return top * np.geomspace(1.0, eps, n_lams)
 
     def _score(self, network: Any, X: np.ndarray, y: np.ndarray, weights: Any, test: np.ndarray) -> float:
-        judged = clone(self)
-        judged.network_, judged.n_features_in_, judged._y_ndim = network, X.shape[1], y.ndim
-        if hasattr(self, "classes_"):
-            judged.classes_ = self.classes_
+        judged = clone(self)._filled(network, X, y, getattr(self, "classes_", None))
         scorer = check_scoring(judged, scoring=self.scoring or self._default_scoring)
         if weights is None or not weights[test].any():
             return float(scorer(judged, X, y))
         return float(scorer(judged, X, y, sample_weight=weights[test]))
+
+    def _filled(self, network: Any, X: np.ndarray, y: np.ndarray, classes: Any) -> _AlongThePath:
+        """Take a network as fit takes what it found."""
+        self.network_, self.n_features_in_, self._y_ndim = network, X.shape[1], y.ndim
+        if classes is not None:
+            self.classes_ = classes
+        return self
 
     _default_scoring = "neg_mean_squared_error"
 

@@ -33,9 +33,9 @@ from covopt.exact.rank import exact_rank, numerical_rank
 from covopt.exact.rounding import gamma, misses_up, operator_norm_up, up
 from covopt.oracles.base import Pricing
 from covopt.oracles.faces import DEFAULT_FACE_BUDGET
-from covopt.oracles.label_noise_faces import BLOCK, ROOM, MetricFaces
+from covopt.oracles.label_noise_faces import BLOCK, ROOM, DualSums, MetricFaces, SharedRows
 from covopt.oracles.vector.face_kernel import sum_maps
-from covopt.oracles.vector.face_lattice import FaceLattice, build_lattice, count_lattice
+from covopt.oracles.vector.face_lattice import build_lattice, count_lattice
 from covopt.oracles.vector.lattice_proof import MOST_EXACT, prove_lattice
 from covopt.potentials import LabelNoise
 
@@ -164,22 +164,14 @@ class LabelNoiseOracle:
                 f"dimension {self.rank}) at a cost of {self.n_faces:.3g}, above the budget of {budget:.3g}"
             )
         self._lengths = np.linalg.norm(white, axis=1)
-        self._lattice: FaceLattice = build_lattice(self.lines)
-        self._norms = np.linalg.norm(self.lines, axis=1)
-        self._units = self.lines / self._norms[:, None]
         # how far rows may be from the multiples of lines that stand for them; quotients by the norms are rounded
         shifted = white[self._live] - self._ratio[:, None] * self.lines[self._line_of]
         merged = np.linalg.norm(shifted, axis=1)
         merged += 4.0 * gamma(1) * self._lengths[self._live] * (merged > 0.0)
         self._slack = blurred
         self._slack[self._live] += merged * ROOM
-        self._share = float(np.sqrt(q @ np.square(self._slack))) * ROOM
-        self._span = float(np.sqrt(q @ np.square(self._lengths))) * ROOM
-        unsure = np.full(n, np.inf)
-        np.minimum.at(unsure, self._line_of, self._slack[self._live] / np.abs(self._ratio))
-        self._unsure = unsure / self._norms * ROOM + gamma(2 * self.rank + 8)
-        self._tilt = float(self._unsure.max())
-        self._levels = self._prepare(q[self._live], np.square(self.row_lengths[self._live]))
+        self._shared = self._share_rows(q[self._live], np.square(self.row_lengths[self._live]))
+        self._levels = [MetricFaces(self._shared, level) for level in self._shared.lattice.levels]
         self._warm = np.empty((0, self.rank))
 
     # ------------------------------------------------------------------ what depends on the data only
@@ -190,17 +182,28 @@ class LabelNoiseOracle:
         negative = np.bincount(self._line_of, weights=np.where(self._ratio < 0, values, 0.0), minlength=n)
         return positive, negative
 
-    def _prepare(self, q: np.ndarray, squares: np.ndarray) -> list[MetricFaces]:
-        lattice, r, n = self._lattice, self.rank, len(self.lines)
-        self._mass = self._by_side(q * self._ratio**2)
-        self._size = self._by_side(q * squares)
+    def _share_rows(self, q: np.ndarray, squares: np.ndarray) -> SharedRows:
+        lattice, r, n = build_lattice(self.lines), self.rank, len(self.lines)
+        norms = np.linalg.norm(self.lines, axis=1)
+        unsure = np.full(n, np.inf)
+        np.minimum.at(unsure, self._line_of, self._slack[self._live] / np.abs(self._ratio))
+        mass = self._by_side(q * self._ratio**2)
         outer = (self.lines[:, :, None] * self.lines[:, None, :]).reshape(n, -1)
         metric = np.empty((len(lattice.cells), r * r))
-        sum_maps(
-            lattice.cells, (self._mass[0] - self._mass[1])[:, None] * outer, self._mass[1] @ outer, metric
+        sum_maps(lattice.cells, (mass[0] - mass[1])[:, None] * outer, mass[1] @ outer, metric)
+        return SharedRows(
+            lattice,
+            self.lines,
+            units=self.lines / norms[:, None],
+            norms=norms,
+            unsure=unsure / norms * ROOM + gamma(2 * r + 8),
+            mass=mass,
+            size=self._by_side(q * squares),
+            span=float(np.sqrt(self.sample_weight @ np.square(self._lengths))) * ROOM,
+            share=float(np.sqrt(self.sample_weight @ np.square(self._slack))) * ROOM,
+            metric=metric.reshape(-1, r, r),
+            exact=self.potential.exact,
         )
-        self._metric = metric.reshape(-1, r, r)
-        return [MetricFaces(self, level) for level in lattice.levels]
 
     def is_proved(self, given: np.ndarray) -> bool:
         """Whether the lattice is that of the table, so that the bounds of :meth:`price` hold for it.
@@ -223,7 +226,7 @@ class LabelNoiseOracle:
         first = np.unique(self._line_of, return_index=True)[1]
         others = np.setdiff1d(np.arange(len(given)), first)
         others = others[(given[others] != given[first[self._line_of[others]]]).any(axis=1)]
-        if not self._share < 0.25 or len(others) > MOST_EXACT:
+        if not self._shared.share < 0.25 or len(others) > MOST_EXACT:
             return False
         if any(exact_rank(given[[row, first[self._line_of[row]]]]) > 1 for row in others):
             return False
@@ -233,7 +236,9 @@ class LabelNoiseOracle:
             exact_rank(given[first[lines]]) == self.rank for lines in dropped
         ):
             return False
-        return prove_lattice(self.lines, self._lattice, unsure=self._unsure, given=given[first]).proved
+        return prove_lattice(
+            self.lines, self._shared.lattice, unsure=self._shared.unsure, given=given[first]
+        ).proved
 
     # ------------------------------------------------------------------ pricing
     def evaluate(self, dual: np.ndarray, neurons: np.ndarray) -> np.ndarray:
@@ -289,16 +294,16 @@ class LabelNoiseOracle:
             raise InputError(f"dual must have shape ({len(self.kept)},), one entry per row, got {dual.shape}")
         full = np.zeros(len(self.rows))
         full[self.kept] = dual
-        self._pull = self._by_side(full[self._live] * self._ratio)
-        self._lipschitz = float(np.abs(full) @ self._lengths) * ROOM
-        if self._lipschitz == 0.0:
+        lipschitz = float(np.abs(full) @ self._lengths) * ROOM
+        if lipschitz == 0.0:
             any_one = self.normalise(np.concatenate([self.rows[self._live[:1]], -self.rows[self._live[:1]]]))
             return Pricing(any_one[:1], np.zeros(1), 0.0, exact=True)
-        steps = (self._pull[0] - self._pull[1])[:, None] * self.lines
-        self._gradient = np.empty((len(self._lattice.cells), self.rank))
-        sum_maps(self._lattice.cells, steps, self._pull[1] @ self.lines, self._gradient)
-        self._moved = float(np.abs(full) @ self._slack) * ROOM
-        best, bound, neurons = self._search(dual, threshold)
+        ahead, behind = self._by_side(full[self._live] * self._ratio)
+        cells = self._shared.lattice.cells
+        gradient = np.empty((len(cells), self.rank))
+        sum_maps(cells, (ahead - behind)[:, None] * self.lines, behind @ self.lines, gradient)
+        sums = DualSums((ahead, behind), gradient, lipschitz, float(np.abs(full) @ self._slack) * ROOM)
+        best, bound, neurons = self._search(dual, sums, threshold)
         lengths = self.row_lengths[self.kept] if self.potential.exact else None
         bound = min(bound, by_length_up(dual, self.sample_weight[self.kept], lengths))
         values = self.evaluate(dual, neurons)
@@ -311,10 +316,10 @@ class LabelNoiseOracle:
             keep[max(max_neurons, 1) :] = False
         return Pricing(neurons[keep], values[keep], float(max(bound, best)), exact=True)
 
-    def _search(self, dual: np.ndarray, threshold: float) -> tuple[float, float, np.ndarray]:
+    def _search(self, dual: np.ndarray, sums: DualSums, threshold: float) -> tuple[float, float, np.ndarray]:
         """Go through the faces by their v, largest first, until the rest cannot matter."""
         for faces in self._levels:
-            faces.solve(self._gradient)
+            faces.solve(sums)
         tops = np.concatenate([faces.top for faces in self._levels])
         begin = np.cumsum([0] + [len(faces.top) for faces in self._levels])
         best = float(np.abs(self.evaluate(dual, self._warm)).max(initial=0.0))

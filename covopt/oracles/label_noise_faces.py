@@ -26,18 +26,15 @@ is of second order. Where η reaches one half, nothing is known of a face, and i
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 import numpy as np
 
 from covopt.exact.rank import COMPUTED, EPS, numerical_rank
 from covopt.exact.rounding import gamma
-from covopt.oracles.vector.face_lattice import FaceLevel, unpack
+from covopt.oracles.vector.face_lattice import FaceLattice, FaceLevel, unpack
 from covopt.oracles.vector.lattice_proof import WIDEST, sines_of_flats
 from covopt.potentials import HINGE
-
-if TYPE_CHECKING:
-    from covopt.oracles.label_noise import LabelNoiseOracle
 
 SMALL = (
     1e-6  # least eigenvalue of Q below which the rows themselves give K: a choice of method, both are bounded
@@ -46,6 +43,60 @@ BLOCK = 1 << 13
 ROOM = 1.0 + 2.0**-20  # more than what sums and quotients err by that are allowances themselves
 FEW = 1.0 + gamma(64)  # a few roundings, of the last sums and roots
 PEAK = 512 * EPS  # of the slopes' size: what may be reported as a peak, no bound depends on it
+
+
+@dataclass
+class SharedRows:
+    """What all faces of a table have in common.
+
+    Attributes
+    ----------
+    lattice : FaceLattice
+    lines, units : ndarray of shape (n, r)
+        One row of every line, and the same of length one.
+    norms, unsure : ndarray of shape (n,)
+        Lengths of the lines, and how far each unit may be from the row that it stands for.
+    mass, size : (ndarray of shape (n,), ndarray of shape (n,))
+        Σ q_i ratio² and Σ q_i|x̃_i|² of the rows on the positive side of each line, and on the negative one.
+    span, share : float
+        √(Σ q_i‖y_i‖²) and √(Σ q_i ε_i²).
+    metric : ndarray of shape (cells, r, r)
+        Zᵀdiag(q)Z of what each cell has active.
+    exact : bool
+        Whether neurons pay the exact potential.
+    """
+
+    lattice: FaceLattice
+    lines: np.ndarray
+    units: np.ndarray
+    norms: np.ndarray
+    unsure: np.ndarray
+    mass: tuple[np.ndarray, np.ndarray]
+    size: tuple[np.ndarray, np.ndarray]
+    span: float
+    share: float
+    metric: np.ndarray
+    exact: bool
+
+
+@dataclass
+class DualSums:
+    """What a dual is on lines and cells.
+
+    Attributes
+    ----------
+    pull : (ndarray of shape (n,), ndarray of shape (n,))
+        Σ λ_i ratio over the rows on the positive side of each line, and on the negative one.
+    gradient : ndarray of shape (cells, r)
+        Zᵀλ of what each cell has active.
+    lipschitz, moved : float
+        Σ |λ_i|‖y_i‖ and Σ |λ_i|ε_i.
+    """
+
+    pull: tuple[np.ndarray, np.ndarray]
+    gradient: np.ndarray
+    lipschitz: float
+    moved: float
 
 
 class Answer:
@@ -65,12 +116,12 @@ class MetricFaces:
         Lines that vanish or are active on faces which were left out: their rank was found to be below r.
     """
 
-    def __init__(self, oracle: LabelNoiseOracle, level: FaceLevel):
-        self.oracle, self.level = oracle, level
+    def __init__(self, rows: SharedRows, level: FaceLevel):
+        self.rows, self.level = rows, level
         r, d = level.bases.shape[1:]
-        n = len(oracle.lines)
-        self.n = n
-        sines, orthonormal = sines_of_flats(oracle._units, level, oracle._unsure)
+        n = len(rows.lines)
+        self.n, self.rank = n, r
+        sines, orthonormal = sines_of_flats(rows.units, level, rows.unsure)
         miss = np.where(orthonormal & (sines < WIDEST), sines + gamma(4 * r * r), np.inf)
         self.dropped: list[np.ndarray] = []
         kept, spans, stretches, errors, factors = [], [], [], [], []
@@ -79,14 +130,14 @@ class MetricFaces:
             basis = level.bases[level.flat[part]]
             positive, member = self._signs(part)
             mass = self._masses(positive, member)
-            metric = oracle._metric[level.cell[part]]
+            metric = rows.metric[level.cell[part]]
             gram = np.einsum("fri,frs,fsj->fij", basis, metric, basis, optimize=True)
             values, vectors = np.linalg.eigh(gram)
             full = (mass > 0).sum(axis=1) >= d
             by_rows = np.flatnonzero(full & (values[:, 0] < SMALL))
             for f in by_rows:
                 seen = mass[f] > 0
-                active = np.sqrt(mass[f, seen])[:, None] * (oracle.lines[seen] @ basis[f])
+                active = np.sqrt(mass[f, seen])[:, None] * (rows.lines[seen] @ basis[f])
                 _, size, right = np.linalg.svd(active, full_matrices=False)
                 full[f] = numerical_rank(size, COMPUTED) == d
                 if full[f]:
@@ -99,21 +150,19 @@ class MetricFaces:
             stretch = np.sqrt(np.einsum("fri,fri->f", span, span)) * ROOM
             turned = np.einsum("fri,frs,fsj->fij", span, metric, span, optimize=True)
             size = np.linalg.norm(turned - np.eye(d), axis=(1, 2))
-            size += gamma(4 * (n + 2 * r + 16)) * (oracle._span * stretch) ** 2
+            size += gamma(4 * (n + 2 * r + 16)) * (rows.span * stretch) ** 2
             for f in by_rows[full[by_rows]]:
-                heights = np.sqrt(mass[f])[:, None] * (oracle.lines @ span[f])
+                heights = np.sqrt(mass[f])[:, None] * (rows.lines @ span[f])
                 size[f] = np.linalg.norm(heights.T @ heights - np.eye(d))
-                size[f] += gamma(8 * (n + r + 8)) * d * (1.0 + oracle._span * stretch[f])
+                size[f] += gamma(8 * (n + r + 8)) * d * (1.0 + rows.span * stretch[f])
             own = miss[level.flat[part]]
             with np.errstate(divide="ignore", invalid="ignore"):
-                moved = np.where(
-                    own < 0.5, stretch * (own * oracle._span + oracle._share) / (1.0 - own), np.inf
-                )
+                moved = np.where(own < 0.5, stretch * (own * rows.span + rows.share) / (1.0 - own), np.inf)
                 size = (size + 2.0 * np.sqrt(1.0 + size) * moved + moved**2) * ROOM
             errors.append(np.where(size < 0.5, size, np.inf)[full])
             silent = ~member[full]
-            size = (positive[full] & silent) @ oracle._size[0] + (~positive[full] & silent) @ oracle._size[1]
-            factors.append(np.sqrt(size) if oracle.potential.exact else np.ones(int(full.sum())))
+            size = (positive[full] & silent) @ rows.size[0] + (~positive[full] & silent) @ rows.size[1]
+            factors.append(np.sqrt(size) if rows.exact else np.ones(int(full.sum())))
             kept.append(part[full])
             spans.append(span[full])
             stretches.append(stretch[full])
@@ -124,7 +173,7 @@ class MetricFaces:
         self.cell = level.cell[self.index]
 
     def _signs(self, faces: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        lattice, n = self.oracle._lattice, self.n
+        lattice, n = self.rows.lattice, self.n
         return (
             unpack(lattice.cells[self.level.cell[faces]], n),
             unpack(self.level.members[self.level.flat[faces]], n),
@@ -132,51 +181,51 @@ class MetricFaces:
 
     def _masses(self, positive: np.ndarray, member: np.ndarray) -> np.ndarray:
         """Σ q_i of what is active on each line, in units of the line."""
-        mass = np.where(positive, self.oracle._mass[0], self.oracle._mass[1])
+        mass = np.where(positive, self.rows.mass[0], self.rows.mass[1])
         mass[member] = 0.0
         return mass
 
-    def solve(self, gradient: np.ndarray) -> None:
+    def solve(self, sums: DualSums) -> None:
         """Compute h and bounds on v_F of all faces."""
-        oracle = self.oracle
-        self.h = np.einsum("fri,fr->fi", self.span, gradient[self.cell])
+        self.sums = sums
+        self.h = np.einsum("fri,fr->fi", self.span, sums.gradient[self.cell])
         self.value = np.linalg.norm(self.h, axis=1)
-        share = gamma(4 * (self.n + self.oracle.rank + 16))
+        share = gamma(4 * (self.n + self.rank + 16))
         with np.errstate(invalid="ignore"):
             # P₁ with what the sums round, of a neuron of length one; Δ
-            self.pull = ((share + self.miss) * oracle._lipschitz + oracle._moved) / (1.0 - self.miss) * ROOM
+            self.pull = ((share + self.miss) * sums.lipschitz + sums.moved) / (1.0 - self.miss) * ROOM
             self.change = self.stretch * self.pull
             top = (self.value + self.change) / np.sqrt(1.0 - self.error) * FEW / self.factor
         self.top = np.where(np.isinf(self.error), np.inf, top)
 
     def visit(self, chosen: np.ndarray) -> Answer:
         """Test the signs of some faces, bound those that pass or cannot be told, report the passing peaks."""
-        oracle = self.oracle
+        rows = self.rows
         cell, factor, stretch = self.cell[chosen], self.factor[chosen], self.stretch[chosen]
         w = np.einsum("fri,fi->fr", self.span[chosen], self.h[chosen])
         length = np.linalg.norm(w, axis=1)
         moving = length > 0
         unit = w / np.where(moving, length, 1.0)[:, None]
         positive, member = self._signs(self.index[chosen])
-        side = unit @ oracle._units.T * np.where(positive, 1.0, -1.0)
+        side = unit @ rows.units.T * np.where(positive, 1.0, -1.0)
         side[member] = np.nan
         low, high = np.nanmin(side, axis=1, initial=1.0), np.nanmax(side, axis=1, initial=-1.0)
         inside = np.maximum(low, -high)  # of w, or of −w
         sign = np.where(low >= -high, 1.0, -1.0)
-        heights = side * oracle._norms * np.sqrt(self._masses(positive, member))
-        share, miss = gamma(4 * (oracle.rank + 8)), self.miss[chosen]
+        heights = side * rows.norms * np.sqrt(self._masses(positive, member))
+        share, miss = gamma(4 * (self.rank + 8)), self.miss[chosen]
         with np.errstate(divide="ignore", invalid="ignore"):
             off = (self.change + self.error * self.value)[chosen] / (1.0 - self.error[chosen])
             reach = stretch * (self.value[chosen] + off) / (1.0 - miss)
             wide = np.where(moving, ROOM / length, np.inf)
-            error = (stretch * off + (miss + oracle._tilt + share) * reach) * wide
-            blur = (2.0 * off + ((miss + share) * oracle._span + oracle._share) * reach) * wide
+            error = (stretch * off + (miss + rows.unsure.max() + share) * reach) * wide
+            blur = (2.0 * off + ((miss + share) * rows.span + rows.share) * reach) * wide
         held = ~(low < -error) & ~(np.nanmin(heights, axis=1, initial=np.inf) < -blur)
         mirrored = ~(high > error) & ~(np.nanmax(heights, axis=1, initial=-np.inf) > blur)
         counts = held | mirrored
         if not counts.any():
             return Answer(w[:0], np.zeros(0), 0.0, None, 0.0)
-        slope = np.einsum("fr,fr->f", unit, oracle._gradient[cell])
+        slope = np.einsum("fr,fr->f", unit, self.sums.gradient[cell])
         metric = np.nansum(np.square(heights), axis=1)
         bound = self._bound(chosen[counts], slope[counts], np.sqrt(metric[counts]), length[counts])
         good = counts & (inside > HINGE) & moving & (metric > 0)
@@ -190,10 +239,10 @@ class MetricFaces:
 
     def _bound(self, faces: np.ndarray, slope: np.ndarray, norm: np.ndarray, length: np.ndarray) -> float:
         """Bound the largest v_F by the decomposition at the head of this module."""
-        oracle, miss, value = self.oracle, self.miss[faces], self.value[faces]
-        error, share = self.error[faces], gamma(4 * (self.n + oracle.rank + 16))
+        rows, miss, value = self.rows, self.miss[faces], self.value[faces]
+        error, share = self.error[faces], gamma(4 * (self.n + self.rank + 16))
         with np.errstate(divide="ignore", invalid="ignore"):
-            off = ((share + miss) * oracle._span + oracle._share) / (1.0 - miss) * ROOM
+            off = ((share + miss) * rows.span + rows.share) / (1.0 - miss) * ROOM
             pulled, least, most = np.abs(slope) + self.pull[faces], norm - off, norm + off
             first = pulled / least
             # c, for x = h/length, is between these
@@ -212,26 +261,24 @@ class MetricFaces:
         d the slope is Σ c_j (z_j·d) plus sign·λ_j|z_j·d| of what turns active. With the exact potential a side whose
         rows turn active costs a jump of ω, so nothing ascends there.
         """
-        oracle, level = self.oracle, self.level
+        rows, level = self.rows, self.level
         normals = level.normals[level.flat[faces]]
         m = normals.shape[1]
         if m == 0 or len(faces) == 0:
             return np.ones(len(faces), dtype=bool)
         members = np.bitwise_count(level.members[level.flat[faces]]).sum(axis=1)
-        lines = oracle.lines[normals]
-        ahead, behind = oracle._pull[0][normals], oracle._pull[1][normals]
-        on = np.take_along_axis(unpack(oracle._lattice.cells[cell], self.n), normals, axis=1)
-        gradient = oracle._gradient[cell] - np.einsum("fm,fmr->fr", np.where(on, ahead, behind), lines)
+        lines = rows.lines[normals]
+        ahead, behind = self.sums.pull[0][normals], self.sums.pull[1][normals]
+        on = np.take_along_axis(unpack(rows.lattice.cells[cell], self.n), normals, axis=1)
+        gradient = self.sums.gradient[cell] - np.einsum("fm,fmr->fr", np.where(on, ahead, behind), lines)
         value = sign * np.einsum("fr,fr->f", gradient, w)
-        gradient = sign[:, None] * gradient - value[:, None] * np.einsum(
-            "frs,fs->fr", oracle._metric[cell], w
-        )
+        gradient = sign[:, None] * gradient - value[:, None] * np.einsum("frs,fs->fr", rows.metric[cell], w)
         q, triangle = np.linalg.qr(lines.transpose(0, 2, 1))
         shares = np.linalg.solve(triangle, np.einsum("frm,fr->fm", q, gradient)[:, :, None])[:, :, 0]
         scale = np.linalg.norm(lines, axis=2) * level.conditioning[level.flat[faces]][:, None]
-        slack = 1e-9 * (np.abs(ahead) + np.abs(behind)) + PEAK * oracle._lipschitz / scale
+        slack = 1e-9 * (np.abs(ahead) + np.abs(behind)) + PEAK * self.sums.lipschitz / scale
         up, down = shares + sign[:, None] * ahead > slack, shares + sign[:, None] * behind < -slack
-        if oracle.potential.exact:
-            up &= oracle._size[0][normals] == 0
-            down &= oracle._size[1][normals] == 0
+        if rows.exact:
+            up &= rows.size[0][normals] == 0
+            down &= rows.size[1][normals] == 0
         return (members > m) | ~(up | down).any(axis=1)
