@@ -25,7 +25,7 @@ import numpy as np
 from scipy.linalg import LinAlgError, qr, solve_triangular
 
 from covopt.completely_positive.face_rational import as_integers
-from covopt.exact.elimination import row_reduce
+from covopt.exact.elimination import bareiss, integer_row, integer_table, row_reduce
 from covopt.exact.rounding import gamma
 
 CUTS = (0.0, 1e-9, 1e-6, 1e-4, 1e-2)  # entries of the factor, against √a_jj, that are tried as zeros
@@ -65,8 +65,7 @@ def completes(A: Matrix, B: np.ndarray) -> bool:
     """
     n = len(A)
     powers = [_half_exponent(A[i][i]) for i in range(n)]
-    units = [Fraction(2) ** p for p in powers]
-    A = [[A[i][j] * units[i] * units[j] for j in range(n)] for i in range(n)]
+    A = [[_shifted(A[i][j], powers[i] + powers[j]) for j in range(n)] for i in range(n)]
     B = np.ldexp(B, np.array(powers))
     span = _span(A)
     if span is None or not np.isfinite(B).all():
@@ -89,6 +88,11 @@ def _half_exponent(x: Fraction) -> int:
     return -((x.numerator.bit_length() - x.denominator.bit_length()) // 2)
 
 
+def _shifted(x: Fraction, power: int) -> Fraction:
+    """Return x times a power of two."""
+    return Fraction(x.numerator << max(power, 0), x.denominator << max(-power, 0))
+
+
 @dataclass(frozen=True)
 class _Span:
     """Rows I with A = CᵀA_II C."""
@@ -103,32 +107,35 @@ def _span(A: Matrix) -> _Span | None:
     roots = np.sqrt(np.diag(values))
     if np.linalg.eigvalsh(values / np.outer(roots, roots))[0] > CLEARLY:
         return _Span(tuple(range(n)), None)
-    left = [list(row) for row in A]
+    table, _ = integer_table(A)
+    left, last = list(table), 1
     open_, chosen = list(range(n)), []
     while open_:
         pivot = max(open_, key=lambda i: left[i][i])
-        if left[pivot][pivot] <= 0:
+        above = left[pivot]
+        lead = above[pivot]
+        if lead <= 0:
             break
         open_.remove(pivot)
         chosen.append(pivot)
-        lead = left[pivot]
-        for i in open_:
-            ratio = left[i][pivot] / lead[pivot]
-            if ratio:
-                left[i] = [x - ratio * y if y else x for x, y in zip(left[i], lead, strict=True)]
+        for i in open_:  # divisions leave nothing (Bareiss 1968)
+            factor = left[i][pivot]
+            left[i] = [(lead * x - factor * y) // last for x, y in zip(left[i], above, strict=True)]
+        last = lead
     if any(left[i][j] for i in open_ for j in open_):
         return None
     if len(chosen) == n:
         return _Span(tuple(range(n)), None)
     rows = tuple(sorted(chosen))
-    reduced, pivots = row_reduce([[*(A[i][j] for j in rows), *A[i]] for i in rows], len(rows))
+    reduced, pivots, pivot = bareiss([[*(table[i][j] for j in rows), *table[i]] for i in rows])
     if len(pivots) < len(rows):
         return None
-    C = [row[len(rows) :] for row in reduced]
+    whole = [row[len(rows) :] for row in reduced]
     for i in range(n):
-        for j in range(n):
-            if sum((C[a][i] * A[k][j] for a, k in enumerate(rows) if C[a][i]), Fraction(0)) != A[i][j]:
-                return None
+        column = [(row[i], table[k]) for row, k in zip(whole, rows, strict=True) if row[i]]
+        if any(sum(x * own[j] for x, own in column) != pivot * table[i][j] for j in range(n)):
+            return None
+    C = [[Fraction(x, pivot) for x in row] for row in whole]
     return _Span(rows, C)
 
 
@@ -141,7 +148,9 @@ class _System:
     basis: list[np.ndarray]  # object arrays of int, shape (d_k, r)
     t: list[list[int]]
     bits: int
-    columns: list[tuple[list[Fraction], float]]  # c_j and an upper bound on its norm
+    columns: list[
+        tuple[list[int], int, float]
+    ]  # c_j times a number, that, and an upper bound on the norm of c_j
     positive: np.ndarray
 
     def rows(self) -> list[np.ndarray]:
@@ -164,7 +173,7 @@ class _System:
             size = _norm(R)
             if not np.isfinite(size) or size > 1e-2:
                 return False
-            numbers = np.array([[float(Fraction(int(x), 1 << self.bits)) for x in row] for row in X])
+            numbers = np.array([[int(x) / (1 << self.bits) for x in row] for row in X])
             found = self._inverse(numbers, N)
             if found is None:
                 return False
@@ -182,10 +191,10 @@ class _System:
         for k, (t, size) in enumerate(zip(self.t, sizes, strict=True)):
             part = tau[start : start + len(t)]
             start += len(t)
-            self.t[k] = [
-                (old << GRID) + round(Fraction(float(new)) * Fraction(2) ** (self.bits - e))
-                for old, new, e in zip(t, part, size, strict=True)
+            moves = [
+                (*float(new).as_integer_ratio(), self.bits - e) for new, e in zip(part, size, strict=True)
             ]
+            self.t[k] = [(old << GRID) + (x << e) // y for old, (x, y, e) in zip(t, moves, strict=True)]
 
     def _inverse(self, X: np.ndarray, N: list[np.ndarray]) -> tuple[np.ndarray, float, float] | None:
         """Return T, its unknowns in units of N, and upper bounds on ‖I − LT‖ and on the norm of Y ↦ E (Frobenius)."""
@@ -221,21 +230,21 @@ class _System:
             return False
         reach = spread * 2.0 * size / (1.0 - defect) * SLACK
         unit = 1 << self.bits
-        for j, (c, norm) in enumerate(self.columns):
+        for j, (c, scale, norm) in enumerate(self.columns):
             for k in np.flatnonzero(self.positive[:, j]):
-                value = sum((x * int(y) for x, y in zip(c, X[k], strict=True) if y), Fraction(0)) / unit
-                if value <= 0 or not float(value) > reach * norm * SLACK:
+                value = sum(x * int(y) for x, y in zip(c, X[k], strict=True) if x)
+                if value <= 0 or not value / (unit * scale) > reach * norm * SLACK:  # rounded once
                     return False
         return True
 
 
 def _bits(vector: np.ndarray) -> int:
-    return max(int(abs(x)).bit_length() for x in vector)
+    return int(max(map(abs, vector))).bit_length()
 
 
 def _scaled(part: np.ndarray, size: list[int]) -> np.ndarray:
     """Return basis vectors with entries of size one: unknowns of like size, and no overflow."""
-    return np.array([[float(Fraction(int(x), 1 << e)) for x in v] for v, e in zip(part, size, strict=True)])
+    return np.array([[int(x) / (1 << e) for x in v] for v, e in zip(part, size, strict=True)])
 
 
 def _norm(values: Sequence[Fraction]) -> float:
@@ -255,24 +264,19 @@ def _system(A: Matrix, B: np.ndarray, span: _Span, zeros: np.ndarray) -> _System
     pairs = _pairs(A, span, basis, zeros)
     if pairs is None or not 0 < len(pairs) <= MOST_EQUATIONS:
         return None
-    bits = 80 + max(_bits(vector) for part in basis for vector in part)
+    bits = 80 + max(_bits(vector) for part in {id(part): part for part in basis}.values() for vector in part)
     t = []
     for row, part in zip(B, basis, strict=True):
         inside = row[list(span.rows)]
         # echelon form: the last entry of each basis vector is its own
         free = [max(np.flatnonzero(vector)) for vector in part]
-        t.append(
-            [
-                round(Fraction(float(inside[f])) / int(vector[f]) * (1 << bits))
-                for f, vector in zip(free, part, strict=True)
-            ]
-        )
+        starts = [(*float(inside[f]).as_integer_ratio(), int(v[f])) for f, v in zip(free, part, strict=True)]
+        t.append([(x << bits) // (y * unit) for x, y, unit in starts])
     if span.C is None:
-        one = [[Fraction(int(i == j)) for i in range(r)] for j in range(r)]
-        columns = [(c, 1.0) for c in one]
+        columns = [([int(i == j) for i in range(r)], 1, 1.0) for j in range(r)]
     else:
-        C = span.C
-        columns = [([C[i][j] for i in range(r)], _norm([C[i][j] for i in range(r)])) for j in range(len(A))]
+        every = [[row[j] for row in span.C] for j in range(len(A))]
+        columns = [(*integer_row(c), _norm(c)) for c in every]
     goal = [A[span.rows[a]][span.rows[b]] for a, b in pairs]
     return _System(goal, pairs, basis, t, bits, columns, ~zeros)
 

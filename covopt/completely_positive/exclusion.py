@@ -219,11 +219,7 @@ def _is_dominant(matrix: SymmetricMatrix) -> bool:
     """
     if matrix.exact is None:
         return False
-    around = [np.flatnonzero(row).tolist() for row in matrix.values]
-    return all(
-        sum((abs(row[j]) for j in near if j != i), Fraction(0)) <= row[i]
-        for i, (row, near) in enumerate(zip(matrix.exact, around, strict=True))
-    )
+    return min(matrix.slacks()) >= 0
 
 
 def _roots(A: np.ndarray) -> np.ndarray:

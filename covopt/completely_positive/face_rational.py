@@ -9,6 +9,7 @@ from numbers import Rational, Real
 from typing import Any
 
 from covopt.errors import InputError
+from covopt.exact.elimination import integer_table
 
 
 def exact_matrix(A: Any, name: str = "A") -> list[list[Fraction]]:
@@ -70,8 +71,7 @@ def as_integers(matrix: Sequence[Sequence[Fraction]]) -> list[list[int]]:
     >>> as_integers([[Fraction(1, 2), Fraction(1, 3)]])
     [[3, 2]]
     """
-    scale = math.lcm(*(x.denominator for row in matrix for x in row))
-    integers = [[int(x * scale) for x in row] for row in matrix]
+    integers, _ = integer_table(matrix)
     common = math.gcd(*(x for row in integers for x in row)) or 1
     return [[x // common for x in row] for row in integers]
 

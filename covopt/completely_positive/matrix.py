@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from numbers import Rational
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ from covopt.checks.wording import counted, one_line
 from covopt.completely_positive.graphs import MOST_ROWS, graph_matrix, is_graph
 from covopt.data.tabular import to_matrix
 from covopt.errors import InputError
+from covopt.exact.elimination import integer_row
 
 ASYMMETRY = 1e-12  # of √(a_ii a_jj), or of the largest entry: more than that is no rounding
 LARGEST = 1e300
@@ -47,6 +50,8 @@ class SymmetricMatrix:
 
     def part(self, vertices: tuple[int, ...]) -> SymmetricMatrix:
         """Return the principal submatrix on ``vertices``."""
+        if vertices == tuple(range(len(self))):
+            return SymmetricMatrix(self.values, self.exact)
         exact = (
             None if self.exact is None else tuple(tuple(self.exact[i][j] for j in vertices) for i in vertices)
         )
@@ -65,6 +70,42 @@ class SymmetricMatrix:
             return None
         scale = math.lcm(*{entry.denominator for row in self.exact for entry in row})
         return [[entry.numerator * (scale // entry.denominator) for entry in row] for row in self.exact]
+
+    @cached_property
+    def has_exact_sums(self) -> bool:
+        """Whether all entries are integers, and so small that doubles do not round their sums."""
+        if self.exact is None or not np.abs(self.values).sum() < 2.0**53:
+            return False
+        return all(entry.denominator == 1 for row in self.exact for entry in row)
+
+    def slacks(self, d: Sequence[Fraction | int] | None = None) -> list[int]:
+        """Return Md, every entry times a positive integer of its own; M is the comparison matrix of an exact one.
+
+        Parameters
+        ----------
+        d : sequence of Fraction, optional
+            All ones by default.
+
+        Examples
+        --------
+        >>> read_matrix([[3, 1], [1, 2]]).slacks(), read_matrix([[3, 1], [1, 2]]).slacks([Fraction(1, 2), 2])
+        ([2, 1], [-1, 7])
+        """
+        assert self.exact is not None
+        weights = [1] * len(self) if d is None else integer_row(d)[0]
+        own, sizes = self.values.diagonal(), np.abs(self.values)
+        if self.has_exact_sums and sizes.sum() * max(map(abs, weights), default=0) < 2.0**52:
+            sums: list[float] = (
+                (own + np.abs(own)) * weights - sizes @ np.array(weights, dtype=float)
+            ).tolist()
+            return [int(x) for x in sums]
+        found = []
+        for i, (row, numbers) in enumerate(zip(self.exact, self.values, strict=True)):
+            near = [i, *(j for j in np.flatnonzero(numbers).tolist() if j != i)]
+            (middle, *around), _ = integer_row([row[j] for j in near])
+            total = sum(abs(x) * weights[j] for x, j in zip(around, near[1:], strict=True))
+            found.append(middle * weights[i] - total)
+        return found
 
     def fractions(self) -> list[list[Fraction]]:
         """Return the entries as fractions: the exact ones, or the floats as they are."""
@@ -146,7 +187,7 @@ def check_range(values: np.ndarray, exact: Exact | None = None) -> None:
     """
     if exact is not None and any(
         max(entry.numerator.bit_length(), entry.denominator.bit_length()) > MOST_BITS
-        for entry in {entry for row in exact for entry in row}
+        for entry in {id(entry): entry for row in exact for entry in row}.values()
     ):
         raise InputError("A has a fraction of more than 3900 digits; round its entries.")
     large = np.abs(values) > LARGEST
@@ -171,7 +212,7 @@ def check_symmetric(values: np.ndarray, exact: Exact | None = None) -> None:
     gap = np.abs(values - values.T)
     n = range(len(values))
     if exact is not None:
-        worst = next(((i, j) for i in n for j in n if exact[i][j] != exact[j][i]), None)
+        worst = next(((i, j) for i in n for j in n[i + 1 :] if exact[i][j] != exact[j][i]), None)
     else:
         rounding = gap.max() <= ASYMMETRY * np.abs(values).max()
         worst = None if rounding else divmod(int(gap.argmax()), len(values))
@@ -192,7 +233,10 @@ def _rational(A: Any) -> Exact | None:
     if not all(isinstance(entry, Rational) and not isinstance(entry, bool) for row in rows for entry in row):
         return None
     # NumPy's integers would keep their 64 bits inside a Fraction, and overflow there
-    return tuple(tuple(Fraction(int(e.numerator), int(e.denominator)) for e in row) for row in rows)
+    return tuple(
+        tuple(Fraction(e) if type(e) is int else Fraction(int(e.numerator), int(e.denominator)) for e in row)
+        for row in rows
+    )
 
 
 def read_csv(path: str | os.PathLike[str]) -> SymmetricMatrix:

@@ -66,17 +66,18 @@ def support_pattern(A: np.ndarray, tol: float = DEFAULT_TOL) -> Pattern:
     Pattern(vertices=(0, 1, 2), edges=((0, 2),), ambiguous=((0, 1),))
     """
     A = np.asarray(A, dtype=float)
-    vertices = [int(i) for i in np.flatnonzero(np.diag(A) > 0)]
-    roots = np.sqrt(np.maximum(np.diag(A), 0.0))
-    size = np.abs(A)
-    small = size <= tol * np.outer(roots, roots)
-    alive = set(vertices)
-    edges: list[tuple[int, int]] = []
-    ambiguous: list[tuple[int, int]] = []
-    for i, j in np.argwhere(np.triu(size > 0, 1)).tolist():
-        if i in alive and j in alive:
-            (ambiguous if small[i, j] else edges).append((i, j))
-    return Pattern(tuple(vertices), tuple(edges), tuple(ambiguous))
+    alive, roots = A.diagonal() > 0, np.sqrt(np.maximum(A.diagonal(), 0.0))
+    first, second = np.nonzero(np.triu(A, 1))
+    if not alive.all():
+        seen = alive[first] & alive[second]
+        first, second = first[seen], second[seen]
+    small = np.abs(A[first, second]) <= tol * (roots[first] * roots[second])
+    pairs = list(zip(first.tolist(), second.tolist(), strict=True))
+    edges, ambiguous = pairs, list[tuple[int, int]]()
+    if small.any():
+        edges = [pair for pair, is_small in zip(pairs, small, strict=True) if not is_small]
+        ambiguous = [pair for pair, is_small in zip(pairs, small, strict=True) if is_small]
+    return Pattern(tuple(np.flatnonzero(alive).tolist()), tuple(edges), tuple(ambiguous))
 
 
 def is_triangle_free(edges: Sequence[tuple[int, int]]) -> bool:

@@ -24,8 +24,7 @@ from scipy.linalg import LinAlgError, solve
 from covopt.completely_positive.completion import completes
 from covopt.completely_positive.dominance import comparison_matrix
 from covopt.completely_positive.matrix import SymmetricMatrix
-from covopt.completely_positive.pattern import support_pattern
-from covopt.exact.elimination import bareiss, negative_direction, row_reduce
+from covopt.exact.elimination import bareiss, integer_table, negative_direction, row_reduce
 from covopt.exact.rank import exact_rank
 
 EXACT_SIZE = 40  # elimination in integers up to here
@@ -115,21 +114,24 @@ def small_remainder(matrix: SymmetricMatrix) -> Remainder | None:
     if n > EXACT_SIZE:
         return None
     A = matrix.fractions()
-    left = [list(row) for row in A]
+    left, unit = integer_table(A)
+    given, last = [row[i] for i, row in enumerate(left)], 1
     open_ = list(range(n))
     while open_:
-        pivot = max(open_, key=lambda i: left[i][i] / A[i][i])
-        if left[pivot][pivot] < BELOW * A[pivot][pivot]:
+        pivot = max(open_, key=lambda i: Fraction(left[i][i], given[i]))
+        above = left[pivot]
+        lead = above[pivot]
+        if Fraction(lead, last) < BELOW * given[pivot]:
             break
         open_.remove(pivot)
         for i in open_:
-            ratio = left[i][pivot] / left[pivot][pivot]
-            if ratio:
-                left[i] = [x - ratio * y if y else x for x, y in zip(left[i], left[pivot], strict=True)]
+            factor = left[i][pivot]
+            left[i] = [(lead * x - factor * y) // last for x, y in zip(left[i], above, strict=True)]
+        last = lead
     kept = tuple(i for i in open_ if left[i][i] != 0)
     if not kept or len(kept) > 4 or any(left[i][j] for i in open_ for j in open_ if i not in kept):
         return None
-    rest = [[left[i][j] for j in kept] for i in kept]
+    rest = [[Fraction(left[i][j], last * unit) for j in kept] for i in kept]
     if min(min(row) for row in rest) < 0 or negative_direction(rest) is not None:
         return None
     for a, i in enumerate(kept):
@@ -142,19 +144,22 @@ def small_remainder(matrix: SymmetricMatrix) -> Remainder | None:
 
 
 def _is_product(A: Sequence[Sequence[Fraction]], B: np.ndarray) -> bool:
-    rows = [[(int(j), Fraction(float(row[j]))) for j in np.flatnonzero(row)] for row in B]
-    diagonal = [Fraction(0)] * len(A)
+    table, unit = integer_table(B.tolist())
+    goal, scale = integer_table(A)
+    rows = [[(j, x) for j, x in enumerate(row) if x] for row in table]
+    diagonal = [0] * len(A)
     for row in rows:
         for j, x in row:
             diagonal[j] += x * x
-    if any(diagonal[j] != A[j][j] for j in range(len(A))):
+    square = unit * unit
+    if any(diagonal[j] * scale != goal[j][j] * square for j in range(len(A))):
         return False
-    found: dict[tuple[int, int], Fraction] = {}
+    found: dict[tuple[int, int], int] = {}
     for row in rows:
         for place, (i, x) in enumerate(row):
             for j, y in row[place + 1 :]:
-                found[i, j] = found.get((i, j), Fraction(0)) + x * y
-    return all(found.get((i, j), 0) == A[i][j] for j in range(len(A)) for i in range(j))
+                found[i, j] = found.get((i, j), 0) + x * y
+    return all(found.get((i, j), 0) * scale == goal[i][j] * square for j in range(len(A)) for i in range(j))
 
 
 def _has_weights(A: Sequence[Sequence[Fraction]], B: np.ndarray) -> bool:
@@ -165,10 +170,8 @@ def _has_weights(A: Sequence[Sequence[Fraction]], B: np.ndarray) -> bool:
     if len(B) > len(pairs):
         return False
     for largest in DENOMINATORS:
-        atoms = [[Fraction(x).limit_denominator(largest) for x in row] for row in B.tolist()]
-        # first in floats: most rows are not recognised
-        close = np.array([[float(x) for x in row] for row in atoms])
-        if np.abs(close - B).max(initial=0.0) > 1e-6:
+        atoms = _recognised(B, largest)
+        if atoms is None:
             continue
         table = [[u[i] * u[j] for u in atoms] + [A[i][j]] for i, j in pairs]
         reduced, pivots = row_reduce(table, len(atoms))
@@ -177,6 +180,19 @@ def _has_weights(A: Sequence[Sequence[Fraction]], B: np.ndarray) -> bool:
         if all(row[-1] >= 0 for row in reduced[: len(pivots)]):
             return True
     return False
+
+
+def _recognised(B: np.ndarray, largest: int) -> list[list[Fraction]] | None:
+    """Return fractions of small denominators next to the entries; None at the first that has none."""
+    found: list[list[Fraction]] = []
+    for row in B.tolist():
+        found.append([])
+        for x in row:
+            near = Fraction(x).limit_denominator(largest)
+            if abs(float(near) - x) > 1e-6:
+                return None
+            found[-1].append(near)
+    return found
 
 
 def dominance_vector(matrix: SymmetricMatrix) -> list[Fraction] | None:
@@ -197,9 +213,8 @@ def dominance_vector(matrix: SymmetricMatrix) -> list[Fraction] | None:
     [Fraction(2, 1), Fraction(1, 1)]
     """
     n = len(matrix)
-    ones = [Fraction(1)] * n
-    if dominates(matrix, ones):
-        return ones
+    if min(matrix.slacks()) >= 0:
+        return [Fraction(1)] * n
     roots = np.sqrt(np.diag(matrix.values))
     unit = comparison_matrix(matrix.values / roots / roots[:, None])
     smallest = float(np.linalg.eigvalsh(unit)[0])
@@ -251,17 +266,7 @@ def dominates(matrix: SymmetricMatrix, d: Sequence[Fraction]) -> bool:
     >>> dominates(read_matrix([[2, 1], [1, 1]]), [Fraction(1), Fraction(1)])
     True
     """
-    return min(slacks(matrix, d), default=Fraction(0)) >= 0 and min(d, default=Fraction(1)) > 0
-
-
-def slacks(matrix: SymmetricMatrix, d: Sequence[Fraction]) -> list[Fraction]:
-    """Return Md without rounding."""
-    assert matrix.exact is not None
-    found = []
-    for i, (row, numbers) in enumerate(zip(matrix.exact, matrix.values, strict=True)):
-        around = sum((abs(row[j]) * d[j] for j in np.flatnonzero(numbers).tolist() if j != i), Fraction(0))
-        found.append(row[i] * d[i] - around)
-    return found
+    return min(matrix.slacks(d), default=0) >= 0 and min(d, default=1) > 0
 
 
 def dominance_rows(matrix: SymmetricMatrix, d: Sequence[Fraction]) -> int | None:
@@ -286,12 +291,15 @@ def dominance_rows(matrix: SymmetricMatrix, d: Sequence[Fraction]) -> int | None
     >>> dominance_rows(read_matrix([[10**10 + 1, 10**10], [10**10, 10**10]]), [Fraction(1), Fraction(1)])
     2
     """
-    if len(d) != len(matrix) or not dominates(matrix, d) or matrix.values.min() < 0:
+    if len(d) != len(matrix) or min(d) <= 0 or matrix.values.min() < 0:
         return None
-    edges = len(support_pattern(matrix.values, 0.0).edges)
+    slacks = matrix.slacks(d)
+    if min(slacks) < 0:
+        return None
+    edges = int(np.count_nonzero(np.triu(matrix.values, 1)))
     if edges >= len(matrix):
         return edges
-    return len(matrix) - (not any(slacks(matrix, d)) and len(matrix) > 1)
+    return len(matrix) - (not any(slacks) and len(matrix) > 1)
 
 
 def is_doubly_nonnegative(matrix: SymmetricMatrix) -> bool:

@@ -6,13 +6,44 @@ compiled, in :mod:`covopt.arrangement.exact`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 PRIME = 2_147_483_629  # below 2³¹, so that products fit in 64 bits
+
+
+def integer_row(row: Iterable[Any]) -> tuple[list[int], int]:
+    """Return a row of doubles or fractions times the least common denominator, and that.
+
+    Examples
+    --------
+    >>> integer_row([0.5, Fraction(1, 3), 2])
+    ([3, 2, 12], 6)
+    """
+    row = list(row)
+    try:
+        ratios = [x.as_integer_ratio() for x in row]
+    except AttributeError:  # NumPy's integers have none
+        ratios = [(int(x.numerator), int(x.denominator)) for x in map(Fraction, row)]
+    scale = math.lcm(*{denominator for _, denominator in ratios})
+    return [numerator * (scale // denominator) for numerator, denominator in ratios], scale
+
+
+def integer_table(rows: Sequence[Sequence[Any]]) -> tuple[list[list[int]], int]:
+    """Return a table of doubles or fractions times the least common denominator, and that.
+
+    Examples
+    --------
+    >>> integer_table([[0.5, 1], [Fraction(1, 3), 2]])
+    ([[3, 6], [2, 12]], 6)
+    """
+    table = [integer_row(row) for row in rows]
+    scale = math.lcm(*{own for _, own in table})
+    return [[x * (scale // own) for x in row] for row, own in table], scale
 
 
 def modular_rank(matrix: Sequence[Sequence[int]]) -> int:
@@ -56,16 +87,14 @@ def quadratic_form(matrix: Sequence[Sequence[Fraction]], vector: Sequence[Fracti
     >>> quadratic_form([[Fraction(1), Fraction(2)], [Fraction(2), Fraction(1)]], [1, -1])
     Fraction(-2, 1)
     """
-    n = range(len(vector))
-    return sum(
-        (
-            vector[i] * vector[j] * matrix[i][j]
-            for i in n
-            for j in n
-            if vector[i] and vector[j] and matrix[i][j]
-        ),
-        Fraction(0),
+    table, unit = integer_table(matrix)
+    v, scale = integer_row(vector)
+    total = sum(
+        x * sum(y * entry for y, entry in zip(v, row, strict=True) if y)
+        for x, row in zip(v, table, strict=True)
+        if x
     )
+    return Fraction(total, unit * scale * scale)
 
 
 def negative_direction(matrix: Sequence[Sequence[Fraction]]) -> list[Fraction] | None:
@@ -85,15 +114,14 @@ def negative_direction(matrix: Sequence[Sequence[Fraction]]) -> list[Fraction] |
     [Fraction(-2, 1), Fraction(1, 1)]
     """
     n = len(matrix)
-    left = [list(row) for row in matrix]
-    basis = [
-        [Fraction(int(i == j)) for j in range(n)] for i in range(n)
-    ]  # rows: the vectors behind each index
-    open_ = list(range(n))
+    left, _ = integer_table(matrix)
+    # rows: the vectors behind each index; all that is open is divided by the last pivot, a minor (Bareiss 1968)
+    basis = [[int(i == j) for j in range(n)] for i in range(n)]
+    open_, last = list(range(n)), 1
     while open_:
         negative = next((i for i in open_ if left[i][i] < 0), None)
         if negative is not None:
-            return basis[negative]
+            return [Fraction(x, last) for x in basis[negative]]
         pivot = next((i for i in open_ if left[i][i] > 0), None)
         if pivot is None:
             pair = next(((i, j) for i in open_ for j in open_ if left[i][j] != 0), None)
@@ -101,14 +129,15 @@ def negative_direction(matrix: Sequence[Sequence[Fraction]]) -> list[Fraction] |
                 return None
             i, j = pair
             sign = -1 if left[i][j] > 0 else 1
-            return [a + sign * b for a, b in zip(basis[i], basis[j], strict=True)]
+            return [Fraction(a + sign * b, last) for a, b in zip(basis[i], basis[j], strict=True)]
         open_.remove(pivot)
+        above, behind = left[pivot], basis[pivot]
+        lead = above[pivot]
         for i in open_:
-            ratio = left[i][pivot] / left[pivot][pivot]
-            if ratio:
-                for j in open_:
-                    left[i][j] -= ratio * left[pivot][j]
-                basis[i] = [a - ratio * b for a, b in zip(basis[i], basis[pivot], strict=True)]
+            factor = left[i][pivot]
+            left[i] = [(lead * x - factor * y) // last for x, y in zip(left[i], above, strict=True)]
+            basis[i] = [(lead * x - factor * y) // last for x, y in zip(basis[i], behind, strict=True)]
+        last = lead
     return None
 
 
@@ -125,29 +154,32 @@ def row_reduce(rows: Sequence[Sequence[Any]], columns: int) -> tuple[list[list[F
     Returns
     -------
     (list of list of Fraction, list of int)
-        One row per pivot, then the rows that vanish in the first ``columns``.
+        One row per pivot, then multiples of what is left of the others, which vanishes in the first ``columns``.
 
     Examples
     --------
     >>> row_reduce([[1, 2, 5], [2, 4, 10]], 2)
     ([[Fraction(1, 1), Fraction(2, 1), Fraction(5, 1)], [Fraction(0, 1), Fraction(0, 1), Fraction(0, 1)]], [0])
     """
-    work = [[Fraction(x) for x in row] for row in rows]
+    work = [integer_row(row)[0] for row in rows]
     pivots: list[int] = []
     for column in range(columns):
         rank = len(pivots)
-        best = next((i for i in range(rank, len(work)) if work[i][column] != 0), None)
+        best = next((i for i in range(rank, len(work)) if work[i][column]), None)
         if best is None:
             continue
         work[rank], work[best] = work[best], work[rank]
-        lead = work[rank][column]
-        work[rank] = pivot_row = [x / lead if x else x for x in work[rank]]
+        above = work[rank]
+        lead = above[column]
         for i, row in enumerate(work):
             factor = row[column]
             if i != rank and factor:
-                work[i] = [x - factor * p if p else x for x, p in zip(row, pivot_row, strict=True)]
+                left = [lead * x - factor * y for x, y in zip(row, above, strict=True)]
+                common = math.gcd(*left) or 1
+                work[i] = [x // common for x in left]
         pivots.append(column)
-    return work, pivots
+    leads = [row[column] for row, column in zip(work, pivots, strict=False)] + [1] * (len(work) - len(pivots))
+    return [[Fraction(x, lead) for x in row] for row, lead in zip(work, leads, strict=True)], pivots
 
 
 def bareiss(matrix: Sequence[Sequence[int]]) -> tuple[list[list[int]], list[int], int]:

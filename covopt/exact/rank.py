@@ -19,11 +19,11 @@ A decision is no proof. Where a bound rests on one, what was dropped is paid for
 from __future__ import annotations
 
 from collections.abc import Sequence
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
+from covopt.exact.elimination import integer_row
 from covopt.exact.rounding import gamma
 
 EPS = float(np.finfo(np.float64).eps)
@@ -155,25 +155,26 @@ def rank_at_least(matrix: np.ndarray, *, beside_constants: bool = False) -> int:
 
 
 def exact_rank(matrix: np.ndarray | Sequence[Sequence[Any]]) -> int:
-    """Return the rank of a table of doubles or fractions, by elimination in rational arithmetic.
+    """Return the rank of a table of doubles or fractions, by elimination in integers.
 
     Examples
     --------
+    >>> from fractions import Fraction
     >>> exact_rank(np.array([[0.1, 0.2], [0.2, 0.4]])), exact_rank([[Fraction(1, 3), 1], [1, Fraction(3)]])
     (1, 1)
     >>> exact_rank(np.array([[0.1, 0.3], [0.3, 0.9]]))
     2
     """
-    echelon: list[tuple[int, list[Fraction]]] = []
+    echelon: list[tuple[int, list[int]]] = []
     for row in matrix.tolist() if isinstance(matrix, np.ndarray) else matrix:
-        rest = [Fraction(entry) for entry in row]
-        for column, pivot in echelon:
-            if rest[column]:
-                factor = rest[column]
-                rest = [a - factor * b if b else a for a, b in zip(rest, pivot, strict=True)]
-        lead = next((column for column, entry in enumerate(rest) if entry), None)
-        if lead is not None:
-            echelon.append((lead, [entry / rest[lead] for entry in rest]))
+        rest, last = integer_row(row)[0], 1
+        for column, above in echelon:  # divisions leave nothing (Bareiss 1968)
+            lead, factor = above[column], rest[column]
+            rest = [(lead * x - factor * y) // last for x, y in zip(rest, above, strict=True)]
+            last = lead
+        first = next((column for column, entry in enumerate(rest) if entry), None)
+        if first is not None:
+            echelon.append((first, rest))
             if len(echelon) == len(rest):
                 break
     return len(echelon)

@@ -1,0 +1,102 @@
+"""Elimination in integers against the same elimination in fractions."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from covopt.completely_positive.matrix import SymmetricMatrix
+from covopt.exact.elimination import (
+    integer_row,
+    integer_table,
+    negative_direction,
+    quadratic_form,
+    row_reduce,
+)
+from covopt.exact.rank import exact_rank
+
+
+def reduced(rows, columns):
+    """The reduced echelon form, in fractions."""
+    work, pivots = [[Fraction(x) for x in row] for row in rows], []
+    for column in range(columns):
+        rank = len(pivots)
+        best = next((i for i in range(rank, len(work)) if work[i][column]), None)
+        if best is None:
+            continue
+        work[rank], work[best] = work[best], work[rank]
+        lead = work[rank][column]
+        work[rank] = [x / lead for x in work[rank]]
+        for i, row in enumerate(work):
+            if i != rank:
+                work[i] = [x - row[column] * y for x, y in zip(row, work[rank], strict=True)]
+        pivots.append(column)
+    return work, pivots
+
+
+def tables():
+    rng = np.random.default_rng(0)
+    for kind in ("fractions", "doubles", "integers", "scales"):
+        for _ in range(6):
+            m, n, r = rng.integers(1, 6, 3)
+            left, right = rng.integers(-3, 4, (m, r)), rng.integers(-3, 4, (r, n))
+            product = left @ right
+            if kind == "fractions":
+                scale = [Fraction(int(a), int(b)) for a, b in rng.integers(1, 9, (m, 2))]
+                yield [[s * int(x) for x in row] for s, row in zip(scale, product, strict=True)]
+            elif kind == "integers":
+                yield product
+            else:
+                powers = rng.integers(-60, 60, (m, 1)) if kind == "scales" else 0
+                yield np.ldexp(product + 0.1 * rng.integers(0, 2, product.shape), powers)
+
+
+@pytest.mark.parametrize("table", list(tables()))
+def test_echelon_form_and_rank_are_those_of_fractions(table):
+    n = len(table[0])
+    found, pivots = row_reduce(table, n - 1)
+    truth, expected = reduced(table, n - 1)
+    assert pivots == expected
+    assert found[: len(pivots)] == truth[: len(pivots)]
+    assert [any(row) for row in found[len(pivots) :]] == [any(row) for row in truth[len(pivots) :]]
+    assert exact_rank(table) == len(reduced(table, n)[1])
+
+
+def test_a_direction_is_found_where_one_is_negative_and_only_there():
+    rng = np.random.default_rng(1)
+    negative = 0
+    for _ in range(60):
+        n = int(rng.integers(1, 6))
+        G = rng.integers(-2, 3, (n, n))
+        M = G @ np.diag(rng.integers(-1 if rng.random() < 0.5 else 0, 2, n)) @ G.T
+        scaled = [[Fraction(int(x), 3) for x in row] for row in M]
+        v = negative_direction(scaled)
+        if v is None:
+            assert np.linalg.eigvalsh(M).min() > -1e-9
+        else:
+            negative += 1
+            plain = sum(v[i] * v[j] * scaled[i][j] for i in range(n) for j in range(n))
+            assert quadratic_form(scaled, v) == plain < 0
+    assert 10 < negative < 50
+
+
+def test_numbers_of_every_kind_become_integers():
+    mixed = [0.25, np.float64(0.5), np.int64(3), 2, Fraction(1, 3)]
+    assert integer_row(mixed) == ([3, 6, 36, 24, 4], 12)
+    assert integer_table([[], []]) == ([[], []], 1)
+    with pytest.raises((ValueError, OverflowError)):
+        integer_row([np.inf])
+
+
+def test_slacks_in_doubles_and_in_integers_have_the_same_signs():
+    rng = np.random.default_rng(2)
+    for _ in range(20):
+        n = int(rng.integers(1, 5))
+        A = rng.integers(0, 4, (n, n))
+        A = A + A.T + np.diag(rng.integers(0, 9, n))
+        d = [Fraction(int(a), int(b)) for a, b in rng.integers(1, 5, (n, 2))]
+        exact = tuple(tuple(Fraction(int(x)) for x in row) for row in A)
+        big = tuple(tuple(10**20 * x for x in row) for row in exact)
+        plain = [2 * exact[i][i] * d[i] - sum(exact[i][j] * d[j] for j in range(n)) for i in range(n)]
+        for matrix in (SymmetricMatrix(A.astype(float), exact), SymmetricMatrix(1e20 * A, big)):
+            assert np.sign(matrix.slacks(d)).tolist() == [(x > 0) - (x < 0) for x in plain]
