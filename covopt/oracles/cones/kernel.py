@@ -128,7 +128,8 @@ def plant(rows, weights, linear, stack, a, side, H):
     stack.state[4] = 0
     stack.level[0] = H
     stack.level[1] = 0.0
-    enter(rows, weights, stack, -1, 0)
+    level = stack.state[0]  # a variable: with literals `enter` would be compiled once more
+    enter(rows, weights, stack, level - 1, level)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

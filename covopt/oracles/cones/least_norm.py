@@ -102,16 +102,18 @@ def _free_step(rows, weights, index, theta, u0, s, a, facets, Q, above, below, w
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def descend(rows, squares, weights, index, theta, u0, s, a, facets, goal, Q, above, below, work, rounds):
+def descend(rows, squares, weights, index, theta, u0, s, a, facets, goal, Q, above, below, work):
     """Minimise ‖Q‖ over θ, with ``facets`` also over the multipliers of the box's facets; stop below ``goal``.
 
     Sweeps over the coordinates alternate with a step on those inside their bounds, exact once these are found.
+    Without a goal there are more of them.
     ``work`` is of shape (4, max(r, 3), r).
     """
     r = len(Q)
     side = u0[a]
     last = np.inf
-    for turn in range(2 * rounds):
+    cycles = CYCLES if goal > 0.0 else CLIMB_CYCLES
+    for turn in range(2 * cycles):
         if facets:
             for j in range(r):
                 if s[j] > 0.0:
@@ -161,7 +163,7 @@ def least_norm(rows, squares, weights, index, theta, f, q, u0, s, a, facets, H, 
         if j != a:
             rest -= q[j] * u0[j]
     Q[a] = u0[a] * rest
-    descend(rows, squares, weights, index, theta, u0, s, a, facets, GOAL * H, Q, above, below, work, CYCLES)
+    descend(rows, squares, weights, index, theta, u0, s, a, facets, GOAL * H, Q, above, below, work)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -173,7 +175,7 @@ def settle(rows, weights, index, theta, u, work):
     r = len(u)
     columns, basis, triangle, shift = work[0], work[1], work[2], work[3, 0]
     for _ in range(2):
-        count = 0
+        count = np.int64(0)  # a literal would compile the call below once more
         for k in range(len(index)):
             i = index[k]
             if count < r - 1 and weights[i] < 0.0 and 0.0 < theta[k] < 1.0:
@@ -218,6 +220,7 @@ def rise(rows, squares, weights, linear, u):
     index, theta = np.arange(n).astype(np.int32), np.empty(n)  # the type that a stack has
     Q, above, below, v = np.empty(r), np.zeros(r), np.zeros(r), np.empty(r)
     work = np.empty((4, max(r, 3), r))
+    axis, facets = np.int64(0), r == 0  # none; literals would compile everything below once more
     value = height(rows, weights, linear, u)
     for _ in range(TANGENTS):
         for j in range(r):
@@ -230,9 +233,7 @@ def rise(rows, squares, weights, linear, u):
             if t > 0.0:
                 for j in range(r):
                     Q[j] += weights[i] * rows[i, j]
-        descend(
-            rows, squares, weights, index, theta, u, v, 0, False, 0.0, Q, above, below, work, CLIMB_CYCLES
-        )
+        descend(rows, squares, weights, index, theta, u, v, axis, facets, 0.0, Q, above, below, work)
         size = np.sqrt((Q * Q).sum())
         if not size > 0.0:
             break

@@ -19,12 +19,12 @@ LEAST_SLOPE = 1e-15  # of a unit row along a circle that it crosses
 FAST = {"nnan", "nsz", "contract"}  # of straight-line code: no sums are taken in another order
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(cache=True, nogil=True)
 def _dot(a, b):
     return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(cache=True, nogil=True)
 def _add(total, error, a, term):
     """Compensated ``total[a] += term``."""
     new = total[a] + term
@@ -74,7 +74,8 @@ def _insert(found, found_value, count, i, w, scale, value):
         count[i] = k + 1
     while k > 0 and abs(found_value[i, k - 1]) < abs(value):
         found_value[i, k] = found_value[i, k - 1]
-        found[i, k] = found[i, k - 1]
+        for a in range(3):
+            found[i, k, a] = found[i, k - 1, a]
         k -= 1
     found_value[i, k] = value
     for a in range(3):
@@ -204,7 +205,8 @@ def _screen_cells(
 def _go_on(values, out):
     """Write values of half a circle to ``out[2:]``, with two before and three behind from the opposite half."""
     m = len(values)
-    out[2 : m + 2] = values
+    for k in range(m):  # entry by entry: numba compiles much more for a slice
+        out[2 + k] = values[k]
     for k in range(2):
         out[k] = -values[max(m - 2 + k, 0)]
     for k in range(3):
@@ -346,7 +348,9 @@ def walk(
         _go_on(cosine[i], c)
         _go_on(sine[i], s)
         _go_on(lean[i], leans)
-        crossed[:m], crossed[m] = order[i], order[i, 0]
+        for k in range(m):
+            crossed[k] = order[i, k]
+        crossed[m] = order[i, 0]
         # a cell is looked at from its edge of least index: its neighbours on the circle bound the cell as well
         for k in range(m):
             chosen[k] = tied[i] | ((i < crossed[k]) & (i < crossed[k + 1]))

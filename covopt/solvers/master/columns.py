@@ -246,7 +246,7 @@ class Tangents:
         return len(self.owner)
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(cache=True, nogil=True)
 def _dot(a, b):
     total = 0.0
     for c in range(len(a)):
@@ -255,10 +255,10 @@ def _dot(a, b):
 
 
 @njit(cache=True, nogil=True)
-def _reduce(v, basis, count):
+def _reduce(v, basis):
     """Take the part in the span of orthonormal rows out of v, twice for rounding; return what is left of ‖v‖²."""
     for _ in range(2):
-        for b in range(count):
+        for b in range(len(basis)):
             s = _dot(basis[b], v)
             for c in range(len(v)):
                 v[c] -= s * basis[b, c]
@@ -285,24 +285,27 @@ def _find_faces(rows, units, neurons, atoms, frames, dims, sharp):
             if abs(t) > SILENT * length:
                 sharp[j] = False
             if silent < r - 1:
-                v[:] = units[i]
-                square = _reduce(v, normals, silent)
+                for a in range(r):  # entry by entry: numba compiles much more for a slice
+                    v[a] = units[i, a]
+                square = _reduce(v, normals[:silent])
                 if square > 1e-12:
-                    normals[silent] = v / np.sqrt(square)
+                    for a in range(r):
+                        normals[silent, a] = v[a] / np.sqrt(square)
                     silent += 1
-        frames[j, 0] = neurons[j] / length
+        for a in range(r):
+            frames[j, 0, a] = neurons[j, a] / length
         found = 1
         for e in range(r):
             if found == r - silent:
                 break
-            v[:] = 0.0
-            v[e] = 1.0
-            _reduce(v, normals, silent)
-            _reduce(v, frames[j], found)
-            _reduce(v, normals, silent)
-            square = _dot(v, v)
+            for a in range(r):
+                v[a] = 1.0 if a == e else 0.0
+            _reduce(v, normals[:silent])
+            _reduce(v, frames[j, :found])
+            square = _reduce(v, normals[:silent])
             if square > 1e-3 / r:
-                frames[j, found] = v / np.sqrt(square)
+                for a in range(r):
+                    frames[j, found, a] = v[a] / np.sqrt(square)
                 found += 1
         dims[j] = found
 
