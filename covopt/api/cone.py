@@ -11,7 +11,10 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from covopt.api.interpolation_task import ROOM
+from covopt.api.rounds import heard
 from covopt.certificates.certify import conclude, residual_of
+from covopt.checks.speaking import tell_result
+from covopt.checks.timing import timing
 from covopt.checks.validation import (
     check_choice,
     check_count,
@@ -219,13 +222,15 @@ def frank_wolfe(
             settled=lam == 0 and np.isinf(problem.offset), output_bias=output_bias, loss=loss, lam=lam,
         )  # fmt: skip
         rounds = [{**each, "upper_bound": each["cost"]} for each in history]
-        return FrankWolfeSolution(
+        solution = FrankWolfeSolution(
             data, output_bias, "variation", network, *found, tol, f"frank-wolfe:{variant}", rounds,
             now() - began, random_state, lam=lam, loss=loss, active_set=active, variant=variant,
-            regularization=jitter,
+            regularization=jitter, timings=watch.seconds(),
         )  # fmt: skip
+        tell_result(solution)
+        return solution
 
-    with threadpool_limits(1, user_api="blas"):
+    with threadpool_limits(1, user_api="blas"), timing(began) as watch:
         left = np.abs(problem.inner_targets).max(initial=0.0)
         met = left <= 4 * np.finfo(float).eps * np.abs(problem.targets).max(initial=0.0)
         if met or problem.rows.shape[1] == 0:
@@ -235,7 +240,7 @@ def frank_wolfe(
         oracle = _make_oracle(problem)
         solver = FrankWolfe(
             problem, oracle, variant=variant, tol=tol, max_iter=max_iter, time_limit_s=time_limit_s,
-            start=begin, callback=callback, random_state=random_state, value_unit=unit,
+            start=begin, callback=heard(callback), random_state=random_state, value_unit=unit,
         )  # fmt: skip
         point = solver.solve()
         neurons, weights, offset = prune(

@@ -13,7 +13,8 @@ from covopt.api.rounds import observer
 from covopt.api.stopping import Clock, in_time
 from covopt.certificates.certify import conclude
 from covopt.certificates.gauges import LabelNoiseGauge
-from covopt.checks.speaking import logger
+from covopt.checks.speaking import tell_result
+from covopt.checks.timing import timing
 from covopt.checks.validation import (
     check_choice,
     check_count,
@@ -195,8 +196,12 @@ class FitTask:
             "random_state": self.random_state, "callback": observer(problem.strength, history, callback, began),
             **self._start_of(start, problem, reduction),
         }  # fmt: skip
-        point, name = self._point(problem, options, clock)
-        return self._certified(lam, point, reduced, name, history, clock)
+        with timing(began) as watch:
+            point, name = self._point(problem, options, clock)
+            solution = self._certified(lam, point, reduced, name, history, clock)
+            solution.timings = watch.seconds()
+        tell_result(solution)
+        return solution
 
     def _point(
         self, problem: RegularisedProblem, options: dict[str, Any], clock: Clock
@@ -346,7 +351,6 @@ class FitTask:
             now() - clock.began, self.random_state, lam=lam, loss=self.loss,
             sample_weight=self.sample_weight, warm=point.warm, lambda_max=self._largest and self._largest.value,
         )  # fmt: skip
-        logger.info("%r", solution)
         return solution
 
 

@@ -15,7 +15,8 @@ from covopt.api.stopping import Clock, in_time
 from covopt.certificates.certify import conclude
 from covopt.certificates.gauges import LabelNoiseGauge, VariationGauge
 from covopt.certificates.moments import hold_moments
-from covopt.checks.speaking import logger
+from covopt.checks.speaking import tell_result
+from covopt.checks.timing import Stopwatch, timing
 from covopt.data import Data
 from covopt.errors import InputError
 from covopt.limits import now
@@ -69,7 +70,7 @@ class InterpolationTask:
         history: list[dict[str, float]] = []
         clock = Clock(self.time_limit_s, self.began)
         # compiled threads and BLAS threads compete for the same cores
-        with threadpool_limits(1, user_api="blas"):
+        with threadpool_limits(1, user_api="blas"), timing(self.began) as watch:
             point, name = self._point(
                 observer(2.0 * reduction.value_scale, history, self.callback, self.began), clock
             )
@@ -94,14 +95,14 @@ class InterpolationTask:
             dual, certificate, status = self._conclude(point, network, clock)
         if clock.interrupted and status is not Status.CERTIFIED:
             status = Status.INTERRUPTED
-        return self._solution(network, dual, certificate, status, name, history, point.proof)
+        return self._solution(network, dual, certificate, status, name, history, watch, point.proof)
 
     def solve_label_noise(self, potential: LabelNoise) -> Solution:
         """Solve with a label-noise potential."""
         task = reduce_label_noise(self.data, self.output_bias, potential, reduced=self.reduced)
         problem = task.problem
         history: list[dict[str, float]] = []
-        with threadpool_limits(1, user_api="blas"):
+        with threadpool_limits(1, user_api="blas"), timing(self.began) as watch:
             name = "column-generation"
             if not len(problem.rows) or not problem.targets.any():
                 point, name = zero_point(problem), "closed form"
@@ -116,7 +117,7 @@ class InterpolationTask:
                 self.data, network, task.invert_dual(point.dual), stopped=point.status, tol=self.tol,
                 settled=problem.offset_cost == 0, output_bias=self.output_bias, gauge=LabelNoiseGauge(task),
             )  # fmt: skip
-        return self._solution(network, dual, certificate, status, name, history)
+        return self._solution(network, dual, certificate, status, name, history, watch)
 
     def _point(self, observe: Callback, clock: Clock) -> tuple[Point, str]:
         problem, _ = self.reduced
@@ -164,12 +165,14 @@ class InterpolationTask:
         wanted = np.atleast_1d(reduction.raise_outputs(known)) * (1.0 - ROOM)
         return lambda dual, factor: hold_moments(self.data.X[:, 0], dual, wanted * factor)
 
-    def _solution(self, network, dual, certificate, status, name, history, proof=None) -> Solution:
+    def _solution(
+        self, network, dual, certificate, status, name, history, watch: Stopwatch, proof=None
+    ) -> Solution:
         solution = Solution(
             self.data, self.output_bias, self.potential, network, dual, certificate, status, self.tol, name, history,
-            now() - self.began, self.random_state, proof,
+            now() - self.began, self.random_state, proof, timings=watch.seconds(),
         )  # fmt: skip
-        logger.info("%r", solution)
+        tell_result(solution)
         return solution
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 from collections.abc import Callable
 
 import numpy as np
 
-from covopt.checks.speaking import logger, round_line
+from covopt.checks.speaking import round_line, tell
 from covopt.limits import now
 from covopt.solvers.column_generation import RoundState
 from covopt.solvers.cone.frank_wolfe import FrankWolfeState
@@ -27,12 +28,27 @@ def observer(
             upper_bound=state.upper_bound * scale,
             time_s=now() - began,
         )
-        logger.debug("%s", round_line(state))
+        seen = {k: v for k, v in dataclasses.asdict(state).items() if (v if k == "note" else np.isfinite(v))}
+        tell(logging.DEBUG, round_line(state), "round", **seen)
         if state.note:
-            logger.info("round %d: %s", state.round, state.note)
-        history.append(
-            {k: v for k, v in dataclasses.asdict(state).items() if (v if k == "note" else np.isfinite(v))}
+            tell(
+                logging.INFO, f"round {state.round}: {state.note}", "note", round=state.round, note=state.note
+            )
+        history.append(seen)
+        return bool(callback(state)) if callback is not None else False
+
+    return observe
+
+
+def heard(callback: Callable[[FrankWolfeState], bool] | None) -> Callable[[FrankWolfeState], bool]:
+    """Return a callback for Frank–Wolfe that logs its iterations before the caller's sees them."""
+
+    def observe(state: FrankWolfeState) -> bool:
+        line = (
+            f"iteration {state.iteration}: {state.lower_bound:.8g} <= minimum <= {state.cost:.8g}, "
+            f"gap {state.gap:.1e}, {state.n_atoms} atoms, {state.time_s:.2f} s"
         )
+        tell(logging.DEBUG, line, "iteration", **dataclasses.asdict(state))
         return bool(callback(state)) if callback is not None else False
 
     return observe

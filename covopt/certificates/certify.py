@@ -18,6 +18,7 @@ import numpy as np
 from covopt.certificates.conjugate import balanced
 from covopt.certificates.dual_bound import NOTHING, Moved, dual_bound, dual_point, moving_up, settled_dual
 from covopt.certificates.gauges import BY_PROOF, Gauge, make_gauge
+from covopt.checks.timing import stage
 from covopt.checks.wording import counted
 from covopt.data import Data
 from covopt.exact.rounding import below, relative_gap, up
@@ -215,6 +216,7 @@ def certify(
     )
 
 
+@stage("certificate")
 def conclude(
     data: Data,
     network: ReLUNetwork,

@@ -1,14 +1,25 @@
-"""What solvers say while they run, through the logger ``covopt``: rounds at DEBUG, results at INFO."""
+"""What solvers say while they run, through the logger ``covopt``: rounds at DEBUG, results at INFO.
+
+Each record has an event beside its text, for programs: :class:`JsonLines` writes one JSON object a line.
+"""
 
 from __future__ import annotations
 
+import datetime
+import json
 import logging
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
+from covopt.checks.timing import described
+from covopt.errors import InputError
+
 logger = logging.getLogger("covopt")
+_levels: dict[logging.Handler, int] = {}  # of the logger, before a handler came
 LEVELS = (logging.WARNING, logging.INFO, logging.DEBUG)
 
 
@@ -23,6 +34,113 @@ def round_line(state: Any) -> str:
         f"round {state.round}: {state.lower_bound:.8g} <= minimum <= {state.upper_bound:.8g}, gap {state.gap:.1e}, "
         f"{state.n_columns} columns, {state.time_s:.2f} s"
     )
+
+
+def tell(level: int, text: str, event: str, **values: Any) -> None:
+    """Log a text for people and an event for programs.
+
+    Parameters
+    ----------
+    level : int
+        Of :mod:`logging`.
+    text : str
+    event : str
+        Its kind: ``round``, ``iteration``, ``note``, ``result``, ``timings``.
+    **values
+        Numbers and texts of the event.
+    """
+    if logger.isEnabledFor(level):
+        logger.log(level, "%s", text, extra={"event": {"event": event, **values}})
+
+
+def tell_result(solution: Any) -> None:
+    """Log what a solve found and where its time went.
+
+    Parameters
+    ----------
+    solution : Solution
+    """
+    tell(logging.DEBUG, described(solution.timings), "timings", seconds=solution.timings)
+    tell(
+        logging.INFO, repr(solution), "result", status=solution.status.code, objective=solution.objective,
+        lower_bound=solution.lower_bound, gap=solution.gap, n_neurons=len(solution.network), lam=solution.lam,
+        solver=solution.solver, rounds=len(solution.history), time_s=solution.time_s,
+    )  # fmt: skip
+
+
+class JsonLines(logging.Formatter):
+    """One JSON object a line: ``time`` (UTC, ISO 8601), ``level``, ``event`` and its values.
+
+    Numbers that are not finite become null.
+
+    Examples
+    --------
+    >>> record = logging.LogRecord("covopt", logging.INFO, "", 0, "found %d", (3,), None)
+    >>> line = json.loads(JsonLines().format(record))
+    >>> line["level"], line["event"], line["text"]
+    ('info', 'message', 'found 3')
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line of a record."""
+        event = getattr(record, "event", None) or {"event": "message", "text": record.getMessage()}
+        time = datetime.datetime.fromtimestamp(record.created, datetime.UTC).isoformat(
+            timespec="milliseconds"
+        )
+        line = {"time": time, "level": record.levelname.lower(), **event}
+        return json.dumps(_finite(line), ensure_ascii=False, allow_nan=False, default=str)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _finite(each) for name, each in value.items()}
+    if isinstance(value, float):
+        return float(value) if abs(value) < float("inf") else None  # NaN neither
+    return value.item() if hasattr(value, "item") else value
+
+
+def write_events(path: str | os.PathLike[str]) -> logging.Handler:
+    """Append every event to a file from now on, a JSON object a line, flushed at once.
+
+    Parameters
+    ----------
+    path : path-like
+        ``-`` for standard error.
+
+    Returns
+    -------
+    logging.Handler
+
+    Raises
+    ------
+    InputError
+        Where the file cannot be written.
+    """
+    if str(path) == "-":
+        handler: logging.Handler = logging.StreamHandler(sys.stderr)
+    else:
+        try:
+            handler = logging.FileHandler(Path(path), encoding="utf-8")
+        except OSError as error:
+            reason = error.strerror or error
+            raise InputError(f"cannot write the log {path}: {reason}; choose another file.") from None
+    handler.setFormatter(JsonLines())
+    return _heard(handler, logging.DEBUG)
+
+
+def _heard(handler: logging.Handler, level: int) -> logging.Handler:
+    handler.setLevel(level)
+    logger.addHandler(handler)
+    _levels[handler] = logger.level
+    logger.setLevel(min(level, logger.level or level))
+    return handler
+
+
+def silence(handler: logging.Handler) -> None:
+    """Take back what :func:`listen` or :func:`write_events` began."""
+    logger.removeHandler(handler)
+    logger.setLevel(_levels.pop(handler, logging.NOTSET))
+    handler.close()
 
 
 @contextmanager
@@ -42,13 +160,11 @@ def speaking(verbose: int = 0) -> Iterator[None]:
     if not verbose:
         yield
         return
-    before = logger.level
     handler = listen(verbose)
     try:
         yield
     finally:
-        logger.removeHandler(handler)
-        logger.setLevel(before)
+        silence(handler)
 
 
 def listen(verbose: int) -> logging.Handler:
@@ -65,6 +181,4 @@ def listen(verbose: int) -> logging.Handler:
     """
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("covopt %(message)s"))
-    logger.addHandler(handler)
-    logger.setLevel(LEVELS[min(int(verbose), 2)])
-    return handler
+    return _heard(handler, LEVELS[min(int(verbose), 2)])

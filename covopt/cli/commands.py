@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -77,17 +78,26 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def _root(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
     verbose: Annotated[
         int, typer.Option("--verbose", "-v", count=True, help="Say what is found; -vv: every round.")
     ] = 0,
+    log_json: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Append each round and result as a line of JSON; - for stderr."),
+    ] = None,
 ) -> None:
-    if verbose:
-        from covopt.checks.speaking import listen
+    if verbose or log_json is not None:
+        from covopt.checks.speaking import listen, silence, write_events
 
-        listen(verbose)
+        if verbose:
+            context.call_on_close(partial(silence, listen(verbose)))
+        if log_json is not None:
+            with reporting(as_json=False):
+                context.call_on_close(partial(silence, write_events(log_json)))
 
 
 app.command(epilog=_EPILOG)(solve.solve)

@@ -99,6 +99,7 @@ def _numbers(solution: Any) -> dict[str, Any]:
         "n_neurons": len(solution.network),
         "rounds": len(solution.history),
         "time_s": solution.time_s,
+        "timings": solution.timings,
     }
 
 

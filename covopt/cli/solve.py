@@ -81,6 +81,7 @@ def _finish(
                 "solver": solution.solver,
                 "rounds": len(solution.history),
                 "time_s": solution.time_s,
+                "timings": solution.timings,
                 "notes": data.notes,
                 "warnings": heard,
                 "solution_file": out,

@@ -15,6 +15,7 @@ from covopt.files.schema import (
     number,
     record,
     rows,
+    seconds,
     share,
     text,
     whole,
@@ -61,6 +62,7 @@ SOLUTION: Table = {
     "solver": line,
     "random_state": maybe(whole),
     "time_s": finite,
+    "timings": maybe(seconds, absent=True),
     "history": each(record, "rounds"),
 }
 

@@ -164,6 +164,12 @@ def maybe(kind: Kind, *, absent: bool = False) -> Kind:
     return _Maybe(kind, absent)
 
 
+def seconds(value: Any) -> str | None:
+    """Take an object of names with nonnegative finite numbers."""
+    good = isinstance(value, dict) and all(finite(each) is None and each >= 0.0 for each in value.values())
+    return None if good else "an object of seconds"
+
+
 def record(value: Any) -> str | None:
     """Take an object with names."""
     return None if isinstance(value, dict) else "an object with names"

@@ -70,6 +70,7 @@ def to_content(solution: Solution) -> dict[str, Any]:
         "solver": solution.solver,
         "random_state": solution.random_state,
         "time_s": solution.time_s,
+        "timings": solution.timings,
         "history": solution.history,
     }
 
@@ -124,7 +125,7 @@ def from_content(cls: type[Solution], content: dict[str, Any]) -> Solution:
             Status.from_code(content["status"]), float(content["tol"]), content["solver"],
             list(content["history"]), float(content["time_s"]), content["random_state"],
             None if proof is None else GaugeCertificate.from_dict(proof),
-            **(_loss_of(problem, data) if fitted else {}),
+            timings=dict(content.get("timings", {})), **(_loss_of(problem, data) if fitted else {}),
         )  # fmt: skip
     except SolutionFileError:
         raise

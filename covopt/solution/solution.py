@@ -54,6 +54,10 @@ class Solution:
     lambda_max : float or None
         :func:`covopt.lambda_max` of the table, or the best lower bound on it, where the solve asked for it; files do
         not keep it.
+    timings : dict of str to float
+        Where the time went, longest first: seconds of preparing (imports, checks, reductions), pricing, the
+        restricted master, its columns, making networks, proofs, finishing, the certificate and the rest. They sum to
+        ``time_s``; those of compiling, where there were any, are no part of it.
     """
 
     data: Data
@@ -73,6 +77,7 @@ class Solution:
     loss: Loss | None = None
     sample_weight: np.ndarray | None = None
     lambda_max: float | None = None
+    timings: dict[str, float] = field(default_factory=dict)
     warm: Any = field(default=None, repr=False)  # where a solve with another λ may begin
 
     def __post_init__(self) -> None:

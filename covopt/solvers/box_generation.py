@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from covopt.checks.timing import stage
 from covopt.exact.rounding import relative_gap
 from covopt.limits import TimeUp, limited
 from covopt.oracles.base import Pricing
@@ -193,6 +194,7 @@ class BoxGeneration(ColumnGeneration):
         self.oracle.gap = self.point.gap if np.isfinite(self.point.gap) else 1.0
         return super().should_stop() or self.oracle.failed
 
+    @stage("proofs")
     def _prove_belief(self, rtol: float) -> bool:
         """Bound h of the dual point that is kept; return whether that fails although no neuron exceeds one."""
         bound = box_gauge(

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import LinAlgError
 
+from covopt.checks.timing import stage
 from covopt.exact.rounding import relative_gap
 from covopt.oracles.base import Oracle, Pricing
 from covopt.oracles.lifted.gauge_certificate import GaugeCertificate
@@ -155,6 +156,7 @@ class ColumnGeneration(Driver):
         """Return values with an axis for outputs in the problem's own shape."""
         return values if self.problem.is_vector else np.asarray(values[..., 0], order="C")[()]
 
+    @stage("pricing")
     def price(self, dual: np.ndarray, threshold: float) -> Pricing:
         """See the base class."""
         return self.oracle.price(self._own(dual), threshold=threshold)
@@ -184,6 +186,7 @@ class ColumnGeneration(Driver):
         worth = 0.1 * self.tol * self.point.lower_bound / price if price > 0 else FEASIBLE
         return max(min(FEASIBLE, worth), ROUNDING)
 
+    @stage("networks")
     def _offer_networks(self, step: Step, *, due: bool) -> None:
         if not step.candidates:
             return

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import LinAlgError
 
+from covopt.checks.timing import stage
 from covopt.oracles.base import Oracle, Pricing
 from covopt.solvers.loop import GenerationLoop
 from covopt.solvers.master.columns import Frames
@@ -205,6 +206,7 @@ class Driver(GenerationLoop):
         if master.edges is not None:
             master.edges.enter(master.dual.reshape(-1, 1))
 
+    @stage("columns")
     def _renew(self, pricing: Pricing, *, drops: bool = True) -> int:
         """Move, add, merge and drop columns; the number of new ones."""
         master, schedule = self.master, self.schedule

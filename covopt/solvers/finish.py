@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from covopt.checks.timing import stage
 from covopt.problems.shallow import ShallowProblem, sizes
 from covopt.solvers.least_norm import LeastNorm
 from covopt.solvers.merging import Faces, merge_in_cells, polish
@@ -15,6 +16,7 @@ COSTS = 1e-10  # relative rise of the cost that it may bring
 LIGHT = 1e-7  # mass, as above, of a neuron without which the others are moved to interpolate
 
 
+@stage("finishing")
 def finish_network(
     problem: ShallowProblem, neurons: np.ndarray, weights: np.ndarray, offset: float | np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, float | np.ndarray]:

@@ -16,6 +16,7 @@ import numpy as np
 from scipy.linalg import lstsq
 from scipy.optimize import linprog
 
+from covopt.checks.timing import stage
 from covopt.oracles.faces import FaceOracle
 from covopt.problems.shallow import ShallowProblem
 from covopt.solvers.finish import finish_network
@@ -28,6 +29,7 @@ SLACK = 1e-7  # within which a place counts as tight
 SOLVED = 1e-11  # residual of the conditions at which Newton's method counts as converged
 
 
+@stage("finishing")
 def sharpen(
     problem: ShallowProblem, oracle: FaceOracle, dual: np.ndarray, offset: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, float] | None:

@@ -204,3 +204,22 @@ def test_usage_errors_are_json_too(arguments, message):
 def test_one_bias_for_all_commands(folder):
     counted = json.loads(run("cells", folder / "t.csv", "--features", "a,b", "--count-only", "--json").stdout)
     assert (counted["bias"], counted["n_cells"]) == (1.0, 2 * (1 + 11 + 55))
+
+
+def test_log_json(folder):
+    log = folder / "log.jsonl"
+    done = run("--log-json", log, "solve", folder / "t.csv", "--target", "y", "--features", "a,b", "--json")
+    answer = json.loads(done.stdout)
+    lines = [json.loads(line) for line in log.read_text("utf-8").splitlines()]
+    assert [line["round"] for line in lines if line["event"] == "round"] == list(range(answer["rounds"]))
+    assert (lines[-1]["event"], lines[-1]["lower_bound"]) == ("result", answer["lower_bound"])
+    assert sum(answer["timings"].values()) >= 0.99 * answer["time_s"]
+    before = len(lines)
+    run("--log-json", log, "solve", folder / "t.csv", "--target", "y", "--features", "a,b")
+    assert (
+        len(log.read_text("utf-8").splitlines()) == 2 * before
+    )  # appended, and written by one handler alone
+    refused = run("--log-json", folder / "none" / "log.jsonl", "solve", folder / "t.csv", "--target", "y")
+    assert refused.exit_code == 1
+    assert "choose another file" in refused.stderr
+    assert refused.stdout == ""

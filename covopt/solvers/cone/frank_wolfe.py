@@ -19,6 +19,7 @@ from typing import Any, Protocol
 import numpy as np
 from scipy.linalg import LinAlgError
 
+from covopt.checks.timing import stage
 from covopt.exact.parallel_rows import first_of_each
 from covopt.limits import now
 from covopt.oracles.base import Pricing
@@ -339,6 +340,7 @@ class FrankWolfe(GenerationLoop):
         return (vectors[:, used] / values[used]) @ (vectors[:, used].T @ self.problem.inner_targets)
 
     # ------------------------------------------------------------------ bounds
+    @stage("pricing")
     def _price(self, dual: np.ndarray, threshold: float, count: int | None) -> Pricing:
         pricing = self.oracle.price(self.problem.outer_dual(dual), threshold=threshold, max_neurons=count)
         self.point.exact &= pricing.exact

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import LinAlgError
 
+from covopt.checks.timing import stage
 from covopt.solvers.master.box import Box, total
 from covopt.solvers.master.columns import Columns, Frames, Tangents
 from covopt.solvers.master.cones import Cones
@@ -130,6 +131,7 @@ class Master:
         return self.offset if self.objective.is_free else self.objective.kappa * self.dual.sum(axis=0)
 
     # ------------------------------------------------------------------ a step
+    @stage("master")
     def step(self, gap: float, value: float, *, with_networks: bool) -> Step:
         """Take one Newton step.
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from covopt.checks.timing import stage
 from covopt.problems.regularised import RegularisedProblem
 from covopt.solvers.merging import merge_in_cells
 from covopt.sparsify.caratheodory import caratheodory
@@ -16,6 +17,7 @@ SHARES = (1e-12, 1e-9, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3)
 Network = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
+@stage("finishing")
 def finish_fit(
     problem: RegularisedProblem,
     neurons: np.ndarray,

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from covopt.checks.timing import stage
 from covopt.oracles.base import Oracle, Pricing
 from covopt.problems.regularised import RegularisedProblem, best_constant
 from covopt.solvers.driver import Driver
@@ -184,6 +185,7 @@ class RegularisedGeneration(Driver):
             self.master.edges.centre(level)
 
     # ------------------------------------------------------------------ bounds
+    @stage("pricing")
     def price(self, dual: np.ndarray, threshold: float, max_neurons: int | None = None) -> Pricing:
         """Ask the oracle about the rows that are not zero."""
         asked = dual[self.live]
@@ -223,6 +225,7 @@ class RegularisedGeneration(Driver):
         self.point.offset, self.point.upper_bound = offset, value
         return True
 
+    @stage("networks")
     def _offer_networks(self, step: Step, *, due: bool) -> None:
         """Offer what a step leads to, the best one first, as far as first order promises something."""
         master, problem = self.master, self.problem

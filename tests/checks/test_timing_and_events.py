@@ -1,0 +1,122 @@
+"""Where the time went, and what is logged for programs."""
+
+from __future__ import annotations
+
+import json
+import logging
+
+import numpy as np
+import pytest
+
+import covopt
+from covopt.checks.speaking import JsonLines, logger, silence, write_events
+from covopt.checks.timing import Stopwatch, stage, timing
+from covopt.errors import InputError, SolutionFileError
+from covopt.limits import now
+
+X = [[-1.0, 0.5], [0.0, 2.0], [1.0, -1.0], [2.0, 0.0]]
+Y = [1.0, 0.0, 1.0, -1.0]
+SOLVES = {
+    "min_norm": lambda: covopt.min_norm(X, Y),
+    "label_noise": lambda: covopt.min_norm(X, Y, potential="label-noise"),
+    "fit": lambda: covopt.fit(X, Y, lam=0.1),
+    "path": lambda: covopt.path(X, Y, n_lams=2)[1],
+    "frank_wolfe": lambda: covopt.frank_wolfe(X, Y),
+}
+
+
+@pytest.mark.parametrize("name", SOLVES)
+def test_the_stages_sum_to_the_time_of_the_solve(name):
+    solution = SOLVES[name]()
+    stages = {key: spent for key, spent in solution.timings.items() if key != "compiling"}
+    assert {"certificate", "pricing"} <= set(stages)
+    assert min(stages.values()) >= 0.0
+    assert sum(stages.values()) == pytest.approx(solution.time_s, abs=2e-3)
+    assert list(stages.values()) == sorted(stages.values(), reverse=True)
+
+
+def test_timings_are_kept_in_the_file_and_checked_there(tmp_path):
+    solution = SOLVES["fit"]()
+    solution.save(tmp_path / "fit.json")
+    assert covopt.load(tmp_path / "fit.json").timings == solution.timings
+    content = solution.to_dict()
+    del content["timings"]  # a file of an earlier version
+    assert covopt.Solution.from_dict(content).timings == {}
+    for wrong in ([], {"pricing": -1.0}, {"pricing": "long"}, {"pricing": float("inf")}):
+        with pytest.raises(SolutionFileError, match="'timings' must be an object of seconds"):
+            covopt.Solution.from_dict({**content, "timings": wrong})
+
+
+def test_a_stage_within_another_one_stops_its_clock():
+    clock = [0.0]
+
+    def tick(seconds):
+        clock[0] += seconds
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("covopt.checks.timing.now", lambda: clock[0])
+        watch = Stopwatch(0.0)
+        tick(1.0)
+        watch.enter("master")
+        tick(2.0)
+        watch.enter("pricing")
+        tick(4.0)
+        watch.leave()
+        tick(8.0)
+        watch.leave()
+        tick(16.0)
+        assert watch.seconds() == {"rest": 16.0, "master": 10.0, "pricing": 4.0, "preparing": 1.0}
+
+
+def test_a_stage_ends_where_an_interrupt_leaves_it():
+    with timing(now()) as watch:
+        with pytest.raises(KeyboardInterrupt), stage("pricing"):
+            raise KeyboardInterrupt
+        before = watch.seconds()["pricing"]
+        assert watch.seconds()["pricing"] == before
+    with stage("alone"):  # no solve around it
+        pass
+    assert "alone" not in watch.seconds()
+
+
+@pytest.fixture
+def events(tmp_path):
+    handler = write_events(tmp_path / "log.jsonl")
+    yield lambda: [json.loads(line) for line in (tmp_path / "log.jsonl").read_text("utf-8").splitlines()]
+    silence(handler)
+    assert (logger.handlers, logger.level) == ([], logging.NOTSET)
+
+
+def test_every_round_is_one_line_of_json_and_the_result_is_the_last(events):
+    solution = covopt.min_norm(X, Y)
+    said = events()
+    rounds = [line for line in said if line["event"] == "round"]
+    assert [line["round"] for line in rounds] == list(range(len(solution.history)))
+    for line, kept in zip(rounds, solution.history, strict=True):
+        assert {name: line[name] for name in kept} == kept
+    result = [line for line in said if line["event"] == "result"]
+    assert len(result) == 1
+    assert result[0]["status"] == "certified"
+    assert (result[0]["lower_bound"], result[0]["time_s"]) == (solution.lower_bound, solution.time_s)
+    assert (said[-2]["event"], said[-2]["seconds"]) == ("timings", solution.timings)
+    assert all(line["time"].endswith("+00:00") for line in said)
+
+
+def test_iterations_of_frank_wolfe_are_logged_too(events):
+    found = covopt.frank_wolfe(X, Y)
+    assert [line["iteration"] for line in events() if line["event"] == "iteration"] == [
+        each["iteration"] for each in found.history
+    ]
+
+
+def test_numbers_that_are_not_finite_become_null():
+    record = logging.LogRecord("covopt", logging.DEBUG, "", 0, "", (), None)
+    bounds = {"upper": float("inf")}
+    record.event = {"event": "round", "gap": np.float64("nan"), "bounds": bounds, "count": np.int64(3)}
+    line = json.loads(JsonLines().format(record))
+    assert (line["gap"], line["bounds"], line["count"]) == (None, {"upper": None}, 3)
+
+
+def test_a_log_that_cannot_be_written_is_said_at_once(tmp_path):
+    with pytest.raises(InputError, match=r"cannot write the log .*: Is a directory; choose another file"):
+        write_events(tmp_path)
