@@ -11,6 +11,7 @@ from covopt.data import Data
 from covopt.depth.pairs import PairBound, pair_bounds, recompute
 from covopt.depth.tree import Child, Family, tree_bound
 from covopt.depth.tree_search import TreeSearch
+from covopt.errors import CovoptError
 from covopt.limits import TimeUp, seconds_left
 
 MOST_ROWS = 5  # a family is closed over sets of positive rows: 2^rows of them
@@ -150,9 +151,9 @@ def recompute_bound(bound: Bound, data: Data, depth: int, output_bias: str, cost
     why : str
         Empty, or a clause that begins with a semicolon.
     """
-    if bound.pair is not None:
-        return recompute(bound.pair, data.X, data.Y, depth, data.bias, output_bias), ""
     try:
+        if bound.pair is not None:
+            return recompute(bound.pair, data.X, data.Y, depth, data.bias, output_bias), ""
         found = tree_bound(
             list(bound.families),
             data.X,
@@ -163,7 +164,7 @@ def recompute_bound(bound: Bound, data: Data, depth: int, output_bias: str, cost
             cutoff=cost,
             max_boxes=MAX_BOXES,
         )
-    except (ValueError, IndexError) as error:
+    except (CovoptError, ValueError, LookupError, ArithmeticError) as error:
         return 0.0, f"; {error}"
     return found, ""
 

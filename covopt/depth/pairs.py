@@ -14,7 +14,8 @@ G = the Gram matrix of two rows, r_i = ‖y_i‖/‖x_i‖:
 - **A constant channel**: a neuron that carries β through the hidden layers costs one a layer, so with biases
   :math:`R_L^\beta(X, Y) \ge R_L^0((X, \beta), Y) - (L - 2)`, or − (L − 1) with a penalised output bias.
 
-Every value here is rounded down: the pair is found in doubles, its bound computed again in fractions.
+Every value here is rounded down: the pair is found in doubles, its bound computed again in fractions, the roots
+compared with their powers.
 """
 
 from __future__ import annotations
@@ -26,9 +27,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from covopt.exact.rounding import below, down, up
-
-_POWER_ROUNDINGS = 8  # of pow, the product with L and a sum of two
+from covopt.exact.rounding import below, down, root_down
 
 
 @dataclass(frozen=True)
@@ -95,7 +94,7 @@ def pair_bounds(X: np.ndarray, Y: np.ndarray, depth: int, bias: float, output_bi
 def _lipschitz(X: np.ndarray, Y: np.ndarray, depth: int) -> Iterator[PairBound]:
     if len(X) < 2:
         return
-    i, j = _steepest(X, Y)
+    i, j = _steepest(_unit(X), _unit(Y))
     rise, run = _squared(_minus(Y[i], Y[j])), _squared(_minus(X[i], X[j]))
     if rise > 0 and run > 0:
         yield PairBound(_power(rise / run, depth), "lipschitz", (i, j))
@@ -116,21 +115,32 @@ def _steepest(X: np.ndarray, Y: np.ndarray) -> tuple[int, int]:
 
 
 def _without_bias(X: np.ndarray, Y: np.ndarray, depth: int) -> Iterator[PairBound]:
-    size = np.linalg.norm(X, axis=1)
+    near, low = _unit(X), _unit(Y)  # what is chosen on; values are of the table itself
+    size = np.linalg.norm(near, axis=1)
     seen = np.flatnonzero(size > 0)
     if not len(seen) or not np.any(Y[seen]):
         return
-    ratio = np.zeros(len(X))
-    ratio[seen] = np.linalg.norm(Y[seen], axis=1) / size[seen]
+    ratio = np.full(len(X), -1.0)
+    with np.errstate(over="ignore"):
+        ratio[seen] = np.linalg.norm(low[seen], axis=1) / size[seen]
     i = int(np.argmax(ratio))
     yield PairBound(_power(_squared(_exact(Y[i])) / _squared(_exact(X[i])), depth), "row", (i,))
     total = [_squared(_exact(table.ravel())) for table in (Y, X)]
     yield PairBound(_power(total[0] / total[1], depth), "table", ())
-    pair = _best_quadrant(X, Y, ratio, depth)
+    pair = _best_quadrant(near, low, ratio, depth)
     if pair is not None:
         i, j = pair
         yield PairBound(_quadrant(X[i], X[j], Y[i], Y[j], depth), "quadrant", pair)
-    yield from _opposite(X, Y, size, depth)
+    opposite = _best_opposite(near, low, size, depth)
+    if opposite is not None:
+        i, j, u = opposite
+        value = _opposite_value(X[i], X[j], Y[i], Y[j], u, depth)
+        yield PairBound(value, "opposite", (i, j), direction=tuple(u.tolist()))
+
+
+def _unit(table: np.ndarray) -> np.ndarray:
+    """Return a table times a power of two, its largest entry in [1/2, 1), so that squares do not overflow."""
+    return np.ldexp(table, -int(np.frexp(np.abs(table).max(initial=0.0))[1]))
 
 
 def _best_quadrant(X: np.ndarray, Y: np.ndarray, ratio: np.ndarray, depth: int) -> tuple[int, int] | None:
@@ -138,7 +148,7 @@ def _best_quadrant(X: np.ndarray, Y: np.ndarray, ratio: np.ndarray, depth: int) 
     best, found = -1.0, None
     p = 1.0 / depth
     for i in np.argsort(-ratio, kind="stable").tolist():
-        if ratio[i] == 0.0:
+        if ratio[i] <= 0.0:
             break
         gram, moments = X @ X[i], Y @ Y[i]
         own, mine = float(gram[i]), float(moments[i])
@@ -148,7 +158,7 @@ def _best_quadrant(X: np.ndarray, Y: np.ndarray, ratio: np.ndarray, depth: int) 
         good[i] = False
         if not good.any():
             continue
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             trace = (a * mine + own * b - 2.0 * gram * moments) / det
             product = np.maximum(mine * b - moments**2, 0.0) / det
             root = np.sqrt(np.maximum(trace**2 - 4.0 * product, 0.0))
@@ -170,31 +180,29 @@ def _quadrant(x: np.ndarray, other: np.ndarray, y: np.ndarray, then: np.ndarray,
     trace, product = (b * p + a * q - 2 * c * r) / det, (p * q - r * r) / det
     if trace <= 0:
         return 0.0
-    # the squares are the roots of t² − trace·t + product. At a fixed product the sum of powers grows with the larger
-    # root, so the discriminant is rounded down, and the smaller root is what the product leaves
-    root = down(math.sqrt(below(1 - 4 * product / trace**2)))
-    large = below(trace) * (0.5 * (1.0 + max(root, 0.0)))
-    small = below(product) / up(up(up(large)))
-    return _floor(depth * (_floor(large) ** (1.0 / depth) + _floor(small) ** (1.0 / depth)))
+    # the squares are the roots of t² − trace·t + product. At a fixed product t^p + (product/t)^p grows with t from
+    # √product ≤ trace/2 on, so the larger root is rounded down
+    root = max(0.0, down(math.sqrt(below(1 - 4 * product / trace**2))))
+    large = trace * (1 + Fraction(root)) / 2
+    return _times(depth, root_down(large, depth), root_down(product / large, depth))
 
 
-def _opposite(X: np.ndarray, Y: np.ndarray, size: np.ndarray, depth: int) -> Iterator[PairBound]:
-    """Yield the best pair of rows whose targets have opposite signs along some direction."""
+def _best_opposite(
+    X: np.ndarray, Y: np.ndarray, size: np.ndarray, depth: int
+) -> tuple[int, int, np.ndarray] | None:
+    """Return the best pair of rows whose targets have opposite signs along some direction, and the direction."""
     best, choice = -1.0, None
     seen = size > 0
     for u in _directions(Y[seen]):
         along = Y @ u
-        rates = np.where(seen, along / np.where(seen, size, 1.0), 0.0)
+        with np.errstate(over="ignore"):
+            rates = np.where(seen, along / np.where(seen, size, 1.0), 0.0)
         i, j = int(np.argmax(rates)), int(np.argmin(rates))
         if rates[i] > 0 > rates[j]:
             cost = rates[i] ** (2.0 / depth) + (-rates[j]) ** (2.0 / depth)
             if cost > best:
                 best, choice = float(cost), (i, j, u)
-    if choice is not None:
-        i, j, u = choice
-        yield PairBound(
-            _opposite_value(X[i], X[j], Y[i], Y[j], u, depth), "opposite", (i, j), direction=tuple(u.tolist())
-        )
+    return choice
 
 
 def _opposite_value(
@@ -204,7 +212,7 @@ def _opposite_value(
     if along <= 0 or against >= 0:
         return 0.0
     squares = [along**2 / (length * _dot(x, x)), against**2 / (length * _dot(other, other))]
-    return down(_power(squares[0], depth) + _power(squares[1], depth))
+    return _times(depth, *(root_down(square, depth) for square in squares))
 
 
 def _directions(Y: np.ndarray) -> list[np.ndarray]:
@@ -254,7 +262,7 @@ def recompute(
     elif bound.kind == "opposite" and len(rows) == 2 and bound.direction is not None:
         i, j = rows
         u = np.array(bound.direction)
-        if u.shape == (Y.shape[1],) and table[i].any() and table[j].any():
+        if u.shape == (Y.shape[1],) and np.isfinite(u).all() and table[i].any() and table[j].any():
             value = _opposite_value(table[i], table[j], Y[i], Y[j], u, depth)
     return max(0.0, down(value - paid)) if paid else value
 
@@ -277,11 +285,9 @@ def _dot(first: np.ndarray, second: np.ndarray) -> Fraction:
 
 def _power(square: Fraction, depth: int) -> float:
     """Return L·square^{1/L} from below."""
-    return _floor(depth * below(square) ** (1.0 / depth))
+    return _times(depth, root_down(square, depth))
 
 
-def _floor(value: float) -> float:
-    """Move a value down by what its last few operations may err."""
-    for _ in range(_POWER_ROUNDINGS):
-        value = down(value) if value > 0.0 else 0.0
-    return value
+def _times(depth: int, *roots: float) -> float:
+    """Return L·Σ of roots from below."""
+    return below(depth * sum(map(Fraction, roots), Fraction(0)))

@@ -10,9 +10,11 @@ import numpy as np
 
 from covopt.checks.claims import Check
 from covopt.checks.html import html_table
+from covopt.checks.validation import check_output_bias
 from covopt.checks.wording import counted, listed
 from covopt.data import Data
 from covopt.depth.bottleneck import balance
+from covopt.depth.linear import check_depth
 from covopt.depth.lower import Bound, bound_from_dict, bound_to_dict, recompute_bound
 from covopt.errors import CovoptError, InputError, SolutionFileError
 from covopt.exact.rounding import relative_gap
@@ -142,6 +144,8 @@ class DeepSolution:
         list of Check
         """
         try:
+            check_depth(self.depth)
+            check_output_bias(self.output_bias, self.data.bias)
             data = Data.validate(self.data.X, self.data.Y, bias=self.data.bias)
         except CovoptError as error:
             return [Check("data", False, str(error))]

@@ -31,16 +31,31 @@ import heapq
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 from itertools import product
+from operator import mul
 from typing import Any
 
 import numpy as np
 
-from covopt.exact.rounding import allowance, dot_bounds, down, gamma, lengths_up, up
+from covopt.exact.rounding import (
+    above,
+    allowance,
+    below,
+    dot_bounds,
+    down,
+    gamma,
+    lengths_up,
+    root_down,
+    up,
+)
 from covopt.limits import checkpoint
 from covopt.oracles.pricing import price
 
 LEAST_SHARE = 1e-7  # of the upper bound: smaller c are charged nothing
+MOST_CORNERS = 2**10  # of a box of c: beyond it the bound is not computed
+MOST_NUMBERS = 2**26  # held at once
+_LOST = 1e-300  # more than the products of a layer lose where they underflow
 _EXP_ROOM = 1.0 - 2.0**-44  # exp, log and pow err by less than 4 units each, some thirty of them in a row
 
 
@@ -126,6 +141,9 @@ class Recursion:
         members = self.family.members
         if members.shape[1] != n or len(members) < n or not np.array_equal(members[:n], np.eye(n)):
             raise ValueError("the first members must be the unit vectors of the rows")
+        counts = [int((sign * member > 0.0).sum()) for member in members for sign in (1, -1)]
+        if sum(2**count - 1 for count in counts) > len(self.family.children):
+            raise ValueError("children are missing or invalid: there are fewer than signs and sets of rows")
         needed = {(k, sign, on) for k in range(len(members)) for sign, on in needs(members[k])}
         found = {}
         for child in self.family.children:
@@ -140,6 +158,11 @@ class Recursion:
         if missing:
             raise ValueError(f"{len(missing)} of {len(needed)} children are missing or invalid")
         return list(found.values())
+
+    @property
+    def size(self) -> int:
+        """Numbers of one layer of the recursion at one point."""
+        return len(self._order) + len(self.first)
 
     def gauge(self, c: np.ndarray) -> np.ndarray:
         """Bound h_{L−1}(λ; c) from above.
@@ -156,14 +179,17 @@ class Recursion:
         count = c.shape[1]
         heights = np.repeat(self.first[:, None], count, axis=1)
         room = 1.0 + gamma(self._n + 12)
+        shifts = self._shifts[:, None]
         for ell in range(self.depth - 2):
-            values = self._scales[:, None] * heights[self._targets] + self._rests @ heights[: self._n]
-            squares = c[ell] * values**2 + (self._shifts**2)[:, None]
-            tops = np.maximum.reduceat(np.sqrt(squares)[self._order], self._starts, axis=0) * room
+            with np.errstate(over="ignore", invalid="ignore"):
+                values = self._scales[:, None] * heights[self._targets] + self._rests @ heights[: self._n]
+                sizes = np.hypot(np.sqrt(c[ell]) * values, shifts)
+            # 0·∞ is not known to be small; what underflowed is above zero
+            sizes = np.where(np.isnan(sizes), np.inf, sizes) + _LOST
             fresh = np.zeros_like(heights)
-            fresh[self._present] = tops
+            fresh[self._present] = np.maximum.reduceat(sizes[self._order], self._starts, axis=0) * room
             heights = fresh
-        return heights[self.family.root]
+        return np.where(np.isnan(heights[self.family.root]), np.inf, heights[self.family.root])
 
 
 def needs(member: np.ndarray) -> Iterator[tuple[int, int]]:
@@ -180,6 +206,11 @@ def child_of(member: np.ndarray, sign: int, on: int, mu: np.ndarray) -> np.ndarr
     """Return (±ν)_T − μ."""
     inside = np.array([on >> i & 1 for i in range(len(member))], dtype=bool)
     return np.where(inside, sign * member, 0.0) - mu
+
+
+def exactly(values: np.ndarray) -> list[Fraction]:
+    """Return doubles as fractions."""
+    return [Fraction(value) for value in values.tolist()]
 
 
 def _gauge(lifted: np.ndarray, member: np.ndarray) -> float:
@@ -233,6 +264,9 @@ def tree_bound(
         return min(cutoff, max(t.value(np.zeros((0, 1)), np.zeros((0, 1))) for t in terms))
     if bias == 0.0:
         return min(cutoff, max(t.closed_form() for t in terms))
+    corners = 2.0 ** (depth - 2)
+    if corners > MOST_CORNERS or corners * max(t.recursion.size for t in terms) > MOST_NUMBERS:
+        return 0.0
     return _least_over_boxes(terms, depth - 2, cutoff, tol, max_boxes)
 
 
@@ -253,24 +287,29 @@ class _Term:
             raise ValueError("the rows are not rows of the table")
         lifted = X[rows] if bias == 0.0 else np.column_stack([X[rows], np.full(len(rows), bias)])
         root = family.members[family.root]
-        targets, length = Y[rows], 1.0
+        if len(root) != len(rows):
+            raise ValueError("the members speak of another number of rows")
+        weights, length = exactly(root), 1.0
         if family.direction is None:
             if Y.shape[1] != 1:
                 raise ValueError("a direction of the outputs is missing")
-            low = dot_bounds(root, targets[:, 0])[0]
+            along = exactly(Y[rows, 0])
         else:
             u = np.array(family.direction)
+            if u.shape != (Y.shape[1],) or not np.isfinite(u).all() or not u.any():
+                raise ValueError(f"the direction is none of {Y.shape[1]} outputs")
+            u = np.ldexp(u, -int(np.frexp(np.abs(u).max())[1]))
             length = float(lengths_up(u[None])[0])
-            low = dot_bounds(root[:, None] * np.ones((1, len(u))), targets * u)[0]
-            # the products y u were rounded once
-            low = down(low - allowance(2, float((np.abs(root)[:, None] * np.abs(targets * u)).sum())))
-        shift = max(abs(end) for end in dot_bounds(root, np.ones(len(root))))
-        if output_bias == "free" and bias > 0.0 and math.fsum(root.tolist()) != 0.0:
-            return None  # what λ·1 misses by, any offset could exploit
-        penalty = up(up(bias * shift) ** 2) if output_bias == "penalized" else 0.0
-        if low <= 0.0:
+            along = [sum(map(mul, exactly(row), exactly(u)), Fraction(0)) for row in Y[rows]]
+        inner = down(below(sum(map(mul, weights, along), Fraction(0))) / length)
+        if not inner > 0.0:
             return None
-        return cls(down(low / length), penalty, Recursion(family, lifted, bias, depth))
+        total = abs(sum(weights, Fraction(0)))
+        if output_bias == "free" and bias > 0.0 and total != 0:
+            return None  # what λ·1 misses by, any offset could exploit
+        shift = above(total * Fraction(bias))
+        penalty = up(shift * shift) if output_bias == "penalized" else 0.0
+        return cls(inner, penalty, Recursion(family, lifted, bias, depth))
 
     def value(self, low: np.ndarray, high: np.ndarray) -> float:
         """Return the bound at depth two, where there is no c."""
@@ -287,7 +326,9 @@ class _Term:
         """Min over c of Σc + 2⟨λ, y⟩/(h√Πc) = L(⟨λ, y⟩/h)^{2/L}, where there are no biases."""
         depth = self.recursion.depth
         height = float(self.recursion.gauge(np.ones((depth - 2, 1)))[0])
-        return depth * (self.inner / height) ** (2.0 / depth) * _EXP_ROOM if height > 0.0 else 0.0
+        if not 0.0 < height < math.inf:
+            return 0.0
+        return below(depth * Fraction(root_down((Fraction(self.inner) / Fraction(height)) ** 2, depth)))
 
 
 def _least_over_boxes(terms: list[_Term], dim: int, cutoff: float, tol: float, max_boxes: int) -> float:

@@ -52,8 +52,9 @@ class TreeSearch:
         """Return max over z ∈ B_1(c) of ⟨ν, z⟩ and the z."""
         activations, height = np.zeros(len(vector)), 0.0
         asked = np.ascontiguousarray(vector[self._live])
-        if asked.any():
-            neuron = self._oracle.price(asked, max_neurons=1).neurons[0]
+        found = self._oracle.price(asked, max_neurons=1).neurons if asked.any() else self._rows[:0]
+        if len(found):
+            neuron = found[0]
             activations = np.maximum(self._rows @ neuron, 0.0)
             value = float(vector @ activations)
             height, activations = abs(value), np.copysign(1.0, value) * activations

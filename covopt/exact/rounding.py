@@ -66,6 +66,39 @@ def below(value: Fraction) -> float:
     return nearest if Fraction(nearest) <= value else down(nearest)
 
 
+def above(value: Fraction) -> float:
+    """Return a double that is not below a rational number, zero for negative ones.
+
+    Examples
+    --------
+    >>> above(Fraction(1, 3)) >= Fraction(1, 3), above(Fraction(2)), above(Fraction(10**400))
+    (True, 2.0, inf)
+    """
+    found = below(value)
+    return found if found >= value or value <= 0 else up(found)
+
+
+def root_down(value: Fraction, n: int) -> float:
+    """Bound the n-th root of a rational number from below, to a few units; zero for negative ones.
+
+    Its n-th power is compared with ``value`` in fractions, since pow itself errs: 1/n is rounded, and for roots of
+    1e-300 that alone is 50 units.
+
+    Examples
+    --------
+    >>> root_down(Fraction(8), 3), 0.0099 < root_down(Fraction(1, 10**400), 200) <= 0.01
+    (2.0, True)
+    """
+    if value <= 0:
+        return 0.0
+    power = (value.numerator.bit_length() - value.denominator.bit_length()) // n
+    scaled = value / Fraction(2) ** (n * power)
+    guess = up(up(below(scaled) ** (1.0 / n)))
+    while Fraction(guess) ** n > scaled:
+        guess = down(guess)
+    return max(0.0, _ldexp(guess, power, down))
+
+
 def gamma(n: int) -> float:
     """Bound nu/(1 − nu) from above, the relative error of n roundings.
 

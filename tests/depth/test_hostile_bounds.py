@@ -1,0 +1,156 @@
+"""Lower bounds of deep networks in files: what overflows, is no number or speaks of something else proves nothing."""
+
+import copy
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import covopt
+from covopt.data import Data
+from covopt.depth import DeepSolution, representation_cost
+from covopt.depth.lower import Bound, closed_bounds, recompute_bound, tree_bounds
+from covopt.depth.pairs import PairBound, recompute
+from covopt.depth.solution import FORMAT, SCHEMA
+from covopt.depth.tree import tree_bound
+from covopt.depth.tree_search import TreeSearch
+from covopt.network import DeepReLUNetwork
+from covopt.status import Status
+
+X, Y = np.array([[0.0], [1.0], [2.5]]), np.array([[1.0], [-1.0], [0.5]])
+
+
+@pytest.fixture(scope="module")
+def family():
+    search = TreeSearch(np.column_stack([X, np.ones(3)]), Y[:, 0], 1.0)
+    return search.family((0, 1, 2), None, search.multipliers()[0])
+
+
+def bound(family):
+    return tree_bound([family], X, Y, 3, 1.0, "none", cutoff=100.0, max_boxes=100)
+
+
+@pytest.mark.parametrize("direction", [(1.0,) * 100, (float("nan"),), (float("inf"),), (0.0,), ()])
+def test_a_direction_that_is_none_of_the_outputs_is_refused(family, direction):
+    with pytest.raises(ValueError, match="direction is none of 1 outputs"):
+        bound(replace(family, direction=direction))
+
+
+@pytest.mark.parametrize("size", [1e-300, 0.5, 3.0, 1.7e308])
+def test_the_length_of_a_direction_does_not_matter(family, size):
+    honest = bound(family)
+    assert bound(replace(family, direction=(size,))) == pytest.approx(honest, rel=1e-9)
+
+
+def test_a_child_of_infinite_height_counts_as_infinite(family):
+    # 0 times infinity was no number, and no number passed for a proof of everything
+    huge = np.full((1, 3), 1.7e308)
+    m = len(family.members)
+    own = [
+        replace(family.children[0], parent=m, sign=1, on=on, mu=(0.0,) * 3, member=0, scale=0.0)
+        for on in range(1, 8)
+    ]
+    children = [replace(c, member=m, scale=0.0) if c.parent == family.root else c for c in family.children]
+    forged = replace(family, members=np.vstack([family.members, huge]), children=[*children, *own])
+    assert bound(forged) <= 1e-5
+    assert bound(replace(family, children=[replace(c, scale=1.7e308) for c in family.children])) <= 1e-5
+
+
+def test_multipliers_whose_sum_overflows_are_no_traceback(family):
+    members = family.members.copy()
+    members[family.root] = 1.7e308
+    for output_bias in ("none", "penalized", "free"):
+        assert recomputed(Bound(1.0, None, (replace(family, members=members),)), output_bias)[0] == 0.0
+
+
+def recomputed(given, output_bias="none"):
+    return recompute_bound(given, Data.validate(X, Y, bias=1.0), 3, output_bias, 100.0)
+
+
+def test_a_family_of_many_rows_is_not_unfolded():
+    n = 40  # 2^40 sets of positive rows
+    members = np.vstack([np.eye(n), np.ones(n)])
+    search = TreeSearch(np.ones((1, 2)), np.ones(1), 1.0)
+    small = search.family((0,), None, search.multipliers()[0])
+    many = replace(small, rows=tuple(range(n)), members=members, children=[], root=n)
+    with pytest.raises(ValueError, match="children are missing"):
+        tree_bound([many], np.arange(float(n))[:, None], np.ones((n, 1)), 3, 1.0, "none", cutoff=1.0)
+
+
+def test_many_layers_do_not_fill_the_memory():
+    data = Data.validate([[0.0], [1.0]], [1.0, -1.0], bias=1.0)
+    assert tree_bounds(data, 40, "none", upper=90.0) == []
+
+
+@pytest.mark.parametrize("direction", [(float("nan"),), (float("inf"),), (1.0, 1.0)])
+def test_a_pair_along_no_direction_says_nothing(direction):
+    pair = PairBound(9.0, "opposite", (0, 1), True, direction)
+    assert recomputed(Bound(9.0, pair)) == (0.0, "")
+
+
+@pytest.mark.parametrize(("depth", "weights"), [(1, [[[1.0]]]), (0, [])])
+def test_a_file_of_no_hidden_layer_is_not_believed(depth, weights):
+    # f(x) = x costs 1; the formulas for hidden layers gave 2
+    points = np.array([[1.0], [-1.0]])
+    network = DeepReLUNetwork([np.array(w) for w in weights or [[[1.0]]]])
+    data = Data.validate(points, points, bias=0.0)
+    forged = DeepSolution(
+        data, depth, "none", network, closed_bounds(data, 3, "none")[:1], Status.HEURISTIC, 1e-6
+    )
+    forged.bounds = [Bound(1.9, forged.bounds[0].pair)]
+    assert not covopt.verify(forged).ok
+
+
+def test_an_output_bias_of_another_name_is_not_believed(tmp_path):
+    found = representation_cost([[0.0], [1.0]], [0.0, 0.0], depth=3)
+    content = copy.deepcopy(found.to_dict())
+    assert (content["format"], content["schema"]) == (FORMAT, SCHEMA)
+    content["problem"]["output_bias"] = "other"
+    assert not covopt.verify(DeepSolution.from_dict(content)).ok
+
+
+# ------------------------------------------------------------------ sizes at the ends of double precision
+@pytest.mark.parametrize("y", [1e-300, 3e-160, 1e-5, 0.3, 1e100, 1e300])
+@pytest.mark.parametrize("depth", [3, 5, 7])
+def test_one_point_never_costs_more_than_it_does(depth, y):
+    # L y^{2/L}: pow rounds its exponent, which for 1e-300 is 50 units of the result
+    for found in closed_bounds(Data.validate([[1.0]], [y], bias=0.0), depth, "none"):
+        assert (Fraction(found.value) / depth) ** depth <= Fraction(y) ** 2
+        assert found.value == pytest.approx(depth * y ** (2 / depth), rel=1e-12)
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e-20, 1e150])
+@pytest.mark.parametrize("bias", [0.0, 1.0])
+def test_closed_bounds_do_not_depend_on_the_unit_of_the_targets(scale, bias):
+    rng = np.random.default_rng(0)
+    points, targets = rng.standard_normal((4, 3)), rng.standard_normal((4, 2))
+    for depth in (3, 4):
+        data = [Data.validate(points, targets * c, bias=bias) for c in (1.0, scale)]
+        ours, theirs = (
+            max(b.value for b in closed_bounds(d, depth, "none") if not b.pair.channel) for d in data
+        )
+        assert theirs == pytest.approx(ours * scale ** (2 / depth), rel=1e-10)
+
+
+def test_a_row_of_zeros_beside_a_tiny_target():
+    found = closed_bounds(Data.validate([[0.0], [1.0]], [0.0, 1e-200], bias=0.0), 3, "none")
+    assert found[0].value == pytest.approx(3 * 1e-200 ** (2 / 3), rel=1e-10)
+
+
+def test_tiny_inputs_have_a_bracket():
+    found = representation_cost(
+        [[1e-170, 0.0], [2e-170, 1e-170]], [1.0, 1.0], depth=3, bias=0.0, time_limit_s=0.3
+    )
+    assert 0 < found.lower_bound <= found.cost
+    assert covopt.verify(found).ok
+
+
+def test_an_inner_product_over_a_tiny_height_does_not_overflow_into_a_proof():
+    points, targets = np.array([[1e-200]]), np.array([[1e200]])
+    search = TreeSearch(points * 1e200, np.ones(1), 0.0)
+    family = search.family((0,), None, np.ones(1))
+    found = tree_bound([family], points, targets, 3, 0.0, "none", cutoff=1e300)
+    assert (Fraction(found) / 3) ** 3 <= Fraction(1e200) ** 2 / Fraction(1e-200) ** 2
+    assert found == pytest.approx(3 * 10.0 ** (800 / 3), rel=1e-9)
+    assert recompute(PairBound(1.0, "row", (0,)), points, targets, 3, 0.0, "none") == pytest.approx(found)
