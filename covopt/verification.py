@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_limits
 from covopt.certificates.certify import VARIATION, Certificate, certify, through_points
 from covopt.certificates.exact import exact_checks, exact_of_cp_rank
 from covopt.certificates.gauges import make_gauge
-from covopt.certificates.prechecks import dual_rows, not_finite, same_table, structure
+from covopt.certificates.prechecks import dual_rows, not_finite, same_table, standardised, structure
 from covopt.certificates.rechecks import RECHECKS
 from covopt.checks.claims import Check
 from covopt.checks.html import html_table
@@ -251,6 +251,8 @@ def _same_problem(one: Solution, other: Solution) -> bool:
         other.potential,
     )
     same = same and one.loss.parameters() == other.loss.parameters()
+    scalings = [None if s.scaling is None else s.scaling.to_dict() for s in (one, other)]
+    same = same and scalings[0] == scalings[1]
     pairs = (one.data.X, other.data.X), (one.data.Y, other.data.Y), (one.loss.weights, other.loss.weights)
     return same and all(np.array_equal(a, b) for a, b in pairs)
 
@@ -266,6 +268,7 @@ def _verify(solution: Solution, X: Any, Y: Any, *, exact: bool, proof: Proof | N
         return Verification((Check("data", False, str(error)),), None)
     if X is not None:
         checks.extend(same_table(solution, X, Y))
+    checks.extend(standardised(solution))
     broken = not_finite(solution)
     if broken:
         return Verification((*checks, *broken), None)

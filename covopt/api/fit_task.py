@@ -23,6 +23,7 @@ from covopt.checks.validation import (
     check_tol,
 )
 from covopt.data import Data
+from covopt.data.scaling import Scaling, standardise
 from covopt.data.tabular import to_matrix
 from covopt.errors import BudgetError, InputError, NotCertifiedWarning
 from covopt.limits import TimeUp, limited, now
@@ -66,8 +67,9 @@ class FitTask:
     """A validated table with everything that does not depend on λ."""
 
     def __init__(
-        self, X, Y, loss, bias, output_bias, sample_weight, potential, solver, tol, random_state
-    ) -> None:
+        self, X, Y, loss, bias, output_bias, sample_weight, potential, solver, tol, random_state, *,
+        standardised=False,
+    ) -> None:  # fmt: skip
         self.tol = check_tol(tol)
         check_random_state(random_state)
         check_output_bias(output_bias, bias)
@@ -88,6 +90,12 @@ class FitTask:
         if isinstance(self.weighing, LabelNoise):
             check_label_noise(self.weighing, targets.shape[1], output_bias)
         self.data = Data.validate(X, targets, bias=bias, target_names=names, interpolates=False)
+        self.scaling: Scaling | None = None
+        if standardised:
+            of_numbers = not self.loss.is_classification
+            self.data, self.scaling = standardise(self.data, self.loss.weights[:, 0], targets=of_numbers)
+            if of_numbers:
+                self.loss.encode_targets(self.data.Y, sample_weight)
         self.output_bias, self.potential, self.random_state = output_bias, potential, random_state
         weights = self.loss.weights[:, 0]
         self.sample_weight = None if sample_weight is None else np.asarray(sample_weight, dtype=float)
@@ -346,6 +354,7 @@ class FitTask:
             self.interrupted = True
             if found.status is not Status.CERTIFIED:
                 found = found._replace(status=Status.INTERRUPTED)
+        network = dataclasses.replace(network, scaling=self.scaling)
         solution = Solution(
             self.data, self.output_bias, self.potential, network, *found, self.tol, name, history,
             now() - clock.began, self.random_state, lam=lam, loss=self.loss,

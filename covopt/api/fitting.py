@@ -37,6 +37,7 @@ def fit(
     random_state: int | None = None,
     callback: Callback | None = None,
     start: Solution | None = None,
+    standardise: bool = False,
     verbose: int = 0,
 ) -> Solution:
     r"""Train a shallow ReLU network with weight decay to its global optimum, and prove it.
@@ -87,6 +88,10 @@ def fit(
         answer stops.
     start : Solution, optional
         A solution of the same table, with another λ or loss: where to start from.
+    standardise : bool
+        Solve for columns of mean 0 and variance 1 (weighed as the samples are) and, of numbers, for targets of mean
+        0; with ``bias=0`` nothing is centred. λ, the norm, the objective and its bound are then those of that table;
+        the network takes the user's columns, and its predictions are in the user's units.
     verbose : int
         As in :func:`covopt.min_norm`.
 
@@ -113,7 +118,9 @@ def fit(
     0.353553
     """
     began = now()
-    task = FitTask(X, Y, loss, bias, output_bias, sample_weight, potential, solver, tol, random_state)
+    task = FitTask(
+        X, Y, loss, bias, output_bias, sample_weight, potential, solver, tol, random_state, standardised=standardise
+    )  # fmt: skip
     parse_lam(lam)  # before anything is computed
     time_limit_s = check_time_limit(time_limit_s)
     if start is not None:
@@ -131,6 +138,7 @@ def lambda_max(
     output_bias: str = "none",
     sample_weight: Any = None,
     potential: str = "variation",
+    standardise: bool = False,
 ) -> float:
     r"""Return the smallest λ from which on the optimal network of :func:`fit` has no neuron.
 
@@ -146,7 +154,7 @@ def lambda_max(
 
     Parameters
     ----------
-    X, Y, loss, bias, output_bias, sample_weight, potential
+    X, Y, loss, bias, output_bias, sample_weight, potential, standardise
         As in :func:`fit`. With a label-noise potential λ_max = max |⟨∇C(F₀), σ(X̃w)⟩|/ω(w), without the ½.
 
     Returns
@@ -167,7 +175,9 @@ def lambda_max(
     >>> round(covopt.lambda_max([[0.0], [1.0]], [0.0, 1.0]), 6)  # ½ · max of σ(w₁ + w₂)
     0.707107
     """
-    task = FitTask(X, Y, loss, bias, output_bias, sample_weight, potential, "auto", 1e-6, None)
+    task = FitTask(
+        X, Y, loss, bias, output_bias, sample_weight, potential, "auto", 1e-6, None, standardised=standardise
+    )  # fmt: skip
     with threadpool_limits(1, user_api="blas"):
         return task.lambda_max()
 
@@ -189,6 +199,7 @@ def path(
     time_limit_s: float | None = None,
     random_state: int | None = None,
     callback: Callback | None = None,
+    standardise: bool = False,
     verbose: int = 0,
 ) -> SolutionPath:
     r"""Solve :func:`fit` over a grid of λ, from λ_max down, each one started from the one before and certified.
@@ -197,7 +208,7 @@ def path(
 
     Parameters
     ----------
-    X, Y, loss, bias, output_bias, sample_weight, potential, solver, tol, random_state
+    X, Y, loss, bias, output_bias, sample_weight, potential, solver, tol, random_state, standardise
         As in :func:`fit`.
     lams : array_like, optional
         The λ to solve for, in any order; by default a geometric grid from :func:`lambda_max` down.
@@ -236,7 +247,9 @@ def path(
     (['certified', 'certified', 'certified', 'certified'], 0)
     """
     began = now()
-    task = FitTask(X, Y, loss, bias, output_bias, sample_weight, potential, solver, tol, random_state)
+    task = FitTask(
+        X, Y, loss, bias, output_bias, sample_weight, potential, solver, tol, random_state, standardised=standardise
+    )  # fmt: skip
     time_limit_s = check_time_limit(time_limit_s)
     solutions = SolutionPath()
     with speaking(verbose), threadpool_limits(1, user_api="blas"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from threadpoolctl import threadpool_limits
@@ -17,6 +18,9 @@ from covopt.checks.validation import (
     check_tol,
 )
 from covopt.data import Data
+from covopt.data.scaling import Scaling
+from covopt.data.scaling import standardise as standardise_table
+from covopt.data.tabular import Named
 from covopt.errors import InputError
 from covopt.limits import now
 from covopt.potentials import LabelNoise, make_potential
@@ -45,6 +49,7 @@ def min_norm(
     random_state: int | None = None,
     callback: Callback | None = None,
     duplicates: str = "error",
+    standardise: bool = False,
     verbose: int = 0,
 ) -> Solution:
     r"""Compute the shallow ReLU network of smallest norm through the points, with a proof that none is smaller.
@@ -89,6 +94,10 @@ def min_norm(
         answer stops.
     duplicates : {"error", "mean"}
         What to do with rows that are the same point with different targets.
+    standardise : bool
+        Solve for columns of mean 0 and variance 1 and targets of mean 0; with ``bias=0`` nothing is centred. The norm
+        and its bound are then those of that table; the network takes the user's columns, and passes through the
+        user's points.
     verbose : int
         1 shows what was found on standard error, 2 every round; without it the logger ``covopt`` has them.
 
@@ -120,12 +129,23 @@ def min_norm(
         if solver.startswith(FRANK_WOLFE) and not isinstance(weighing, LabelNoise):
             from covopt.api.cone import frank_wolfe
 
-            return frank_wolfe(
+            if standardise:
+                data, scaling = _standardised(Data.validate(X, Y, bias=bias, duplicates=duplicates))
+                X, Y = Named(data.X, data.feature_names), Named(data.Y, data.target_names)
+            found = frank_wolfe(
                 X, Y, bias=bias, output_bias=output_bias, variant=solver.removeprefix(FRANK_WOLFE), tol=tol,
                 time_limit_s=time_limit_s, callback=None if callback is None else as_rounds(callback),
                 random_state=random_state, duplicates=duplicates,
             )  # fmt: skip
+            return (
+                replace(found, data=data, network=replace(found.network, scaling=scaling))
+                if standardise
+                else found
+            )
         data = Data.validate(X, Y, bias=bias, duplicates=duplicates)
+        found_scaling: Scaling | None = None
+        if standardise:
+            data, found_scaling = _standardised(data)
         if isinstance(weighing, LabelNoise):
             check_label_noise(weighing, data.n_outputs, output_bias)
             if solver not in ("auto", "column-generation"):
@@ -146,5 +166,15 @@ def min_norm(
             random_state,
             callback,
             began,
+            found_scaling,
         )
         return task.solve_label_noise(weighing) if isinstance(weighing, LabelNoise) else task.solve()
+
+
+def _standardised(data: Data) -> tuple[Data, Scaling]:
+    """Return a table that is solved in place of the user's; points that rounding made one are refused as ever."""
+    solved, scaling = standardise_table(data)
+    Data.validate(
+        solved.X, solved.Y, bias=data.bias, feature_names=data.feature_names, target_names=data.target_names
+    )
+    return solved, scaling

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from covopt.certificates.moments import hold_moments
 from covopt.checks.speaking import tell_result
 from covopt.checks.timing import Stopwatch, timing
 from covopt.data import Data
+from covopt.data.scaling import Scaling
 from covopt.errors import InputError
 from covopt.limits import now
 from covopt.network import ReLUNetwork
@@ -51,6 +52,8 @@ class InterpolationTask:
     callback : callable or None
     began : float
         Reading of ``covopt.limits.now()`` when the user asked.
+    scaling : Scaling or None
+        How the table was standardised.
     """
 
     data: Data
@@ -63,6 +66,7 @@ class InterpolationTask:
     random_state: int | None
     callback: Callback | None
     began: float
+    scaling: Scaling | None = None
 
     def solve(self) -> Solution:
         """Solve with the variation norm."""
@@ -168,6 +172,7 @@ class InterpolationTask:
     def _solution(
         self, network, dual, certificate, status, name, history, watch: Stopwatch, proof=None
     ) -> Solution:
+        network = replace(network, scaling=self.scaling)
         solution = Solution(
             self.data, self.output_bias, self.potential, network, dual, certificate, status, self.tol, name, history,
             now() - self.began, self.random_state, proof, timings=watch.seconds(),

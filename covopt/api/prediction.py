@@ -8,7 +8,9 @@ import numpy as np
 from scipy.special import expit, softmax
 
 from covopt.solution import Solution
+from covopt.solution.hints import quality
 
+__all__ = ["PROBABILITIES", "predict_columns", "quality"]
 PROBABILITIES = ("logistic", "softmax-cross-entropy")
 
 
@@ -54,38 +56,3 @@ def predict_columns(solution: Solution, X: Any) -> dict[str, np.ndarray]:
         chances = np.column_stack([expit(-outputs), expit(outputs)]) if one else softmax(outputs, axis=1)
         found |= {f"P({label})": column for label, column in zip(classes, chances.T, strict=True)}
     return found
-
-
-def quality(solution: Solution) -> tuple[str, float]:
-    """Return the name and the value of R², or of the accuracy for classes, on the solution's own data.
-
-    Parameters
-    ----------
-    solution : Solution
-
-    Examples
-    --------
-    >>> import covopt
-    >>> name, value = quality(covopt.min_norm([[0.0], [1.0]], [0.0, 1.0]))
-    >>> name, round(value, 12)
-    ('R²', 1.0)
-    """
-    outputs = solution.network.predict(solution.data.X)
-    loss, Y, weights = solution.loss, solution.data.Y, solution.sample_weight
-    if loss is None or not loss.is_classification:
-        if len(Y) < 2:
-            return "R²", float("nan")
-        return "R²", _explained(Y, outputs.reshape(Y.shape), weights)
-    one = Y.shape[1] == 1
-    right = (outputs > 0) == (Y[:, 0] > 0) if one else outputs.argmax(axis=1) == Y.argmax(axis=1)
-    return "accuracy", float(np.average(right, weights=weights))
-
-
-def _explained(Y: np.ndarray, said: np.ndarray, weights: np.ndarray | None) -> float:
-    """Return R², the mean over outputs; of a constant output 1 where it is met, else 0."""
-    weights = np.ones(len(Y)) if weights is None else weights
-    missed = weights @ (Y - said) ** 2
-    spread = weights @ (Y - np.average(Y, axis=0, weights=weights)) ** 2
-    with np.errstate(divide="ignore", invalid="ignore"):
-        found = np.where(spread > 0, 1.0 - missed / spread, (missed == 0).astype(float))
-    return float(found.mean())

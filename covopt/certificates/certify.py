@@ -112,7 +112,7 @@ class Conclusion(NamedTuple):
 
 def residual_of(data: Data, network: ReLUNetwork) -> float:
     """max_i |f(x_i) − y_i| / max_i |y_i| (absolute when all targets vanish)."""
-    return relative_residual(network.predict(data.X).reshape(data.Y.shape), data.Y)
+    return relative_residual(network.bare().predict(data.X).reshape(data.Y.shape), data.Y)
 
 
 def certify(
@@ -183,7 +183,7 @@ def certify(
     """
     loss = loss or through_points(data)
     gauge = gauge or make_gauge(data, output_bias=output_bias, loss=loss, lam=lam, potential=potential)
-    outputs = network.predict(data.X)
+    outputs = network.bare().predict(data.X)  # the table is the one that was solved
     part, cost, full = loss.take(gauge.keep), gauge.cost(network), dual.reshape(len(dual), -1)
     asked = full[gauge.keep]
     bias, free = data.bias if output_bias == "penalized" else 0.0, output_bias == "free"

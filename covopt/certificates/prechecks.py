@@ -13,6 +13,7 @@ from covopt.certificates.rechecks import AGREES
 from covopt.checks.claims import Check
 from covopt.checks.wording import counted
 from covopt.data import Data
+from covopt.data.scaling import misses
 from covopt.errors import InputError
 from covopt.losses import make_loss
 from covopt.potentials import POTENTIALS
@@ -80,8 +81,28 @@ def same_table(solution: Any, X: Any, Y: Any) -> list[Check]:
     return (_same_points if solution.loss is None else _same_samples)(solution, X, Y)
 
 
+def standardised(solution: Any) -> list[Check]:
+    """Check that the table in the solution is as standardising leaves one, where it says so."""
+    scaling, loss = solution.network.scaling, solution.loss
+    if scaling is None:
+        return []
+    of_numbers = loss is None or not loss.is_classification
+    wrong = misses(solution.data, scaling, None if loss is None else loss.weights[:, 0], targets=of_numbers)
+    detail = "columns of mean 0 and variance 1" if solution.data.bias > 0 else "columns of root mean square 1"
+    return [Check("standardised", not wrong, wrong or detail)]
+
+
+def _as_solved(table: Data, solution: Any) -> Data:
+    """Return a user's table as the solution has it."""
+    scaling = solution.network.scaling
+    fits = scaling is not None and (table.n_features, table.n_outputs) == (
+        len(scaling.scale), len(scaling.target_centre)
+    )  # fmt: skip
+    return scaling.apply_data(table) if fits else table
+
+
 def _same_points(solution: Any, X: Any, Y: Any) -> list[Check]:
-    table = Data.validate(X, Y, bias=solution.data.bias, duplicates="mean")
+    table = _as_solved(Data.validate(X, Y, bias=solution.data.bias, duplicates="mean"), solution)
     mine = Data.validate(solution.data.X, solution.data.Y, bias=solution.data.bias, duplicates="mean")
     if table.X.shape != mine.X.shape or table.Y.shape != mine.Y.shape:
         return [Check("table", False, f"has shape {table.X.shape}, the solution was made for {mine.X.shape}")]
@@ -95,7 +116,8 @@ def _same_points(solution: Any, X: Any, Y: Any) -> list[Check]:
 def _same_samples(solution: Any, X: Any, Y: Any) -> list[Check]:
     loss = make_loss(solution.loss)
     loss.column = solution.loss.column
-    table = Data.validate(X, loss.encode_targets(Y), bias=solution.data.bias, interpolates=False)
+    given = Data.validate(X, loss.encode_targets(Y), bias=solution.data.bias, interpolates=False)
+    table = _as_solved(given, solution)
     mine = solution.data
     checks = []
     if loss.is_classification:

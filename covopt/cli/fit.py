@@ -22,6 +22,7 @@ from covopt.cli.options import (
     Quiet,
     Seed,
     Sep,
+    Standardise,
     Table,
     TableOut,
     TimeLimit,
@@ -38,6 +39,7 @@ from covopt.cli.report import (
     print_json,
     reporting,
     save,
+    standardised_of,
 )
 from covopt.cli.tables import JSON, TABLES, check_suffix, save_table
 
@@ -115,6 +117,7 @@ def _table_of(solution: Any, table: Any) -> dict[str, Any]:
         "bias": data.bias,
         "output_bias": solution.output_bias,
         "potential": solution.potential,
+        "standardised": standardised_of(solution),
         "tol": solution.tol,
         "solver": solution.solver,
     }
@@ -141,6 +144,7 @@ def fit(
     bias: Bias = 1.0,
     output_bias: OutputBias = "none",
     potential: Potential = "variation",
+    standardise: Standardise = False,
     tol: Tol = 1e-6,
     time_limit: TimeLimit = None,
     seed: Seed = None,
@@ -164,8 +168,8 @@ def fit(
 
             solution = run(
                 X, Y, lam=DEFAULT_LAMBDA if lam is None else _number(lam), bias=bias, output_bias=output_bias,
-                potential=potential, tol=tol, time_limit_s=time_limit, random_state=seed, callback=progress,
-                **options,
+                potential=potential, standardise=standardise, tol=tol, time_limit_s=time_limit, random_state=seed,
+                callback=progress, **options,
             )  # fmt: skip
         save(solution, out)  # first, so that nothing computed is lost to a later failure
         if plot is not None:
@@ -200,6 +204,7 @@ def _beside(solution: Any, X: Any, Y: Any, options: dict[str, Any]) -> dict[str,
     from covopt.api.fitting import lambda_max
     from covopt.api.prediction import quality
     from covopt.errors import CovoptError
+    from covopt.solution.hints import hint
 
     name, value = quality(solution)
     top = solution.lambda_max
@@ -211,10 +216,12 @@ def _beside(solution: Any, X: Any, Y: Any, options: dict[str, Any]) -> dict[str,
                 bias=solution.data.bias,
                 output_bias=solution.output_bias,
                 potential=solution.potential,
+                standardise=solution.scaling is not None,
                 **options,
             )
     return {
         "r2" if name == "R²" else name: value,
+        "hint": hint(solution) or None,
         "lambda_max": top or None,
         "lam_over_lambda_max": solution.lam / top if top else None,
     }
@@ -252,6 +259,7 @@ def path(
     bias: Bias = 1.0,
     output_bias: OutputBias = "none",
     potential: Potential = "variation",
+    standardise: Standardise = False,
     tol: Tol = 1e-6,
     time_limit: TimeLimit = None,
     seed: Seed = None,
@@ -277,7 +285,8 @@ def path(
 
             solutions = run(
                 X, Y, lams=grid, n_lams=n_lams, eps=eps, bias=bias, output_bias=output_bias, potential=potential,
-                tol=tol, time_limit_s=time_limit, random_state=seed, callback=progress, **options,
+                standardise=standardise, tol=tol, time_limit_s=time_limit, random_state=seed, callback=progress,
+                **options,
             )  # fmt: skip
         if out is not None:
             from covopt.api.path_files import save_path
@@ -303,7 +312,7 @@ def path(
                 }
             )  # fmt: skip
         elif not quiet:
-            for line in [*_lines(solutions, asked), *columns_lines(read)]:
+            for line in [*_lines(solutions, asked), *columns_lines(read), *_standardised_lines(solutions)]:
                 typer.echo(line)
             say_saved(out, rows, plot)
         raise typer.Exit(code)
@@ -313,6 +322,14 @@ def columns_lines(table: Any) -> list[str]:
     """Return the lines about the columns of a table, where no solution's summary says them."""
     names = f"{listed(table.feature_names)} → {listed(table.target_names)}"
     return [f"{'features':<14} {names}", *left_out_lines(table)]
+
+
+def _standardised_lines(solutions: list[Any]) -> list[str]:
+    from covopt.solution.summary import scaling_rows
+
+    if not solutions:
+        return []
+    return [f"{name:<14} {text}" for name, text in scaling_rows(solutions[0])]
 
 
 def _parse_lams(lams: str) -> list[float]:

@@ -30,6 +30,15 @@ OutputBias = Annotated[
 Potential = Annotated[
     str, typer.Option(metavar="NAME", help="What neurons cost: variation, label-noise, label-noise-exact.")
 ]
+Standardise = Annotated[
+    bool,
+    typer.Option(
+        "--standardise/--no-standardise",
+        "--standardize/--no-standardize",
+        help="Solve for columns of mean 0 and variance 1 and numbers as targets of mean 0; the network and all that "
+        "is made of it take the columns as they stand in the table.",
+    ),
+]
 Tol = Annotated[float, typer.Option(help="Relative duality gap to certify.")]
 TimeLimit = Annotated[
     float | None, typer.Option(metavar="S", help="Stop after S seconds with the best bracket.")

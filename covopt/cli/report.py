@@ -165,6 +165,11 @@ def save(thing: Any, out: Path | None) -> None:
             thing.save(out)
 
 
+def standardised_of(solution: Any) -> dict[str, Any] | None:
+    """Return how the columns of a solution were standardised, by name; None where they were not."""
+    return None if solution.scaling is None else solution.scaling.by_name(solution.data)
+
+
 def left_out_lines(table: Any, width: int = 14) -> list[str]:
     """Return what is said of the columns that were no inputs, a line or none."""
     from covopt.data.table_files import describe_left_out

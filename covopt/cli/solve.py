@@ -22,6 +22,7 @@ from covopt.cli.options import (
     Quiet,
     Seed,
     Sep,
+    Standardise,
     Table,
     TimeLimit,
     Tol,
@@ -37,6 +38,7 @@ from covopt.cli.report import (
     print_json,
     reporting,
     save,
+    standardised_of,
 )
 from covopt.cli.tables import JSON, check_suffix
 
@@ -59,6 +61,8 @@ def _finish(
     certified = solution.status.code == "certified"
     code = Exit.CERTIFIED if certified else Exit.NOT_CERTIFIED
     if as_json:
+        from covopt.solution.hints import hint
+
         data = solution.data
         print_json(
             {
@@ -78,6 +82,8 @@ def _finish(
                 "targets": data.target_names,
                 "left_out": {} if table is None else table.left_out,
                 "bias": data.bias,
+                "standardised": standardised_of(solution),
+                "hint": hint(solution) or None,
                 "solver": solution.solver,
                 "rounds": len(solution.history),
                 "time_s": solution.time_s,
@@ -123,6 +129,7 @@ def solve(
     duplicates: Annotated[
         str, typer.Option(metavar="error|mean", help="Rows that are one point with different targets.")
     ] = "error",
+    standardise: Standardise = False,
     seed: Seed = None,
     out: Out = None,
     plot: Plot = None,
@@ -155,6 +162,7 @@ def solve(
                 random_state=seed,
                 callback=progress,
                 duplicates=duplicates,
+                standardise=standardise,
             )
         raise _finish(solution, table=read, out=out, plot=plot, as_json=as_json, quiet=quiet, heard=heard)
 

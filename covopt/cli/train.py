@@ -18,6 +18,7 @@ from covopt.cli.options import (
     Plot,
     Quiet,
     Sep,
+    Standardise,
     Table,
     check_plot,
     reading,
@@ -33,6 +34,7 @@ EPILOG = (
     "before the end, or a floor that is not the certified optimum (what is there is printed and saved); 4 a trained "
     "network contradicts the certificate."
 )
+STANDARDISED = f"{'standardised':<14} costs, bounds and λ are of columns of mean 0 and variance 1"
 SHOWN = 8  # rows of the table on the terminal
 COLUMNS = (
     "width", "lam", "learning_rate", "seed", "loss", "squared_norm", "objective", "cost", "ratio", "residual",
@@ -68,6 +70,7 @@ def train(
     decimal: Decimal = ".",
     bias: Bias = 1.0,
     output_bias: OutputBias = "none",
+    standardise: Standardise = False,
     device: Annotated[str, typer.Option(metavar="cpu|cuda", help="Where to train.")] = "cpu",
     dtype: Annotated[str, typer.Option(metavar="float64|float32", help="Precision.")] = "float64",
     cross_check: Annotated[
@@ -117,13 +120,16 @@ def train(
             text = reading(sep, encoding, decimal)
             read, options = read_for_loss(table, target, features, loss, delta, sample_weight, text)
             X, Y = read.features, read.targets
+            scaled = None
+            if standardise:
+                X, Y, scaled = _standardised(X, Y, bias, options)
             options |= {"bias": bias, "output_bias": output_bias}
             trained: dict[str, Any] = {
                 "seeds": seeds, "device": device, "dtype": dtype, "random_state": seed,
                 "schedule": _schedule(optimiser, steps), "learning_rate": learning_rate,
                 "callback": _Callback(progress),
             }  # fmt: skip
-            progress.say(f"{len(X)} points, {X.shape[1]} features")
+            progress.say(f"{len(X)} points, {len(read.feature_names)} features")
             place = None if out is None else out.with_name(f"{out.stem}-contradiction.json")
             try:
                 if plateau:
@@ -149,15 +155,29 @@ def train(
                 {
                     **outcome.numbers,
                     "features": read.feature_names, "targets": read.target_names, "left_out": read.left_out,
-                    "exit_code": int(outcome.code), "networks": outcome.table.to_dict("records"),
+                    "standardised": scaled, "exit_code": int(outcome.code),
+                    "networks": outcome.table.to_dict("records"),
                     "warnings": heard, "table_file": out, "figure_file": plot, "checkpoint_file": checkpoint,
                 }
             )  # fmt: skip
         elif not quiet:
-            for line in [*outcome.lines, *columns_lines(read)]:
+            for line in [*outcome.lines, *columns_lines(read), *([STANDARDISED] if scaled else [])]:
                 typer.echo(line)
             say_saved(out, plot)
         raise typer.Exit(outcome.code)
+
+
+def _standardised(X: Any, Y: Any, bias: float, options: dict[str, Any]) -> tuple[Any, Any, dict[str, Any]]:
+    """Return the table that is trained on in place of the user's, and how it was made."""
+    from covopt.data import Data
+    from covopt.data.scaling import standardise
+    from covopt.data.tabular import Named
+
+    classes, weights = options["loss"].is_classification, options["sample_weight"]
+    table = Data.validate(X, [0.0] * len(X) if classes else Y, bias=bias, interpolates=False)
+    data, scaling = standardise(table, weights, targets=not classes)
+    targets = Y if classes else Named(data.Y, data.target_names)
+    return Named(data.X, data.feature_names), targets, scaling.by_name(data)
 
 
 class _Outcome:

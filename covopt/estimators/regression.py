@@ -169,8 +169,19 @@ class ReLURegressor(_Regressor, LossEstimator):
     NotCertifiedWarning
         When the gap is above ``tol``.
 
+    Notes
+    -----
+    The norm is measured in the units of X. Where columns are incomparable put a ``StandardScaler`` before it, and
+    give ``output_bias="free"`` in place of centring y.
+
     Examples
     --------
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> years, y = [[1990.0], [2000.0], [2010.0], [2020.0]], [205.0, 201.0, 206.0, 204.0]
+    >>> pipeline = make_pipeline(StandardScaler(), ReLURegressor("0.01max", output_bias="free"))
+    >>> pipeline.fit(years, y).score(years, y) > 0.9
+    True
     >>> model = ReLURegressor(lam=0.01).fit([[-1.0], [0.0], [1.0]], [1.0, 0.0, 1.0])
     >>> model.dual_gap_ <= 1e-6, model.score([[-1.0], [0.0], [1.0]], [1.0, 0.0, 1.0]) > 0.99
     (True, True)

@@ -81,7 +81,7 @@ def _range_of(steps: Sequence[Any]) -> tuple[float, float]:
     values = [data.Y.ravel()]
     for s in steps:
         ends = np.array([[low], [high]])
-        kinks = kinks_of(s.network.hidden_weights, data.bias)
+        kinks = kinks_of(s.network.folded().hidden_weights, data.bias)
         kinks = kinks[(kinks > low) & (kinks < high)][:, None]
         values.append(predict_columns(s.network, np.vstack([data.X, ends, kinks])).ravel())
     return limits(np.concatenate(values))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from typing import Any
 
@@ -116,6 +116,19 @@ def describe(solution: Any) -> Neurons:
     )  # fmt: skip
 
 
+def in_your_units(neurons: Neurons, solution: Any) -> Neurons:
+    """Return the neurons with the weights that they have on the user's columns; only for where they bend.
+
+    Parameters
+    ----------
+    neurons : Neurons
+    solution : Solution
+    """
+    if solution.scaling is None:
+        return neurons
+    return replace(neurons, hidden=solution.scaling.fold(neurons.hidden, solution.data.bias))
+
+
 def _sides(hidden: np.ndarray, lifted: np.ndarray) -> np.ndarray:
     """Return the side of every kink on which every point lies."""
     side = np.zeros((len(hidden), len(lifted)), dtype=np.int8)
@@ -148,6 +161,7 @@ def _words(
     total = float(cost.sum()) or 1.0
     few = len(inputs) <= MOST_WEIGHTS
     kinked = data.n_features == 1
+    bent = hidden if solution.scaling is None else solution.scaling.fold(hidden, data.bias)
     columns = [
         "neuron", *([f"w: {name}" for name in inputs] if few else ["w, largest first"]),
         *([f"v: {name}" for name in targets] if len(targets) <= 4 else ["‖v‖"]),
@@ -168,8 +182,7 @@ def _words(
         )
         kink = []
         if kinked:
-            offset = w[1] * data.bias if data.bias > 0 else 0.0
-            kink = [short(-offset / w[0]) if w[0] else "none"]
+            kink = [short(float(kinks_of(bent[j : j + 1], data.bias)[0])) if w[0] else "none"]
         active = f"{on} of {counted(len(side[j]), 'point')}"
         through = f", kink through {counted(touched, 'point')}" if touched else ""
         said = [

@@ -18,7 +18,7 @@ from covopt.errors import InputError
 from covopt.explore.dual import dual_panel
 from covopt.explore.function import function_panels
 from covopt.explore.many_inputs import slice_panels
-from covopt.explore.neurons import MOST_ROWS, cell_figure, describe
+from covopt.explore.neurons import MOST_ROWS, cell_figure, describe, in_your_units
 from covopt.explore.panels import MOST_OUTPUTS, MOST_POINTS, Panel
 from covopt.explore.progress import path_panel, rounds_panel
 from covopt.files import write_atomically
@@ -99,13 +99,15 @@ def page_html(found: Any, *, title: str | None = None) -> str:
     offline = required("plotly.offline", "covopt explore", "explore")
     last = steps[-1]
     neurons = [describe(s) for s in steps]
+    seen = [s.in_your_units() for s in steps]
     notes = _notes(last, steps, is_path, len(found) if is_path else 1)
     progress, says = path_panel(steps) if is_path else rounds_panel(last)
     if progress is None:
         notes.append("The solve had no rounds to move along.")
     dual, about_tight = dual_panel(steps, neurons)
     many = last.data.n_features not in (1, 2)
-    panels = slice_panels(steps) if many else function_panels(steps, neurons)
+    bent = [in_your_units(n, s) for n, s in zip(neurons, steps, strict=True)]
+    panels = slice_panels(seen) if many else function_panels(seen, bent)
     cells = Panel(
         "cells", "Which points each neuron sees",
         "A row for each neuron; shaded where it is active, black where its kink passes through the point (to 1e-9), "
@@ -172,8 +174,8 @@ def _title_of(solution: Any, is_path: bool) -> str:
 def _facts(solution: Any, is_path: bool) -> str:
     """Return the summary as a list of terms; of a path its last point."""
     rows = [("facts of", "the smallest λ of the path")] if is_path else []
-    kept = ("problem", "status", "loss", "objective", "cost ‖W‖²", "cost Σ|v|ω(w)", "lower bound", "relative gap",
-            "interpolation", "neurons", "potential", "undetermined")  # fmt: skip
+    kept = ("problem", "standardised", "status", "loss", "objective", "cost ‖W‖²", "cost Σ|v|ω(w)", "lower bound",
+            "relative gap", "interpolation", "neurons", "potential", "undetermined")  # fmt: skip
     rows += [(name, text) for name, text in summary_rows(solution) if name in kept]
     return "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(text)}</dd></div>" for name, text in rows)
 
@@ -185,6 +187,11 @@ def _notes(solution: Any, steps: Sequence[Any], is_path: bool, given: int) -> li
         said.append("The network has no neuron: it is constant.")
     if is_path and given > len(steps):
         said.append(f"{len(steps)} of the {given} points of the path are shown.")
+    if solution.scaling is not None:
+        said.append(
+            "The columns were standardised: weights, cost and slack are those on the standardised columns, "
+            "the function and its kinks are in the units of the table."
+        )
     if data.n_samples > MOST_POINTS:
         said.append(
             f"{MOST_POINTS} of the {data.n_samples} points are drawn; all of them are in the numbers."

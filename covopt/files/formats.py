@@ -51,7 +51,7 @@ class Format:
 FORMATS: dict[str, Format] = {
     entry.name: entry
     for entry in (
-        Format("covopt-solution", "covopt solution", (1, 2), "covopt.solution:Solution.from_dict"),
+        Format("covopt-solution", "covopt solution", (1, 2, 3), "covopt.solution:Solution.from_dict"),
         Format("covopt-path", "covopt path", (1,), "covopt.api.path_files:path_from_dict"),
         Format("covopt-deep-solution", "covopt solution of several layers", (1,),
                "covopt.depth.solution:DeepSolution.from_dict"),
@@ -99,10 +99,9 @@ def check_format(content: Any, name: str) -> int:
     said = "It is damaged."
     if type(version) is int and version > 0:
         said = "Upgrade covopt." if version > wanted.versions[-1] else "An older covopt wrote it."
-    raise SolutionFileError(
-        f"the file has {wanted.field} {shown(version)}; this covopt reads "
-        f"{' and '.join(map(str, wanted.versions))}. {said}"
-    )
+    *most, last = map(str, wanted.versions)
+    read = f"{', '.join(most)} and {last}" if most else last
+    raise SolutionFileError(f"the file has {wanted.field} {shown(version)}; this covopt reads {read}. {said}")
 
 
 def find_reader(content: Any) -> Callable[[Any], Any]:

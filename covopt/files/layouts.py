@@ -33,6 +33,8 @@ LOSS: Table = {
     "total": maybe(flag, absent=True),
 }
 
+SCALING: Table = {"centre": rows, "scale": rows, "target_centre": rows}
+
 PROBLEM: Table = {
     "X": rows,
     "Y": rows,
@@ -42,6 +44,7 @@ PROBLEM: Table = {
     "feature_names": each(text, "names"),
     "target_names": each(text, "names"),
     "notes": each(line, "notes"),
+    "scaling": maybe(record, absent=True),
 }
 
 NETWORK: Table = {"hidden_weights": rows, "output_weights": rows, "output_bias": rows}

@@ -11,6 +11,7 @@ import numpy as np
 from covopt.checks.html import html_table
 from covopt.checks.validation import check_choice
 from covopt.checks.wording import counted
+from covopt.data.scaling import Scaling
 from covopt.errors import InputError
 from covopt.network.along import outputs as outputs_of
 from covopt.network.inputs import by_name, check_inputs
@@ -34,6 +35,9 @@ class ReLUNetwork:
         Whether ‖b‖² belongs to the squared norm (a penalised output bias) or is free.
     feature_names : tuple of str, optional
         Names of the inputs: columns of frames are then found by name, in whatever order they stand.
+    scaling : Scaling, optional
+        Of a network on standardised columns: what it is asked about, and what it exports, is in the user's columns;
+        its weights and ``squared_norm`` are those on the standardised ones.
 
     Raises
     ------
@@ -55,6 +59,7 @@ class ReLUNetwork:
     output_bias: np.ndarray = field(default_factory=lambda: np.zeros(1))
     counts_output_bias: bool = True
     feature_names: tuple[str, ...] | None = None
+    scaling: Scaling | None = None
 
     def __post_init__(self) -> None:
         hidden, output = (
@@ -87,8 +92,9 @@ class ReLUNetwork:
 
     def __repr__(self) -> str:
         n_inputs = self.hidden_weights.shape[1] - (self.bias > 0)
+        scaled = "" if self.scaling is None else " on standardised columns"
         return (
-            f"ReLUNetwork({counted(len(self), 'neuron')}, {counted(n_inputs, 'input')} → "
+            f"ReLUNetwork({counted(len(self), 'neuron')}, {counted(n_inputs, 'input')}{scaled} → "
             f"{counted(self.output_weights.shape[1], 'output')}, bias {self.bias:g}, ‖W‖² {self.squared_norm:.8g})"
         )
 
@@ -179,7 +185,7 @@ class ReLUNetwork:
         return total + float((self.output_bias**2).sum()) if self.counts_output_bias else total
 
     def lift(self, X: np.ndarray) -> np.ndarray:
-        """Return X with its bias column.
+        """Return X, standardised where the network is of standardised columns, with its bias column.
 
         Parameters
         ----------
@@ -199,6 +205,8 @@ class ReLUNetwork:
             X = X[:, None] if self.n_inputs == 1 else X[None, :]
         if X.ndim != 2 or X.shape[1] != self.n_inputs:
             raise InputError(f"X has shape {X.shape}; this network takes (N, {self.n_inputs})")
+        if self.scaling is not None:
+            X = self.scaling.apply(X)
         return np.column_stack([X, np.full(len(X), self.bias)]) if self.bias > 0 else X
 
     def predict(self, X: np.ndarray) -> np.ndarray:
@@ -219,11 +227,40 @@ class ReLUNetwork:
         """
         found = outputs_of(self.lift(X), self.hidden_weights, self.output_weights)
         outputs = found + self.bias * self.output_bias
+        if self.scaling is not None:
+            outputs = outputs + self.scaling.target_centre
         return outputs[:, 0] if outputs.shape[1] == 1 else outputs
+
+    def bare(self) -> ReLUNetwork:
+        """Return the network on the standardised columns as such; itself where there is no scaling."""
+        return self if self.scaling is None else replace(self, scaling=None)
+
+    def folded(self) -> ReLUNetwork:
+        """Return the same function as a network without scaling, on the user's columns; its norm is another.
+
+        Examples
+        --------
+        >>> import covopt
+        >>> X, y = [[2000.0], [2010.0], [2020.0]], [1.0, 2.0, 5.0]
+        >>> network = covopt.min_norm(X, y, standardise=True).network
+        >>> bool(np.allclose(network.folded().predict([[2015.0]]), network.predict([[2015.0]])))
+        True
+        """
+        if self.scaling is None:
+            return self
+        hidden, shift = self.scaling.fold(self.hidden_weights, self.bias), self.output_bias
+        if self.bias > 0:
+            shift = shift + self.scaling.target_centre / self.bias
+        return replace(self, hidden_weights=hidden, output_bias=shift, scaling=None)
 
     @property
     def layers(self) -> tuple[tuple[np.ndarray, np.ndarray | None], ...]:
-        """Weights (outputs, inputs) and biases of the two linear layers, β folded in; None for no biases."""
+        """Weights (outputs, inputs) and biases of the two linear layers, β folded in; None for no biases.
+
+        A scaling is folded in too: the layers take the user's columns.
+        """
+        if self.scaling is not None:
+            return self.folded().layers
         if self.bias == 0:
             return (self.hidden_weights, None), (self.output_weights.T, None)
         inner, outer = self.bias * self.hidden_weights[:, -1], self.bias * self.output_bias

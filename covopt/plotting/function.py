@@ -103,7 +103,7 @@ def plot_function_1d(
     X, y = table_of(X, y, 1)
     ax = new_axes(ax)
     low, high = limits(X[:, 0])
-    slope, offset = _split(np.asarray(network.hidden_weights), network.bias)
+    slope, offset = _split(np.asarray(network.folded().hidden_weights), network.bias)
     cost, positive = _costs_and_signs(network)
     with np.errstate(divide="ignore", invalid="ignore"):
         kinks = -offset / slope[:, 0] if len(slope) else np.zeros(0)
@@ -271,7 +271,7 @@ def plot_surface_2d(
     ticks = ticks[(ticks >= levels[0]) & (ticks <= levels[-1])]
     ax.figure.colorbar(filled, ax=ax, label=f"{name}{scale}", pad=0.02, ticks=ticks)
 
-    slope, offset = _split(np.asarray(network.hidden_weights), network.bias)
+    slope, offset = _split(np.asarray(network.folded().hidden_weights), network.bias)
     cost, positive = _costs_and_signs(network)
     ax.set(xlim=(left, right), ylim=(bottom, top), xlabel="x₀", ylabel="x₁")
     segments, kept = clip_lines(slope, offset, (left, right, bottom, top))

@@ -222,17 +222,21 @@ def plot_solution(solution: Any, path: str | Path | None = None) -> Figure:
     InputError
         Where ``path`` has an extension that matplotlib cannot write.
     """
-    panels = [*_of_function(solution), plot_dual, plot_history]
+    of_function = _of_function(solution)
+    panels = [*of_function, plot_dual, plot_history]
     columns = len(panels) if len(panels) < 4 else (len(panels) + 1) // 2
     figure = _figure(columns, -(-len(panels) // columns), to_file=path is not None)
     axes = figure.subplots(-(-len(panels) // columns), columns, squeeze=False).ravel()
     for ax in axes[len(panels) :]:
         ax.set_visible(False)
     axes = axes[: len(panels)]
+    seen = solution if solution.scaling is None else solution.in_your_units()
     for panel, ax in zip(panels, axes, strict=True):
-        panel(solution, ax)
+        panel(seen if panel in of_function else solution, ax)
+    scaled = "" if solution.scaling is None else ", of standardised columns"
     figure.suptitle(
-        f"{_cost_of(solution)} = {solution.objective:.8g}, at least {solution.lower_bound:.8g}: {solution.status}",
+        f"{_cost_of(solution)}{scaled} = {solution.objective:.8g}, at least {solution.lower_bound:.8g}: "
+        f"{solution.status}",
         fontsize="large",
     )
     untangle(figure)

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from covopt.certificates.certify import Certificate
 from covopt.data import Data
+from covopt.data.scaling import Scaling
 from covopt.errors import CovoptError, SolutionFileError
 from covopt.files.formats import check_format, read_any
-from covopt.files.layouts import SOLUTION, SOLUTION_WITH_LOSS
+from covopt.files.layouts import SCALING, SOLUTION, SOLUTION_WITH_LOSS
 from covopt.files.schema import check_content, numbers, shown
 from covopt.losses import loss_from_dict
 from covopt.network import ReLUNetwork
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 FORMAT = "covopt-solution"
 SCHEMA = 1
 SCHEMA_LOSS = 2  # with a loss: readers that know interpolation only must refuse it
+SCHEMA_SCALED = 3  # of standardised columns, with a loss or without: readers that know none must refuse it
 BRACKET = ("cost", "lower_bound", "gap")
 OF_A_LOSS = ("objective", "loss_value")
 
@@ -34,7 +36,7 @@ def to_content(solution: Solution) -> dict[str, Any]:
     network = solution.network
     return {
         "format": FORMAT,
-        "schema": SCHEMA if solution.loss is None else SCHEMA_LOSS,
+        "schema": _schema_of(solution),
         "covopt": __version__,
         "status": solution.status.code,
         "message": solution.status.message,
@@ -52,6 +54,7 @@ def to_content(solution: Solution) -> dict[str, Any]:
             "target_names": list(solution.data.target_names),
             "notes": list(solution.data.notes),
             **_loss_entries(solution),
+            **({} if solution.scaling is None else {"scaling": solution.scaling.to_dict()}),
         },
         "network": {
             "hidden_weights": network.hidden_weights.tolist(),
@@ -75,6 +78,12 @@ def to_content(solution: Solution) -> dict[str, Any]:
     }
 
 
+def _schema_of(solution: Solution) -> int:
+    if solution.scaling is not None:
+        return SCHEMA_SCALED
+    return SCHEMA if solution.loss is None else SCHEMA_LOSS
+
+
 def _loss_entries(solution: Solution) -> dict[str, Any]:
     if solution.loss is None:
         return {}
@@ -84,8 +93,9 @@ def _loss_entries(solution: Solution) -> dict[str, Any]:
 
 def from_content(cls: type[Solution], content: dict[str, Any]) -> Solution:
     """Make a solution of JSON types; see :meth:`Solution.from_dict`."""
-    fitted = check_format(content, FORMAT) == SCHEMA_LOSS
+    schema = check_format(content, FORMAT)
     try:
+        fitted = schema == SCHEMA_LOSS or (schema == SCHEMA_SCALED and "loss" in content.get("problem", ()))
         check_content(content, SOLUTION_WITH_LOSS if fitted else SOLUTION)
         problem, net = content["problem"], content["network"]
         width = len(problem["feature_names"]) + (problem["bias"] > 0)
@@ -104,6 +114,7 @@ def from_content(cls: type[Solution], content: dict[str, Any]) -> Solution:
             data.bias,
             numbers("output_bias", net["output_bias"]).reshape(data.n_outputs),
             problem["output_bias"] != "free",
+            scaling=_scaling_of(problem, data) if schema == SCHEMA_SCALED else None,
         )
         dual = numbers("dual", content["dual"])
         shape = data.Y.shape if data.n_outputs > 1 else (len(X),)
@@ -131,6 +142,12 @@ def from_content(cls: type[Solution], content: dict[str, Any]) -> Solution:
         raise
     except (CovoptError, ArithmeticError, LookupError, TypeError, ValueError) as error:
         raise SolutionFileError(f"the solution file is damaged: {error}") from error
+
+
+def _scaling_of(problem: dict[str, Any], data: Data) -> Scaling:
+    check_content(problem["scaling"], SCALING, "'scaling'")
+    scaling = {name: numbers(name, values) for name, values in problem["scaling"].items() if name in SCALING}
+    return Scaling.from_dict(scaling, data.n_features, data.n_outputs)
 
 
 def _loss_of(problem: dict[str, Any], data: Data) -> dict[str, Any]:

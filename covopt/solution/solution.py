@@ -17,6 +17,7 @@ from covopt.checks.html import html_table
 from covopt.checks.validation import check_time_limit
 from covopt.checks.wording import counted
 from covopt.data import Data
+from covopt.data.scaling import Scaling
 from covopt.errors import InputError
 from covopt.files import write_json
 from covopt.losses import Loss
@@ -47,6 +48,7 @@ class Solution:
     certificate : Certificate
     status : Status
     data : Data
+        The table that was solved; of standardised columns where the network has a ``scaling``.
     proof : GaugeCertificate or None
         Multipliers that prove the dual feasible where a semidefinite relaxation gave the lower bound.
     lam, loss, sample_weight : float, Loss, ndarray
@@ -88,6 +90,22 @@ class Solution:
             self.network = replace(self.network, feature_names=self.data.feature_names)
 
     # ------------------------------------------------------------------ numbers
+    @property
+    def scaling(self) -> Scaling | None:
+        """How the columns were standardised; None where they were solved as they are.
+
+        Cost, bounds, dual, λ and ``data`` are then those of the standardised table; ``network`` takes the user's
+        columns.
+        """
+        return self.network.scaling
+
+    def in_your_units(self) -> Solution:
+        """Return it with the table in the user's columns, for pictures; its bracket is still of the standardised one.
+
+        ``data`` is then what ``network`` takes.
+        """
+        return self if self.scaling is None else replace(self, data=self.scaling.invert_data(self.data))
+
     @property
     def cost(self) -> float:
         """‖W‖² of the network, Σ|v|ω(w) with a label-noise potential; for interpolation the upper bound."""
@@ -148,7 +166,8 @@ class Solution:
                 f"the tight set and the sparsest minimiser are computed for potential='variation'; this solution has "
                 f"potential={self.potential!r}. Its `undetermined` says what the data leave open."
             )
-        return Minimisers(self.data, self.output_bias, self.network, self.dual, self.gap, self.random_state)
+        network = self.network.bare()
+        return Minimisers(self.data, self.output_bias, network, self.dual, self.gap, self.random_state)
 
     def tight_set(self, slack: float = 1e-6, *, refine: bool = True) -> TightSet:
         """Return all (cell, sign) pairs whose dual value is within ``slack`` of one; minimisers live there.
@@ -165,7 +184,7 @@ class Solution:
         Returns
         -------
         TightSet
-            Unit neurons in the user's coordinates and their dual values.
+            Unit neurons in the coordinates of ``data`` and their dual values.
 
         Raises
         ------
@@ -220,7 +239,10 @@ class Solution:
         if self.loss is not None:
             raise InputError(f"the sparsest minimiser is computed for interpolation; {_BY_OUTPUTS}")
         limit = check_time_limit(time_limit_s)
-        return self._minimisers.sparsest(np.inf if limit is None else limit)
+        found = self._minimisers.sparsest(np.inf if limit is None else limit)
+        if self.scaling is None:
+            return found
+        return replace(found, network=replace(found.network, scaling=self.scaling))
 
     def prove(self, *, max_boxes: int = 2_000_000, n_threads: int = 1) -> Proof:
         """Return a proof of the lower bound that :func:`covopt.verify` replays in exact arithmetic.

@@ -8,6 +8,7 @@ import numpy as np
 
 from covopt.checks.wording import counted, listed
 from covopt.losses.interpolation import INTERPOLATES
+from covopt.solution.hints import hint
 from covopt.solution.scales import hard_columns
 from covopt.status import Status
 
@@ -24,6 +25,7 @@ def summary_rows(solution: Solution) -> list[tuple[str, str]]:
         ("problem", f"{sizes}, {outputs}"
                     f"bias {solution.data.bias:g}, output bias {solution.output_bias}"),
         ("features", f"{listed(solution.data.feature_names)} → {listed(solution.data.target_names)}"),
+        *scaling_rows(solution),
         ("status", f"{solution.status.code.upper()}: {solution.status.message}"),
         *_objective_rows(solution),
         ("cost ‖W‖²" if solution.potential == "variation" else "cost Σ|v|ω(w)", f"{solution.cost:.10g}"),
@@ -33,8 +35,21 @@ def summary_rows(solution: Solution) -> list[tuple[str, str]]:
         ("neurons", f"{len(solution.network)}"),
         *_potential_rows(solution),
         *_scale_rows(solution),
+        *[("hint", said) for said in [hint(solution)] if said],
         ("solver", f"{solution.solver}, {counted(len(solution.history), 'round')}, {solution.time_s:.2f} s"),
     ]  # fmt: skip
+
+
+def scaling_rows(solution: Solution) -> list[tuple[str, str]]:
+    """Return what was solved in place of the user's table, a row or none."""
+    scaling = solution.scaling
+    if scaling is None:
+        return []
+    what = "columns of mean 0 and variance 1" if solution.data.bias > 0 else "columns divided by their size"
+    if scaling.target_centre.any():
+        names = zip(solution.data.target_names, scaling.target_centre, strict=True)
+        what += f", {listed([f'{name} less {centre:.6g}' for name, centre in names])}"
+    return [("standardised", f"{what}: cost, bounds and λ are of that table; predictions are in your units")]
 
 
 def _scale_rows(solution: Solution) -> list[tuple[str, str]]:

@@ -118,7 +118,7 @@ def test_the_writers_and_the_registry_agree():
 
     for module in (content, path_files, certificate):
         assert FORMATS[module.FORMAT].versions[0] == module.SCHEMA
-    assert FORMATS[content.FORMAT].versions[-1] == content.SCHEMA_LOSS
+    assert FORMATS[content.FORMAT].versions[1:] == (content.SCHEMA_LOSS, content.SCHEMA_SCALED)
     assert FORMATS[proof.FORMAT].versions == (proof.VERSION,)
     pytest.importorskip("torch")
     from covopt.training import checkpoint, contradiction

@@ -46,7 +46,7 @@ def stand_in(d, n=20, neurons=10, *, bias=1.0, gap=1e-10, rounds=5):
     tight = SimpleNamespace(neurons=hidden, values=np.ones(neurons))
     return SimpleNamespace(
         data=data, network=network, dual=rng.standard_normal(n), history=history, cost=9.0, lower_bound=8.9,
-        gap=gap, status=Status.CERTIFIED, potential="variation", loss=None, objective=9.0,
+        gap=gap, status=Status.CERTIFIED, potential="variation", loss=None, objective=9.0, scaling=None,
         tight_set=lambda refine=True: tight,
     )  # fmt: skip
 

@@ -1,0 +1,209 @@
+"""Columns centred and brought to unit variance: the table that is then solved, and the way back to the user's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from covopt.data.samples import Data
+
+MOVED = 1e-9  # of the spread, by which a standardised column may miss mean 0 and variance 1
+ROUNDING = 1e-14  # of what is subtracted from a column, by which its mean may miss 0
+
+
+@dataclass(frozen=True, eq=False)
+class Scaling:
+    """The map from a user's table to a standardised one, (x − centre)/scale column by column, y − target_centre.
+
+    Parameters
+    ----------
+    centre, scale : (d,) arrays
+        Scales are positive.
+    target_centre : (k,) array
+
+    Examples
+    --------
+    >>> scaling = Scaling(np.array([2000.0]), np.array([10.0]), np.array([5.0]))
+    >>> scaling.apply(np.array([[1990.0], [2010.0]])).tolist()
+    [[-1.0], [1.0]]
+    """
+
+    centre: np.ndarray
+    scale: np.ndarray
+    target_centre: np.ndarray
+
+    def apply(self, X: np.ndarray) -> np.ndarray:
+        """Return the standardised inputs.
+
+        Parameters
+        ----------
+        X : ndarray of shape (N, d)
+        """
+        return (np.asarray(X, dtype=float) - self.centre) / self.scale + 0.0
+
+    def invert(self, X: np.ndarray) -> np.ndarray:
+        """Return the user's inputs, up to rounding.
+
+        Parameters
+        ----------
+        X : ndarray of shape (N, d)
+        """
+        return X * self.scale + self.centre
+
+    def apply_data(self, data: Data) -> Data:
+        """Return a table of the user's as it is solved.
+
+        Parameters
+        ----------
+        data : Data
+        """
+        return replace(data, X=self.apply(data.X), Y=data.Y - self.target_centre)
+
+    def invert_data(self, data: Data) -> Data:
+        """Return the user's table, up to rounding.
+
+        Parameters
+        ----------
+        data : Data
+        """
+        return replace(data, X=self.invert(data.X), Y=data.Y + self.target_centre)
+
+    def fold(self, hidden: np.ndarray, bias: float) -> np.ndarray:
+        """Return the hidden weights with which the user's own inputs give the same activations.
+
+        Parameters
+        ----------
+        hidden : ndarray of shape (m, D)
+            On the standardised inputs and β.
+        bias : float
+            β; without one the centre is zero.
+        """
+        slopes = hidden[:, : len(self.scale)] / self.scale
+        if bias == 0:
+            return slopes
+        return np.column_stack([slopes, hidden[:, -1] - slopes @ self.centre / bias])
+
+    def to_dict(self) -> dict[str, list[float]]:
+        """Return it as JSON types."""
+        return {
+            "centre": self.centre.tolist(), "scale": self.scale.tolist(), "target_centre": self.target_centre.tolist()
+        }  # fmt: skip
+
+    def by_name(self, data: Data) -> dict[str, dict[str, float]]:
+        """Return it as JSON types, each number with the name of its column.
+
+        Parameters
+        ----------
+        data : Data
+            Whose columns they are.
+        """
+        names = {
+            "centre": data.feature_names,
+            "scale": data.feature_names,
+            "target_centre": data.target_names,
+        }
+        return {part: dict(zip(names[part], values, strict=True)) for part, values in self.to_dict().items()}
+
+    @classmethod
+    def from_dict(cls, content: dict[str, Any], n_features: int, n_outputs: int) -> Scaling:
+        """Inverse of :meth:`to_dict`.
+
+        Parameters
+        ----------
+        content : dict
+        n_features, n_outputs : int
+
+        Raises
+        ------
+        ValueError
+            For other lengths, numbers that are not finite, and scales that are not positive.
+        """
+        centre, scale = (
+            np.array(content[name], dtype=float).reshape(n_features) for name in ("centre", "scale")
+        )
+        target = np.array(content["target_centre"], dtype=float).reshape(n_outputs)
+        if not (np.isfinite(centre).all() and np.isfinite(scale).all() and np.isfinite(target).all()):
+            raise ValueError("the scaling has a number that is not finite")
+        if not (scale > 0.0).all():
+            raise ValueError(f"the scaling divides by {scale.min():g}, and scales are positive")
+        return cls(centre, scale, target)
+
+
+def standardise(
+    data: Data, weights: np.ndarray | None = None, *, targets: bool = True
+) -> tuple[Data, Scaling]:
+    """Return the table with columns of mean 0 and variance 1, and targets of mean 0.
+
+    Without a bias (β = 0) nothing is centred, which no network could undo: columns are divided by their root mean
+    square. A column that is constant is centred alone.
+
+    Parameters
+    ----------
+    data : Data
+        The user's.
+    weights : ndarray of shape (N,), optional
+        Of the samples, for means and variances; not all zero.
+    targets : bool
+        Whether the targets are centred; those of classes are not.
+
+    Examples
+    --------
+    >>> data, scaling = standardise(Data.validate([[2000.0], [2020.0]], [5.0, 7.0]))
+    >>> data.X.ravel().tolist(), data.Y.ravel().tolist(), scaling.centre.tolist(), scaling.scale.tolist()
+    ([-1.0, 1.0], [-1.0, 1.0], [2010.0], [10.0])
+    """
+    centres = data.bias > 0
+    centre, scale = _moments(data.X, weights, centres)
+    target = _mean(data.Y, weights) if centres and targets else np.zeros(data.n_outputs)
+    scaling = Scaling(centre, scale, target)
+    return scaling.apply_data(data), scaling
+
+
+def misses(data: Data, scaling: Scaling, weights: np.ndarray | None, *, targets: bool) -> str:
+    """Say what of a table is not as :func:`standardise` leaves it; nothing where all is.
+
+    Parameters
+    ----------
+    data : Data
+        Standardised, as it is claimed.
+    scaling : Scaling
+    weights, targets
+        As for :func:`standardise`.
+    """
+    _, found = standardise(data, weights, targets=targets)
+    constant = np.ptp(data.X, axis=0) == 0.0 if data.bias > 0 else ~data.X.any(axis=0)
+    far = np.abs(found.centre) > MOVED + ROUNDING * np.abs(scaling.centre) / scaling.scale
+    wide = np.where(constant, scaling.scale != 1.0, np.abs(found.scale - 1.0) > MOVED)
+    if data.bias == 0 and (scaling.centre.any() or scaling.target_centre.any()):
+        return "is centred, which a network without bias cannot undo"
+    if (far | wide).any():
+        j = int(np.argmax(far | wide))
+        return f"{data.feature_names[j]} has mean {found.centre[j]:.3g} and spread {found.scale[j]:.6g}, not 0 and 1"
+    size = np.abs(data.Y).max(initial=0.0) + np.abs(scaling.target_centre).max(initial=0.0)
+    if data.bias > 0 and targets and (np.abs(found.target_centre) > MOVED * size).any():
+        return f"the targets have mean {found.target_centre[0]:.3g}, not 0"
+    if not targets and scaling.target_centre.any():
+        return "classes are centred"
+    return ""
+
+
+def _mean(values: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
+    """Return means that 1e308 does not overflow."""
+    _, exponent = np.frexp(np.abs(values).max(axis=0))
+    return np.ldexp(np.average(np.ldexp(values, -exponent), axis=0, weights=weights), exponent)
+
+
+def _moments(X: np.ndarray, weights: np.ndarray | None, centres: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Return means (zeros where nothing is centred) and root mean squares about them, 1 where that is nothing."""
+    counted = X if weights is None else X[weights > 0]
+    centre = _mean(X, weights) if centres else np.zeros(X.shape[1])
+    centre = centre + _mean(X - centre, weights) if centres else centre  # what rounding left
+    constant = np.ptp(counted, axis=0) == 0.0
+    centre = np.where(constant & centres, counted[0], centre)
+    off = X - centre
+    _, exponent = np.frexp(np.abs(off).max(axis=0, initial=0.0))
+    square = np.average(np.ldexp(off, -exponent) ** 2, axis=0, weights=weights)
+    spread = np.ldexp(np.sqrt(square), exponent)
+    return centre, np.where(spread > 0.0, spread, 1.0)

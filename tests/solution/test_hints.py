@@ -1,0 +1,76 @@
+"""The sentence about units and λ in a summary: said where it helps, and only there."""
+
+import numpy as np
+import pytest
+
+import covopt
+from covopt.solution.hints import hint, quality
+
+
+def make_line(n=20):
+    x = np.linspace(-1.0, 1.0, n)
+    return x[:, None], np.abs(x)
+
+
+def test_nothing_is_said_of_a_good_fit():
+    X, y = make_line()
+    found = covopt.fit(X, y, lam="0.01max")
+    assert quality(found)[1] > 0.9
+    assert hint(found) == ""
+    assert "hint" not in found.summary()
+    assert hint(covopt.min_norm(X, y)) == ""
+
+
+def test_lambda_is_named_where_units_are_not_the_reason():
+    X, y = make_line()
+    said = hint(covopt.fit(X, y - y.mean(), lam="max"))
+    assert said == (
+        "R² 0 is hardly better than a constant: λ is large for this table. A smaller λ fits closer (--lam, lam)."
+    )
+    assert "standardise" not in hint(covopt.fit(X, y, lam="max", standardise=True))
+
+
+def test_the_offset_and_the_columns_are_named():
+    X, y = make_line()
+    found = covopt.fit(X, y + 1000.0, lam="0.5max")
+    said = hint(found)
+    assert said.startswith("R² -")
+    assert (
+        "is worse than a constant: the offset of y (mean 1e+03, spread 0.302) has to be paid by neurons."
+        in said
+    )
+    assert said.endswith(
+        "--standardise (standardise=True) solves with columns of unit variance and targets of mean 0, and a smaller "
+        "λ fits closer (--lam, lam)."
+    )
+    assert f"hint           {said}" in found.summary()
+    assert hint(covopt.fit(X, y + 1000.0, lam="0.01max", output_bias="free")) == ""
+    wide = np.column_stack([X[:, 0], 2e4 * np.cos(3 * X[:, 0])])
+    assert "(x1 spreads 1.42e+04, x0 0.607)" in hint(covopt.fit(wide, y, lam="0.001max"))
+    assert "the norm makes columns of large numbers cheap" in hint(covopt.min_norm(wide[:8], y[:8]))
+    assert "mean 0" not in hint(covopt.fit(wide, y, lam="0.001max", bias=0))
+
+
+@pytest.mark.parametrize(("lam", "poor"), [("max", True), ("0.001max", False)])
+def test_an_accuracy_that_guessing_has_too(lam, poor):
+    X, y = make_line()
+    labels = np.where(y > 0.7, "high", "low")
+    said = hint(covopt.fit(X, labels, loss="logistic", lam=lam))
+    assert ("is not above the 0.7 of the largest class" in said) is poor
+    assert "targets" not in said
+
+
+def test_classes_of_the_softmax():
+    X, y = make_line(12)
+    labels = np.array(["a", "b", "c"])[np.digitize(y, [0.3, 0.7])]
+    assert "of the largest class: λ is large" in hint(
+        covopt.fit(X, labels, loss="softmax-cross-entropy", lam="max")
+    )
+
+
+def test_a_damaged_solution_gets_no_hint():
+    X, y = make_line()
+    found = covopt.fit(X, y, lam="max")
+    content = found.to_dict()
+    content["problem"]["X"][0][0] = float("nan")
+    assert hint(covopt.Solution.from_dict(content)) == ""
