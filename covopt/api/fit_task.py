@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from covopt.api.fit_targets import aligned, check_size, name_of
 from covopt.api.lambdas import LargestLambda, largest_lambda, parse_lam
 from covopt.api.rounds import observer
 from covopt.api.stopping import Clock, in_time
@@ -46,7 +47,6 @@ from covopt.solvers.regularised.points import FitPoint, WarmStart
 from covopt.solvers.regularised.quick import fit_quickly
 from covopt.status import Status
 
-ROOM = (1e-140, 1e140)
 WHOLE_CHECK_S = 15.0  # what a certificate by boxes takes at most, about
 LEAST_CHECK_S = 0.5
 FOR_LAMBDA = 0.15  # of the time, where a share of λ_max is asked for
@@ -77,11 +77,11 @@ class FitTask:
         check_choice("solver", solver, SOLVERS)
         self.loss = make_loss(loss)
         _, target_names = to_matrix("Y", Y) if not self.loss.is_classification else (None, None)
-        targets = self.loss.encode_targets(_aligned(X, Y), sample_weight)
+        targets = self.loss.encode_targets(aligned(X, Y), sample_weight)
         if self.loss.is_classification:
-            self.loss.column = _name_of(Y)
+            self.loss.column = name_of(Y)
         else:
-            _check_size(targets)
+            check_size(targets)
         names = target_names
         if self.loss.is_classification and self.loss.classes and targets.shape[1] > 1:
             names = tuple(str(label) for label in self.loss.classes)
@@ -373,31 +373,3 @@ def _budget(name: str, clock: Clock) -> float:
     if " with " not in name or left is None:
         return DEFAULT_FACE_BUDGET
     return DEFAULT_FACE_BUDGET * min(1.0, max(left, LEAST_CHECK_S) / WHOLE_CHECK_S)
-
-
-def _aligned(X: Any, Y: Any) -> Any:
-    """Return Y after a look at its length, so that the message is about the table and not about the loss."""
-    try:
-        rows, labels = len(X), len(Y)
-    except TypeError:
-        return Y
-    if rows != labels:
-        raise InputError(f"X has {rows} rows but Y has {labels}: give one target (row) for each sample.")
-    return Y
-
-
-def _check_size(targets: np.ndarray) -> None:
-    """Refuse targets whose squares, which losses are made of, double precision has no room for."""
-    largest = float(np.abs(targets).max(initial=0.0))
-    if largest and not ROOM[0] <= largest <= ROOM[1]:
-        raise InputError(
-            f"Y: the largest target is {largest:.3g}, and its square is outside of what double precision has room "
-            f"for (targets from {ROOM[0]:g} to {ROOM[1]:g}). Choose other units."
-        )
-
-
-def _name_of(Y: Any) -> str | None:
-    """Return the name of a column of labels: a Series has one, a frame of one column too."""
-    names = getattr(Y, "columns", None)
-    name = getattr(Y, "name", None) if names is None else (names[0] if len(names) == 1 else None)
-    return name if isinstance(name, str) and name else None
