@@ -46,10 +46,10 @@ from covopt.oracles.cones.vector_gauge import vector_box_gauge
 from covopt.oracles.faces import DEFAULT_FACE_BUDGET, FaceOracle
 from covopt.oracles.scalar.sphere import ALLOWANCE as SPHERE_ALLOWANCE
 from covopt.oracles.scalar.sphere import CLEAR as SPHERE_CLEAR
+from covopt.oracles.scalar.sphere import MOST_PROVED
 from covopt.oracles.vector_faces import MOST_TABLED, VectorFaceOracle
 
 STARTS = 128
-MOST_PROVED = 3000  # rows whose triples are looked at: some seconds
 KEPT_ROWS = 500  # oracles of larger tables are not kept: their presorting takes much memory
 BOXES_PER_FACE = 2e-3  # boxes for each face of the budget: 10⁶ by default, a second or two
 MORE_BOXES = 6  # times as many where faces are out of reach

@@ -50,6 +50,8 @@ from covopt.exact.rounding import UNIT, gamma, lengths_up, total_up, up
 from covopt.oracles.base import Pricing
 from covopt.oracles.conditioning import CLEAR, all_clear
 from covopt.oracles.faces import DEFAULT_FACE_BUDGET, count_faces
+from covopt.oracles.scalar.sphere import CLEAR as SPHERE_CLEAR
+from covopt.oracles.scalar.sphere import MOST_PROVED
 from covopt.oracles.vector.doubts import settle_doubts
 from covopt.oracles.vector.face_kernel import sum_maps, visit
 from covopt.oracles.vector.face_lattice import FaceLevel, build_lattice, count_lattice, unpack
@@ -173,7 +175,7 @@ class VectorFaceOracle:
     def proved(self) -> bool:
         """Whether the bound is one in exact arithmetic; otherwise it is a hint."""
         if self._faces_known is None:
-            self._faces_known = all_clear(self.lines)
+            self._faces_known = all_clear(self.lines, margin=SPHERE_CLEAR, most=MOST_PROVED)
         return self._span is None and self._faces_known
 
     def forget(self) -> None:
@@ -259,10 +261,15 @@ class _Search:
         self._climb()
 
     def _climb(self) -> None:
-        """Make a few power steps w ← M_sᵀM_s w, for a value to prune with."""
+        """Make a few power steps w ← M_sᵀM_s w, for a value to prune with: until one reaches the threshold."""
         rows = self.oracle._seen
-        w = np.concatenate([self.oracle._warm, self.oracle._units[:WARM], -self.oracle._units[:WARM]])
+        w = self.oracle._warm
+        if len(w):
+            self._note(w, np.linalg.norm(np.maximum(w @ rows.T, 0.0) @ self.dual, axis=1))
+        w = np.concatenate([w, self.oracle._units[:WARM], -self.oracle._units[:WARM]])
         for _ in range(CLIMBS):
+            if self.best * (1 - 1e-9) >= self.threshold:
+                break  # a larger value would prune no more
             t = w @ rows.T
             self._note(w, np.linalg.norm(np.maximum(t, 0.0) @ self.dual, axis=1))
             w = ((np.maximum(t, 0.0) @ self.dual) @ self.dual.T * (t > 0)) @ rows
@@ -294,7 +301,7 @@ class _Search:
         if oracle.sweep is not None:
             answer = oracle.sweep.price(
                 self.mu, self.linear, self.threshold, best=self.best, map_error=self.error, worst=self.worst,
-                n_threads=oracle.n_threads,
+                size=self.size, n_threads=oracle.n_threads,
             )  # fmt: skip
             if answer.best > self.best:
                 self.best, self.best_neuron = answer.best, answer.best_neuron

@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 from scipy.linalg import qr, solve_triangular
-from scipy.linalg.lapack import dormqr
+from scipy.linalg.blas import dsyrk
+from scipy.linalg.lapack import dgecon, dgetrf, dgetrs, dormqr, dpocon, dpotrf
 
 from covopt.exact.rank import ATOMS, numerical_rank
 
+SQUARE = 1e-6  # reciprocal condition above which a factor without pivots on columns is believed
 WELL_POSED = 1e-8  # of the largest diagonal entry: below it Householder's complement is uncertain
 NEUTRAL = 1e-13  # a direction along which the cost changes by less, relatively, costs nothing
 
@@ -58,23 +60,41 @@ def _normalise(signed: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _spend_surplus(signed: np.ndarray, masses: np.ndarray, rank_tol: float) -> np.ndarray:
-    """More columns than rows: the last columns of Q are null vectors, cheaper than a pivoted factorisation's.
-
-    Only these columns of Q are formed, from the reflectors.
-    """
+    """More columns than rows: null vectors by solving for the last columns, or, where that is ill-posed, by QR."""
     unit, scale = _normalise(signed)
-    n, m = unit.shape
-    if m <= n:
+    if unit.shape[1] <= len(unit):
         return masses
+    null = _solved_rows(unit)
+    if null is None:
+        null = _orthogonal_rows(unit, rank_tol)
+    return _eliminate(null, masses * scale, 1.0 / scale) / scale
+
+
+def _solved_rows(unit: np.ndarray) -> np.ndarray | None:
+    """Null vectors (−B⁻¹E, I) of unit columns (B, E) as rows, B square; None where B is nearly singular."""
+    n, m = unit.shape
+    square = np.asfortranarray(unit[:, :n])
+    factor, pivots, failed = dgetrf(square)
+    size = float(np.abs(square).sum(axis=0).max(initial=0.0))
+    if failed or dgecon(factor, size)[0] < SQUARE:
+        return None
+    null = np.zeros((m - n, m))
+    null[:, :n] = -dgetrs(factor, pivots, unit[:, n:])[0].T
+    null[:, n:] = np.eye(m - n)
+    return null
+
+
+def _orthogonal_rows(unit: np.ndarray, rank_tol: float) -> np.ndarray:
+    """Null vectors as the last columns of Q, which alone are formed, from the reflectors."""
+    n, m = unit.shape
     (reflectors, lengths), upper = qr(unit.T, mode="raw", check_finite=False)
     diagonal = np.abs(np.diag(upper))
-    if diagonal.min() > WELL_POSED * diagonal.max():
-        last = np.eye(m, m - n, -n, order="F")
-        room = int(dormqr("L", "N", reflectors, lengths, last, -1)[1][0])
-        null = np.ascontiguousarray(dormqr("L", "N", reflectors, lengths, last, room)[0].T)
-    else:  # reflectors of a dependent row are made of rounding errors, and so is what follows them
-        null = _null_rows(unit, rank_tol)
-    return _eliminate(null, masses * scale, 1.0 / scale) / scale
+    if diagonal.min() <= WELL_POSED * diagonal.max():
+        # reflectors of a dependent row are made of rounding errors, and so is what follows them
+        return _null_rows(unit, rank_tol)
+    last = np.eye(m, m - n, -n, order="F")
+    room = int(dormqr("L", "N", reflectors, lengths, last, -1)[1][0])
+    return np.ascontiguousarray(dormqr("L", "N", reflectors, lengths, last, room)[0].T)
 
 
 def _spend_dependent(signed: np.ndarray, masses: np.ndarray, rank_tol: float) -> np.ndarray:
@@ -82,8 +102,18 @@ def _spend_dependent(signed: np.ndarray, masses: np.ndarray, rank_tol: float) ->
     if not signed.size:
         return masses
     unit, scale = _normalise(signed)
+    if _is_independent(unit):
+        return masses
     null = _null_rows(unit, rank_tol)
     return _eliminate(null, masses * scale, 1.0 / scale) / scale if len(null) else masses
+
+
+def _is_independent(unit: np.ndarray) -> bool:
+    """Whether columns are clearly independent, which a Gram matrix tells far sooner than a pivoted factor."""
+    gram = dsyrk(1.0, unit, trans=1)
+    size = float(np.abs(gram + np.triu(gram, 1).T).sum(axis=0).max())
+    factor, failed = dpotrf(gram, clean=0)
+    return not failed and dpocon(factor, size)[0] > SQUARE**2
 
 
 def _null_rows(unit: np.ndarray, rank_tol: float) -> np.ndarray:

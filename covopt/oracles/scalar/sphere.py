@@ -50,6 +50,7 @@ from covopt.limits import in_pieces
 from covopt.oracles.scalar.sphere_walk import ALLOWANCE, find_leans, sum_rows, walk
 
 CLEAR = 1e-12  # volume of three unit rows above which the bound is proved
+MOST_PROVED = 3000  # rows whose triples are looked at: some seconds
 
 
 def circle_frames(normals: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -7,11 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from covopt.limits import in_pieces
 from covopt.oracles.scalar.sphere import circle_frames, sort_crossings
-from covopt.oracles.vector.circles import BEST, DOUBTS, FOUND, SETTLED, walk_circles
+from covopt.oracles.scalar.sphere_walk import find_leans
+from covopt.oracles.vector.circles import BEST, DOUBTS, FOUND, SETTLED, find_chosen, walk_circles
 
 EPS = float(np.finfo(float).eps)
-CROSSINGS_PER_PIECE = 5e4  # about a tenth of a second
+UNIT = 2.0**-53
+CROSSINGS_PER_PIECE = 2e5  # some hundredths of a second
 CAPACITY = 4096
 
 
@@ -53,7 +56,8 @@ class VectorSphereSweep:
     Examples
     --------
     >>> sweep = VectorSphereSweep(np.eye(3))
-    >>> answer = sweep.price(np.eye(3)[:, :1] * 2.0, np.zeros((1, 3)), 0.0, best=0.0, map_error=1e-14, worst=1e-14)
+    >>> errors = {'map_error': 1e-14, 'worst': 1e-14, 'size': 6.0}
+    >>> answer = sweep.price(np.eye(3)[:, :1] * 2.0, np.zeros((1, 3)), 0.0, best=0.0, **errors)
     >>> answer.best, answer.best_neuron
     (2.0, array([1., 0., 0.]))
     """
@@ -68,6 +72,19 @@ class VectorSphereSweep:
         parts = np.hypot(units @ first.T, units @ second.T).T  # [i, j] of row j in the plane of circle i
         self._parts = np.maximum(np.take_along_axis(parts, self._crossings[0].astype(np.int64), axis=1), EPS)
         self.least_part = float(self._parts.min())
+        order, cosine, sine, after = self._crossings
+        n = len(order)
+        self._leans, self._chosen = np.empty(cosine.shape), np.empty(cosine.shape, dtype=bool)
+        tied = np.empty(n, dtype=bool)
+        lengths, frames = self.lengths, self._frames
+
+        def work(start: int, stop: int) -> None:
+            find_leans(
+                self.rows, lengths, *frames, order, cosine, sine, after, self._leans, tied, start, stop
+            )
+            find_chosen(order, cosine, sine, self._parts, self._chosen, start, stop)
+
+        in_pieces(work, n)
 
     def price(
         self,
@@ -78,6 +95,7 @@ class VectorSphereSweep:
         best: float,
         map_error: float,
         worst: float,
+        size: float,
         n_threads: int = 2,
     ) -> SphereAnswer:
         """Walk all circles for G(w) = linear w + Σ mu_i σ(z_i·w).
@@ -94,17 +112,21 @@ class VectorSphereSweep:
             What rounding may change a map's images of unit vectors by.
         worst : float
             The same for the vertices, as far off as they are.
+        size : float
+            Above the norm of every map.
         """
-        n = len(self.rows)
-        n_cuts = max(4 * n_threads if n_threads > 1 and n >= 64 else 1, int(n * n / CROSSINGS_PER_PIECE))
+        n, k = mu.shape
+        blur = (2.0 * size + map_error) * map_error + 64.0 * (k + 8) * UNIT * size * size
+        shared = n_threads > 1 and n * n >= CROSSINGS_PER_PIECE
+        n_cuts = max(4 * n_threads if shared else 1, int(n * n / CROSSINGS_PER_PIECE))
         cuts = np.linspace(0, n, min(n, n_cuts) + 1).astype(int)
 
         def work(piece: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
             state = np.array([best, 0.0, 0.0, 0.0])
             found, point, doubts = np.empty((CAPACITY, 3)), np.full(3, np.nan), np.empty((CAPACITY, 2))
             walk_circles(
-                self.rows, self.lengths, *self._frames, *self._crossings, self._parts, mu, linear, threshold,
-                map_error, worst, cuts[piece], cuts[piece + 1], state, found, point, doubts,
+                self.rows, self.lengths, *self._frames, *self._crossings, self._parts, self._leans, self._chosen, mu,
+                linear, threshold, map_error, worst, blur, cuts[piece], cuts[piece + 1], state, found, point, doubts,
             )  # fmt: skip
             return state, found[: int(state[FOUND])], point, doubts[: int(state[DOUBTS])]
 
