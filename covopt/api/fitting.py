@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from importlib import import_module
+from typing import Any, cast
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -26,6 +27,7 @@ def fit(
     Y: Any,
     *,
     lam: float | str = DEFAULT_LAMBDA,
+    depth: int = 2,
     loss: str | Loss = "squared",
     bias: float = 1.0,
     output_bias: str = "none",
@@ -61,6 +63,10 @@ def fit(
     lam : float or str
         λ > 0, or a share of :func:`lambda_max`: ``"0.1max"`` (the default), ``"max"``. What such a share means does
         not depend on the units of the table.
+    depth : int
+        L, the number of weight layers. With more than two nobody can prove the optimum: the network is found by
+        descent (status ``HEURISTIC``), and what brackets the least objective from below is valid and rarely tight:
+        a :class:`covopt.depth.DeepFit`. A share of λ_max stays one of the shallow λ_max.
     loss : {"squared", "logistic", "softmax-cross-entropy", "huber", "hinge", "squared-hinge"} or Loss
         See :mod:`covopt.losses`; ``Huber(delta=...)`` sets its parameter.
     bias : float
@@ -98,6 +104,7 @@ def fit(
     Returns
     -------
     Solution
+        Or a :class:`covopt.depth.DeepFit` where ``depth`` is more than 2.
         ``objective`` and its ``lower_bound``, ``cost`` = ‖W‖², network, dual, status. Ctrl-C, the time limit and the
         callback return the best so far.
 
@@ -118,6 +125,10 @@ def fit(
     0.353553
     """
     began = now()
+    if type(depth) is not int or depth != 2:
+        # a room above this one: networks of more layers start from what is solved here
+        deep = import_module("covopt.depth.fitting")
+        depth = deep.check(depth, potential, start, standardise=standardise)
     task = FitTask(
         X, Y, loss, bias, output_bias, sample_weight, potential, solver, tol, random_state, standardised=standardise
     )  # fmt: skip
@@ -126,6 +137,12 @@ def fit(
     if start is not None:
         task.check_start(start)
     with speaking(verbose), threadpool_limits(1, user_api="blas"):
+        if depth > 2:
+            strength = task.strength(lam, time_limit_s)
+            fitted: Any = deep.fit_deep(
+                task, strength, depth, time_limit_s=time_limit_s, callback=callback, began=began
+            )
+            return cast("Solution", fitted)  # it has the attributes that its users here ask for
         return task.solve(task.strength(lam, time_limit_s), time_limit_s, callback, start, began)
 
 

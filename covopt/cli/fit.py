@@ -98,11 +98,16 @@ def _numbers(solution: Any) -> dict[str, Any]:
         "gap": solution.gap,
         "loss": solution.loss_value,
         "cost": solution.cost,
-        "n_neurons": len(solution.network),
+        "n_neurons": _neurons(solution.network),
         "rounds": len(solution.history),
         "time_s": solution.time_s,
         "timings": solution.timings,
     }
+
+
+def _neurons(network: Any) -> int:
+    """Count the hidden neurons of a network of any depth."""
+    return sum(network.widths) if hasattr(network, "widths") else len(network)
 
 
 def _table_of(solution: Any, table: Any) -> dict[str, Any]:
@@ -136,6 +141,12 @@ def fit(
     ] = None,
     loss: LossName = "squared",
     delta: Delta = None,
+    depth: Annotated[
+        int,
+        typer.Option(
+            metavar="L", help="Weight layers. Beyond 2 descent finds the network, and bounds bracket it."
+        ),
+    ] = 2,
     features: Features = None,
     sample_weight: SampleWeight = None,
     sep: Sep = None,
@@ -158,6 +169,10 @@ def fit(
         check_outputs(out, plot, inputs=(table,))
         check_suffix(out, JSON)
         check_plot(plot)
+        if depth > 2 and plot is not None:
+            from covopt.errors import InputError
+
+            raise InputError(f"--plot draws shallow networks; received --depth {depth}: leave one out.")
         with Progress("reading the table", enabled=not (as_json or quiet)) as progress:
             text = reading(sep, encoding, decimal)
             read, options = read_for_loss(table, target, features, loss, delta, sample_weight, text)
@@ -167,9 +182,9 @@ def fit(
             from covopt.api.lambdas import DEFAULT_LAMBDA
 
             solution = run(
-                X, Y, lam=DEFAULT_LAMBDA if lam is None else _number(lam), bias=bias, output_bias=output_bias,
-                potential=potential, standardise=standardise, tol=tol, time_limit_s=time_limit, random_state=seed,
-                callback=progress, **options,
+                X, Y, lam=DEFAULT_LAMBDA if lam is None else _number(lam), depth=depth, bias=bias,
+                output_bias=output_bias, potential=potential, standardise=standardise, tol=tol,
+                time_limit_s=time_limit, random_state=seed, callback=progress if depth == 2 else None, **options,
             )  # fmt: skip
         save(solution, out)  # first, so that nothing computed is lost to a later failure
         if plot is not None:

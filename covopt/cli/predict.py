@@ -77,7 +77,7 @@ def _choose(file: Path, lam: float | None) -> Any:
             )
         lam = check_positive("--lam", lam)
         return min(loaded, key=lambda s: abs(math.log(s.lam / lam)))
-    if not isinstance(loaded, covopt.Solution):
+    if not isinstance(loaded, covopt.Solution | covopt.depth.DeepSolution):
         raise InputError(f"{file} holds a {type(loaded).__name__}, no solution that could predict.")
     if lam is not None:
         raise InputError(f"--lam chooses a point of a path; {file} is one solution.")

@@ -21,8 +21,12 @@ def run_verify(
 
     first = loaded[0] if isinstance(loaded, list) else loaded
     if isinstance(first, covopt.depth.DeepSolution):
-        named = first.data
-        read = read_table(table, target=named.target_names, features=named.feature_names, text=text)
+        named, kind = first.data, first.loss
+        if kind is not None and kind.is_classification:
+            column = (kind.column,) if kind.column else named.target_names
+            read = read_table(table, target=column, features=named.feature_names, labels=True, text=text)
+        else:
+            read = read_table(table, target=named.target_names, features=named.feature_names, text=text)
         return covopt.verify(first, read.features, read.targets, exact=exact)
     if not isinstance(first, covopt.Solution):
         raise InputError(f"{solution} carries what it is about ({type(first).__name__}): leave {table} out")

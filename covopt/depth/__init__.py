@@ -10,6 +10,7 @@ from covopt.depth.bottleneck import (
 )
 from covopt.depth.chain import jacobian
 from covopt.depth.cost import representation_cost
+from covopt.depth.fit_solution import DeepFit
 from covopt.depth.linear import (
     Expansion,
     linear_cost,
@@ -25,6 +26,7 @@ from covopt.depth.tours import Tour, rank_one_tour
 
 __all__ = [
     "BottleneckStructure",
+    "DeepFit",
     "DeepSolution",
     "Expansion",
     "JacobianRank",

@@ -9,7 +9,8 @@ import numpy as np
 
 from covopt.data import Data
 from covopt.depth.pairs import PairBound, pair_bounds, recompute
-from covopt.depth.tree import Child, Family, tree_bound
+from covopt.depth.tree import Family, tree_bound
+from covopt.depth.tree_files import family_from_dict, family_to_dict, whole
 from covopt.depth.tree_search import TreeSearch
 from covopt.errors import CovoptError
 from covopt.limits import TimeUp, seconds_left
@@ -23,6 +24,7 @@ _TITLES = {
     "table": "sizes of the whole table",
     "quadrant": "rows {rows} alone, exactly",
     "opposite": "rows {rows}, whose targets have opposite signs",
+    "acute": "rows {rows} at an acute angle, with targets of opposite signs, exactly",
 }
 
 
@@ -85,7 +87,39 @@ def tree_bounds(
     list of Bound
         One, or none where nothing was found in time.
     """
-    rows = _choose_rows(data, weights)
+    families = tree_families(data, depth, output_bias, upper=upper, weights=weights)
+    if not families:
+        return []
+    value = tree_bound(
+        families, data.X, data.Y, depth, data.bias, output_bias, cutoff=upper, max_boxes=MAX_BOXES
+    )
+    return [Bound(value, None, tuple(families))] if value > 0 else []
+
+
+def tree_families(
+    data: Data,
+    depth: int,
+    output_bias: str,
+    *,
+    upper: float,
+    weights: np.ndarray | None = None,
+    box: tuple[np.ndarray, np.ndarray] | None = None,
+    scales: tuple[float, ...] = LEVELS,
+    most_rows: int = MOST_ROWS,
+) -> list[Family]:
+    """Return families of multipliers for a few sizes of the layers.
+
+    Parameters
+    ----------
+    data, depth, output_bias, upper, weights
+        As in :func:`tree_bounds`.
+    box : tuple of ndarray of shape (N, k), optional
+        Bounds on minus the multipliers that a loss has, up to a factor: those of a forbidden sign become zero.
+    scales : tuple of float
+        Of c, times the mean layer of ``upper``.
+    most_rows : int
+    """
+    rows = _choose_rows(data, weights, most_rows)
     direction = _choose_direction(data, weights)
     targets = data.Y[list(rows)] @ (np.ones(1) if direction is None else np.array(direction))
     lifted = data.lifted[list(rows)]
@@ -95,33 +129,42 @@ def tree_bounds(
     families: list[Family] = []
     try:
         search = TreeSearch(lifted, targets, data.bias, free=free)
-        levels = [scale * upper / depth for scale in LEVELS] if data.bias > 0 and depth > 2 else [1.0]
+        levels = [scale * upper / depth for scale in scales] if data.bias > 0 and depth > 2 else [1.0]
         for c in levels:
             search.use(c)
             found, value = search.multipliers()
-            if value > 0:
+            if box is not None:
+                found = _allowed(found, rows, direction, box)
+            if value > 0 and found.any():
                 families.append(search.family(rows, direction, found))
     except TimeUp:
         if seconds_left() <= 0 and not families:
             return []
-    if not families:
-        return []
-    value = tree_bound(
-        families, data.X, data.Y, depth, data.bias, output_bias, cutoff=upper, max_boxes=MAX_BOXES
-    )
-    return [Bound(value, None, tuple(families))] if value > 0 else []
+    return families
 
 
-def _choose_rows(data: Data, weights: np.ndarray | None) -> tuple[int, ...]:
+def _allowed(
+    found: np.ndarray,
+    rows: tuple[int, ...],
+    direction: tuple[float, ...] | None,
+    box: tuple[np.ndarray, np.ndarray],
+) -> np.ndarray:
+    if direction is not None:
+        return found
+    low, high = (np.asarray(side)[list(rows), 0] for side in box)
+    return np.where(((found > 0) & (low >= 0)) | ((found < 0) & (high <= 0)), 0.0, found)
+
+
+def _choose_rows(data: Data, weights: np.ndarray | None, most: int) -> tuple[int, ...]:
     """Return the rows with the largest multipliers; all where they are few."""
-    if data.n_samples <= MOST_ROWS:
+    if data.n_samples <= most:
         return tuple(range(data.n_samples))
     size = (
         np.abs(data.Y).max(axis=1)
         if weights is None
         else np.abs(weights.reshape(len(data.X), -1)).max(axis=1)
     )
-    return tuple(sorted(np.argsort(-size, kind="stable")[:MOST_ROWS].tolist()))
+    return tuple(sorted(np.argsort(-size, kind="stable")[:most].tolist()))
 
 
 def _choose_direction(data: Data, weights: np.ndarray | None) -> tuple[float, ...] | None:
@@ -174,18 +217,7 @@ def bound_to_dict(bound: Bound) -> dict[str, Any]:
     return {
         "value": bound.value,
         "pair": None if bound.pair is None else asdict(bound.pair),
-        "families": [
-            {
-                "rows": list(family.rows),
-                "direction": None if family.direction is None else list(family.direction),
-                "members": family.members.tolist(),
-                "children": [
-                    [c.parent, c.sign, c.on, list(c.mu), c.member, c.scale] for c in family.children
-                ],
-                "root": family.root,
-            }
-            for family in bound.families
-        ],
+        "families": [family_to_dict(family) for family in bound.families],
     }
 
 
@@ -205,35 +237,11 @@ def bound_from_dict(content: dict[str, Any]) -> Bound:
         pair = PairBound(
             float(pair["value"]),
             pair["kind"],
-            tuple(_whole(i) for i in pair["rows"]),
+            tuple(whole(i) for i in pair["rows"]),
             bool(pair["channel"]),
             None if direction is None else tuple(float(u) for u in direction),
         )
-    families = []
-    for entry in content["families"]:
-        members = np.array(entry["members"], dtype=float)
-        if members.ndim != 2 or not np.isfinite(members).all():
-            raise ValueError("the members of a family are no finite matrix")
-        children = [
-            Child(_whole(p), _whole(s), _whole(on), tuple(float(m) for m in mu), _whole(k), float(scale))
-            for p, s, on, mu, k, scale in entry["children"]
-        ]
-        direction = entry["direction"]
-        families.append(
-            Family(
-                tuple(_whole(i) for i in entry["rows"]),
-                None if direction is None else tuple(float(u) for u in direction),
-                members,
-                children,
-                _whole(entry["root"]),
-            )
-        )
+    families = [family_from_dict(entry) for entry in content["families"]]
     if pair is None and not families:
         raise ValueError("a bound rests on nothing")
     return Bound(float(content["value"]), pair, tuple(families))
-
-
-def _whole(value: Any) -> int:
-    if type(value) is not int:
-        raise TypeError(f"{str(value)[:40]!r} is no whole number")
-    return value

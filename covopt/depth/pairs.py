@@ -11,6 +11,7 @@ G = the Gram matrix of two rows, r_i = ‖y_i‖/‖x_i‖:
   hidden layers may be taken linear.
 - β = 0, one output, y_i y_j < 0: :math:`R_L \ge L\,(r_i^{2/L} + r_j^{2/L})`, whatever the angle; an equality where
   x_i·x_j ≤ 0. Several outputs: for Yu with any unit u.
+- the same with x_i·x_j > 0: more, see :mod:`covopt.depth.acute`.
 - **A constant channel**: a neuron that carries β through the hidden layers costs one a layer, so with biases
   :math:`R_L^\beta(X, Y) \ge R_L^0((X, \beta), Y) - (L - 2)`, or − (L − 1) with a penalised output bias.
 
@@ -27,7 +28,10 @@ from fractions import Fraction
 
 import numpy as np
 
+from covopt.depth.acute import acute_value
 from covopt.exact.rounding import below, down, root_down
+
+MOST_ACUTE = 12  # pairs that are tried: each is a minimisation
 
 
 @dataclass(frozen=True)
@@ -39,7 +43,7 @@ class PairBound:
     value : float
         Valid in exact arithmetic for the table as given.
     kind : str
-        "lipschitz", "row", "table", "quadrant" or "opposite".
+        "lipschitz", "row", "table", "quadrant", "opposite" or "acute".
     rows : tuple of int
         On which it rests; none for the whole table.
     channel : bool
@@ -136,6 +140,13 @@ def _without_bias(X: np.ndarray, Y: np.ndarray, depth: int) -> Iterator[PairBoun
         i, j, u = opposite
         value = _opposite_value(X[i], X[j], Y[i], Y[j], u, depth)
         yield PairBound(value, "opposite", (i, j), direction=tuple(u.tolist()))
+    acute = [
+        (_acute_value(X[i], X[j], Y[i], Y[j], u, depth), i, j, u)
+        for i, j, u in _acute(near, low, size, depth)
+    ]
+    if acute:
+        value, i, j, u = max(acute, key=lambda entry: entry[0])
+        yield PairBound(value, "acute", (i, j), direction=tuple(u.tolist()))
 
 
 def _unit(table: np.ndarray) -> np.ndarray:
@@ -205,6 +216,35 @@ def _best_opposite(
     return choice
 
 
+def _acute(
+    X: np.ndarray, Y: np.ndarray, size: np.ndarray, depth: int
+) -> Iterator[tuple[int, int, np.ndarray]]:
+    """Yield pairs of rows at an acute angle whose targets have opposite signs along a direction, dear ones first."""
+    safe = np.where(size > 0, size, 1.0)
+    cosines = (X / safe[:, None]) @ (X / safe[:, None]).T
+    for u in _directions(Y):
+        with np.errstate(over="ignore"):
+            along = np.where(size > 0, Y @ u / safe, 0.0)
+        signs = np.sign(along)
+        i, j = np.nonzero(np.triu((np.outer(signs, signs) < 0) & (cosines > 0), 1))
+        rates = np.abs(along) ** (2.0 / depth)
+        # the closer the rows, the dearer: at L = 2 both rates grow by 1/sin
+        sines = np.sqrt(np.maximum(1.0 - cosines[i, j] ** 2, 1e-12))
+        guess = (rates[i] + rates[j]) / sines ** (2.0 / depth)
+        for k in np.argsort(-guess, kind="stable")[:MOST_ACUTE].tolist():
+            yield int(i[k]), int(j[k]), u
+
+
+def _acute_value(
+    x: np.ndarray, other: np.ndarray, y: np.ndarray, then: np.ndarray, u: np.ndarray, depth: int
+) -> float:
+    along, against, length = _dot(y, u), _dot(then, u), _dot(u, u)
+    if along * against >= 0:
+        return 0.0
+    gram = _dot(x, x), _dot(other, other), _dot(x, other)
+    return acute_value(gram, (along**2 / length, against**2 / length), depth)
+
+
 def _opposite_value(
     x: np.ndarray, other: np.ndarray, y: np.ndarray, then: np.ndarray, u: np.ndarray, depth: int
 ) -> float:
@@ -264,6 +304,11 @@ def recompute(
         u = np.array(bound.direction)
         if u.shape == (Y.shape[1],) and np.isfinite(u).all() and table[i].any() and table[j].any():
             value = _opposite_value(table[i], table[j], Y[i], Y[j], u, depth)
+    elif bound.kind == "acute" and len(rows) == 2 and bound.direction is not None:
+        i, j = rows
+        u = np.array(bound.direction)
+        if u.shape == (Y.shape[1],) and np.isfinite(u).all():
+            value = _acute_value(table[i], table[j], Y[i], Y[j], u, depth)
     return max(0.0, down(value - paid)) if paid else value
 
 

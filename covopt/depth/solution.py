@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,13 +16,14 @@ from covopt.checks.wording import counted, listed
 from covopt.data import Data
 from covopt.depth.bottleneck import balance
 from covopt.depth.linear import check_depth
-from covopt.depth.lower import Bound, bound_from_dict, bound_to_dict, recompute_bound
+from covopt.depth.lower import bound_from_dict, bound_to_dict, recompute_bound
 from covopt.errors import CovoptError, InputError, SolutionFileError
 from covopt.exact.rounding import relative_gap
 from covopt.files import write_json
 from covopt.files.formats import check_format
 from covopt.files.layouts import DEEP_SOLUTION
 from covopt.files.schema import check_content, numbers
+from covopt.losses import Loss
 from covopt.losses.interpolation import INTERPOLATES
 from covopt.network import DeepReLUNetwork
 from covopt.status import Status
@@ -40,7 +42,7 @@ class DeepSolution:
     network : DeepReLUNetwork
     depth : int
         L, the number of weight layers.
-    bounds : list of Bound
+    bounds : list of covopt.depth.lower.Bound
         Lower bounds on R_L(X, Y), best first, each with what it rests on; ``covopt.verify`` computes them again.
     status : Status
         CERTIFIED where the bracket is closed to ``tol``; HEURISTIC otherwise: the network is the best that descent
@@ -52,12 +54,15 @@ class DeepSolution:
     depth: int
     output_bias: str
     network: DeepReLUNetwork
-    bounds: list[Bound]
+    bounds: list[Any]
     status: Status
     tol: float
     history: list[dict[str, Any]] = field(default_factory=list)
     time_s: float = 0.0
     random_state: int | None = None
+    lam: float | None = None  # with a loss: see DeepFit
+    loss: Loss | None = None
+    sample_weight: np.ndarray | None = None
 
     @property
     def cost(self) -> float:
@@ -149,27 +154,9 @@ class DeepSolution:
             data = Data.validate(self.data.X, self.data.Y, bias=self.data.bias)
         except CovoptError as error:
             return [Check("data", False, str(error))]
-        checks = []
-        if X is not None:
-            if Y is None:
-                raise InputError("verify needs Y together with X")
-            other = Data.validate(X, Y, bias=self.data.bias, duplicates="mean")
-            same = other.X.shape == data.X.shape and other.Y.shape == data.Y.shape
-            same = same and bool(np.allclose(other.X, data.X, rtol=1e-12, atol=0.0))
-            same = same and bool(np.allclose(other.Y, data.Y, rtol=1e-12, atol=0.0))
-            checks.append(Check("table", same, "is the one that was solved" if same else "is another table"))
-        network = self.network
-        fits = len(network.weights) == self.depth and network.n_inputs == data.n_features
-        fits = fits and network.n_outputs == data.n_outputs and network.slope == 0.0
-        fits = fits and (
-            network.bias == data.bias if data.bias > 0 else all(b is None for b in network.biases or ())
-        )
-        last = (network.biases or (None,))[-1]
-        fits = fits and (self.output_bias != "none" or last is None)
-        fits = fits and (last is None or network.counts_output_bias == (self.output_bias == "penalized"))
-        shape = " → ".join(map(str, (network.n_inputs, *network.widths, network.n_outputs)))
-        checks.append(Check("network", fits, f"{shape}, {counted(len(network.weights), 'layer')}"))
-        if not fits:
+        checks = self._same_table(data, X, Y)
+        checks.append(self._fits(data))
+        if not checks[-1].ok:
             return checks
         residual = self.residual
         checks.append(
@@ -183,11 +170,41 @@ class DeepSolution:
             )
         below = self.lower_bound <= self.cost * (1.0 + AGREES)
         checks.append(Check("bracket", below, f"{self.lower_bound:.10g} ≤ R_{self.depth} ≤ {self.cost:.10g}"))
-        closed = self.status is not Status.CERTIFIED or self.gap <= self.tol
-        checks.append(
-            Check("status", closed, f"{self.status.code}, gap {self.gap:.2e}, asked for {self.tol:g}")
+        return [*checks, self._status_check()]
+
+    def _same_table(self, data: Data, X: Any, Y: Any) -> list[Check]:
+        """Check that a table is the one that was solved, where one is given."""
+        if X is None:
+            return []
+        if Y is None:
+            raise InputError("verify needs Y together with X")
+        if self.loss is None:
+            other = Data.validate(X, Y, bias=self.data.bias, duplicates="mean")
+        else:
+            targets = copy.copy(self.loss).encode_targets(Y, self.sample_weight)
+            other = Data.validate(X, targets, bias=self.data.bias, interpolates=False)
+        same = other.X.shape == data.X.shape and other.Y.shape == data.Y.shape
+        same = same and bool(np.allclose(other.X, data.X, rtol=1e-12, atol=0.0))
+        same = same and bool(np.allclose(other.Y, data.Y, rtol=1e-12, atol=0.0))
+        return [Check("table", same, "is the one that was solved" if same else "is another table")]
+
+    def _fits(self, data: Data) -> Check:
+        """Check that the network is one of the depth, the bias and the output bias that are claimed."""
+        network = self.network
+        fits = len(network.weights) == self.depth and network.n_inputs == data.n_features
+        fits = fits and network.n_outputs == data.n_outputs and network.slope == 0.0
+        fits = fits and (
+            network.bias == data.bias if data.bias > 0 else all(b is None for b in network.biases or ())
         )
-        return checks
+        last = (network.biases or (None,))[-1]
+        fits = fits and (self.output_bias != "none" or last is None)
+        fits = fits and (last is None or network.counts_output_bias == (self.output_bias == "penalized"))
+        shape = " → ".join(map(str, (network.n_inputs, *network.widths, network.n_outputs)))
+        return Check("network", fits, f"{shape}, {counted(len(network.weights), 'layer')}")
+
+    def _status_check(self) -> Check:
+        closed = self.status is not Status.CERTIFIED or self.gap <= self.tol
+        return Check("status", closed, f"{self.status.code}, gap {self.gap:.2e}, asked for {self.tol:g}")
 
     # ------------------------------------------------------------------ files
     def to_dict(self) -> dict[str, Any]:
@@ -214,11 +231,8 @@ class DeepSolution:
                 "target_names": list(self.data.target_names),
                 "notes": list(self.data.notes),
             },
-            "network": {
-                "weights": [w.tolist() for w in self.network.weights],
-                "biases": [None if b is None else b.tolist() for b in self.network.biases or ()],
-            },
-            "bounds": [bound_to_dict(bound) for bound in self.bounds],
+            "network": network_to_dict(self.network),
+            "bounds": self._bounds_to_dict(),
             "random_state": self.random_state,
             "time_s": self.time_s,
             "history": self.history,
@@ -240,38 +254,43 @@ class DeepSolution:
         check_format(content, FORMAT)
         try:
             check_content(content, DEEP_SOLUTION)
-            problem, net = content["problem"], content["network"]
-            X = numbers("X", problem["X"]).reshape(len(problem["X"]), len(problem["feature_names"]))
-            data = Data(
-                X,
-                numbers("Y", problem["Y"]).reshape(len(X), len(problem["target_names"])),
-                float(problem["bias"]),
-                tuple(problem["feature_names"]),
-                tuple(problem["target_names"]),
-                tuple(problem["notes"]),
-            )
-            network = DeepReLUNetwork(
-                [numbers("weights", w) for w in net["weights"]],
-                [None if b is None else numbers("biases", b) for b in net["biases"]],
-                0.0,
-                data.bias or 1.0,
-                problem["output_bias"] != "free",
-            )
+            problem = content["problem"]
+            data = cls._data_of(problem)
             found = cls(
-                data, content["depth"], problem["output_bias"], network,
+                data, content["depth"], problem["output_bias"],
+                network_from_dict(content["network"], data.bias, problem["output_bias"]),
                 [bound_from_dict(bound) for bound in content["bounds"]], Status.from_code(content["status"]),
                 float(content["tol"]), list(content["history"]), float(content["time_s"]), content["random_state"],
             )  # fmt: skip
-            for name in ("cost", "lower_bound"):
-                if not abs(content[name] - getattr(found, name)) <= AGREES * abs(content[name]):
-                    raise ValueError(
-                        f"{name} is {content[name]!r}, and what the file holds gives {getattr(found, name)!r}"
-                    )
+            found.check_stated(content, ("cost", "lower_bound"))
             return found
         except SolutionFileError:
             raise
         except (CovoptError, ArithmeticError, LookupError, TypeError, ValueError) as error:
             raise SolutionFileError(f"the solution file is damaged: {error}") from error
+
+    def _bounds_to_dict(self) -> list[dict[str, Any]]:
+        return [bound_to_dict(bound) for bound in self.bounds]
+
+    @staticmethod
+    def _data_of(problem: dict[str, Any]) -> Data:
+        X = numbers("X", problem["X"]).reshape(len(problem["X"]), len(problem["feature_names"]))
+        return Data(
+            X,
+            numbers("Y", problem["Y"]).reshape(len(X), len(problem["target_names"])),
+            float(problem["bias"]),
+            tuple(problem["feature_names"]),
+            tuple(problem["target_names"]),
+            tuple(problem["notes"]),
+        )
+
+    def check_stated(self, content: dict[str, Any], names: tuple[str, ...]) -> None:
+        """Refuse a file whose numbers are not those of its network and bounds."""
+        for name in names:
+            if not abs(content[name] - getattr(self, name)) <= AGREES * abs(content[name]):
+                raise ValueError(
+                    f"{name} is {content[name]!r}, and what the file holds gives {getattr(self, name)!r}"
+                )
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write one JSON file, atomically: a reader sees the old file or the whole new one.
@@ -281,3 +300,22 @@ class DeepSolution:
         path : path-like
         """
         write_json(path, self.to_dict())
+
+
+def network_to_dict(network: DeepReLUNetwork) -> dict[str, Any]:
+    """Return the layers of a network as JSON types."""
+    return {
+        "weights": [w.tolist() for w in network.weights],
+        "biases": [None if b is None else b.tolist() for b in network.biases or ()],
+    }
+
+
+def network_from_dict(content: dict[str, Any], bias: float, output_bias: str) -> DeepReLUNetwork:
+    """Inverse of :func:`network_to_dict`."""
+    return DeepReLUNetwork(
+        [numbers("weights", w) for w in content["weights"]],
+        [None if b is None else numbers("biases", b) for b in content["biases"]],
+        0.0,
+        bias or 1.0,
+        output_bias != "free",
+    )

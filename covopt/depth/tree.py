@@ -27,17 +27,16 @@ With a penalised output bias the value is 2⟨λ, y⟩ − β²(λ·1)², λ sca
 
 from __future__ import annotations
 
-import heapq
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import product
 from operator import mul
-from typing import Any
 
 import numpy as np
 
+from covopt.depth.tree_boxes import least_over_boxes
 from covopt.exact.rounding import (
     above,
     allowance,
@@ -49,10 +48,8 @@ from covopt.exact.rounding import (
     root_down,
     up,
 )
-from covopt.limits import checkpoint
 from covopt.oracles.pricing import price
 
-LEAST_SHARE = 1e-7  # of the upper bound: smaller c are charged nothing
 MOST_CORNERS = 2**10  # of a box of c: beyond it the bound is not computed
 MOST_NUMBERS = 2**26  # held at once
 _LOST = 1e-300  # more than the products of a layer lose where they underflow
@@ -267,7 +264,60 @@ def tree_bound(
     corners = 2.0 ** (depth - 2)
     if corners > MOST_CORNERS or corners * max(t.recursion.size for t in terms) > MOST_NUMBERS:
         return 0.0
-    return _least_over_boxes(terms, depth - 2, cutoff, tol, max_boxes)
+    return least_over_boxes(terms, depth - 2, cutoff, tol, max_boxes)
+
+
+def tree_curve(
+    family: Family,
+    X: np.ndarray,
+    depth: int,
+    bias: float,
+    output_bias: str,
+    *,
+    cutoff: float,
+    tol: float = 3e-3,
+    max_boxes: int = 400,
+) -> Callable[[float], float] | None:
+    """Return the function s ↦ lower bound on ‖W‖² of networks with ⟨λ, f(X)u⟩ ≥ s‖u‖ > 0; None where there is none.
+
+    Parameters
+    ----------
+    family : Family
+        Its root is λ.
+    X : ndarray of shape (N, d)
+    depth : int
+        L ≥ 3.
+    bias : float
+    output_bias : {"none", "penalized", "free"}
+    cutoff : float
+        No larger value is looked for.
+    tol, max_boxes : float, int
+        As in :func:`tree_bound`.
+
+    Raises
+    ------
+    ValueError
+        Where the family is damaged.
+    """
+    outputs = 1 if family.direction is None else len(family.direction)
+    targets = np.zeros((len(X), outputs))
+    rows = [i for i in family.rows if 0 <= i < len(X)]
+    root = family.members[family.root]
+    if len(rows) != len(root):
+        raise ValueError("the rows are not rows of the table")
+    targets[rows] = root[:, None] * (1.0 if family.direction is None else np.array(family.direction))
+    term = _Term.of(family, X, targets, depth, bias, output_bias)
+    corners = 2.0 ** (depth - 2)
+    if term is None or corners > MOST_CORNERS or corners * term.recursion.size > MOST_NUMBERS:
+        return None
+
+    def at(s: float) -> float:
+        asked = replace(term, inner=s)
+        if bias == 0.0:
+            return min(cutoff, asked.closed_form())
+        return least_over_boxes([asked], depth - 2, cutoff, tol, max_boxes)
+
+    return at
 
 
 @dataclass(frozen=True)
@@ -329,86 +379,3 @@ class _Term:
         if not 0.0 < height < math.inf:
             return 0.0
         return below(depth * Fraction(root_down((Fraction(self.inner) / Fraction(height)) ** 2, depth)))
-
-
-def _least_over_boxes(terms: list[_Term], dim: int, cutoff: float, tol: float, max_boxes: int) -> float:
-    """Bound min over c ≥ 0 of Σc + max over terms, by branch and bound over log c."""
-    least = LEAST_SHARE * cutoff
-    start = (np.full(dim, math.log(least)), np.full(dim, math.log(cutoff)))
-    corners = np.array(list(product((0.0, 1.0), repeat=dim))).T
-
-    def below(low: np.ndarray, high: np.ndarray) -> tuple[float, float]:
-        """Return a bound on the box, and a value in it."""
-        x = low[:, None] + (high - low)[:, None] * corners
-        c = np.exp(x)
-        middle = np.exp(0.5 * (low + high))
-        best, value = 0.0, 0.0
-        for term in terms:
-            tops = term.recursion.gauge(np.column_stack([c, middle]))
-            bottom = term.over(tops[-1:], tops[-1:])
-            value = max(value, float(middle.sum() + bottom[0]))
-            best = max(best, _box_bound(term, x, tops[:-1], low, high))
-        return best, value
-
-    bound, value = below(*start)
-    heap: list[tuple[float, int, Any]] = [(bound, 0, start)]
-    best_value, count = min(cutoff, value), 1
-    while heap and count < max_boxes:
-        checkpoint()
-        bound, _, (low, high) = heap[0]
-        if bound >= best_value * (1.0 - tol):
-            break
-        heapq.heappop(heap)
-        axis = int(np.argmax((high - low) * (1.0 + np.exp(0.5 * (low + high)))))
-        middle = 0.5 * (low[axis] + high[axis])
-        for side in (0, 1):
-            lower, upper = low.copy(), high.copy()
-            (upper if side == 0 else lower)[axis] = middle
-            found, value = below(lower, upper)
-            best_value = min(best_value, value)
-            count += 1
-            heapq.heappush(heap, (max(bound, found), count, (lower, upper)))
-    # c below the least is charged nothing; Σc above the cutoff is above it
-    total = heap[0][0] if heap else cutoff
-    return max(0.0, down(min(cutoff, total) - up(2.0 * dim * least)))
-
-
-def _box_bound(term: _Term, x: np.ndarray, tops: np.ndarray, low: np.ndarray, high: np.ndarray) -> float:
-    """Σe^x + 2⟨λ, y⟩e^{−log h} − penalty/h² on a box, log h ≤ s·x + r by its corners."""
-    if not (tops > 0.0).all():
-        return float(np.exp(low).sum()) if term.inner <= 0 else math.inf
-    logs = np.log(tops)
-    width = high - low
-    dim = len(low)
-    # the mean rise along each axis is the slope of the majorant
-    shape = (2,) * dim
-    grid = logs.reshape(shape)
-    s = np.array([float((grid.take(1, axis=i) - grid.take(0, axis=i)).mean()) for i in range(dim)]) / width
-    s = np.maximum(s, 0.0)
-    r = float((logs - s @ x).max()) + 1e-13 * (1.0 + float(np.abs(logs).max()))
-    loss = 0.0
-    if term.penalty > 0.0:
-        loss = up(term.penalty / down(float(tops.min()) * (1.0 - 1e-12)) ** 2)
-    # min over the box of Σe^{x_i} + E with E = 2⟨λ,y⟩e^{−s·x−r}: convex; any point gives a lower bound by its tangent
-    at = _minimise(s, math.log(2.0 * term.inner) - r, low, high)
-    rest = math.exp(math.log(2.0 * term.inner) - r - float(s @ at))
-    slope = np.exp(at) - s * rest
-    tangent = float(np.where(slope > 0, slope * (low - at), slope * (high - at)).sum())
-    value = float(np.exp(at).sum()) + rest + tangent
-    size = float(np.exp(at).sum()) + rest + abs(tangent) + loss
-    return max(0.0, value - loss - 2.0**-44 * size)
-
-
-def _minimise(s: np.ndarray, log_gain: float, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """Return nearly the minimiser of Σe^x + e^{log_gain − s·x} over a box: bisection on the last term's size."""
-    floor, ceiling = log_gain - float(s @ high), log_gain - float(s @ low)
-    with np.errstate(divide="ignore"):
-        logs = np.log(s)
-    for _ in range(60):
-        guess = 0.5 * (floor + ceiling)
-        x = np.clip(logs + guess, low, high)
-        if log_gain - float(s @ x) > guess:
-            floor = guess
-        else:
-            ceiling = guess
-    return np.clip(logs + 0.5 * (floor + ceiling), low, high)

@@ -91,6 +91,12 @@ DEEP_SOLUTION: Table = {
     "history": each(record, "steps"),
 }
 
+DEEP_FIT: Table = {
+    **DEEP_SOLUTION,
+    "objective": finite,
+    "problem": {**DEEP_SOLUTION["problem"], "lam": number, "loss": LOSS, "sample_weight": maybe(rows)},  # type: ignore[dict-item]
+}
+
 REGION: Table = {
     "signs": rows,
     "sign": number,

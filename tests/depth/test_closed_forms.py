@@ -1,10 +1,13 @@
 """Closed forms of linear maps and of one and two rows, and what they bound."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import covopt
 from covopt.depth import (
     Expansion,
     linear_cost,
@@ -15,6 +18,7 @@ from covopt.depth import (
     schatten,
     schatten_between,
 )
+from covopt.depth.acute import acute_value
 from covopt.depth.pairs import pair_bounds, recompute
 from covopt.errors import InputError
 from covopt.exact.singular import singular_values_between
@@ -183,3 +187,34 @@ def test_a_bound_whose_conditions_fail_is_worth_nothing():
     assert [b.kind for b in lipschitz] == ["lipschitz"]
     quadrant = next(b for b in pair_bounds(*two_rows("quadrant"), 3, 0.0, "none") if b.kind == "quadrant")
     assert recompute(quadrant, X, Y, 3, 0.0, "none") == 0.0
+
+
+@pytest.mark.parametrize("depth", [3, 5])
+def test_two_acute_rows_with_opposite_targets_close_the_bracket(depth):
+    X, y = np.array([[1.0, 0.2], [0.5, 1.0]]), np.array([1.0, -2.0])
+    found = covopt.representation_cost(X, y, depth=depth, bias=0.0, time_limit_s=None)
+    assert found.bounds[0].pair.kind == "acute"
+    assert found.status == "certified"
+    assert covopt.verify(found).ok
+    rates = np.abs(y) / np.linalg.norm(X, axis=1)
+    assert found.lower_bound > 1.05 * depth * float(
+        (rates ** (2 / depth)).sum()
+    )  # more than at an obtuse angle
+
+
+def test_the_acute_bound_is_the_least_over_two_numbers():
+    rng = np.random.default_rng(0)
+    for depth in (2, 3, 6):
+        A = np.abs(rng.standard_normal((2, 2)))
+        G, y = A @ A.T, rng.uniform(0.2, 2.0, 2)
+        gram = Fraction(G[0, 0]), Fraction(G[1, 1]), Fraction(G[0, 1])
+        value = acute_value(gram, (Fraction(y[0]) ** 2, Fraction(y[1]) ** 2), depth)
+        inverse = np.linalg.inv(G)
+        if depth == 2:
+            assert value == pytest.approx(2 * (y * np.sqrt(np.diag(inverse))).sum(), rel=1e-6)
+        for a, b in np.exp(rng.normal(0.0, 1.5, (200, 2))):
+            root = np.diag(np.sqrt([a, b]))
+            s = np.linalg.eigvalsh(root @ inverse @ root)
+            there = (depth - 1) * (s ** (1 / (depth - 1))).sum() + y[0] ** 2 / a + y[1] ** 2 / b
+            assert value <= there
+        assert acute_value((gram[0], gram[1], -gram[2]), (Fraction(1), Fraction(1)), depth) == 0.0

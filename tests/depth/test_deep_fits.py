@@ -1,0 +1,194 @@
+"""fit(depth=L): the bracket against trained networks, files, forged bounds, the command, words for bad input."""
+
+import copy
+import json
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import covopt
+from covopt.cli import app
+from covopt.depth import DeepFit
+from covopt.depth.decay import decay, objective
+from covopt.depth.layers import Layout
+from covopt.depth.rays import FitBound, evaluate, least, round_flows
+from covopt.errors import InputError, SolutionFileError
+from covopt.losses import make_loss
+
+run = CliRunner()
+RNG = np.random.default_rng(0)
+X = RNG.standard_normal((4, 1))
+Y = np.abs(X[:, 0]) + 0.3 * RNG.standard_normal(4)
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return covopt.fit(X, Y, lam="0.05max", depth=3)
+
+
+def test_a_deep_fit_is_bracketed_and_verified(fitted):
+    assert isinstance(fitted, DeepFit)
+    assert fitted.status == "heuristic"
+    assert 0.5 * fitted.objective < fitted.lower_bound < fitted.objective
+    assert fitted.objective == pytest.approx(
+        np.mean((fitted.network.predict(X) - Y) ** 2) + fitted.lam * fitted.network.squared_norm
+    )
+    assert covopt.verify(fitted).ok
+    assert covopt.verify(fitted, X, Y).ok
+    assert not covopt.verify(fitted, X, Y + 1.0).ok
+    assert "HEURISTIC: the network was found by descent" in fitted.summary()
+    assert "squared loss" in fitted.summary()
+    assert fitted.balance < 1e-4
+
+
+def test_files_come_back_and_forged_ones_fail(fitted, tmp_path):
+    path = tmp_path / "fit.json"
+    fitted.save(path)
+    again = covopt.load(path)
+    assert isinstance(again, DeepFit)
+    assert again.to_dict() == fitted.to_dict()
+    content = fitted.to_dict()
+
+    def failed(change):
+        forged = copy.deepcopy(content)
+        change(forged)
+        path.write_text(json.dumps(forged))
+        return {check.name for check in covopt.verify(path).checks if not check.ok}
+
+    def raised(forged):
+        forged["bounds"][0]["value"] = forged["lower_bound"] = 0.999 * forged["objective"]
+
+    assert "lower bound" in failed(raised)
+    assert "status" in failed(lambda f: f.update(status="certified"))
+    assert "network" in failed(lambda f: f.update(depth=5))
+    assert "bracket" in failed(lambda f: (f["bounds"][0].update(value=9.0), f.update(lower_bound=9.0)))
+    for change in (lambda f: f.update(objective=1.0), lambda f: f["bounds"][0].update(flows=[[0.5, 1, 1.0]])):
+        with pytest.raises(SolutionFileError, match="damaged"):
+            failed(change)
+
+
+@pytest.mark.parametrize(
+    ("loss", "bias", "output_bias"),
+    [("squared", 0.0, "none"), ("logistic", 1.0, "free"), ("huber", 1.0, "penalized")],
+)
+def test_no_trained_network_is_below_the_bound(loss, bias, output_bias):
+    rng = np.random.default_rng(7)
+    X, Y = np.array([[-1.0], [0.5], [2.0]]), np.array([1.0, -0.5, 2.5]) if bias else np.array([1.0, 0.5, 2.0])
+    targets = np.sign(Y) if loss == "logistic" else Y
+    found = covopt.fit(X, targets, lam=0.01, depth=3, loss=loss, bias=bias, output_bias=output_bias)
+    assert 0 < found.lower_bound <= found.objective * (1 + 1e-12)
+    assert covopt.verify(found).ok
+    for _ in range(6):
+        layout = Layout((1, 4, 4, 1), bias, output_bias)
+        theta = decay(layout, rng.standard_normal(layout.size), X, found.loss, found.lam)
+        assert found.lower_bound <= objective(layout, theta, X, found.loss, found.lam)
+
+
+def test_each_bound_alone_is_below_every_network():
+    # at many λ and outputs: the least over s is a bound, not an estimate
+    rng = np.random.default_rng(5)
+    loss = make_loss("squared")
+    loss.encode_targets(Y)
+    inputs = np.column_stack([X, X[::-1] ** 2])
+    data = covopt.Data.validate(inputs, Y, bias=0.0)
+    layout = Layout((2, 3, 3, 1), 0.0, "none")
+    for lam in (1e-3, 1e-2, 1e-1):
+        low = min(
+            objective(layout, decay(layout, start, inputs, loss, lam), inputs, loss, lam)
+            for start in rng.standard_normal((5, layout.size))
+        )
+        for flows in (((0, 1, 0.5),), ((1, 0, 0.5), (2, -1, 0.25)), ((3, -1, 1.0),), ((-1, 3, 1.0),)):
+            value = evaluate(FitBound(0.0, flows), data, loss, lam, 3, "none", low)
+            assert 0 <= value <= low
+
+
+def test_one_row_alone_is_bracketed_to_the_end():
+    # one point: (f − y)² + λL(|f|/|x|)^{2/L}, least over f by hand
+    lam, depth = 0.1, 3
+    found = covopt.fit([[2.0]], [3.0], lam=lam, depth=depth, bias=0.0, tol=1e-4)
+    f = np.linspace(0.0, 3.0, 300_001)
+    exact = ((f - 3.0) ** 2 + lam * depth * (f / 2.0) ** (2 / depth)).min()
+    assert found.objective == pytest.approx(exact, rel=1e-8)
+    assert found.lower_bound == pytest.approx(exact, rel=1e-4)
+    assert found.lower_bound <= exact
+    assert found.status == "certified"
+
+
+def test_a_flow_that_is_none_proves_nothing():
+    loss = make_loss("squared")
+    loss.encode_targets(Y)
+    data = covopt.Data.validate(X, Y, bias=1.0)
+    for flows in (((0, 9, 1.0),), ((0, 1, -1.0),), ((0, -1, 1.0),), ((0, 1, np.inf),)):
+        assert evaluate(FitBound(0.0, flows), data, loss, 0.1, 3, "none", 1.0) == 0.0
+    assert round_flows([(0, 1, 1.0), (1, 2, 1e-30)]) == ((0, 1, 1.0),)
+
+
+def test_steps_are_below_chords():
+    loss = make_loss("squared")
+    loss.encode_targets(Y)
+    nu = np.zeros((4, 1))
+    nu[0] = np.sign(Y[0])
+    s = np.linspace(0.0, 2.0, 9)
+    curve = SimpleNamespace(s=s, r=np.sqrt(s), concave=True)
+    chords = least(loss, nu, curve, 0.05)[0]
+    assert least(loss, nu, SimpleNamespace(s=s, r=np.sqrt(s), concave=False), 0.05)[0] < chords
+    # the others may fit: what is left is (f₀ − y₀)²/4 + 0.05 √|f₀|
+    f = np.linspace(0.0, 2.0, 200_001)
+    exact = ((f - abs(Y[0])) ** 2 / 4 + 0.05 * np.interp(f, s, np.sqrt(s))).min()
+    assert chords == pytest.approx(exact, rel=1e-3)
+    assert chords <= exact
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"depth": 1}, "depth"),
+        ({"depth": 2.5}, "depth"),
+        ({"depth": True}, "depth"),
+        ({"depth": 99}, "depth must be at most 40; received 99"),
+        ({"depth": 3, "potential": "label-noise"}, "depth=3 goes with the norm"),
+    ],
+)
+def test_bad_arguments_get_a_sentence(changes, message):
+    with pytest.raises(InputError, match=message):
+        covopt.fit(X, Y, **changes)
+
+
+def test_a_start_belongs_to_two_layers(fitted):
+    with pytest.raises(InputError, match="leave start out"):
+        covopt.fit(X, Y, depth=3, start=covopt.fit(X, Y, lam=0.1))
+
+
+def test_a_callback_stops_with_the_constant():
+    found = covopt.fit(X, Y, lam=0.1, depth=3, callback=lambda entry: True)
+    assert (found.status.code, found.lower_bound) == ("callback", 0.0)
+    assert found.cost == 0.0
+
+
+def test_a_damaged_family_is_said_and_not_believed(fitted):
+    tree = next(b for b in fitted.bounds if b.family is not None)
+    damaged = copy.copy(fitted)
+    damaged.bounds = [replace(tree, family=replace(tree.family, children=[]))]
+    checks = [check for check in covopt.verify(damaged).checks if not check.ok]
+    assert any("children are missing" in check.detail for check in checks)
+
+
+def test_the_command_fits_verifies_and_predicts(tmp_path):
+    table, out = tmp_path / "three.csv", tmp_path / "fit.json"
+    table.write_text("x,y\n-1,a\n0,b\n1,a\n")
+    args = ["fit", str(table), "--target", "y", "--loss", "logistic", "--depth", "3", "--lam", "0.01"]
+    done = run.invoke(app, [*args, "--out", str(out), "--json"])
+    assert done.exit_code == 3, done.output
+    said = json.loads(done.stdout)
+    assert (said["status"], said["solver"], said["accuracy"]) == ("heuristic", "descent", 1.0)
+    assert 0 < said["lower_bound"] < said["objective"]
+    assert run.invoke(app, ["verify", str(out), str(table)]).exit_code == 0
+    predicted = run.invoke(app, ["predict", str(out), str(table)])
+    assert predicted.exit_code == 0, predicted.output
+    assert "P(a)" in predicted.stdout
+    drawn = run.invoke(app, [*args, "--plot", str(tmp_path / "net.png")])
+    assert drawn.exit_code == 1
+    assert "--plot draws shallow networks" in drawn.stderr
