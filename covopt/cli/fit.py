@@ -219,6 +219,7 @@ def _beside(solution: Any, X: Any, Y: Any, options: dict[str, Any]) -> dict[str,
     from covopt.api.fitting import lambda_max
     from covopt.api.prediction import quality
     from covopt.errors import CovoptError
+    from covopt.solution import Solution
     from covopt.solution.hints import hint
 
     name, value = quality(solution)
@@ -236,7 +237,8 @@ def _beside(solution: Any, X: Any, Y: Any, options: dict[str, Any]) -> dict[str,
             )
     return {
         "r2" if name == "R²" else name: value,
-        "hint": hint(solution) or None,
+        # --standardise, of which hints speak, goes with two layers
+        "hint": (hint(solution) or None) if isinstance(solution, Solution) else None,
         "lambda_max": top or None,
         "lam_over_lambda_max": solution.lam / top if top else None,
     }

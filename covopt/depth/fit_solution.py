@@ -45,6 +45,8 @@ class DeepFit(DeepSolution):
     potential: ClassVar[str] = "variation"
     solver: ClassVar[str] = "descent"
     lambda_max: ClassVar[None] = None
+    timings: ClassVar[None] = None
+    scaling: ClassVar[None] = None
 
     def __post_init__(self) -> None:
         if self.loss is None or self.lam is None:

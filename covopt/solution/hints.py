@@ -29,7 +29,8 @@ def quality(solution: Solution) -> tuple[str, float]:
     >>> name, round(value, 12)
     ('R²', 1.0)
     """
-    outputs = solution.network.bare().predict(solution.data.X)
+    network = solution.network if solution.scaling is None else solution.network.bare()
+    outputs = network.predict(solution.data.X)
     loss, Y, weights = solution.loss, solution.data.Y, solution.sample_weight
     if loss is None or not loss.is_classification:
         if len(Y) < 2:
