@@ -66,3 +66,7 @@ class NotCertifiedWarning(CovoptWarning):
 
 class PathStoppedWarning(CovoptWarning):
     """A regularisation path ended before its last point; the message says where and why."""
+
+
+class CheckpointWarning(CovoptWarning):
+    """A checkpoint could not be written; the solve goes on without it."""

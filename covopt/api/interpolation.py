@@ -7,6 +7,7 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits
 
+from covopt.api.checkpoints import as_checkpoint
 from covopt.api.interpolation_task import InterpolationTask
 from covopt.api.rounds import Callback, as_rounds
 from covopt.checks.speaking import speaking
@@ -51,6 +52,7 @@ def min_norm(
     duplicates: str = "error",
     standardise: bool = False,
     verbose: int = 0,
+    checkpoint: Any = None,
 ) -> Solution:
     r"""Compute the shallow ReLU network of smallest norm through the points, with a proof that none is smaller.
 
@@ -100,6 +102,9 @@ def min_norm(
         user's points.
     verbose : int
         1 shows what was found on standard error, 2 every round; without it the logger ``covopt`` has them.
+    checkpoint : path-like or Checkpoint, optional
+        A file that is written every minute, and that the solve goes on from where it exists: see
+        :class:`covopt.Checkpoint`. With the variation norm and column generation.
 
     Returns
     -------
@@ -125,6 +130,12 @@ def min_norm(
     check_output_bias(output_bias, bias)
     weighing = make_potential(potential)
     check_choice("solver", solver, SOLVERS)
+    kept = as_checkpoint(checkpoint)
+    if kept is not None and (isinstance(weighing, LabelNoise) or solver not in ("auto", "column-generation")):
+        raise InputError(
+            'checkpoint is for potential="variation" and solver="auto"; what Frank–Wolfe returns has an active_set to '
+            "go on from"
+        )
     with speaking(verbose):
         if solver.startswith(FRANK_WOLFE) and not isinstance(weighing, LabelNoise):
             from covopt.api.cone import frank_wolfe
@@ -165,6 +176,7 @@ def min_norm(
             time_limit_s,
             random_state,
             callback,
+            kept,
             began,
             found_scaling,
         )

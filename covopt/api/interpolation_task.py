@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from covopt.api.checkpoints import Checkpoint, resumable
 from covopt.api.generation import generate_in_time, zero_point
 from covopt.api.rounds import Callback, observer
 from covopt.api.stopping import Clock, in_time
@@ -50,6 +51,7 @@ class InterpolationTask:
     time_limit_s : float or None
     random_state : int or None
     callback : callable or None
+    checkpoint : Checkpoint or None
     began : float
         Reading of ``covopt.limits.now()`` when the user asked.
     scaling : Scaling or None
@@ -65,6 +67,7 @@ class InterpolationTask:
     time_limit_s: float | None
     random_state: int | None
     callback: Callback | None
+    checkpoint: Checkpoint | None
     began: float
     scaling: Scaling | None = None
 
@@ -73,8 +76,23 @@ class InterpolationTask:
         problem, reduction = self.reduced
         history: list[dict[str, float]] = []
         clock = Clock(self.time_limit_s, self.began)
+
+        def halfway(point: Point) -> Solution:
+            if not np.isfinite(point.upper_bound):
+                quick = solve_quickly(problem, time_limit_s=0.0)
+                point = replace(point, neurons=quick.neurons, weights=quick.weights, offset=quick.offset)
+            network = self._network(point.neurons, point.weights, point.offset)
+            dual, certificate, _ = self._concluded(point, network)
+            status = Status.INTERRUPTED
+            return self._solution(network, dual, certificate, status, "column-generation", history, watch, point.proof)
+
         # compiled threads and BLAS threads compete for the same cores
-        with threadpool_limits(1, user_api="blas"), timing(self.began) as watch:
+        with (
+            threadpool_limits(1, user_api="blas"), timing(self.began) as watch,
+            resumable(
+                self.checkpoint, problem, halfway=halfway, better=self._better, asked=self._asked()
+            ) as conclude_run,
+        ):  # fmt: skip
             point, name = self._point(
                 observer(2.0 * reduction.value_scale, history, self.callback, self.began), clock
             )
@@ -86,20 +104,48 @@ class InterpolationTask:
                     lambda: _at_most_n(problem, found),
                     share=0.5,
                 )
-            units, scaled, moved = reduction.invert_network(neurons, weights, offset)
-            network = ReLUNetwork.from_neurons(
-                units,
-                scaled,
-                bias=self.data.bias,
-                offset=moved,
-                counts_output_bias=self.output_bias != "free",
-            )
+            network = self._network(neurons, weights, offset)
             if point.moments is not None and self.data.n_features == 1:
                 network = with_exact_products(network, self.data.X[:, 0], self.data.Y)
             dual, certificate, status = self._conclude(point, network, clock)
-        if clock.interrupted and status is not Status.CERTIFIED:
-            status = Status.INTERRUPTED
-        return self._solution(network, dual, certificate, status, name, history, watch, point.proof)
+            if clock.interrupted and status is not Status.CERTIFIED:
+                status = Status.INTERRUPTED
+            solution = conclude_run(
+                self._solution(network, dual, certificate, status, name, history, watch, point.proof)
+            )
+        tell_result(solution)
+        return solution
+
+    def _network(self, neurons, weights, offset) -> ReLUNetwork:
+        """Return a network of the reduced problem in the user's units."""
+        units, scaled, moved = self.reduced[1].invert_network(neurons, weights, offset)
+        return ReLUNetwork.from_neurons(
+            units, scaled, bias=self.data.bias, offset=moved, counts_output_bias=self.output_bias != "free"
+        )
+
+    def _asked(self) -> dict[str, Any]:
+        return {
+            "X": self.data.X, "Y": self.data.Y, "bias": self.data.bias, "output_bias": self.output_bias,
+            "potential": self.potential,
+        }  # fmt: skip
+
+    def _better(self, solution: Solution, earlier: Solution) -> Solution:
+        """Return the solution with the network and the dual of an earlier one where they are better."""
+        cheaper = earlier.certificate.interpolates and earlier.cost < solution.cost
+        if not cheaper and earlier.lower_bound <= solution.lower_bound:
+            return solution
+        tighter = earlier if earlier.lower_bound > solution.lower_bound else solution
+        network = earlier.network if cheaper else solution.network
+        dual, certificate, status = conclude(
+            self.data, network, tighter.dual, proof=tighter.proof, stopped=solution.status, tol=self.tol,
+            settled=self.reduced[0].offset_cost == 0, output_bias=self.output_bias,
+            gauge=VariationGauge(self.data, self.reduced[1].keep, self.reduced[1]),
+        )  # fmt: skip
+        if certificate.gap >= solution.gap:
+            return solution
+        return replace(
+            solution, network=network, dual=dual, certificate=certificate, status=status, proof=tighter.proof
+        )
 
     def solve_label_noise(self, potential: LabelNoise) -> Solution:
         """Solve with a label-noise potential."""
@@ -121,7 +167,9 @@ class InterpolationTask:
                 self.data, network, task.invert_dual(point.dual), stopped=point.status, tol=self.tol,
                 settled=problem.offset_cost == 0, output_bias=self.output_bias, gauge=LabelNoiseGauge(task),
             )  # fmt: skip
-        return self._solution(network, dual, certificate, status, name, history, watch)
+        solution = self._solution(network, dual, certificate, status, name, history, watch)
+        tell_result(solution)
+        return solution
 
     def _point(self, observe: Callback, clock: Clock) -> tuple[Point, str]:
         problem, _ = self.reduced
@@ -144,21 +192,28 @@ class InterpolationTask:
 
     def _conclude(self, point: Point, network: ReLUNetwork, clock: Clock) -> Any:
         """Return dual, certificate and status; in no time left the trivial bound."""
-        problem, reduction = self.reduced
-        # with an offset that costs nothing, or next to nothing, Λᵀ1 = 0 has to hold to the last digit
-        options: dict[str, Any] = {
-            "stopped": point.status, "tol": self.tol, "output_bias": self.output_bias,
-            "gauge": VariationGauge(self.data, reduction.keep, reduction),
-        }  # fmt: skip
-        best = reduction.invert_dual(point.dual) * (1.0 - ROOM)
+        _, reduction = self.reduced
+        options = self._options(point)
         return in_time(
             clock,
-            lambda: conclude(
-                self.data, network, best, settled=problem.offset_cost == 0, proof=point.proof, hold=self._hold(point),
-                **options,
-            ),
-            lambda: conclude(self.data, network, np.zeros_like(best), **options),
+            lambda: self._concluded(point, network),
+            lambda: conclude(self.data, network, np.zeros_like(reduction.invert_dual(point.dual)), **options),
+        )
+
+    def _concluded(self, point: Point, network: ReLUNetwork) -> Any:
+        """Return dual, certificate and status, however long that takes."""
+        best = self.reduced[1].invert_dual(point.dual) * (1.0 - ROOM)
+        return conclude(
+            self.data, network, best, settled=self.reduced[0].offset_cost == 0, proof=point.proof,
+            hold=self._hold(point), **self._options(point),
         )  # fmt: skip
+
+    def _options(self, point: Point) -> dict[str, Any]:
+        # with an offset that costs nothing, or next to nothing, Λᵀ1 = 0 has to hold to the last digit
+        return {
+            "stopped": point.status, "tol": self.tol, "output_bias": self.output_bias,
+            "gauge": VariationGauge(self.data, self.reduced[1].keep, self.reduced[1]),
+        }  # fmt: skip
 
     def _hold(self, point: Point) -> Callable[[np.ndarray, float], np.ndarray] | None:
         """Return what keeps Λᵀx of one input, which the solver knows better than the dual's doubles say."""
@@ -177,7 +232,6 @@ class InterpolationTask:
             self.data, self.output_bias, self.potential, network, dual, certificate, status, self.tol, name, history,
             now() - self.began, self.random_state, proof, timings=watch.seconds(),
         )  # fmt: skip
-        tell_result(solution)
         return solution
 
 

@@ -26,6 +26,7 @@ from covopt.oracles.cones import BoxOracle, box_gauge
 from covopt.oracles.faces import count_faces
 from covopt.oracles.local_search import FIRST_SHARE, LocalSearchOracle
 from covopt.problems.shallow import ShallowProblem
+from covopt.solvers.checkpoints import State
 from covopt.solvers.column_generation import ColumnGeneration, Point, RoundState
 from covopt.status import Status
 
@@ -157,6 +158,21 @@ class BoxGeneration(ColumnGeneration):
         super().__init__(problem, oracle, **options)
         oracle.is_worth = self._is_worth
         self.proved: tuple[np.ndarray, float] = np.zeros_like(problem.targets), 0.0
+
+    def state(self) -> State | None:
+        """See the base class; what is believed of a dual is kept apart from what is proved."""
+        state = super().state()
+        return None if state is None else {**state, "proved": {"dual": self.proved[0], "value": self.proved[1]}}
+
+    def restore(self, state: State) -> bool:
+        """See the base class; the network and the columns, and the dual that was proved."""
+        known = state["proved"]["dual"], float(state["proved"]["value"])
+        if known[0].shape != self.proved[0].shape or not super().restore(state):
+            return False
+        self.proved = known
+        self.point.dual, self.point.lower_bound = known
+        self.oracle.gap = min(self.point.gap, 1.0)
+        return True
 
     def _offer_dual(self, dual: np.ndarray, pricing: Pricing) -> None:
         if self.oracle.proved:

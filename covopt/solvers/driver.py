@@ -22,6 +22,7 @@ from scipy.linalg import LinAlgError
 
 from covopt.checks.timing import stage
 from covopt.oracles.base import Oracle, Pricing
+from covopt.solvers.checkpoints import State
 from covopt.solvers.loop import GenerationLoop
 from covopt.solvers.master.columns import Frames
 from covopt.solvers.master.newton import REFINED, Master, Step
@@ -59,6 +60,7 @@ class Driver(GenerationLoop):
         super().__init__(**options)
         self.objective, self.oracle = objective, oracle
         self.schedule = schedule or Schedule()
+        self._fit_frames = fit_frames
         self.master = Master(objective, fit_frames)
         self.dual_gap = 1.0
         self.is_patient = False
@@ -93,6 +95,44 @@ class Driver(GenerationLoop):
     @abstractmethod
     def normalise(self, neurons: np.ndarray) -> np.ndarray:
         """Return neurons of cost one."""
+
+    # ------------------------------------------------------------------ between two runs
+    KEPT_POINT = ("neurons", "weights", "offset", "upper_bound", "dual", "lower_bound")
+
+    def state(self) -> State | None:
+        """See the base class."""
+        master, point = self.master, self.point
+        columns, cones = master.columns, master.cones
+        known = np.isfinite(point.lower_bound) and len(columns) == len(cones.sizes)
+        if not known or not len(columns):
+            return None
+        parts = {"cones": cones} if master.edges is None else {"cones": cones, "edges": master.edges}
+        return {
+            "kind": type(self).__name__, "neurons": columns.neurons.copy(), "live": columns.live.copy(),
+            "dual": master.dual.copy(), "offset": master.offset.copy(),
+            "dual_gap": self.dual_gap, "is_patient": self.is_patient,
+            "point": {name: getattr(point, name) for name in self.KEPT_POINT},
+            **{name: {each: getattr(part, each).copy() for each in part.KEPT} for name, part in parts.items()},
+        }  # fmt: skip
+
+    def restore(self, state: State) -> bool:
+        """See the base class."""
+        master, point = self.master, self.point
+        neurons, live, stated = state["neurons"], state["live"], state["point"]
+        fits = neurons.shape == (len(live), master.columns.rows.shape[1]) and len(live) > 0
+        fits &= state["dual"].shape == master.dual.shape and state["offset"].shape == master.offset.shape
+        fits &= stated["dual"].shape == point.dual.shape and ("edges" in state) == (master.edges is not None)
+        if not fits or not master.columns.restore(neurons, live.astype(bool)):
+            self.master = Master(self.objective, self._fit_frames)
+            return False
+        master.dual, master.offset = state["dual"], state["offset"]
+        for name, part in (("cones", master.cones), ("edges", master.edges)):
+            for each in part.KEPT if part is not None else ():
+                setattr(part, each, state[name][each])
+        self.dual_gap, self.is_patient = float(state["dual_gap"]), bool(state["is_patient"])
+        for name in self.KEPT_POINT:
+            setattr(point, name, stated[name])
+        return True
 
     # ------------------------------------------------------------------ rounds
     def _iterate(self) -> None:

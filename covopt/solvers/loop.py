@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from covopt.limits import TimeUp, limited, now
+from covopt.solvers.checkpoints import State, checkpoints_of
 from covopt.status import Status
 
 
@@ -75,7 +76,7 @@ class GenerationLoop(ABC):
         self._deadline = None if self.time_limit_s is None else self._began + self.time_limit_s
         try:
             with limited(self.time_limit_s if self.is_cut else None):
-                if self._start():
+                if self._resume() or self._start():
                     self._iterate()
         except KeyboardInterrupt:
             self.point.status = Status.INTERRUPTED
@@ -85,6 +86,24 @@ class GenerationLoop(ABC):
         if self.point.gap <= self.tol:
             self.point.status = Status.CERTIFIED
         return self.point
+
+    def state(self) -> State | None:
+        """Return what these rounds can go on from, between two of them; None where they begin anew."""
+        return None
+
+    def _resume(self) -> bool:
+        """Go on from what an earlier solve kept; whether there was something."""
+        kept = checkpoints_of(self._problem)
+        state = None if kept is None else kept.start_for(self)
+        return state is not None and self.restore(state)
+
+    def restore(self, state: State) -> bool:
+        """Take over a state; whether it fits."""
+        return False
+
+    @property
+    def _problem(self) -> Any:
+        return getattr(self, "problem", None)
 
     @abstractmethod
     def _start(self) -> bool:
@@ -111,6 +130,9 @@ class GenerationLoop(ABC):
     def ends(self, state: Any) -> bool:
         """Tell the callback about a round, and set the status where the loop must end."""
         point = self.point
+        kept = checkpoints_of(self._problem)
+        if kept is not None:
+            kept.offer(self)
         asked = self.callback is not None and self.callback(state)
         if point.gap <= self.tol:
             point.status = Status.CERTIFIED

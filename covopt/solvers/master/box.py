@@ -36,6 +36,8 @@ class Box:
         s and p.
     """
 
+    KEPT = ("slack", "force")  # what a checkpoint keeps
+
     def __init__(self, edges: np.ndarray | None = None):
         self.edges = edges
         m = 0 if edges is None else edges.shape[1]

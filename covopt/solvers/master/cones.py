@@ -39,6 +39,8 @@ class Cones:
         Output weights.
     """
 
+    KEPT = ("slack", "u", "masses", "v")  # what a checkpoint keeps
+
     def __init__(self, n_outputs: int):
         self.slack, self.u = np.zeros(0), np.zeros((0, n_outputs))
         self.masses, self.v = np.zeros(0), np.zeros((0, n_outputs))

@@ -12,6 +12,7 @@ import numpy as np
 from covopt.checks.timing import stage
 from covopt.oracles.base import Oracle, Pricing
 from covopt.problems.regularised import RegularisedProblem, best_constant
+from covopt.solvers.checkpoints import State
 from covopt.solvers.driver import Driver
 from covopt.solvers.master.networks import mass, shifted
 from covopt.solvers.master.newton import Step
@@ -83,6 +84,16 @@ class RegularisedGeneration(Driver):
                 None if self.master.edges is None else self.master.edges.force, self.point.dual,
             )  # fmt: skip
         return point
+
+    def state(self) -> State | None:
+        """See the base class; exact steps along a path keep nothing."""
+        state = super().state() if self.following is None else None
+        return None if state is None else {**state, "centre": self.centre.copy()}
+
+    def restore(self, state: State) -> bool:
+        """See the base class."""
+        self.centre = state["centre"]
+        return self.centre.shape == self.point.dual.shape and super().restore(state)
 
     # ------------------------------------------------------------------ the start
     def _start(self) -> bool:
