@@ -10,8 +10,10 @@ import numpy as np
 
 from covopt.api.fit_targets import aligned, check_size, name_of
 from covopt.api.lambdas import LargestLambda, largest_lambda, parse_lam
+from covopt.api.resuming import CheckpointFile, joined, resumable
 from covopt.api.rounds import observer
 from covopt.api.stopping import Clock, in_time
+from covopt.api.warm_starts import warm_start
 from covopt.certificates.certify import conclude
 from covopt.certificates.gauges import LabelNoiseGauge
 from covopt.checks.speaking import tell_result
@@ -43,7 +45,7 @@ from covopt.solvers.regularised.branched import has_costly_faces, solve_branched
 from covopt.solvers.regularised.finish import finish_fit
 from covopt.solvers.regularised.generation import RegularisedGeneration
 from covopt.solvers.regularised.heuristic import solve_heuristic_fit
-from covopt.solvers.regularised.points import FitPoint, WarmStart
+from covopt.solvers.regularised.points import FitPoint
 from covopt.solvers.regularised.quick import fit_quickly
 from covopt.status import Status
 
@@ -192,22 +194,46 @@ class FitTask:
             raise InputError("the best constant is optimal for every lam, so there is no path; give lams.")
         return top * np.geomspace(1.0, eps, n_lams)
 
-    def solve(self, lam, time_limit_s, callback, start, began) -> Solution:
+    def solve(
+        self, lam, time_limit_s, callback, start, began, checkpoint: CheckpointFile | None = None
+    ) -> Solution:
         """Solve for one λ, from a warm start where there is one."""
         reduced = self.reduced(lam)
         problem, reduction = reduced
         history: list[dict[str, float]] = []
-
         clock = Clock(time_limit_s, began)
         options: dict[str, Any] = {
             "tol": INSIDE * self.tol, "time_limit_s": clock.for_solver(problem.rows.shape[1]),
             "random_state": self.random_state, "callback": observer(problem.strength, history, callback, began),
-            **self._start_of(start, problem, reduction),
         }  # fmt: skip
-        with timing(began) as watch:
+
+        def halfway(point: FitPoint) -> Solution:
+            own = Clock(None, began)
+            point = dataclasses.replace(point, status=Status.INTERRUPTED)
+            solution = self._certified(lam, point, reduced, "column-generation", history, own)
+            if own.interrupted:
+                raise KeyboardInterrupt
+            return dataclasses.replace(solution, timings=watch.seconds())
+
+        def better(solution: Solution, earlier: Solution) -> Solution:
+            return joined(
+                solution, earlier,
+                lambda network, dual, _: conclude(
+                    self.data, network, dual, stopped=solution.status, tol=self.tol, output_bias=self.output_bias,
+                    loss=self.loss, lam=lam,
+                ),
+            )  # fmt: skip
+
+        asked = (self.data, self.output_bias, self.potential, lam, self.loss, self.sample_weight)
+        keeping = resumable(checkpoint, problem, halfway=halfway, better=better, asked=asked)
+        with timing(began) as watch, keeping as conclude_run:
+            if start is None and checkpoint is not None and checkpoint.start is None:
+                start = checkpoint.found
+            if start is not None:
+                options["warm"] = warm_start(self, start, problem, reduction)
             point, name = self._point(problem, options, clock)
             solution = self._certified(lam, point, reduced, name, history, clock)
-            solution.timings = watch.seconds()
+            solution = conclude_run(dataclasses.replace(solution, timings=watch.seconds()))
         tell_result(solution)
         return solution
 
@@ -270,39 +296,6 @@ class FitTask:
         if oracle is not None and isinstance(self.weighing, LabelNoise):
             return solve_label_noise_fit(problem, oracle, **options), name
         return RegularisedGeneration(problem, oracle, **options).solve(), name
-
-    def _start_of(self, start, problem, reduction) -> dict[str, Any]:
-        if start is None:
-            return {}
-        warm = start.warm
-        shape = (len(problem.rows), problem.n_outputs)
-        if warm is None or not self._shares_units(start) or warm.dual.shape != shape:
-            neurons, weights, offset = reduction.apply_network(*start.network.to_neurons())
-            weights = np.asarray(weights).reshape(len(neurons), shape[1])
-            dual = reduction.apply_dual(start.dual).reshape(shape)
-            if isinstance(self.weighing, LabelNoise):
-                task = self.label_noise(1.0)
-                neurons, weights = task.normalise(neurons, weights)
-                dual = task.apply_dual(start.dual).reshape(shape)
-            else:  # samples that count in the start alone may have given a neuron its length
-                lengths = np.linalg.norm(neurons, axis=1)
-                live = lengths > 0
-                neurons, weights = neurons[live] / lengths[live, None], weights[live] * lengths[live, None]
-            warm = WarmStart(
-                neurons, weights, np.linalg.norm(weights, axis=1), np.reshape(offset, shape[1]), dual
-            )
-        if start.loss is None or start.loss.name != self.loss.name:
-            warm = dataclasses.replace(warm, edges=None)
-        if not problem.has_offset:  # the start may have had one
-            warm = dataclasses.replace(warm, offset=np.zeros(shape[1]))
-        return {"warm": warm}
-
-    def _shares_units(self, start: Solution) -> bool:
-        """Whether the reduced rows and outputs of a start are those of this task."""
-        if start.loss is None or start.potential != self.potential:
-            return False
-        same_outputs = start.loss.name == self.loss.name or self.data.n_outputs == 1
-        return same_outputs and np.array_equal(start.loss.weights[:, 0] > 0, self.loss.weights[:, 0] > 0)
 
     def _certified(
         self,

@@ -9,8 +9,10 @@ from typing import Any, cast
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from covopt.api.checkpoints import as_checkpoint
 from covopt.api.fit_task import FitTask
 from covopt.api.lambdas import DEFAULT_LAMBDA, parse_lam
+from covopt.api.resuming import opened, resumed_path
 from covopt.api.rounds import Callback
 from covopt.api.solution_path import SolutionPath
 from covopt.checks.speaking import speaking
@@ -41,6 +43,7 @@ def fit(
     start: Solution | None = None,
     standardise: bool = False,
     verbose: int = 0,
+    checkpoint: Any = None,
 ) -> Solution:
     r"""Train a shallow ReLU network with weight decay to its global optimum, and prove it.
 
@@ -98,8 +101,8 @@ def fit(
         Solve for columns of mean 0 and variance 1 (weighed as the samples are) and, of numbers, for targets of mean
         0; with ``bias=0`` nothing is centred. λ, the norm, the objective and its bound are then those of that table;
         the network takes the user's columns, and its predictions are in the user's units.
-    verbose : int
-        As in :func:`covopt.min_norm`.
+    verbose, checkpoint
+        As in :func:`covopt.min_norm`. A share of λ_max stays what it was when the run began.
 
     Returns
     -------
@@ -136,14 +139,21 @@ def fit(
     time_limit_s = check_time_limit(time_limit_s)
     if start is not None:
         task.check_start(start)
-    with speaking(verbose), threadpool_limits(1, user_api="blas"):
+    kept = as_checkpoint(checkpoint)
+    if kept is not None and (task.potential != "variation" or depth > 2):
+        raise InputError('checkpoint is for networks of depth 2 and potential="variation"; leave it out')
+    with speaking(verbose), threadpool_limits(1, user_api="blas"), opened(kept) as file:
         if depth > 2:
             strength = task.strength(lam, time_limit_s)
             fitted: Any = deep.fit_deep(
                 task, strength, depth, time_limit_s=time_limit_s, callback=callback, began=began
             )
             return cast("Solution", fitted)  # it has the attributes that its users here ask for
-        return task.solve(task.strength(lam, time_limit_s), time_limit_s, callback, start, began)
+        if file is not None and file.found is not None and isinstance(lam, str):
+            strength = file.found.lam  # what the share meant when it began
+        else:
+            strength = task.strength(lam, time_limit_s)
+        return task.solve(strength, time_limit_s, callback, start, began, file)
 
 
 def lambda_max(
@@ -218,6 +228,7 @@ def path(
     callback: Callback | None = None,
     standardise: bool = False,
     verbose: int = 0,
+    checkpoint: Any = None,
 ) -> SolutionPath:
     r"""Solve :func:`fit` over a grid of λ, from λ_max down, each one started from the one before and certified.
 
@@ -237,8 +248,8 @@ def path(
         Seconds for the whole path.
     callback : callable, optional
         Called after every round, as in :func:`fit`; a true answer ends the path.
-    verbose : int
-        As in :func:`covopt.min_norm`.
+    verbose, checkpoint
+        As in :func:`covopt.min_norm`; what is written are the points so far.
 
     Returns
     -------
@@ -268,10 +279,13 @@ def path(
         X, Y, loss, bias, output_bias, sample_weight, potential, solver, tol, random_state, standardised=standardise
     )  # fmt: skip
     time_limit_s = check_time_limit(time_limit_s)
+    kept = as_checkpoint(checkpoint)
     solutions = SolutionPath()
-    with speaking(verbose), threadpool_limits(1, user_api="blas"):
+    with speaking(verbose), threadpool_limits(1, user_api="blas"), opened(kept, of_path=True) as file:
         grid = task.grid(n_lams, eps) if lams is None else _check_lams(lams)
-        for lam in grid:
+        if file is not None:
+            solutions = resumed_path(file, task, grid)
+        for lam in grid[len(solutions) :]:
             left = None if time_limit_s is None else time_limit_s - (now() - began)
             if left is not None and left <= 0:
                 _warn_stopped(solutions, grid, "the time limit was reached")
@@ -289,6 +303,10 @@ def path(
             if status in (Status.TIME_LIMIT, Status.INTERRUPTED, Status.CALLBACK):
                 _warn_stopped(solutions, grid, status.message.partition(";")[0])
                 break
+            if file is not None:
+                file.offer_path(solutions)
+        if file is not None:
+            file.conclude_path(solutions, len(grid))
     return solutions
 
 

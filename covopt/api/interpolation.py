@@ -133,8 +133,8 @@ def min_norm(
     kept = as_checkpoint(checkpoint)
     if kept is not None and (isinstance(weighing, LabelNoise) or solver not in ("auto", "column-generation")):
         raise InputError(
-            'checkpoint is for potential="variation" and solver="auto"; what Frank–Wolfe returns has an active_set to '
-            "go on from"
+            'checkpoint is for potential="variation" and solver="auto"; what Frank–Wolfe returns has an '
+            "active_set to go on from"
         )
     with speaking(verbose):
         if solver.startswith(FRANK_WOLFE) and not isinstance(weighing, LabelNoise):

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from covopt.api.checkpoints import Checkpoint, resumable
+from covopt.api.checkpoints import Checkpoint
 from covopt.api.generation import generate_in_time, zero_point
+from covopt.api.resuming import joined, opened, resumable
 from covopt.api.rounds import Callback, observer
 from covopt.api.stopping import Clock, in_time
 from covopt.certificates.certify import conclude
@@ -84,13 +85,17 @@ class InterpolationTask:
             network = self._network(point.neurons, point.weights, point.offset)
             dual, certificate, _ = self._concluded(point, network)
             status = Status.INTERRUPTED
-            return self._solution(network, dual, certificate, status, "column-generation", history, watch, point.proof)
+            return self._solution(
+                network, dual, certificate, status, "column-generation", history, watch, point.proof
+            )
 
         # compiled threads and BLAS threads compete for the same cores
         with (
             threadpool_limits(1, user_api="blas"), timing(self.began) as watch,
+            opened(self.checkpoint) as file,
             resumable(
-                self.checkpoint, problem, halfway=halfway, better=self._better, asked=self._asked()
+                file, problem, halfway=halfway, better=self._better,
+                asked=(self.data, self.output_bias, self.potential),
             ) as conclude_run,
         ):  # fmt: skip
             point, name = self._point(
@@ -123,29 +128,16 @@ class InterpolationTask:
             units, scaled, bias=self.data.bias, offset=moved, counts_output_bias=self.output_bias != "free"
         )
 
-    def _asked(self) -> dict[str, Any]:
-        return {
-            "X": self.data.X, "Y": self.data.Y, "bias": self.data.bias, "output_bias": self.output_bias,
-            "potential": self.potential,
-        }  # fmt: skip
-
     def _better(self, solution: Solution, earlier: Solution) -> Solution:
         """Return the solution with the network and the dual of an earlier one where they are better."""
-        cheaper = earlier.certificate.interpolates and earlier.cost < solution.cost
-        if not cheaper and earlier.lower_bound <= solution.lower_bound:
-            return solution
-        tighter = earlier if earlier.lower_bound > solution.lower_bound else solution
-        network = earlier.network if cheaper else solution.network
-        dual, certificate, status = conclude(
-            self.data, network, tighter.dual, proof=tighter.proof, stopped=solution.status, tol=self.tol,
-            settled=self.reduced[0].offset_cost == 0, output_bias=self.output_bias,
-            gauge=VariationGauge(self.data, self.reduced[1].keep, self.reduced[1]),
+        return joined(
+            solution, earlier,
+            lambda network, dual, proof: conclude(
+                self.data, network, dual, proof=proof, stopped=solution.status, tol=self.tol,
+                settled=self.reduced[0].offset_cost == 0, output_bias=self.output_bias,
+                gauge=VariationGauge(self.data, self.reduced[1].keep, self.reduced[1]),
+            ),
         )  # fmt: skip
-        if certificate.gap >= solution.gap:
-            return solution
-        return replace(
-            solution, network=network, dual=dual, certificate=certificate, status=status, proof=tighter.proof
-        )
 
     def solve_label_noise(self, potential: LabelNoise) -> Solution:
         """Solve with a label-noise potential."""

@@ -11,6 +11,7 @@ import typer
 from covopt.checks.wording import counted, listed
 from covopt.cli.options import (
     Bias,
+    CheckpointEvery,
     Decimal,
     Encoding,
     Features,
@@ -20,6 +21,7 @@ from covopt.cli.options import (
     Plot,
     Potential,
     Quiet,
+    Resume,
     Seed,
     Sep,
     Standardise,
@@ -28,7 +30,9 @@ from covopt.cli.options import (
     TimeLimit,
     Tol,
     check_plot,
+    checkpoint_of,
     reading,
+    say_resumable,
 )
 from covopt.cli.report import (
     Exit,
@@ -160,6 +164,8 @@ def fit(
     time_limit: TimeLimit = None,
     seed: Seed = None,
     out: Out = None,
+    resume: Resume = False,
+    checkpoint_every: CheckpointEvery = 60.0,
     plot: Plot = None,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -173,6 +179,8 @@ def fit(
             from covopt.errors import InputError
 
             raise InputError(f"--plot draws shallow networks; received --depth {depth}: leave one out.")
+        kept = potential == "variation" and depth == 2
+        checkpoint = checkpoint_of(out, resume=resume, every_s=checkpoint_every, kept=kept)
         with Progress("reading the table", enabled=not (as_json or quiet)) as progress:
             text = reading(sep, encoding, decimal)
             read, options = read_for_loss(table, target, features, loss, delta, sample_weight, text)
@@ -184,8 +192,10 @@ def fit(
             solution = run(
                 X, Y, lam=DEFAULT_LAMBDA if lam is None else _number(lam), depth=depth, bias=bias,
                 output_bias=output_bias, potential=potential, standardise=standardise, tol=tol,
-                time_limit_s=time_limit, random_state=seed, callback=progress if depth == 2 else None, **options,
+                time_limit_s=time_limit, random_state=seed, checkpoint=checkpoint,
+                callback=progress if depth == 2 else None, **options,
             )  # fmt: skip
+        say_resumable(checkpoint)
         save(solution, out)  # first, so that nothing computed is lost to a later failure
         if plot is not None:
             solution.plot(plot)
@@ -281,6 +291,8 @@ def path(
     time_limit: TimeLimit = None,
     seed: Seed = None,
     out: Annotated[Path | None, typer.Option(metavar="FILE.json", help="Save all solutions.")] = None,
+    resume: Resume = False,
+    checkpoint_every: CheckpointEvery = 60.0,
     rows: TableOut = None,
     plot: Plot = None,
     as_json: Json = False,
@@ -292,6 +304,7 @@ def path(
         check_suffix(out, JSON)
         check_suffix(rows, TABLES)
         check_plot(plot)
+        checkpoint = checkpoint_of(out, resume=resume, every_s=checkpoint_every)
         grid = None if lams is None else _parse_lams(lams)
         with Progress("reading the table", enabled=not (as_json or quiet)) as progress:
             text = reading(sep, encoding, decimal)
@@ -303,8 +316,10 @@ def path(
             solutions = run(
                 X, Y, lams=grid, n_lams=n_lams, eps=eps, bias=bias, output_bias=output_bias, potential=potential,
                 standardise=standardise, tol=tol, time_limit_s=time_limit, random_state=seed, callback=progress,
+                checkpoint=checkpoint,
                 **options,
             )  # fmt: skip
+        say_resumable(checkpoint)
         if out is not None:
             from covopt.api.path_files import save_path
 

@@ -47,6 +47,15 @@ Seed = Annotated[
     int | None, typer.Option(min=0, help="Seed of the starting neurons; the optimum is the same.")
 ]
 Out = Annotated[Path | None, typer.Option(metavar="FILE.json", help="Save the solution.")]
+Resume = Annotated[
+    bool, typer.Option("--resume", help="Go on from the checkpoint that a run with this --out has left.")
+]
+CheckpointEvery = Annotated[
+    float,
+    typer.Option(
+        metavar="S", min=0.0, help="Seconds between checkpoints, FILE.json.checkpoint beside --out."
+    ),
+]
 Plot = Annotated[Path | None, typer.Option(metavar="FILE.png", help="Save a figure (.png, .pdf, .svg).")]
 TableOut = Annotated[
     Path | None, typer.Option("--table", metavar="FILE.csv", help="Save a table too (.csv, .parquet, .tex).")
@@ -60,6 +69,40 @@ def reading(sep: str | None, encoding: str, decimal: str) -> Any:
     from covopt.data.readers import Text
 
     return Text("\t" if sep in ("\\t", "tab") else sep, encoding, decimal)
+
+
+def checkpoint_of(out: Path | None, *, resume: bool, every_s: float, kept: bool = True) -> Any:
+    """Return the checkpoint beside a result; None where no result is saved, or the solver keeps none.
+
+    Raises
+    ------
+    InputError
+        Where there is nothing to go on from.
+    """
+    from covopt.errors import InputError
+
+    if resume and not kept:
+        raise InputError(
+            "--resume is for shallow networks, the variation norm and column generation; leave it out."
+        )
+    if resume and out is None:
+        raise InputError("--resume goes on from the checkpoint beside --out; name the file with --out.")
+    if out is None or not kept or (out.exists() and not out.is_file()):  # a pipe or a device
+        return None
+    from covopt.api.checkpoints import Checkpoint
+
+    path = out.with_name(out.name + ".checkpoint")
+    if resume and not path.exists():
+        typer.echo(f"note: there is no checkpoint {path}; the run begins anew", err=True)
+    if not resume and path.exists():
+        typer.echo(f"note: {path} is of a run that was stopped; --resume would go on from it", err=True)
+    return Checkpoint(path, every_s=every_s, resume=resume)
+
+
+def say_resumable(checkpoint: Any) -> None:
+    """Say how a run that was stopped goes on, where it can."""
+    if checkpoint is not None and checkpoint.path.exists():
+        typer.echo(f"note: the same command with --resume goes on from {checkpoint.path}", err=True)
 
 
 def check_plot(plot: Path | None) -> None:

@@ -11,6 +11,7 @@ from covopt.checks.optional import is_installed
 from covopt.checks.wording import counted
 from covopt.cli.options import (
     Bias,
+    CheckpointEvery,
     Decimal,
     Encoding,
     Features,
@@ -20,6 +21,7 @@ from covopt.cli.options import (
     Plot,
     Potential,
     Quiet,
+    Resume,
     Seed,
     Sep,
     Standardise,
@@ -27,7 +29,9 @@ from covopt.cli.options import (
     TimeLimit,
     Tol,
     check_plot,
+    checkpoint_of,
     reading,
+    say_resumable,
 )
 from covopt.cli.report import (
     Exit,
@@ -132,6 +136,8 @@ def solve(
     standardise: Standardise = False,
     seed: Seed = None,
     out: Out = None,
+    resume: Resume = False,
+    checkpoint_every: CheckpointEvery = 60.0,
     plot: Plot = None,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -141,6 +147,9 @@ def solve(
         check_outputs(out, plot, inputs=(table,))
         check_suffix(out, JSON)
         check_plot(plot)
+        # other solvers and potentials keep none
+        plain = potential == "variation" and solver in ("auto", "column-generation")
+        checkpoint = checkpoint_of(out, resume=resume, every_s=checkpoint_every, kept=plain)
         from covopt.data import table_files
 
         with Progress("reading the table", enabled=not (as_json or quiet)) as progress:
@@ -162,8 +171,10 @@ def solve(
                 random_state=seed,
                 callback=progress,
                 duplicates=duplicates,
+                checkpoint=checkpoint,
                 standardise=standardise,
             )
+        say_resumable(checkpoint)
         raise _finish(solution, table=read, out=out, plot=plot, as_json=as_json, quiet=quiet, heard=heard)
 
 

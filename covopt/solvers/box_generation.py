@@ -162,7 +162,9 @@ class BoxGeneration(ColumnGeneration):
     def state(self) -> State | None:
         """See the base class; what is believed of a dual is kept apart from what is proved."""
         state = super().state()
-        return None if state is None else {**state, "proved": {"dual": self.proved[0], "value": self.proved[1]}}
+        return (
+            None if state is None else {**state, "proved": {"dual": self.proved[0], "value": self.proved[1]}}
+        )
 
     def restore(self, state: State) -> bool:
         """See the base class; the network and the columns, and the dual that was proved."""

@@ -223,3 +223,29 @@ def test_log_json(folder):
     assert refused.exit_code == 1
     assert "choose another file" in refused.stderr
     assert refused.stdout == ""
+
+
+def test_resume(folder, monkeypatch):
+    out, kept = folder / "r.json", folder / "r.json.checkpoint"
+    solve = ["solve", folder / "t.csv", "--target", "y", "--features", "a,b", "--out", out]
+    stop = {"callback": lambda state: state.round == 3}
+    covopt.min_norm(
+        *(pd.read_csv(folder / "t.csv")[names] for names in (["a", "b"], ["y"])), checkpoint=kept, **stop
+    )
+    ignored = run(*solve[:-1], folder / "other.json", "--resume")
+    assert "there is no checkpoint" in ignored.stderr
+    assert ignored.exit_code == 0
+    done = run(*solve, "--resume", "--json")
+    assert (done.exit_code, kept.exists()) == (0, False)
+    assert covopt.load(out).history[3]["round"] == 3
+    assert run(*solve[:-2], "--resume").stderr.strip().endswith("name the file with --out.")
+    assert "leave it out" in run(*solve, "--resume", "--solver", "frank-wolfe:sliding").stderr
+    covopt.fit(
+        *(pd.read_csv(folder / "t.csv")[names] for names in (["a", "b"], ["y"])), lam=0.1, checkpoint=kept,
+        callback=lambda state: state.round == 1,
+    )  # fmt: skip
+    assert "Y differs" not in run(*solve, "--resume").stderr
+    assert "lam differs" in run(*solve, "--resume").stderr
+    began = run("fit", *solve[1:], "--lam", "0.1")
+    assert "--resume would go on from it" in began.stderr
+    assert not kept.exists()

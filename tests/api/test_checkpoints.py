@@ -1,0 +1,286 @@
+"""A solve that was stopped, or killed, goes on from its checkpoint, and what it finds is certified as ever."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+
+import numpy as np
+import pytest
+from filelock import FileLock
+
+import covopt
+from covopt.errors import CheckpointWarning, InputError, SolutionFileError
+
+RNG = np.random.default_rng(5)
+X, Y = RNG.standard_normal((40, 2)), RNG.standard_normal(40)
+SIGNS = np.where(Y > 0, 1.0, -1.0)
+PAIRS = RNG.standard_normal((15, 2))
+WIDE = RNG.standard_normal((12, 5)), RNG.standard_normal(12)
+
+SOLVES = {
+    "interpolation": lambda **options: covopt.min_norm(X, Y, **options),
+    "free output bias": lambda **options: covopt.min_norm(X, Y, output_bias="free", **options),
+    "standardised": lambda **options: covopt.min_norm(1e3 + 7.0 * X, Y, standardise=True, **options),
+    "two outputs": lambda **options: covopt.min_norm(X[:15], PAIRS, **options),
+    "boxes": lambda **options: covopt.min_norm(*WIDE, **options),
+    "squared": lambda **options: covopt.fit(X, Y, lam="0.01max", **options),
+    "logistic": lambda **options: covopt.fit(X, SIGNS, lam="0.01max", loss="logistic", **options),
+    "hinge": lambda **options: covopt.fit(X, SIGNS, lam="0.01max", loss="hinge", **options),
+}
+
+
+def stop_at(number):
+    return lambda state: state.round == number
+
+
+@pytest.mark.parametrize("name", SOLVES)
+def test_a_stopped_solve_goes_on_where_it_was(name, tmp_path):
+    solve, file = SOLVES[name], tmp_path / "run.checkpoint"
+    whole = solve()
+    stop = max(2, 2 * len(whole.history) // 3)
+    first = solve(checkpoint=file, callback=stop_at(stop))
+    assert first.status.code == "callback"
+    assert covopt.verify(covopt.load(file)).ok
+    rest = []
+    second = solve(checkpoint=file, callback=lambda state: rest.append(state.round))
+    assert second.status.code == "certified"
+    assert second.objective == pytest.approx(whole.objective, rel=3e-6)
+    assert covopt.verify(second).ok
+    # the rounds are counted on, and those that were done are not done again
+    assert [each["round"] for each in second.history] == list(range(len(second.history)))
+    assert len(rest) <= len(whole.history) - stop + (10 if name == "boxes" else 6)
+    assert second.time_s > first.time_s
+    assert second.timings["pricing"] >= first.timings["pricing"]
+    assert sorted(os.listdir(tmp_path)) == []  # neither the checkpoint nor its lock is left
+
+
+def test_it_is_written_in_time_and_is_a_solution(tmp_path):
+    file, seen = tmp_path / "run.checkpoint", []
+
+    def look(state):
+        if file.exists():
+            found = covopt.load(file)
+            seen.append((state.round, found.gap))
+            assert found.status.code == "interrupted"
+            assert len(found.history) == state.round
+
+    covopt.min_norm(X, Y, checkpoint=covopt.Checkpoint(file, every_s=0.0), callback=look)
+    rounds, gaps = np.transpose(seen)
+    assert len(rounds) >= 10
+    assert (np.diff(rounds) == 1).all()
+    assert gaps[-1] < 1e-3 < gaps[0]
+    seen.clear()
+    covopt.min_norm(X, Y, checkpoint=covopt.Checkpoint(file, every_s=3600.0), callback=look)
+    assert not seen
+
+
+def test_nothing_in_the_file_is_believed(tmp_path):
+    file = tmp_path / "run.checkpoint"
+    covopt.min_norm(X, Y, checkpoint=file, callback=stop_at(6))
+    honest = json.loads(file.read_text())
+    truth = covopt.min_norm(X, Y)
+
+    def forge(change):
+        content = json.loads(json.dumps(honest))
+        change(content)
+        file.write_text(json.dumps(content))
+        found = covopt.min_norm(X, Y, checkpoint=file)
+        assert covopt.verify(found).ok
+        assert found.lower_bound <= truth.cost * (1 + 1e-12)
+        assert found.cost >= truth.lower_bound * (1 - 1e-12)
+        return found
+
+    def too_low(content):
+        content["cost"] = 1e-3
+        content["network"]["output_weights"] = [[0.0] for _ in content["network"]["output_weights"]]
+
+    def too_high(content):
+        content["lower_bound"] = 10.0 * truth.cost
+        content["dual"] = [10.0 * value for value in content["dual"]]
+
+    def in_the_state(content):
+        point = content["resume"]["point"]
+        point["lower_bound"] = 1e6
+        point["dual"]["values"] = [10.0 * value for value in point["dual"]["values"]]
+        point["upper_bound"] = 1e-3
+
+    forge(too_low)
+    assert forge(too_high).status.code == "certified"
+    forge(in_the_state)
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        (
+            lambda state: state["cones"]["slack"]["values"].__setitem__(0, -1.0),
+            "slack of the cones must be positive",
+        ),
+        (lambda state: state["dual"]["values"].__setitem__(0, None), "damaged"),
+        (lambda state: state["dual"].__setitem__("shape", [7, 7]), "damaged"),
+        (lambda state: state.__setitem__("cones", 3), "damaged"),
+        (lambda state: state["neurons"].__setitem__("values", "many"), "damaged"),
+    ],
+)
+def test_a_damaged_state_is_refused(change, match, tmp_path):
+    file = tmp_path / "run.checkpoint"
+    covopt.min_norm(X, Y, checkpoint=file, callback=stop_at(4))
+    content = json.loads(file.read_text())
+    change(content["resume"])
+    file.write_text(json.dumps(content))
+    with pytest.raises(SolutionFileError, match=match):
+        covopt.min_norm(X, Y, checkpoint=file)
+    assert not (tmp_path / "run.checkpoint.lock").exists()
+
+
+def test_a_state_of_other_shapes_is_left_aside(tmp_path):
+    file = tmp_path / "run.checkpoint"
+    covopt.min_norm(X, Y, checkpoint=file, callback=stop_at(4))
+    content = json.loads(file.read_text())
+    content["resume"]["neurons"] = {"shape": [2, 9], "values": [0.0] * 18}
+    file.write_text(json.dumps(content))
+    assert covopt.min_norm(X, Y, checkpoint=file).status.code == "certified"
+
+
+@pytest.mark.parametrize(
+    ("other", "match"),
+    [
+        (lambda file: covopt.min_norm(X, -Y, checkpoint=file), "Y differs"),
+        (lambda file: covopt.min_norm(X[::-1], Y, checkpoint=file), "X differs"),
+        (lambda file: covopt.min_norm(X, Y, bias=2.0, checkpoint=file), "bias differs"),
+        (lambda file: covopt.min_norm(X, Y, output_bias="free", checkpoint=file), "output_bias differs"),
+        (lambda file: covopt.fit(X, Y, lam=0.1, checkpoint=file), "lam differs"),
+        (lambda file: covopt.path(X, Y, checkpoint=file), "is of one solve; choose another file"),
+    ],
+)
+def test_the_checkpoint_of_another_problem_is_refused(other, match, tmp_path):
+    file = tmp_path / "run.checkpoint"
+    covopt.min_norm(X, Y, checkpoint=file, callback=stop_at(2))
+    with pytest.raises(InputError, match=match):
+        other(file)
+    assert file.exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        ({"loss": "huber"}, "loss differs"),
+        ({"lam": 0.02}, "lam differs"),
+        ({"sample_weight": np.arange(40.0)}, "sample_weight differs"),
+    ],
+)
+def test_the_checkpoint_of_another_fit_is_refused(change, match, tmp_path):
+    file = tmp_path / "run.checkpoint"
+    asked = {"lam": 0.01, "checkpoint": file}
+    covopt.fit(X, Y, **asked, callback=stop_at(1))
+    with pytest.raises(InputError, match=match):
+        covopt.fit(X, Y, **{**asked, **change})
+
+
+@pytest.mark.parametrize(
+    ("call", "match"),
+    [
+        (lambda: covopt.min_norm(X, Y, checkpoint=3), "must be a path or a covopt.Checkpoint; received int"),
+        (lambda: covopt.min_norm(X, Y, checkpoint="c", solver="frank-wolfe:sliding"), "has an active_set"),
+        (lambda: covopt.min_norm(X, Y, checkpoint="c", potential="label-noise"), 'for potential="variation"'),
+        (lambda: covopt.fit(X, Y, checkpoint="c", potential="label-noise"), 'and potential="variation"'),
+        (lambda: covopt.fit(X, Y, checkpoint="c", depth=3), "for networks of depth 2"),
+        (lambda: covopt.Checkpoint("c", every_s=-1), "every_s must be a number of seconds ≥ 0"),
+        (lambda: covopt.min_norm(X, Y, checkpoint="/no/such/folder/c"), "there is no folder"),
+    ],
+)
+def test_what_cannot_be_kept_is_said(call, match):
+    with pytest.raises(InputError, match=match):
+        call()
+
+
+def test_a_full_disk_ends_no_solve(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("covopt.api.resuming.write_json", full)
+    file = covopt.Checkpoint(tmp_path / "run.checkpoint", every_s=0.0)
+    with pytest.warns(
+        CheckpointWarning, match="could not be written: No space left on device; the solve goes on"
+    ):
+        assert covopt.min_norm(X[:12], Y[:12], checkpoint=file).status.code == "certified"
+
+
+def test_two_runs_do_not_share_a_checkpoint(tmp_path):
+    file = tmp_path / "run.checkpoint"
+    with FileLock(f"{file}.lock"), pytest.raises(InputError, match="another process writes the checkpoint"):
+        covopt.min_norm(X, Y, checkpoint=file)
+    assert covopt.min_norm(X, Y, checkpoint=file).status.code == "certified"
+
+
+def test_a_path_goes_on_with_the_point_that_was_stopped(tmp_path):
+    file, solved = tmp_path / "path.checkpoint", []
+    asked = {"n_lams": 5, "checkpoint": file}
+    whole = covopt.path(X, Y, n_lams=5)
+
+    def stop(state):
+        solved.append(state.round)
+        return solved.count(0) == 3  # the first point needs no round
+
+    with pytest.warns(covopt.errors.PathStoppedWarning):
+        first = covopt.path(X, Y, **asked, callback=stop)
+    assert len(covopt.load(file)) == len(first) == 4
+    solved.clear()
+    second = covopt.path(X, Y, **asked, callback=lambda state: solved.append(state.round))
+    assert solved.count(0) == 2
+    assert [each.status.code for each in second] == ["certified"] * 5
+    np.testing.assert_allclose([s.objective for s in second], [s.objective for s in whole], rtol=3e-6)
+    assert not file.exists()
+    with pytest.warns(covopt.errors.PathStoppedWarning):
+        covopt.path(X, Y, lams=[0.5, 0.1, 0.01], checkpoint=file, callback=stop_at(0))
+    with pytest.raises(InputError, match="is of a path; choose another file"):
+        covopt.fit(X, Y, lam=0.1, checkpoint=file)
+
+
+SCRIPT = """
+import numpy as np, covopt
+rng = np.random.default_rng(1)
+X, Y = rng.standard_normal((60, 2)), rng.standard_normal(60)
+print(covopt.min_norm(X, Y, checkpoint=covopt.Checkpoint({file!r}, every_s=0.0)).status.code)
+"""
+
+
+def killed(file, after):
+    """Start the script, and kill it ``after`` seconds after its checkpoint is there; whether it was still running."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(SCRIPT.format(file=str(file)))],
+        stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    while not file.exists() and process.poll() is None:
+        time.sleep(0.002)
+    time.sleep(after)
+    was_running = process.poll() is None
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    return was_running
+
+
+@pytest.mark.parametrize(
+    "moments", [pytest.param(2, id="two"), pytest.param(50, id="fifty", marks=pytest.mark.slow)]
+)
+def test_killed_at_any_moment_it_leaves_a_checkpoint_that_loads(moments, tmp_path):
+    waits = np.random.default_rng(0).uniform(0.0, 0.4, moments)
+    rng = np.random.default_rng(1)
+    table = rng.standard_normal((60, 2)), rng.standard_normal(60)
+    for number, wait in enumerate(waits):
+        file = tmp_path / f"{number}.checkpoint"
+        if not killed(file, wait):
+            continue
+        found = covopt.load(file)
+        assert covopt.verify(found, *table).ok
+        assert found.certificate.interpolates
+        second = covopt.min_norm(*table, checkpoint=file)  # the lock of a dead process holds nobody
+        assert second.status.code == "certified"
+        assert second.lower_bound >= found.lower_bound * (1 - 1e-12)
