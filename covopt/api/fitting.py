@@ -149,9 +149,8 @@ def fit(
                 task, strength, depth, time_limit_s=time_limit_s, callback=callback, began=began
             )
             return cast("Solution", fitted)  # it has the attributes that its users here ask for
-        if file is not None and file.found is not None and isinstance(lam, str):
-            strength = file.found.lam  # what the share meant when it began
-        else:
+        strength = None if file is None or file.found is None else file.found.lam
+        if strength is None or not isinstance(lam, str):  # else what the share meant when the run began
             strength = task.strength(lam, time_limit_s)
         return task.solve(strength, time_limit_s, callback, start, began, file)
 
