@@ -149,10 +149,10 @@ def fit(
                 task, strength, depth, time_limit_s=time_limit_s, callback=callback, began=began
             )
             return cast("Solution", fitted)  # it has the attributes that its users here ask for
-        strength = None if file is None or file.found is None else file.found.lam
-        if strength is None or not isinstance(lam, str):  # else what the share meant when the run began
-            strength = task.strength(lam, time_limit_s)
-        return task.solve(strength, time_limit_s, callback, start, began, file)
+        began_with = None if file is None or file.found is None else file.found.lam
+        if began_with is None or not isinstance(lam, str):  # else what the share meant when the run began
+            began_with = task.strength(lam, time_limit_s)
+        return task.solve(began_with, time_limit_s, callback, start, began, file)
 
 
 def lambda_max(
