@@ -299,16 +299,16 @@ def walk(problem, stack, d, level, line, pattern, test, output, keep):
     else:
         output = room(output, m, m, m * (d + n_inside + 1))
     counters = output.counters
+    start = np.int64(0)  # a literal would compile what it is handed to once more
     if closest > DOUBT and n_inside == 0:
         counters[CELLS] = _write_tops(
-            output.out, counters[CELLS], tableau, free, slope, stack.column_of, stack.chosen, d, order, 0, m,
+            output.out, counters[CELLS], tableau, free, slope, stack.column_of, stack.chosen, d, order, start, m,
             masks, pattern, test.stats, keep,
         )  # fmt: skip
         return output
     for i in range(d):
         stack.ids[i] = problem.ids[stack.chosen[i]]
     by_infinity = 1 if problem.first == 0 and level > 0 else 0
-    start = 0
     while start < m:
         n_groups = _tie_group(
             problem, tableau, scale, free, up, line, m, start, d, by_infinity, stack.ids, test

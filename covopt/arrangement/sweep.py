@@ -54,17 +54,18 @@ def _top_level(problem, level, output, keep):
                 out[count, w] ^= problem.masks[j, w]
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def _sweep_levels(problem, low, high, prefix, stack, line, test, keep):
     """Sweep levels ``low`` to ``high``; vertices on more rows than their rank are listed, not resolved."""
     n_columns, n = problem.rows.shape
     pattern = np.empty_like(problem.base)
     short, is_short = make_short(problem.masks, problem.base), FEWEST <= n <= MOST
     output = make_output(8192 if low == 0 and n > 16 else 32, 4, pattern.size)
+    none, one = np.int64(0), np.int64(1)  # a literal would compile what it is handed to once more
     for level in range(low, high):
         k = n_columns - 1 - level
         if k == 0:
-            output = room(output, 1, 0, 0)
+            output = room(output, one, none, none)
             _top_level(problem, level, output, keep)
             continue
         for c in range(n_columns):
@@ -82,7 +83,7 @@ def _sweep_levels(problem, low, high, prefix, stack, line, test, keep):
         for c in range(n_columns):
             stack.used[c] = 0
         stack.following[0] = 0
-        d = 0
+        d = none
         while d >= 0:
             if d == k - 1:
                 output = walk(problem, stack, d, level, line, pattern, test, output, keep)
@@ -92,7 +93,7 @@ def _sweep_levels(problem, low, high, prefix, stack, line, test, keep):
                 if d < prefix.size:
                     b = prefix[d] if b <= prefix[d] else n
                 elif is_short and d == k - 2:
-                    output = room(output, (n - b) * (n - b + 1) // 2, 0, 0)
+                    output = room(output, (n - b) * (n - b + 1) // 2, none, none)
                     b, output.counters[CELLS] = use_short_lines(
                         stack.tableaux, stack.states, stack.scales, stack.used, stack.column_of, stack.chosen, d, b,
                         level, problem.first, n, line.error, short.t, short.error, short.negative, short.bit,
@@ -143,24 +144,25 @@ def _write_inner(out, count, cell, tops, members, masks):
                     out[count + s, w] ^= masks[members[i], w]
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def _sweep(problem, low, high, prefix, test, keep):
     n_columns, n = problem.rows.shape
     stack, line = make_stack(n_columns, n), make_line(n)
-    output = _sweep_levels(problem, low, high, prefix, stack, line, test, keep)
+    none = np.int64(0)
     # an explicit stack of arrangements within arrangements (compiled recursion cannot be cached on disk)
-    problems, outputs = [problem], [output]
+    problems, outputs = [problem], []
     done = np.zeros(n_columns + 1, dtype=np.int64)
-    whole = np.empty(0, dtype=np.int64)
     at = 0
     while True:
+        if len(outputs) == at:
+            outputs.append(_sweep_levels(problems[at], low, high, prefix, stack, line, test, keep or at > 0))
         output = outputs[at]
         i = done[at]
         if i < output.counters[LATER]:
             inner = output.members[output.offsets[i] : output.offsets[i + 1]]
             local = _restrict(problems[at], inner, output.levels[i])
             problems.append(local)
-            outputs.append(_sweep_levels(local, local.first, n_columns, whole, stack, line, test, True))
+            low, high, prefix = local.first, n_columns, prefix[:0]
             at += 1
             done[at] = 0
             continue
@@ -175,7 +177,7 @@ def _sweep(problem, low, high, prefix, test, keep):
         output = outputs[at]
         count = output.counters[CELLS]
         if keep or at > 0:
-            output = room(output, len(tops), 0, 0)
+            output = room(output, len(tops), none, none)
             outputs[at] = output
             inner = output.members[output.offsets[i] : output.offsets[i + 1]]
             _write_inner(output.out, count, output.cells[i], tops, inner, problems[at].masks)

@@ -103,7 +103,7 @@ def _climb(rows, mu, linear, starts, values):
             scratch,
             free,
             shift,
-            MAX_TANGENTS,
+            np.int64(MAX_TANGENTS),  # a literal would compile the callee once more
         )
 
 
@@ -138,7 +138,7 @@ def _climb_outputs(rows, dual, starts, values):
                 for c in range(k):
                     s += dual[i, c] * output[c]
                 mu[i] = s / norm
-            _ascend(rows, mu, zero, w, norm, squares, concave, theta, ell, scratch, free, shift, 1)
+            _ascend(rows, mu, zero, w, norm, squares, concave, theta, ell, scratch, free, shift, np.int64(1))
         values[p] = last
 
 

@@ -87,7 +87,7 @@ def undecided(rows, weights, u0, s):
     """NumPy twin of ``enter``: indices, centres, radii of the undecided rows, and the gradient of the active ones."""
     centre, radius = rows @ u0, np.abs(rows) @ s
     active = centre >= radius
-    index = np.flatnonzero(~active & (centre > -radius))
+    index = np.flatnonzero(~active & (centre > -radius)).astype(np.int32)  # as a stack holds them
     return index, centre[index], radius[index], weights[active] @ rows[active]
 
 

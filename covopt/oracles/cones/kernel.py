@@ -205,7 +205,7 @@ def record(rows, squares, weights, linear, stack, u, H, growth):
     return H
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def look(rows, squares, weights, linear, sizes, stack, growth, level, H, vectors, work):
     """Bound the box at ``level``; return the axis to cut it along, −1 for a leaf, its bound b, and H."""
     r = rows.shape[1]

@@ -61,6 +61,7 @@ def run_tree(
     coef, tau = np.empty(n), np.empty(n)
     best, settled = levels[0], levels[1]
     count, used = numbers[0], numbers[1]
+    rounds = np.int64(ROUNDS)  # a literal would compile the callee once more
     for _ in range(chunk):
         if count == 0 or bounds[heap[0]] <= best + margin or used + 1 >= len(bounds):
             break
@@ -76,7 +77,7 @@ def run_tree(
             tau[:] = taus[node]
             numbers[2] += 1
             found, nu, branch = bound_node(
-                rows, mu, states[slot], coef, tau, start_nu, squares, best + margin, ROUNDS, share, work
+                rows, mu, states[slot], coef, tau, start_nu, squares, best + margin, rounds, share, work
             )
             value = height(rows, mu, work[3])
             if value > best:
