@@ -35,8 +35,8 @@ from covopt.oracles.choose import exact_oracle
 from covopt.problems.cone import ConeProblem
 from covopt.problems.reduction import Reduction, reduce_data
 from covopt.solution import Solution
+from covopt.solvers.cone.all_masses import finish_masses
 from covopt.solvers.cone.frank_wolfe import VARIANTS, FrankWolfe, FrankWolfeState
-from covopt.solvers.cone.pruning import prune
 from covopt.status import Status
 
 
@@ -59,7 +59,7 @@ class ActiveSet:
         return len(self.masses)
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class FrankWolfeSolution(Solution):
     """A :class:`~covopt.Solution` with what Frank–Wolfe can go on from; numbers are in the user's units.
 
@@ -160,7 +160,7 @@ def frank_wolfe(
     output_bias : {"none", "penalized", "free"}
     variant : {"sliding", "fully-corrective", "pairwise", "vanilla"}
         Vanilla and pairwise move one atom at a time and converge sublinearly; fully-corrective finds the best masses
-        on all atoms met; sliding adds Newton's method on the atoms' places and mostly ends with 1e-9 and better.
+        on all atoms met; sliding lets the atoms follow the dual within their faces, one Newton step for each pricing.
     lam : float
         λ ≥ 0; 0 interpolates.
     tol : float
@@ -243,9 +243,7 @@ def frank_wolfe(
             start=begin, callback=heard(callback), random_state=random_state, value_unit=unit,
         )  # fmt: skip
         point = solver.solve()
-        neurons, weights, offset = prune(
-            problem, point.neurons, point.weights, point.offset, slack=0.01 * tol
-        )
+        neurons, weights, offset = finish_masses(problem, point.neurons, point.weights, point.offset)
         network = _invert_network(data, reduction, neurons, weights, offset, output_bias)
         gauge = oracle.price(problem.outer_dual(point.dual), threshold=np.inf, max_neurons=1).upper_bound
         inner, _ = problem.dual_bound(point.dual, gauge)

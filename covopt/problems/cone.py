@@ -26,6 +26,8 @@ from functools import cached_property
 import numpy as np
 
 from covopt.exact.rounding import allowance
+from covopt.losses import SquaredError
+from covopt.problems.regularised import RegularisedProblem
 from covopt.problems.shallow import ShallowProblem
 
 
@@ -71,6 +73,17 @@ class ConeProblem:
         return np.linalg.qr(np.column_stack([np.ones(n), np.eye(n)[:, : n - 1]]))[0][:, 1:]
 
     @cached_property
+    def network_problem(self) -> ShallowProblem | RegularisedProblem:
+        """The same problem over networks, of half the value: interpolation, or with a ridge the sum of squares."""
+        offset_cost = np.inf if self.offset == 0 else 1.0 / self.offset
+        if self.ridge == 0:
+            targets = self.targets[:, 0] if self.targets.shape[1] == 1 else self.targets
+            return ShallowProblem(self.rows, targets, offset_cost)
+        loss = SquaredError(total=True)
+        loss.encode_targets(self.targets)
+        return RegularisedProblem(self.rows, loss, 2.0 * self.ridge, offset_cost)
+
+    @cached_property
     def inner_targets(self) -> np.ndarray:
         """Y, or its part in the complement of the constants."""
         return self.targets if self.centred is None else self.centred.T @ self.targets
@@ -95,6 +108,10 @@ class ConeProblem:
     def outer_dual(self, dual: np.ndarray) -> np.ndarray:
         """Return an inner Λ on all N rows."""
         return dual if self.centred is None else self.centred @ dual
+
+    def inner_dual(self, dual: np.ndarray) -> np.ndarray:
+        """Return a Λ on all N rows, with columns that sum to zero for a free offset, in inner coordinates."""
+        return dual if self.centred is None else self.centred.T @ dual
 
     def covariance(self, atoms: np.ndarray, masses: np.ndarray) -> np.ndarray:
         """K(m) + K₀."""

@@ -7,12 +7,17 @@ import numpy as np
 from covopt.checks.timing import stage
 from covopt.problems.shallow import ShallowProblem, sizes
 from covopt.solvers.least_norm import LeastNorm
-from covopt.solvers.merging import Faces, merge_in_cells, polish
+from covopt.solvers.master.networks import interpolate
+from covopt.solvers.merging import Faces, balanced_faces, merge_alike, merge_in_cells, polish
 from covopt.sparsify.caratheodory import caratheodory
 
 EXACT = 1e-11  # residual relative to max|y| that the last pass must reach to replace what it was given
 NEGLIGIBLE = 1e-10  # mass of a neuron, relative to the masses and to max|y| = 1, that is tried without
 COSTS = 1e-10  # relative rise of the cost that it may bring
+ROUNDING = 1e-13  # residual that corrections aim at
+MOVES, MAX_UNKNOWNS = 8, 4000  # of the moves of neurons with several outputs: how often, and up to what size
+# least share of the largest mass that is kept, and angle within which neurons of several outputs are one
+TRIED = ((NEGLIGIBLE, 0.0), (NEGLIGIBLE, 1e-6), (1e-8, 1e-4), (1e-6, 1e-3), (1e-4, 1e-2), (1e-4, 0.1))
 LIGHT = 1e-7  # mass, as above, of a neuron without which the others are moved to interpolate
 
 
@@ -72,29 +77,35 @@ def _residual(problem, neurons, weights, offset):
 
 
 def _finish_vector(problem: ShallowProblem, neurons, weights, offset):
-    """With vector outputs: Carathéodory on the masses ‖v_j‖ at fixed output directions, and a polish.
+    """With vector outputs: what points the same way merged, Carathéodory on the masses ‖v_j‖, and what is missed met.
 
-    A cell may need several neurons here, so nothing is merged within cells: column generation has moved what
-    belongs together already.
+    A cell may need several neurons here; those that belong together differ by little in direction and output.
     """
     used = sizes(weights) > 0
-    best = neurons[used], weights[used], offset
-    if not used.any():
-        return best
-    for step in (_without_light, _sparsified, _without_light):
-        candidate = _polished(problem, *step(problem, *best))
-        residual, before = _residual(problem, *candidate), _residual(problem, *best)
-        ceiling = problem.primal_value(best[1], best[2]) * (1 + COSTS)
-        cheap = problem.primal_value(candidate[1], candidate[2]) <= ceiling
-        if residual <= EXACT < before or (cheap and residual <= max(EXACT, before)):
-            best = candidate
+    best = given = neurons[used], weights[used], offset
+    ceiling, before = problem.primal_value(weights, offset) * (1 + COSTS), _residual(problem, *best)
+    for source in ("given", "best") if used.any() else ():
+        neurons, weights, offset = given if source == "given" else best
+        mass, last = sizes(weights), np.inf
+        for share, angle in TRIED:
+            heavy = mass > share * max(1.0, float(mass.max()))
+            units, merged = merge_alike(problem.rows, neurons[heavy], weights[heavy], angle)
+            # of more than there are Carathéodory leaves as many again
+            if not 0 < len(units) < last or (
+                before <= EXACT and len(units) >= len(best[0]) and last < np.inf
+            ):
+                continue
+            last = len(units)
+            fewer = _sparsified(problem, units, merged, offset)
+            for meet in (_by_weights, _by_moves):
+                candidate = meet(problem, *fewer)
+                residual, cost = _residual(problem, *candidate), problem.primal_value(*candidate[1:])
+                # a network that misses the points has no cost to be compared with
+                first = residual <= EXACT < before
+                if first or (cost <= ceiling and residual <= max(EXACT, before)):
+                    best, before, ceiling = candidate, residual, max(cost, ceiling) if first else ceiling
+                    break
     return best
-
-
-def _without_light(problem, neurons, weights, offset):
-    mass = sizes(weights)
-    heavy = mass > NEGLIGIBLE * max(1.0, float(mass.max(initial=0.0)))
-    return neurons[heavy], weights[heavy], offset
 
 
 def _sparsified(problem, neurons, weights, offset):
@@ -105,27 +116,53 @@ def _sparsified(problem, neurons, weights, offset):
     return neurons[live], weights[live] * (kept / mass)[live, None], offset
 
 
-def _polished(problem, neurons, weights, offset):
-    """Correct the output weights by the smallest change, relative to their size, that interpolates."""
-    if not len(neurons):
-        return neurons, weights, offset
-    mass = sizes(weights)
-    metric = np.sqrt(mass)
-    atoms = problem.atoms(neurons).T
-    scaled = atoms * metric[:, None]
-    if problem.has_offset:
-        lever = float(np.sqrt(mass.mean()))
-        scaled = np.concatenate([scaled, np.full((1, scaled.shape[1]), lever)])
-    correction = LeastNorm(scaled)
-    for _ in range(3):
-        missed = problem.residual(neurons, weights, offset)
-        if np.abs(missed).max() <= 1e-16:
+def _by_weights(problem, neurons, weights, offset):
+    """Interpolate by the least change of the output weights, relative to their size."""
+    return neurons, *interpolate(
+        problem.atoms(neurons).T,
+        problem.targets,
+        weights,
+        offset,
+        has_offset=problem.has_offset,
+        enough=ROUNDING,
+    )
+
+
+def _by_moves(problem, neurons, weights, offset):
+    """Interpolate by least moves of neurons in their faces as well, where output weights are too few."""
+    best, left = (neurons, weights, offset), _residual(problem, neurons, weights, offset)
+    k, unknowns = weights.shape[1], len(neurons) * sum((weights.shape[1], neurons.shape[1]))
+    if unknowns > MAX_UNKNOWNS:
+        return best
+    faces, outputs = balanced_faces(problem.rows, neurons, weights)
+    basis, owner = faces.spans(problem.rows)
+    moves = (
+        np.tile(np.eye(k), (len(problem.rows), 1))
+        if problem.has_offset
+        else np.zeros((problem.targets.size, 0))
+    )
+    for _ in range(MOVES):
+        scales = np.linalg.norm(outputs, axis=1)
+        atoms = faces.active.T * (problem.rows @ faces.vectors.T)
+        along = (problem.rows @ basis.T) * faces.active[owner].T
+        columns = [
+            np.einsum("iq,qo->ioq", along, (outputs * scales[:, None])[owner]).reshape(-1, len(owner)),
+            np.einsum("ij,op->iojp", atoms * scales, np.eye(k)).reshape(-1, len(scales) * k),
+        ]
+        shift = max(float(np.abs(offset).max(initial=0.0)), float(scales.max()) ** 2)
+        missed = problem.targets - np.maximum(problem.rows @ faces.vectors.T, 0.0) @ outputs - offset
+        step = LeastNorm(np.column_stack([*columns, shift * moves]).T).solve(missed.ravel(), accurate=True)
+        turn, change, rest = np.split(step, [len(owner), len(owner) + len(scales) * k])
+        np.add.at(faces.vectors, owner, (scales[owner] * turn)[:, None] * basis)
+        outputs = outputs + scales[:, None] * change.reshape(-1, k)
+        offset = offset + shift * rest if len(rest) else offset
+        lengths = faces.masses[:, None]
+        found = faces.vectors / lengths, outputs * lengths, offset
+        before, left = left, min(left, _residual(problem, *found))
+        if left == before:
             break
-        step = correction.solve(missed, accurate=True)
-        weights = weights + metric[:, None] * step[: len(weights)]
-        if problem.has_offset:
-            offset = offset + lever * step[-1]
-    return neurons, weights, offset
+        best = found
+    return best
 
 
 def _pass(problem: ShallowProblem, neurons, weights, offset, *, sparsify: bool):

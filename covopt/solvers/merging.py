@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numba import njit
+from scipy.spatial import cKDTree
 
 from covopt.solvers.least_norm import LeastNorm
 
@@ -157,6 +158,65 @@ def _assign(neurons, masses, signs, above, below):
             group_above[best, b] |= above[j, b]
             group_below[best, b] |= below[j, b]
     return group, count
+
+
+def merge_alike(
+    rows: np.ndarray, neurons: np.ndarray, weights: np.ndarray, angle: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Merge neurons of one closed cell that point the same way, with outputs that do, heaviest first.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (N, r)
+    neurons : ndarray of shape (m, r)
+        Unit.
+    weights : ndarray of shape (m, k)
+    angle : float
+        Largest angle in radians between a neuron and the first of its group, and between their outputs, together.
+
+    Returns
+    -------
+    (ndarray of shape (g, r), ndarray of shape (g, k))
+        Unit neurons and weights; a group has the mass of the sum of its neurons, at most the sum of their masses.
+
+    Examples
+    --------
+    >>> near = np.array([[0.6, 0.8], [0.8, 0.6], [0.0, 1.0]])
+    >>> units, weights = merge_alike(np.eye(2), near, np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]), 0.3)
+    >>> units.round(6), weights.round(6)
+    (array([[0.707107, 0.707107],
+           [0.      , 1.      ]]), array([[1.979899, 0.      ],
+           [0.      , 1.      ]]))
+    """
+    sizes = np.linalg.norm(weights, axis=1)
+    order = np.argsort(-sizes, kind="stable")
+    neurons, weights, sizes = neurons[order], weights[order], sizes[order]
+    lengths = np.linalg.norm(rows, axis=1)
+    heights = neurons @ (rows / np.where(lengths > 0, lengths, 1.0)[:, None]).T
+    signs = (heights > ON_PLANE).astype(np.int8) - (heights < -ON_PLANE).astype(np.int8)
+    places = np.concatenate([neurons, weights / sizes[:, None]], axis=1)
+    pairs = cKDTree(places).query_pairs(2.0 * np.sin(0.5 * angle), output_type="ndarray")
+    lead = np.arange(len(neurons))
+    for i, j in pairs[np.lexsort((pairs[:, 0], pairs[:, 1]))]:
+        if lead[i] == i and lead[j] == j and not (signs[i] * signs[j] < 0).any():
+            lead[j] = i
+            signs[i] = np.where(signs[i] == 0, signs[j], signs[i])
+    leads = lead == np.arange(len(lead))
+    count, group = int(leads.sum()), (np.cumsum(leads) - 1)[lead]
+    vectors, sums = np.zeros((count, neurons.shape[1])), np.zeros((count, weights.shape[1]))
+    np.add.at(vectors, group, sizes[:, None] * neurons)
+    np.add.at(sums, group, weights)
+    masses = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return vectors / masses, sums * (masses / np.linalg.norm(sums, axis=1, keepdims=True))
+
+
+def balanced_faces(rows: np.ndarray, neurons: np.ndarray, weights: np.ndarray) -> tuple[Faces, np.ndarray]:
+    """Balance unit neurons with output weights (m, k): vectors and weights of one length, with their faces."""
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    heights = neurons @ (rows / np.where(lengths > 0, lengths, 1.0)).T
+    root = np.sqrt(np.linalg.norm(weights, axis=1))[:, None]
+    faces = Faces(neurons * root, np.ones(len(neurons)), heights > ON_PLANE, np.abs(heights) > ON_PLANE)
+    return faces, weights / root
 
 
 def face_matrix(

@@ -7,6 +7,9 @@ whose vertices are M·(w wᵀ, a(w)a(w)ᵀ). The oracle's answer at Λ gives, in
     the vertex        the neuron with the largest ‖Λᵀa(w)‖,
     the FW gap        Σ_j m_j (1 − ‖Λᵀa_j‖²) + M (h(Λ)² − 1)⁺  ≥  F(m) − F*,
     the certified gap F(m) − (dual value of Λ scaled into h ≤ 1), mostly the smaller of the two.
+
+Vanilla and pairwise steps move mass between a few atoms (:mod:`covopt.solvers.cone.masses`); the fully corrective and
+the sliding rounds find all masses at once, in the restricted master (:mod:`covopt.solvers.cone.all_masses`).
 """
 
 from __future__ import annotations
@@ -20,24 +23,20 @@ import numpy as np
 from scipy.linalg import LinAlgError
 
 from covopt.checks.timing import stage
-from covopt.exact.parallel_rows import first_of_each
 from covopt.limits import now
 from covopt.oracles.base import Pricing
 from covopt.problems.cone import ConeProblem
-from covopt.solvers.cone.fully_corrective import correct_masses, interpolate
+from covopt.solvers.cone.all_masses import FittedMasses, InterpolatingMasses
 from covopt.solvers.cone.masses import MassState
-from covopt.solvers.cone.pruning import FEASIBLE, merge_close
-from covopt.solvers.cone.sliding import cluster, slide
 from covopt.solvers.loop import GenerationLoop
+from covopt.solvers.master.networks import interpolate
 from covopt.solvers.seeds import random_vertices, spanning_directions
 from covopt.status import Status
 
 ONE_AT_A_TIME = ("vanilla", "pairwise")
 VARIANTS = (*ONE_AT_A_TIME, "fully-corrective", "sliding")
-SLIDE_GAP = 1e-2  # before that, the faces of the neurons are not the right ones yet
-CROWD = 6  # columns per entry of Y, besides the first ones, before idle ones are dropped
-MAX_IDLE = 4  # iterations without progress
-INACTIVE = 0.8  # ‖Λᵀa‖ below which a column without mass is dropped
+FEASIBLE = 1e-11  # residual of a network, relative to max |Y|, that counts as interpolating
+EXACT = 1e-13  # and that corrections aim at
 
 
 class VectorOracle(Protocol):
@@ -159,7 +158,7 @@ class FrankWolfe(GenerationLoop):
             callback=callback,
         )
         self.problem, self.oracle, self.variant, self.value_unit = problem, oracle, variant, value_unit
-        self._given = start
+        self._given, self._seed = start, random_state
         self._state: MassState | None = None
         rank, k = problem.rows.shape[1], problem.targets.shape[1]
         self.point = FrankWolfePoint(
@@ -169,17 +168,17 @@ class FrankWolfe(GenerationLoop):
 
     # ------------------------------------------------------------------ start
     def _start(self) -> bool:
-        """First atoms."""
-        self.point.active_neurons, self.point.active_masses = self._starting_atoms()
+        """First atoms, where the variant needs masses of its own."""
+        if self.variant in ONE_AT_A_TIME:
+            self.point.active_neurons, self.point.active_masses = self._starting_atoms()
         return True
 
     def _iterate(self) -> None:
-        active = self.point.active_neurons, self.point.active_masses
+        if self.variant not in ONE_AT_A_TIME:
+            self._all_masses()
+            return
         try:
-            if self.variant in ONE_AT_A_TIME:
-                self._one_atom_at_a_time(*active)
-            else:
-                self._all_masses(*active)
+            self._one_atom_at_a_time(self.point.active_neurons, self.point.active_masses)
         except LinAlgError:  # no covariance of these atoms has an inverse in double precision
             self.point.status = Status.GAP
 
@@ -254,90 +253,28 @@ class FrankWolfe(GenerationLoop):
         point.active_neurons, point.active_masses = state.neurons, state.masses
         self._offer_network(state.neurons, state.masses, state.dual)
 
-    def _all_masses(self, neurons: np.ndarray, masses: np.ndarray) -> None:
-        warm: np.ndarray | None = masses if self._given is not None else None
-        # sliding reads off which columns are used: complementarity has to show it
-        share = 1e-4 if self.variant == "sliding" else 0.02
-        gap, value, bound, idle = 1.0, np.inf, 0.0, 0
-        spanning, crowded = len(neurons), len(neurons) + CROWD * self.problem.inner_targets.size
-        for iteration in range(self.max_rounds):
-            atoms = self.problem.atoms(neurons)
-            live = np.linalg.norm(atoms, axis=1) > 0
-            if not live.all():
-                spanning -= int((~live[:spanning]).sum())
-                neurons, atoms = neurons[live], atoms[live]
-                warm = warm[live] if warm is not None else None
-            corrected = correct_masses(
-                self.problem,
-                atoms,
-                masses=warm,
-                tol=float(np.clip(share * gap, share * self.tol, 0.05 * share)),
-            )
-            masses, dual = corrected.masses, corrected.dual
-            weights = self._offer_network(neurons, masses, dual)
-            pricing = self._price(dual, 1.0, None)
-            self._offer_dual(dual, pricing)
-            slopes = np.square(atoms @ dual).sum(axis=1)
-            height = max(0.0, pricing.upper_bound**2 - 1.0)
-            fw_gap = float(masses @ (1.0 - slopes)) + 0.5 * self.point.value * height
-            heavy = masses > 1e-9 * masses.sum()
-            self.point.active_neurons, self.point.active_masses = neurons[heavy], masses[heavy]
-            fresh = [pricing.neurons]
-            gap = self.point.gap
-            if self.variant == "sliding" and self.tol < gap <= SLIDE_GAP:
-                fresh += self._slide(neurons, masses, weights, dual, slopes)
-                gap = self.point.gap
-            if self._done(iteration, self.point.value, fw_gap, int(heavy.sum())):
-                break
-            progress = value - self.point.value + self.point.lower_bound - bound
-            idle = idle + 1 if progress <= 1e-3 * self.tol * self.point.value else 0
-            value, bound = self.point.value, self.point.lower_bound
-            if idle >= MAX_IDLE:
-                break  # double precision, or the tolerance of the masses, ends here
-            if len(neurons) > crowded and idle == 0:
-                # the first columns span the targets: without them K is singular and Λ unbounded
-                kept = (
-                    (np.arange(len(neurons)) < spanning)
-                    | (slopes > INACTIVE**2)
-                    | (masses > 1e-7 * masses.sum())
-                )
-                neurons = neurons[kept]
-            neurons = np.concatenate([neurons, *fresh])
-            neurons = neurons[first_of_each(neurons)]
-            warm = None
+    def _all_masses(self) -> None:
+        """Let the driver go round; its values are half of these."""
+        problem, point = self.problem, self.point
 
-    def _slide(self, neurons, masses, weights, dual, slopes):
-        """Descend on the atoms; offer network and dual, return new columns."""
-        # complementarity tells used columns from unused ones: m_j > s_j in units of the largest mass
-        used = masses > np.maximum(1e-9 * masses.max(), (1.0 - slopes) * masses.max())
-        if not used.any():
-            return []
-        angle = float(np.clip(3 * np.sqrt(self.point.gap), 1e-4, 0.5))
-        faces, outputs = cluster(self.problem.rows, neurons[used], weights[used], angle)
-        if len(faces) > 2 * self.problem.inner_targets.size:  # far more than a vertex of the masses has
-            units, merged = merge_close(self.problem, neurons[used], weights[used], angle)
-            faces, outputs = cluster(self.problem.rows, units, merged, 0.0)
-        moved = slide(self.problem, faces, outputs, dual, tol=1e-14)
-        if moved is None:
-            return []
-        pricing = self._price(moved.dual, 1.0, None)
-        self._offer_dual(moved.dual, pricing)
-        self._offer_network(moved.neurons, moved.masses, moved.dual)
-        found = [pricing.neurons, moved.neurons]
-        least = self._least_dual(moved.neurons, moved.masses)
-        if self.point.gap > self.tol and least is not None:
-            pricing = self._price(least, 1.0, None)
-            self._offer_dual(least, pricing)
-            found.append(pricing.neurons)
-        return found
+        def note(upper: float, distance: float, lower: float, n_atoms: int) -> bool:
+            point.value, point.lower_bound = 2.0 * upper, 2.0 * lower
+            return self._done(len(point.history), point.value, 2.0 * distance, n_atoms)
 
-    def _least_dual(self, neurons: np.ndarray, masses: np.ndarray) -> np.ndarray | None:
-        """K⁺Y where K is singular: of all duals of these masses the shortest, optimal in FL22's Prop 14."""
-        values, vectors = np.linalg.eigh(self.problem.covariance(self.problem.atoms(neurons), masses))
-        used = values > 1e-9 * values[-1]
-        if used.all():
-            return None
-        return (vectors[:, used] / values[used]) @ (vectors[:, used].T @ self.problem.inner_targets)
+        kind = FittedMasses if problem.ridge > 0 else InterpolatingMasses
+        rounds = kind(
+            problem, self.oracle, moves=self.variant == "sliding", note=note, start=self._given, tol=self.tol,
+            max_rounds=self.max_rounds, random_state=self._seed,
+        )  # fmt: skip
+        found = rounds.solve()
+        k = problem.targets.shape[1]
+        point.neurons, point.weights = found.neurons, found.weights.reshape(-1, k)
+        point.offset, point.value = np.reshape(found.offset, k), 2.0 * found.upper_bound
+        point.dual = problem.inner_dual(found.dual.reshape(-1, k))
+        point.lower_bound, point.exact = 2.0 * found.lower_bound, rounds.oracle.exact
+        point.active_neurons, point.active_masses = rounds.active_set
+        if point.status is Status.GAP:  # what the rounds themselves have met
+            point.status = found.status
 
     # ------------------------------------------------------------------ bounds
     @stage("pricing")
@@ -351,13 +288,25 @@ class FrankWolfe(GenerationLoop):
         if bound > self.point.lower_bound:
             self.point.dual, self.point.lower_bound = scaled, bound
 
-    def _offer_network(self, neurons: np.ndarray, masses: np.ndarray, dual: np.ndarray) -> np.ndarray:
-        """Keep the network of these masses if it is the best; return its output weights."""
-        weights, offset, value, residual = interpolate(self.problem, neurons, masses, dual)
-        if residual <= FEASIBLE and value < self.point.value:
+    def _offer_network(self, neurons: np.ndarray, masses: np.ndarray, dual: np.ndarray) -> None:
+        """Keep the network of these masses, v_j = m_j Λᵀa_j, corrected to interpolate, if it is the best."""
+        problem = self.problem
+        atoms = np.maximum(neurons @ problem.rows.T, 0.0)
+        dual = problem.outer_dual(dual)
+        weights = masses[:, None] * (atoms @ dual)
+        if np.isinf(problem.offset):
+            offset = (problem.targets - atoms.T @ weights).mean(axis=0)
+        else:
+            offset = problem.offset * dual.sum(axis=0)
+        size = float(np.abs(problem.targets).max()) or 1.0
+        if problem.ridge == 0:
+            weights, offset = interpolate(
+                atoms, problem.targets, weights, offset, has_offset=problem.offset > 0, enough=EXACT * size
+            )
+        value, missed = problem.network_value(neurons, weights, offset)
+        if (problem.ridge > 0 or missed <= FEASIBLE * size) and value < self.point.value:
             self.point.neurons, self.point.weights = neurons, weights
             self.point.offset, self.point.value = offset, value
-        return weights
 
     def _done(self, iteration: int, value: float, fw_gap: float, n_atoms: int) -> bool:
         point, unit = self.point, self.value_unit
