@@ -94,7 +94,6 @@ class AllMasses(Driver):
         super().__init__(problem.network_problem, Asked(oracle, live), **options)  # type: ignore[arg-type]
         self.schedule = replace(self.schedule, patient_accuracy=LOOSE, network_every=2)
         self.cone, self.moves, self.note, self.given = problem, moves, note, start
-        self._distance = np.inf
 
     @abstractmethod
     def _offer_given(
@@ -190,4 +189,4 @@ def finish_masses(
         return finish_fit(inner, neurons, weights, offset)
     given = (weights, offset) if inner.is_vector else (weights[:, 0], float(offset[0]))
     units, fewer, moved = finish_network(inner, neurons, *given)
-    return units, fewer.reshape(len(units), -1), np.atleast_1d(moved)
+    return units, fewer.reshape(len(units), weights.shape[1]), np.atleast_1d(moved)
