@@ -2,6 +2,7 @@
 
 import ast
 import sys
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 
@@ -71,6 +72,11 @@ def _sources(*folders):
     return [file for folder in folders for file in sorted((REPOSITORY / folder).rglob("*.py"))]
 
 
+@cache
+def _parsed(file):
+    return ast.parse(file.read_text(encoding="utf-8"))
+
+
 def _is_private(name):
     return name.startswith("_") and not name.endswith("__") and name not in PROTOCOLS
 
@@ -91,7 +97,7 @@ def _own_names(tree):
 
 def _borrowed(file):
     """Private names that a file takes from another one, with the line."""
-    tree = ast.parse(file.read_text(encoding="utf-8"))
+    tree = _parsed(file)
     where, own = file.relative_to(REPOSITORY).as_posix(), None
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom):
@@ -137,7 +143,7 @@ def test_one_file_has_one_job_and_at_most_400_lines():
 
 def _imports(file):
     """Modules of covopt that a file imports, inside of functions too, but for what only annotations need."""
-    tree = ast.parse(file.read_text(encoding="utf-8"))
+    tree = _parsed(file)
     typing = {
         inner
         for node in ast.walk(tree)
