@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import covopt
-from benchmarks.adversary import classes, exactly, forged, neurons, questions, rivals
+from benchmarks.adversary import classes, deep, exactly, forged, neurons, questions, rivals
 from benchmarks.adversary.outcome import CRASHED, HELD, REFUSED, REFUTED, judge
 from benchmarks.adversary.pool import run_one
 
@@ -34,6 +34,8 @@ ONCE_REFUTED = [
     ("fails its own verification", "label-noise/row-sizes:2000005"),
     ("gauge of a dual that was moved", "fit/softmax-cross-entropy:157"),
     ("gauge of a dual that was moved", "fit/softmax-cross-entropy:189"),
+    ("norm of a free output bias", "depth/bracket:15"),
+    ("traceback", "file/table:196"),
     ("traceback", "price-vector/near-rays:9"),
     ("traceback", "min-norm/far:7000001"),
     ("traceback", "min-norm/clusters:8000001"),
@@ -99,6 +101,16 @@ def test_a_lower_bound_above_the_optimum_is_refuted():
     assert forged.holds(solution, rng()).kind == HELD
     raised = dataclasses.replace(solution.certificate, lower_bound=solution.lower_bound * (1 + 1e-5))
     assert forged.holds(dataclasses.replace(solution, certificate=raised), rng()).kind == REFUTED
+
+
+def test_a_deep_bound_above_a_network_is_refuted():
+    given = deep.rival(np.random.default_rng(2), "plain")
+    assert deep.judged(deep.bounds_of(given), given).kind == HELD
+    cost = sum(w**2 for layer in given.weights for w in np.ravel(layer))
+    assert float(given.cost) == pytest.approx(cost)
+    assert np.array_equal(deep.forward(given.weights, given.data.X, given.data.bias)[1][-1], given.data.Y)
+    raised = [dataclasses.replace(bound, value=float(given.cost) * 1.0001) for bound in deep.bounds_of(given)]
+    assert deep.judged(raised, given).kind == REFUTED
 
 
 def test_an_error_of_another_kind_is_a_crash():

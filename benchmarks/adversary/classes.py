@@ -7,7 +7,7 @@ from zlib import crc32
 
 import numpy as np
 
-from benchmarks.adversary import files, forged, matrices, proved, questions, solves, tables, ties
+from benchmarks.adversary import deep, files, forged, matrices, proved, questions, solves, tables, ties
 from benchmarks.adversary.outcome import Outcome
 
 Instance = Callable[[np.random.Generator], Outcome]
@@ -28,6 +28,10 @@ CLASSES: dict[str, tuple[Instance, float]] = {
     "cp-rank/product": (matrices.product, SOLVE_SHARE),
     "cp-rank/near-singular": (matrices.near_singular, SOLVE_SHARE),
     "cp-rank/floats": (matrices.floats, SOLVE_SHARE),
+    **{f"depth/{name}": (deep.below(name), SOLVE_SHARE / 3) for name in tables.ALL_TABLES},
+    "depth/chains": (deep.chains, BOX_SHARE),
+    "depth/forged": (deep.forged, SOLVE_SHARE),
+    "depth/bracket": (deep.bracket, SOLVE_SHARE / 4),
     "forged/dual": (forged.any_dual, 2 * SOLVE_SHARE),
     "forged/false": (forged.false_claim, SOLVE_SHARE),
     "forged/open": (forged.open_claim, SOLVE_SHARE),
@@ -35,6 +39,7 @@ CLASSES: dict[str, tuple[Instance, float]] = {
     "proof/forged": (proved.forged, SOLVE_SHARE),
     "proof/overstated": (proved.overstated, SOLVE_SHARE / 2),
     **{f"file/{kind}": (files.damaged(kind), SOLVE_SHARE) for kind in files.KINDS},
+    "file/table": (files.damaged_table, SOLVE_SHARE),
 }
 
 

@@ -13,9 +13,10 @@ import numpy as np
 from typer.testing import CliRunner
 
 import covopt
+from benchmarks.adversary import deep
 from benchmarks.adversary.forged import holds, honest
-from benchmarks.adversary.mutate import mutations
-from benchmarks.adversary.outcome import CRASHED, Outcome, held, refuted
+from benchmarks.adversary.mutate import mutated_table, mutations
+from benchmarks.adversary.outcome import CRASHED, HELD, Outcome, held, refuted
 from benchmarks.adversary.solves import quiet
 from covopt.cli.commands import app
 from covopt.errors import CovoptError
@@ -34,11 +35,32 @@ def _label_noise(rng: np.random.Generator) -> Any:
     return quiet(covopt.min_norm, rng.standard_normal((4, 1)), rng.standard_normal(4), potential=potential)
 
 
+def _path(rng: np.random.Generator) -> Any:
+    points = quiet(covopt.path, rng.standard_normal((4, 1)), rng.standard_normal(4), n_lams=2)
+    return {"format": "covopt-path", "schema": 1, "solutions": [point.to_dict() for point in points]}
+
+
+def _contradiction(rng: np.random.Generator) -> Any:
+    solution = honest(rng, with_loss=bool(rng.random() < 0.5))
+    content = solution.to_dict()
+    network = content["network"] | {
+        "bias": solution.network.bias,
+        "counts_output_bias": solution.network.counts_output_bias,
+    }
+    return {
+        "format": "covopt-contradiction", "schema": 1, "interpolates": solution.loss is None, "network": network,
+        "solution": content,
+    }  # fmt: skip
+
+
 KINDS: dict[str, Callable[[np.random.Generator], Any]] = {
     "solution": lambda rng: honest(rng, with_loss=False),
     "fit": lambda rng: honest(rng, with_loss=True),
     "label-noise": _label_noise,
     "cp-rank": _matrix,
+    "path": _path,
+    "contradiction": _contradiction,
+    "deep": deep.honest,
 }
 
 
@@ -46,13 +68,14 @@ def damaged(kind: str) -> Callable[[np.random.Generator], Outcome]:
     """A file of this kind, changed."""
 
     def ask(rng: np.random.Generator) -> Outcome:
-        document = KINDS[kind](rng).to_dict()
+        made = KINDS[kind](rng)
+        document = made if isinstance(made, dict) else made.to_dict()
         skip = int(rng.integers(WHOLE)) if rng.random() < 0.1 else WHOLE
         name, content = next(islice(mutations(document, rng), skip, None))
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "file.json"
             path.write_bytes(content)
-            outcome = _by_command(path) if rng.random() < 0.1 else _by_library(path, rng)
+            outcome = _by_command(path) if rng.random() < 0.1 else _by_library(path, rng, made)
         if outcome.kind in ("refuted", CRASHED):
             return Outcome(outcome.kind, f"{name[:80]}: {outcome.detail}"[:300])
         return outcome
@@ -60,7 +83,27 @@ def damaged(kind: str) -> Callable[[np.random.Generator], Outcome]:
     return ask
 
 
-def _by_library(path: Path, rng: np.random.Generator) -> Outcome:
+def damaged_table(rng: np.random.Generator) -> Outcome:
+    """A table changed as text, solved by the command line: what is saved passes its verification."""
+    with tempfile.TemporaryDirectory() as folder:
+        table, out = (
+            Path(folder) / f"table{rng.choice(['.csv', '.tsv', '.csv.gz', ''])}",
+            Path(folder) / "out.json",
+        )
+        name, content = mutated_table(rng)
+        table.write_bytes(content)
+        options = ["--target", "y", "--time-limit", "2", "--out", str(out), "--quiet"]
+        ended = CliRunner().invoke(app, [str(rng.choice(["solve", "fit"])), str(table), *options])
+        if ended.exception is not None and not isinstance(ended.exception, SystemExit):
+            return Outcome(CRASHED, f"{name}: {ended.exception!r}"[:200])
+        if out.exists():
+            checked = quiet(covopt.verify, out)
+            if not checked.ok:
+                return refuted(f"{name}: {checked.summary()}"[:300])
+    return held()
+
+
+def _by_library(path: Path, rng: np.random.Generator, made: Any) -> Outcome:
     began = time.process_time()
     try:
         loaded = covopt.load(path)
@@ -71,10 +114,17 @@ def _by_library(path: Path, rng: np.random.Generator) -> Outcome:
     took = time.process_time() - began
     if took > SECONDS:
         return refuted(f"{took:.0f} s to read and verify")
-    if not accepted or not isinstance(loaded, covopt.Solution):
+    if not accepted:
         return held()
-    loaded.summary()
-    return holds(loaded, rng)
+    if isinstance(loaded, covopt.depth.DeepSolution):
+        return deep.still_holds(loaded, made)
+    for solution in loaded if isinstance(loaded, list) else [loaded]:
+        if isinstance(solution, covopt.Solution):
+            solution.summary()
+            outcome = holds(solution, rng)
+            if outcome.kind != HELD:
+                return outcome
+    return held()
 
 
 def _by_command(path: Path) -> Outcome:

@@ -58,6 +58,54 @@ def mutations(document: Document, rng: np.random.Generator) -> Iterator[tuple[st
             yield name, change(text.encode(), rng)
 
 
+CELLS = (
+    "", " ", "nan", "NaN", "NA", "None", "inf", "-inf", "1e999", "-1e999", "1e308", "-1e308", "1e-320", "1e-300",
+    "5e-324", "0", "-0", "1,5", "1.5.2", "0x10", "1_000", "９", "true", "False", "x", '"', '""', "'1'", "=1+1",
+    "1" * 400, "9007199254740993", "18446744073709551617", "-9223372036854775809", "2024-01-01", "1;2", "\t", "\x00", "é", "+3",
+    "1e", "½", "1 000", "5%",
+)  # fmt: skip
+
+
+def mutated_table(rng: np.random.Generator) -> tuple[str, bytes]:
+    """Return a small CSV file with columns y and others, changed in some way, and what was done to it.
+
+    Examples
+    --------
+    >>> isinstance(mutated_table(np.random.default_rng(0))[1], bytes)
+    True
+    """
+    n, d = int(rng.integers(0, 6)), int(rng.integers(0, 3))
+    head = ["y", *(f"x{j}" for j in range(d))]
+    table = [head, *([f"{value:.3g}" for value in rng.standard_normal(d + 1)] for _ in range(n))]
+    names = []
+    for _ in range(int(rng.integers(0, 4))):
+        row = int(rng.integers(len(table)))
+        cell = CELLS[int(rng.integers(len(CELLS)))]
+        if table[row]:
+            table[row][int(rng.integers(len(table[row])))] = cell
+            names.append(f"row {row}: {cell[:20]!r}")
+    way = int(rng.integers(10))
+    if way == 0:
+        table[int(rng.integers(len(table)))].append("7")
+    elif way == 1:
+        table[int(rng.integers(len(table)))].pop()
+    elif way == 2 and d:
+        head[1] = "y"
+    elif way == 3 and n:
+        table[-1] = list(table[1])
+    elif way == 4 and n:
+        for row in table[1:]:
+            row[-1] = table[1][-1]
+    sign, end = str(rng.choice([",", ",", ",", ";", "\t", "|"])), str(rng.choice(["\n", "\n", "\r\n", "\r"]))
+    text = end.join(sign.join(row) for row in table).encode() + end.encode()
+    if rng.random() < 0.1:
+        text = b"\xef\xbb\xbf" + text
+    if rng.random() < 0.2 and len(text) > 1:
+        name, change = _TEXT[int(rng.integers(3))]
+        names, text = [*names, name], change(text, rng)
+    return "; ".join([*names, f"way {way}, {sign!r}"]), text
+
+
 def places(content: Any, at: Place = ()) -> Iterator[Place]:
     """Yield the place of every value: the names and numbers that lead to it.
 

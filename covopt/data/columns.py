@@ -113,7 +113,11 @@ def _shown(value: Any, most: int = 40) -> str:
 
 def _is_number(values: pd.Series) -> np.ndarray:
     pd = required("pandas", "reading a table", "tables")
-    found = pd.to_numeric(values, errors="coerce").notna() | values.map(_is_nan)
+    try:
+        parsed = pd.to_numeric(values, errors="coerce")
+    except OverflowError:  # a whole number above the doubles
+        parsed = pd.to_numeric(values.astype(str), errors="coerce")
+    found = parsed.notna() | values.map(_is_nan)
     return found.to_numpy(dtype=bool)
 
 

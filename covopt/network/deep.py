@@ -111,9 +111,10 @@ class DeepReLUNetwork:
     @property
     def squared_norm(self) -> float:
         """‖W‖²: every squared entry, biases included, the output bias unless it is free."""
-        total = float(sum((p**2).sum() for layer in self.layers for p in layer if p is not None))
-        offset = self.layers[-1][1]
-        return total if self.counts_output_bias or offset is None else total - float((offset**2).sum())
+        parts = [part for layer in self.layers for part in layer if part is not None]
+        if not self.counts_output_bias and self.layers[-1][1] is not None:
+            parts.pop()  # taken away again it would leave its rounding, which may be more than all the others
+        return float(sum((part**2).sum() for part in parts))
 
     def activate(self, z: np.ndarray) -> np.ndarray:
         """Return σ_a(z).

@@ -231,3 +231,8 @@ def test_feather_and_excel(tmp_path, monkeypatch):
     assert "t.xlsx needs another package: Missing optional dependency 'openpyxl'" in refused(
         tmp_path / "t.xlsx"
     )
+
+
+def test_a_whole_number_above_the_doubles_is_a_number():
+    assert content_of(pd.Series([10**400, "2024-01-01"], dtype=object)).kind == "mixed"
+    assert content_of(pd.Series([10**400, 3], dtype=object)).kind == "numbers"

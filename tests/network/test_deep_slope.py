@@ -79,6 +79,14 @@ def test_norm_of_a_free_output_bias():
     assert net.squared_norm - free.squared_norm == pytest.approx(float((net.biases[-1] ** 2).sum()))
 
 
+def test_a_large_free_output_bias_leaves_the_norm_as_it_is():
+    # it was added and taken away again: what is left of 1e20 + 2 − 1e20 is zero
+    net = DeepReLUNetwork(
+        [np.ones((1, 1)), np.ones((1, 1))], [None, np.array([1e10])], counts_output_bias=False
+    )
+    assert net.squared_norm == 2.0
+
+
 def test_relu_networks_of_one_layer_agree_with_shallow_ones():
     rng = np.random.default_rng(1)
     shallow = covopt.ReLUNetwork(

@@ -1,0 +1,317 @@
+"""Several layers: lower bounds against explicit networks, which go through the points exactly.
+
+A network is trained with weight decay by plain L-BFGS, so that it is nearly the smallest with its outputs. Its
+weights and the table have so few bits that its outputs are doubles: they are the targets, and nothing is rounded.
+Chains with weights that are powers of two attain the closed forms, so that there nothing may be rounded up either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from itertools import chain
+from typing import Any
+
+import numpy as np
+from scipy.optimize import minimize
+
+import covopt
+from benchmarks.adversary import exactly, tables
+from benchmarks.adversary.outcome import Outcome, held, refuted
+from benchmarks.adversary.solves import quiet, random_output_bias
+from covopt.data import Data
+from covopt.depth.lower import Bound, closed_bounds, recompute_bound, tree_bounds
+from covopt.errors import InputError
+
+AGREES = 1e-9  # what a verification may miss of a bound
+Layers = list[np.ndarray]
+
+
+@dataclass(frozen=True)
+class Rival:
+    """A table, and the exact squared norm of some network of this depth through its points."""
+
+    data: Data
+    depth: int
+    output_bias: str
+    cost: Fraction
+    weights: Layers
+
+
+# ---------------------------------------------------------------------- networks by training
+def forward(layers: Layers, X: np.ndarray, bias: float) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Inputs of every layer, with β where it has a bias column, and pre-activations."""
+    inputs, found, features = [], [], X
+    for w in layers:
+        wide = w.shape[1] > features.shape[1]
+        inputs.append(np.column_stack([features, np.full(len(X), bias)]) if wide else features)
+        found.append(inputs[-1] @ w.T)
+        features = np.maximum(found[-1], 0.0)
+    return inputs, found
+
+
+def train(
+    rng: np.random.Generator, X: np.ndarray, T: np.ndarray, depth: int, bias: float, output_bias: str
+) -> Layers:
+    """Minimise ρ‖f(X) − T‖² + ‖W‖² from a random start."""
+    widths = [X.shape[1], *[int(rng.integers(2, 7))] * (depth - 1), T.shape[1]]
+    own = [bias > 0 and (i + 1 < depth or output_bias != "none") for i in range(depth)]
+    shapes = [(widths[i + 1], widths[i] + own[i]) for i in range(depth)]
+    ends = np.cumsum([a * b for a, b in shapes])
+    free = own[-1] and output_bias == "free"
+    pull = 10.0 ** rng.uniform(1, 4)
+
+    def split(theta: np.ndarray) -> Layers:
+        return [part.reshape(s) for part, s in zip(np.split(theta, ends[:-1]), shapes, strict=True)]
+
+    def value(theta: np.ndarray) -> tuple[float, np.ndarray]:
+        layers = split(theta)
+        inputs, found = forward(layers, X, bias)
+        back = 2.0 * pull * (found[-1] - T)
+        total, parts = pull * float(((found[-1] - T) ** 2).sum()), []
+        for ell in range(depth - 1, -1, -1):
+            charged = layers[ell].copy()
+            if free and ell == depth - 1:
+                charged[:, -1] = 0.0
+            total += float((charged**2).sum())
+            parts.append((back.T @ inputs[ell] + 2.0 * charged).ravel())
+            if ell:
+                back = (back @ layers[ell][:, : widths[ell]]) * (found[ell - 1] > 0)
+        return total, np.concatenate(parts[::-1])
+
+    start = rng.standard_normal(ends[-1])
+    with np.errstate(all="ignore"):
+        return split(minimize(value, start, jac=True, method="L-BFGS-B", options={"maxiter": 400}).x)
+
+
+# ---------------------------------------------------------------------- networks in fractions
+def exact_features(layers: Layers, X: np.ndarray, bias: float) -> list[list[Fraction]]:
+    """What the last of the layers given computes, σ in between, in fractions: a list for each row."""
+    answers = []
+    for row in exactly.fractions(X):
+        features = row
+        for ell, layer in enumerate(map(exactly.fractions, layers)):
+            if ell:
+                features = [max(z, Fraction(0)) for z in features]
+            given = [*features, Fraction(bias)] if len(layer[0]) > len(features) else features
+            features = [
+                sum((w * x for w, x in zip(neuron, given, strict=True)), Fraction(0)) for neuron in layer
+            ]
+        answers.append(features)
+    return answers
+
+
+def size(layers: Layers, output_bias: str, bias: float) -> Fraction:
+    """‖W‖² in fractions; the output bias counts where it is penalised."""
+    parts = list(layers)
+    if output_bias == "free" and bias > 0:
+        parts[-1] = parts[-1][:, :-1]
+    return sum((Fraction(entry) ** 2 for w in parts for entry in w.ravel().tolist()), Fraction(0))
+
+
+def to_bits(values: np.ndarray, bits: int) -> np.ndarray:
+    """Round to multiples of a power of two, the largest to this many bits."""
+    top = int(np.frexp(np.abs(values).max(initial=0.0))[1])
+    return np.ldexp(np.rint(np.ldexp(values, bits - top)), top - bits)
+
+
+def rival(rng: np.random.Generator, kind: str) -> Rival:
+    """A table of this kind whose targets are a trained network's outputs."""
+    depth = int(rng.choice([3, 3, 3, 4, 5]))
+    n = int(rng.integers(1, 4 if depth < 5 else 3))
+    d, k = int(rng.integers(1, 3)), int(rng.choice([1, 1, 1, 2]))
+    X, bias = tables.ALL_TABLES[kind](rng, n, d)
+    table_bits = int(rng.choice([6, 12, 24]))
+    X, bias = to_bits(X, table_bits), float(to_bits(np.array([bias]), 1)[0])
+    output_bias = random_output_bias(rng, bias)
+    unit = 2.0 ** int(np.frexp(np.abs(X).max() or 1.0)[1])
+    goals = rng.standard_normal((n, k)) * 10.0 ** rng.uniform(-0.5, 1.5)
+    for _ in range(5):
+        layers = train(rng, X / unit, goals, depth, bias / unit, output_bias)
+        if np.abs(forward(layers, X / unit, bias / unit)[1][-1]).max() > 0.1 * np.abs(goals).max():
+            break  # else the start was one from which decay leads to zero
+    layers[0] = layers[0] / unit
+    for ell in range(1, depth):  # biases were for β/unit
+        layers[ell][:, len(layers[ell - 1]) :] /= unit
+    for bits in range(min(20, (50 - table_bits) // depth), 0, -1):
+        rounded = [to_bits(w, bits) for w in layers]
+        exact = exact_features(rounded, X, bias)
+        Y = np.array([[float(value) for value in row] for row in exact])
+        if all(
+            Fraction(y) == value
+            for y, value in zip(Y.ravel().tolist(), chain.from_iterable(exact), strict=True)
+        ):
+            break
+    else:
+        raise InputError("the outputs are no doubles; ask for another table.")
+    if bias == 0 and rng.random() < 0.3:  # other units of the targets
+        power = int(rng.integers(-60, 60))
+        rounded, Y = [w * 2.0**power for w in rounded], Y * 2.0 ** (power * depth)
+    return Rival(
+        Data.validate(X, Y, bias=bias), depth, output_bias, size(rounded, output_bias, bias), rounded
+    )
+
+
+# ---------------------------------------------------------------------- instances
+def bounds_of(given: Rival) -> list[Bound]:
+    """All lower bounds that covopt has for a table."""
+    upper = min(float(given.cost), 1e300)
+    found = list(closed_bounds(given.data, given.depth, given.output_bias))
+    if upper < 1e300:
+        found.extend(tree_bounds(given.data, given.depth, given.output_bias, upper=upper))
+    return found
+
+
+def judged(bounds: list[Bound], given: Rival) -> Outcome:
+    """Refuted where a bound is above the explicit network, or is not found again."""
+    best = 0.0
+    for bound in bounds:
+        if not np.isfinite(bound.value) or Fraction(bound.value) > given.cost:
+            return refuted(f"{bound.title}: {bound.value!r} is above a network of {float(given.cost)!r}")
+        again, why = recompute_bound(bound, given.data, given.depth, given.output_bias, float(given.cost))
+        if bound.value > again * (1 + AGREES):
+            return refuted(f"{bound.title}: {bound.value!r} is {again!r} when recomputed{why}")
+        best = max(best, bound.value)
+    return held(float(1 - Fraction(best) / given.cost) if given.cost > 0 else 0.0)
+
+
+def below(kind: str) -> Callable[[np.random.Generator], Outcome]:
+    """Bounds of a table of this kind against a trained network."""
+
+    def ask(rng: np.random.Generator) -> Outcome:
+        given = rival(rng, kind)
+        return judged(quiet(bounds_of, given), given)
+
+    return ask
+
+
+def chains(rng: np.random.Generator) -> Outcome:
+    """Tables where closed forms are attained by chains of powers of two: one row, two opposite ones, a step."""
+    depth = int(rng.integers(3, 9))
+    a, b = (2.0 ** int(e) for e in rng.integers(-40, 41, 2))
+    x, z = (2.0 ** int(e) for e in rng.integers(-60, 61, 2))
+    kind = int(rng.integers(4))
+    cost = depth * Fraction(a) ** 2
+    if kind == 0:  # one row: a in every layer
+        X, Y, bias = [[x]], [a**depth * x], 0.0
+    elif kind == 1:  # two rows that no neuron sees both of
+        X, Y, bias = [[x, 0.0], [0.0, z]], [a**depth * x, -(b**depth) * z], 0.0
+        cost += depth * Fraction(b) ** 2
+    elif kind == 2:
+        X, Y, bias = [[x], [-z]], [a**depth * x, float(rng.choice([-1.0, 1.0])) * b**depth * z], 0.0
+        cost += depth * Fraction(b) ** 2
+    else:  # a slope
+        X, Y, bias = [[0.0], [x]], [0.0, a**depth * x], float(rng.choice([0.0, 1.0, 1e-3]))
+    output_bias = random_output_bias(rng, bias)
+    given = Rival(Data.validate(X, Y, bias=bias), depth, output_bias, cost, [])
+    return judged(quiet(closed_bounds, given.data, depth, output_bias), given)
+
+
+def bracket(rng: np.random.Generator) -> Outcome:
+    """The whole answer: a bracket that contains the explicit network, and passes its own verification."""
+    given = rival(rng, str(rng.choice(["plain", "grid", "units", "clusters"])))
+    data = given.data
+    found = quiet(
+        covopt.representation_cost, data.X, data.Y, depth=given.depth, bias=data.bias, output_bias=given.output_bias,
+        time_limit_s=1.0,
+    )  # fmt: skip
+    checked = quiet(covopt.verify, found)
+    if not checked.ok:
+        return refuted("; ".join(check.detail for check in checked.checks if not check.ok)[:200])
+    if Fraction(found.lower_bound) > given.cost:
+        return refuted(f"{found.lower_bound!r} is above a network of {float(given.cost)!r}")
+    return held(float(1 - Fraction(found.lower_bound) / given.cost) if given.cost > 0 else 0.0)
+
+
+def honest(rng: np.random.Generator) -> Any:
+    """A small bracket of three layers."""
+    X, Y = (
+        rng.standard_normal((int(rng.integers(1, 3)), 1)),
+        rng.standard_normal((2, int(rng.choice([1, 1, 2])))),
+    )
+    bias = float(rng.choice([0.0, 1.0]))
+    return quiet(covopt.representation_cost, X, Y[: len(X)], depth=3, bias=bias, time_limit_s=None)
+
+
+def still_holds(found: Any, honest: Any) -> Outcome:
+    """A file that was accepted states no more than the honest network allows, where it is about the same problem."""
+    found.summary()
+    one, other = ([s.data.X, s.data.Y, s.data.bias, s.depth, s.output_bias] for s in (found, honest))
+    same = all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
+    if same and found.lower_bound > honest.cost * (1 + AGREES):
+        return refuted(f"accepted {found.lower_bound!r}, above a network of {honest.cost!r}")
+    return held()
+
+
+def forged(rng: np.random.Generator) -> Outcome:
+    """Bounds with something changed: what the checker then finds is still below the explicit network."""
+    given = rival(rng, str(rng.choice(["plain", "plain", "grid", "near-line"])))
+    for bound in quiet(bounds_of, given):
+        changed = replace(bound, value=0.0)
+        if bound.pair is not None:
+            changed = replace(changed, pair=_other_pair(rng, bound.pair, given))
+        else:
+            changed = replace(changed, families=tuple(_other_family(rng, f) for f in bound.families))
+        with np.errstate(all="ignore"):
+            found, _ = recompute_bound(changed, given.data, given.depth, given.output_bias, float(given.cost))
+        if not found <= float(given.cost):  # floats compare: a bound may be the cutoff itself
+            return refuted(f"a forged bound, {changed.title}: {found!r}, above {float(given.cost)!r}")
+        if (
+            bound.pair is None
+            and found >= float(given.cost) * (1 - 1e-4)
+            and found > 2 * max(bound.value, 1e-300)
+        ):
+            return refuted(f"a forged tree bound says {found!r}, the honest one {bound.value!r}")
+    return held()
+
+
+def _other_pair(rng: np.random.Generator, pair: Any, given: Rival) -> Any:
+    n, k = given.data.Y.shape
+    way = int(rng.integers(5))
+    if way == 0:
+        return replace(pair, rows=tuple(int(i) for i in rng.integers(-1, n + 1, int(rng.integers(0, 4)))))
+    if way == 1:
+        return replace(pair, kind=str(rng.choice(["lipschitz", "row", "table", "quadrant", "opposite"])))
+    if way == 2:
+        return replace(pair, channel=not pair.channel)
+    if way == 3:
+        return replace(pair, direction=tuple(_numbers(rng, int(rng.choice([k, k, 1, 3])))))
+    rows = tuple(int(i) for i in rng.integers(0, n, 2))
+    return replace(pair, rows=rows, kind="opposite", direction=tuple(_numbers(rng, k)))
+
+
+def _numbers(rng: np.random.Generator, count: int) -> list[float]:
+    odd = [0.0, 1.0, -1.0, 1e308, -1e308, 1e-308, 5e-324, np.inf, np.nan]
+    return [
+        float(rng.choice(odd)) if rng.random() < 0.5 else float(rng.standard_normal()) for _ in range(count)
+    ]
+
+
+def _other_family(rng: np.random.Generator, family: Any) -> Any:
+    way = int(rng.integers(8))
+    members, children = family.members.copy(), list(family.children)
+    if way == 0:
+        members[family.root] *= rng.choice([-1.0, 1e300, 1e-300, 1.5])
+        return replace(family, members=members)
+    if way == 1:
+        i, j = (int(rng.integers(n)) for n in members.shape)
+        members[i, j] = next(x for x in _numbers(rng, 20) if np.isfinite(x))
+        return replace(family, members=members)
+    if way == 2:
+        return replace(family, root=int(rng.integers(-1, len(members) + 1)))
+    if way == 3:
+        return replace(family, direction=tuple(_numbers(rng, int(rng.choice([1, 2, 7])))))
+    if way == 4:
+        return replace(family, rows=tuple(int(i) for i in rng.permutation(len(family.rows))))
+    for _ in range(int(rng.integers(1, 4))):
+        at = int(rng.integers(len(children)))
+        child = children[at]
+        if way == 5:
+            child = replace(child, scale=_numbers(rng, 1)[0])
+        elif way == 6:
+            child = replace(child, member=int(rng.integers(-1, len(members) + 1)), scale=_numbers(rng, 1)[0])
+        else:
+            child = replace(child, mu=tuple(_numbers(rng, len(child.mu))))
+        children[at] = child
+    return replace(family, children=children)
