@@ -15,6 +15,7 @@ from covopt.api.lambdas import DEFAULT_LAMBDA, parse_lam
 from covopt.api.resuming import opened, resumed_path
 from covopt.api.rounds import Callback
 from covopt.api.solution_path import SolutionPath
+from covopt.checks.arrays import as_doubles
 from covopt.checks.speaking import speaking
 from covopt.checks.validation import check_time_limit
 from covopt.errors import InputError, PathStoppedWarning
@@ -311,7 +312,7 @@ def path(
 
 def _check_lams(lams: Any) -> np.ndarray:
     try:
-        values = np.atleast_1d(np.asarray(lams, dtype=float))
+        values = np.atleast_1d(as_doubles(lams))
     except (TypeError, ValueError):
         raise InputError(f"lams must be positive numbers; received {lams!r:.60}") from None
     if values.ndim != 1 or not len(values):

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from covopt.arrangement.exact import as_integers, eliminate_mod, primes_below, primes_for
+from covopt.checks.arrays import as_doubles
 from covopt.checks.validation import check_bias
 from covopt.errors import InputError
 from covopt.exact.rank import numerical_rank
@@ -77,7 +78,7 @@ def lift(X: Any, bias: float) -> tuple[np.ndarray, np.ndarray | None]:
     try:
         table = np.asarray(X)
         if table.dtype.kind not in "biuf":
-            table = table.astype(np.float64)
+            table = as_doubles(table)
     except (TypeError, ValueError) as error:
         raise InputError(f"X must be a table of numbers, one row per point: {error}") from None
     if table.ndim != 2:

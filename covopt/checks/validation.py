@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import math
+import reprlib
 from collections.abc import Callable, Iterable
 from numbers import Integral, Real
 from typing import Any
@@ -23,6 +24,34 @@ def is_whole(value: Any, least: int) -> bool:
     return (
         isinstance(value, Integral) and type(value).__name__ not in {"bool", "bool_"} and int(value) >= least
     )
+
+
+def as_double(value: Any) -> float:
+    """Return a number as a float, an infinite one for whole numbers and fractions above the doubles.
+
+    Examples
+    --------
+    >>> as_double(3), as_double(-(10**400))
+    (3.0, -inf)
+    """
+    try:
+        return float(value)
+    except OverflowError:
+        return math.copysign(math.inf, 1 if value > 0 else -1)
+
+
+def said(value: Any) -> str:
+    """Return what was received in a few letters.
+
+    Examples
+    --------
+    >>> said("a" * 1000), said(10**5000)
+    ("'aaaaaaaaaaaa...aaaaaaaaaaaaa'", 'int of many digits')
+    """
+    try:
+        return reprlib.repr(value)
+    except ValueError:  # Python writes no more than 4300
+        return f"{type(value).__name__} of many digits"
 
 
 def check_number(name: str, value: Any, rule: str, holds: Callable[[float], bool]) -> float:
@@ -47,9 +76,9 @@ def check_number(name: str, value: Any, rule: str, holds: Callable[[float], bool
     >>> check_number("slope", 0, "a number in (-1, 1]", lambda a: -1 < a <= 1)
     0.0
     """
-    if not is_number(value) or not holds(float(value)):
-        raise InputError(f"{name} must be {rule}; received {value!r}.")
-    return float(value)
+    if not is_number(value) or not holds(as_double(value)):
+        raise InputError(f"{name} must be {rule}; received {said(value)}.")
+    return as_double(value)
 
 
 def check_count(name: str, value: Any, least: int = 1) -> int:
@@ -69,7 +98,7 @@ def check_count(name: str, value: Any, least: int = 1) -> int:
     if not is_whole(value, least):
         kinds = {0: "a nonnegative integer", 1: "a positive integer"}
         rule = kinds.get(least, f"an integer of at least {least}")
-        raise InputError(f"{name} must be {rule}; received {value!r}.")
+        raise InputError(f"{name} must be {rule}; received {said(value)}.")
     return int(value)
 
 
@@ -91,10 +120,10 @@ def check_tol(tol: Any, name: str = "tol") -> float:
     """
     if name != "tol":  # another share, for which a gap's advice means nothing
         return check_number(name, tol, "a positive number below 1", lambda t: 0 < t < 1)
-    if is_number(tol) and 0 < float(tol) < 1:
-        return float(tol)
+    if is_number(tol) and 0 < as_double(tol) < 1:
+        return as_double(tol)
     raise InputError(
-        f"{name} must be a positive finite number below 1 (a relative gap); received {tol!r}. "
+        f"{name} must be a positive finite number below 1 (a relative gap); received {said(tol)}. "
         "The default is 1e-6; 1e-9 is the tightest that can be certified in double precision."
     )
 
@@ -109,11 +138,12 @@ def check_time_limit(time_limit_s: Any, name: str = "time_limit_s") -> float | N
     """
     if time_limit_s is None:
         return None
-    if not is_number(time_limit_s) or math.isnan(time_limit_s) or time_limit_s <= 0:
+    seconds = as_double(time_limit_s) if is_number(time_limit_s) else math.nan
+    if not seconds > 0:
         raise InputError(
-            f"{name} must be a positive number of seconds, or None for no limit; received {time_limit_s!r}."
+            f"{name} must be a positive number of seconds, or None for no limit; received {said(time_limit_s)}."
         )
-    return None if math.isinf(time_limit_s) else float(time_limit_s)
+    return None if math.isinf(seconds) else seconds
 
 
 def check_positive(name: str, value: Any) -> float:
@@ -200,7 +230,7 @@ def check_random_state(random_state: Any, name: str = "random_state") -> int | N
     if random_state is None:
         return None
     if not is_whole(random_state, 0):
-        raise InputError(f"{name} must be a nonnegative integer or None; received {random_state!r}.")
+        raise InputError(f"{name} must be a nonnegative integer or None; received {said(random_state)}.")
     return int(random_state)
 
 
@@ -223,4 +253,4 @@ def check_choice(name: str, value: Any, allowed: Iterable[str]) -> str:
         return value
     hint = suggest(value, allowed) if isinstance(value, str) else ""
     choices = ", ".join(repr(a) for a in allowed)
-    raise InputError(f"{name} must be one of {choices}; received {value!r}{hint or '.'}")
+    raise InputError(f"{name} must be one of {choices}; received {said(value)}{hint or '.'}")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from covopt.checks.optional import required
+from covopt.checks.validation import as_double
 from covopt.errors import InputError
 
 if TYPE_CHECKING:
@@ -219,7 +220,7 @@ def to_numbers(series: pd.Series, name: str, where: str, at: Callable[[int], str
         raise InputError(f"{where}: column {name!r} is not numeric: {at(row)} holds {example}. {remedy}")
     if pd.api.types.is_numeric_dtype(series.dtype):
         return series.to_numpy(dtype=np.float64, na_value=np.nan)
-    return np.array([np.nan if pd.isna(value) else float(value) for value in series])
+    return np.array([np.nan if pd.isna(value) else as_double(value) for value in series])
 
 
 def is_counter(name: str, series: pd.Series) -> bool:

@@ -10,7 +10,7 @@ from threadpoolctl import threadpool_limits
 
 from covopt.api import min_norm
 from covopt.checks.speaking import logger, speaking
-from covopt.checks.validation import check_output_bias, check_random_state, check_time_limit, check_tol
+from covopt.checks.validation import check_output_bias, check_random_state, check_time_limit, check_tol, said
 from covopt.data import Data
 from covopt.depth.descent import descend, meet, norm_of
 from covopt.depth.layers import Layout
@@ -108,7 +108,7 @@ def representation_cost(
     """
     L = check_depth(depth)
     if L > MOST_DEPTH:
-        raise InputError(f"depth must be at most {MOST_DEPTH}; received {L}. Use a smaller depth.")
+        raise InputError(f"depth must be at most {MOST_DEPTH}; received {said(L)}. Use a smaller depth.")
     tol = check_tol(tol)
     limit = check_time_limit(time_limit_s)
     check_random_state(random_state)

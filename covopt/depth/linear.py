@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from covopt.checks.arrays import as_doubles
 from covopt.checks.validation import check_count, check_positive
 from covopt.errors import InputError
 from covopt.exact.rank import numerical_rank, of_given
@@ -60,7 +61,7 @@ def check_matrix(name: str, A: Any) -> np.ndarray:
         Where it has another number of dimensions, or an entry that is not finite.
     """
     try:
-        matrix = np.asarray(A, dtype=float)
+        matrix = as_doubles(A)
     except (TypeError, ValueError) as error:
         raise InputError(f"{name} must be a matrix of numbers; received {type(A).__name__}.") from error
     if matrix.ndim != 2:

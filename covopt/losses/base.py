@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from covopt.checks.arrays import as_doubles
 from covopt.data.rows import RowNames
 from covopt.data.tabular import check_finite, to_matrix
 from covopt.errors import InputError
@@ -182,7 +183,7 @@ def check_sample_weight(sample_weight: Any, n_samples: int) -> np.ndarray:
     if sample_weight is None:
         return np.full(n_samples, 1.0 / n_samples)
     try:
-        weights = np.asarray(sample_weight, dtype=float)
+        weights = as_doubles(sample_weight)
     except (TypeError, ValueError):
         raise InputError(
             f"sample_weight must be {n_samples} numbers; received {sample_weight!r:.60}"

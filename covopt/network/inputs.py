@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from covopt.checks.arrays import to_doubles
 from covopt.checks.wording import listed
 from covopt.errors import InputError
 
@@ -18,7 +19,7 @@ def check_inputs(X: Any, n_inputs: int) -> np.ndarray:
     InputError
         For another number of columns, no rows, and entries that are not finite.
     """
-    X = np.asarray(X, dtype=float)
+    X = to_doubles(X)
     if X.ndim != 2 or X.shape[1] != n_inputs:
         raise InputError(f"X has shape {X.shape}; this network takes (N, {n_inputs})")
     if len(X) == 0:

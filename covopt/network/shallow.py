@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from covopt.checks.arrays import to_doubles
 from covopt.checks.html import html_table
 from covopt.checks.validation import check_choice
 from covopt.checks.wording import counted
@@ -200,7 +201,7 @@ class ReLUNetwork:
         InputError
             When X has another number of columns, or is a frame without the columns that are needed.
         """
-        X = np.asarray(by_name(X, self.feature_names), dtype=float)
+        X = to_doubles(by_name(X, self.feature_names))
         if X.ndim == 1:
             X = X[:, None] if self.n_inputs == 1 else X[None, :]
         if X.ndim != 2 or X.shape[1] != self.n_inputs:

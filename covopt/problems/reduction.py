@@ -22,6 +22,7 @@ from covopt.problems.shallow import ShallowProblem
 
 CONSISTENT = 1e-12
 NEGLIGIBLE = 1e-18  # price of an offset, relative to what the neurons cost at least, that nobody will notice
+SHORTEST = 1e-140  # of the largest row: squares of shorter ones would be zero
 SMALLEST = 1e-301  # sizes between this and its inverse leave room for what is computed with them
 
 
@@ -122,6 +123,7 @@ def reduce_data(data: Data, output_bias: str) -> tuple[ShallowProblem, Reduction
     check_size("Y", "measured in units of X the targets are", target_scale / row_scale)
     # powers of two: rows that agree to ten digits keep those by which they differ
     row_scale, target_scale = _power_of_two(row_scale), _power_of_two(target_scale)
+    check_rows(data.lifted[keep])
     if data.bias == 0 and len(keep):
         keep = opposite_rows(data.X @ basis / row_scale, targets / target_scale, keep, data.row_names)
     rows = data.lifted[keep] @ basis / row_scale
@@ -179,6 +181,31 @@ def check_size(name: str, what: str, value: float) -> None:
         raise InputError(
             f"{name}: {what} {value:.3g}, outside of the range {SMALLEST:g} … {1.0 / SMALLEST:g} that double "
             "precision has room for. Choose other units."
+        )
+
+
+def check_rows(rows: np.ndarray) -> None:
+    """Refuse rows so much shorter than others that their squares beside those of the others are zero.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (N, D)
+        With their bias; rows of zeros may be among them.
+
+    Raises
+    ------
+    InputError
+
+    Examples
+    --------
+    >>> check_rows(np.array([[0.0, 0.0], [1.0, 1e-300]]))
+    """
+    sizes = np.abs(rows).max(axis=1, initial=0.0)
+    least, most = float(sizes[sizes > 0].min(initial=np.inf)), float(sizes.max(initial=0.0))
+    if least < SHORTEST * most:
+        raise InputError(
+            f"X or bias: the shortest row has size {least:.3g} and the largest {most:.3g}; double precision "
+            "has no room for both. Choose a larger bias, or leave those rows out."
         )
 
 

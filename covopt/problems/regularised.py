@@ -18,7 +18,7 @@ import numpy as np
 
 from covopt.data import Data, row_space
 from covopt.losses import Huber, Loss
-from covopt.problems.reduction import Reduction, check_size, reduce_outputs
+from covopt.problems.reduction import Reduction, check_rows, check_size, reduce_outputs
 
 BISECTIONS = 80
 TINY = 1e-300
@@ -216,6 +216,7 @@ def reduce_fit(data: Data, loss: Loss, lam: float, output_bias: str) -> tuple[Re
         with np.errstate(over="ignore"):
             row_scale = float(np.linalg.norm(rows, axis=1).max())
         check_size("X or bias", "the largest row has norm", row_scale)
+        check_rows(rows)
     strength = 2.0 * lam / row_scale
     check_size("lam", "measured in units of X it is", strength)
     offset_cost = {"none": np.inf, "free": 0.0}.get(output_bias)

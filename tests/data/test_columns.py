@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from covopt.cli import app
-from covopt.data.columns import content_of, is_counter
+from covopt.data.columns import content_of, is_counter, to_numbers
 from covopt.data.readers import Text
 from covopt.data.rows import RowNames
 from covopt.data.table_files import read_table
@@ -236,3 +236,7 @@ def test_feather_and_excel(tmp_path, monkeypatch):
 def test_a_whole_number_above_the_doubles_is_a_number():
     assert content_of(pd.Series([10**400, "2024-01-01"], dtype=object)).kind == "mixed"
     assert content_of(pd.Series([10**400, 3], dtype=object)).kind == "numbers"
+    assert to_numbers(pd.Series([10**400, -3], dtype=object), "x", "t.csv", str, "").tolist() == [
+        np.inf,
+        -3.0,
+    ]
