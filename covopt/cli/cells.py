@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from covopt.files import write_atomically
 
 
 def run_cells(
@@ -14,15 +17,20 @@ def run_cells(
     *,
     count_only: bool,
     n_jobs: int,
+    out: Path | None,
+    memory_limit: float | None,
+    report: Callable[[str], None],
     text: Any = None,
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Count or enumerate the cells of a table; return what to print and the arrays to save."""
+) -> dict[str, Any]:
+    """Count or enumerate the cells of a table, save them where asked, and return what to print."""
     import numpy as np
 
+    from covopt.arrangement.files import STREAMED, most_cells, write_cells
+    from covopt.checks.memory import limit_bytes, plan
     from covopt.checks.validation import check_bias
     from covopt.data.table_files import read_table
 
-    bias = check_bias(bias)
+    bias, limit = check_bias(bias), limit_bytes(memory_limit)
     read = read_table(table, target=target, features=features, text=text)
     read.check_inputs()
     X, names = read.X, read.feature_names
@@ -35,7 +43,18 @@ def run_cells(
     if count_only:
         from covopt import count_cells
 
-        return found | {"n_cells": int(count_cells(X, bias=bias))}, {}
+        return found | {"n_cells": int(count_cells(X, bias=bias))}
+    most = most_cells(X, bias=bias)
+    expected = f"of at most {most:,} cells"
+    if out is not None and out.suffix in STREAMED:
+        tell = lambda count: report(f"{count:,} {expected}")  # noqa: E731
+        return found | {"n_cells": write_cells(X, out, bias=bias, n_jobs=n_jobs, report=tell)}
+    report(f"enumerating, {expected[3:]}")
+    # words of the halves, the packed bytes, and what compresses them
+    plan(
+        most * (2.0 * 8 * -(-len(X) // 64) + -(-len(X) // 8)), limit,
+        "Save them with --out FILE.npy or FILE.parquet, which stream, or count them with --count-only.",
+    )  # fmt: skip
     from covopt import enumerate_cells
 
     arrangement = enumerate_cells(X, bias=bias, n_jobs=n_jobs)
@@ -46,14 +65,17 @@ def run_cells(
         "largest_zero": float(arrangement.separation.largest_zero),
         "smallest_nonzero": float(arrangement.separation.smallest_nonzero),
     }
-    return found, {
-        "packed": arrangement.packed,
-        "n_samples": np.int64(len(X)),
-        "n_cells": np.int64(arrangement.n_cells),
-        "X": X,
-        "bias": np.float64(bias),
-        "feature_names": np.array(names),
-    }
+    if out is not None:
+        arrays = {
+            "packed": arrangement.packed,
+            "n_samples": np.int64(len(X)),
+            "n_cells": np.int64(arrangement.n_cells),
+            "X": X,
+            "bias": np.float64(bias),
+            "feature_names": np.array(names),
+        }
+        write_atomically(out, lambda stream: np.savez_compressed(stream, **arrays))
+    return found
 
 
 def lines(found: dict[str, Any]) -> list[str]:

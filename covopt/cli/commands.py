@@ -17,6 +17,7 @@ from covopt.cli.options import (
     Encoding,
     Features,
     Json,
+    MemoryLimit,
     NoInputs,
     Quiet,
     Sep,
@@ -27,7 +28,6 @@ from covopt.cli.options import (
 )
 from covopt.cli.report import Exit, Progress, check_outputs, print_json, reporting, save
 from covopt.cli.tables import JSON, TABLES, check_suffix, save_table
-from covopt.files import write_atomically
 
 if TYPE_CHECKING:
     pass
@@ -117,9 +117,14 @@ def cells(
     count_only: Annotated[bool, typer.Option("--count-only", help="Count without enumerating.")] = False,
     out: Annotated[
         Path | None,
-        typer.Option(metavar="FILE.npz", help="Save the patterns, packed bits (numpy.unpackbits)."),
+        typer.Option(
+            metavar="FILE",
+            help="Save the patterns, packed bits (numpy.unpackbits): .npz, or .npy and .parquet, which are streamed "
+            "in bounded memory.",
+        ),
     ] = None,
     n_jobs: Annotated[int, typer.Option(help="Processes; -1 for one per core.")] = 1,
+    memory_limit: MemoryLimit = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -128,20 +133,16 @@ def cells(
         if count_only and out is not None:
             raise typer.BadParameter("--count-only enumerates nothing that --out could save")
         check_outputs(out, inputs=(table,))
-        check_suffix(out, (".npz",))
+        check_suffix(out, (".npz", ".npy", ".parquet"))
         from covopt.cli.cells import lines, run_cells
 
         began = time.perf_counter()
-        with Progress("enumerating cells", enabled=not (as_json or quiet)):
-            found, arrays = run_cells(
-                table, target, features, bias, count_only=count_only, n_jobs=n_jobs,
-                text=reading(sep, encoding, decimal),
+        with Progress("enumerating cells", enabled=not (as_json or quiet)) as progress:
+            found = run_cells(
+                table, target, features, bias, count_only=count_only, n_jobs=n_jobs, out=out,
+                memory_limit=memory_limit, report=progress.say, text=reading(sep, encoding, decimal),
             )  # fmt: skip
         found["time_s"] = time.perf_counter() - began
-        if out is not None:
-            import numpy as np
-
-            write_atomically(out, lambda stream: np.savez_compressed(stream, **arrays))
         if as_json:
             print_json({**found, "warnings": heard, "patterns_file": out})
         elif not quiet:

@@ -43,6 +43,9 @@ Tol = Annotated[float, typer.Option(help="Relative duality gap to certify.")]
 TimeLimit = Annotated[
     float | None, typer.Option(metavar="S", help="Stop after S seconds with the best bracket.")
 ]
+MemoryLimit = Annotated[
+    float | None, typer.Option(metavar="GIB", help="Most memory; by default four fifths of what is free.")
+]
 Seed = Annotated[
     int | None, typer.Option(min=0, help="Seed of the starting neurons; the optimum is the same.")
 ]

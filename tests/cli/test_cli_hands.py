@@ -152,7 +152,7 @@ WRITERS = {
     "fit": (["t.csv", "--target", "y", "--lam", "1", "--out", "s.csv"], ".json"),
     "path": (["t.csv", "--target", "y", "--out", "s"], ".json"),
     "path table": (["t.csv", "--target", "y", "--table", "s.xlsx"], ".csv or .parquet or .tex"),
-    "cells": (["t.csv", "--out", "s.json"], ".npz"),
+    "cells": (["t.csv", "--out", "s.json"], ".npz or .npy or .parquet"),
     "cp-rank": (["t.csv", "--out", "s.txt"], ".json"),
     "prove": (["s.json", "--out", "s.txt"], ".json"),
     "predict": (["s.json", "t.csv", "--out", "s.json5"], ".csv or .parquet or .tex"),
@@ -249,3 +249,15 @@ def test_resume(folder, monkeypatch):
     began = run("fit", *solve[1:], "--lam", "0.1")
     assert "--resume would go on from it" in began.stderr
     assert not kept.exists()
+
+
+def test_cells_that_do_not_fit_are_streamed(folder):
+    cells = ["cells", folder / "t.csv", "--features", "a,b", "--json"]
+    refused = run(*cells, "--memory-limit", "1e-7")
+    assert refused.exit_code == 1
+    assert "Save them with --out FILE.npy or FILE.parquet, which stream" in refused.stderr
+    streamed = json.loads(run(*cells, "--memory-limit", "1e-7", "--out", folder / "cells.npy").stdout)
+    assert (
+        streamed["n_cells"] == json.loads(run(*cells).stdout)["n_cells"] == len(np.load(folder / "cells.npy"))
+    )
+    assert "memory_limit must be a positive number of GiB" in run(*cells, "--memory-limit", "0").stderr

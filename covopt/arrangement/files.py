@@ -1,0 +1,136 @@
+"""Activation patterns on disk: written block by block, in bounded memory, whole or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from math import comb
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from covopt.arrangement.enumeration import iter_cells
+from covopt.arrangement.reduction import lift, reduce
+from covopt.checks.optional import required
+from covopt.errors import InputError
+from covopt.files import write_atomically
+
+STREAMED = (".npy", ".parquet")
+BLOCK_BYTES = 1 << 24  # of patterns that are written at a time
+HEADER = 128  # bytes of the header of an .npy file, whatever the count
+
+Report = Callable[[int], object]
+
+
+def most_cells(X: Any, *, bias: float = 0.0) -> int:
+    r"""Return how many cells a table has at most, :math:`2 \sum_{i<D} \binom{n-1}{i}`: those of general position.
+
+    Parameters
+    ----------
+    X : array of shape (N, d)
+    bias : float
+        β.
+
+    Examples
+    --------
+    >>> most_cells([[0], [1], [2]], bias=1.0)
+    6
+    """
+    reduced = reduce(*lift(X, bias), patterns=False)
+    n = len(reduced.masks)
+    return 2 * sum(comb(n - 1, i) for i in range(reduced.rank)) if reduced.rank else 1
+
+
+def write_cells(
+    X: Any, path: Path, *, bias: float = 0.0, n_jobs: int = 1, report: Report | None = None
+) -> int:
+    """Enumerate the cells of a table into a file.
+
+    An ``.npy`` file holds the packed bits, (S, ceil(N / 8)) bytes in the order of ``numpy.packbits``, and can be
+    mapped into memory (``numpy.load(path, mmap_mode="r")``); a ``.parquet`` file holds the same bytes in one column,
+    ``pattern``, of fixed-size binary.
+
+    Parameters
+    ----------
+    X : array of shape (N, d)
+    path : Path
+        Its suffix says the format.
+    bias : float
+        β.
+    n_jobs : int
+        As in :func:`covopt.enumerate_cells`.
+    report : callable, optional
+        Told the number of cells so far after every block.
+
+    Returns
+    -------
+    int
+        Number of cells.
+
+    Raises
+    ------
+    InputError
+        For another suffix, and as :func:`covopt.enumerate_cells`.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> file = pathlib.Path(tempfile.mkdtemp()) / "cells.npy"
+    >>> write_cells([[0], [1], [2]], file, bias=1.0)
+    6
+    >>> np.unpackbits(np.load(file), axis=1, count=3).sum()
+    np.int64(9)
+    """
+    if path.suffix not in STREAMED:
+        raise InputError(f"cells are streamed to {' or '.join(STREAMED)}; received {path.name}.")
+    width = -(-len(np.asarray(X)) // 8)
+    size = max(1, BLOCK_BYTES // max(width, 8))
+    blocks = iter_cells(X, bias=bias, chunk_size=size, n_jobs=n_jobs)
+    write = _write_parquet if path.suffix == ".parquet" else _write_npy
+    found: list[int] = []
+    write_atomically(path, lambda stream: found.append(write(stream, _counted(blocks, report), width)))
+    return found[0]
+
+
+def _counted(blocks: Iterator[np.ndarray], report: Report | None) -> Iterator[np.ndarray]:
+    count = 0
+    for block in blocks:
+        yield block
+        count += len(block)
+        if report is not None:
+            report(count)
+
+
+def _npy_header(count: int, width: int) -> bytes:
+    text = f"{{'descr': '|u1', 'fortran_order': False, 'shape': ({count}, {width}), }}"
+    return (
+        b"\x93NUMPY\x01\x00" + (HEADER - 10).to_bytes(2, "little") + text.ljust(HEADER - 11).encode() + b"\n"
+    )
+
+
+def _write_npy(stream: IO[bytes], blocks: Iterator[np.ndarray], width: int) -> int:
+    """Write blocks behind a header that is put right at the end."""
+    stream.write(_npy_header(0, width))
+    count = 0
+    for block in blocks:
+        stream.write(np.ascontiguousarray(block).data)
+        count += len(block)
+    stream.seek(0)
+    stream.write(_npy_header(count, width))
+    return count
+
+
+def _write_parquet(stream: IO[bytes], blocks: Iterator[np.ndarray], width: int) -> int:
+    pa = required("pyarrow", "writing Parquet", "parquet")
+    pq = required("pyarrow.parquet", "writing Parquet", "parquet")
+
+    kind = pa.binary(width)
+    count = 0
+    with pq.ParquetWriter(stream, pa.schema([("pattern", kind)]), compression="zstd") as writer:
+        for block in blocks:
+            values = pa.FixedSizeBinaryArray.from_buffers(
+                kind, len(block), [None, pa.py_buffer(np.ascontiguousarray(block))]
+            )
+            writer.write_table(pa.table({"pattern": values}))
+            count += len(block)
+    return count

@@ -1,0 +1,80 @@
+"""How much memory work may take, and the sentence for work that would take more."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from covopt.checks.validation import check_number
+from covopt.errors import InputError
+
+SHARE = 0.8  # of what is free, that is taken without being asked
+UNKNOWN = 4 << 30  # bytes where the system does not say what is free
+GIB = 1 << 30
+
+
+def free_bytes() -> int:
+    """Return how many bytes this process may still take.
+
+    Examples
+    --------
+    >>> free_bytes() > 0
+    True
+    """
+    free = UNKNOWN
+    try:
+        with Path("/proc/meminfo").open(encoding="ascii") as lines:
+            free = next(1024 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable"))
+    except (OSError, StopIteration, ValueError):
+        if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
+            free = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+    for limit, used in (  # of a container, where there is one
+        ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
+        ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),
+    ):
+        try:
+            left = int(Path(limit).read_text(encoding="ascii")) - int(Path(used).read_text(encoding="ascii"))
+        except (OSError, ValueError):
+            continue
+        free = min(free, max(left, 0))
+    return free
+
+
+def limit_bytes(memory_limit_gib: float | None) -> int:
+    """Return the limit that a user gave, or four fifths of what is free.
+
+    Raises
+    ------
+    InputError
+        For a limit that is no positive number.
+
+    Examples
+    --------
+    >>> limit_bytes(2.0)
+    2147483648
+    """
+    if memory_limit_gib is None:
+        return int(SHARE * free_bytes())
+    return int(
+        GIB
+        * check_number("memory_limit", memory_limit_gib, "a positive number of GiB", lambda v: 0 < v < 1e9)
+    )
+
+
+def plan(needed: float, limit: int, advice: str) -> None:
+    """Refuse work that needs more bytes than the limit, before it begins.
+
+    Raises
+    ------
+    InputError
+
+    Examples
+    --------
+    >>> plan(3e9, 1 << 30, "Use fewer rows.")
+    Traceback (most recent call last):
+    covopt.errors.InputError: this needs about 2.8 GiB of memory; the limit is 1 GiB. Use fewer rows.
+    """
+    if needed > limit:
+        raise InputError(
+            f"this needs about {needed / GIB:.2g} GiB of memory; the limit is {limit / GIB:.2g} GiB. {advice}"
+        )

@@ -1,0 +1,89 @@
+"""Cells on disk: streamed in bounded memory, the same as in memory."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+
+from covopt import enumerate_cells
+from covopt.arrangement import files
+from covopt.arrangement.files import most_cells, write_cells
+from covopt.errors import InputError
+
+
+def sorted_rows(rows):
+    return rows[np.lexsort(rows.T[::-1])]
+
+
+@pytest.mark.parametrize("suffix", [".npy", ".parquet"])
+@pytest.mark.parametrize(("n", "d"), [(9, 2), (17, 3), (3, 4)])
+def test_streamed_cells_are_the_cells(suffix, n, d, tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "BLOCK_BYTES", 256)  # several blocks
+    X = np.random.default_rng(n).standard_normal((n, d))
+    said = []
+    count = write_cells(X, tmp_path / f"cells{suffix}", bias=1.0, report=said.append)
+    whole = enumerate_cells(X, bias=1.0)
+    if suffix == ".npy":
+        packed = np.load(tmp_path / "cells.npy", mmap_mode="r")
+    else:
+        pq = pytest.importorskip("pyarrow.parquet")
+        column = pq.read_table(tmp_path / "cells.parquet")["pattern"].to_pylist()
+        packed = np.array([list(pattern) for pattern in column], dtype=np.uint8)
+    assert packed.shape == whole.packed.shape
+    assert count == said[-1] == len(whole) == most_cells(X, bias=1.0)
+    np.testing.assert_array_equal(sorted_rows(np.array(packed)), sorted_rows(whole.packed))
+
+
+def test_degenerate_tables_have_fewer_cells_than_most(tmp_path):
+    X = [[0, 0], [1, 1], [2, 2], [0, 1]]
+    assert (
+        write_cells(X, tmp_path / "c.npy", bias=1.0)
+        == len(enumerate_cells(X, bias=1.0))
+        < most_cells(X, bias=1.0)
+    )
+    assert most_cells([[0.0, 0.0]]) == write_cells([[0.0, 0.0]], tmp_path / "zero.npy") == 1
+
+
+def test_a_run_that_is_interrupted_leaves_nothing(tmp_path):
+    def stop(count):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_cells(np.eye(4), tmp_path / "c.npy", report=stop)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_other_suffixes(tmp_path):
+    with pytest.raises(InputError, match=r"cells are streamed to .npy or .parquet; received c.csv"):
+        write_cells(np.eye(2), tmp_path / "c.csv")
+
+
+def test_memory_is_bounded(tmp_path):
+    """850,000 cells of eight bytes are written by a process that grows by less than they take."""
+    script = """
+        import resource, sys
+        from pathlib import Path
+        import numpy as np
+        from covopt.arrangement import files
+        files.BLOCK_BYTES = 1 << 19
+        X = np.random.default_rng(0).standard_normal((58, 4))
+        files.write_cells(X[:20], Path(sys.argv[1]) / "few.npy", bias=1.0)
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        count = files.write_cells(X, Path(sys.argv[1]) / "all.npy", bias=1.0)
+        print(count, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+    """
+    answer = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script), str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    count, grown = map(int, answer.stdout.split())
+    kib = 1 if sys.platform != "darwin" else 1024
+    assert count * 8 == (tmp_path / "all.npy").stat().st_size - files.HEADER
+    assert count > 800_000
+    assert grown / kib < 5_000
