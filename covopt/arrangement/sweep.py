@@ -150,7 +150,8 @@ def _sweep(problem, low, high, prefix, test, keep):
     stack, line = make_stack(n_columns, n), make_line(n)
     none = np.int64(0)
     # an explicit stack of arrangements within arrangements (compiled recursion cannot be cached on disk)
-    problems, outputs = [problem], []
+    problems = [problem]
+    outputs: list = []
     done = np.zeros(n_columns + 1, dtype=np.int64)
     at = 0
     while True:
