@@ -243,7 +243,11 @@ def frank_wolfe(
             start=begin, callback=heard(callback), random_state=random_state, value_unit=unit,
         )  # fmt: skip
         point = solver.solve()
-        neurons, weights, offset = finish_masses(problem, point.neurons, point.weights, point.offset)
+        # few neurons may cost half of what the tolerance leaves
+        slack = 0.5 * max(0.02 * tol, tol - point.gap)
+        neurons, weights, offset = finish_masses(
+            problem, point.neurons, point.weights, point.offset, slack=slack
+        )
         network = _invert_network(data, reduction, neurons, weights, offset, output_bias)
         gauge = oracle.price(problem.outer_dual(point.dual), threshold=np.inf, max_neurons=1).upper_bound
         inner, _ = problem.dual_bound(point.dual, gauge)

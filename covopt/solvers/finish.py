@@ -13,7 +13,7 @@ from covopt.sparsify.caratheodory import caratheodory
 
 EXACT = 1e-11  # residual relative to max|y| that the last pass must reach to replace what it was given
 NEGLIGIBLE = 1e-10  # mass of a neuron, relative to the masses and to max|y| = 1, that is tried without
-COSTS = 1e-10  # relative rise of the cost that it may bring
+COSTS = 1e-10  # relative rise of the cost that fewer neurons may bring
 ROUNDING = 1e-13  # residual that corrections aim at
 MOVES, MAX_UNKNOWNS = 8, 4000  # of the moves of neurons with several outputs: how often, and up to what size
 # least share of the largest mass that is kept, and angle within which neurons of several outputs are one
@@ -23,7 +23,12 @@ LIGHT = 1e-7  # mass, as above, of a neuron without which the others are moved t
 
 @stage("finishing")
 def finish_network(
-    problem: ShallowProblem, neurons: np.ndarray, weights: np.ndarray, offset: float | np.ndarray
+    problem: ShallowProblem,
+    neurons: np.ndarray,
+    weights: np.ndarray,
+    offset: float | np.ndarray,
+    *,
+    slack: float = COSTS,
 ) -> tuple[np.ndarray, np.ndarray, float | np.ndarray]:
     """Merge, sparsify and polish a network; each step is kept only if it interpolates at no higher cost.
 
@@ -34,6 +39,8 @@ def finish_network(
         Unit directions.
     weights : ndarray of shape (m,) or (m, k)
     offset : float or ndarray of shape (k,)
+    slack : float
+        Relative rise of the cost that fewer neurons may bring.
 
     Returns
     -------
@@ -41,7 +48,7 @@ def finish_network(
         Unit neurons, weights, offset.
     """
     if problem.is_vector:
-        return _finish_vector(problem, neurons, weights, offset)
+        return _finish_vector(problem, neurons, weights, offset, slack)
     used = weights != 0
     best = _without_idle(problem, neurons[used], weights[used], offset)
     if not len(best[0]):
@@ -52,7 +59,7 @@ def finish_network(
             break
         candidate = _pass(problem, best[0][kept], best[1][kept], best[2], sparsify=sparsify)
         residual, before = _residual(problem, *candidate), _residual(problem, *best)
-        ceiling = problem.primal_value(best[1], best[2]) * (1 + COSTS)
+        ceiling = problem.primal_value(best[1], best[2]) * (1 + slack)
         cheap = problem.primal_value(candidate[1], candidate[2]) <= ceiling
         # a network that misses the points has no cost to be compared with
         if residual <= EXACT < before or (cheap and residual <= max(EXACT, before)):
@@ -76,14 +83,14 @@ def _residual(problem, neurons, weights, offset):
     return float(np.abs(problem.residual(neurons, weights, offset)).max(initial=0.0))
 
 
-def _finish_vector(problem: ShallowProblem, neurons, weights, offset):
+def _finish_vector(problem: ShallowProblem, neurons, weights, offset, slack):
     """With vector outputs: what points the same way merged, Carathéodory on the masses ‖v_j‖, and what is missed met.
 
     A cell may need several neurons here; those that belong together differ by little in direction and output.
     """
     used = sizes(weights) > 0
     best = given = neurons[used], weights[used], offset
-    ceiling, before = problem.primal_value(weights, offset) * (1 + COSTS), _residual(problem, *best)
+    ceiling, before = problem.primal_value(weights, offset) * (1 + slack), _residual(problem, *best)
     for source in ("given", "best") if used.any() else ():
         neurons, weights, offset = given if source == "given" else best
         mass, last = sizes(weights), np.inf

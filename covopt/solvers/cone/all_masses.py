@@ -167,9 +167,9 @@ class FittedMasses(AllMasses, RegularisedGeneration):
 
 
 def finish_masses(
-    problem: ConeProblem, neurons: np.ndarray, weights: np.ndarray, offset: np.ndarray
+    problem: ConeProblem, neurons: np.ndarray, weights: np.ndarray, offset: np.ndarray, *, slack: float = 0.0
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Leave few neurons, at no higher value: the last pass over a network of masses.
+    """Leave few neurons: the last pass over a network of masses.
 
     Parameters
     ----------
@@ -178,6 +178,8 @@ def finish_masses(
         Unit.
     weights : ndarray of shape (m, k)
     offset : ndarray of shape (k,)
+    slack : float
+        Relative rise of the value that fewer neurons may bring; of a fit it may not rise.
 
     Returns
     -------
@@ -188,5 +190,5 @@ def finish_masses(
     if isinstance(inner, RegularisedProblem):
         return finish_fit(inner, neurons, weights, offset)
     given = (weights, offset) if inner.is_vector else (weights[:, 0], float(offset[0]))
-    units, fewer, moved = finish_network(inner, neurons, *given)
+    units, fewer, moved = finish_network(inner, neurons, *given, slack=slack)
     return units, fewer.reshape(len(units), weights.shape[1]), np.atleast_1d(moved)
