@@ -31,6 +31,7 @@ import numpy as np
 from covopt.depth.acute import acute_value
 from covopt.exact.rounding import below, down, root_down
 
+MOST_COMPARED = 1000  # rows, each with each
 MOST_ACUTE = 12  # pairs that are tried: each is a minimisation
 
 
@@ -221,18 +222,20 @@ def _acute(
 ) -> Iterator[tuple[int, int, np.ndarray]]:
     """Yield pairs of rows at an acute angle whose targets have opposite signs along a direction, dear ones first."""
     safe = np.where(size > 0, size, 1.0)
-    cosines = (X / safe[:, None]) @ (X / safe[:, None]).T
+    every = np.arange(len(X))
     for u in _directions(Y):
         with np.errstate(over="ignore"):
-            along = np.where(size > 0, Y @ u / safe, 0.0)
-        signs = np.sign(along)
+            whole = np.where(size > 0, Y @ u / safe, 0.0)
+        rows = every if len(X) <= MOST_COMPARED else np.argsort(-np.abs(whole), kind="stable")[:MOST_COMPARED]
+        units, along = X[rows] / safe[rows, None], whole[rows]
+        cosines, signs = units @ units.T, np.sign(along)
         i, j = np.nonzero(np.triu((np.outer(signs, signs) < 0) & (cosines > 0), 1))
         rates = np.abs(along) ** (2.0 / depth)
         # the closer the rows, the dearer: at L = 2 both rates grow by 1/sin
         sines = np.sqrt(np.maximum(1.0 - cosines[i, j] ** 2, 1e-12))
         guess = (rates[i] + rates[j]) / sines ** (2.0 / depth)
         for k in np.argsort(-guess, kind="stable")[:MOST_ACUTE].tolist():
-            yield int(i[k]), int(j[k]), u
+            yield int(rows[i[k]]), int(rows[j[k]]), u
 
 
 def _acute_value(

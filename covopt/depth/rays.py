@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -103,8 +103,9 @@ def evaluate(
     floor = _conjugate(loss, np.zeros(loss.targets.shape))
     floor = -math.inf if floor is None else -floor
     if bound.family is not None:
-        nu = _nu_of_family(bound.family, data)
-        curve = _tree_curve(bound.family, data, nu, loss, lam, depth, output_bias, upper)
+        family = _of_size_one(bound.family, data.n_outputs)
+        nu = _nu_of_family(family, data)
+        curve = _tree_curve(family, data, nu, loss, lam, depth, output_bias, upper)
     elif bound.flows:
         plan = _nu_of_flows(bound, data)
         if plan is None:
@@ -258,11 +259,35 @@ def _tree_curve(
     return curve
 
 
+def _direction(given: tuple[float, ...] | None, n_outputs: int) -> np.ndarray:
+    """Return u times a power of two, its largest entry in [1/2, 1): products with it neither over- nor underflow.
+
+    Raises
+    ------
+    ValueError
+        Where it is no direction of the outputs.
+    """
+    u = np.ones(1) if given is None else np.array(given)
+    if u.shape != (n_outputs,) or not np.isfinite(u).all() or not u.any():
+        raise ValueError(f"the direction is none of {n_outputs} outputs")
+    return u if given is None else np.ldexp(u, -int(np.frexp(np.abs(u).max())[1]))
+
+
+def _of_size_one(family: Family, n_outputs: int) -> Family:
+    """Return a family whose direction is of size one; its λ must be, about."""
+    size = float(np.abs(family.members[family.root]).max(initial=0.0))
+    if not 1e-100 < size < 1e100:
+        raise ValueError(f"the multipliers are of size {size:g}")
+    if family.direction is None:
+        return family
+    return replace(family, direction=tuple(_direction(family.direction, n_outputs).tolist()))
+
+
 def _nu_of_family(family: Family, data: Data) -> np.ndarray:
     root = family.members[family.root]
-    u = np.ones(1) if family.direction is None else np.array(family.direction)
-    if len(u) != data.n_outputs or any(not 0 <= i < data.n_samples for i in family.rows):
-        raise ValueError("the rows or the direction are not of the table")
+    u = _direction(family.direction, data.n_outputs)
+    if any(not 0 <= i < data.n_samples for i in family.rows):
+        raise ValueError("the rows are not of the table")
     nu = np.zeros((data.n_samples, data.n_outputs))
     nu[list(family.rows)] = root[:, None] * u
     return nu
@@ -272,24 +297,30 @@ def _nu_of_flows(bound: FitBound, data: Data) -> tuple[np.ndarray, float] | None
     """Return ν, rounded once, and Σ t_ij ‖x_i − x_j‖ ‖u‖ from above; None where the plan is none."""
     exact: dict[int, Fraction] = {}
     work = 0.0
-    for i, j, amount in bound.flows:
-        if not (0 <= i < data.n_samples and ORIGIN <= j < data.n_samples) or not 0.0 < amount < math.inf:
+    most = max(amount for _, _, amount in bound.flows)
+    if not 0.0 < most < math.inf:
+        return None
+    turns = -math.frexp(most)[1]
+    points = np.vstack([data.X, np.zeros(data.n_features)])  # the last is the origin
+    for i, j, given in bound.flows:
+        if not all(ORIGIN <= end < data.n_samples for end in (i, j)) or not given > 0.0:
             return None
-        if j == ORIGIN and data.bias > 0.0:
+        if ORIGIN in (i, j) and data.bias > 0.0:
             return None
-        gap = data.X[i] - (data.X[j] if j != ORIGIN else 0.0)
-        length = up(math.sqrt(up(float(gap @ gap) * (1.0 + 2.0**-44))) * (1.0 + 2.0**-48))
-        work = up(work + up(amount * length))
+        amount = math.ldexp(given, turns)
+        # a difference of doubles errs by a unit of itself
+        gap = points[i] - points[j]
+        work = up(work + up(amount * up(float(lengths_up(gap[None])[0]) * (1.0 + 2.0**-50))))
         exact[i] = exact.get(i, Fraction(0)) + Fraction(amount)
         exact[j] = exact.get(j, Fraction(0)) - Fraction(amount)
     column = np.zeros(data.n_samples)
     for i, mass in exact.items():
         if i != ORIGIN:
             column[i] = float(mass)
-    u = np.ones(1) if bound.direction is None else np.array(bound.direction)
-    if len(u) != data.n_outputs or work <= 0.0:
+    u = _direction(bound.direction, data.n_outputs)
+    if not 0.0 < work < math.inf:
         return None
-    return column[:, None] * u, up(work * up(float(np.linalg.norm(u)) * (1.0 + 2.0**-44)))
+    return column[:, None] * u, up(work * float(lengths_up(u[None])[0]))
 
 
 def bound_to_dict(bound: FitBound) -> dict[str, Any]:

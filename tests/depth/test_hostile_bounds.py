@@ -12,6 +12,7 @@ from covopt.data import Data
 from covopt.depth import DeepSolution, representation_cost
 from covopt.depth.lower import Bound, closed_bounds, recompute_bound, tree_bounds
 from covopt.depth.pairs import PairBound, recompute
+from covopt.depth.rays import ORIGIN, evaluate
 from covopt.depth.solution import FORMAT, SCHEMA
 from covopt.depth.tree import tree_bound
 from covopt.depth.tree_search import TreeSearch
@@ -154,3 +155,53 @@ def test_an_inner_product_over_a_tiny_height_does_not_overflow_into_a_proof():
     assert (Fraction(found) / 3) ** 3 <= Fraction(1e200) ** 2 / Fraction(1e-200) ** 2
     assert found == pytest.approx(3 * 10.0 ** (800 / 3), rel=1e-9)
     assert recompute(PairBound(1.0, "row", (0,)), points, targets, 3, 0.0, "none") == pytest.approx(found)
+
+
+# ------------------------------------------------------------------ training with weight decay
+@pytest.fixture(scope="module")
+def fitted():
+    return covopt.fit(X, Y, lam=0.01, depth=3, time_limit_s=None)
+
+
+def evaluated(fitted, bound):
+    return evaluate(bound, fitted.data, fitted.loss, fitted.lam, 3, fitted.output_bias, fitted.objective)
+
+
+@pytest.mark.parametrize("size", [5e-324, 1e-310, 1e-200, 1e-162, 3.0, 1e308])
+def test_the_length_of_a_direction_of_residuals_does_not_matter(fitted, size):
+    # the norm of (1e-200,) was zero, and all mass was carried for nothing
+    flows = next(bound for bound in fitted.bounds if bound.flows)
+    tree = next(bound for bound in fitted.bounds if bound.family)
+    longer = replace(tree.family, direction=(size,))
+    assert evaluated(fitted, replace(flows, direction=(size,))) == pytest.approx(flows.value, rel=1e-6)
+    assert evaluated(fitted, replace(tree, family=longer)) == pytest.approx(tree.value, rel=1e-3)
+
+
+@pytest.mark.parametrize("factor", [5e-324, 1e-310, 1e-200, 1e307])
+def test_amounts_of_any_size_prove_no_more(fitted, factor):
+    bound = next(bound for bound in fitted.bounds if bound.flows)
+    flows = tuple((i, j, amount * factor) for i, j, amount in bound.flows)
+    assert evaluated(fitted, replace(bound, flows=flows)) <= bound.value * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("direction", [(float("nan"),), (float("inf"),), (0.0,), (1.0, 1.0), ()])
+def test_residuals_along_no_direction_are_refused(fitted, direction):
+    bound = next(bound for bound in fitted.bounds if bound.flows)
+    with pytest.raises(ValueError, match="direction is none of 1 outputs"):
+        evaluated(fitted, replace(bound, direction=direction))
+
+
+def test_without_biases_mass_comes_from_the_origin_too():
+    # f(0) = 0: what is below the targets' sign goes there as well as what is above
+    points, targets = np.array([[1.0], [-2.0]]), np.array([[-1.0], [-2.0]])
+    found = covopt.fit(points, targets, lam=0.01, bias=0.0, depth=3, time_limit_s=None)
+    carried = [b for b in found.bounds if any(flow[0] == ORIGIN for flow in b.flows)]
+    assert carried
+    assert max(b.value for b in carried) > 0
+    assert covopt.verify(found).ok
+
+
+def test_pairs_of_many_rows_fit_into_the_memory():
+    rng = np.random.default_rng(0)
+    data = Data.validate(rng.standard_normal((3000, 2)), rng.standard_normal(3000), bias=0.0)
+    assert closed_bounds(data, 3, "none")[0].value > 0
