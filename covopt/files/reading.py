@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -95,8 +96,8 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def _check_depth(content: Any) -> None:
     level = [content] if type(content) in NESTING else []
     for _ in range(MOST_DEPTH):
-        parts = (outer.values() if type(outer) is dict else outer for outer in level)
-        level = [inner for part in parts for inner in part if type(inner) in NESTING]
-        if not level:
+        parts = [outer.values() if type(outer) is dict else outer for outer in level]
+        if NESTING.isdisjoint(map(type, chain.from_iterable(parts))):
             return
+        level = [inner for part in parts for inner in part if type(inner) in NESTING]
     raise _Refused(f"it nests deeper than {MOST_DEPTH} lists")

@@ -56,7 +56,7 @@ def check_content(content: Any, table: Table, name: str = "the content") -> None
                 continue
             raise ValueError(f"{field!r} is missing")
         value = content[field]
-        if isinstance(kind, Mapping):
+        if not callable(kind):  # a table; whether it is a Mapping takes longer to say
             check_content(value, kind, repr(field))
             continue
         wanted = kind(value)
@@ -79,7 +79,9 @@ def shown(value: Any) -> str:
 def text(value: Any) -> str | None:
     """Take text of at most 10 000 letters that every screen can show: half letters (surrogates) end programs."""
     good = isinstance(value, str) and len(value) <= 10_000
-    return None if good and not any("\ud800" <= letter <= "\udfff" for letter in value) else "text"
+    if good and (value.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in value)):
+        return None
+    return "text"
 
 
 def line(value: Any) -> str | None:
@@ -138,7 +140,7 @@ class _Each:
         if not isinstance(value, list):
             return f"a list of {self.what}"
         for place, entry in enumerate(value):
-            if isinstance(self.kind, Mapping):
+            if not callable(self.kind):
                 check_content(entry, self.kind, f"entry {place} of a list of {self.what}")
             elif self.kind(entry) is not None:
                 return f"a list of {self.what}: entry {place} is {shown(entry)}"
