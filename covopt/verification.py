@@ -20,13 +20,16 @@ from covopt.certificates.rechecks import RECHECKS
 from covopt.checks.claims import Check
 from covopt.checks.html import html_table
 from covopt.checks.optional import required
-from covopt.checks.validation import check_output_bias, check_positive
-from covopt.checks.wording import counted
+from covopt.checks.validation import check_output_bias, check_positive, check_time_limit
+from covopt.checks.wording import counted, listed
 from covopt.completely_positive.certificate import CPRankCertificate
 from covopt.completely_positive.checking import verify_cp_rank
 from covopt.data import Data
 from covopt.errors import CovoptError, InputError
+from covopt.limits import TimeUp, limited, now
 from covopt.losses import Loss
+from covopt.oracles.faces import DEFAULT_FACE_BUDGET
+from covopt.oracles.support import WHOLE_CHECK_S
 from covopt.potentials import POTENTIALS
 from covopt.problems.reduction import Reduction, reduce_data
 from covopt.problems.regularised import reduce_fit
@@ -36,6 +39,10 @@ from covopt.solution import Solution, load
 
 if TYPE_CHECKING:
     import pandas as pd
+
+LATE = "time limit"  # the check that says what there was no time for
+BREAKS_OFF = 4  # dimensions up to which the search hears a deadline
+WITHOUT_DUAL = 3  # rechecks that need no oracle: the points, the residual, the norm
 
 
 @dataclass(frozen=True, repr=False)
@@ -47,10 +54,14 @@ class Verification:
     checks : tuple of Check
     certificate : Certificate or None
         As recomputed; None when the data could not even be read, and for a CP-rank.
+    in_time : bool
+        False where a time limit came before the last check: then the last entry says what was checked before, and
+        nothing has failed that is not among the others.
     """
 
     checks: tuple[Check, ...]
     certificate: Certificate | None
+    in_time: bool = True
 
     @property
     def ok(self) -> bool:
@@ -63,20 +74,24 @@ class Verification:
 
     def summary(self) -> str:
         """One line per check."""
-        lines = [
-            f"{'ok    ' if check.ok else 'FAILED'} {check.name}: {check.detail}" for check in self.checks
-        ]
-        lines.append("verified" if self.ok else "VERIFICATION FAILED")
+        lines = [f"{_mark(check)} {check.name}: {check.detail}" for check in self.checks]
+        lines.append("verified" if self.ok else "VERIFICATION FAILED" if self.failed else "NOT VERIFIED")
         return "\n".join(lines)
 
+    @property
+    def failed(self) -> list[str]:
+        """The names of the checks that failed; one that the time did not suffice for is none of them."""
+        return [check.name for check in self.checks if not check.ok and check.name != LATE]
+
     def __repr__(self) -> str:
-        failed = [check.name for check in self.checks if not check.ok]
-        if failed:
-            return f"Verification(FAILED: {', '.join(failed)}; {len(self.checks)} checks)"
+        if self.failed:
+            return f"Verification(FAILED: {', '.join(self.failed)}; {len(self.checks)} checks)"
+        if not self.in_time:
+            return f"Verification(not verified: out of time after {counted(len(self.checks) - 1, 'check')})"
         return f"Verification(ok, {counted(len(self.checks), 'check')})"
 
     def _repr_html_(self) -> str:
-        rows = [("ok" if check.ok else "FAILED", check.name, check.detail) for check in self.checks]
+        rows = [(_mark(check).strip(), check.name, check.detail) for check in self.checks]
         return html_table(rows, head=("", "check", "detail"), caption=repr(self))
 
     def to_frame(self) -> pd.DataFrame:
@@ -95,8 +110,13 @@ class Verification:
         """JSON types."""
         return {
             "ok": self.ok,
+            "in_time": self.in_time,
             "checks": [{"name": check.name, "ok": check.ok, "detail": check.detail} for check in self.checks],
         }
+
+
+def _mark(check: Check) -> str:
+    return "ok    " if check.ok else "LATE  " if check.name == LATE else "FAILED"
 
 
 def verify(
@@ -106,6 +126,7 @@ def verify(
     *,
     exact: bool = False,
     proof: Proof | str | os.PathLike[str] | None = None,
+    time_limit_s: float | None = None,
 ) -> Verification:
     """Check a solution, the solutions of a path, a CP-rank certificate or a contradiction: nothing is believed.
 
@@ -122,6 +143,9 @@ def verify(
         label noise, softmax) the check names the link that is floating point.
     proof : Proof or path-like, optional
         Of the lower bound (:meth:`Solution.prove`); implies ``exact``. Without it one is searched for.
+    time_limit_s : float, optional
+        Seconds. Residual, norm and objective are checked first; what there was no time for is said and not verified:
+        ``in_time`` is then False, and so is ``ok``.
 
     Returns
     -------
@@ -143,22 +167,35 @@ def verify(
     >>> covopt.verify(solution).ok
     True
     """
+    time_limit_s = check_time_limit(time_limit_s)
     if isinstance(solution, str | os.PathLike):
         solution = load(solution)
-    if not isinstance(solution, Solution):
-        if proof is not None:
-            raise InputError("a proof is about one solution: leave proof out, or verify a solution with it")
-        return _verify_other(solution, X, Y, exact=exact)
+    if not isinstance(solution, Solution) and proof is not None:
+        raise InputError("a proof is about one solution: leave proof out, or verify a solution with it")
+    if isinstance(solution, list | tuple) and solution and all(isinstance(s, Solution) for s in solution):
+        return verify_path(solution, X, Y, exact=exact, time_limit_s=time_limit_s)
     if proof is not None and not isinstance(proof, Proof):
         proof = Proof.load(proof)
-    with threadpool_limits(1, user_api="blas"):
-        return _verify(solution, X, Y, exact=exact or proof is not None, proof=proof)
+    checks: list[Check] = []
+    try:
+        with limited(time_limit_s):
+            if not isinstance(solution, Solution):
+                return _verify_other(solution, X, Y, exact=exact)
+            with threadpool_limits(1, user_api="blas"):
+                return _verify(
+                    solution, X, Y, checks, exact=exact or proof is not None, proof=proof, limit=time_limit_s
+                )
+    except TimeUp:
+        return Verification((*checks, _late(checks, time_limit_s)), None, False)
+
+
+def _late(checks: Sequence[Check], time_limit_s: float | None) -> Check:
+    before = listed([check.name for check in checks]) or "nothing"
+    return Check(LATE, False, f"not verified: {time_limit_s:g} s were over when checked was: {before}")
 
 
 def _verify_other(found: Any, X: Any, Y: Any, *, exact: bool) -> Verification:
     """Check what is no single solution."""
-    if isinstance(found, list | tuple) and found and all(isinstance(each, Solution) for each in found):
-        return verify_path(found, X, Y, exact=exact)
     if isinstance(found, Proof):
         raise InputError("a proof is about one solution: verify that one, with proof=... or --proof")
     if hasattr(found, "claims") and not hasattr(found, "solution"):  # a deep network with its bounds
@@ -187,7 +224,12 @@ def _verify_other(found: Any, X: Any, Y: Any, *, exact: bool) -> Verification:
 
 
 def verify_path(
-    solutions: Sequence[Solution], X: Any = None, Y: Any = None, *, exact: bool = False
+    solutions: Sequence[Solution],
+    X: Any = None,
+    Y: Any = None,
+    *,
+    exact: bool = False,
+    time_limit_s: float | None = None,
 ) -> Verification:
     """Verify every point of a path.
 
@@ -197,8 +239,8 @@ def verify_path(
         As :func:`load_path` gives them.
     X, Y : array_like, optional
         The table to check against; by default the one stored with each point.
-    exact : bool
-        As in :func:`covopt.verify`.
+    exact, time_limit_s
+        As in :func:`covopt.verify`; the seconds are for all points.
 
     Returns
     -------
@@ -218,9 +260,13 @@ def verify_path(
     ok     problem: the same for all points but for λ
     verified
     """
-    checks = []
+    checks: list[Check] = []
+    began = now()
     for s in solutions:
-        found = verify(s, X, Y, exact=exact)
+        left = None if time_limit_s is None else max(1e-6, time_limit_s - (now() - began))
+        found = verify(s, X, Y, exact=exact, time_limit_s=left)
+        if not found.in_time and not found.failed:
+            return Verification((*checks, _late(checks, time_limit_s)), None, False)
         failed = [f"{check.name}: {check.detail}" for check in found.checks if not check.ok]
         held = f"status {s.status.code}, objective {s.objective:.6g}, lower bound {s.lower_bound:.6g}"
         if exact:
@@ -245,11 +291,8 @@ def _same_problem(one: Solution, other: Solution) -> bool:
     """Whether two solutions differ in λ (and in what was found) alone."""
     if one.loss is None or other.loss is None:
         return False
-    same = (one.data.bias, one.output_bias, one.potential) == (
-        other.data.bias,
-        other.output_bias,
-        other.potential,
-    )
+    kinds = [(s.data.bias, s.output_bias, s.potential) for s in (one, other)]
+    same = kinds[0] == kinds[1]
     same = same and one.loss.parameters() == other.loss.parameters()
     scalings = [None if s.scaling is None else s.scaling.to_dict() for s in (one, other)]
     same = same and scalings[0] == scalings[1]
@@ -257,9 +300,18 @@ def _same_problem(one: Solution, other: Solution) -> bool:
     return same and all(np.array_equal(a, b) for a, b in pairs)
 
 
-def _verify(solution: Solution, X: Any, Y: Any, *, exact: bool, proof: Proof | None) -> Verification:
+def _verify(
+    solution: Solution,
+    X: Any,
+    Y: Any,
+    checks: list[Check],
+    *,
+    exact: bool,
+    proof: Proof | None,
+    limit: float | None = None,
+) -> Verification:
+    """Fill in ``checks`` as they are made, so that they are there when the time is up."""
     fit = solution.loss is not None
-    checks: list[Check] = []
     try:
         if solution.data.bias == 0:
             check_output_bias(solution.output_bias, 0.0)
@@ -275,20 +327,28 @@ def _verify(solution: Solution, X: Any, Y: Any, *, exact: bool, proof: Proof | N
     checks.extend(structure(solution))
     if solution.dual.size != problem.data.Y.size:
         rows, outputs = problem.data.Y.shape
-        detail = (
-            f"has shape {solution.dual.shape} for {counted(rows, 'row')} and {counted(outputs, 'output')}"
-        )
+        of = f"{counted(rows, 'row')} and {counted(outputs, 'output')}"
+        detail = f"has shape {solution.dual.shape} for {of}"
         return Verification((*checks, Check("dual", False, detail)), None)
     if fit and not checks[-1].ok:
         return Verification(tuple(checks), None)
     checks.extend(problem.dual_rows(solution))
+    first = 0
     try:
-        found = problem.certify(solution)
+        if limit is not None:  # without the dual point there is nothing to search for
+            known = problem.certify(solution, np.zeros_like(solution.dual))
+            checks.extend(check for recheck in RECHECKS[:WITHOUT_DUAL] for check in recheck(solution, known))
+            first = WITHOUT_DUAL
+        found = problem.certify(solution, solution.dual, limit)
     except CovoptError as error:  # a proof of something else, a potential of another problem
         checks.append(Check("problem" if solution.proof is None else "proof", False, str(error)))
         return Verification(tuple(checks), None)
-    for recheck in RECHECKS:
-        checks.extend(recheck(solution, found))
+    more = [check for recheck in RECHECKS[first:] for check in recheck(solution, found)]
+    if problem.share(limit) < 1.0 and not found.exact and not all(check.ok for check in more):
+        return Verification(
+            (*checks, _late(checks, limit)), found, False
+        )  # fewer boxes than the claim rests on
+    checks.extend(more)
     if exact and all(check.ok for check in checks if check.name == "network"):
         checks.extend(Check(*claim) for claim in exact_checks(solution, problem.data, proof))
     return Verification(tuple(checks), found)
@@ -316,16 +376,24 @@ class _Problem:
         reduce_fit(data, loss, lam, solution.output_bias)
         return cls(data, loss, lam)
 
-    def certify(self, solution: Solution) -> Certificate:
+    def certify(self, solution: Solution, dual: np.ndarray, limit: float | None = None) -> Certificate:
+        """Certify the solution with a dual point, by as many boxes as there is time for."""
+        budget = DEFAULT_FACE_BUDGET * self.share(limit)
         potential = POTENTIALS.get(solution.potential, VARIATION)
         gauge = make_gauge(
             self.data, output_bias=solution.output_bias, loss=self.loss, lam=self.lam, potential=potential,
             reduced=self.reduced,
         )  # fmt: skip
         return certify(
-            self.data, solution.network, solution.dual, output_bias=solution.output_bias, loss=self.loss,
-            lam=self.lam, gauge=gauge, proof=solution.proof,
+            self.data, solution.network, dual, output_bias=solution.output_bias, loss=self.loss,
+            lam=self.lam, gauge=gauge, proof=solution.proof if dual is solution.dual else None, budget=budget,
         )  # fmt: skip
+
+    def share(self, limit: float | None) -> float:
+        """Return the share of the whole search that there is time for; up to four dimensions it can be broken off."""
+        if limit is None or self.data.rank <= BREAKS_OFF:
+            return 1.0
+        return min(1.0, limit / WHOLE_CHECK_S)
 
     def dual_rows(self, solution: Solution) -> list[Check]:
         return [] if self.reduced is None else dual_rows(solution, self.reduced[1].keep)

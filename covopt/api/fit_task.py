@@ -34,6 +34,7 @@ from covopt.losses import make_loss
 from covopt.network import ReLUNetwork
 from covopt.oracles.choose import exact_oracle
 from covopt.oracles.faces import DEFAULT_FACE_BUDGET
+from covopt.oracles.support import WHOLE_CHECK_S
 from covopt.potentials import LabelNoise, make_potential
 from covopt.problems.label_noise import LabelNoiseTask, check_label_noise, reduce_label_noise_fit
 from covopt.problems.reduction import Reduction
@@ -49,7 +50,6 @@ from covopt.solvers.regularised.points import FitPoint
 from covopt.solvers.regularised.quick import fit_quickly
 from covopt.status import Status
 
-WHOLE_CHECK_S = 15.0  # what a certificate by boxes takes at most, about
 LEAST_CHECK_S = 0.5
 FOR_LAMBDA = 0.15  # of the time, where a share of λ_max is asked for
 LOOSE = 0.1  # of λ_max, that is said where a share of it is asked for
@@ -185,10 +185,11 @@ class FitTask:
             )
         return value * top
 
-    def grid(self, n_lams: int, eps: float) -> np.ndarray:
-        """Return the geometric grid from λ_max down."""
+    def grid(self, n_lams: int, eps: float, time_limit_s: float | None = None) -> np.ndarray:
+        """Return the geometric grid from λ_max down; finding that may take a part of the time."""
         n_lams = check_count("n_lams", n_lams)
         eps = check_tol(eps, "eps")
+        self.largest(None if time_limit_s is None else FOR_LAMBDA * time_limit_s)
         top = self.lambda_max()
         if top == 0.0:
             raise InputError("the best constant is optimal for every lam, so there is no path; give lams.")

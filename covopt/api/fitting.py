@@ -282,7 +282,7 @@ def path(
     kept = as_checkpoint(checkpoint)
     solutions = SolutionPath()
     with speaking(verbose), threadpool_limits(1, user_api="blas"), opened(kept, of_path=True) as file:
-        grid = task.grid(n_lams, eps) if lams is None else _check_lams(lams)
+        grid = task.grid(n_lams, eps, time_limit_s) if lams is None else _check_lams(lams)
         if file is not None:
             solutions = resumed_path(file, task, grid)
         for lam in grid[len(solutions) :]:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from covopt.errors import InputError
+from covopt.errors import BudgetError, InputError
+from covopt.limits import TimeUp, limited, now
 from covopt.losses import Huber
 from covopt.oracles.cones import box_gauge
 from covopt.oracles.cones.transfer import Transfer
@@ -25,6 +26,11 @@ RTOL = 5e-10  # of H, above the best value found: half of it is about what the p
 NEAR = 1e-2  # how far apart bound and best value may be for the checker to close the distance
 MAX_BOXES = 2_000_000
 EXTRA_BOXES = 200_000
+FIRST_BOXES, MORE_BOXES = (
+    2000,
+    4,
+)  # where time is limited: the first search, and how much larger each next one is
+PROVES = 1e-9  # of a bound, by which a proved one may be below it
 ALMOST_ZERO = 2.0**-100  # H must be positive; the largest row is of size about one
 ROW_BITS, SUM_BITS = 56, 60  # sums over a row and over the table for which 64 bits are enough
 
@@ -129,6 +135,58 @@ def prove(
         raise InputError(f"there is no exact proof of this bound: {error}") from error
     reached = -float_below(-(Fraction(H) + bound.cover.excess))
     return replace(proof, H=reached, lower_bound=float_below(bound.lower_bound)), bound
+
+
+def prove_in_time(
+    problem: Problem,
+    dual: np.ndarray,
+    stated: float,
+    time_limit_s: float | None,
+    *,
+    neurons: np.ndarray,
+    max_boxes: int,
+    n_threads: int,
+) -> Proof:
+    """Return the proof of :func:`prove`, or the best of smaller ones that end in time.
+
+    Parameters
+    ----------
+    problem, dual, neurons, max_boxes, n_threads
+        As for :func:`prove`.
+    stated : float
+        The bound that is to be proved: with it there is nothing more to do.
+    time_limit_s : float, optional
+
+    Raises
+    ------
+    InputError
+        As :func:`prove`.
+    BudgetError
+        Where the time was up before there was any proof.
+    """
+    if time_limit_s is None:
+        return prove(problem, dual, neurons=neurons, max_boxes=max_boxes, n_threads=n_threads)[0]
+    best: Proof | None = None
+    boxes, began = min(FIRST_BOXES, max_boxes), now()
+    try:
+        with limited(time_limit_s):
+            while True:
+                started = now()
+                found, _ = prove(problem, dual, neurons=neurons, max_boxes=boxes, n_threads=n_threads)
+                if best is None or found.lower_bound > best.lower_bound:
+                    best = found
+                enough = found.lower_bound >= stated - PROVES * abs(stated)
+                # the search hears no deadline: it is begun where it should end in time
+                late = now() - began + MORE_BOXES * (now() - started) > time_limit_s
+                if enough or boxes >= max_boxes or late:
+                    return best
+                boxes = min(MORE_BOXES * boxes, max_boxes)
+    except TimeUp:
+        if best is not None:
+            return best
+        raise BudgetError(
+            f"no proof was found in {time_limit_s:g} s: give more time, or verify in floating point."
+        ) from None
 
 
 def _shorten(made: Transfer) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, float]:

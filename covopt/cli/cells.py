@@ -21,16 +21,19 @@ def run_cells(
     memory_limit: float | None,
     report: Callable[[str], None],
     text: Any = None,
+    time_limit_s: float | None = None,
 ) -> dict[str, Any]:
-    """Count or enumerate the cells of a table, save them where asked, and return what to print."""
-    import numpy as np
+    """Count or enumerate the cells of a table, save them where asked, and return what to print.
 
-    from covopt.arrangement.files import STREAMED, most_cells, write_cells
-    from covopt.checks.memory import limit_bytes, plan
-    from covopt.checks.validation import check_bias
+    In no time left nothing is saved, and ``at_most`` bounds the count.
+    """
+    from covopt.arrangement.files import most_cells
+    from covopt.checks.memory import limit_bytes
+    from covopt.checks.validation import check_bias, check_time_limit
     from covopt.data.table_files import read_table
+    from covopt.limits import TimeUp, limited
 
-    bias, limit = check_bias(bias), limit_bytes(memory_limit)
+    bias, limit, seconds = check_bias(bias), limit_bytes(memory_limit), check_time_limit(time_limit_s)
     read = read_table(table, target=target, features=features, text=text)
     read.check_inputs()
     X, names = read.X, read.feature_names
@@ -40,15 +43,37 @@ def run_cells(
         "left_out": read.left_out,
         "bias": bias,
     }
+    try:
+        with limited(seconds):
+            return found | _cells(X, names, bias, count_only, n_jobs, out, limit, report)
+    except TimeUp:
+        return found | {"at_most": most_cells(X, bias=bias), "stopped": f"the {seconds:g} s were over"}
+
+
+def _cells(
+    X: Any,
+    names: tuple[str, ...],
+    bias: float,
+    count_only: bool,
+    n_jobs: int,
+    out: Path | None,
+    limit: Any,
+    report: Callable[[str], None],
+) -> dict[str, Any]:
+    import numpy as np
+
+    from covopt.arrangement.files import STREAMED, most_cells, write_cells
+    from covopt.checks.memory import plan
+
     if count_only:
         from covopt import count_cells
 
-        return found | {"n_cells": int(count_cells(X, bias=bias))}
+        return {"n_cells": int(count_cells(X, bias=bias))}
     most = most_cells(X, bias=bias)
     expected = f"of at most {most:,} cells"
     if out is not None and out.suffix in STREAMED:
         tell = lambda count: report(f"{count:,} {expected}")  # noqa: E731
-        return found | {"n_cells": write_cells(X, out, bias=bias, n_jobs=n_jobs, report=tell)}
+        return {"n_cells": write_cells(X, out, bias=bias, n_jobs=n_jobs, report=tell)}
     report(f"enumerating, {expected[3:]}")
     # words of the halves, the packed bytes, and what compresses them
     plan(
@@ -58,7 +83,7 @@ def run_cells(
     from covopt import enumerate_cells
 
     arrangement = enumerate_cells(X, bias=bias, n_jobs=n_jobs)
-    found |= {
+    found = {
         "n_cells": int(arrangement.n_cells),
         "rank": int(arrangement.rank),
         "exact": bool(arrangement.exact),

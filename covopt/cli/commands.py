@@ -125,6 +125,7 @@ def cells(
     ] = None,
     n_jobs: Annotated[int, typer.Option(help="Processes; -1 for one per core.")] = 1,
     memory_limit: MemoryLimit = None,
+    time_limit: TimeLimit = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -141,15 +142,19 @@ def cells(
             found = run_cells(
                 table, target, features, bias, count_only=count_only, n_jobs=n_jobs, out=out,
                 memory_limit=memory_limit, report=progress.say, text=reading(sep, encoding, decimal),
+                time_limit_s=time_limit,
             )  # fmt: skip
         found["time_s"] = time.perf_counter() - began
+        stopped = "at_most" in found
         if as_json:
-            print_json({**found, "warnings": heard, "patterns_file": out})
+            print_json({**found, "warnings": heard, "patterns_file": None if stopped else out})
         elif not quiet:
             for line in lines(found):
                 typer.echo(line)
-            if out is not None:
+            if out is not None and not stopped:
                 typer.echo(f"{'saved':<16} {out}")
+        if stopped:
+            raise typer.Exit(Exit.NOT_CERTIFIED)
 
 
 app.command(epilog=_EPILOG)(fit.fit)
@@ -224,6 +229,7 @@ def verify(
         Path | None,
         typer.Option("--proof", metavar="PROOF.json", help="What `prove` wrote; implies --exact."),
     ] = None,
+    time_limit: TimeLimit = None,
     checks: TableOut = None,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -236,11 +242,13 @@ def verify(
         check_suffix(checks, TABLES)
         with Progress("verifying", enabled=not (as_json or quiet)):
             verification = run_verify(
-                solution, table, exact=exact, proof=proof, text=reading(sep, encoding, decimal)
-            )
+                solution, table, exact=exact, proof=proof, text=reading(sep, encoding, decimal),
+                time_limit_s=time_limit,
+            )  # fmt: skip
         if checks is not None:
             save_table(verification.to_frame(), checks)
-        code = Exit.CERTIFIED if verification.ok else Exit.VERIFICATION_FAILED
+        code = Exit.VERIFICATION_FAILED if verification.failed else Exit.NOT_CERTIFIED
+        code = Exit.CERTIFIED if verification.ok else code
         if as_json:
             print_json(
                 {**verification.to_dict(), "ok": verification.ok, "exit_code": int(code), "warnings": heard}
@@ -264,6 +272,7 @@ def prove(
         typer.Option("--boxes", min=1, metavar="N", help="Most boxes; where they run out it proves less."),
     ] = 2_000_000,
     threads: Annotated[int, typer.Option("--threads", min=1, metavar="N", help="Of the search.")] = 1,
+    time_limit: TimeLimit = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -274,10 +283,14 @@ def prove(
         check_outputs(out, inputs=(solution,))
         check_suffix(out, JSON)
         with Progress("proving", enabled=not (as_json or quiet)):
-            found = run_prove(solution, out, max_boxes=boxes, n_threads=threads)
+            found = run_prove(
+                solution, out, max_boxes=boxes, n_threads=threads, time_limit_s=time_limit
+            )
         code = Exit.CERTIFIED if found["proves_what_is_stated"] else Exit.NOT_CERTIFIED
         if as_json:
             print_json({**found, "exit_code": int(code), "warnings": heard})
+        elif "message" in found:
+            typer.echo(found["message"], err=True)
         elif not quiet:
             typer.echo(f"{'proved':<10} {found['proved']:.12g} by {found['boxes']} boxes in integers")
             typer.echo(f"{'stated':<10} {found['stated']:.12g}")

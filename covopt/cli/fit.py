@@ -47,6 +47,7 @@ from covopt.cli.report import (
 )
 from covopt.cli.tables import JSON, TABLES, check_suffix, save_table
 
+FOR_LAMBDA = 0.1  # of the time, for λ_max after a solve that did not need it
 Target = Annotated[
     str, typer.Option(metavar="Y", help="Target column: numbers, or labels for classification.")
 ]
@@ -200,7 +201,7 @@ def fit(
         if plot is not None:
             solution.plot(plot)
         code = Exit.CERTIFIED if solution.status.code == "certified" else Exit.NOT_CERTIFIED
-        extra = _beside(solution, X, Y, options)
+        extra = _beside(solution, X, Y, options, None if time_limit is None else FOR_LAMBDA * time_limit)
         if as_json:
             print_json(
                 {
@@ -224,18 +225,21 @@ def _number(lam: str) -> float | str:
         return lam
 
 
-def _beside(solution: Any, X: Any, Y: Any, options: dict[str, Any]) -> dict[str, Any]:
+def _beside(
+    solution: Any, X: Any, Y: Any, options: dict[str, Any], time_limit_s: float | None
+) -> dict[str, Any]:
     """Return what is worth knowing beside the certificate: how well the network fits, and λ over λ_max."""
     from covopt.api.fitting import lambda_max
     from covopt.api.prediction import quality
     from covopt.errors import CovoptError
+    from covopt.limits import TimeUp, limited
     from covopt.solution import Solution
     from covopt.solution.hints import hint
 
     name, value = quality(solution)
     top = solution.lambda_max
     if top is None and solution.status not in ("time_limit", "interrupted"):  # else the time is up
-        with contextlib.suppress(CovoptError):  # too many faces
+        with contextlib.suppress(CovoptError, TimeUp), limited(time_limit_s):  # too many faces
             top = lambda_max(
                 X,
                 Y,

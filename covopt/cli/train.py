@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,6 +21,7 @@ from covopt.cli.options import (
     Sep,
     Standardise,
     Table,
+    TimeLimit,
     check_plot,
     reading,
 )
@@ -79,6 +81,7 @@ def train(
     plateau: Annotated[
         bool, typer.Option("--plateau", help="Best cost of each width over the certified floor.")
     ] = False,
+    time_limit: TimeLimit = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of all draws.")] = 0,
     out: Annotated[
         Path | None, typer.Option(metavar="FILE.csv", help="Save the table (.csv, .parquet, .tex).")
@@ -127,7 +130,7 @@ def train(
             trained: dict[str, Any] = {
                 "seeds": seeds, "device": device, "dtype": dtype, "random_state": seed,
                 "schedule": _schedule(optimiser, steps), "learning_rate": learning_rate,
-                "callback": _Callback(progress),
+                "callback": _Callback(progress, time_limit),
             }  # fmt: skip
             progress.say(f"{len(X)} points, {len(read.feature_names)} features")
             place = None if out is None else out.with_name(f"{out.stem}-contradiction.json")
@@ -190,10 +193,19 @@ class _Outcome:
 
 
 class _Callback:
-    """Say where training is; never ask to stop."""
+    """Say where training is; ask to stop when the time is up."""
 
-    def __init__(self, progress: Progress) -> None:
-        self._progress = progress
+    def __init__(self, progress: Progress, time_limit_s: float | None) -> None:
+        from covopt.checks.validation import check_time_limit
+        from covopt.limits import now
+
+        limit = check_time_limit(time_limit_s)
+        self._progress, self._now = progress, now
+        self._end = inf if limit is None else now() + limit
+
+    def left(self) -> float | None:
+        """Return the seconds that a solver may take: half of what is left, none where there is no limit."""
+        return None if self._end == inf else max(1e-3, 0.5 * (self._end - self._now()))
 
     def __call__(self, state: Any) -> bool:
         stage = f"λ {state.stage + 1} of {state.n_stages}   " if hasattr(state, "stage") else ""
@@ -202,7 +214,7 @@ class _Callback:
             f"{stage}{now.optimiser} {now.step} of {now.n_steps} steps   {now.n_active} of {now.n_networks} networks"
             f"   best {now.best_objective:.6g}"
         )
-        return False
+        return self._now() >= self._end
 
 
 def _run_plain(X, Y, sizes, lams, options, trained, *, curves: bool) -> _Outcome:
@@ -242,7 +254,7 @@ def _run_cross_check(X, Y, sizes, lams, options, trained, progress: Progress, *,
     from covopt.training import cross_check as run
 
     progress.say("certifying the optimum")
-    solution = _certify(X, Y, lams, options, progress)
+    solution = _certify(X, Y, lams, {**options, "time_limit_s": trained["callback"].left()}, progress)
     if solution.status.code == "interrupted":  # the solvers return what they have; nothing is trained yet
         raise KeyboardInterrupt
     found = run(solution, widths=sizes, record_every=25 if curves else None, **trained)
@@ -261,7 +273,15 @@ def _run_plateau(X, Y, sizes, lams, options, trained) -> _Outcome:
     from covopt.training import plateau as run
 
     options.pop("sample_weight")
-    found = run(X, Y, sizes, lam=lams[0] if lams else None, **options, **trained)
+    found = run(
+        X,
+        Y,
+        sizes,
+        lam=lams[0] if lams else None,
+        time_limit_s=trained["callback"].left(),
+        **options,
+        **trained,
+    )
     code = Exit.CERTIFIED if found.certified and found.complete else Exit.NOT_CERTIFIED
     numbers = {
         "certified": found.certified, "complete": found.complete, "floor": found.floor,

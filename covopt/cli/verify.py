@@ -5,18 +5,24 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from covopt.errors import InputError
+from covopt.errors import BudgetError, InputError
 
 
 def run_verify(
-    solution: Path, table: Path | None, *, exact: bool = False, proof: Path | None = None, text: Any = None
+    solution: Path,
+    table: Path | None,
+    *,
+    exact: bool = False,
+    proof: Path | None = None,
+    text: Any = None,
+    time_limit_s: float | None = None,
 ) -> Any:
     """Verify a file of any format, against a table where one is given."""
     import covopt
 
     loaded = covopt.load(solution)
     if table is None:
-        return covopt.verify(loaded, exact=exact, proof=proof)
+        return covopt.verify(loaded, exact=exact, proof=proof, time_limit_s=time_limit_s)
     from covopt.data.table_files import read_table
 
     first = loaded[0] if isinstance(loaded, list) else loaded
@@ -27,18 +33,22 @@ def run_verify(
             read = read_table(table, target=column, features=named.feature_names, labels=True, text=text)
         else:
             read = read_table(table, target=named.target_names, features=named.feature_names, text=text)
-        return covopt.verify(first, read.features, read.targets, exact=exact)
+        return covopt.verify(first, read.features, read.targets, exact=exact, time_limit_s=time_limit_s)
     if not isinstance(first, covopt.Solution):
         raise InputError(f"{solution} carries what it is about ({type(first).__name__}): leave {table} out")
     saved, loss = first.data, first.loss
     labels = loss is not None and loss.is_classification
     target = (loss.column,) if loss is not None and labels and loss.column else saved.target_names
     read = read_table(table, target=target, features=saved.feature_names, labels=labels, text=text)
-    return covopt.verify(loaded, read.features, read.targets, exact=exact, proof=proof)
+    return covopt.verify(
+        loaded, read.features, read.targets, exact=exact, proof=proof, time_limit_s=time_limit_s
+    )
 
 
-def run_prove(solution: Path, out: Path, *, max_boxes: int, n_threads: int) -> dict[str, Any]:
-    """Prove the lower bound of a saved solution and write the proof."""
+def run_prove(
+    solution: Path, out: Path, *, max_boxes: int, n_threads: int, time_limit_s: float | None
+) -> dict[str, Any]:
+    """Prove the lower bound of a saved solution and write the proof; only a message where the time was up before."""
     import covopt
 
     loaded = covopt.load(solution)
@@ -52,7 +62,10 @@ def run_prove(solution: Path, out: Path, *, max_boxes: int, n_threads: int) -> d
         raise InputError(
             f"{solution} holds a {type(loaded).__name__}, no solution whose bound could be proved"
         )
-    proof = loaded.prove(max_boxes=max_boxes, n_threads=n_threads)
+    try:
+        proof = loaded.prove(max_boxes=max_boxes, n_threads=n_threads, time_limit_s=time_limit_s)
+    except BudgetError as error:
+        return {"message": str(error), "proves_what_is_stated": False, "stated": loaded.lower_bound}
     proof.save(out)
     size = max(abs(loaded.objective), proof.lower_bound)
     return {

@@ -51,6 +51,7 @@ from covopt.oracles.vector_faces import MOST_TABLED, VectorFaceOracle
 
 STARTS = 128
 KEPT_ROWS = 500  # oracles of larger tables are not kept: their presorting takes much memory
+WHOLE_CHECK_S = 15.0  # what the default budget of faces takes at most, about, where boxes are searched
 BOXES_PER_FACE = 2e-3  # boxes for each face of the budget: 10⁶ by default, a second or two
 MORE_BOXES = 6  # times as many where faces are out of reach
 PAIRS_PER_BOX = 0.5  # pairs of boxes, for several outputs

@@ -244,7 +244,9 @@ class Solution:
             return found
         return replace(found, network=replace(found.network, scaling=self.scaling))
 
-    def prove(self, *, max_boxes: int = 2_000_000, n_threads: int = 1) -> Proof:
+    def prove(
+        self, *, max_boxes: int = 2_000_000, n_threads: int = 1, time_limit_s: float | None = None
+    ) -> Proof:
         """Return a proof of the lower bound that :func:`covopt.verify` replays in exact arithmetic.
 
         A finite list of boxes covers all directions of a neuron; on each of them an inequality between integers shows
@@ -255,6 +257,8 @@ class Solution:
         max_boxes : int
             Of the search. Where they run out the proof proves a smaller bound, its ``lower_bound``.
         n_threads : int
+        time_limit_s : float, optional
+            Seconds. Proofs with more and more boxes are made while time lasts, and the last one is returned.
 
         Returns
         -------
@@ -265,6 +269,8 @@ class Solution:
         ------
         InputError
             With several outputs, a label-noise potential or the softmax: there the oracle's bound is all there is.
+        BudgetError
+            Where the time was up before there was any proof.
 
         Examples
         --------
@@ -274,7 +280,7 @@ class Solution:
         >>> covopt.verify(solution, proof=proof).ok
         True
         """
-        from covopt.certificates.prove import float_link, problem_of, prove
+        from covopt.certificates.prove import float_link, problem_of, prove_in_time
 
         data = self.data
         if self.loss is not None:
@@ -283,8 +289,10 @@ class Solution:
         reason = float_link(problem, self.potential)
         if reason is not None:
             raise InputError(f"there is no exact proof of this bound: {reason}")
-        neurons = self.network.hidden_weights
-        return prove(problem, self.dual, neurons=neurons, max_boxes=max_boxes, n_threads=n_threads)[0]
+        return prove_in_time(
+            problem, self.dual, self.lower_bound, check_time_limit(time_limit_s),
+            neurons=self.network.hidden_weights, max_boxes=max_boxes, n_threads=n_threads,
+        )  # fmt: skip
 
     # ------------------------------------------------------------------ files and pictures
     def to_dict(self) -> dict[str, Any]:

@@ -52,11 +52,13 @@ def test_better_than_the_constant_and_close_to_the_optimum(loss, output_bias, q)
     np.testing.assert_allclose(np.linalg.norm(point.neurons, axis=1), 1.0)
 
 
-def test_no_time_is_the_constant():
+def test_no_time_is_one_neuron_that_is_better_than_none():
     _, _, problem = _problem("squared", "free", 1)
     point = fit_quickly(problem, time_limit_s=1e-9)
-    assert len(point.neurons) == 0
-    np.testing.assert_allclose(point.offset, best_constant(problem))
+    assert len(point.neurons) == 1
+    offset = best_constant(problem)
+    none = problem.fitted(np.zeros((0, 3)), np.zeros((0, 1)), offset)
+    assert point.upper_bound < problem.primal_value(none, np.zeros((0, 1)), offset)
 
 
 def test_without_a_budget_nothing_is_searched():

@@ -18,6 +18,7 @@ FRESH = 4  # neurons per round
 SAMPLE = 1000  # rows that neurons are looked for on
 STARTS = 24
 STEPS = 60  # of L-BFGS-B per round
+FIRST_STEPS = 12
 WORTH = 1e-4  # relative fall of the objective that another round has to bring
 
 
@@ -59,6 +60,14 @@ def fit_quickly(
     best = _point(problem, np.zeros((0, r)), np.zeros((0, q)), constant)
     atoms, neurons, directions = np.zeros((n, 0)), np.zeros((0, r)), np.zeros((0, q))
     masses, offset = np.zeros(0), constant
+    # without a search first, in a few passes over the table: no time is no reason for a network without neurons
+    fresh, towards = _pulled(problem, best.dual, _along(problem, best.dual))
+    if len(fresh):
+        atoms, neurons, directions = problem.atoms(fresh[:1]), fresh[:1], towards[:1]
+        masses, offset = _weighed(problem, atoms, directions, np.zeros(1), offset, steps=FIRST_STEPS)
+        first = _point(problem, neurons, masses[:, None] * directions, offset)
+        if first.upper_bound < best.upper_bound and len(neurons) <= n * q:
+            best = first
     with contextlib.suppress(TimeUp), limited(time_limit_s):
         for _ in range(ROUNDS):
             dual = problem.project_dual(problem.dual_of(atoms @ (masses[:, None] * directions) + offset))
@@ -97,13 +106,13 @@ def _violated(
     chosen = np.sort(rng.permutation(live)[:SAMPLE])
     rows, part = np.ascontiguousarray(problem.rows[chosen]), np.ascontiguousarray(dual[chosen])
     r = rows.shape[1]
-    along = (problem.rows.T @ dual).T
+    along = _along(problem, dual)
     width = np.linalg.norm(rows, axis=0)
     normal = rng.standard_normal((STARTS, r))
     edges = [rows[rng.choice(len(rows), min(len(rows), r - 1), replace=False)] for _ in range(STARTS)]
     vertices = [np.linalg.svd(edge)[2][-1] for edge in edges]
-    starts = np.concatenate([along, normal / np.where(width > 0.0, width, 1.0), vertices])
-    starts = np.concatenate([starts, -starts])
+    starts = np.concatenate([normal / np.where(width > 0.0, width, 1.0), vertices])
+    starts = np.concatenate([along, starts, -starts])
     lengths = np.linalg.norm(starts, axis=1)
     starts = starts[lengths > 0.0] / lengths[lengths > 0.0, None]
     if part.shape[1] == 1:
@@ -112,8 +121,21 @@ def _violated(
     else:
         points = climb_outputs(rows, part, starts, n_threads=1)[0]
     points = points[np.unique(points.round(6), axis=0, return_index=True)[1]]
+    return _pulled(problem, dual, points[np.linalg.norm(points, axis=1) > 0.5])
+
+
+def _along(problem: RegularisedProblem, dual: np.ndarray) -> np.ndarray:
+    """Return ±Zᵀλ of each output, and the row where it is largest."""
+    lines = (problem.rows.T @ dual).T
+    return np.concatenate([lines, -lines, problem.rows[np.abs(dual).argmax(axis=0)]])
+
+
+def _pulled(
+    problem: RegularisedProblem, dual: np.ndarray, points: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the best few of the neurons that are violated, as unit vectors, and their unit output weights."""
     lengths = np.linalg.norm(points, axis=1)
-    points = points[lengths > 0.5] / lengths[lengths > 0.5, None]
+    points = points[lengths > 0.0] / lengths[lengths > 0.0, None]
     pulls = problem.atoms(points).T @ dual
     sizes = np.linalg.norm(pulls, axis=1)
     order = np.argsort(-sizes, kind="stable")[:FRESH]
@@ -127,6 +149,7 @@ def _weighed(
     directions: np.ndarray,
     masses: np.ndarray,
     offset: np.ndarray,
+    steps: int = STEPS,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Minimise over masses ≥ 0 and the offset; variables are measured in the sizes of what they add to F."""
     m = len(masses)
@@ -146,5 +169,5 @@ def _weighed(
 
     start = np.concatenate([masses * units, offset * root if problem.has_offset else np.zeros(0)])
     bounds = [(0.0, None)] * m + [(None, None)] * (len(start) - m)
-    found = minimize(value, start, jac=True, bounds=bounds, method="L-BFGS-B", options={"maxiter": STEPS}).x
+    found = minimize(value, start, jac=True, bounds=bounds, method="L-BFGS-B", options={"maxiter": steps}).x
     return found[:m] / units, found[m:] / root if problem.has_offset else offset
