@@ -283,9 +283,7 @@ def prove(
         check_outputs(out, inputs=(solution,))
         check_suffix(out, JSON)
         with Progress("proving", enabled=not (as_json or quiet)):
-            found = run_prove(
-                solution, out, max_boxes=boxes, n_threads=threads, time_limit_s=time_limit
-            )
+            found = run_prove(solution, out, max_boxes=boxes, n_threads=threads, time_limit_s=time_limit)
         code = Exit.CERTIFIED if found["proves_what_is_stated"] else Exit.NOT_CERTIFIED
         if as_json:
             print_json({**found, "exit_code": int(code), "warnings": heard})
