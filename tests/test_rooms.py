@@ -66,6 +66,7 @@ def test_the_questions_are_the_same_objects_by_either_path():
 REPOSITORY = Path(__file__).resolve().parents[1]
 PROTOCOLS = {"_repr_html_", "_replace", "_value_"}  # IPython's, namedtuple's, enum's
 LONG: dict[str, str] = {}  # lines of files above 400, and why they are one piece
+TWICE = {"dot", "_dot"}  # see "What stands twice, and why" in docs/architecture.md
 
 
 def _sources(*folders):
@@ -168,3 +169,23 @@ def test_no_files_import_one_another_in_a_circle():
     )
     assert len(graph) > 250
     assert [circle for circle in nx.strongly_connected_components(graph) if len(circle) > 1] == []
+
+
+def _bodies(file):
+    """Every function of four lines or more: its name, and its lines without the docstring."""
+    lines = file.read_text(encoding="utf-8").splitlines()
+    for node in ast.walk(_parsed(file)):
+        if isinstance(node, ast.FunctionDef):
+            body = node.body[1:] if ast.get_docstring(node, clean=False) is not None else node.body
+            if body and body[-1].end_lineno - body[0].lineno >= 3:
+                text = "\n".join(line.strip() for line in lines[body[0].lineno - 1 : body[-1].end_lineno])
+                yield node.name, text
+
+
+def test_no_function_is_written_twice():
+    names = {}
+    for file in _sources("covopt"):
+        for name, text in _bodies(file):
+            names.setdefault(text, []).append(f"{file.relative_to(ROOT).as_posix()}: {name}")
+    twice = [where for where in names.values() if len(where) > 1]
+    assert {one.split(": ")[1] for where in twice for one in where} == TWICE
