@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 
 import covopt
+from covopt.limits import TimeUp
 from covopt.oracles.bounds import gauge_bound
 from covopt.oracles.faces import FaceOracle
 from covopt.problems.shallow import ShallowProblem
-from covopt.solvers.box_generation import BoxGeneration, SearchedThenProved, solve_by_boxes, suits
+from covopt.solvers.box_generation import BoxGeneration, solve_by_boxes, suits
+from covopt.solvers.box_pricing import Pool, SearchedThenProved
 from covopt.solvers.column_generation import generate
 from covopt.status import Status
 
@@ -65,6 +67,50 @@ def test_the_callback_sees_proved_bounds_only():
     assert lower == sorted(lower)
     assert lower[-1] <= point.upper_bound
     assert solve_by_boxes(problem, tol=1e-6, callback=lambda _: True).status is Status.CALLBACK
+
+
+def test_the_time_may_be_up_during_a_proof(monkeypatch):
+    """What was only believed is not certified then."""
+    problem = instance(14, 4, 1)
+
+    def late(self):
+        raise TimeUp
+
+    monkeypatch.setattr(BoxGeneration, "_is_decided", late)
+    monkeypatch.setattr(SearchedThenProved, "_walk", lambda self, dual, found: found)
+    point = solve_by_boxes(problem, tol=1e-6, max_nodes=1)
+    assert point.status is not Status.CERTIFIED
+    assert point.gap > 1e-6
+
+
+def test_a_pool_keeps_what_it_has_room_for(monkeypatch):
+    generator = np.random.default_rng(0)
+    rows, neurons = generator.standard_normal((8, 3)), generator.standard_normal((30, 3))
+    dual = generator.standard_normal(8)
+    pool = Pool(rows)
+    pool.add(neurons[:20])
+    pool.add(neurons)
+    assert len(pool) == 30
+    found, values = pool.above(dual, 1.0)
+    expected = np.maximum(neurons @ rows.T, 0.0) @ dual
+    np.testing.assert_allclose(np.sort(values), np.sort(expected[np.abs(expected) > 1.0]))
+    np.testing.assert_allclose(np.maximum(found @ rows.T, 0.0) @ dual, values)
+    monkeypatch.setattr("covopt.solvers.box_pricing.POOL", 40)
+    pool.add(generator.standard_normal((1, 3)))
+    assert len(pool) == 5
+
+
+def test_rows_on_a_grid_with_columns_of_uneven_size():
+    """Near the optimum most neurons above one are in cells that no climb starts in."""
+    generator = np.random.default_rng(0)
+    X = np.round(generator.standard_normal((24, 3)) * [1.0, 0.3, 0.1] + [5.0, 3.0, 1.0], 1)
+    rows = np.unique(np.c_[X, np.ones(24)], axis=0) / 8.0
+    problem = ShallowProblem(rows, generator.integers(0, 3, len(rows)) / 2.0)
+    exact = generate(problem, FaceOracle(rows), tol=1e-6)
+    point = solve_by_boxes(problem, tol=1e-6)
+    assert point.status is Status.CERTIFIED
+    assert point.lower_bound <= exact.upper_bound * (1 + 1e-9)
+    assert point.upper_bound >= exact.lower_bound * (1 - 1e-9)
 
 
 @pytest.mark.slow

@@ -137,6 +137,21 @@ class Scalar:
         lead = (self.signs @ self.y)[None] + self.linear
         return np.concatenate([heavy, normal, normal * (width.max() / width), lead])
 
+    def ascend_higher(self, starts: np.ndarray) -> np.ndarray:
+        """Climb on |G| from unit points u, each with the sign that G has there; return unit points."""
+        own = self(starts) >= 0.0
+        squares = (self.y**2).sum(axis=1)
+        ends = []
+        for sign, chosen in ((1.0, own), (-1.0, ~own)):
+            weights, linear = sign * self.signs, sign * self.linear
+            points = climb(self.y, weights, linear, starts[chosen], n_threads=1)[0]
+            points /= np.linalg.norm(points, axis=1, keepdims=True)
+            best = np.argsort(-sign * self(points), kind="stable")[:POLISHED]
+            top = np.ascontiguousarray(points[best])
+            rise_all(self.y, squares, weights, linear, top)
+            ends += [top, points]
+        return np.concatenate(ends)
+
     def ascend(self, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Climb on G and on −G from both ends of every start; return unit points and G there."""
         starts = np.concatenate([starts, -starts])

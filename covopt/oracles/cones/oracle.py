@@ -13,6 +13,7 @@ from covopt.oracles.cones.search import search
 from covopt.oracles.cones.transfer import transfer
 
 PER_ROOT = 16
+COMPLETE = 16  # times as many, where all are wanted
 
 
 class BoxOracle:
@@ -30,6 +31,11 @@ class BoxOracle:
     rtol : float
         Tolerance of a pricing without a threshold.
     n_threads : int
+
+    Attributes
+    ----------
+    nodes : int
+        Boxes that the last pricing looked at.
 
     Examples
     --------
@@ -50,6 +56,7 @@ class BoxOracle:
         self.max_nodes = max_nodes
         self.rtol = rtol
         self.n_threads = n_threads
+        self.nodes = 0
 
     def price(
         self,
@@ -71,6 +78,7 @@ class BoxOracle:
         made = transfer(rows, dual)
         if not threshold > 0.0 or not 0 < made.V.shape[1] <= MOST_DIMENSIONS:
             bound = box_gauge(rows, dual, rtol=self.rtol, max_nodes=self.max_nodes, n_threads=self.n_threads)
+            self.nodes = bound.nodes
             close = abs(bound.best_value) * (1.0 + 2.0 * self.rtol)
             neurons = bound.best_neuron[None]
             return Pricing(
@@ -86,12 +94,15 @@ class BoxOracle:
             scalar.linear,
             H,
             max_nodes=self.max_nodes if max_nodes is None else max_nodes,
-            n_points=PER_ROOT * (64 if complete else 1),
+            n_points=PER_ROOT * (COMPLETE if complete else 1),
             stops=not complete and max_nodes is None,
             n_threads=self.n_threads,
         )
-        starts = answer.points if len(answer.points) else scalar.starts(np.random.default_rng(0))
-        points, _ = scalar.ascend(starts)
+        self.nodes = answer.nodes
+        if len(answer.points):
+            points = scalar.ascend_higher(answer.points)
+        else:
+            points, _ = scalar.ascend(scalar.starts(np.random.default_rng(0)))
         neurons = points @ made.V.T
         neurons /= np.linalg.norm(neurons, axis=1, keepdims=True)
         values = np.maximum(neurons @ rows.T, 0.0) @ dual

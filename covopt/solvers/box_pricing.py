@@ -1,0 +1,182 @@
+"""What looks for columns in five to eight dimensions: neurons seen before, a short local search, boxes.
+
+Where rows lie on grids or have columns of very different size most neurons above one sit in cells that no climb
+starts in: near the optimum of the raw iris table a local search of 1024 starts finds ten where boxes find five
+hundred. A few tenths of a second of boxes find some of them, a walk over all boxes finds nearly all, and where it
+finds none it is a proof. What one walk finds serves several rounds: neurons that are not among the columns, or no
+longer, are tried before anything is searched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from covopt.exact.parallel_rows import ASCENT_DIGITS, first_of_each
+from covopt.oracles.base import Pricing
+from covopt.oracles.cones import BoxOracle
+from covopt.oracles.local_search import FIRST_SHARE, LocalSearchOracle
+
+NEAR = 0.3  # share of the gap by which the best value may exceed one when a proof is asked for
+FAR = 0.05  # with a larger excess a proof never pays
+ENOUGH = 0.5  # neurons for each row, that a short local search may find: then boxes are not asked
+LOOK = 60_000  # boxes that look for what a short local search has missed
+FEW = 20  # neurons from such a look, that are worth a round
+SEEN = 0.3  # of the largest excess that is known, now or of late: neurons above it are looked for first
+WALK = 0.1  # of the gap, by how much a walk over all boxes lets neurons exceed one
+WALKED = 1_500_000  # boxes up to which a walk pays although its bound does not
+CLOSE = 0.1  # of the tolerance, what a proof may leave
+ABOVE = 1e-9  # what a neuron has to exceed one by
+POOL = 6_000_000  # numbers that are kept of neurons seen before
+
+
+class Pool:
+    """Neurons that exceeded one at some dual point, with their atoms; the oldest are forgotten.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (N, r)
+
+    Examples
+    --------
+    >>> pool = Pool(np.eye(2))
+    >>> pool.add(np.array([[0.6, 0.8], [0.6, 0.8], [1.0, 0.0]]))
+    >>> pool.above(np.array([1.0, 1.0]), 1.0)[1].round(9)
+    array([1.4])
+    """
+
+    def __init__(self, rows: np.ndarray):
+        self._rows = rows
+        self._neurons, self._atoms = np.zeros((0, rows.shape[1])), np.zeros((0, len(rows)))
+
+    def __len__(self) -> int:
+        return len(self._neurons)
+
+    def add(self, neurons: np.ndarray) -> None:
+        """Remember neurons, once each."""
+        first = first_of_each(np.concatenate([self._neurons, neurons]), ASCENT_DIGITS)
+        fresh = neurons[first[first >= len(self)] - len(self)]
+        most = max(POOL // max(len(self._rows), 1), 1)
+        self._neurons = np.concatenate([self._neurons, fresh])[-most:]
+        self._atoms = np.concatenate([self._atoms, np.maximum(fresh @ self._rows.T, 0.0)])[-most:]
+
+    def above(self, dual: np.ndarray, level: float) -> tuple[np.ndarray, np.ndarray]:
+        """Neurons with a value above ``level`` in size, and their values."""
+        values = self._atoms @ dual
+        found = np.abs(values) > level
+        return self._neurons[found], values[found]
+
+
+class SearchedThenProved:
+    """Neurons seen before, local search, boxes; ``proved`` says whether the last answer's bound is valid.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (N, r)
+    tol : float
+        Of the solver that asks.
+    max_nodes : int
+        Boxes per proof.
+    random_state : int, optional
+
+    Attributes
+    ----------
+    gap : float
+        Of the solver, as far as it knows.
+    is_worth : callable
+        Of a dual and the best value met: whether a proof would lift the bound by enough.
+    failed : bool
+        Whether a proof ran out of boxes without meeting a neuron.
+    """
+
+    def __init__(self, rows: np.ndarray, *, tol: float, max_nodes: int, random_state: int | None = None):
+        self.tol, self.max_nodes = tol, max_nodes
+        self.gap = 1.0
+        self.is_worth: Callable[[np.ndarray, float], bool] = lambda dual, best: True
+        self.proved = self.failed = False
+        self.local = LocalSearchOracle(rows, random_state=0 if random_state is None else random_state)
+        self.pool = Pool(rows)
+        self._excess = 0.0
+        self._walked = 0  # boxes of the last walk
+        self._sees_more = False  # whether the last walk found what climbs had missed
+        self.boxes = BoxOracle(rows, max_nodes=max_nodes, n_threads=2)
+
+    def price(
+        self,
+        dual: np.ndarray,
+        *,
+        threshold: float = 0.0,
+        max_neurons: int | None = None,
+        complete: bool = False,
+    ) -> Pricing:
+        """Return local maxima; their bound is valid where ``proved`` says so."""
+        options: dict[str, Any] = {"threshold": threshold, "max_neurons": max_neurons}
+        self.proved = False
+        enough = ENOUGH * len(dual)
+        found = _joined(*self.pool.above(dual, 1.0 + ABOVE))
+        if len(found.values) >= enough:
+            return found
+        found = _together(found, self.local.search(dual, **options, share=FIRST_SHARE))
+        if _count(found) >= enough:
+            return self._remembered(found)
+        excess = max(found.upper_bound - 1.0, SEEN * self._excess, CLOSE * self.tol)
+        found = self._looked(dual, found, 1.0 + SEEN * excess)
+        if _count(found) >= FEW:
+            return found
+        if not self._sees_more and not _count(found):
+            found = self._remembered(_together(found, self.local.search_on(dual, **options)))
+        return self._walk(dual, found)
+
+    def _looked(self, dual: np.ndarray, found: Pricing, level: float) -> Pricing:
+        """Add what a few boxes find above a level."""
+        missed = self.boxes.price(dual, threshold=level, max_nodes=min(LOOK, self.max_nodes))
+        found = self._remembered(_together(found, missed))
+        self._excess = found.upper_bound - 1.0
+        return found
+
+    def _walk(self, dual: np.ndarray, found: Pricing) -> Pricing:
+        """Walk over all boxes, where that is cheap or its bound would pay."""
+        best = max(found.upper_bound, 1.0)
+        if not self._sees_more or self._walked > WALKED:
+            near = best - 1.0 <= max(min(FAR, NEAR * self.gap), CLOSE * self.tol)
+            if self.gap >= 1.0 or not near or not self.is_worth(dual, best):
+                return found
+        level = best * (1.0 + 0.2 * CLOSE * self.tol)
+        if self._sees_more:
+            slack = max(WALK * self.gap, CLOSE * self.tol)
+            level = 1.0 + slack if best <= 1.0 + slack else 1.0 + SEEN * (best - 1.0)
+        boxes = self.boxes.price(dual, threshold=level, complete=self._sees_more)
+        self._walked = self.boxes.nodes
+        self.proved = bool(np.abs(boxes.values).max() <= level)
+        if self.proved:
+            # where boxes ran out the bound is far above the level although no neuron is
+            self.failed = boxes.upper_bound > level * (1.0 + NEAR * self.gap)
+            together = _together(found, boxes)
+            return Pricing(together.neurons, together.values, max(boxes.upper_bound, best), exact=False)
+        before, together = _count(found), _together(found, boxes)
+        self._sees_more = _count(together) >= before + FEW
+        return self._remembered(together)
+
+    def _remembered(self, found: Pricing) -> Pricing:
+        """Keep for later rounds what exceeds one."""
+        beyond = np.abs(found.values) > 1.0 + ABOVE
+        self.pool.add(found.neurons[beyond])
+        return found
+
+
+def _count(found: Pricing) -> int:
+    return int((np.abs(found.values) > 1.0 + ABOVE).sum())
+
+
+def _joined(neurons: np.ndarray, values: np.ndarray) -> Pricing:
+    """Best first, each once; the best value passes for the bound."""
+    order = np.argsort(-np.abs(values), kind="stable")
+    neurons, values = neurons[order], values[order]
+    first = first_of_each(neurons, ASCENT_DIGITS)
+    return Pricing(neurons[first], values[first], float(np.abs(values).max(initial=0.0)), exact=False)
+
+
+def _together(found: Pricing, more: Pricing) -> Pricing:
+    return _joined(np.concatenate([found.neurons, more.neurons]), np.concatenate([found.values, more.values]))
