@@ -125,7 +125,7 @@ class BoxGeneration(ColumnGeneration):
     def should_stop(self) -> bool:
         """See the base class; belief alone never ends the rounds, a proof that failed does."""
         self._since += 1
-        if self.point.gap <= self.tol and not self.oracle.proved:
+        if self.point.gap <= self.tol < relative_gap(self.point.upper_bound, self.proved[1]):
             self.oracle.failed |= not self._is_decided()
         elif self._since >= PROOF_EVERY and np.isfinite(self.point.upper_bound):
             self._prove_belief(WALKED)
