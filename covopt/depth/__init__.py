@@ -10,6 +10,7 @@ from covopt.depth.bottleneck import (
 )
 from covopt.depth.chain import jacobian
 from covopt.depth.cost import representation_cost
+from covopt.depth.estimates import ExpansionEstimate, estimate_expansion
 from covopt.depth.fit_solution import DeepFit
 from covopt.depth.linear import (
     Expansion,
@@ -29,12 +30,14 @@ __all__ = [
     "DeepFit",
     "DeepSolution",
     "Expansion",
+    "ExpansionEstimate",
     "JacobianRank",
     "Rule",
     "Tour",
     "balance",
     "bottleneck_rank_up",
     "bottleneck_structure",
+    "estimate_expansion",
     "jacobian",
     "jacobian_rank",
     "linear_cost",

@@ -12,16 +12,19 @@ from covopt.api import min_norm
 from covopt.checks.speaking import logger, speaking
 from covopt.checks.validation import check_output_bias, check_random_state, check_time_limit, check_tol, said
 from covopt.data import Data
+from covopt.depth.decay import adam, decay
 from covopt.depth.descent import descend, meet, norm_of
 from covopt.depth.layers import Layout
 from covopt.depth.linear import check_depth
 from covopt.depth.lower import Bound, closed_bounds, tree_bounds
 from covopt.depth.polish import polish
+from covopt.depth.rank_one import rank_one_starts
 from covopt.depth.solution import DeepSolution
 from covopt.depth.starts import deeper, of_shallow, random_start
 from covopt.errors import InputError
 from covopt.exact.rounding import relative_gap
 from covopt.limits import TimeUp, limited, now
+from covopt.losses import make_loss
 from covopt.network import DeepReLUNetwork
 from covopt.solution import Solution
 from covopt.status import Status
@@ -29,7 +32,12 @@ from covopt.status import Status
 KEPT = 3  # networks that go on to the next depth
 EXTRA = (0, 2)  # small random neurons that a layer gets
 RANDOM_STARTS = 6
+TRAINED_STARTS = 40
+POLISHED = 4  # of the trained ones
+DECAYS = (1e-3, 1e-4, 1e-5)  # λ of training, times max |y|²
+NEAR = 1e-3  # of max |y|²: what training misses at most, that descent goes on with
 WIDTH = 8
+LEAST_BOTTLENECK = 3  # layers beyond which a bottleneck of one neuron is a start
 MOST_DEPTH = 40
 _UPPER_SHARE = 0.6  # of a time limit
 
@@ -152,6 +160,8 @@ class _Task:
         self.history: list[dict[str, Any]] = []
         self.dual: np.ndarray | None = None
         self.status = Status.HEURISTIC
+        self.loss = make_loss("squared")
+        self.loss.encode_targets(data.Y)
 
     def run(self) -> DeepSolution:
         """Search above and below, and put the two together."""
@@ -211,7 +221,7 @@ class _Task:
 
     # ------------------------------------------------------------------ from above
     def _above(self) -> None:
-        """Continuation in the depth, then random starts."""
+        """Continuation in the depth, then a bottleneck, then random starts."""
         X, Y = self.data.X, self.data.Y
         kept = self._shallow()
         if not kept:
@@ -223,10 +233,28 @@ class _Task:
                     for start in deeper(layout, theta, self.rng, extra=extra):
                         found.extend(self._improve(*start, f"depth {layout.depth} continued"))
             kept = _distinct(found)
-        for layout, theta in self._random_starts(
-            self.depth, RANDOM_STARTS if len(X) * Y.shape[1] <= 20 else 1
-        ):
+        if self.depth > LEAST_BOTTLENECK:
+            for layout, theta in rank_one_starts(self.data, self.depth, self.output_bias):
+                self._improve(layout, theta, "rank-one bottleneck")
+        small = len(X) * Y.shape[1] <= 20
+        for layout, theta in self._random_starts(self.depth, RANDOM_STARTS if small else 1):
             self._improve(layout, theta, "random start")
+        trained = [
+            self._train(*start) for start in self._random_starts(self.depth, TRAINED_STARTS if small else 3)
+        ]
+        fits = [entry for entry in trained if entry is not None]
+        for _, layout, theta in sorted(fits, key=lambda entry: entry[0])[:POLISHED]:
+            self._improve(layout, theta, "trained with weight decay")
+
+    def _train(self, layout: Layout, theta: np.ndarray) -> Found | None:
+        """Train with weight decay that falls; None where the points are missed."""
+        X, Y = self.data.X, self.data.Y
+        size = float((Y**2).max())
+        theta = adam(layout, theta, X, self.loss, DECAYS[0] * size)
+        for share in DECAYS:
+            theta = decay(layout, theta, X, self.loss, share * size, steps=400)
+        miss = self.loss.value(layout.forward(theta, X)[1][-1])
+        return (norm_of(layout, theta), layout, theta) if miss <= NEAR * size else None
 
     def _shallow(self) -> list[Found]:
         """Return the shallow optimum, where there is one."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from scipy.optimize import minimize
 
@@ -40,17 +42,7 @@ def decay(
     steps : int
         Of L-BFGS in each round.
     """
-
-    def value(at: np.ndarray) -> tuple[float, np.ndarray]:
-        checkpoint()
-        with np.errstate(over="ignore", invalid="ignore"):
-            inputs, found = layout.forward(at, X)
-            gradient = layout.pull_back(at, inputs, found, loss.gradient(found[-1]))
-            total = loss.value(found[-1]) + lam * float((layout.charged * at**2).sum())
-        if not np.isfinite(total):
-            return 1e300, np.zeros_like(at)
-        return float(total), gradient + 2.0 * lam * layout.charged * at
-
+    value = _value_of(layout, X, loss, lam)
     best, before = theta, objective(layout, theta, X, loss, lam)
     for _ in range(ROUNDS):
         answer = minimize(
@@ -63,3 +55,53 @@ def decay(
         if gained <= 1e-7 * before:
             break
     return best
+
+
+def adam(
+    layout: Layout,
+    theta: np.ndarray,
+    X: np.ndarray,
+    loss: Loss,
+    lam: float,
+    *,
+    steps: int = 300,
+    rate: float = 0.02,
+) -> np.ndarray:
+    """Return weights after some steps of Adam: from random ones L-BFGS often does not get away.
+
+    Parameters
+    ----------
+    layout, theta, X, loss, lam
+        As in :func:`objective`.
+    steps : int
+    rate : float
+        At the first step; it falls as a cosine.
+    """
+    value = _value_of(layout, X, loss, lam)
+    mean, square = np.zeros_like(theta), np.zeros_like(theta)
+    for step in range(1, steps + 1):
+        gradient = value(theta)[1]
+        mean = 0.9 * mean + 0.1 * gradient
+        square = 0.999 * square + 0.001 * gradient**2
+        size = np.sqrt(square / (1.0 - 0.999**step)) + 1e-12
+        fall = 0.5 * (1.0 + np.cos(np.pi * step / steps))
+        theta = theta - rate * fall * mean / (1.0 - 0.9**step) / size
+    return theta
+
+
+def _value_of(
+    layout: Layout, X: np.ndarray, loss: Loss, lam: float
+) -> Callable[[np.ndarray], tuple[float, np.ndarray]]:
+    """Return the objective with its gradient."""
+
+    def value(at: np.ndarray) -> tuple[float, np.ndarray]:
+        checkpoint()
+        with np.errstate(over="ignore", invalid="ignore"):
+            inputs, found = layout.forward(at, X)
+            gradient = layout.pull_back(at, inputs, found, loss.gradient(found[-1]))
+            total = loss.value(found[-1]) + lam * float((layout.charged * at**2).sum())
+        if not np.isfinite(total):
+            return 1e300, np.zeros_like(at)
+        return float(total), gradient + 2.0 * lam * layout.charged * at
+
+    return value

@@ -12,6 +12,7 @@ from covopt.data import Data
 from covopt.depth.linear import check_depth
 from covopt.depth.rays import bound_from_dict, bound_to_dict, evaluate
 from covopt.depth.solution import AGREES, DeepSolution, network_from_dict
+from covopt.depth.stationarity import stationarity
 from covopt.errors import CovoptError, SolutionFileError
 from covopt.exact.rounding import relative_gap
 from covopt.files.formats import check_format
@@ -77,6 +78,13 @@ class DeepFit(DeepSolution):
     def gap(self) -> float:
         """(objective − lower_bound) / objective."""
         return relative_gap(self.objective, self.lower_bound)
+
+    @property
+    def stationarity(self) -> float | None:
+        """Residual of the first-order conditions in the cell of its signs, relative: 0 at a local minimum."""
+        loss, lam = self._terms
+        gradient = loss.gradient(self.network.representations(self.data.X)[-1])
+        return stationarity(self.network, self.data.X, self.output_bias, gradient, lam)
 
     def _rows(self) -> list[tuple[str, str]]:
         rows = {name: text for name, text in super()._rows() if name != "interpolation"}

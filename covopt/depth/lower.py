@@ -17,6 +17,8 @@ from covopt.limits import TimeUp, seconds_left
 
 MOST_ROWS = 5  # a family is closed over sets of positive rows: 2^rows of them
 LEVELS = (0.3, 1.0, 3.0)  # of c, times the upper bound's mean layer
+LOW_LEVELS = (0.1, 0.3, 1.0)  # the same for more layers than four
+MANY_LAYERS = 4
 MAX_BOXES = 3000
 _TITLES = {
     "lipschitz": "the Lipschitz bound of rows {rows}",
@@ -104,7 +106,7 @@ def tree_families(
     upper: float,
     weights: np.ndarray | None = None,
     box: tuple[np.ndarray, np.ndarray] | None = None,
-    scales: tuple[float, ...] = LEVELS,
+    scales: tuple[float, ...] | None = None,
     most_rows: int = MOST_ROWS,
 ) -> list[Family]:
     """Return families of multipliers for a few sizes of the layers.
@@ -115,8 +117,8 @@ def tree_families(
         As in :func:`tree_bounds`.
     box : tuple of ndarray of shape (N, k), optional
         Bounds on minus the multipliers that a loss has, up to a factor: those of a forbidden sign become zero.
-    scales : tuple of float
-        Of c, times the mean layer of ``upper``.
+    scales : tuple of float, optional
+        Of c, times the mean layer of ``upper``; what is best for the depth by default.
     most_rows : int
     """
     rows = _choose_rows(data, weights, most_rows)
@@ -129,6 +131,8 @@ def tree_families(
     families: list[Family] = []
     try:
         search = TreeSearch(lifted, targets, data.bias, free=free)
+        if scales is None:
+            scales = LEVELS if depth <= MANY_LAYERS else LOW_LEVELS
         levels = [scale * upper / depth for scale in scales] if data.bias > 0 and depth > 2 else [1.0]
         for c in levels:
             search.use(c)

@@ -17,6 +17,7 @@ from covopt.data import Data
 from covopt.depth.bottleneck import balance
 from covopt.depth.linear import check_depth
 from covopt.depth.lower import bound_from_dict, bound_to_dict, recompute_bound
+from covopt.depth.stationarity import stationarity
 from covopt.errors import CovoptError, InputError, SolutionFileError
 from covopt.exact.rounding import relative_gap
 from covopt.files import write_json
@@ -96,12 +97,20 @@ class DeepSolution:
         most = max((float(np.abs(part).max(initial=0.0)) for part in balance(self.network)), default=0.0)
         return most * self.depth / self.cost if self.cost > 0 else 0.0
 
+    @property
+    def stationarity(self) -> float | None:
+        """Residual of the first-order conditions in the cell of its signs, relative: 0 at a local minimum.
+
+        None for networks whose Jacobians would fill the memory.
+        """
+        return stationarity(self.network, self.data.X, self.output_bias)
+
     def summary(self) -> str:
         """Return a few lines for people."""
         return "\n".join(f"{name:<14} {text}" for name, text in self._rows())
 
     def _rows(self) -> list[tuple[str, str]]:
-        data = self.data
+        data, slope = self.data, self.stationarity
         best = max(self.bounds, key=lambda bound: bound.value, default=None)
         sizes = f"{counted(data.n_samples, 'point')}, {counted(data.n_features, 'feature')}"
         outputs = f"{data.n_outputs} outputs, " if data.n_outputs > 1 else ""
@@ -118,6 +127,11 @@ class DeepSolution:
             ("interpolation", f"max |f − y| = {self.residual:.1e} of max |y|"),
             ("widths", " → ".join(map(str, (data.n_features, *self.network.widths, data.n_outputs)))),
             ("balance", f"{self.balance:.1e}  (0 at a local minimum)"),
+            *(
+                []
+                if slope is None
+                else [("stationarity", f"{slope:.1e}  (0 at a local minimum of its cell)")]
+            ),
             ("time", f"{self.time_s:.2f} s"),
         ]
 

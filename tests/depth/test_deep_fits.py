@@ -42,6 +42,7 @@ def test_a_deep_fit_is_bracketed_and_verified(fitted):
     assert "HEURISTIC: the network was found by descent" in fitted.summary()
     assert "squared loss" in fitted.summary()
     assert fitted.balance < 1e-4
+    assert fitted.stationarity < 1e-2
 
 
 def test_files_come_back_and_forged_ones_fail(fitted, tmp_path):

@@ -64,6 +64,8 @@ def test_the_bracket_on_three_points(bracket):
     assert bracket.lower_bound > 0.97 * bracket.cost
     assert bracket.status == "heuristic"
     assert bracket.balance < 1e-5
+    assert bracket.stationarity < 1e-5
+    assert "stationarity" in bracket.summary()
     assert bracket.residual < 1e-9
     assert "tree bound on 3 rows" in bracket.summary()
     assert "HEURISTIC" in bracket.summary()

@@ -1,0 +1,37 @@
+"""Deep networks: brackets of the representation cost, and the figures of RK23 and BN23.
+
+python -m benchmarks.depth brackets [--only I …] [--seeds 1000]
+python -m benchmarks.depth figure NAME [--paper] [--device cuda] [--out FILE.png]
+"""
+
+from __future__ import annotations
+
+import argparse
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    brackets = commands.add_parser("brackets", help="lower and upper bounds on twenty random tables")
+    brackets.add_argument("--only", type=int, nargs="*", help="numbers of tables")
+    brackets.add_argument("--seeds", type=int, default=0, help="networks of plain training beside each")
+    figure = commands.add_parser("figure", help="an experiment of the papers")
+    figure.add_argument("name", help="rk23-1, rk23-2, rk23-3 or bn23-1")
+    figure.add_argument("--paper", action="store_true", help="the paper's sizes")
+    figure.add_argument("--device", default="cpu")
+    figure.add_argument("--out", help="a picture")
+    asked = parser.parse_args()
+    if asked.command == "brackets":
+        from benchmarks.depth.brackets import run
+
+        run(asked.only, asked.seeds)
+    else:
+        from benchmarks.depth.figures import run_figure
+
+        run_figure(asked.name, paper=asked.paper, device=asked.device, out=asked.out)
+
+
+if __name__ == "__main__":
+    main()
