@@ -210,6 +210,8 @@ class _Task:
             return
         self.best = (norm, layout, theta)
         self._note("upper", norm, source)
+        if self._closed():
+            raise _Stop
 
     def _note(self, side: str, value: float, source: str) -> None:
         entry = {"side": side, "value": value, "source": source, "time_s": now() - self.began}
