@@ -30,6 +30,7 @@ CLASSES: dict[str, tuple[Instance, float]] = {
     "cp-rank/floats": (matrices.floats, SOLVE_SHARE),
     **{f"depth/{name}": (deep.below(name), SOLVE_SHARE / 3) for name in tables.ALL_TABLES},
     "depth/chains": (deep.chains, BOX_SHARE),
+    "depth/fit": (deep.decayed, SOLVE_SHARE / 2),
     "depth/forged": (deep.forged, SOLVE_SHARE),
     "depth/bracket": (deep.bracket, SOLVE_SHARE / 4),
     "forged/dual": (forged.any_dual, 2 * SOLVE_SHARE),

@@ -19,10 +19,15 @@ from scipy.optimize import minimize
 import covopt
 from benchmarks.adversary import exactly, tables
 from benchmarks.adversary.outcome import Outcome, held, refuted
-from benchmarks.adversary.solves import quiet, random_output_bias
+from benchmarks.adversary.solves import LOSSES, quiet, random_output_bias, random_targets
 from covopt.data import Data
+from covopt.depth.decay import decay, objective
+from covopt.depth.fit_bounds import fit_bounds
+from covopt.depth.layers import Layout
 from covopt.depth.lower import Bound, closed_bounds, recompute_bound, tree_bounds
-from covopt.errors import InputError
+from covopt.depth.rays import evaluate
+from covopt.errors import CovoptError, InputError
+from covopt.losses import make_loss
 
 AGREES = 1e-9  # what a verification may miss of a bound
 Layers = list[np.ndarray]
@@ -242,6 +247,50 @@ def still_holds(found: Any, honest: Any) -> Outcome:
     if same and found.lower_bound > honest.cost * (1 + AGREES):
         return refuted(f"accepted {found.lower_bound!r}, above a network of {honest.cost!r}")
     return held()
+
+
+def decayed(rng: np.random.Generator) -> Outcome:
+    """Lower bounds on training with weight decay against networks that descent found, any loss and weights."""
+    name, depth = str(rng.choice(LOSSES)), int(rng.choice([3, 3, 4]))
+    kind = str(rng.choice(["plain", "plain", "grid", "clusters", "units", "near-line"]))
+    X, bias = tables.ALL_TABLES[kind](rng, int(rng.integers(1, 5)), int(rng.integers(1, 3)))
+    output_bias, lam = random_output_bias(rng, bias), 10.0 ** rng.uniform(-3, -0.5)
+    loss = make_loss(name)
+    loss.encode_targets(random_targets(name, rng, X), tables.sample_weight(rng, len(X)))
+    data = Data.validate(X, loss.targets, bias=bias, interpolates=False)
+    layout = Layout((X.shape[1], *[5] * (depth - 1), loss.targets.shape[1]), bias, output_bias)
+    starts = [decay(layout, rng.standard_normal(layout.size), X, loss, lam) for _ in range(3)]
+    starts.append(np.zeros(layout.size))
+    found = [objective(layout, theta, X, loss, lam) for theta in starts]
+    upper = float(np.nanmin(found))
+    outputs = layout.forward(starts[int(np.nanargmin(found))], X)[1][-1]
+    bounds = quiet(fit_bounds, data, loss, lam, depth, output_bias, outputs, upper)
+    best = max(bound.value for bound in bounds)
+    if best > upper * (1 + AGREES):
+        return refuted(f"{best!r} is above a network of {upper!r}")
+    for bound in bounds:
+        changed = _other_fit_bound(rng, bound)
+        try:
+            again = evaluate(bound, data, loss, lam, depth, output_bias, upper)
+            with np.errstate(all="ignore"):
+                other = evaluate(changed, data, loss, lam, depth, output_bias, upper)
+        except (CovoptError, ValueError, LookupError, ArithmeticError):
+            continue
+        if bound.value > again * (1 + AGREES) or not other <= upper * (1 + AGREES):
+            return refuted(
+                f"{bound.title}: {bound.value!r}, again {again!r}, forged {other!r}, network {upper!r}"
+            )
+    return held(1 - best / upper if upper > 0 else 0.0)
+
+
+def _other_fit_bound(rng: np.random.Generator, bound: Any) -> Any:
+    if bound.family is not None and rng.random() < 0.7:
+        return replace(bound, family=_other_family(rng, bound.family))
+    if rng.random() < 0.5:
+        return replace(bound, direction=tuple(_numbers(rng, int(rng.integers(1, 3)))))
+    ends = rng.integers(-1, 4, (3, 2)).tolist()
+    amounts = np.abs(_numbers(rng, 3)).tolist()
+    return replace(bound, flows=tuple((i, j, amount) for (i, j), amount in zip(ends, amounts, strict=True)))
 
 
 def forged(rng: np.random.Generator) -> Outcome:
