@@ -24,7 +24,7 @@ from covopt.solvers.loop import RoundState
 from covopt.solvers.master.networks import interpolate, is_right_sided, mass, shifted
 from covopt.solvers.master.newton import Candidate, Step
 from covopt.solvers.master.objective import Interpolation
-from covopt.solvers.merging import Faces, merge_in_cells, polish
+from covopt.solvers.merging import polish
 from covopt.solvers.seeds import random_vertices, spanning_directions
 from covopt.status import Status
 
@@ -174,11 +174,6 @@ class ColumnGeneration(Driver):
         shrink = float(np.clip(0.1 * self.dual_gap, 1e-12, 0.1))
         return self.point.dual.reshape(self.targets.shape) * (1.0 - shrink)
 
-    def normalise(self, neurons: np.ndarray) -> np.ndarray:
-        """See the base class."""
-        lengths = np.linalg.norm(neurons, axis=1, keepdims=True)
-        return neurons[lengths[:, 0] > 0.5] / lengths[lengths[:, 0] > 0.5]
-
     @property
     def _negligible(self) -> float:
         """Residual that is worth less than a tenth of the tolerance: missing the points by r saves ⟨λ, r⟩."""
@@ -265,21 +260,12 @@ class ColumnGeneration(Driver):
 
     def _offer_merged(self, neurons: np.ndarray, weights: np.ndarray, offset: float) -> None:
         heavy = np.abs(weights) > MERGED * np.abs(weights).max(initial=0.0)
-        faces = self._merged(neurons[heavy], weights[heavy])
+        faces = self.unit.merge(self.problem.rows, neurons[heavy], weights[heavy])
         faces, offset, residual = polish(
             self.problem.rows, self.problem.targets, faces, offset, moves_offset=self.problem.has_offset
         )
         if residual <= REACHED * self._negligible:
-            self._keep_network(*self._unmerged(faces), offset)
-
-    def _merged(self, neurons: np.ndarray, weights: np.ndarray) -> Faces:
-        return merge_in_cells(self.problem.rows, neurons, weights)
-
-    def _unmerged(self, faces: Faces) -> tuple[np.ndarray, np.ndarray]:
-        """Neurons of cost one and signed weights."""
-        masses = faces.masses
-        live = masses > 0
-        return faces.vectors[live] / masses[live, None], (faces.signs * masses)[live]
+            self._keep_network(*self.unit.split(faces), offset)
 
     def _keep_network(self, neurons: np.ndarray, weights: np.ndarray, offset: Any) -> None:
         used = np.abs(weights) > 0 if weights.ndim == 1 else weights.any(axis=1)

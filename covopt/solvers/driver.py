@@ -24,9 +24,9 @@ from covopt.checks.timing import stage
 from covopt.oracles.base import Oracle, Pricing
 from covopt.solvers.checkpoints import State
 from covopt.solvers.loop import GenerationLoop
-from covopt.solvers.master.columns import Frames
 from covopt.solvers.master.newton import REFINED, Master, Step
 from covopt.solvers.master.objective import Objective
+from covopt.solvers.merging import Unit
 from covopt.solvers.schedule import Schedule
 
 PROGRESS = 0.5  # of the gap, that counts as such
@@ -42,8 +42,8 @@ class Driver(GenerationLoop):
     objective : Objective
     oracle : Oracle
     schedule : Schedule, optional
-    fit_frames : callable, optional
-        Of :class:`~covopt.solvers.master.columns.Columns`, where neurons cost something else than their norm.
+    unit : Unit, optional
+        What neurons cost; without it their norm.
     **options
         Of :class:`~covopt.solvers.loop.GenerationLoop`.
     """
@@ -54,14 +54,14 @@ class Driver(GenerationLoop):
         oracle: Oracle,
         *,
         schedule: Schedule | None = None,
-        fit_frames: Frames | None = None,
+        unit: Unit | None = None,
         **options: Any,
     ):
         super().__init__(**options)
         self.objective, self.oracle = objective, oracle
         self.schedule = schedule or Schedule()
-        self._fit_frames = fit_frames
-        self.master = Master(objective, fit_frames)
+        self.unit = unit or Unit()
+        self.master = Master(objective, self.unit.fit_frames)
         self.dual_gap = 1.0
         self.is_patient = False
         self._idle = 0
@@ -92,9 +92,9 @@ class Driver(GenerationLoop):
     def _add_spanning(self) -> Any:
         """Add columns that stay where they are and whose atoms span all outputs."""
 
-    @abstractmethod
     def normalise(self, neurons: np.ndarray) -> np.ndarray:
         """Return neurons of cost one."""
+        return self.unit.normalise(neurons)
 
     # ------------------------------------------------------------------ between two runs
     KEPT_POINT = ("neurons", "weights", "offset", "upper_bound", "dual", "lower_bound")
@@ -123,7 +123,7 @@ class Driver(GenerationLoop):
         fits &= state["dual"].shape == master.dual.shape and state["offset"].shape == master.offset.shape
         fits &= stated["dual"].shape == point.dual.shape and ("edges" in state) == (master.edges is not None)
         if not fits or not master.columns.restore(neurons, live.astype(bool)):
-            self.master = Master(self.objective, self._fit_frames)
+            self.master = Master(self.objective, self.unit.fit_frames)
             return False
         master.dual, master.offset = state["dual"], state["offset"]
         for name, part in (("cones", master.cones), ("edges", master.edges)):

@@ -8,7 +8,7 @@ from covopt.checks.timing import stage
 from covopt.problems.shallow import ShallowProblem, sizes
 from covopt.solvers.least_norm import LeastNorm
 from covopt.solvers.master.networks import interpolate
-from covopt.solvers.merging import Faces, balanced_faces, merge_alike, merge_in_cells, polish
+from covopt.solvers.merging import Unit, balanced_faces, merge_alike, polish
 from covopt.sparsify.caratheodory import caratheodory
 
 EXACT = 1e-11  # residual relative to max|y| that the last pass must reach to replace what it was given
@@ -18,7 +18,6 @@ ROUNDING = 1e-13  # residual that corrections aim at
 MOVES, MAX_UNKNOWNS = 8, 4000  # of the moves of neurons with several outputs: how often, and up to what size
 # least share of the largest mass that is kept, and angle within which neurons of several outputs are one
 TRIED = ((NEGLIGIBLE, 0.0), (NEGLIGIBLE, 1e-6), (1e-8, 1e-4), (1e-6, 1e-3), (1e-4, 1e-2), (1e-4, 0.1))
-LIGHT = 1e-7  # mass, as above, of a neuron without which the others are moved to interpolate
 
 
 @stage("finishing")
@@ -29,6 +28,7 @@ def finish_network(
     offset: float | np.ndarray,
     *,
     slack: float = COSTS,
+    unit: Unit | None = None,
 ) -> tuple[np.ndarray, np.ndarray, float | np.ndarray]:
     """Merge, sparsify and polish a network; each step is kept only if it interpolates at no higher cost.
 
@@ -36,11 +36,13 @@ def finish_network(
     ----------
     problem : ShallowProblem
     neurons : ndarray of shape (m, r)
-        Unit directions.
+        Of cost one.
     weights : ndarray of shape (m,) or (m, k)
     offset : float or ndarray of shape (k,)
     slack : float
         Relative rise of the cost that fewer neurons may bring.
+    unit : Unit, optional
+        What neurons cost, with one output; without it their norm.
 
     Returns
     -------
@@ -49,15 +51,16 @@ def finish_network(
     """
     if problem.is_vector:
         return _finish_vector(problem, neurons, weights, offset, slack)
+    unit = unit or Unit()
     used = weights != 0
     best = _without_idle(problem, neurons[used], weights[used], offset)
     if not len(best[0]):
         return best
-    for sparsify, light in ((False, 0.0), (True, 0.0), (False, LIGHT)):
+    for sparsify, light in ((False, 0.0), (True, 0.0), (False, unit.light)):
         kept = np.abs(best[1]) > light * max(1.0, float(np.abs(best[1]).max()))
         if light and kept.all():
             break
-        candidate = _pass(problem, best[0][kept], best[1][kept], best[2], sparsify=sparsify)
+        candidate = _pass(problem, unit, best[0][kept], best[1][kept], best[2], sparsify=sparsify)
         residual, before = _residual(problem, *candidate), _residual(problem, *best)
         ceiling = problem.primal_value(best[1], best[2]) * (1 + slack)
         cheap = problem.primal_value(candidate[1], candidate[2]) <= ceiling
@@ -172,14 +175,12 @@ def _by_moves(problem, neurons, weights, offset):
     return best
 
 
-def _pass(problem: ShallowProblem, neurons, weights, offset, *, sparsify: bool):
+def _pass(problem: ShallowProblem, unit: Unit, neurons, weights, offset, *, sparsify: bool):
     if sparsify:
         weights = caratheodory(problem.atoms(neurons), weights)
     heavy = np.abs(weights) > 1e-13 * np.abs(weights).max(initial=0.0)
-    faces: Faces = merge_in_cells(problem.rows, neurons[heavy], weights[heavy])
+    faces = unit.merge(problem.rows, neurons[heavy], weights[heavy])
     faces, offset, _ = polish(
         problem.rows, problem.targets, faces, offset, moves_offset=problem.has_offset, rounds=10
     )
-    masses = faces.masses
-    live = masses > 0
-    return faces.vectors[live] / masses[live, None], (faces.signs * masses)[live], offset
+    return *unit.split(faces), offset

@@ -19,17 +19,14 @@ import numpy as np
 from covopt.oracles.label_noise import LabelNoiseOracle
 from covopt.problems.shallow import ShallowProblem
 from covopt.solvers.column_generation import ColumnGeneration, Point
+from covopt.solvers.finish import finish_network
 from covopt.solvers.master.columns import ON_PLANE, Frames
-from covopt.solvers.merging import Faces, merge_in_cells, polish
-from covopt.sparsify.caratheodory import caratheodory
+from covopt.solvers.merging import Faces, Unit, merge_in_cells
 
 MAX_ROUNDS = 150  # what is not reached by then is below the oracle's own allowance for rounding
 SINGULAR = (
     1e-12  # eigenvalue of a face's metric, relative to the largest, below which a direction changes no atom
 )
-EXACT = 1e-11
-COSTS = 1e-10
-LIGHT = 1e-6  # of the largest mass: neurons without which the others are moved to interpolate
 
 
 def metric_frames(oracle: LabelNoiseOracle) -> Frames:
@@ -65,96 +62,34 @@ def metric_frames(oracle: LabelNoiseOracle) -> Frames:
     return fit
 
 
-class LabelNoiseGeneration(ColumnGeneration):
-    """Solve a :class:`ShallowProblem` whose neurons have ω(w) = 1.
+class LabelNoiseUnit(Unit):
+    """Neurons that cost ω(w).
 
     Parameters
     ----------
-    problem : ShallowProblem
-        One output.
     oracle : LabelNoiseOracle
-    **options
-        Of :class:`~covopt.solvers.column_generation.ColumnGeneration`.
     """
 
-    oracle: LabelNoiseOracle
+    has_curvature = False
+    light = 1e-6  # neurons without which the others are moved to interpolate
 
-    def __init__(self, problem: ShallowProblem, oracle: LabelNoiseOracle, **options: Any):
-        super().__init__(problem, oracle, fit_frames=metric_frames(oracle), **options)
+    def __init__(self, oracle: LabelNoiseOracle):
+        self.oracle, self.fit_frames = oracle, metric_frames(oracle)
 
     def normalise(self, neurons: np.ndarray) -> np.ndarray:
         """See the base class."""
         return self.oracle.normalise(neurons)
 
-    def _merged(self, neurons: np.ndarray, weights: np.ndarray) -> Faces:
-        return merge(self.problem, self.oracle, neurons, weights)
+    def weigh(self, vectors: np.ndarray) -> np.ndarray:
+        """See the base class."""
+        return self.oracle.weigh(vectors)
 
-    def _unmerged(self, faces: Faces) -> tuple[np.ndarray, np.ndarray]:
-        return normalised(self.oracle, faces)
-
-
-def merge(
-    problem: ShallowProblem, oracle: LabelNoiseOracle, neurons: np.ndarray, weights: np.ndarray
-) -> Faces:
-    """Merge neurons of equal sign where ω is convex."""
-    lengths = np.linalg.norm(neurons, axis=1)
-    return merge_in_cells(
-        problem.rows, neurons / lengths[:, None], weights * lengths, same_active=oracle.potential.exact
-    )
-
-
-def normalised(oracle: LabelNoiseOracle, faces: Faces) -> tuple[np.ndarray, np.ndarray]:
-    """Return neurons of ω(w) = 1 and signed weights."""
-    masses = oracle.weigh(faces.vectors)
-    live = masses > 0
-    return faces.vectors[live] / masses[live, None], (faces.signs * masses)[live]
-
-
-def finish_label_noise(problem: ShallowProblem, oracle: LabelNoiseOracle, point: Point) -> Point:
-    """Merge, sparsify and polish a network; each step is kept only if it interpolates at no higher cost.
-
-    Parameters
-    ----------
-    problem : ShallowProblem
-    oracle : LabelNoiseOracle
-    point : Point
-        Its neurons, weights and offset are replaced.
-    """
-    used = point.weights != 0
-    best = point.neurons[used], point.weights[used], point.offset
-    for sparsify, light in ((False, 0.0), (True, 0.0), (False, 0.0), (False, LIGHT)):
-        if not len(best[0]):
-            break
-        kept = np.abs(best[1]) > light * np.abs(best[1]).max()
-        neurons, weights, offset = best[0][kept], best[1][kept], best[2]
-        if sparsify:
-            weights = caratheodory(problem.atoms(neurons), weights)
-        heavy = np.abs(weights) > 1e-13 * np.abs(weights).max()
-        faces = merge(problem, oracle, neurons[heavy], weights[heavy])
-        faces, offset, _ = polish(
-            problem.rows, problem.targets, faces, float(offset), moves_offset=problem.has_offset, rounds=10
+    def merge(self, rows: np.ndarray, neurons: np.ndarray, weights: np.ndarray) -> Faces:
+        """Merge where ω is convex."""
+        lengths = np.linalg.norm(neurons, axis=1)
+        return merge_in_cells(
+            rows, neurons / lengths[:, None], weights * lengths, same_active=self.oracle.potential.exact
         )
-        candidate = (*normalised(oracle, faces), offset)
-        if _accept(problem, best, candidate):
-            best = candidate
-    light = np.abs(best[1]) > 1e-10 * np.abs(best[1]).max(initial=0.0)
-    fewer = best[0][light], best[1][light], best[2]
-    if len(best[0]) and _missed(problem, fewer) <= EXACT:
-        best = fewer
-    point.neurons, point.weights, point.offset = best
-    point.upper_bound = problem.primal_value(best[1], best[2])
-    return point
-
-
-def _missed(problem: ShallowProblem, network: tuple) -> float:
-    return float(np.abs(problem.residual(*network)).max(initial=0.0))
-
-
-def _accept(problem: ShallowProblem, best: tuple, candidate: tuple) -> bool:
-    before, after = _missed(problem, best), _missed(problem, candidate)
-    ceiling = problem.primal_value(best[1], best[2]) * (1 + COSTS)
-    cheap = problem.primal_value(candidate[1], candidate[2]) <= ceiling
-    return after <= EXACT < before or (cheap and after <= max(EXACT, before))
 
 
 def solve_label_noise(problem: ShallowProblem, oracle: LabelNoiseOracle, **options: Any) -> Point:
@@ -183,5 +118,10 @@ def solve_label_noise(problem: ShallowProblem, oracle: LabelNoiseOracle, **optio
     (7.0, 'certified')
     """
     options.setdefault("max_rounds", MAX_ROUNDS)
-    point = LabelNoiseGeneration(problem, oracle, **options).solve()
-    return finish_label_noise(problem, oracle, point)
+    unit = LabelNoiseUnit(oracle)
+    point = ColumnGeneration(problem, oracle, unit=unit, **options).solve()
+    point.neurons, point.weights, point.offset = finish_network(
+        problem, point.neurons, point.weights, point.offset, unit=unit
+    )
+    point.upper_bound = problem.primal_value(point.weights, point.offset)
+    return point

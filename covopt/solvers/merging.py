@@ -14,6 +14,7 @@ from numba import njit
 from scipy.spatial import cKDTree
 
 from covopt.solvers.least_norm import LeastNorm
+from covopt.solvers.master.columns import Frames
 
 SPAN_TOLERANCE = 1e-12  # eigenvalue of Σ z zᵀ over a face's silent unit rows that counts as zero
 LOST = 1e-5  # part of a neuron that may lie outside its face's computed span
@@ -75,6 +76,33 @@ class Faces:
         values, vectors = np.linalg.eigh(projector)
         owner, which = np.nonzero(values > 0.5)
         return vectors[owner, :, which], owner
+
+
+class Unit:
+    """What a neuron costs, as far as merging and scaling to cost one have to know: its norm."""
+
+    fit_frames: Frames | None = None  # turns orthonormal frames of faces into frames of this cost
+    has_curvature = True  # of the kind that following a path uses
+    light = 1e-7  # mass, relative to the masses and to max|y| = 1, of a neuron that is tried without
+
+    def normalise(self, neurons: np.ndarray) -> np.ndarray:
+        """Return neurons of cost one; what is next to nothing is left out."""
+        lengths = np.linalg.norm(neurons, axis=1, keepdims=True)
+        return neurons[lengths[:, 0] > 0.5] / lengths[lengths[:, 0] > 0.5]
+
+    def weigh(self, vectors: np.ndarray) -> np.ndarray:
+        """Return the cost of every neuron, shape (m,)."""
+        return np.linalg.norm(vectors, axis=1)
+
+    def merge(self, rows: np.ndarray, neurons: np.ndarray, weights: np.ndarray) -> Faces:
+        """Merge neurons of cost one and of equal sign where the cost is convex: in a closed cell."""
+        return merge_in_cells(rows, neurons, weights)
+
+    def split(self, faces: Faces) -> tuple[np.ndarray, np.ndarray]:
+        """Return neurons of cost one and signed weights (m,)."""
+        masses = self.weigh(faces.vectors)
+        live = masses > 0
+        return faces.vectors[live] / masses[live, None], (faces.signs * masses)[live]
 
 
 def _pack(flags: np.ndarray) -> np.ndarray:

@@ -6,7 +6,8 @@ from covopt.losses import make_loss
 from covopt.problems.regularised import RegularisedProblem
 from covopt.solvers.master.objective import Fit
 from covopt.solvers.master.restricted import solve_restricted
-from covopt.solvers.regularised import following, generation
+from covopt.solvers.merging import Unit
+from covopt.solvers.regularised import following
 from covopt.solvers.regularised.newton import applies, solve_newton_master
 
 
@@ -129,7 +130,7 @@ def test_the_curvature_is_what_makes_the_last_rounds_few(monkeypatch):
     """Without it neurons in the interior of a face are approached by ever more columns."""
     X, y = table("squared", n=60, seed=5)
     curved = covopt.path(X, y, n_lams=8)
-    monkeypatch.setattr(generation.RegularisedGeneration, "has_curvature", False)
+    monkeypatch.setattr(Unit, "has_curvature", False)
     plain = covopt.path(X, y, n_lams=8)
     assert sum(len(s.history) for s in curved) < sum(len(s.history) for s in plain)
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
 from covopt.checks.timing import stage
 from covopt.problems.regularised import RegularisedProblem
-from covopt.solvers.merging import merge_in_cells
+from covopt.solvers.merging import Unit
 from covopt.sparsify.caratheodory import caratheodory
 
 RISE = 1e-11  # relative rise of the objective that fewer neurons may cost
@@ -24,7 +24,7 @@ def finish_fit(
     weights: np.ndarray,
     offset: np.ndarray,
     *,
-    merge: Callable[..., Network] | None = None,
+    unit: Unit | None = None,
 ) -> Network:
     """Leave out what is negligible, merge within cells (one output), leave at most N·q neurons (Carathéodory).
 
@@ -35,11 +35,11 @@ def finish_fit(
     ----------
     problem : RegularisedProblem
     neurons : ndarray of shape (m, r)
-        Unit directions.
+        Of cost one.
     weights : ndarray of shape (m, q)
     offset : ndarray of shape (q,)
-    merge : callable, optional
-        Merges (problem, neurons, weights, offset) where neurons cost something else than their norm.
+    unit : Unit, optional
+        What neurons cost, with one output; without it their norm.
 
     Returns
     -------
@@ -60,7 +60,7 @@ def finish_fit(
     best: Network = neurons[used], weights[used], offset
     ceiling = _value(problem, *best) * (1.0 + RISE)
     best = _without_lightest(problem, best, ceiling)  # an interior point leaves some weight on every column
-    for step in (merge or _merged, _sparse):
+    for step in (partial(_merged, unit or Unit()), _sparse):
         if len(best[0]):
             best = _better(problem, best, step(problem, *best), ceiling)
     return _without_lightest(problem, best, ceiling)
@@ -86,14 +86,12 @@ def _without_lightest(problem: RegularisedProblem, best: Network, ceiling: float
     return best
 
 
-def _merged(problem: RegularisedProblem, neurons, weights, offset) -> Network:
+def _merged(unit: Unit, problem: RegularisedProblem, neurons, weights, offset) -> Network:
     if weights.shape[1] > 1:  # a cell may need several neurons with several outputs
         return neurons, weights, offset
     rows = problem.rows[problem.rows.any(axis=1)]
-    faces = merge_in_cells(rows, neurons, weights[:, 0])
-    masses = faces.masses
-    live = masses > 0
-    return faces.vectors[live] / masses[live, None], (faces.signs * masses)[live, None], offset
+    units, signed = unit.split(unit.merge(rows, neurons, weights[:, 0]))
+    return units, signed[:, None], offset
 
 
 def _sparse(problem: RegularisedProblem, neurons, weights, offset) -> Network:

@@ -43,8 +43,6 @@ class RegularisedGeneration(Driver):
         Of :class:`~covopt.solvers.driver.Driver`.
     """
 
-    has_curvature = True  # neurons cost their norm
-
     def __init__(
         self,
         problem: RegularisedProblem,
@@ -106,7 +104,7 @@ class RegularisedGeneration(Driver):
             self.point.dual, self.point.lower_bound = problem.scale_dual(first, 0.0)
             return False
         if self.warm is not None and applies(problem):
-            self.following = Following(self, self.warm, curved=self.has_curvature)
+            self.following = Following(self, self.warm, curved=self.unit.has_curvature)
             return True
         return self._start_columns(first)
 
@@ -215,11 +213,6 @@ class RegularisedGeneration(Driver):
 
     def _add_spanning(self) -> None:
         """Nothing: with a loss no outputs have to be reached."""
-
-    def normalise(self, neurons: np.ndarray) -> np.ndarray:
-        """See the base class."""
-        lengths = np.linalg.norm(neurons, axis=1, keepdims=True)
-        return neurons[lengths[:, 0] > 0.5] / lengths[lengths[:, 0] > 0.5]
 
     def offer(self, neurons: np.ndarray, weights: np.ndarray, offset: np.ndarray) -> bool:
         """Keep a network where it is the best so far; returns whether it is."""
