@@ -186,7 +186,7 @@ class Driver(GenerationLoop):
     def _round(self, number: int) -> tuple[int, bool]:
         master, schedule = self.master, self.schedule
         gap_before, dual_before, place = self.dual_gap, master.dual, master.cones.place
-        due = number % schedule.network_every == schedule.network_every // 2
+        due = schedule.is_due(number)
         networks = REFINED if self.objective.interpolates else schedule.networks_below
         step = master.step(gap_before, self._scale(), with_networks=due or gap_before < networks)
         pricing = self._ask()
@@ -293,7 +293,7 @@ class Driver(GenerationLoop):
         wanted |= master.cones.sizes > schedule.in_use * level
         if fresh:
             wanted[-fresh:] = True
-        least = 2 * master.dual.size
+        least = master.dual.size
         if wanted.sum() < least < len(wanted):
             order = np.argsort(-np.where(wanted, np.inf, size), kind="stable")
             wanted[order[:least]] = True

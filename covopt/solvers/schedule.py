@@ -43,6 +43,8 @@ class Schedule:
         Gap of the dual below which every whole step is tried as a network where there is a loss: that costs little.
     network_every : int
         Rounds after which one is made anyway, so that a bracket exists at any time.
+    thins_networks : bool
+        Whether that interval doubles each time: such a network costs as much as a round or two.
     stalled : int
         Rounds without progress of the bounds after which every restricted problem is solved before it is priced:
         where few constraints are active the dual is flat, and single steps wander in it.
@@ -73,6 +75,7 @@ class Schedule:
     worth_a_network: float = 3.0
     networks_below: float = 0.3
     network_every: int = 8
+    thins_networks: bool = True
     stalled: int = 15
     diverged: float = 1e3
     lost: float = 10.0
@@ -82,3 +85,17 @@ class Schedule:
     patient_slack: float = 0.1
     patient_slack_of_gap: float = 10.0
     max_idle: int = 8
+
+    def is_due(self, number: int) -> bool:
+        """Whether a network is made in this round, counted from one, whatever it costs.
+
+        Examples
+        --------
+        >>> schedule = Schedule()
+        >>> [number for number in range(1, 100) if schedule.is_due(number)]
+        [4, 12, 28, 60]
+        """
+        every, due = self.network_every, self.network_every // 2
+        while due < number:
+            due, every = due + every, 2 * every if self.thins_networks else every
+        return due == number

@@ -6,12 +6,11 @@ import numpy as np
 from numba import njit
 from scipy.linalg import qr, solve_triangular
 from scipy.linalg.blas import dsyrk
-from scipy.linalg.lapack import dgecon, dgetrf, dgetrs, dormqr, dpocon, dpotrf
+from scipy.linalg.lapack import dgecon, dgetrf, dgetrs, dpocon, dpotrf
 
 from covopt.exact.rank import ATOMS, numerical_rank
 
 SQUARE = 1e-6  # reciprocal condition above which a factor without pivots on columns is believed
-WELL_POSED = 1e-8  # of the largest diagonal entry: below it Householder's complement is uncertain
 NEUTRAL = 1e-13  # a direction along which the cost changes by less, relatively, costs nothing
 
 
@@ -64,37 +63,21 @@ def _spend_surplus(signed: np.ndarray, masses: np.ndarray, rank_tol: float) -> n
     unit, scale = _normalise(signed)
     if unit.shape[1] <= len(unit):
         return masses
-    null = _solved_rows(unit)
-    if null is None:
-        null = _orthogonal_rows(unit, rank_tol)
-    return _eliminate(null, masses * scale, 1.0 / scale) / scale
+    return _eliminate(_surplus_rows(unit, rank_tol), masses * scale, 1.0 / scale) / scale
 
 
-def _solved_rows(unit: np.ndarray) -> np.ndarray | None:
-    """Null vectors (−B⁻¹E, I) of unit columns (B, E) as rows, B square; None where B is nearly singular."""
+def _surplus_rows(unit: np.ndarray, rank_tol: float) -> np.ndarray:
+    """Null vectors (−B⁻¹E, I) of unit columns (B, E) as rows, B square; by QR where B is nearly singular."""
     n, m = unit.shape
     square = np.asfortranarray(unit[:, :n])
     factor, pivots, failed = dgetrf(square)
     size = float(np.abs(square).sum(axis=0).max(initial=0.0))
     if failed or dgecon(factor, size)[0] < SQUARE:
-        return None
+        return _null_rows(unit, rank_tol)
     null = np.zeros((m - n, m))
     null[:, :n] = -dgetrs(factor, pivots, unit[:, n:])[0].T
     null[:, n:] = np.eye(m - n)
     return null
-
-
-def _orthogonal_rows(unit: np.ndarray, rank_tol: float) -> np.ndarray:
-    """Null vectors as the last columns of Q, which alone are formed, from the reflectors."""
-    n, m = unit.shape
-    (reflectors, lengths), upper = qr(unit.T, mode="raw", check_finite=False)
-    diagonal = np.abs(np.diag(upper))
-    if diagonal.min() <= WELL_POSED * diagonal.max():
-        # reflectors of a dependent row are made of rounding errors, and so is what follows them
-        return _null_rows(unit, rank_tol)
-    last = np.eye(m, m - n, -n, order="F")
-    room = int(dormqr("L", "N", reflectors, lengths, last, -1)[1][0])
-    return np.ascontiguousarray(dormqr("L", "N", reflectors, lengths, last, room)[0].T)
 
 
 def _spend_dependent(signed: np.ndarray, masses: np.ndarray, rank_tol: float) -> np.ndarray:

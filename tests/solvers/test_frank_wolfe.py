@@ -292,7 +292,7 @@ def test_inputs_that_are_all_zero_without_a_bias(variant):
     assert covopt.frank_wolfe(np.zeros((2, 3)), np.zeros(2), bias=0.0, variant=variant).cost == 0.0
 
 
-@pytest.mark.parametrize("seed", [3, 36])
+@pytest.mark.parametrize("seed", [3, 43])
 def test_few_neurons_still_meet_the_points_to_rounding(seed):
     """Fewer output weights than targets: only a move of the neurons takes back what pruning left."""
     X, Y = random_data(1, n=12, k=1)

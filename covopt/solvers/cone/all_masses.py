@@ -92,7 +92,7 @@ class AllMasses(Driver):
     ):
         live = problem.rows.any(axis=1) if problem.ridge > 0 else np.ones(len(problem.rows), dtype=bool)
         super().__init__(problem.network_problem, Asked(oracle, live), **options)  # type: ignore[arg-type]
-        self.schedule = replace(self.schedule, patient_accuracy=LOOSE, network_every=2)
+        self.schedule = replace(self.schedule, patient_accuracy=LOOSE, network_every=2, thins_networks=False)
         self.cone, self.moves, self.note, self.given = problem, moves, note, start
 
     @abstractmethod

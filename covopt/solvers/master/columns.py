@@ -20,6 +20,7 @@ from numba import njit
 from scipy.spatial import cKDTree
 
 from covopt.exact.parallel_rows import first_of_each
+from covopt.solvers.master.store import Store
 
 ON_PLANE = 1e-10  # |z·w| / ‖z‖ below which a unit neuron counts as lying on the row's hyperplane
 SILENT = 1e-14  # the same for rounding alone
@@ -61,7 +62,7 @@ class Columns:
         lengths = np.linalg.norm(self.rows, axis=1, keepdims=True)
         self._units = self.rows / np.where(lengths > 0, lengths, 1.0)
         self._fit_frames = fit_frames
-        self.neurons, self.atoms = np.zeros((0, r)), np.zeros((0, n))
+        self.neurons, self.atoms, self._store = np.zeros((0, r)), np.zeros((0, n)), Store(n)
         self.frames, self.dims = np.zeros((0, r, r)), np.zeros(0, dtype=np.int64)
         self.live = np.zeros(0, dtype=bool)
 
@@ -109,7 +110,7 @@ class Columns:
         if self._fit_frames is not None:
             self._fit_frames(neurons, atoms, frames, dims)
         self.neurons = np.concatenate([self.neurons, neurons])
-        self.atoms = np.concatenate([self.atoms, atoms])
+        self.atoms = self._store.extended(self.atoms, atoms)
         self.frames = np.concatenate([self.frames, frames])
         self.dims = np.concatenate([self.dims, dims])
         self.live = np.concatenate([self.live, live & sharp])
@@ -117,7 +118,8 @@ class Columns:
 
     def keep(self, kept: np.ndarray) -> None:
         """Leave only the columns that ``kept``, a mask or an array of indices, names."""
-        self.neurons, self.atoms, self.frames = self.neurons[kept], self.atoms[kept], self.frames[kept]
+        self.neurons, self.frames = self.neurons[kept], self.frames[kept]
+        self.atoms = self._store.taken(self.atoms, kept)
         self.dims, self.live = self.dims[kept], self.live[kept]
 
     def twins(self) -> np.ndarray:

@@ -68,12 +68,12 @@ class Cones:
     @property
     def tightness(self) -> np.ndarray:
         """Mass over slack: above one the column is in use."""
-        return self.masses / np.maximum(self.slack - np.linalg.norm(self.u, axis=1), TINY)
+        return self.masses / np.maximum(self.slack - _length(self.u), TINY)
 
     # ------------------------------------------------------------------ columns
     def add(self, u: np.ndarray, level: float, floor: float) -> None:
         """Add columns at heights u (m, k) with products ``level`` and distances of at least ``floor`` to the edge."""
-        size = np.linalg.norm(u, axis=1)
+        size = _length(u)
         slack = size + np.maximum(np.abs(1.0 - size), floor)
         scale = level / ((slack - size) * (slack + size))
         self.slack = np.concatenate([self.slack, slack])
@@ -83,10 +83,10 @@ class Cones:
 
     def carry(self, weights: np.ndarray, level: float) -> None:
         """Take over weights (M, k): those in use keep them, with a slack that makes their product about ``level``."""
-        size = np.linalg.norm(weights, axis=1)
+        size = _length(weights)
         heavy = size > self.masses
         gap = level / np.maximum(size, TINY)
-        height = np.linalg.norm(self.u, axis=1)
+        height = _length(self.u)
         self.v[heavy] = weights[heavy]
         self.slack[heavy] = (height + gap)[heavy]
         self.masses[heavy] = (size * (1.0 + gap))[heavy]
@@ -105,7 +105,7 @@ class Cones:
     def lift(self, level: float) -> None:
         """Raise masses whose products are far below the level."""
         root = np.sqrt(_det(self.slack, self.u))
-        lifted = np.hypot(np.linalg.norm(self.v, axis=1), LIFT * level / root)
+        lifted = np.hypot(_length(self.v), LIFT * level / root)
         self.masses = np.maximum(self.masses, lifted)
 
     def centre(self, level: float) -> None:
@@ -115,21 +115,21 @@ class Cones:
 
     def settle(self, u: np.ndarray) -> None:
         """After heights have changed by themselves: keep the distance to the edge."""
-        distance = self.slack - np.linalg.norm(self.u, axis=1)
+        distance = self.slack - _length(self.u)
         self.u = u
-        self.slack = np.linalg.norm(u, axis=1) + np.maximum(distance, CLOSE)
+        self.slack = _length(u) + np.maximum(distance, CLOSE)
 
     def enter(self, u: np.ndarray) -> None:
         """Take the slacks that heights u (M, k) inside the balls have."""
         self.u = u
-        self.slack = np.maximum(1.0, np.linalg.norm(u, axis=1) * (1.0 + 1e-15) + 1e-16)
+        self.slack = np.maximum(1.0, _length(u) * (1.0 + 1e-15) + 1e-16)
 
     # ------------------------------------------------------------------ a Newton step
     def prepare(self, u: np.ndarray) -> None:
         """Prepare steps from heights u (M, k): the scaling, and the scaled point (l0, l1)."""
         self.u = u
-        self.slack = np.maximum(self.slack, np.linalg.norm(u, axis=1) * (1.0 + CLOSE) + 1e-16)
-        self.masses = np.maximum(self.masses, np.linalg.norm(self.v, axis=1) * (1.0 + CLOSE) + TINY)
+        self.slack = np.maximum(self.slack, _length(u) * (1.0 + CLOSE) + 1e-16)
+        self.masses = np.maximum(self.masses, _length(self.v) * (1.0 + CLOSE) + TINY)
         self._missed = 1.0 - self.slack
         s_det, z_det = np.sqrt(_det(self.slack, u)), np.sqrt(_det(self.masses, self.v))
         s0, s1 = self.slack / s_det, u / s_det[:, None]
@@ -204,7 +204,7 @@ class Cones:
         z0, z1 = self._l0 + primal * step[4], self._l1 + primal * step[5]
         s0, s1 = self._l0 + dual * step[6], self._l1 + dual * step[7]
         c0, c1 = _jordan(z0, z1, s0, s1)
-        size = np.linalg.norm(c1, axis=1)
+        size = _length(c1)
         axis = c1 / np.maximum(size, TINY)[:, None]
         high, low = (
             np.maximum(np.clip(value, LOW * goal, HIGH * goal) - value, -HIGH * goal)
@@ -232,8 +232,13 @@ def _inner(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.einsum("jk,jk->j", a, b)
 
 
+def _length(a: np.ndarray) -> np.ndarray:
+    """‖a_j‖; half the time of the general norm."""
+    return np.sqrt(np.einsum("jk,jk->j", a, a))
+
+
 def _det(x0: np.ndarray, x1: np.ndarray) -> np.ndarray:
-    size = np.linalg.norm(x1, axis=1)
+    size = _length(x1)
     return np.maximum((x0 - size) * (x0 + size), TINY)
 
 
@@ -246,7 +251,7 @@ def _longest(x0, x1, d0, d1) -> float:
     """Largest step in [0, 1] that keeps x + t·d in the second-order cones."""
     a = d0**2 - _inner(d1, d1)
     b = x0 * d0 - _inner(x1, d1)
-    size = np.linalg.norm(x1, axis=1)
+    size = _length(x1)
     c = np.maximum((x0 - size) * (x0 + size), 0.0)
     # smallest positive root of a t² + 2 b t + c, with c ≥ 0
     root = np.sqrt(np.maximum(b**2 - a * c, 0.0))

@@ -25,13 +25,15 @@ from covopt.checks.timing import stage
 from covopt.solvers.master.box import Box, total
 from covopt.solvers.master.columns import Columns, Frames, Tangents
 from covopt.solvers.master.cones import Cones
+from covopt.solvers.master.folding import Folding
 from covopt.solvers.master.objective import Objective
+from covopt.solvers.master.store import Room
 from covopt.solvers.master.system import System
 
 DAMPING = 0.95  # share of the way to the edge that is taken; whole steps are taken whole
 CENTRING = 1e-4  # least goal of a corrector, as a share of the mean product
 MISSING = (
-    0.1  # products stay above this share of what pricing still misses: centred duals find better columns
+    0.03  # products stay above this share of what pricing still misses: centred duals find better columns
 )
 REFINED = 1e-3  # gap from which on solves are refined
 CORRECTORS, TRIAL, GAIN = 4, 0.2, 0.02  # Gondzio's correctors: how many, how far they look, what keeps one
@@ -104,6 +106,7 @@ class Master:
         self.cones: Any = Box() if k == 1 else Cones(k)
         self.dual, self.offset = np.zeros((n, k)), np.zeros(k)
         self.edges: Box | None = None
+        self._rooms = Room(), Room()
         bounds = objective.edges()
         if bounds is not None:
             sides = np.stack([bounds[1].ravel(), -bounds[0].ravel()])
@@ -166,20 +169,22 @@ class Master:
         rows = np.empty((len(tangents), dual.size))
         columns.tangent_rows(tangents, scales, rows)
         accuracy = 1.0 if gap > REFINED else 1e-8 if gap > 1e-5 else 1e-11
+        hessian = cones.hessian()
+        fold = Folding(atoms, columns.neurons, columns.rows, hessian[0], self._rooms)
         system = System(
-            atoms, cones.hessian(), rows, blocks, objective.kappa,
+            fold, hessian, rows, blocks, objective.kappa,
             n_outputs=objective.n_outputs, is_free=objective.is_free, accuracy=accuracy,
         )  # fmt: skip
         sums = dual.sum(axis=0)
 
         def direction(aim: Any, edge_aim: Any, share: float) -> Any:
             push, inner = cones.push(aim, share)
-            rhs = share * residual - atoms.T @ push
+            rhs = share * residual - fold.transposed(push)
             if edges is not None:
                 edge_push, edge_inner = edges.push(edge_aim, share)
                 rhs -= edge_push.reshape(rhs.shape)
             change, offset = system.solve(rhs, -share * sums)
-            moved = cones.respond(inner, atoms @ change, share)
+            moved = cones.respond(inner, fold.times(change), share)
             edge = edges.respond(edge_inner, change.reshape(-1, 1), share) if edges is not None else ()
             return change, offset, moved, edge
 
@@ -222,7 +227,7 @@ class Master:
             found, primal, far = better, new_primal, new_far
         candidates: tuple[Candidate, ...] = ()
         if with_networks:
-            plain = direction_to_feasibility(system, atoms, cones, residual, -sums)
+            plain = direction_to_feasibility(system, cones, residual, -sums)
             candidates = tuple(
                 self._candidate(rows, demand, weights, change, offset)
                 for weights, change, offset in (
@@ -270,10 +275,10 @@ class Master:
         return length
 
 
-def direction_to_feasibility(system: System, atoms, cones, residual, total_change):
+def direction_to_feasibility(system: System, cones, residual, total_change):
     """Weights after the least correction, in the metric of the normal matrix, that makes the residual vanish."""
     change, offset = system.solve(residual, total_change)
-    push = atoms @ change
+    push = system.fold.times(change)
     if system.w is not None:
         push = push + 2.0 * np.einsum("jk,jk->j", system.w, push)[:, None] * system.w
     return cones.weights + system.diagonal[:, None] * push, change, offset

@@ -15,6 +15,8 @@ from scipy.linalg import LinAlgError
 from scipy.linalg.blas import dsyrk
 from scipy.linalg.lapack import dpotrf, dpotrs
 
+from covopt.solvers.master.folding import Folding
+
 REGULARISATIONS = (1e-14, 1e-12, 1e-10, 1e-8, 1e-6)
 REFINEMENTS = 3
 
@@ -24,7 +26,8 @@ class System:
 
     Parameters
     ----------
-    atoms : ndarray of shape (M, N)
+    fold : Folding
+        Atoms of M columns.
     hessian : (ndarray of shape (M,), ndarray of shape (M, k) or None)
         η⁻² and w; d and None with one output.
     tangents : ndarray of shape (T, N·k)
@@ -39,7 +42,7 @@ class System:
 
     def __init__(
         self,
-        atoms: np.ndarray,
+        fold: Folding,
         hessian: tuple[np.ndarray, np.ndarray | None],
         tangents: np.ndarray,
         blocks: np.ndarray | None,
@@ -49,9 +52,9 @@ class System:
         is_free: bool,
         accuracy: float,
     ):
-        self.atoms, self.tangents, self.blocks, self.accuracy = atoms, tangents, blocks, accuracy
+        self.fold, self.tangents, self.blocks, self.accuracy = fold, tangents, blocks, accuracy
         self.diagonal, self.w = hessian
-        self.shape = atoms.shape[1], n_outputs
+        self.shape = fold.atoms.shape[1], n_outputs
         matrix = self._matrix()
         diagonal = np.diag(matrix).copy()
         if is_free:  # stiffness along 1 changes no step with 1ᵀΛ given, and makes the matrix definite
@@ -78,21 +81,8 @@ class System:
 
     def _matrix(self) -> np.ndarray:
         """Return the lower triangle of H without κ."""
-        (n, k), m = self.shape, len(self.atoms)
-        stacked = np.empty((m + len(self.tangents), n * k))
-        stacked[m:] = self.tangents
-        root = np.sqrt(self.diagonal)[:, None]
-        if self.w is None:
-            np.multiply(self.atoms, root, out=stacked[:m])
-            matrix = dsyrk(1.0, stacked.T, trans=0, lower=1)
-        else:
-            scaled = self.atoms * root
-            turned = stacked[:m].reshape(m, n, k)
-            np.multiply(scaled[:, :, None], np.sqrt(2.0) * self.w[:, None, :], out=turned)
-            matrix = dsyrk(1.0, stacked.T, trans=0, lower=1)
-            plain = dsyrk(1.0, scaled.T, trans=0, lower=1)
-            for p in range(k):
-                matrix[p::k, p::k] += plain
+        n, k = self.shape
+        matrix = self.fold.gram(self.diagonal, self.tangents) if self.w is None else self._outputs_matrix()
         if self.blocks is not None:
             place = np.arange(n) * k
             for p in range(k):
@@ -103,12 +93,28 @@ class System:
                     matrix[place + p, place + q] += self.blocks[:, p, q]
         return matrix
 
+    def _outputs_matrix(self) -> np.ndarray:
+        """Return the first two terms of H for several outputs, block by block: a weight on the atoms for each."""
+        assert self.w is not None
+        n, k = self.shape
+        matrix = np.zeros((n * k, n * k), order="F")
+        if len(self.tangents):
+            matrix = dsyrk(1.0, np.ascontiguousarray(self.tangents).T, trans=0, lower=1)
+        for p in range(k):
+            for q in range(p + 1):
+                weight = 2.0 * self.diagonal * self.w[:, p] * self.w[:, q]
+                block = self.fold.gram(weight + self.diagonal if p == q else weight)
+                matrix[p::k, q::k] += block
+                if q < p:
+                    matrix[q::k, p::k] += block
+        return matrix
+
     def apply(self, x: np.ndarray) -> np.ndarray:
         """H x for x of shape (N, k)."""
-        change = self.atoms @ x
+        change = self.fold.times(x)
         if self.w is not None:
             change = change + 2.0 * np.einsum("jk,jk->j", self.w, change)[:, None] * self.w
-        out = self.atoms.T @ (self.diagonal[:, None] * change)
+        out = self.fold.transposed(self.diagonal[:, None] * change)
         if len(self.tangents):
             out += (self.tangents.T @ (self.tangents @ x.ravel())).reshape(x.shape)
         if self.kappa:

@@ -1,0 +1,128 @@
+r"""Products with the atoms of all columns, at half the price where both w and −w are columns.
+
+σ(−Zw) = σ(Zw) − Zw, so the atom of −w is that of w up to one of the few linear functions of the rows. Nine columns in
+ten come in such pairs: what pricing finds on one half of a circle it finds on the other as long as Zᵀλ is small, and
+starting vertices are pairs. With F the atoms of one of each pair, d and d' the weights of the two,
+
+    Σ_j d_j a_j a_jᵀ = Fᵀ diag(d + d') F − B Zᵀ − Z Bᵀ + Z K Zᵀ,   B = Fᵀ diag(d') W,  K = Wᵀ diag(d') W.
+
+The heavier of the two is the one that stays, so that nothing large cancels.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.linalg.blas import dsyr2k, dsyrk
+from scipy.spatial import cKDTree
+
+from covopt.solvers.master.store import Room
+
+WORTH = 128  # columns from which on looking for pairs pays
+OPPOSITE = 4e-15  # distance of −w that is rounding
+
+
+class Folding:
+    """Atoms of columns, one row for each pair of opposite neurons.
+
+    Parameters
+    ----------
+    atoms : ndarray of shape (M, N)
+        σ(Z w) of every neuron; those of neurons that are zero may be anything.
+    neurons : ndarray of shape (M, r)
+    rows : ndarray of shape (N, r)
+        Z.
+    weights : ndarray of shape (M,)
+        Of a pair the column of larger weight is kept.
+    rooms : (Room, Room), optional
+        Memory for the atoms and for weighted ones; what another folding has there is overwritten.
+
+    Examples
+    --------
+    >>> rows = np.array([[1.0, 2.0], [-1.0, 0.5]])
+    >>> neurons = np.array([[1.0, 0.0], [-1.0, 0.0]] * 100)
+    >>> atoms = np.maximum(neurons @ rows.T, 0.0)
+    >>> folding = Folding(atoms[:2], neurons[:2], rows, np.ones(2))
+    >>> folding.times(np.eye(2)).tolist() == atoms[:2].tolist()
+    True
+    """
+
+    def __init__(
+        self,
+        atoms: np.ndarray,
+        neurons: np.ndarray,
+        rows: np.ndarray,
+        weights: np.ndarray,
+        rooms: tuple[Room, Room] | None = None,
+    ):
+        self.rows, self.count = rows, len(atoms)
+        own, self._room = rooms or (Room(), Room())
+        kept, mates, owner = _pairs(neurons, weights)
+        self.kept, self._mates, self._owner = kept, mates, owner
+        self.atoms = atoms
+        if len(mates):
+            self.atoms = np.take(atoms, kept, axis=0, out=own.array(len(kept), atoms.shape[1]), mode="clip")
+        self._lines = neurons[kept][owner]
+
+    def times(self, x: np.ndarray) -> np.ndarray:
+        """Return A x for x of shape (N, k)."""
+        main = self.atoms @ x
+        if not len(self._mates):
+            return main
+        out = np.empty((self.count, x.shape[1]))
+        out[self.kept] = main
+        out[self._mates] = main[self._owner] - self._lines @ (self.rows.T @ x)
+        return out
+
+    def transposed(self, y: np.ndarray) -> np.ndarray:
+        """Return Aᵀ y for y of shape (M, k)."""
+        if not len(self._mates):
+            return self.atoms.T @ y
+        folded, other = y[self.kept], y[self._mates]
+        folded[self._owner] += other
+        return self.atoms.T @ folded - self.rows @ (self._lines.T @ other)
+
+    def gram(self, weights: np.ndarray, beside: np.ndarray | None = None) -> np.ndarray:
+        """Return the lower triangle of Aᵀ diag(weights) A, plus that of TᵀT for T ``beside`` (weights ≥ 0 then)."""
+        folded = weights
+        if len(self._mates):
+            other = weights[self._mates]
+            folded = weights[self.kept]
+            folded[self._owner] += other
+        if beside is not None:
+            stacked = self._room.array(len(self.atoms) + len(beside), self.atoms.shape[1])
+            np.multiply(self.atoms, np.sqrt(folded)[:, None], out=stacked[: len(self.atoms)])
+            stacked[len(self.atoms) :] = beside
+            total = dsyrk(1.0, stacked.T, trans=0, lower=1)
+        else:
+            total = np.zeros((self.atoms.shape[1],) * 2, order="F")
+            for chosen, sign in ((folded > 0, 1.0), (folded < 0, -1.0)):
+                if chosen.any():
+                    part = self._room.array(int(chosen.sum()), self.atoms.shape[1])
+                    np.take(self.atoms, np.flatnonzero(chosen), axis=0, out=part, mode="clip")
+                    part *= np.sqrt(np.abs(folded[chosen]))[:, None]
+                    total = dsyrk(sign, part.T, trans=0, lower=1, beta=1.0, c=total, overwrite_c=1)
+        if len(self._mates):
+            weighted = self._lines * other[:, None]
+            lever = np.zeros((len(self.atoms), self.rows.shape[1]))
+            lever[self._owner] = weighted
+            side = self.atoms.T @ lever - self.rows @ (0.5 * (self._lines.T @ weighted))
+            total = dsyr2k(
+                -1.0, np.asfortranarray(side), np.asfortranarray(self.rows), beta=1.0, c=total, lower=1, overwrite_c=1
+            )  # fmt: skip
+        return total
+
+
+def _pairs(neurons: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return columns that are kept, those that are not, and which kept one is the opposite of each of these."""
+    m = len(neurons)
+    every, none = np.arange(m), np.zeros(0, dtype=np.int64)
+    if m < WORTH:
+        return every, none, none
+    distance, other = cKDTree(neurons).query(-neurons, distance_upper_bound=OPPOSITE)
+    found = np.isfinite(distance) & neurons.any(axis=1)
+    other = np.where(found, other, every)
+    mutual = found & (other[other] == every) & (other != every)
+    folds = mutual & ((weights < weights[other]) | ((weights == weights[other]) & (every > other)))
+    kept = np.flatnonzero(~folds)
+    mates = np.flatnonzero(folds)
+    return kept, mates, np.searchsorted(kept, other[mates])

@@ -1,0 +1,66 @@
+"""Room for arrays of tens of megabytes that change in every round: getting fresh memory costs more than copying."""
+
+from __future__ import annotations
+
+import numpy as np
+
+SPARE = 1.5  # times as much room as is asked for
+
+
+class Room:
+    """One piece of memory that arrays of changing size are laid into; a new one overwrites the last.
+
+    Examples
+    --------
+    >>> room = Room()
+    >>> room.array(2, 3).shape, room.array(1, 4).shape
+    ((2, 3), (1, 4))
+    """
+
+    def __init__(self) -> None:
+        self._memory = np.empty(0)
+
+    def array(self, *shape: int) -> np.ndarray:
+        """Return an array of the shape, with anything in it."""
+        size = int(np.prod(shape))
+        if size > self._memory.size:
+            self._memory = np.empty(int(SPARE * size))
+        return self._memory[:size].reshape(shape)
+
+
+class Store:
+    """Rows that are added at the end or taken away: two pieces of memory, the one with the rows and a spare one.
+
+    Parameters
+    ----------
+    width : int
+        Entries of a row.
+
+    Examples
+    --------
+    >>> store = Store(2)
+    >>> rows = store.extended(np.zeros((0, 2)), np.array([[1.0, 2.0], [3.0, 4.0]]))
+    >>> rows = store.taken(rows, np.array([False, True]))
+    >>> store.extended(rows, np.array([[5.0, 6.0]])).tolist()
+    [[3.0, 4.0], [5.0, 6.0]]
+    """
+
+    def __init__(self, width: int):
+        self._used, self._spare = np.empty((0, width)), np.empty((0, width))
+
+    def extended(self, rows: np.ndarray, fresh: np.ndarray) -> np.ndarray:
+        """Return the rows with fresh ones behind; the rows' own memory is used where they are in the store."""
+        total = len(rows) + len(fresh)
+        if rows.base is not self._used or total > len(self._used):
+            self._used = np.empty((int(SPARE * total), self._used.shape[1]))
+            self._used[: len(rows)] = rows
+        self._used[len(rows) : total] = fresh
+        return self._used[:total]
+
+    def taken(self, rows: np.ndarray, kept: np.ndarray) -> np.ndarray:
+        """Return the rows that ``kept``, a mask or an array of indices, names; the old array is given up."""
+        chosen = np.flatnonzero(kept) if kept.dtype == bool else kept
+        if len(self._spare) < len(chosen):
+            self._spare = np.empty((int(SPARE * len(chosen)), self._used.shape[1]))
+        self._used, self._spare = self._spare, self._used
+        return np.take(rows, chosen, axis=0, out=self._used[: len(chosen)], mode="clip")
