@@ -1,6 +1,6 @@
 """Time every task in two versions, turn by turn, and print one table.
 
-    python -m benchmarks.before_after COMMIT [--only WORD …] [--repeats 3] [--turns 2]
+    python -m benchmarks.before_after COMMIT [--only WORD …] [--repeats 2] [--turns 2]
 
 COMMIT is checked out beside the working tree, or is the folder of a checkout, where kernels may be compiled already.
 Each task runs in processes of its own, one BLAS and one compiled
@@ -66,7 +66,7 @@ def main() -> None:
     parser.add_argument(
         "--only", nargs="+", default=[""], metavar="WORD", help="tasks whose name has one of these"
     )
-    parser.add_argument("--repeats", type=int, default=3, help="calls in one process (default 3)")
+    parser.add_argument("--repeats", type=int, default=2, help="calls in one process (default 2)")
     parser.add_argument("--turns", type=int, default=2, help="processes of each side (default 2)")
     parser.add_argument("--wall", action="store_true", help="wall seconds instead of the processor's")
     arguments = parser.parse_args()
