@@ -14,6 +14,8 @@ from covopt.errors import InputError
 from covopt.exact.rank import COMPUTED, exact_rank
 from covopt.exact.singular import singular_values_between
 
+MOST_INPUTS = 16  # a box is held by its corners
+
 
 @dataclass(frozen=True)
 class JacobianRank:
@@ -68,7 +70,7 @@ def jacobian_rank(network: Any, low: Any, high: Any, *, max_pieces: int = 20_000
     Raises
     ------
     InputError
-        Where the box does not fit the network, or is empty or infinite.
+        Where the box does not fit the network, is empty or infinite, or has more than 16 dimensions.
 
     Examples
     --------
@@ -81,6 +83,11 @@ def jacobian_rank(network: Any, low: Any, high: Any, *, max_pieces: int = 20_000
     """
     chain = as_chain(network)
     cap = check_count("max_pieces", max_pieces)
+    if chain.n_inputs > MOST_INPUTS:
+        raise InputError(
+            f"network has {chain.n_inputs} inputs and the box 2^{chain.n_inputs} corners; {MOST_INPUTS} are the most. "
+            "Use covopt.depth.ranks_at on points, or fewer inputs."
+        )
     ends = [_corner(name, value, chain.n_inputs) for name, value in (("low", low), ("high", high))]
     empty = np.flatnonzero(ends[0] >= ends[1])
     if len(empty):

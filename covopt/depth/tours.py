@@ -14,7 +14,8 @@ the data.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from covopt.checks.validation import check_random_state
 from covopt.data import Data
 from covopt.depth.linear import check_depth
 from covopt.errors import InputError
+from covopt.exact.rounding import below, gamma, root_down
 
 EXACT_TO = 13  # points: all subsets with all pairs of ends
 
@@ -45,7 +47,7 @@ class Tour:
         No path has a smaller length over the distance of its end points in the inputs: a lower bound on ‖Jf(x)‖
         at some x, for every f of bottleneck rank one through the data.
     exact : bool
-        Whether ``length`` and ``slope`` are attained.
+        Whether ``length`` and ``slope`` are attained; ``lower`` and ``slope`` are rounded down.
     """
 
     order: np.ndarray
@@ -62,7 +64,7 @@ class Tour:
         depth : int
         """
         L = check_depth(depth)
-        return L * self.slope ** (2.0 / L)
+        return below(L * Fraction(root_down(Fraction(self.slope) ** 2, L)))
 
 
 def rank_one_tour(X: Any, Y: Any, *, random_state: int | None = 0) -> Tour:
@@ -102,13 +104,29 @@ def rank_one_tour(X: Any, Y: Any, *, random_state: int | None = 0) -> Tour:
     seed = check_random_state(random_state)
     if data.n_samples < 2:
         raise InputError("a path needs at least two points; X has one row.")
-    steps = np.linalg.norm(data.Y[:, None] - data.Y[None], axis=2)
-    spans = np.linalg.norm(data.X[:, None] - data.X[None], axis=2)
+    # in units of powers of two, in which squares neither over- nor underflow
+    turns = [-int(np.frexp(np.abs(table).max(initial=0.0))[1]) - 1 for table in (data.X, data.Y)]
+    near, far = (np.ldexp(table, turn) for table, turn in zip((data.X, data.Y), turns, strict=True))
+    steps = np.linalg.norm(far[:, None] - far[None], axis=2)
+    spans = np.linalg.norm(near[:, None] - near[None], axis=2)
     if data.n_samples <= EXACT_TO:
-        return _compare_all(steps, spans)
-    order, length = _short_path(steps, seed)
-    lower = min(length, path_length_down(steps, length))
-    return Tour(order, length, lower, lower / float(spans.max()), False)
+        found = _compare_all(steps, spans)
+    else:
+        order, length = _short_path(steps, seed)
+        lower = min(length, path_length_down(steps, length))
+        found = Tour(order, length, lower, lower / float(spans.max()), False)
+    # each length errs by a few units for every column, their sum for every row
+    room = Fraction(1.0 - gamma(2 * (data.n_samples + data.n_features + data.n_outputs) + 16))
+    return replace(
+        found, length=_turned(Fraction(found.length), -turns[1]),
+        lower=_turned(Fraction(found.lower) * room, -turns[1]),
+        slope=_turned(Fraction(found.slope) * room, turns[0] - turns[1]),
+    )  # fmt: skip
+
+
+def _turned(value: Fraction, power: int) -> float:
+    """Return a number times a power of two, from below."""
+    return below(value * Fraction(2) ** power)
 
 
 def _compare_all(steps: np.ndarray, spans: np.ndarray) -> Tour:

@@ -9,13 +9,14 @@ import pytest
 
 import covopt
 from covopt.data import Data
-from covopt.depth import DeepSolution, representation_cost
+from covopt.depth import DeepSolution, jacobian_rank, rank_one_tour, representation_cost
 from covopt.depth.lower import Bound, closed_bounds, recompute_bound, tree_bounds
 from covopt.depth.pairs import PairBound, recompute
 from covopt.depth.rays import ORIGIN, evaluate
 from covopt.depth.solution import FORMAT, SCHEMA
 from covopt.depth.tree import tree_bound
 from covopt.depth.tree_search import TreeSearch
+from covopt.errors import InputError
 from covopt.network import DeepReLUNetwork
 from covopt.status import Status
 
@@ -205,3 +206,22 @@ def test_pairs_of_many_rows_fit_into_the_memory():
     rng = np.random.default_rng(0)
     data = Data.validate(rng.standard_normal((3000, 2)), rng.standard_normal(3000), bias=0.0)
     assert closed_bounds(data, 3, "none")[0].value > 0
+
+
+# ------------------------------------------------------------------ tours and ranks
+@pytest.mark.parametrize(
+    ("x", "y"), [(1.0, 1.0), (1e-200, 1e-200), (1e308, 1e308), (3.0, 1.0), (7.0, 1e-300), (1e200, 1e-100)]
+)
+def test_slopes_are_below_the_truth_in_any_unit(x, y):
+    # lengths of 1e-200 were zero, and the slope was infinite
+    tour = rank_one_tour([[0.0], [x]], [0.0, y])
+    truth = Fraction(y) / Fraction(x)
+    assert truth * Fraction(1 - 1e-12) <= Fraction(tour.slope) <= truth
+    assert Fraction(tour.lower) <= Fraction(y)
+    assert tour.length == pytest.approx(y, rel=1e-12)
+    assert (Fraction(tour.cost(5)) / 5) ** 5 <= truth**2
+
+
+def test_a_box_of_too_many_corners_is_refused():
+    with pytest.raises(InputError, match="20 inputs and the box"):
+        jacobian_rank([np.ones((2, 20)), np.ones((1, 2))], -1.0, 1.0)
