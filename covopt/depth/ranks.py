@@ -85,7 +85,7 @@ def jacobian_rank(network: Any, low: Any, high: Any, *, max_pieces: int = 20_000
     cap = check_count("max_pieces", max_pieces)
     if chain.n_inputs > MOST_INPUTS:
         raise InputError(
-            f"network has {chain.n_inputs} inputs and the box 2^{chain.n_inputs} corners; {MOST_INPUTS} are the most. "
+            f"network has {chain.n_inputs} inputs and the box 2^{chain.n_inputs} corners; {MOST_INPUTS} is most. "
             "Use covopt.depth.ranks_at on points, or fewer inputs."
         )
     ends = [_corner(name, value, chain.n_inputs) for name, value in (("low", low), ("high", high))]
