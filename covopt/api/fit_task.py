@@ -14,7 +14,7 @@ from covopt.api.resuming import CheckpointFile, joined, resumable
 from covopt.api.rounds import observer
 from covopt.api.stopping import Clock, in_time
 from covopt.api.warm_starts import warm_start
-from covopt.certificates.certify import conclude
+from covopt.certificates.certify import Conclusion, conclude
 from covopt.certificates.gauges import LabelNoiseGauge
 from covopt.checks.speaking import tell_result
 from covopt.checks.timing import timing
@@ -51,6 +51,10 @@ from covopt.solvers.regularised.quick import fit_quickly
 from covopt.status import Status
 
 LEAST_CHECK_S = 0.5
+BRIEF, HOPELESS = (
+    0.05,
+    0.05,
+)  # share of the search that a first look is, and the gap with which it is the last one
 FOR_LAMBDA = 0.15  # of the time, where a share of λ_max is asked for
 LOOSE = 0.1  # of λ_max, that is said where a share of it is asked for
 MANY_ROWS = 1000  # from which on the first rounds may take all the time
@@ -111,6 +115,7 @@ class FitTask:
         self._oracle: Any = None
         self._largest: LargestLambda | None = None
         self.interrupted = False  # while a result was being finished
+        self.is_brief = False  # whether a tenth of the search has to do where the bound stays far away
 
     def check_start(self, start: Solution) -> None:
         """Refuse a solution of another table."""
@@ -336,7 +341,7 @@ class FitTask:
         }  # fmt: skip
         found = in_time(
             clock,
-            lambda: conclude(self.data, network, dual, budget=_budget(name, clock), **options),
+            lambda: self._concluded(network, dual, _budget(name, clock), options),
             lambda: in_time(
                 clock,
                 lambda: conclude(self.data, network, dual, budget=0.0, **options),
@@ -355,6 +360,14 @@ class FitTask:
             sample_weight=self.sample_weight, warm=point.warm, lambda_max=self._largest and self._largest.value,
         )  # fmt: skip
         return solution
+
+    def _concluded(self, network: ReLUNetwork, dual: np.ndarray, budget: float, options: Any) -> Conclusion:
+        """Certify; where briefly, a first look decides whether the whole search is worth its time."""
+        if self.is_brief and options["stopped"] is Status.HEURISTIC:
+            found = conclude(self.data, network, dual, budget=BRIEF * budget, **options)
+            if found.certificate.gap > HOPELESS:
+                return found
+        return conclude(self.data, network, dual, budget=budget, **options)
 
 
 def _way(point: FitPoint) -> str:

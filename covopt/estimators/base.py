@@ -8,11 +8,15 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from threadpoolctl import threadpool_limits
 
-from covopt.api.fitting import fit
+from covopt.api.fit_task import FitTask
+from covopt.api.lambdas import parse_lam
 from covopt.certificates.certify import Certificate
+from covopt.checks.validation import check_time_limit
 from covopt.data.tabular import Named
 from covopt.errors import InputError, NotCertifiedWarning
+from covopt.limits import now
 from covopt.losses import Loss
 from covopt.network import ReLUNetwork
 from covopt.solution import Solution
@@ -131,7 +135,11 @@ class LossEstimator(CertifiedEstimator):
         self, X: np.ndarray, Y: np.ndarray, loss: str | Loss, weights: np.ndarray | None, lam: float | str
     ) -> Solution:
         X, Y, weights = merge_samples(X, Y, weights)
-        return fit(
-            self._table(X), Y, lam=lam, loss=loss, bias=self.bias, output_bias=self.output_bias,
-            sample_weight=weights, tol=self.tol, time_limit_s=self.time_limit_s, random_state=self._seed(),
+        began, limit = now(), check_time_limit(self.time_limit_s)
+        parse_lam(lam)  # before anything is computed
+        task = FitTask(
+            self._table(X), Y, loss, self.bias, self.output_bias, weights, "variation", "auto", self.tol, self._seed()
         )  # fmt: skip
+        task.is_brief = True  # grids of parameters fit again and again
+        with threadpool_limits(1, user_api="blas"):
+            return task.solve(task.strength(lam, limit), limit, None, None, began)

@@ -1,6 +1,7 @@
 """The estimators: scikit-learn's own checks, the certificate they carry, and their place in pipelines."""
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,9 +16,12 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import covopt
 from covopt import MinNormReLURegressor, ReLUClassifier, ReLURegressor
+from covopt.api import fit_task
 from covopt.errors import InputError, NotCertifiedWarning
 from covopt.estimators.base import merge_samples
 from covopt.losses import Huber, make_loss
+from covopt.oracles.faces import DEFAULT_FACE_BUDGET
+from covopt.solvers.regularised.quick import fit_quickly
 
 X1 = np.array([[-1.0], [0.0], [1.0]])
 Y1 = np.array([1.0, 0.0, 1.0])
@@ -89,6 +93,31 @@ def test_without_a_proof_they_warn(estimator):
     assert record[0].filename == __file__
     assert model.dual_gap_ > model.tol
     assert np.isfinite(model.predict(X)).all()
+
+
+@pytest.mark.filterwarnings("ignore::covopt.errors.NotCertifiedWarning")
+def test_a_hopeless_bound_gets_a_first_look_alone(monkeypatch):
+    """After a local search estimators spend a twentieth of the search of boxes, ``fit`` all of it."""
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((60, 10)), rng.standard_normal(60)
+    budgets, conclude = [], fit_task.conclude
+
+    def asked(*arguments, budget, **options):
+        budgets.append(budget)
+        return conclude(*arguments, budget=0.0, **options)
+
+    def found_by_search(self, problem, options, clock):
+        point = fit_quickly(problem, time_limit_s=None)
+        return replace(point, status=covopt.Status.HEURISTIC), "column-generation with local search"
+
+    monkeypatch.setattr(fit_task, "conclude", asked)
+    monkeypatch.setattr(fit_task.FitTask, "_point", found_by_search)
+    model = ReLURegressor(lam=0.05).fit(X, y)
+    assert model.solution_.status is covopt.Status.HEURISTIC
+    assert budgets == [fit_task.BRIEF * DEFAULT_FACE_BUDGET]
+    full = covopt.fit(X, y, lam=0.05)
+    assert budgets[1:] == [DEFAULT_FACE_BUDGET]
+    assert full.objective == model.solution_.objective
 
 
 def test_min_norm_regressor_is_min_norm():
