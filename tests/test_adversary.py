@@ -34,7 +34,6 @@ ONCE_REFUTED = [
     ("fails its own verification", "label-noise/row-sizes:2000005"),
     ("gauge of a dual that was moved", "fit/softmax-cross-entropy:157"),
     ("gauge of a dual that was moved", "fit/softmax-cross-entropy:189"),
-    ("norm of a free output bias", "depth/bracket:15"),
     ("traceback", "file/table:196"),
     ("traceback", "price-vector/near-rays:9"),
     ("traceback", "min-norm/far:7000001"),
