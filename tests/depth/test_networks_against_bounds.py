@@ -1,0 +1,92 @@
+"""Any network is an adversary: its own outputs are a table that it interpolates, at its norm."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from covopt.data import Data
+from covopt.depth.decay import decay, objective
+from covopt.depth.layers import Layout
+from covopt.depth.lower import closed_bounds
+from covopt.depth.rays import FitBound, evaluate, round_flows
+from covopt.losses import make_loss
+
+seeds = st.integers(0, 2**32 - 1)
+
+
+def balanced(layout, theta):
+    """Return the same function at nearly the least norm that rescaling neurons gives."""
+    layers = [w.copy() for w in layout.split(theta)]
+    for _ in range(30):
+        for ell in range(layout.depth - 1):
+            width = layout.widths[ell + 1]
+            into, out = (
+                np.linalg.norm(layers[ell], axis=1),
+                np.linalg.norm(layers[ell + 1][:, :width], axis=0),
+            )
+            factor = np.sqrt(np.maximum(out, 1e-12) / np.maximum(into, 1e-12))
+            layers[ell] *= factor[:, None]
+            layers[ell + 1][:, :width] /= factor
+    return np.concatenate([w.ravel() for w in layers])
+
+
+@given(seeds, st.integers(3, 6), st.sampled_from([0.0, 1.0]), st.sampled_from(["none", "penalized", "free"]))
+@settings(max_examples=150, deadline=None)
+def test_closed_bounds_are_below_the_network_that_made_the_table(seed, depth, bias, output_bias):
+    rng = np.random.default_rng(seed)
+    output_bias = output_bias if bias > 0 else "none"
+    n, d, k = int(rng.integers(2, 5)), int(rng.integers(1, 4)), int(rng.integers(1, 3))
+    layout = Layout((d, *rng.integers(1, 4, depth - 1).tolist(), k), bias, output_bias)
+    theta = rng.standard_normal(layout.size) * rng.choice([0.0, 1.0], layout.size, p=[0.3, 0.7])
+    theta = balanced(layout, theta)
+    X = rng.standard_normal((n, d))
+    Y = layout.forward(theta, X)[1][-1]
+    norm = float((layout.charged * theta**2).sum())
+    data = Data(X, Y, bias, tuple("abc"[:d]), tuple("yz"[:k]))
+    for bound in closed_bounds(data, depth, output_bias):
+        assert bound.value <= norm * (1 + 1e-9), bound.title
+
+
+@pytest.mark.parametrize("angle", [0.1, 0.5, 1.0, 1.5])
+@pytest.mark.parametrize("depth", [3, 5])
+def test_the_acute_bound_is_met_from_above_by_two_neurons(angle, depth):
+    # one linear map through all layers but the last two, a neuron for each row: the formula's own network
+    X = np.array([[1.0, 0.0], [np.cos(angle), np.sin(angle)]])
+    Y = np.array([[1.0], [-0.7]])
+    bound = next(
+        b for b in closed_bounds(Data.validate(X, Y, bias=0.0), depth, "none") if b.pair.kind == "acute"
+    )
+    least = np.inf
+    for ratio in np.geomspace(0.2, 5.0, 21):
+        for size in np.geomspace(0.1, 40.0, 61):
+            a, b = size * ratio, size / ratio
+            target = np.linalg.solve(X, np.diag(np.sqrt([a, b])))
+            s = np.linalg.svd(target, compute_uv=False)
+            norm = (depth - 1) * (s ** (2 / (depth - 1))).sum() + 1.0 / a + 0.49 / b
+            least = min(least, float(norm))
+    assert bound.value <= least
+    assert bound.value >= 0.97 * least
+
+
+@given(seeds, st.sampled_from(["squared", "logistic", "huber"]), st.sampled_from([0.0, 1.0]))
+@settings(max_examples=25, deadline=None)
+def test_transports_are_below_every_trained_network(seed, name, bias):
+    rng = np.random.default_rng(seed)
+    n, depth, lam = 4, int(rng.integers(3, 6)), float(10 ** rng.uniform(-4, 0))
+    X, y = rng.standard_normal((n, 2)), rng.standard_normal(n)
+    loss = make_loss(name)
+    targets = loss.encode_targets(np.where(np.arange(n) % 2, 1.0, -1.0) if name == "logistic" else y)
+    data = Data.validate(X, targets, bias=bias, interpolates=False)
+    layout = Layout((2, *[3] * (depth - 1), 1), bias, "none")
+    theta = decay(layout, rng.standard_normal(layout.size), X, loss, lam, steps=60)
+    value = objective(layout, theta, X, loss, lam)
+    gradient = -loss.gradient(layout.forward(theta, X)[1][-1])[:, 0]
+    order = np.argsort(gradient)
+    amount = float(min(gradient[order[-1]], -gradient[order[0]]))
+    flows = [(int(order[-1]), int(order[0]), amount if amount > 0 else 1.0)]
+    if bias == 0.0:
+        flows.append((int(order[-2]), -1, abs(float(gradient[order[-2]])) + 1e-3))
+    assert evaluate(FitBound(0.0, round_flows(flows)), data, loss, lam, depth, "none", value) <= value * (
+        1 + 1e-12
+    )
