@@ -59,13 +59,26 @@ class Steering:
         trusted: bool = False,
         tol: float = 0.0,
     ):
-        self._enough = CLOSE * tol
+        self._enough, self._proven = CLOSE * tol, 0.0
         self._tree = BranchAndBoundOracle(
             rows, node_limit=tree_limit(len(rows), rows.shape[1], n_outputs), time_limit_s=time_limit_s, slack=SLACK,
             n_starts=2 * STARTS, random_state=random_state,
         )  # fmt: skip
         self._local = LocalSearchOracle(rows, random_state=random_state)
         self.trusted = trusted
+
+    def observer(self, callback: Callable[[RoundState], bool] | None) -> Callable[[RoundState], bool]:
+        """Return a callback for rounds that shows valid bounds: the lower one stays where proofs have left it."""
+
+        def observe(state: RoundState) -> bool:
+            if not self.trusted:
+                self._proven = max(state.lower_bound, 0.0)
+            gap = relative_gap(state.upper_bound, self._proven) if self._proven > 0 else 1.0
+            return callback is not None and callback(
+                dataclasses.replace(state, lower_bound=self._proven, gap=gap)
+            )
+
+        return observe
 
     def price(
         self,
@@ -140,20 +153,9 @@ def solve_heuristic(
         problem.rows, n_outputs=problem.vector_outputs, time_limit_s=pricing_s, random_state=random_state,
         trusted=only_relaxation, tol=tol,
     )  # fmt: skip
-    proven = 0.0
-
-    def observe(state: RoundState) -> bool:
-        nonlocal proven
-        if not oracle.trusted:
-            proven = state.lower_bound
-        shown = dataclasses.replace(
-            state, lower_bound=proven, gap=relative_gap(state.upper_bound, proven) if proven > 0 else 1.0
-        )
-        return callback is not None and callback(shown)
-
     if found is None:
         point = generate(
-            problem, oracle, tol=max(tol, 1e-9), random_state=random_state, callback=observe,
+            problem, oracle, tol=max(tol, 1e-9), random_state=random_state, callback=oracle.observer(callback),
             time_limit_s=None if time_limit_s is None else 0.75 * time_limit_s,
         )  # fmt: skip
     else:

@@ -8,12 +8,10 @@ last dual divided by a proved bound on h(Λ).
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 from collections.abc import Callable
 
 import numpy as np
 
-from covopt.exact.rounding import relative_gap
 from covopt.limits import TimeUp, limited, now
 from covopt.oracles.bounds import gauge_bound
 from covopt.oracles.branch_and_bound import BranchAndBoundOracle
@@ -80,19 +78,8 @@ def solve_heuristic_fit(
     oracle = Steering(
         rows, n_outputs=outputs, time_limit_s=pricing_s, random_state=random_state, tol=tol
     )  # fmt: skip
-    proven = 0.0
-
-    def observe(state: RoundState) -> bool:
-        nonlocal proven
-        if not oracle.trusted:
-            proven = state.lower_bound
-        shown = dataclasses.replace(
-            state, lower_bound=proven, gap=relative_gap(state.upper_bound, max(proven, 0.0))
-        )
-        return callback is not None and callback(shown)
-
     point = RegularisedGeneration(
-        problem, oracle, tol=max(tol, 1e-9), random_state=random_state, callback=observe, warm=warm,
+        problem, oracle, tol=max(tol, 1e-9), random_state=random_state, callback=oracle.observer(callback), warm=warm,
         time_limit_s=None if time_limit_s is None else 0.75 * time_limit_s,
     ).solve()  # fmt: skip
     if not oracle.trusted:
