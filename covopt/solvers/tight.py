@@ -73,11 +73,12 @@ def tight_set(problem: ShallowProblem, oracle: Oracle, dual: np.ndarray, *, slac
     if problem.is_vector:
         found = _vector_set(problem, dual, neurons, values, side, slack)
         return found if getattr(oracle, "sees_all", True) else replace(found, isolated=False)
+    above, below = (side > 0).astype(float), (side < 0).astype(float)
+    together = (above @ below.T + below @ above.T == 0) & (values[:, None] * values > 0)
     kept: list[int] = []
     for j in range(len(neurons)):
         # a closed cell has one maximiser per sign: what shares a cell with a better one is not another
-        same = [k for k in kept if values[k] * values[j] > 0 and not np.any(side[k] * side[j] < 0)]
-        if not same:
+        if not together[j, kept].any():
             kept.append(j)
     return TightSet(neurons[kept], values[kept], np.sign(values[kept]))
 

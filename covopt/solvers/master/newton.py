@@ -32,9 +32,9 @@ from covopt.solvers.master.system import System
 
 DAMPING = 0.95  # share of the way to the edge that is taken; whole steps are taken whole
 CENTRING = 1e-4  # least goal of a corrector, as a share of the mean product
-MISSING = (
-    0.03  # products stay above this share of what pricing still misses: centred duals find better columns
-)
+# products stay above this share of what pricing still misses, far from the end and near it: centred duals find better
+# columns, and below a gap of 1e-5 too small a share ends single steps early
+MISSING, MISSING_LATE, LATE = 0.03, 0.1, 1e-5
 REFINED = 1e-3  # gap from which on solves are refined
 CORRECTORS, TRIAL, GAIN = 4, 0.2, 0.02  # Gondzio's correctors: how many, how far they look, what keeps one
 BENT = 0.5  # least height of a column whose bending counts
@@ -203,7 +203,9 @@ class Master:
             reached += edges.reached(affine[3], primal, far)
             count += edges.count
         centring = min(1.0, max(CENTRING, (reached / max(count * level, 1e-300)) ** 3))
-        goal = max(centring * level, min(level, MISSING * gap * value / count))
+        late = gap <= LATE and objective.interpolates and bool(columns.live.any())
+        missing = MISSING_LATE if late else MISSING
+        goal = max(centring * level, min(level, missing * gap * value / count))
         edge_aim = edges.second_order(affine[3], goal) if edges is not None else 0.0
         found = direction(cones.second_order(affine[2], goal), edge_aim, 1.0)
         if not np.isfinite(found[0]).all():
