@@ -46,7 +46,7 @@ def rank_one_starts(data: Data, depth: int, output_bias: str) -> Iterator[tuple[
     """
     if data.bias <= 0.0 or depth < 3:
         return
-    for u in _directions(data):
+    for u in projections(data):
         along = data.X @ u
         offset = max(0.0, -float(along.min())) / data.bias
         s = along + data.bias * offset
@@ -68,7 +68,7 @@ def rank_one_starts(data: Data, depth: int, output_bias: str) -> Iterator[tuple[
             yield Layout.of_layers(layers, data.n_features, data.bias, output_bias)
 
 
-def _directions(data: Data) -> list[np.ndarray]:
+def projections(data: Data) -> list[np.ndarray]:
     """Return unit vectors that may tell the rows apart: main directions, and that of the steepest pair."""
     centred = data.X - data.X.mean(axis=0)
     found = [*np.linalg.svd(centred, full_matrices=False)[2]] if len(data.X) > 1 else []

@@ -12,7 +12,7 @@ from covopt.data import Data
 from covopt.depth import DeepSolution, jacobian_rank, rank_one_tour, representation_cost
 from covopt.depth.lower import Bound, closed_bounds, recompute_bound, tree_bounds
 from covopt.depth.pairs import PairBound, recompute
-from covopt.depth.rank_one import _directions
+from covopt.depth.rank_one import projections
 from covopt.depth.rays import ORIGIN, evaluate
 from covopt.depth.solution import FORMAT, SCHEMA
 from covopt.depth.tree import tree_bound
@@ -208,7 +208,7 @@ def test_pairs_of_many_rows_fit_into_the_memory():
     data = Data.validate(rng.standard_normal((3000, 2)), rng.standard_normal(3000), bias=0.0)
     assert closed_bounds(data, 3, "none")[0].value > 0
     table = Data.validate(rng.standard_normal((20_000, 2)), rng.standard_normal(20_000), bias=1.0)
-    assert len(_directions(table)) == 3  # a matrix of all pairs would have 3 GiB
+    assert len(projections(table)) == 3  # a matrix of all pairs would have 3 GiB
 
 
 # ------------------------------------------------------------------ tours and ranks
