@@ -144,6 +144,7 @@ def limited(seconds: float | None) -> Iterator[None]:
         yield
         return
     deadlines = _deadlines()
+    outer = len(deadlines)
     deadlines.append(now() + max(seconds, 1e-6))
     timed = _has_timer()
     previous = signal.signal(signal.SIGALRM, _on_alarm) if timed else None
@@ -152,11 +153,14 @@ def limited(seconds: float | None) -> Iterator[None]:
             _set_timer()
         yield
     finally:
-        if timed:
-            signal.setitimer(signal.ITIMER_REAL, 0.0)
-        deadlines.pop()
-        if timed:
-            signal.signal(signal.SIGALRM, previous)
+        try:
+            if timed:
+                signal.setitimer(signal.ITIMER_REAL, 0.0)
+        finally:  # the alarm may have come just now, and raised
+            del deadlines[outer:]
+            if timed:
+                signal.setitimer(signal.ITIMER_REAL, 0.0)
+                signal.signal(signal.SIGALRM, previous)
             if deadlines:
                 _set_timer()
 

@@ -78,8 +78,8 @@ def write_cells(
     >>> file = pathlib.Path(tempfile.mkdtemp()) / "cells.npy"
     >>> write_cells([[0], [1], [2]], file, bias=1.0)
     6
-    >>> np.unpackbits(np.load(file), axis=1, count=3).sum()
-    np.int64(9)
+    >>> int(np.unpackbits(np.load(file), axis=1, count=3).sum())
+    9
     """
     if path.suffix not in STREAMED:
         raise InputError(f"cells are streamed to {' or '.join(STREAMED)}; received {path.name}.")

@@ -8,6 +8,8 @@ from typing import Any
 
 from covopt.files import write_atomically
 
+BYTES_PER_S = 4e8  # of patterns along one line of the arrangement, which has one for each row
+
 
 def run_cells(
     table: Path,
@@ -64,11 +66,14 @@ def _cells(
 
     from covopt.arrangement.files import STREAMED, most_cells, write_cells
     from covopt.checks.memory import plan
+    from covopt.limits import TimeUp, seconds_left
 
     if count_only:
         from covopt import count_cells
 
         return {"n_cells": int(count_cells(X, bias=bias))}
+    if len(X) ** 2 / 8.0 > BYTES_PER_S * seconds_left():  # compiled code, which hears no deadline
+        raise TimeUp
     most = most_cells(X, bias=bias)
     expected = f"of at most {most:,} cells"
     if out is not None and out.suffix in STREAMED:

@@ -83,7 +83,7 @@ class Unit:
 
     fit_frames: Frames | None = None  # turns orthonormal frames of faces into frames of this cost
     has_curvature = True  # of the kind that following a path uses
-    light = 1e-7  # mass, relative to the masses and to max|y| = 1, of a neuron that is tried without
+    light = 1e-5  # mass, relative to the masses and to max|y| = 1, of a neuron that is tried without
 
     def normalise(self, neurons: np.ndarray) -> np.ndarray:
         """Return neurons of cost one; what is next to nothing is left out."""
