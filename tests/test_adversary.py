@@ -41,6 +41,7 @@ ONCE_REFUTED = [
     ("traceback", "forged/dual:115"),
     ("traceback", "forged/dual:1000188"),
     ("traceback", "proof/forged:3000039"),
+    ("traceback", "depth/fit:5000002"),
     ("traceback", "forged/open:1000053"),
     ("traceback", "forged/open:1000265"),
 ]

@@ -117,7 +117,7 @@ def evaluate(
     if curve is None or not nu.any():
         return max(0.0, floor)
     found = least(loss, nu, curve, lam)
-    if bound.flows:  # the curve costs nothing: look closer where the minimum is
+    if bound.family is None:  # the curve of a plan costs nothing: look closer where the minimum is
         for _ in range(_ZOOMS):
             curve = _zoomed(curve, found[1], lambda s: _closed(s, work, depth))
             found = least(loss, nu, curve, lam)
