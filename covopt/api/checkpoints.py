@@ -31,6 +31,8 @@ class Checkpoint:
         next one comes later. 0 writes after every round.
     resume : bool
         Whether to go on from the file where it exists; else it is written anew.
+    keep : bool
+        Whether the file is left where a solve comes to its end, for who removes it once the result is saved.
 
     Raises
     ------
@@ -49,8 +51,15 @@ class Checkpoint:
     ('certified', False)
     """
 
-    def __init__(self, path: str | os.PathLike[str], *, every_s: float = EVERY_S, resume: bool = True):
-        self.path, self.resume = Path(path), resume
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        every_s: float = EVERY_S,
+        resume: bool = True,
+        keep: bool = False,
+    ):
+        self.path, self.resume, self.keep = Path(path), resume, keep
         self.every_s = check_number("every_s", every_s, "a number of seconds ≥ 0", lambda v: 0 <= v < np.inf)
 
 

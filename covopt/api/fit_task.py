@@ -115,7 +115,7 @@ class FitTask:
         self._oracle: Any = None
         self._largest: LargestLambda | None = None
         self.interrupted = False  # while a result was being finished
-        self.is_brief = False  # whether a tenth of the search has to do where the bound stays far away
+        self.is_brief = False  # whether a first look has to do where the bound stays far away
 
     def check_start(self, start: Solution) -> None:
         """Refuse a solution of another table."""

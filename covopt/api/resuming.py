@@ -48,7 +48,8 @@ class CheckpointFile:
     """
 
     def __init__(self, asked: Checkpoint):
-        self.path, self.resume, self.every_s = asked.path, asked.resume, asked.every_s
+        self.path, self.every_s = asked.path, asked.every_s
+        self.resume, self.keep = asked.resume, asked.keep
         self.found: Solution | None = None
         self.path_found = SolutionPath()
         self.start: State | None = None
@@ -116,7 +117,7 @@ class CheckpointFile:
     def conclude_path(self, solutions: SolutionPath, asked: int) -> None:
         """Remove the file where all points are done; else leave those that are."""
         if len(solutions) == asked and solutions[-1].status not in STOPPED:
-            self.path.unlink(missing_ok=True)
+            self._remove()
         elif solutions:
             self._try(lambda: save_path(solutions, self.path))
 
@@ -185,6 +186,10 @@ class CheckpointFile:
         if solution.status in STOPPED:
             self.write(solution, state)
         else:
+            self._remove()
+
+    def _remove(self) -> None:
+        if not self.keep:
             self.path.unlink(missing_ok=True)
 
 

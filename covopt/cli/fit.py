@@ -10,6 +10,7 @@ import typer
 
 from covopt.checks.wording import counted, listed
 from covopt.cli.options import (
+    STOPPED,
     Bias,
     CheckpointEvery,
     Decimal,
@@ -32,7 +33,7 @@ from covopt.cli.options import (
     check_plot,
     checkpoint_of,
     reading,
-    say_resumable,
+    settle,
 )
 from covopt.cli.report import (
     Exit,
@@ -196,8 +197,8 @@ def fit(
                 time_limit_s=time_limit, random_state=seed, checkpoint=checkpoint,
                 callback=progress if depth == 2 else None, **options,
             )  # fmt: skip
-        say_resumable(checkpoint)
         save(solution, out)  # first, so that nothing computed is lost to a later failure
+        settle(checkpoint, finished=solution.status.code not in STOPPED)
         if plot is not None:
             solution.plot(plot)
         code = Exit.CERTIFIED if solution.status.code == "certified" else Exit.NOT_CERTIFIED
@@ -323,11 +324,13 @@ def path(
                 checkpoint=checkpoint,
                 **options,
             )  # fmt: skip
-        say_resumable(checkpoint)
+        asked = n_lams if grid is None else len(set(grid))
         if out is not None:
             from covopt.api.path_files import save_path
 
             save_path(solutions, out)
+        ended = len(solutions) == asked and solutions[-1].status.code not in STOPPED
+        settle(checkpoint, finished=ended)
         if rows is not None:
             save_table(solutions.to_frame(), rows)
         if plot is not None and solutions:
@@ -335,7 +338,6 @@ def path(
             from covopt.plotting.path import plot_path
 
             save_figure(plot_path(solutions), plot)
-        asked = n_lams if grid is None else len(set(grid))
         complete = len(solutions) == asked and all(s.status.code == "certified" for s in solutions)
         code = Exit.CERTIFIED if complete else Exit.NOT_CERTIFIED
         if as_json:

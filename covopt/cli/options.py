@@ -7,6 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
+STOPPED = ("time_limit", "interrupted", "callback")  # codes of a run that can go on
+
 Table = Annotated[
     Path,
     typer.Argument(
@@ -99,12 +101,16 @@ def checkpoint_of(out: Path | None, *, resume: bool, every_s: float, kept: bool 
         typer.echo(f"note: there is no checkpoint {path}; the run begins anew", err=True)
     if not resume and path.exists():
         typer.echo(f"note: {path} is of a run that was stopped; --resume would go on from it", err=True)
-    return Checkpoint(path, every_s=every_s, resume=resume)
+    return Checkpoint(path, every_s=every_s, resume=resume, keep=True)
 
 
-def say_resumable(checkpoint: Any) -> None:
-    """Say how a run that was stopped goes on, where it can."""
-    if checkpoint is not None and checkpoint.path.exists():
+def settle(checkpoint: Any, *, finished: bool) -> None:
+    """After the result is saved, remove the checkpoint of a finished run; of a stopped one say how it goes on."""
+    if checkpoint is None:
+        return
+    if finished:
+        checkpoint.path.unlink(missing_ok=True)
+    elif checkpoint.path.exists():
         typer.echo(f"note: the same command with --resume goes on from {checkpoint.path}", err=True)
 
 

@@ -10,6 +10,7 @@ import typer
 from covopt.checks.optional import is_installed
 from covopt.checks.wording import counted
 from covopt.cli.options import (
+    STOPPED,
     Bias,
     CheckpointEvery,
     Decimal,
@@ -31,7 +32,7 @@ from covopt.cli.options import (
     check_plot,
     checkpoint_of,
     reading,
-    say_resumable,
+    settle,
 )
 from covopt.cli.report import (
     Exit,
@@ -50,6 +51,7 @@ from covopt.cli.tables import JSON, check_suffix
 def _finish(
     solution: Any,
     *,
+    checkpoint: Any = None,
     table: Any,
     out: Path | None,
     plot: Path | None,
@@ -59,6 +61,7 @@ def _finish(
 ) -> typer.Exit:
     """Save, draw and print; the file comes first, so that nothing computed is lost to a later failure."""
     save(solution, out)
+    settle(checkpoint, finished=solution.status.code not in STOPPED)
     if plot is not None:
         with Progress("drawing", enabled=not (as_json or quiet)):
             solution.plot(plot)
@@ -174,8 +177,16 @@ def solve(
                 checkpoint=checkpoint,
                 standardise=standardise,
             )
-        say_resumable(checkpoint)
-        raise _finish(solution, table=read, out=out, plot=plot, as_json=as_json, quiet=quiet, heard=heard)
+        raise _finish(
+            solution,
+            checkpoint=checkpoint,
+            table=read,
+            out=out,
+            plot=plot,
+            as_json=as_json,
+            quiet=quiet,
+            heard=heard,
+        )
 
 
 def demo(

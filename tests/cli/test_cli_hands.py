@@ -251,6 +251,20 @@ def test_resume(folder, monkeypatch):
     assert not kept.exists()
 
 
+def test_a_result_that_cannot_be_saved_leaves_its_checkpoint(folder, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(covopt.Solution, "save", full)
+    out = folder / "full.json"
+    done = run(
+        "solve", folder / "t.csv", "--target", "y", "--features", "a,b", "--out", out, "--checkpoint-every", 0
+    )
+    assert (done.exit_code, "No space left on device" in done.stderr) == (1, True)
+    monkeypatch.undo()
+    assert covopt.verify(covopt.load(folder / "full.json.checkpoint")).ok
+
+
 def test_cells_that_do_not_fit_are_streamed(folder):
     cells = ["cells", folder / "t.csv", "--features", "a,b", "--json"]
     refused = run(*cells, "--memory-limit", "1e-7")
