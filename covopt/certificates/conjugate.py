@@ -180,8 +180,8 @@ def reach(loss: Loss, slope: np.ndarray) -> float:
     return max(1.0, float(ratio.min(initial=np.inf)) * (1.0 - 8.0 * UNIT))
 
 
-def conjugate_above(loss: Loss, slope: np.ndarray) -> float:
-    r"""Bound C*(U) from above, for every U within a relative 2u of ``slope`` (a rounded multiple) in the domain.
+def conjugate_above(loss: Loss, slope: np.ndarray, *, roundings: int = 2) -> float:
+    r"""Bound C*(U) from above, for every U in the domain whose entries are within a few units u of ``slope``'s.
 
     The terms are products and entropies; each is computed with a relative error of a few units, but for 1 − p in
     (1 − p) log(1 − p), which is off by u p and moves the entropy by u p (1 + \|log(1 − p)\|) ≤ 64 u p, and for
@@ -191,6 +191,8 @@ def conjugate_above(loss: Loss, slope: np.ndarray) -> float:
     ----------
     loss : Loss
     slope : ndarray of shape (N, k)
+    roundings : int
+        Relative errors of a unit that an entry of ``slope`` may have gone through (a rounded multiple of a dual: 2).
 
     Returns
     -------
@@ -200,4 +202,4 @@ def conjugate_above(loss: Loss, slope: np.ndarray) -> float:
     moved = float(np.abs(slope).sum())
     if loss.domain_box() is None:
         moved += float(loss.weights[slope.any(axis=1)].sum())
-    return up(value + up(allowance(slope.size + FUNCTION, size) + 2 * FUNCTION * UNIT * moved))
+    return up(value + up(allowance(slope.size + FUNCTION, size) + roundings * FUNCTION * UNIT * moved))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 from scipy.optimize import linprog
@@ -109,8 +110,10 @@ def _trees(
     data: Data, loss: Loss, depth: int, output_bias: str, outputs: np.ndarray, upper: float
 ) -> list[FitBound]:
     """Return the families that bound R_L(X, F) for the trained outputs F: their multipliers are nearly the dual."""
+    counted = np.flatnonzero(loss.weights[:, 0] > 0.0)  # where a row costs nothing, residuals are zero
+    loss, outputs = loss.take(counted), outputs[counted]
     residuals = -loss.gradient(outputs)
-    fitted = Data(data.X, outputs, data.bias, data.feature_names, data.target_names)
+    fitted = Data(data.X[counted], outputs, data.bias, data.feature_names, data.target_names)
     box = loss.domain_box()
     families = tree_families(
         fitted,
@@ -122,4 +125,7 @@ def _trees(
         scales=(0.5,),
         most_rows=MOST_ROWS,
     )
-    return [FitBound(0.0, (), None, family) for family in families]
+    rows = [tuple(counted[list(family.rows)].tolist()) for family in families]
+    return [
+        FitBound(0.0, (), None, replace(family, rows=own)) for family, own in zip(families, rows, strict=True)
+    ]

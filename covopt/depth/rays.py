@@ -24,10 +24,11 @@ from typing import Any
 
 import numpy as np
 
+from covopt.certificates.conjugate import balanced, conjugate_above
 from covopt.data import Data
 from covopt.depth.tree import Family, tree_curve
 from covopt.depth.tree_files import family_from_dict, family_to_dict, whole
-from covopt.exact.rounding import allowance, down, lengths_up, up
+from covopt.exact.rounding import UNIT, down, lengths_up, up
 from covopt.losses import Loss
 
 ORIGIN = -1
@@ -100,28 +101,34 @@ def evaluate(
     ValueError, IndexError
         Where a family is damaged.
     """
+    counted = loss.weights[:, 0] > 0.0  # a row of weight zero costs nothing, whatever its output
+    loss = loss if counted.all() else loss.take(counted)
     floor = _conjugate(loss, np.zeros(loss.targets.shape))
-    floor = -math.inf if floor is None else -floor
+    floor = 0.0 if floor is None else max(0.0, -floor)
+    if loss.domain_box() is None:
+        bound = _balanced(bound)
     if bound.family is not None:
         family = _of_size_one(bound.family, data.n_outputs)
         nu = _nu_of_family(family, data)
-        curve = _tree_curve(family, data, nu, loss, lam, depth, output_bias, upper)
     elif bound.flows:
         plan = _nu_of_flows(bound, data)
         if plan is None:
-            return max(0.0, floor)
+            return floor
         nu, work = plan
-        curve = _closed_curve(work, depth, 2.0 * upper / lam)
     else:
-        return max(0.0, floor)
-    if curve is None or not nu.any():
-        return max(0.0, floor)
-    found = least(loss, nu, curve, lam)
+        return floor
+    if nu[~counted].any() or not nu.any():
+        return floor
+    nu = nu[counted]
     if bound.family is None:  # the curve of a plan costs nothing: look closer where the minimum is
+        curve = _closed_curve(work, depth, 2.0 * upper / lam)
+        found = least(loss, nu, curve, lam)
         for _ in range(_ZOOMS):
             curve = _zoomed(curve, found[1], lambda s: _closed(s, work, depth))
             found = least(loss, nu, curve, lam)
-    return max(0.0, floor, found[0])
+        return max(floor, found[0])
+    sampled = _tree_curve(family, data, nu, loss, lam, depth, output_bias, upper)
+    return floor if sampled is None else max(floor, least(loss, nu, sampled, lam)[0])
 
 
 def least(loss: Loss, nu: np.ndarray, curve: Curve, lam: float) -> tuple[float, float]:
@@ -188,13 +195,11 @@ def _slope_at_zero(use: Callable[[float], float], nu: np.ndarray) -> float:
 
 
 def _conjugate(loss: Loss, U: np.ndarray) -> float | None:
-    """C*(U) from above, whatever roundings its entries went through; None outside its domain."""
-    if not loss.contains(U):
+    """C*(pν) from above, where U is pν with at most four roundings; None where pν may be outside of its domain."""
+    if not loss.contains(U * (1.0 + 8.0 * UNIT)):
         return None
-    value, size = loss.conjugate_terms(U)
-    if not math.isfinite(value):
-        return None
-    return up(value + allowance(16 * U.size, size))
+    value = conjugate_above(loss, U, roundings=4)
+    return value if math.isfinite(value) else None
 
 
 def _closed(s: np.ndarray, work: float, depth: int) -> np.ndarray:
@@ -271,6 +276,16 @@ def _direction(given: tuple[float, ...] | None, n_outputs: int) -> np.ndarray:
     if u.shape != (n_outputs,) or not np.isfinite(u).all() or not u.any():
         raise ValueError(f"the direction is none of {n_outputs} outputs")
     return u if given is None else np.ldexp(u, -int(np.frexp(np.abs(u).max())[1]))
+
+
+def _balanced(bound: FitBound) -> FitBound:
+    """Return a bound whose directions sum to zero exactly: C* of the softmax is infinite beside that plane."""
+    family, direction = bound.family, bound.direction
+    if direction is not None:
+        direction = tuple(balanced(np.array(direction)).tolist())
+    if family is not None and family.direction is not None:
+        family = replace(family, direction=tuple(balanced(np.array(family.direction)).tolist()))
+    return replace(bound, family=family, direction=direction)
 
 
 def _of_size_one(family: Family, n_outputs: int) -> Family:

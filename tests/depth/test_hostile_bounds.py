@@ -228,3 +228,30 @@ def test_slopes_are_below_the_truth_in_any_unit(x, y):
 def test_a_box_of_too_many_corners_is_refused():
     with pytest.raises(InputError, match="20 inputs and the box"):
         jacobian_rank([np.ones((2, 20)), np.ones((1, 2))], -1.0, 1.0)
+
+
+@pytest.mark.parametrize("loss", ["squared", "logistic", "softmax-cross-entropy"])
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_a_row_of_weight_zero_takes_no_part(loss):
+    points, targets = np.array([[0.0], [1.0], [2.5], [4.0]]), np.array([1, 0, 1, 1])
+    found = covopt.fit(
+        points, targets, lam=0.01, depth=3, loss=loss, sample_weight=[1, 1, 1, 0], time_limit_s=None
+    )
+    without = covopt.fit(points[:3], targets[:3], lam=0.01, depth=3, loss=loss, time_limit_s=None)
+    assert found.lower_bound == pytest.approx(without.lower_bound, rel=0.02)
+    assert covopt.verify(found).ok
+    # residuals on such a row: C* is infinite there
+    bound = next(bound for bound in found.bounds if bound.flows)
+    assert evaluated(found, replace(bound, flows=((3, 0, 1.0), *bound.flows))) <= min(bound.value, 0.01)
+
+
+def test_residuals_of_a_softmax_sum_to_zero_exactly():
+    # beside that plane C* is infinite: a direction off by a unit would prove nothing, so it is moved into it
+    points, targets = np.array([[0.0], [1.0], [2.5]]), ["a", "b", "c"]
+    found = covopt.fit(points, targets, lam=0.01, depth=3, loss="softmax-cross-entropy", time_limit_s=None)
+    bound = next(bound for bound in found.bounds if bound.flows)
+    value = evaluated(found, replace(bound, direction=(0.0, -1.0, 1.0)))
+    assert 0 < value <= found.objective
+    u = (0.0, -0.7, 0.7 + 1e-9)
+    assert sum(map(Fraction, u)) != 0
+    assert evaluated(found, replace(bound, direction=u)) == pytest.approx(value, rel=1e-6)
