@@ -94,11 +94,12 @@ def standardised(solution: Any) -> list[Check]:
 
 def _as_solved(table: Data, solution: Any) -> Data:
     """Return a user's table as the solution has it."""
-    scaling = solution.network.scaling
-    fits = scaling is not None and (table.n_features, table.n_outputs) == (
+    scaling = getattr(solution.network, "scaling", None)  # deep networks have none
+    if scaling is None or (table.n_features, table.n_outputs) != (
         len(scaling.scale), len(scaling.target_centre)
-    )  # fmt: skip
-    return scaling.apply_data(table) if fits else table
+    ):  # fmt: skip
+        return table
+    return scaling.apply_data(table)
 
 
 def _same_points(solution: Any, X: Any, Y: Any) -> list[Check]:

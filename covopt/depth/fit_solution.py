@@ -6,6 +6,7 @@ import copy
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from covopt.certificates.prechecks import same_table
 from covopt.checks.claims import Check
 from covopt.checks.validation import check_output_bias, check_positive
 from covopt.data import Data
@@ -128,7 +129,7 @@ class DeepFit(DeepSolution):
             data = Data.validate(self.data.X, loss.targets, bias=self.data.bias, interpolates=False)
         except CovoptError as error:
             return [Check("data", False, str(error))]
-        checks = self._same_table(data, X, Y)
+        checks = [] if X is None else same_table(self, X, Y)
         checks.append(self._fits(data))
         if not checks[-1].ok:
             return checks

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import copy
 import os
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from covopt.certificates.prechecks import same_table
 from covopt.checks.claims import Check
 from covopt.checks.html import html_table
 from covopt.checks.validation import check_output_bias
@@ -18,7 +18,7 @@ from covopt.depth.bottleneck import balance
 from covopt.depth.linear import check_depth
 from covopt.depth.lower import bound_from_dict, bound_to_dict, recompute_bound
 from covopt.depth.stationarity import stationarity
-from covopt.errors import CovoptError, InputError, SolutionFileError
+from covopt.errors import CovoptError, SolutionFileError
 from covopt.exact.rounding import relative_gap
 from covopt.files import write_json
 from covopt.files.formats import check_format
@@ -168,7 +168,7 @@ class DeepSolution:
             data = Data.validate(self.data.X, self.data.Y, bias=self.data.bias)
         except CovoptError as error:
             return [Check("data", False, str(error))]
-        checks = self._same_table(data, X, Y)
+        checks = [] if X is None else same_table(self, X, Y)
         checks.append(self._fits(data))
         if not checks[-1].ok:
             return checks
@@ -185,22 +185,6 @@ class DeepSolution:
         below = self.lower_bound <= self.cost * (1.0 + AGREES)
         checks.append(Check("bracket", below, f"{self.lower_bound:.10g} ≤ R_{self.depth} ≤ {self.cost:.10g}"))
         return [*checks, self._status_check()]
-
-    def _same_table(self, data: Data, X: Any, Y: Any) -> list[Check]:
-        """Check that a table is the one that was solved, where one is given."""
-        if X is None:
-            return []
-        if Y is None:
-            raise InputError("verify needs Y together with X")
-        if self.loss is None:
-            other = Data.validate(X, Y, bias=self.data.bias, duplicates="mean")
-        else:
-            targets = copy.copy(self.loss).encode_targets(Y, self.sample_weight)
-            other = Data.validate(X, targets, bias=self.data.bias, interpolates=False)
-        same = other.X.shape == data.X.shape and other.Y.shape == data.Y.shape
-        same = same and bool(np.allclose(other.X, data.X, rtol=1e-12, atol=0.0))
-        same = same and bool(np.allclose(other.Y, data.Y, rtol=1e-12, atol=0.0))
-        return [Check("table", same, "is the one that was solved" if same else "is another table")]
 
     def _fits(self, data: Data) -> Check:
         """Check that the network is one of the depth, the bias and the output bias that are claimed."""

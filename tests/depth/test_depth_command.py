@@ -28,10 +28,10 @@ def test_the_command_brackets_saves_and_verifies(table, tmp_path):
     assert "R_3" in verified.stdout
 
 
-def test_what_is_not_closed_exits_with_three(table):
-    done = run.invoke(
-        app, ["depth", str(table), "--target", "y", "--depth", "3", "--tol", "1e-15", "--bias", "0"]
-    )
+def test_what_is_not_closed_exits_with_three(tmp_path):
+    path = tmp_path / "three.csv"
+    path.write_text("x,y\n1.0,0.3\n-0.4,0.9\n0.2,-0.7\n")
+    done = run.invoke(app, ["depth", str(path), "--target", "y", "--depth", "3", "--time-limit", "0.1"])
     assert done.exit_code == 3
     assert "lower bound" in done.stdout
 

@@ -69,7 +69,9 @@ def test_the_bracket_on_three_points(bracket):
     assert bracket.residual < 1e-9
     assert "tree bound on 3 rows" in bracket.summary()
     assert "HEURISTIC" in bracket.summary()
-    assert covopt.verify(bracket, exact=True).ok
+    X, Y = bracket.data.X, bracket.data.Y
+    assert covopt.verify(bracket, X[::-1], Y[::-1], exact=True).ok
+    assert covopt.verify(bracket, X[::-1], Y).failed == ["table"]
 
 
 @pytest.mark.parametrize("output_bias", ["none", "penalized", "free"])
