@@ -20,6 +20,8 @@ collect_ignore = ["docs/conf.py", "docs/check_links.py"]  # what builds the site
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(name, "1")  # read when numpy and torch are loaded, here and in notebooks' kernels
 
+os.environ.setdefault("COVOPT_NOTEBOOKS", "quick")  # fewer steps; their own sizes are run every night
+
 if "numpy" in sys.modules:  # a plugin was first
     from threadpoolctl import threadpool_limits
 

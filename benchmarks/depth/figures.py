@@ -13,6 +13,8 @@ from covopt.depth.chain import as_chain
 from covopt.network import DeepReLUNetwork
 from covopt.training import Phase, train
 
+SHARE = 1.0  # of the steps of training; the tests of the notebooks take fewer
+
 
 def shallow_map(
     rng: np.random.Generator, n_inputs: int, n_outputs: int, width: int
@@ -56,6 +58,7 @@ def fitted(
     finish: int = 0,
 ) -> DeepReLUNetwork:
     """Return a trained network: full-batch Adam, the rate falling as a cosine."""
+    steps, finish = int(steps * SHARE), int(finish * SHARE)
     run = train(
         X, Y, widths=(width,) * (depth - 1), lam=lam, loss=loss, output_bias="penalized", seeds=[seed], start=start,
         schedule=[
