@@ -13,6 +13,7 @@ import numpy as np
 
 from covopt.checks.optional import required
 from covopt.checks.validation import as_double
+from covopt.data.tabular import rounded_integer, warn_of_rounding
 from covopt.errors import InputError
 
 if TYPE_CHECKING:
@@ -219,8 +220,17 @@ def to_numbers(series: pd.Series, name: str, where: str, at: Callable[[int], str
         example = _shown(series.iloc[row], 60)
         raise InputError(f"{where}: column {name!r} is not numeric: {at(row)} holds {example}. {remedy}")
     if pd.api.types.is_numeric_dtype(series.dtype):
-        return series.to_numpy(dtype=np.float64, na_value=np.nan)
-    return np.array([np.nan if pd.isna(value) else as_double(value) for value in series])
+        numbers = series.to_numpy(dtype=np.float64, na_value=np.nan)
+    else:
+        numbers = np.array([np.nan if pd.isna(value) else as_double(value) for value in series])
+    if not pd.api.types.is_float_dtype(series.dtype):
+        given = series.to_numpy()
+        position = rounded_integer(given, numbers)
+        if position is not None:
+            warn_of_rounding(
+                f"{where}: column {name!r}, {at(position[0])}", int(given[position]), float(numbers[position])
+            )
+    return numbers
 
 
 def is_counter(name: str, series: pd.Series) -> bool:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from covopt.data.rows import RowNames
-from covopt.errors import InputError
+from covopt.errors import InputError, TableWarning
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,7 +126,15 @@ def _column(name: str, series: Any, label: str | None, index: int = 0) -> np.nda
             f"{name} {_where(None, index, label)} holds dates or times ({dtype}); "
             "turn it into numbers (for instance days since a start) or leave it out."
         )
-    if type(series).__module__.startswith("pandas") and dtype not in {"object", "category", "str", "string"}:
+    whole = {
+        "int64",
+        "uint64",
+        "object",
+        "category",
+        "str",
+        "string",
+    }  # as they are: what rounds them says so
+    if type(series).__module__.startswith("pandas") and dtype not in whole:
         try:
             array = series.to_numpy(
                 dtype=complex if dtype.startswith("complex") else np.float64, na_value=np.nan
@@ -144,7 +152,10 @@ def _to_float(
     kind = array.dtype.kind
     if kind in "buif":
         with np.errstate(over="ignore"):
-            return np.array(array, dtype=np.float64, order="C")
+            doubles = np.array(array, dtype=np.float64, order="C")
+        if kind in "iu":
+            _check_rounding(name, array, doubles, labels, first_column)
+        return doubles
     if kind == "c":
         raise InputError(
             f"{name} is complex; the networks are real: pass its real and imaginary parts as columns."
@@ -170,7 +181,54 @@ def _to_float(
             out[position] = float(value)
         except OverflowError:
             out[position] = np.inf
+    _check_rounding(name, array, out, labels, first_column)
     return out
+
+
+def rounded_integer(given: np.ndarray, doubles: np.ndarray) -> tuple[int, ...] | None:
+    """Return where an array first has an integer that is none of the doubles; None where it has none.
+
+    Parameters
+    ----------
+    given : ndarray
+        Integers, or anything.
+    doubles : ndarray
+        The same as doubles.
+
+    Examples
+    --------
+    >>> rounded_integer(np.array([2**53, 2**53 + 1]), np.array([2.0**53, 2.0**53]))
+    (1,)
+    """
+    with np.errstate(invalid="ignore"):
+        large = np.argwhere((np.abs(doubles) >= 2.0**53) & np.isfinite(doubles))
+    for index in large.tolist():
+        value = given[tuple(index)]
+        if isinstance(value, int | np.integer) and int(value) != int(doubles[tuple(index)]):
+            return tuple(index)
+    return None
+
+
+def warn_of_rounding(where: str, given: int, double: float) -> None:
+    """Say that an integer is read as another: rows that differ in it alone may become one point."""
+    warnings.warn(
+        f"{where} is {given}, which no double holds: it is read as {int(double)}, and integers this near to each "
+        "other become one number. Subtract what they have in common.",
+        TableWarning,
+        stacklevel=3,
+    )
+
+
+def _check_rounding(
+    name: str, given: np.ndarray, doubles: np.ndarray, labels: tuple[str, ...] | None, first_column: int
+) -> None:
+    position = rounded_integer(given, doubles)
+    if position is None:
+        return
+    column = position[1] if len(position) > 1 else None
+    label = labels[column] if labels and column is not None else None
+    where = _where(position[0], None if column is None else column + first_column, label)
+    warn_of_rounding(f"{name} {where}", int(given[position]), float(doubles[position]))
 
 
 def _where(row: int | None, column: int | None, label: str | None, rows: RowNames | None = None) -> str:

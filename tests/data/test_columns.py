@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from covopt.cli import app
+from covopt.data import Data
 from covopt.data.columns import content_of, is_counter, to_numbers
 from covopt.data.readers import Text
 from covopt.data.rows import RowNames
@@ -240,3 +241,23 @@ def test_a_whole_number_above_the_doubles_is_a_number():
         np.inf,
         -3.0,
     ]
+
+
+@pytest.mark.parametrize("first", ["9007199254740993", "18446744073709551617"])
+def test_integers_that_no_double_holds_are_said(tmp_path, first):
+    # two rows that differed in the last digit alone became one point without a word
+    path = tmp_path / "t.csv"
+    path.write_text(f"id,y\n4,2\n{first},1\n")
+    with pytest.warns(
+        TableWarning, match=f"column 'id', line 3 is {first}, which no double holds: it is read as"
+    ):
+        read_table(path, target="y")
+
+
+def test_large_integers_of_arrays_and_frames_are_said():
+    large = 2**53 + 1
+    frame = pd.DataFrame({"a": [1, 2], "id": [5, large]})
+    for X in (frame, frame.to_numpy(), frame.to_numpy().tolist(), [[1, 5], [2, 2**70 + 1]]):
+        with pytest.warns(TableWarning, match=r"X row 1 \(counting from 0\), column 1.* no double holds"):
+            Data.validate(X, [1.0, 2.0])
+    Data.validate([[2**53, -(2**63)], [1, 2**70]], [1.0, 2.0])  # powers of two are doubles: no warning
