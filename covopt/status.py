@@ -32,7 +32,7 @@ class Status(MessageEnum):
     CERTIFIED = ("certified", "optimal to the tolerance; the bracket was recomputed from the data")
     GAP = ("gap", "stopped before the tolerance was reached; the bracket is valid")
     TIME_LIMIT = ("time_limit", "the time limit was reached; the bracket is valid")
-    INTERRUPTED = ("interrupted", "interrupted by the user; the bracket is valid")
+    INTERRUPTED = ("interrupted", "interrupted; the bracket is valid")
     CALLBACK = ("callback", "stopped by the callback; the bracket is valid")
     HEURISTIC = (
         "heuristic",

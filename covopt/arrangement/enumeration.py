@@ -16,7 +16,7 @@ from covopt.arrangement.sweep import sweep
 from covopt.arrangement.tableau import LARGEST_ZERO, SMALLEST_NONZERO, UNRESOLVED
 from covopt.checks.validation import check_count
 from covopt.errors import PrecisionWarning
-from covopt.parallel import check_n_jobs, map_tasks
+from covopt.parallel import active_cluster, check_n_jobs, map_tasks
 
 # Float data: rounding reaches about 1e-13; a quantity between these two could be either.
 _TRUSTED_ZERO = 1e-12
@@ -25,6 +25,7 @@ _TRUSTED_NONZERO = 1e-10
 _TRUSTED_MINOR = 1e9
 _SEEDS = (0, 1, 2)
 _BLOCK = 1 << 20
+_LARGEST_PART = 1 << 22  # half-cells that one process makes at a time: about a second
 _NO_PREFIX: tuple[int, ...] = ()
 
 
@@ -90,10 +91,11 @@ class Run:
         self.smallest_nonzero = reduced.smallest_nonzero
         self.unresolved = 0.0
 
-    def arguments(self, low: int, high: int, prefix: tuple[int, ...], keep: bool) -> tuple[Any, ...]:
-        """Return the arguments of :func:`run_task` for one part."""
+    @property
+    def arrays(self) -> tuple[np.ndarray, ...]:
+        """The arguments of :func:`run_task` that all parts share."""
         r = self.reduced
-        return self.rows, low, high, prefix, self.masks, r.base, r.residues, r.primes, keep
+        return self.rows, self.masks, r.base, r.residues, r.primes
 
     def record(self, stats: np.ndarray) -> None:
         """Take in the record of one part."""
@@ -123,13 +125,13 @@ class Run:
 
 def run_task(
     rows: np.ndarray,
-    low: int,
-    high: int,
-    prefix: tuple[int, ...],
     masks: np.ndarray,
     base: np.ndarray,
     residues: np.ndarray,
     primes: np.ndarray,
+    low: int,
+    high: int,
+    prefix: tuple[int, ...],
     keep: bool,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Sweep one part of an arrangement; return its half of the cells, packed in words, and the record."""
@@ -198,8 +200,8 @@ def _nothing_to_cut(reduced: Reduced) -> np.ndarray:
 def half_blocks(run: Run, *, size: int, n_jobs: int, keep: bool) -> Iterator[tuple[np.ndarray, int]]:
     """Yield words of half-cells and their number, part by part; the record goes to ``run``."""
     parts = tasks(run.rows.shape[1], run.reduced.rank, size)
-    calls = (run.arguments(low, high, prefix, keep) for low, high, prefix in parts)
-    for half, stats in map_tasks(run_task, calls, n_jobs=n_jobs):
+    calls = ((*part, keep) for part in parts)
+    for half, stats in map_tasks(run_task, calls, n_jobs=n_jobs, shared=run.arrays):
         run.record(stats)
         yield half, int(stats[-1])
 
@@ -220,7 +222,8 @@ def enumerate_cells(X: Any, *, bias: float = 0.0, n_jobs: int = 1) -> Arrangemen
     bias : float
         β.
     n_jobs : int
-        Workers, through joblib (-1: all cores); parts of the sweep are independent.
+        Workers, through joblib (-1: all cores); parts of the sweep are independent. Within
+        ``joblib.parallel_config(backend="dask")`` those of the cluster.
 
     Returns
     -------
@@ -263,7 +266,8 @@ def enumerate_cells(X: Any, *, bias: float = 0.0, n_jobs: int = 1) -> Arrangemen
         return Arrangement(_nothing_to_cut(reduced), reduced.n_samples, 0, none, reduced.exact)
     # every worker gets several parts, since parts differ in cost
     half_cells = sum(comb(len(reduced.masks) - 1, i) for i in range(reduced.rank))
-    size = max(1 << 12, half_cells // 16) if n_jobs != 1 else 2 * half_cells
+    shared = n_jobs != 1 or active_cluster() is not None
+    size = max(1 << 12, min(half_cells // 16, _LARGEST_PART)) if shared else 2 * half_cells
     for seed in _SEEDS:
         run = Run(reduced, seed)
         blocks = [half for half, _ in half_blocks(run, size=size, n_jobs=n_jobs, keep=True)]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from covopt.certificates.prove import EXTRA_BOXES, float_link, problem_of, prove
 from covopt.errors import InputError
 from covopt.losses.interpolation import INTERPOLATES
+from covopt.parallel import spread_over_cluster
 from covopt.proofs import CheckedBound, CheckedNetwork, Problem, Proof, check_network, check_proof
 from covopt.proofs.checker.arithmetic import float_below
 from covopt.status import Status
@@ -61,7 +62,9 @@ def _claims(solution: Any, data: Data, proof: Proof | None) -> list[Claim]:
         if proof is None:
             proof, bound = prove(problem, solution.dual, neurons=net.hidden_weights)
         else:
-            bound = check_proof(problem, solution.dual.reshape(-1), proof, extra=EXTRA_BOXES)
+            bound = check_proof(
+                problem, solution.dual.reshape(-1), proof, extra=EXTRA_BOXES, spread=spread_over_cluster()
+            )
     except (InputError, ValueError) as error:
         return [*claims, Claim("exact lower bound", False, str(error))]
     return [*claims, *_bound(solution, network, proof, bound)]

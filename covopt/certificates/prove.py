@@ -14,6 +14,7 @@ from covopt.limits import TimeUp, limited, now
 from covopt.losses import Huber
 from covopt.oracles.cones import box_gauge
 from covopt.oracles.cones.transfer import Transfer
+from covopt.parallel import spread_over_cluster
 from covopt.proofs import CheckedBound, Problem, Proof, check_proof
 from covopt.proofs.checker.arithmetic import float_below, fractions
 from covopt.proofs.checker.dual import LOSSES, move_into_domain
@@ -130,7 +131,7 @@ def prove(
         problem.digest(dual), made.V, y, signs, linear, made.group, factor, made.exponent, H, tree, 0.0,
     )  # fmt: skip
     try:
-        bound = check_proof(problem, dual, proof, extra=EXTRA_BOXES)
+        bound = check_proof(problem, dual, proof, extra=EXTRA_BOXES, spread=spread_over_cluster())
     except ValueError as error:
         raise InputError(f"there is no exact proof of this bound: {error}") from error
     reached = -float_below(-(Fraction(H) + bound.cover.excess))

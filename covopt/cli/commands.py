@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from covopt.cli import bench, depth, fit, predict, solve, train
+from covopt.cli import bench, depth, fit, path, predict, solve, train
+from covopt.cli.cluster import Cluster
 from covopt.cli.options import (
     Bias,
     Decimal,
@@ -126,11 +127,12 @@ def cells(
     n_jobs: Annotated[int, typer.Option(help="Processes; -1 for one per core.")] = 1,
     memory_limit: MemoryLimit = None,
     time_limit: TimeLimit = None,
+    cluster: Cluster = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Count and enumerate every activation pattern of the data, each exactly once."""
-    with reporting(as_json) as heard:
+    with reporting(as_json, cluster) as heard:
         if count_only and out is not None:
             raise typer.BadParameter("--count-only enumerates nothing that --out could save")
         check_outputs(out, inputs=(table,))
@@ -158,7 +160,7 @@ def cells(
 
 
 app.command(epilog=_EPILOG)(fit.fit)
-app.command(epilog=_EPILOG)(fit.path)
+app.command(epilog=_EPILOG)(path.path)
 app.command(epilog=_EPILOG)(depth.depth)
 app.command()(predict.predict)
 app.command(epilog=bench.EPILOG)(bench.bench)
@@ -231,11 +233,12 @@ def verify(
     ] = None,
     time_limit: TimeLimit = None,
     checks: TableOut = None,
+    cluster: Cluster = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Recompute everything a solution file claims, from the file and the data."""
-    with reporting(as_json) as heard:
+    with reporting(as_json, cluster) as heard:
         from covopt.cli.verify import run_verify
 
         check_outputs(checks, inputs=(solution, table))
@@ -273,11 +276,12 @@ def prove(
     ] = 2_000_000,
     threads: Annotated[int, typer.Option("--threads", min=1, metavar="N", help="Of the search.")] = 1,
     time_limit: TimeLimit = None,
+    cluster: Cluster = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Write a proof of the lower bound that needs no oracle: boxes that cover all neurons, checked in integers."""
-    with reporting(as_json) as heard:
+    with reporting(as_json, cluster) as heard:
         from covopt.cli.verify import run_prove
 
         check_outputs(out, inputs=(solution,))

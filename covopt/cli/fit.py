@@ -1,4 +1,4 @@
-"""The commands ``covopt fit`` and ``covopt path``: regularised training to certified optimality."""
+"""The command ``covopt fit``: regularised training to certified optimality."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from covopt.checks.wording import counted, listed
+from covopt.checks.wording import listed
+from covopt.cli.cluster import Cluster
 from covopt.cli.options import (
     STOPPED,
     Bias,
@@ -27,7 +28,6 @@ from covopt.cli.options import (
     Sep,
     Standardise,
     Table,
-    TableOut,
     TimeLimit,
     Tol,
     check_plot,
@@ -46,7 +46,7 @@ from covopt.cli.report import (
     save,
     standardised_of,
 )
-from covopt.cli.tables import JSON, TABLES, check_suffix, save_table
+from covopt.cli.tables import JSON, check_suffix
 
 FOR_LAMBDA = 0.1  # of the time, for λ_max after a solve that did not need it
 Target = Annotated[
@@ -94,7 +94,8 @@ def read_for_loss(
     return read, {"loss": made, "sample_weight": read.weights}
 
 
-def _numbers(solution: Any) -> dict[str, Any]:
+def numbers_of(solution: Any) -> dict[str, Any]:
+    """Return what ``--json`` says of one solution."""
     return {
         "lam": solution.lam,
         "status": solution.status.code,
@@ -116,7 +117,8 @@ def _neurons(network: Any) -> int:
     return sum(network.widths) if hasattr(network, "widths") else len(network)
 
 
-def _table_of(solution: Any, table: Any) -> dict[str, Any]:
+def table_of(solution: Any, table: Any) -> dict[str, Any]:
+    """Return what ``--json`` says of the table and the options."""
     data, loss = solution.data, solution.loss
     return {
         "loss_name": loss.name,
@@ -169,11 +171,12 @@ def fit(
     resume: Resume = False,
     checkpoint_every: CheckpointEvery = 60.0,
     plot: Plot = None,
+    cluster: Cluster = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Train a two-layer ReLU network with weight decay to its global optimum, and prove it."""
-    with reporting(as_json) as heard:
+    with reporting(as_json, cluster) as heard:
         check_outputs(out, plot, inputs=(table,))
         check_suffix(out, JSON)
         check_plot(plot)
@@ -206,8 +209,8 @@ def fit(
         if as_json:
             print_json(
                 {
-                    **_numbers(solution), **extra, "message": solution.status.message, "exit_code": int(code),
-                    **_table_of(solution, read), "warnings": heard, "solution_file": out, "figure_file": plot,
+                    **numbers_of(solution), **extra, "message": solution.status.message, "exit_code": int(code),
+                    **table_of(solution, read), "warnings": heard, "solution_file": out, "figure_file": plot,
                 }
             )  # fmt: skip
         elif not quiet:
@@ -272,124 +275,10 @@ def _extra_lines(extra: dict[str, Any], *, default: bool) -> list[str]:
     return [f"{title:<14} {extra[name]:.4f}  (on the points it was fitted to)", f"{'λ / λ_max':<14} {said}"]
 
 
-def path(
-    table: Table,
-    *,
-    target: Target,
-    loss: LossName = "squared",
-    delta: Delta = None,
-    lams: Annotated[
-        str | None, typer.Option(metavar="A,B", help="The λ to solve for; by default a grid from λ_max down.")
-    ] = None,
-    n_lams: Annotated[int, typer.Option(min=1, help="Points of the grid.")] = 30,
-    eps: Annotated[float, typer.Option(help="Smallest λ of the grid, as a share of λ_max.")] = 1e-3,
-    features: Features = None,
-    sample_weight: SampleWeight = None,
-    sep: Sep = None,
-    encoding: Encoding = "utf-8",
-    decimal: Decimal = ".",
-    bias: Bias = 1.0,
-    output_bias: OutputBias = "none",
-    potential: Potential = "variation",
-    standardise: Standardise = False,
-    tol: Tol = 1e-6,
-    time_limit: TimeLimit = None,
-    seed: Seed = None,
-    out: Annotated[Path | None, typer.Option(metavar="FILE.json", help="Save all solutions.")] = None,
-    resume: Resume = False,
-    checkpoint_every: CheckpointEvery = 60.0,
-    rows: TableOut = None,
-    plot: Plot = None,
-    as_json: Json = False,
-    quiet: Quiet = False,
-) -> None:
-    """Solve for a grid of λ from λ_max down, every point certified, and draw the path."""
-    with reporting(as_json) as heard:
-        check_outputs(out, plot, rows, inputs=(table,))
-        check_suffix(out, JSON)
-        check_suffix(rows, TABLES)
-        check_plot(plot)
-        checkpoint = checkpoint_of(out, resume=resume, every_s=checkpoint_every)
-        grid = None if lams is None else _parse_lams(lams)
-        with Progress("reading the table", enabled=not (as_json or quiet)) as progress:
-            text = reading(sep, encoding, decimal)
-            read, options = read_for_loss(table, target, features, loss, delta, sample_weight, text)
-            X, Y = read.features, read.targets
-            progress.say(f"{counted(len(X), 'point')}, {counted(X.shape[1], 'feature')}: first λ")
-            from covopt.api.fitting import path as run
-
-            solutions = run(
-                X, Y, lams=grid, n_lams=n_lams, eps=eps, bias=bias, output_bias=output_bias, potential=potential,
-                standardise=standardise, tol=tol, time_limit_s=time_limit, random_state=seed, callback=progress,
-                checkpoint=checkpoint,
-                **options,
-            )  # fmt: skip
-        asked = n_lams if grid is None else len(set(grid))
-        if out is not None:
-            from covopt.api.path_files import save_path
-
-            save_path(solutions, out)
-        ended = len(solutions) == asked and solutions[-1].status.code not in STOPPED
-        settle(checkpoint, finished=ended)
-        if rows is not None:
-            save_table(solutions.to_frame(), rows)
-        if plot is not None and solutions:
-            from covopt.plotting import save_figure
-            from covopt.plotting.path import plot_path
-
-            save_figure(plot_path(solutions), plot)
-        complete = len(solutions) == asked and all(s.status.code == "certified" for s in solutions)
-        code = Exit.CERTIFIED if complete else Exit.NOT_CERTIFIED
-        if as_json:
-            print_json(
-                {
-                    "exit_code": int(code), "certified": complete, "points_asked": asked,
-                    **(_table_of(solutions[0], read) if solutions else {}),
-                    "points": [_numbers(s) for s in solutions],
-                    "warnings": heard, "path_file": out, "table_file": rows, "figure_file": plot,
-                }
-            )  # fmt: skip
-        elif not quiet:
-            for line in [*_lines(solutions, asked), *columns_lines(read), *_standardised_lines(solutions)]:
-                typer.echo(line)
-            say_saved(out, rows, plot)
-        raise typer.Exit(code)
-
-
 def columns_lines(table: Any) -> list[str]:
     """Return the lines about the columns of a table, where no solution's summary says them."""
     names = f"{listed(table.feature_names)} → {listed(table.target_names)}"
     return [f"{'features':<14} {names}", *left_out_lines(table)]
-
-
-def _standardised_lines(solutions: list[Any]) -> list[str]:
-    from covopt.solution.summary import scaling_rows
-
-    if not solutions:
-        return []
-    return [f"{name:<14} {text}" for name, text in scaling_rows(solutions[0])]
-
-
-def _parse_lams(lams: str) -> list[float]:
-    from covopt.errors import InputError
-
-    try:
-        return [float(part) for part in lams.split(",")]
-    except ValueError:
-        raise InputError(f"--lams must be numbers separated by commas; received {lams!r}") from None
-
-
-def _lines(solutions: list[Any], asked: int) -> list[str]:
-    """Return one line for each point."""
-    lines = [f"{'λ':>12} {'objective':>14} {'loss':>14} {'‖W‖²':>14} {'neurons':>8} {'gap':>9}  status"]
-    lines += [
-        f"{s.lam:12.6g} {s.objective:14.8g} {s.loss_value:14.8g} {s.cost:14.8g} {len(s.network):8d} {s.gap:9.1e}  "
-        f"{s.status.code}"
-        for s in solutions
-    ]
-    done = sum(s.status.code == "certified" for s in solutions)
-    total = sum(s.time_s for s in solutions)
-    return [*lines, f"{done} of {counted(asked, 'point')} certified, {total:.2f} s"]
 
 
 def say_saved(*files: Path | None) -> None:

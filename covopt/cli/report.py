@@ -17,7 +17,8 @@ from typing import Any
 import typer
 
 from covopt.checks.wording import counted
-from covopt.errors import CovoptError, CovoptWarning, InputError
+from covopt.cli.cluster import on_cluster
+from covopt.errors import ClusterLost, CovoptError, CovoptWarning, InputError
 from covopt.limits import announce_compilation, ends_like_an_interrupt, patiently
 
 INTERRUPTED = "interrupted before there was anything to save"
@@ -52,10 +53,11 @@ def print_json(content: dict[str, Any]) -> None:
 
 
 @contextmanager
-def reporting(as_json: bool) -> Iterator[list[str]]:
+def reporting(as_json: bool, cluster: str | None = None) -> Iterator[list[str]]:
     """Turn expected failures into one line and an exit code; collect the warnings for ``--json``.
 
-    Anything else is a defect of covopt and keeps its traceback.
+    What is large goes to ``cluster``, as :mod:`covopt.cli.cluster` reads it. Anything else is a defect of covopt and
+    keeps its traceback.
     """
     heard: list[str] = []
 
@@ -80,7 +82,8 @@ def reporting(as_json: bool) -> Iterator[list[str]]:
         warnings.simplefilter("default", CovoptWarning)
         warnings.showwarning = show
         try:
-            yield heard
+            with on_cluster(cluster):
+                yield heard
         except CovoptError as error:
             raise fail(_one_line(error), Exit.INPUT_ERROR) from None
         except BrokenPipeError:
@@ -94,6 +97,8 @@ def reporting(as_json: bool) -> Iterator[list[str]]:
             raise fail(
                 "out of memory; use fewer rows or features, or --count-only", Exit.INPUT_ERROR
             ) from None
+        except ClusterLost as error:
+            raise fail(f"{error}; there was nothing to save yet", Exit.NOT_CERTIFIED) from None
         except KeyboardInterrupt:
             raise fail(INTERRUPTED, Exit.NOT_CERTIFIED) from None
         except Exception as error:

@@ -9,6 +9,7 @@ import typer
 
 from covopt.checks.optional import is_installed
 from covopt.checks.wording import counted
+from covopt.cli.cluster import Cluster
 from covopt.cli.options import (
     STOPPED,
     Bias,
@@ -142,11 +143,12 @@ def solve(
     resume: Resume = False,
     checkpoint_every: CheckpointEvery = 60.0,
     plot: Plot = None,
+    cluster: Cluster = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Find THE smallest two-layer ReLU network through the points, and prove that none is smaller."""
-    with reporting(as_json) as heard:
+    with reporting(as_json, cluster) as heard:
         check_outputs(out, plot, inputs=(table,))
         check_suffix(out, JSON)
         check_plot(plot)

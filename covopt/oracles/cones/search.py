@@ -1,7 +1,9 @@
 """All roots of the cover, to decide G(u) ≤ H‖u‖ and −G(u) ≤ H‖u‖ for all u.
 
 The roots are walked in slices, all unfinished roots one slice a round, and what a round does depends on the rounds
-before it only: the answer is the same for any number of threads.
+before it only: the answer is the same for any number of threads, and for the workers of a cluster
+(:mod:`covopt.parallel`), which get the path to the current box and send back the cuts and the path to the next one.
+In a long search a root that is left with few others gives halves that wait to parts of their own.
 """
 
 from __future__ import annotations
@@ -13,11 +15,17 @@ from functools import partial
 
 import numpy as np
 
-from covopt.oracles.cones.kernel import LEVELS, Stack, explore, plant
+from covopt.oracles.cones.kernel import LEVELS, Stack, cut, explore, plant
+from covopt.parallel import active_cluster
 
 LARGEST_SLICE = 1 << 16  # so that interrupts and deadlines are heard in between
+LARGEST_ROUND = 1 << 21  # boxes, once roots are split
 FIRST_SLICE = 2048
+WORTH_SENDING = 1 << 14  # boxes of a slice: some 50 ms
+PARTS = 64  # that long searches are split into
 MOST_POINTS = 64
+LISTS = ("rows", "centre", "radius", "theta")  # of a stack, an entry for each undecided row of each level
+LEVELS_OF = ("u0", "s", "g", "g_low", "axis", "stage", "bound")  # of a stack, an entry for each level
 
 
 @dataclass
@@ -67,6 +75,24 @@ class _Root:
         """No more to do, or no room for points of a search that collects them."""
         return self.done or (growth == 0.0 and self.stack.state[1] == len(self.stack.points))
 
+    def split(self, rows: np.ndarray) -> _Root | None:
+        """Give the half that comes last to a root of its own; None where no half waits."""
+        level = -1 if self.done else int(self.stack.state[0])
+        waiting = np.flatnonzero(self.stack.stage[: max(level, 0)] == 1)
+        if not len(waiting):
+            return None
+        top, (place, inside) = int(waiting[0]), self.stack.state[3:5]
+        old = np.zeros(0, np.uint8)
+        if top < inside and place < len(self.old):
+            known = int(level <= inside) + int((waiting[1:] < inside).sum())
+            old = self.old[_behind(self.old, int(place), known) :]
+        stack = Stack(*(array.copy() for array in self.stack))
+        cut(rows, self.weights, stack, top, True)
+        self.stack.stage[top] = 2
+        stack.state[[0, 1, 3, 4]] = top + 1, 0, 0, top + 1
+        stack.level[1] = 0.0
+        return _Root(self.weights, self.linear, old, stack)
+
     def take_points(self) -> np.ndarray:
         """Points found since the last call."""
         found = self.stack.points[: self.stack.state[1]].copy()
@@ -110,13 +136,90 @@ def _make_stack(n: int, r: int, n_points: int) -> Stack:
     )
 
 
+def _behind(old: np.ndarray, place: int, count: int) -> int:
+    """Return where so many subtrees of a preorder have ended that begin at ``place``."""
+    while count and place < len(old):
+        count += 1 if old[place] else -1
+        place += 1
+    return place
+
+
 def _longer(stack: Stack) -> Stack:
     """Double the list of rows."""
     lists = {
-        name: np.concatenate([getattr(stack, name), np.empty_like(getattr(stack, name))])
-        for name in ("rows", "centre", "radius", "theta")
+        name: np.concatenate([getattr(stack, name), np.empty_like(getattr(stack, name))]) for name in LISTS
     }
     return stack._replace(**lists)
+
+
+def _packed(stack: Stack) -> Stack:
+    """Return what of a stack a walk goes on from: the levels down to the current box."""
+    level = max(int(stack.state[0]), 0)
+    end = int(stack.first[level + 1])
+    parts = {name: getattr(stack, name)[:end] for name in LISTS}
+    parts |= {name: getattr(stack, name)[: level + 1] for name in LEVELS_OF}
+    found = stack.points[: stack.state[1]]
+    return stack._replace(**parts, first=stack.first[: level + 2], points=found)
+
+
+def _unpacked(packed: Stack, n: int, n_points: int) -> Stack:
+    """Inverse of :func:`_packed`."""
+    stack = _make_stack(n, packed.u0.shape[1], n_points)
+    while len(stack.rows) < 2 * len(packed.rows):
+        stack = _longer(stack)
+    for name in (*LISTS, *LEVELS_OF, "first", "points"):
+        own, given = getattr(stack, name), getattr(packed, name)
+        own[: len(given)] = given
+    return stack._replace(state=packed.state.copy(), level=packed.level.copy())
+
+
+def _walk_away(
+    rows: np.ndarray,
+    squares: np.ndarray,
+    sizes: np.ndarray,
+    weights: np.ndarray,
+    linear: np.ndarray,
+    old: np.ndarray,
+    packed: Stack,
+    n_points: int,
+    growth: float,
+    budget: int,
+) -> tuple[int, np.ndarray, Stack]:
+    """Walk on as :func:`_walk` does, on another machine; return the boxes, their cuts, and the path from there."""
+    root = _Root(weights, linear, old, _unpacked(packed, len(rows), n_points))
+    used = _walk(root, rows=rows, squares=squares, sizes=sizes, growth=growth, budget=budget)
+    return used, np.concatenate([np.zeros(0, np.uint8), *root.slices]), _packed(root.stack)
+
+
+def _walk_all(
+    roots: list[_Root],
+    arrays: tuple[np.ndarray, ...],
+    growth: float,
+    budget: int,
+    pool: ThreadPoolExecutor | None,
+) -> int:
+    """Walk all roots on by a slice, here or on a cluster."""
+    cluster = active_cluster() if budget >= WORTH_SENDING else None
+    if cluster is None:
+        rows, squares, sizes = arrays
+        walk = partial(_walk, rows=rows, squares=squares, sizes=sizes, growth=growth, budget=budget)
+        return sum(map(walk, roots) if pool is None else pool.map(walk, roots))
+    nodes, n_points = 0, len(roots[0].stack.points)
+    tasks = []
+    for root in roots:
+        place, packed = int(root.stack.state[3]), _packed(root.stack)
+        state = packed.state.copy()
+        state[3] = 0
+        old = root.old[place : place + budget]  # a box uses up one entry at most
+        path = packed._replace(state=state)
+        tasks.append((root.weights, root.linear, old, path, n_points, growth, budget))
+    for root, (used, tree, packed) in zip(roots, cluster.spread(_walk_away, tasks, arrays), strict=True):
+        place = int(root.stack.state[3])
+        root.stack = _unpacked(packed, len(arrays[0]), n_points)
+        root.stack.state[3] += place
+        root.slices.append(tree)
+        nodes += used
+    return nodes
 
 
 def _walk(
@@ -187,41 +290,63 @@ def search(
     squares = (rows**2).sum(axis=1)
     sizes = (np.abs(rows).sum(axis=0) + np.abs(linear)) * (1 + n * 2.0**-52)
     old = before.roots if before else [np.zeros(0, np.uint8)] * (2 * r * len(sigmas))
-    roots: list[_Root] = []
+    roots: list[list[_Root]] = []
     for sigma in sigmas:
         weights = np.ascontiguousarray(sigma * signs, dtype=float)
         for a in range(r):
             for side in (1.0, -1.0):
                 root = _Root(weights, sigma * linear, old[len(roots)], _make_stack(n, r, n_points))
                 plant(rows, weights, root.linear, root.stack, a, side, H)
-                roots.append(root)
+                roots.append([root])
 
-    nodes, budget = 0, FIRST_SLICE
+    nodes, budget, arrays = 0, FIRST_SLICE, (rows, squares, sizes)
     points = [np.zeros((0, r))]
-    with ThreadPoolExecutor(max(n_threads, 1)) as pool:
-        run = pool.map if n_threads > 1 else map
-        alive = roots
+    with ThreadPoolExecutor(max(n_threads, 1)) as threads:
+        pool = threads if n_threads > 1 else None
+        alive = [part for parts in roots for part in parts]
         while alive and (nodes < max_nodes or nodes == 0):
-            share = min(budget, max(1, (max_nodes - nodes) // len(alive)))
-            walk = partial(_walk, rows=rows, squares=squares, sizes=sizes, growth=growth, budget=share)
-            nodes += sum(run(walk, alive))
+            if budget == LARGEST_SLICE and len(alive) < PARTS:
+                alive = _split(roots, rows, growth)
+            most = budget if len(alive) <= 4 * r else LARGEST_ROUND // len(alive)
+            share = min(most, max(1, (max_nodes - nodes) // len(alive)))
+            nodes += _walk_all(alive, arrays, growth, share, pool)
             budget = min(2 * budget, LARGEST_SLICE)
+            every = [part for parts in roots for part in parts]
             if growth > 0.0:
-                points.extend(root.take_points() for root in alive)
-                H = max(root.stack.level[0] for root in roots)
-                for root in alive:
-                    root.stack.level[0] = H
-            alive = [root for root in alive if not root.stopped(growth)]
-            if stops and any(root.stack.state[1] for root in roots):
+                points.extend(part.take_points() for part in alive)
+                H = max(part.stack.level[0] for part in every)
+                for part in alive:
+                    part.stack.level[0] = H
+            alive = [part for part in every if not part.stopped(growth)]
+            if stops and any(part.stack.state[1] for part in every):
                 break
 
-    points.extend(root.take_points() for root in roots)
+    every = [part for parts in roots for part in parts]
+    points.extend(part.take_points() for part in every)
     raised, trees = 0.0, []
-    for root in roots:
-        left, closing = root.pending()
-        H = max(H, root.stack.level[0])
-        raised = max(raised, left, root.stack.level[1])
-        trees.append(np.concatenate([*root.slices, closing]))
+    for parts in roots:
+        cuts = []
+        for part in parts:
+            left, closing = part.pending()
+            H = max(H, part.stack.level[0])
+            raised = max(raised, left, part.stack.level[1])
+            cuts += [*part.slices, closing]
+        trees.append(np.concatenate(cuts))
     upper = H if raised == 0.0 else float(np.nextafter(H + raised, np.inf))
-    finished = all(root.done for root in roots)
+    finished = all(part.done for part in every)
     return Search(upper, nodes, finished, np.concatenate(points), trees)
+
+
+def _split(roots: list[list[_Root]], rows: np.ndarray, growth: float) -> list[_Root]:
+    """Split unfinished parts in two until there are enough of them; return them in order."""
+    while True:
+        alive = sum(not part.stopped(growth) for parts in roots for part in parts)
+        before = alive
+        for parts in roots:
+            for place in range(len(parts) - 1, -1, -1):
+                half = None if alive >= PARTS or parts[place].stopped(growth) else parts[place].split(rows)
+                if half is not None:
+                    parts.insert(place + 1, half)
+                    alive += 1
+        if alive in (before, PARTS):
+            return [part for parts in roots for part in parts if not part.stopped(growth)]

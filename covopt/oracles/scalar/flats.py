@@ -47,10 +47,13 @@ import numpy as np
 
 from covopt.oracles.scalar.flat_frames import DELTA
 from covopt.oracles.scalar.flat_walk import walk
+from covopt.parallel import active_cluster
 
 ALLOWANCE = 24 * DELTA
 BUFFER = 4096
 FACES_PER_CHUNK = 1e6  # about a tenth of a second: interrupts and deadlines wait for no longer
+FACES_PER_TASK = 5e6  # that one message to a cluster is about
+WORTH_SENDING = 2e6
 
 
 def arc_visits(n: int, r: int) -> int:
@@ -150,22 +153,15 @@ class FlatSweep:
         cuts = [n_subsets * c // n_chunks for c in range(n_chunks + 1)]
 
         def work(chunk: int) -> tuple[np.ndarray, float, np.ndarray]:
-            found, value, top = np.empty((BUFFER, r)), np.empty(BUFFER), np.zeros(r)
-            start, stop = cuts[chunk], cuts[chunk + 1]
-            count, best = walk(
-                self._units,
-                weight,
-                linear,
-                unrank(start, n, r - 2),
-                stop - start,
-                threshold,
-                found,
-                value,
-                top,
-            )
-            return found[:count], best, top
+            return _walk_part(self._units, weight, linear, [cuts[chunk : chunk + 2]], threshold)[0]
 
-        if n_chunks > 1 and n_threads > 1:
+        cluster = active_cluster() if self.n_faces >= WORTH_SENDING else None
+        if cluster is not None:
+            step = max(1, int(FACES_PER_TASK / FACES_PER_CHUNK))
+            pairs = [cuts[c : c + 2] for c in range(n_chunks)]
+            tasks = [(weight, linear, pairs[c : c + step], threshold) for c in range(0, n_chunks, step)]
+            parts = [part for task in cluster.spread(_walk_part, tasks, (self._units,)) for part in task]
+        elif n_chunks > 1 and n_threads > 1:
             with ThreadPoolExecutor(n_threads) as pool:
                 parts = list(pool.map(work, range(n_chunks)))
         else:
@@ -184,6 +180,24 @@ class FlatSweep:
                 chosen.append(p)
         lipschitz = float(np.linalg.norm(linear) + np.abs(weight).sum())
         return neurons[chosen], values[chosen], max(best, abs(values[order[0]])) + ALLOWANCE * lipschitz
+
+
+def _walk_part(
+    units: np.ndarray,
+    weight: np.ndarray,
+    linear: np.ndarray,
+    ranges: list[list[int]],
+    threshold: float,
+) -> list[tuple[np.ndarray, float, np.ndarray]]:
+    """Walk ranges of circles, each by itself; return maxima, the best value and where it is."""
+    n, r = units.shape
+    parts = []
+    for start, stop in ranges:
+        found, value, top = np.empty((BUFFER, r)), np.empty(BUFFER), np.zeros(r)
+        first = unrank(start, n, r - 2)
+        count, best = walk(units, weight, linear, first, stop - start, threshold, found, value, top)
+        parts.append((found[:count].copy(), best, top))
+    return parts
 
 
 def _seen(neurons: np.ndarray, values: np.ndarray, chosen: list[int], candidate: int) -> bool:

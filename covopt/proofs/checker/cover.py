@@ -26,6 +26,7 @@ outward: in 64 bits where counting bits beforehand excludes overflow, else in Py
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -35,6 +36,9 @@ from covopt.proofs.choice import BITS, choose
 
 DEPTH = 120  # cuts along one coordinate: the corners of boxes are multiples of 2^-120
 BATCH, ENTRIES = 4096, 2_000_000  # boxes at a time, and undecided rows in all of them
+PART = 16384  # nodes of the tree that are checked elsewhere at a time: about a second
+
+Spread = Callable[[Callable[..., Any], Iterable[tuple[Any, ...]]], Iterable[Any]]
 
 
 class Cover(NamedTuple):
@@ -43,6 +47,15 @@ class Cover(NamedTuple):
     excess: Fraction
     boxes: int
     extra: int
+
+
+class Checked(NamedTuple):
+    """What some boxes proved: the statement with ``proved``; H as it was raised on the way; boxes and extra cuts."""
+
+    proved: Fraction
+    H: Fraction
+    seen: int
+    spent: int
 
 
 class Tree(NamedTuple):
@@ -107,16 +120,75 @@ def read_tree(code: bytes, dimension: int) -> Tree:
 
 
 def check_cover(
-    y: np.ndarray, sign: np.ndarray, linear: np.ndarray, H: Fraction, code: bytes, *, extra: int, wide: bool = False
+    y: np.ndarray, sign: np.ndarray, linear: np.ndarray, H: Fraction, code: bytes, *, extra: int, wide: bool = False,
+    spread: Spread | None = None,
 ) -> Cover:  # fmt: skip
     """Check the statement above for integers y (n, r), sign (n,), linear (r,), with the tree of :func:`read_tree`.
 
-    ``extra`` cuts may be added to the tree's; ``wide`` uses Python's integers where 64 bits would do.
+    ``extra`` cuts may be added to the tree's; ``wide`` uses Python's integers where 64 bits would do. ``spread``
+    calls a function with each of several tuples of arguments, elsewhere: so the parts of a large cover are checked.
     Raises ValueError for a malformed tree.
     """
     tree = read_tree(code, y.shape[1])
     rows, boxes = _begin(y, sign, linear, H, tree, wide)
-    stack, proved, seen, spent = [boxes], H, 0, 0
+    if spread is not None and len(code) > PART:
+        seen, parts = _parts(rows, tree, boxes)
+        found = list(spread(_check_boxes, [(rows, *part, extra) for part in parts]))
+        # in one piece a value above H, or too many cuts, would have had an effect on what comes after it
+        if all(part.H == H for part in found) and sum(part.spent for part in found) <= extra:
+            seen += sum(part.seen for part in found)
+            return Cover(max(part.proved for part in found) - H, seen, sum(part.spent for part in found))
+    checked = _check_boxes(rows, tree, boxes, extra)
+    return Cover(checked.proved - H, checked.seen, checked.spent)
+
+
+def _parts(rows: Rows, tree: Tree, boxes: Boxes) -> tuple[int, list[tuple[Tree, Boxes]]]:
+    """Make the cuts nearest to the roots, and parts of the tree of about PART nodes of what is below them."""
+    seen, size, done = 0, _sizes(tree), []
+    while True:
+        large = (size[boxes.node] > PART) & (tree.cut[boxes.node] >= 0)
+        done.append(_take(boxes, ~large))
+        boxes, cut = _take(boxes, large), tree.cut[boxes.node[large]]
+        if not len(cut):
+            break
+        seen += len(cut)
+        boxes = _joined([_half(rows, boxes, cut, tree, up=up) for up in (False, True)])
+    boxes = _joined(done)
+    boxes = _ordered(boxes, np.argsort(boxes.node, kind="stable"))
+    owner = np.cumsum(size[boxes.node]) // PART
+    parts = []
+    for each in np.unique(owner):
+        part = _take(boxes, owner == each)
+        begin, end = int(part.node[0]), int(part.node[-1] + size[part.node[-1]])
+        below = Tree(tree.cut[begin:end], tree.upper[begin:end] - begin, [])
+        parts.append((below, part._replace(node=part.node - begin)))
+    return seen, parts
+
+
+def _sizes(tree: Tree) -> np.ndarray:
+    """Return how many nodes are at and below each one."""
+    size = np.ones(len(tree.cut), dtype=np.int64)
+    for place in range(len(size) - 1, -1, -1):
+        if tree.cut[place] >= 0:
+            size[place] += size[place + 1] + size[tree.upper[place]]
+    return size
+
+
+def _joined(many: list[Boxes]) -> Boxes:
+    return Boxes(*(np.concatenate(parts) for parts in zip(*many, strict=True)))
+
+
+def _ordered(boxes: Boxes, order: np.ndarray) -> Boxes:
+    start = np.cumsum(boxes.undecided) - boxes.undecided
+    count = boxes.undecided[order]
+    within = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
+    entries = np.repeat(start[order], count) + within
+    return Boxes(*(part[order] for part in boxes[:7]), *(part[entries] for part in boxes[7:]))
+
+
+def _check_boxes(rows: Rows, tree: Tree, boxes: Boxes, extra: int) -> Checked:
+    """Check the boxes and all below them."""
+    stack, proved, seen, spent = [boxes], rows.H, 0, 0
     while stack:
         boxes = stack.pop()
         size = len(boxes.node)
@@ -141,8 +213,8 @@ def check_cover(
         if (cut >= 0).any():
             boxes, cut = _take(boxes, cut >= 0), cut[cut >= 0]
             halves = _half(rows, boxes, cut, tree, up=False), _half(rows, boxes, cut, tree, up=True)
-            stack.append(Boxes(*(np.concatenate(pair) for pair in zip(*halves, strict=True))))
-    return Cover(proved - H, seen, spent)
+            stack.append(_joined(list(halves)))
+    return Checked(proved, rows.H, seen, spent)
 
 
 def _begin(

@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from covopt.proofs.checker.arithmetic import ZERO, dot, fractions, norm_above, on_grid, sqrt_above
-from covopt.proofs.checker.cover import Cover, check_cover
+from covopt.proofs.checker.cover import Cover, Spread, check_cover
 from covopt.proofs.checker.dual import LOSSES, dual_value, move_into_domain
 from covopt.proofs.checker.network import lift
 from covopt.proofs.problem import Problem
@@ -39,8 +39,12 @@ class CheckedBound(NamedTuple):
     cover: Cover
 
 
-def check_proof(problem: Problem, dual: np.ndarray, proof: Proof, *, extra: int = 100_000) -> CheckedBound:
+def check_proof(
+    problem: Problem, dual: np.ndarray, proof: Proof, *, extra: int = 100_000, spread: Spread | None = None
+) -> CheckedBound:
     """Check a proof; nothing in it is believed. Boxes may be cut ``extra`` times beyond its tree.
+
+    ``spread`` is that of :func:`covopt.proofs.checker.cover.check_cover`.
 
     Raises ValueError when it is about another table or dual point, or malformed, or the dual point has no value.
     """
@@ -53,7 +57,8 @@ def check_proof(problem: Problem, dual: np.ndarray, proof: Proof, *, extra: int 
     live = proof.signs != 0
     (y, linear), depth = on_grid(proof.y[live], proof.linear)
     grid, unit = Fraction(2) ** depth, Fraction(2) ** proof.exponent
-    cover = check_cover(y, proof.signs[live], linear, Fraction(proof.H) / grid, proof.tree, extra=extra)
+    H = Fraction(proof.H) / grid
+    cover = check_cover(y, proof.signs[live], linear, H, proof.tree, extra=extra, spread=spread)
     cover = cover._replace(excess=cover.excess * grid)
     paid = (norm * inside + outside) * unit
     gauge = norm * (Fraction(proof.H) + cover.excess) * unit + paid

@@ -6,7 +6,12 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from covopt.errors import InputError
+import numpy as np
+
+from covopt.errors import ClusterError, ClusterLost, InputError
+from covopt.parallel.cluster import active_cluster, spread_over_cluster
+
+__all__ = ["active_cluster", "available_threads", "check_n_jobs", "map_tasks", "spread_over_cluster"]
 
 
 def available_threads() -> int:
@@ -32,11 +37,16 @@ def check_n_jobs(n_jobs: int) -> int:
 
 
 def map_tasks(
-    function: Callable[..., Any], tasks: Iterable[tuple[Any, ...]], *, n_jobs: int = 1
+    function: Callable[..., Any],
+    tasks: Iterable[tuple[Any, ...]],
+    *,
+    n_jobs: int = 1,
+    shared: tuple[np.ndarray, ...] = (),
 ) -> Iterator[Any]:
-    """Yield ``function(*task)`` for every task, in the order of the tasks.
+    """Yield ``function(*shared, *task)`` for every task, in the order of the tasks.
 
-    Results are handed over as they come, so that at most a few of them are held at a time.
+    Results are handed over as they come, so that at most a few of them are held at a time. Inside
+    ``joblib.parallel_config(backend="dask")`` the tasks go to the Dask cluster, whatever ``n_jobs`` is.
 
     Parameters
     ----------
@@ -45,8 +55,9 @@ def map_tasks(
     tasks : iterable of tuple
         Positional arguments of each call.
     n_jobs : int
-        1 runs in this process; otherwise joblib's meaning. Inside
-        ``joblib.parallel_config(backend="dask")`` the tasks go to the Dask cluster.
+        1 runs in this process; otherwise joblib's meaning.
+    shared : tuple of ndarray
+        First arguments of every call; sent to a cluster once, and never changed.
 
     Yields
     ------
@@ -57,6 +68,8 @@ def map_tasks(
     ------
     InputError
         If ``n_jobs`` is not a nonzero integer.
+    ClusterError
+        If the cluster is lost.
 
     Examples
     --------
@@ -64,12 +77,19 @@ def map_tasks(
     [8, 9]
     """
     n_jobs = check_n_jobs(n_jobs)
+    cluster = active_cluster()
+    if cluster is not None:
+        try:
+            yield from cluster.map(function, tasks, shared)
+        except ClusterLost as error:
+            raise ClusterError(f"{error}; start it again, or leave it out.") from None
+        return
     if n_jobs == 1:
         for task in tasks:
-            yield function(*task)
+            yield function(*shared, *task)
         return
     from joblib import Parallel, delayed
 
     # pre_dispatch bounds the results in flight, which is what keeps a streaming caller's memory bounded
     run = Parallel(n_jobs=n_jobs, return_as="generator", pre_dispatch="2*n_jobs")
-    yield from run(delayed(function)(*task) for task in tasks)
+    yield from run(delayed(function)(*shared, *task) for task in tasks)
