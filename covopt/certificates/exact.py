@@ -11,6 +11,7 @@ from covopt.losses.interpolation import INTERPOLATES
 from covopt.parallel import spread_over_cluster
 from covopt.proofs import CheckedBound, CheckedNetwork, Problem, Proof, check_network, check_proof
 from covopt.proofs.checker.arithmetic import float_below
+from covopt.proofs.parts import in_parts
 from covopt.status import Status
 
 if TYPE_CHECKING:
@@ -63,7 +64,11 @@ def _claims(solution: Any, data: Data, proof: Proof | None) -> list[Claim]:
             proof, bound = prove(problem, solution.dual, neurons=net.hidden_weights)
         else:
             bound = check_proof(
-                problem, solution.dual.reshape(-1), proof, extra=EXTRA_BOXES, spread=spread_over_cluster()
+                problem,
+                solution.dual.reshape(-1),
+                proof,
+                extra=EXTRA_BOXES,
+                cover_by=in_parts(spread_over_cluster()),
             )
     except (InputError, ValueError) as error:
         return [*claims, Claim("exact lower bound", False, str(error))]

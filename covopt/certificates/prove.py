@@ -19,6 +19,7 @@ from covopt.proofs import CheckedBound, Problem, Proof, check_proof
 from covopt.proofs.checker.arithmetic import float_below, fractions
 from covopt.proofs.checker.dual import LOSSES, move_into_domain
 from covopt.proofs.checker.network import lift
+from covopt.proofs.parts import in_parts
 
 if TYPE_CHECKING:
     from covopt.data import Data
@@ -131,7 +132,7 @@ def prove(
         problem.digest(dual), made.V, y, signs, linear, made.group, factor, made.exponent, H, tree, 0.0,
     )  # fmt: skip
     try:
-        bound = check_proof(problem, dual, proof, extra=EXTRA_BOXES, spread=spread_over_cluster())
+        bound = check_proof(problem, dual, proof, extra=EXTRA_BOXES, cover_by=in_parts(spread_over_cluster()))
     except ValueError as error:
         raise InputError(f"there is no exact proof of this bound: {error}") from error
     reached = -float_below(-(Fraction(H) + bound.cover.excess))

@@ -20,9 +20,9 @@ from covopt.cli import cluster as connecting
 from covopt.errors import ClusterError, ClusterWarning
 from covopt.oracles.cones import box_gauge
 from covopt.oracles.scalar import flats
+from covopt.parallel import spread_over_cluster
 from covopt.parallel.cluster import Cluster
-from covopt.proofs import check_proof
-from covopt.proofs.checker import cover
+from covopt.proofs import check_proof, parts
 
 distributed = pytest.importorskip("distributed")
 WAIT_S = 30.0
@@ -79,7 +79,7 @@ def everything_is_sent(monkeypatch):
     monkeypatch.setattr(flats, "WORTH_SENDING", 0)
     monkeypatch.setattr(flats, "FACES_PER_CHUNK", 500)
     monkeypatch.setattr(flats, "FACES_PER_TASK", 1500)
-    monkeypatch.setattr(cover, "PART", 300)
+    monkeypatch.setattr(parts, "PART", 300)
     monkeypatch.setattr(enumeration, "_LARGEST_PART", 1000)
 
 
@@ -96,7 +96,7 @@ def test_a_cluster_finds_the_same_and_its_loss_keeps_the_bracket(everything_is_s
     proof = known.prove()
     problem, dual = problem_of(known, known.data), known.dual.reshape(-1)
     checked = check_proof(problem, dual, proof)
-    assert len(proof.tree) > 2 * cover.PART
+    assert len(proof.tree) > 2 * parts.PART
     with cluster(1) as (processes, client), parallel_config("dask", client=client):
         told = []
         submit, client.submit = (
@@ -111,9 +111,8 @@ def test_a_cluster_finds_the_same_and_its_loss_keeps_the_bracket(everything_is_s
         assert again.upper_bound == gauge.upper_bound
         assert np.array_equal(again.tree, gauge.tree)
         assert "_walk_away" in told
-        spread = covopt.parallel.spread_over_cluster()
-        assert check_proof(problem, dual, proof, spread=spread) == checked
-        assert told.count("_check_boxes") > 1
+        assert check_proof(problem, dual, proof, cover_by=parts.in_parts(spread_over_cluster())) == checked
+        assert told.count("check_boxes") > 1
 
         file = tmp_path / "run.checkpoint"
 

@@ -26,7 +26,6 @@ outward: in 64 bits where counting bits beforehand excludes overflow, else in Py
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -36,9 +35,6 @@ from covopt.proofs.choice import BITS, choose
 
 DEPTH = 120  # cuts along one coordinate: the corners of boxes are multiples of 2^-120
 BATCH, ENTRIES = 4096, 2_000_000  # boxes at a time, and undecided rows in all of them
-PART = 16384  # nodes of the tree that are checked elsewhere at a time: about a second
-
-Spread = Callable[[Callable[..., Any], Iterable[tuple[Any, ...]]], Iterable[Any]]
 
 
 class Cover(NamedTuple):
@@ -47,15 +43,6 @@ class Cover(NamedTuple):
     excess: Fraction
     boxes: int
     extra: int
-
-
-class Checked(NamedTuple):
-    """What some boxes proved: the statement with ``proved``; H as it was raised on the way; boxes and extra cuts."""
-
-    proved: Fraction
-    H: Fraction
-    seen: int
-    spent: int
 
 
 class Tree(NamedTuple):
@@ -120,86 +107,32 @@ def read_tree(code: bytes, dimension: int) -> Tree:
 
 
 def check_cover(
-    y: np.ndarray, sign: np.ndarray, linear: np.ndarray, H: Fraction, code: bytes, *, extra: int, wide: bool = False,
-    spread: Spread | None = None,
+    y: np.ndarray, sign: np.ndarray, linear: np.ndarray, H: Fraction, code: bytes, *, extra: int, wide: bool = False
 ) -> Cover:  # fmt: skip
     """Check the statement above for integers y (n, r), sign (n,), linear (r,), with the tree of :func:`read_tree`.
 
-    ``extra`` cuts may be added to the tree's; ``wide`` uses Python's integers where 64 bits would do. ``spread``
-    calls a function with each of several tuples of arguments, elsewhere: so the parts of a large cover are checked.
+    ``extra`` cuts may be added to the tree's; ``wide`` uses Python's integers where 64 bits would do.
     Raises ValueError for a malformed tree.
     """
     tree = read_tree(code, y.shape[1])
-    rows, boxes = _begin(y, sign, linear, H, tree, wide)
-    if spread is not None and len(code) > PART:
-        seen, parts = _parts(rows, tree, boxes)
-        found = list(spread(_check_boxes, [(rows, *part, extra) for part in parts]))
-        # in one piece a value above H, or too many cuts, would have had an effect on what comes after it
-        if all(part.H == H for part in found) and sum(part.spent for part in found) <= extra:
-            seen += sum(part.seen for part in found)
-            return Cover(max(part.proved for part in found) - H, seen, sum(part.spent for part in found))
-    checked = _check_boxes(rows, tree, boxes, extra)
-    return Cover(checked.proved - H, checked.seen, checked.spent)
+    proved, _, seen, spent = check_boxes(*begin(y, sign, linear, H, tree, wide), tree, extra)
+    return Cover(proved - H, seen, spent)
 
 
-def _parts(rows: Rows, tree: Tree, boxes: Boxes) -> tuple[int, list[tuple[Tree, Boxes]]]:
-    """Make the cuts nearest to the roots, and parts of the tree of about PART nodes of what is below them."""
-    seen, size, done = 0, _sizes(tree), []
-    while True:
-        large = (size[boxes.node] > PART) & (tree.cut[boxes.node] >= 0)
-        done.append(_take(boxes, ~large))
-        boxes, cut = _take(boxes, large), tree.cut[boxes.node[large]]
-        if not len(cut):
-            break
-        seen += len(cut)
-        boxes = _joined([_half(rows, boxes, cut, tree, up=up) for up in (False, True)])
-    boxes = _joined(done)
-    boxes = _ordered(boxes, np.argsort(boxes.node, kind="stable"))
-    owner = np.cumsum(size[boxes.node]) // PART
-    parts = []
-    for each in np.unique(owner):
-        part = _take(boxes, owner == each)
-        begin, end = int(part.node[0]), int(part.node[-1] + size[part.node[-1]])
-        below = Tree(tree.cut[begin:end], tree.upper[begin:end] - begin, [])
-        parts.append((below, part._replace(node=part.node - begin)))
-    return seen, parts
-
-
-def _sizes(tree: Tree) -> np.ndarray:
-    """Return how many nodes are at and below each one."""
-    size = np.ones(len(tree.cut), dtype=np.int64)
-    for place in range(len(size) - 1, -1, -1):
-        if tree.cut[place] >= 0:
-            size[place] += size[place + 1] + size[tree.upper[place]]
-    return size
-
-
-def _joined(many: list[Boxes]) -> Boxes:
-    return Boxes(*(np.concatenate(parts) for parts in zip(*many, strict=True)))
-
-
-def _ordered(boxes: Boxes, order: np.ndarray) -> Boxes:
-    start = np.cumsum(boxes.undecided) - boxes.undecided
-    count = boxes.undecided[order]
-    within = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
-    entries = np.repeat(start[order], count) + within
-    return Boxes(*(part[order] for part in boxes[:7]), *(part[entries] for part in boxes[7:]))
-
-
-def _check_boxes(rows: Rows, tree: Tree, boxes: Boxes, extra: int) -> Checked:
-    """Check the boxes and all below them."""
+def check_boxes(rows: Rows, boxes: Boxes, tree: Tree, extra: int) -> tuple[Fraction, Fraction, int, int]:
+    """Return what these boxes and all below them prove, the last H, and the numbers of boxes and of extra cuts."""
     stack, proved, seen, spent = [boxes], rows.H, 0, 0
     while stack:
         boxes = stack.pop()
         size = len(boxes.node)
         if size > 1 and (size > BATCH or len(boxes.row) > ENTRIES):
             first = np.arange(size) < size // 2
-            stack += [_take(boxes, first), _take(boxes, ~first)]
+            stack += [take(boxes, first), take(boxes, ~first)]
             continue
         seen += size
         cut = np.where(boxes.node >= 0, tree.cut[boxes.node], -1)
         if (cut < 0).any():
-            leaves = _take(boxes, cut < 0)
+            leaves = take(boxes, cut < 0)
             slopes, normals, advice, value = choose(rows, leaves)
             if 1 + 1e-11 < value < 1e300:  # the statement is false with this H
                 rows = rows._replace(H=Fraction(float(rows.H) * value * (1 + 1e-9)))
@@ -211,13 +144,13 @@ def _check_boxes(rows: Rows, tree: Tree, boxes: Boxes, extra: int) -> Checked:
             cut[cut < 0] = np.where(further, advice, -1)
             proved = max([proved, rows.H, *(rows.H + over[~further]).tolist()])
         if (cut >= 0).any():
-            boxes, cut = _take(boxes, cut >= 0), cut[cut >= 0]
-            halves = _half(rows, boxes, cut, tree, up=False), _half(rows, boxes, cut, tree, up=True)
-            stack.append(_joined(list(halves)))
-    return Checked(proved, rows.H, seen, spent)
+            boxes, cut = take(boxes, cut >= 0), cut[cut >= 0]
+            halves = half(rows, boxes, cut, tree, up=False), half(rows, boxes, cut, tree, up=True)
+            stack.append(Boxes(*(np.concatenate(pair) for pair in zip(*halves, strict=True))))
+    return proved, rows.H, seen, spent
 
 
-def _begin(
+def begin(
     y: np.ndarray, sign: np.ndarray, linear: np.ndarray, H: Fraction, tree: Tree, wide: bool
 ) -> tuple[Rows, Boxes]:
     """Choose F so that Σ_j |y_ij| 2^F, and without F every sum over rows, stay below 2^62; set up the roots."""
@@ -231,21 +164,15 @@ def _begin(
     whole: Any = y.astype(kind)
     rows = Rows(whole, abs(whole) << shift, sign.astype(np.int64), shift, H)
     place, one = np.arange(number), 1 << DEPTH
-    sigma, side = np.where(place < number // 2, 1, -1), np.where(place % 2 == 0, 1, -1)
-    axis = place // 2 % max(dimension, 1)
+    sigma, side, axis = 1 - 2 * (2 * place // number), 1 - 2 * (place % 2), place // 2 % max(dimension, 1)
     low, high = (np.full((number, dimension), end, dtype=object) for end in (-one, one))
     low[place, axis] = high[place, axis] = side.astype(object) * one
     value = (whole << shift)[:, axis].T * side[:, None]
     radius = (rows.size.sum(axis=1)[:, None] - rows.size[:, axis]).T
     per_box = (
-        np.array(tree.roots, dtype=np.int64),
-        sigma,
-        low,
-        high,
-        np.zeros((number, dimension), dtype=np.int64),
-        sigma[:, None] * linear.astype(kind),
-        np.full(number, n),
-    )
+        np.array(tree.roots, dtype=np.int64), sigma, low, high, np.zeros((number, dimension), dtype=np.int64),
+        sigma[:, None] * linear.astype(kind), np.full(number, n),
+    )  # fmt: skip
     per_row = (np.tile(np.arange(n), number), (value - radius).ravel(), (value + radius).ravel())
     return rows, _decide(rows, Boxes(*per_box, *per_row))
 
@@ -262,12 +189,12 @@ def _decide(rows: Rows, boxes: Boxes) -> Boxes:
     return Boxes(*boxes[:5], linear, count, boxes.row[keep], boxes.lo[keep], boxes.hi[keep])
 
 
-def _take(boxes: Boxes, which: np.ndarray) -> Boxes:
-    entries = np.repeat(which, boxes.undecided)
-    return Boxes(*(part[which] for part in boxes[:7]), *(part[entries] for part in boxes[7:]))
+def take(boxes: Boxes, which: np.ndarray) -> Boxes:
+    """Return some of the boxes."""
+    return Boxes(*(p[which] for p in boxes[:7]), *(p[np.repeat(which, boxes.undecided)] for p in boxes[7:]))
 
 
-def _half(rows: Rows, boxes: Boxes, cut: np.ndarray, tree: Tree, *, up: bool) -> Boxes:
+def half(rows: Rows, boxes: Boxes, cut: np.ndarray, tree: Tree, *, up: bool) -> Boxes:
     """Return one half of every box: the range of y_i·u loses |y_ij| times the half-width at one of its two ends."""
     place, axis, node = np.arange(len(cut)), np.repeat(cut, boxes.undecided), boxes.node
     if (boxes.level[place, cut] >= DEPTH).any():

@@ -18,12 +18,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from covopt.proofs.checker.arithmetic import ZERO, dot, fractions, norm_above, on_grid, sqrt_above
-from covopt.proofs.checker.cover import Cover, Spread, check_cover
+from covopt.proofs.checker.cover import Cover, check_cover
 from covopt.proofs.checker.dual import LOSSES, dual_value, move_into_domain
 from covopt.proofs.checker.network import lift
 from covopt.proofs.problem import Problem
@@ -40,13 +40,11 @@ class CheckedBound(NamedTuple):
 
 
 def check_proof(
-    problem: Problem, dual: np.ndarray, proof: Proof, *, extra: int = 100_000, spread: Spread | None = None
+    problem: Problem, dual: np.ndarray, proof: Proof, *, extra: int = 100_000, cover_by: Any = check_cover
 ) -> CheckedBound:
-    """Check a proof; nothing in it is believed. Boxes may be cut ``extra`` times beyond its tree.
-
-    ``spread`` is that of :func:`covopt.proofs.checker.cover.check_cover`.
-
-    Raises ValueError when it is about another table or dual point, or malformed, or the dual point has no value.
+    """Check a proof; nothing in it is believed. Boxes may be cut ``extra`` times beyond its tree; ``cover_by``:
+    :mod:`covopt.proofs.parts`. Raises ValueError when the proof is about another table or dual point, or malformed,
+    or the dual point has no value.
     """
     if problem.Y.shape[1] != 1 or problem.loss not in LOSSES:
         raise ValueError("proofs are about one output, and about losses of one output")
@@ -57,8 +55,7 @@ def check_proof(
     live = proof.signs != 0
     (y, linear), depth = on_grid(proof.y[live], proof.linear)
     grid, unit = Fraction(2) ** depth, Fraction(2) ** proof.exponent
-    H = Fraction(proof.H) / grid
-    cover = check_cover(y, proof.signs[live], linear, H, proof.tree, extra=extra, spread=spread)
+    cover = cover_by(y, proof.signs[live], linear, Fraction(proof.H) / grid, proof.tree, extra=extra)
     cover = cover._replace(excess=cover.excess * grid)
     paid = (norm * inside + outside) * unit
     gauge = norm * (Fraction(proof.H) + cover.excess) * unit + paid
