@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from covopt.errors import ClusterError, ClusterLost, InputError
 from covopt.parallel.cluster import active_cluster, spread_over_cluster
+
+if TYPE_CHECKING:
+    import numpy as np
 
 __all__ = ["active_cluster", "available_threads", "check_n_jobs", "map_tasks", "spread_over_cluster"]
 

@@ -16,11 +16,12 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import CancelledError
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from covopt.errors import ClusterLost, ClusterWarning
+
+if TYPE_CHECKING:
+    import numpy as np
 
 AHEAD = 2  # parts for each thread of the cluster, that are sent before the first is back
 POLL_S = 1.0  # seconds between two looks at the cluster while a part is waited for
