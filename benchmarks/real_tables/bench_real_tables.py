@@ -26,13 +26,35 @@ def standardised(values: np.ndarray) -> np.ndarray:
     return (values - values.mean(axis=0)) / values.std(axis=0)
 
 
+def housing(n: int = 5000) -> tuple[np.ndarray, np.ndarray]:
+    """A table like California's districts: place, age, skewed rooms, people and incomes; log price with noise."""
+    generator = np.random.default_rng(0)
+    town = generator.integers(0, 6, n)
+    centres = generator.uniform(-2.0, 2.0, (6, 2))
+    place = centres[town] + 0.4 * generator.standard_normal((n, 2))
+    income = np.exp(0.45 * generator.standard_normal(n) + 0.1 * centres[town, 0])
+    age = generator.uniform(1.0, 52.0, n)
+    rooms = 4.0 + income + np.exp(0.6 * generator.standard_normal(n))
+    bedrooms = 0.2 * rooms + 0.1 * generator.standard_normal(n)
+    people = np.exp(7.0 + 0.7 * generator.standard_normal(n))
+    household = 2.0 + np.exp(0.4 * generator.standard_normal(n))
+    X = np.column_stack([income, age, rooms, bedrooms, people, household, place])
+    price = (
+        0.8 * np.log(income)
+        + 0.5 * np.cos(1.5 * place[:, 0])
+        - 0.3 * np.abs(place[:, 1])
+        - 0.2 * np.log(household)
+    )
+    return X, np.minimum(price + 0.3 * generator.standard_normal(n), 1.0)
+
+
 def interpolations() -> Iterator[tuple[str, Solve]]:
     """Name and solve of each table to pass through."""
 
     def solve(X: np.ndarray, y: np.ndarray) -> Solve:
         return lambda limit: covopt.min_norm(X, y, duplicates="mean", time_limit_s=limit)
 
-    for d in (4, 5, 6):
+    for d in (4, 5, 6, 7):
         generator = np.random.default_rng(0)
         yield f"normal 50 x {d}", solve(generator.standard_normal((50, d)), generator.standard_normal(50))
     iris = load_iris()
@@ -64,6 +86,9 @@ def fits() -> Iterator[tuple[str, Solve]]:
     wine, cancer = load_wine(), load_breast_cancer()
     yield "fit wine 178 x 13, 0.1", solve(standardised(wine.data), wine.target == 0, "logistic", 0.1)
     yield "fit cancer 569 x 30, 0.1", solve(standardised(cancer.data), cancer.target, "logistic", 0.1)
+    X, y = housing()
+    for share in (0.5, 0.1):
+        yield f"fit housing 5000 x 8, {share:g}", solve(standardised(X), standardised(y), "squared", share)
 
 
 def main() -> None:

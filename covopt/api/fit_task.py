@@ -337,7 +337,7 @@ class FitTask:
     def _solution(self, lam, point, network, dual, gauge, name, history, clock: Clock) -> Solution:
         options = {
             "stopped": point.status, "tol": self.tol, "output_bias": self.output_bias, "loss": self.loss, "lam": lam,
-            "gauge": gauge,
+            "gauge": gauge, "claim": 1.0 if point.claimed else None,
         }  # fmt: skip
         found = in_time(
             clock,

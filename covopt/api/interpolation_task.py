@@ -205,6 +205,7 @@ class InterpolationTask:
         return {
             "stopped": point.status, "tol": self.tol, "output_bias": self.output_bias,
             "gauge": VariationGauge(self.data, self.reduced[1].keep, self.reduced[1]),
+            "claim": 1.0 if point.claimed else None,
         }  # fmt: skip
 
     def _hold(self, point: Point) -> Callable[[np.ndarray, float], np.ndarray] | None:

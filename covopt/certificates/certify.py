@@ -127,6 +127,7 @@ def certify(
     budget: float = DEFAULT_FACE_BUDGET,
     gauge: Gauge | None = None,
     proof: GaugeCertificate | None = None,
+    claim: float | None = None,
 ) -> Certificate:
     r"""Recompute objective, lower bound and gap from the raw data.
 
@@ -162,6 +163,8 @@ def certify(
     proof : GaugeCertificate, optional
         Multipliers of a semidefinite relaxation that bound h(Λ) for interpolation with the variation norm; they are
         checked, and used where they fit.
+    claim : float, optional
+        What boxes are said to have shown that h(Λ) does not exceed: :func:`~covopt.oracles.support.bound_gauge`.
 
     Raises
     ------
@@ -194,7 +197,7 @@ def certify(
             return Certificate(cost, 0.0, gap, residual, 0.0, True, "zero, the trivial bound", cost, 0.0)
         point = dual_point(part, asked, free=free)
         moved = Moved.to_one_row(gauge.reach(), part.targets, point) if free else NOTHING
-        found = gauge.bound(point, budget=budget, proof=proof)
+        found = gauge.bound(point, budget=budget, proof=proof, claim=claim)
         height = up(found.value + moved.gauge)
         value = dual_bound(part, point, 1.0, height, bias=bias, moved=moved)  # at λ = 1/κ, of the cost over κ
         lower = below(int(gauge.per_cost) * value)
@@ -205,7 +208,9 @@ def certify(
         )
     allowed = gauge.per_cost * lam
     point = dual_point(part, -allowed * asked, free=free)
-    found = gauge.bound(point, budget=budget, proof=None)
+    if claim is not None:
+        claim *= allowed
+    found = gauge.bound(point, budget=budget, proof=None, claim=claim)
     lower = below(dual_bound(part, point, allowed, found.value, bias=bias))
     loss_value = loss.value(outputs)
     objective = loss_value + lam * cost

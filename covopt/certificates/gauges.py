@@ -54,7 +54,9 @@ class Gauge(Protocol):
     def reach(self) -> np.ndarray:
         """Bound max over neurons of σ(x̃_i·w)/ω(w) from above, for each of the rows that count."""
 
-    def bound(self, point: np.ndarray, *, budget: float, proof: GaugeCertificate | None) -> GaugeBound:
+    def bound(
+        self, point: np.ndarray, *, budget: float, proof: GaugeCertificate | None, claim: float | None = None
+    ) -> GaugeBound:
         """Bound h of a point of shape (n, k) on the rows that count from above."""
 
 
@@ -83,14 +85,21 @@ class VariationGauge:
         """‖x̃_i‖."""
         return lengths_up(self.rows)
 
-    def bound(self, point: np.ndarray, *, budget: float, proof: GaugeCertificate | None = None) -> GaugeBound:
+    def bound(
+        self,
+        point: np.ndarray,
+        *,
+        budget: float,
+        proof: GaugeCertificate | None = None,
+        claim: float | None = None,
+    ) -> GaugeBound:
         """By an oracle, or by the multipliers of a relaxation where they are better."""
         proved = np.inf
         if proof is not None:
             proved = self._proved(point, proof)
             if proved <= 1.0 + PROVEN:
                 return GaugeBound(proved, False, BY_PROOF)
-        found = bound_gauge(self.rows, point, budget=budget)
+        found = bound_gauge(self.rows, point, budget=budget, claim=claim)
         return found if found.value < proved or proved == np.inf else GaugeBound(proved, False, BY_PROOF)
 
     def _proved(self, dual: np.ndarray, proof: GaugeCertificate) -> float:
@@ -156,7 +165,14 @@ class LabelNoiseGauge:
             return None
         return oracle if oracle.is_proved(task.data.lifted[task.weights > 0]) else None
 
-    def bound(self, point: np.ndarray, *, budget: float, proof: GaugeCertificate | None = None) -> GaugeBound:
+    def bound(
+        self,
+        point: np.ndarray,
+        *,
+        budget: float,
+        proof: GaugeCertificate | None = None,
+        claim: float | None = None,
+    ) -> GaugeBound:
         """By all faces where they are decided, else by length."""
         task, dual = self.task, point[self._asked, 0]
         if not dual.any():

@@ -12,7 +12,7 @@ transfer of :mod:`covopt.exact.rounding`. What is left goes to
   be confused: their allowance is derived in :mod:`covopt.oracles.scalar.sphere`;
 - boxes of directions (:mod:`covopt.oracles.cones`), which decide nothing by rounding: else first, with one output;
 - quadratics on boxes (:mod:`covopt.oracles.cones.moments`), with one output where those boxes do not end;
-- branch and bound over signs, where faces are too many;
+- branch and bound over signs, where faces are too many; with several outputs a fan of their directions as well;
 - the relaxation :func:`~covopt.oracles.bounds.gauge_bound`, when nothing else closes: valid, and not exact.
 """
 
@@ -40,8 +40,9 @@ from covopt.oracles.bounds import gauge_bound, narrow
 from covopt.oracles.branch_and_bound import BranchAndBoundOracle
 from covopt.oracles.choose import exact_oracle
 from covopt.oracles.conditioning import all_clear
+from covopt.oracles.cones.fan import fan_of_boxes
 from covopt.oracles.cones.gauge import box_gauge
-from covopt.oracles.cones.moments import quadratic_gauge
+from covopt.oracles.cones.moments import decided_gauge, quadratic_gauge
 from covopt.oracles.cones.vector_gauge import vector_box_gauge
 from covopt.oracles.faces import DEFAULT_FACE_BUDGET, FaceOracle
 from covopt.oracles.scalar.sphere import ALLOWANCE as SPHERE_ALLOWANCE
@@ -59,20 +60,21 @@ BOX_TOLERANCE = 1e-11  # up to so many faces it costs no more boxes than 1e-6 wo
 LOOSE_TOLERANCE = 2e-8  # with more, about half as many boxes
 ATTAINED = 5e-8  # a bound this close to a value is the maximum
 MOST_DIMENSIONS = 8  # beyond, boxes do not end
-MORE_TABLED = (
-    150  # rows in three dimensions up to which a table of faces, a fifth of a second, comes before boxes
-)
-QUADRATIC_WORK = (
-    16.0  # operations on boxes with quadratics for each face of the budget: 8·10⁹, some fifteen seconds
-)
+MORE_TABLED = 150  # rows in three dimensions up to which a table of faces, .2 s, comes before boxes
+QUADRATIC_WORK = 16.0  # operations on boxes with quadratics for each face of the budget: 8·10⁹, some 15 s
 MOST_QUADRATIC_BOXES = 60_000
 FEW_ROWS = 4.0  # rows per dimension up to which branch and bound over signs is worth a try
 MOST_QUADRATIC_DIMENSIONS = 64
 QUADRATIC_TOLERANCE = 1e-7
+FAN_CALLS = 24  # output directions that are asked about
+FAN_TOLERANCE = 1e-3
 HINT_FACES = 5e6  # in five dimensions and more
 
 EXACT = "exact maximum over all neurons"
 VALID = "valid upper bound on the maximum over all neurons"
+BY_BOXES = "valid upper bound on the maximum over all neurons, by quadratics on boxes of directions"
+CLAIMED = 20  # times as many boxes show what is claimed
+CLAIM_SLACK = 1e-10  # what other coordinates may change
 
 
 class GaugeBound(NamedTuple):
@@ -116,7 +118,13 @@ def tree_limit(n_rows: int, rank: int, n_outputs: int) -> int:
     return int(min(max(work, low), high))
 
 
-def bound_gauge(rows: np.ndarray, dual: np.ndarray, *, budget: float = DEFAULT_FACE_BUDGET) -> GaugeBound:
+def bound_gauge(
+    rows: np.ndarray,
+    dual: np.ndarray,
+    *,
+    budget: float = DEFAULT_FACE_BUDGET,
+    claim: float | None = None,
+) -> GaugeBound:
     """Bound h(λ) = max over unit w of |⟨λ, σ(Z w)⟩|, or h(Λ) = max ‖Λᵀσ(Z w)‖, from above.
 
     Parameters
@@ -127,6 +135,9 @@ def bound_gauge(rows: np.ndarray, dual: np.ndarray, *, budget: float = DEFAULT_F
     budget : float
         Largest number of faces for the exact oracle; beyond it a branch and bound of limited size is tried. Below one
         nothing is searched.
+    claim : float, optional
+        What quadratics on boxes are said to have shown that h does not exceed. Where they are what is left to try,
+        they are given the time to show it again.
 
     Returns
     -------
@@ -147,7 +158,9 @@ def bound_gauge(rows: np.ndarray, dual: np.ndarray, *, budget: float = DEFAULT_F
     units, weights, top, _ = scaled
     # entries below 2⁻¹⁰⁷⁴ of the largest are lost, and rows of which nothing is left
     lost = 4.0 * dual.size * rows.shape[1] * TINY
-    found = _bound_units(units, weights, budget)
+    if claim is not None:
+        claim = math.ldexp(claim, -top) if 0.0 < claim < math.inf and abs(top) < 900 else None
+    found = _bound_units(units, weights, budget, claim)
     value = up(up(found.value) + lost)
     try:
         return found._replace(value=up(math.ldexp(value, top)))
@@ -188,7 +201,7 @@ def to_size_one(rows: np.ndarray, dual: np.ndarray) -> tuple[np.ndarray, np.ndar
     return units[heard], weights[heard], top, kept[heard]
 
 
-def _bound_units(rows: np.ndarray, dual: np.ndarray, budget: float) -> GaugeBound:
+def _bound_units(rows: np.ndarray, dual: np.ndarray, budget: float, claim: float | None = None) -> GaugeBound:
     """:func:`bound_gauge` for rows and duals of size one: drop what is not needed, and pay for it."""
     if rows.shape[1] == 2 and dual.size <= MOST_ENTRIES:
         return GaugeBound(arc_gauge(rows, dual), True, EXACT)
@@ -199,13 +212,16 @@ def _bound_units(rows: np.ndarray, dual: np.ndarray, budget: float) -> GaugeBoun
     paid = up(paid + up(operator_norm_up(turn) * transfer_up(rows, lengths_up(outputs), basis, reduced)))
     stretch = up(operator_norm_up(turn) * operator_norm_up(basis))
     kept = reduced.any(axis=1) & outputs.any(axis=1)
-    found = _bound_full(np.ascontiguousarray(reduced[kept]), np.ascontiguousarray(outputs[kept]), budget)
+    if claim is not None:
+        claim = ((1.0 + CLAIM_SLACK) * claim - paid) / stretch
+    units = np.ascontiguousarray(reduced[kept]), np.ascontiguousarray(outputs[kept])
+    found = _bound_full(*units, budget, claim)
     exact = found.exact and paid <= 1e-9 * found.value
     method = found.method if exact or not found.exact else VALID
     return GaugeBound(up(up(stretch * found.value) + paid), exact, method)
 
 
-def _bound_full(rows: np.ndarray, dual: np.ndarray, budget: float) -> GaugeBound:
+def _bound_full(rows: np.ndarray, dual: np.ndarray, budget: float, claim: float | None = None) -> GaugeBound:
     """Bound h for rows and outputs of full rank."""
     if len(rows) == 0:
         return GaugeBound(0.0, True, EXACT)
@@ -214,7 +230,7 @@ def _bound_full(rows: np.ndarray, dual: np.ndarray, budget: float) -> GaugeBound
     if budget < 1.0:  # no time for any search
         return GaugeBound(_relaxed(rows, dual[:, 0] if dual.shape[1] == 1 else dual), False, VALID)
     if dual.shape[1] == 1:
-        return _bound_scalar(rows, dual[:, 0], budget)
+        return _bound_scalar(rows, dual[:, 0], budget, claim)
     return _bound_vector(rows, dual, budget)
 
 
@@ -229,7 +245,9 @@ def _on_a_line(heights: np.ndarray, dual: np.ndarray) -> float:
     return best
 
 
-def _bound_scalar(rows: np.ndarray, dual: np.ndarray, budget: float) -> GaugeBound:
+def _bound_scalar(
+    rows: np.ndarray, dual: np.ndarray, budget: float, claim: float | None = None
+) -> GaugeBound:
     """Boxes, told by the faces what to prove; where they do not end, branch and bound, or a relaxation."""
     start = None
     try:
@@ -257,6 +275,12 @@ def _bound_scalar(rows: np.ndarray, dual: np.ndarray, budget: float) -> GaugeBou
         if bound <= (1.0 + ATTAINED) * max(abs(boxes.best_value), start or 0.0):
             return GaugeBound(bound, True, EXACT)
     if start is None or r > MOST_DIMENSIONS:
+        if claim is not None and claim > 0.0:
+            most = CLAIMED * quadratic_limit(len(rows), r, budget)
+            shown = decided_gauge(rows, dual, claim, max_nodes=most, n_threads=2) if most else None
+            if shown is not None:
+                exact = shown.upper_bound <= (1.0 + ATTAINED) * abs(shown.best_value)
+                return GaugeBound(shown.upper_bound, exact, EXACT if exact else BY_BOXES)
         return _beyond_faces(rows, dual, bound, budget)
     if len(rows) <= FEW_ROWS * r:
         signs = _by_signs(rows, dual)
@@ -292,7 +316,10 @@ def _beyond_faces(rows: np.ndarray, dual: np.ndarray, bound: float, budget: floa
         boxes = quadratic_gauge(rows, dual, rtol=QUADRATIC_TOLERANCE, max_nodes=limit)
         if boxes.upper_bound <= (1.0 + ATTAINED) * abs(boxes.best_value):
             return GaugeBound(boxes.upper_bound, True, EXACT)
-        bound = min(bound, boxes.upper_bound)
+        relaxed = _relaxed(rows, dual)
+        if boxes.upper_bound < min(bound, relaxed):
+            return GaugeBound(boxes.upper_bound, False, BY_BOXES)
+        return GaugeBound(min(bound, relaxed), False, VALID)
     elif not few:
         signs = _by_signs(rows, dual)
         if signs.value <= bound:
@@ -315,7 +342,7 @@ def _bound_vector(rows: np.ndarray, dual: np.ndarray, budget: float) -> GaugeBou
         if not oracle.proved and MOST_TABLED < len(rows) <= MORE_TABLED and rows.shape[1] == 3:
             oracle = VectorFaceOracle(rows, budget=budget, most_tabled=MORE_TABLED)
     except BudgetError:
-        return _by_signs(rows, dual)
+        return _by_fan(rows, dual, budget)
     oracle.forget()  # a bound that is not the maximum depends on where the search began
     if oracle.proved:
         pricing = oracle.price(dual, threshold=np.inf)
@@ -327,6 +354,19 @@ def _bound_vector(rows: np.ndarray, dual: np.ndarray, budget: float) -> GaugeBou
             return GaugeBound(boxes.upper_bound, True, EXACT)
         bound = boxes.upper_bound
     return GaugeBound(min(bound, _relaxed(rows, dual)), False, VALID)
+
+
+def _by_fan(rows: np.ndarray, dual: np.ndarray, budget: float) -> GaugeBound:
+    """Signs where they end; else the better of them and of bounds on the duals along a fan of output directions."""
+    signs = _by_signs(rows, dual)
+    if signs.exact or rows.shape[1] > MOST_QUADRATIC_DIMENSIONS:
+        return signs
+    share, r = budget / FAN_CALLS, rows.shape[1]
+    nodes = (
+        MORE_BOXES * BOXES_PER_FACE * share if r <= MOST_DIMENSIONS else quadratic_limit(len(rows), r, share)
+    )
+    value = fan_of_boxes(rows, dual, max_nodes=int(nodes), max_calls=FAN_CALLS, rtol=FAN_TOLERANCE)
+    return GaugeBound(value, False, VALID) if value < signs.value else signs
 
 
 def _by_signs(rows: np.ndarray, dual: np.ndarray) -> GaugeBound:

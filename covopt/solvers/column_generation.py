@@ -52,6 +52,7 @@ class Point:
     history: list[RoundState] = field(default_factory=list)
     proof: GaugeCertificate | None = None  # of the dual's gauge, where a semidefinite relaxation gave it
     finished: bool = False  # the network is merged, and as sparse as it gets
+    claimed: bool = False  # quadratics on boxes have shown that no neuron exceeds one at the dual
     moments: np.ndarray | None = (
         None  # Λᵀ Z, (r, k), where it is known better than the sum of the dual's doubles
     )

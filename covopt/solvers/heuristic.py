@@ -26,9 +26,10 @@ from covopt.oracles.bounds import choose_subset, gauge_bound, restrict
 from covopt.oracles.branch_and_bound import BranchAndBoundOracle
 from covopt.oracles.choose import exact_oracle
 from covopt.oracles.local_search import LocalSearchOracle
-from covopt.oracles.support import STARTS, tree_limit
+from covopt.oracles.support import FEW_ROWS, MOST_DIMENSIONS, MOST_QUADRATIC_DIMENSIONS, STARTS, tree_limit
 from covopt.problems.shallow import ShallowProblem
 from covopt.solvers.column_generation import Point, RoundState, generate
+from covopt.solvers.deeper import LEAST_S, SEARCH_SHARE, deep_gauge
 from covopt.solvers.relaxation import bracket
 from covopt.status import Status
 
@@ -166,7 +167,9 @@ def solve_heuristic(
     left = np.inf if time_limit_s is None else max(0.1, time_limit_s - (now() - began))
     dual, lower = problem.scale_dual(point.dual, gauge_bound(problem.rows, point.dual))
     bounds: list[Callable[[], tuple[np.ndarray, float]]] = []
-    if not stopped and not only_relaxation:
+    # beyond a few rows for each dimension quadratics on boxes are what bounds best
+    quadratics = _is_for_quadratics(problem) and not only_relaxation
+    if not stopped and not only_relaxation and not (quadratics and _has_many_rows(problem)):
         tree = BranchAndBoundOracle(
             problem.rows, time_limit_s=min(FINAL_S, left / 3), random_state=random_state, n_starts=STARTS
         )
@@ -181,6 +184,14 @@ def solve_heuristic(
                 dual, lower = candidate
     if not stopped:
         point.status = Status.HEURISTIC
+        if quadratics and time_limit_s is not None:
+            spare = min(SEARCH_SHARE * time_limit_s, time_limit_s - (now() - began))
+            if spare > LEAST_S:
+                deep = deep_gauge(problem.rows, point.dual, point.neurons, time_s=spare)
+                candidate = problem.scale_dual(point.dual, deep)
+                if candidate[1] > lower:
+                    dual, lower, point.claimed = *candidate, True
+        left = np.inf if time_limit_s is None else max(0.1, time_limit_s - (now() - began))
         with contextlib.suppress(TimeUp), limited(left):
             relaxed = bracket(
                 problem, dual=point.dual, upper_bound=point.upper_bound, tol=max(tol, RELAXATION_TOL),
@@ -188,8 +199,17 @@ def solve_heuristic(
             )  # fmt: skip
             if relaxed.lower_bound > lower:
                 dual, lower, point.proof = relaxed.dual, relaxed.lower_bound, relaxed.certificate
+                point.claimed = False
     point.dual, point.lower_bound = dual, lower
     return point
+
+
+def _has_many_rows(problem: ShallowProblem) -> bool:
+    return len(problem.rows) > FEW_ROWS * problem.rows.shape[1]
+
+
+def _is_for_quadratics(problem: ShallowProblem) -> bool:
+    return not problem.is_vector and MOST_DIMENSIONS < problem.rows.shape[1] <= MOST_QUADRATIC_DIMENSIONS
 
 
 def subset_bound(

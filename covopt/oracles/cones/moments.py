@@ -28,6 +28,8 @@ NEAR = 1.02  # times the best value
 DELAY = 4.0
 PIECE_WORK = 1e8
 MEMORY = 2**28  # bytes of open boxes
+EPS = 2.0**-52
+CLOSED = 1e-15
 
 
 @dataclass
@@ -67,6 +69,10 @@ class MomentSearch:
     scalar : Scalar
     n_threads : int
         Changes nothing in the answer.
+    goal : float
+        Boxes with a bound up to it are closed, and few rounds are spent on them.
+    depth_first : bool
+        Cut the last box instead of the worst one: what is open stays small, and the bound comes at the end.
 
     Attributes
     ----------
@@ -78,8 +84,9 @@ class MomentSearch:
         Boxes looked at.
     """
 
-    def __init__(self, scalar: Scalar, *, n_threads: int = 1):
+    def __init__(self, scalar: Scalar, *, n_threads: int = 1, goal: float = 0.0, depth_first: bool = False):
         self.scalar, self.n_threads = scalar, n_threads
+        self.goal, self.depth_first = goal, depth_first
         self.best, self.point = 0.0, np.zeros(scalar.y.shape[1])
         self.nodes = 0
         self._sizes = scalar.sizes * (1.0 + (len(scalar.y) + 4) * 2.0**-52)
@@ -99,11 +106,17 @@ class MomentSearch:
     @property
     def bound(self) -> float:
         """Upper bound on |G(u)|/‖u‖ so far."""
+        if self.depth_first:
+            return max([self._closed, *(box.bound for _, _, box in self._open)])
         return max(self._closed, -self._open[0][0] if self._open else 0.0)
 
     def worst(self, count: int) -> list[Box]:
         """Open boxes with the largest bounds, at most ``count``."""
         return [box for _, _, box in heapq.nsmallest(count, self._open)]
+
+    def _level(self, rtol: float) -> float:
+        """Bound up to which boxes are closed."""
+        return max(self.best * (1.0 + rtol), self.goal)
 
     def run(self, rtol: float, max_nodes: int) -> float:
         """Cut boxes until the bound is within ``rtol`` of the best point, or ``max_nodes`` is reached."""
@@ -112,7 +125,7 @@ class MomentSearch:
             self._look(list(self._roots()), ROOT_ROUNDS, 2.0, rtol)
         most_open = MEMORY // (8 * (r * r + 6 * r + 32))
         while self._open and self.nodes < max_nodes and len(self._open) < most_open:
-            if self.bound <= self.best * (1.0 + rtol):
+            if not self.depth_first and self.bound <= self._level(rtol):
                 break
             count = min(BATCH, len(self._open))
             first = INHERITED if self.bound > NEAR * self.best else INHERITED_NEAR
@@ -134,7 +147,7 @@ class MomentSearch:
 
     def _look(self, boxes: list[Box], rounds: int, first: float, rtol: float) -> None:
         """Bound boxes; keep those that stay open."""
-        level = self.best * (1.0 + rtol)
+        level = self._level(rtol)
 
         # deadlines and interrupts are heard between pieces of about a tenth of a second
         piece = max(1, int(PIECE_WORK / (rounds * self.scalar.y.size * len(self.scalar.linear) + 1)))
@@ -169,13 +182,14 @@ class MomentSearch:
                 box.bound, box.cut = min(box.bound, float(bound)), int(cut)
         self.nodes += len(boxes)
         self.offer(np.array([box.x for box in boxes]))
-        level = self.best * (1.0 + rtol)
+        level = self._level(rtol)
         for box in boxes:
             if box.bound <= level or box.cut < 0:
                 self._closed = max(self._closed, box.bound)
             else:
                 self._made += 1
-                heapq.heappush(self._open, (-box.bound, self._made, box))
+                key = -self._made if self.depth_first else -box.bound
+                heapq.heappush(self._open, (key, self._made, box))
         self._made += 1
 
 
@@ -237,6 +251,59 @@ def quadratic_gauge(
     if bound > search.best * (1.0 + rtol):
         bound = min(bound, search.run(rtol, max_nodes))
     return _answer(made, rows, dual, search, bound, rtol)
+
+
+def decided_gauge(
+    rows: np.ndarray,
+    dual: np.ndarray,
+    claim: float,
+    *,
+    max_nodes: int,
+    n_threads: int = 1,
+    random_state: int = 0,
+) -> GaugeBound | None:
+    r"""Show that h(λ) ≤ claim by quadratics on boxes, in little memory; None where that takes more boxes.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (N, D)
+    dual : ndarray of shape (N,)
+    claim : float
+        Positive.
+    max_nodes : int
+    n_threads : int
+        Changes nothing in the answer.
+    random_state : int
+        For the local search, which only says whether the bound is attained.
+
+    Raises
+    ------
+    InputError
+        For arrays of the wrong shape, infinite or missing numbers.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rows, dual = np.eye(12), np.full(12, 2.0)
+    >>> decided_gauge(rows, dual, 7.0, max_nodes=2000).upper_bound <= 7.0
+    True
+    >>> decided_gauge(rows, dual, 6.9, max_nodes=2000) is None  # it is 48^(1/2) = 6.93
+    True
+    """
+    rows, dual = validated(rows, dual, CLOSED, max_nodes)
+    made = transfer(rows, dual)
+    if made.V.shape[1] == 0:
+        return GaugeBound(0.0, np.zeros(len(made.V)), 0.0, 0, True)
+    try:
+        goal = (claim * (1.0 - 4 * EPS) / made.norm) * 2.0**-made.exponent - made.residual
+    except OverflowError:
+        return None
+    scalar = Scalar(made)
+    search = MomentSearch(scalar, n_threads=n_threads, goal=goal, depth_first=True)
+    search.offer(scalar.ascend(scalar.starts(np.random.default_rng(random_state)))[0])
+    if search.best > goal or search.run(0.0, max_nodes) > goal:
+        return None
+    return _answer(made, rows, dual, search, search.bound, 0.0)
 
 
 def _answer(

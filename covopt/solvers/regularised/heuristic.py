@@ -18,6 +18,7 @@ from covopt.oracles.branch_and_bound import BranchAndBoundOracle
 from covopt.oracles.support import MOST_DIMENSIONS, MOST_QUADRATIC_DIMENSIONS, STARTS
 from covopt.problems.regularised import RegularisedProblem
 from covopt.solvers.column_generation import RoundState
+from covopt.solvers.deeper import LEAST_S, SEARCH_SHARE, deep_gauge
 from covopt.solvers.heuristic import FINAL_S, PRICING_S, Steering
 from covopt.solvers.regularised.generation import RegularisedGeneration
 from covopt.solvers.regularised.partition import towards_provable
@@ -96,9 +97,15 @@ def solve_heuristic_fit(
             and MOST_DIMENSIONS < rows.shape[1] <= MOST_QUADRATIC_DIMENSIONS
             and left > PARTITION_S
         ):
+            began = now()
             point.dual = towards_provable(problem, point.dual, point.neurons)
             asked = np.ascontiguousarray(point.dual[live, 0])
             gauge = gauge_bound(rows, asked)
+            if time_limit_s is not None:
+                spare = min(SEARCH_SHARE * time_limit_s, left - (now() - began))
+                deep = deep_gauge(rows, asked, point.neurons, time_s=spare) if spare > LEAST_S else np.inf
+                if deep < gauge:
+                    gauge, point.claimed = deep, True
         if outputs:
             tree = BranchAndBoundOracle(
                 rows, time_limit_s=min(FINAL_S, left), random_state=random_state, n_starts=STARTS

@@ -39,7 +39,10 @@ class WarmStart:
 
 @dataclass
 class FitPoint:
-    """Best points of the solver, in the units and shapes of the :class:`RegularisedProblem`."""
+    """Best points of the solver, in the units and shapes of the :class:`RegularisedProblem`.
+
+    ``claimed``: quadratics on boxes have shown that no neuron exceeds one at the dual.
+    """
 
     neurons: np.ndarray
     weights: np.ndarray
@@ -50,6 +53,7 @@ class FitPoint:
     status: Status
     warm: WarmStart | None = None
     history: list[RoundState] = field(default_factory=list)
+    claimed: bool = False
 
     @property
     def gap(self) -> float:

@@ -1,0 +1,117 @@
+"""Several outputs by a fan of output directions, and bounds that are shown again because they are claimed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from covopt.certificates.certify import certify, conclude
+from covopt.data import Data
+from covopt.network import ReLUNetwork
+from covopt.oracles.cones import box_gauge
+from covopt.oracles.cones.fan import MOST_OUTPUTS, fan_gauge, fan_of_boxes
+from covopt.oracles.cones.moments import decided_gauge, quadratic_gauge
+from covopt.oracles.support import BY_BOXES, bound_gauge
+from covopt.oracles.vector_faces import VectorFaceOracle
+from covopt.solvers.deeper import deep_gauge
+from covopt.status import Status
+
+
+def ask_boxes(rows, rtol=1e-8):
+    def ask(dual):
+        found = box_gauge(rows, dual, rtol=rtol)
+        return found.upper_bound, found.best_neuron
+
+    return ask
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 4])
+@pytest.mark.parametrize("kind", ["normal", "integers", "dependent"])
+def test_a_fan_closes_on_the_maximum_over_faces(k, kind):
+    random = np.random.default_rng(k)
+    rows, dual = random.standard_normal((9, 3)), random.standard_normal((9, k))
+    if kind == "integers":
+        rows, dual = random.integers(-2, 3, (9, 3)) + 0.0, random.integers(-2, 3, (9, k)) + 0.0
+        rows[~rows.any(axis=1)] = 1.0
+    if kind == "dependent":
+        dual = dual[:, :1] * random.standard_normal(k)
+    h = float(VectorFaceOracle(rows).price(dual).values[0])
+    found = fan_gauge(rows, dual, ask_boxes(rows), rtol=1e-3, max_calls=300)
+    assert h * (1.0 - 1e-12) <= found.upper_bound <= h * 1.0011
+    assert found.value <= h * (1.0 + 1e-12)
+    assert abs(np.linalg.norm(found.neuron) - 1.0) < 1e-12
+
+
+def test_each_call_of_a_fan_only_lowers_its_bound():
+    random = np.random.default_rng(0)
+    rows, dual = random.standard_normal((12, 3)), random.standard_normal((12, 3))
+    bounds = [fan_gauge(rows, dual, ask_boxes(rows), max_calls=calls).upper_bound for calls in (3, 6, 12, 24)]
+    assert bounds == sorted(bounds, reverse=True) and bounds[-1] < 0.98 * bounds[0]
+
+
+def test_a_fan_in_many_dimensions_and_of_many_outputs():
+    random = np.random.default_rng(1)
+    rows, dual = random.standard_normal((30, 10)), random.standard_normal((30, 3))
+    bound = fan_of_boxes(rows, dual, max_nodes=200, max_calls=8, rtol=1e-3)
+    directions = random.standard_normal((20_000, 10))
+    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+    assert np.linalg.norm(np.maximum(directions @ rows.T, 0.0) @ dual, axis=1).max() <= bound < np.inf
+    assert fan_of_boxes(rows, dual, max_nodes=0, max_calls=8, rtol=1e-3) == np.inf
+    many = np.eye(MOST_OUTPUTS + 1)  # orthants are not cut: the length of the bounds along the axes
+    found = fan_gauge(np.eye(MOST_OUTPUTS + 1), many, ask_boxes(many))
+    assert found.calls == MOST_OUTPUTS + 1 and np.isclose(found.upper_bound, np.sqrt(MOST_OUTPUTS + 1.0))
+
+
+def test_the_gauge_of_several_outputs_beyond_faces_has_a_bracket():
+    random = np.random.default_rng(2)
+    rows, dual = random.standard_normal((36, 5)), random.standard_normal((36, 2))
+    dual -= rows @ np.linalg.lstsq(rows, dual, rcond=None)[0]  # as duals of noise are: signs alone do not end
+    found = bound_gauge(rows, dual, budget=1e6)
+    met = fan_gauge(rows, dual, ask_boxes(rows, rtol=0.05), max_calls=2)
+    assert not found.exact and met.value <= found.value <= 1.1 * met.value
+
+
+@pytest.fixture(scope="module")
+def noise():
+    random = np.random.default_rng(3)
+    rows, dual = np.column_stack([random.standard_normal((40, 9)), np.ones(40)]), random.standard_normal(40)
+    return rows, dual, quadratic_gauge(rows, dual, max_nodes=400)
+
+
+def test_what_is_claimed_is_shown_or_not(noise):
+    rows, dual, known = noise
+    shown = decided_gauge(rows, dual, 1.0001 * known.upper_bound, max_nodes=2000)
+    assert abs(known.best_value) <= shown.upper_bound <= 1.0001 * known.upper_bound
+    assert decided_gauge(rows, dual, 0.999 * abs(known.best_value), max_nodes=2000) is None
+    assert decided_gauge(rows, dual, 0.5 * (known.upper_bound + abs(known.best_value)), max_nodes=50) is None
+
+
+def test_a_claim_is_no_reason_to_believe_it(noise):
+    rows, dual, known = noise
+    claimed = bound_gauge(rows, dual, budget=1e6, claim=1.001 * known.upper_bound)
+    assert claimed.method == BY_BOXES and claimed.value <= 1.002 * known.upper_bound
+    for claim in (1e-300, 0.5 * abs(known.best_value), np.inf, np.nan, -1.0):
+        assert bound_gauge(rows, dual, budget=1e6, claim=claim).value >= abs(known.best_value)
+
+
+def test_a_certificate_rests_on_a_claim_that_it_has_shown(noise):
+    rows, dual, known = noise
+    random = np.random.default_rng(4)
+    data = Data.validate(rows[:, :9], random.standard_normal(40), bias=1.0)
+    network = ReLUNetwork.from_neurons(np.eye(1, 10), np.ones(1), bias=1.0)
+    dual = dual / (1.001 * known.upper_bound)
+    options = {"output_bias": "none", "budget": 1e6}
+    found = conclude(data, network, dual, stopped=Status.HEURISTIC, tol=1e-6, claim=1.0, **options)
+    assert found.certificate.gauge <= 1.0 + 1e-9 and found.certificate.bound.endswith(BY_BOXES)
+    forged = certify(data, network, 2.0 * dual, claim=1.0, **options)
+    assert forged.gauge >= 2.0 * abs(known.best_value) / (1.001 * known.upper_bound)
+    assert replace(forged, gauge=1.0).lower_bound <= 1.01 * found.certificate.lower_bound
+
+
+def test_a_deeper_search_lowers_the_bound_and_stays_above(noise):
+    rows, dual, known = noise
+    deep = deep_gauge(rows, dual, known.best_neuron[None], time_s=0.5, n_threads=1)
+    assert abs(known.best_value) * (1.0 - 1e-12) <= deep <= known.upper_bound * (1.0 + 1e-9)
+    assert deep_gauge(0.0 * rows, dual, rows, time_s=0.1) == 0.0
