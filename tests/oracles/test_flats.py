@@ -28,7 +28,7 @@ def check(rows, mu, linear):
     return neurons, values
 
 
-@pytest.mark.parametrize(("n", "r"), [(4, 4), (6, 4), (8, 4), (5, 5), (8, 5), (8, 6), (8, 7)])
+@pytest.mark.parametrize(("n", "r"), [(4, 4), (6, 4), (8, 4), (5, 5), (8, 5), (8, 6), (8, 7), (9, 8)])
 @pytest.mark.parametrize("seed", range(4))
 def test_random_rows_against_all_cells(n, r, seed):
     check(*random_problem(seed, n, r))
@@ -153,6 +153,19 @@ def test_threads_agree():
     one = FlatSweep(rows).price(mu, linear, 0.0, n_threads=1)
     two = FlatSweep(rows).price(mu, linear, 0.0, n_threads=2)
     assert np.allclose(one[1], two[1]) and one[2] == pytest.approx(two[2], rel=1e-13)
+
+
+def test_crossings_that_are_not_kept_are_sorted_again(monkeypatch):
+    rows, mu, linear = random_problem(1, 12, 4)
+    kept = FlatSweep(rows)
+    first = kept.price(mu, linear, 0.0)
+    monkeypatch.setattr("covopt.oracles.scalar.flats.MOST_KEPT", 0)
+    monkeypatch.setattr("covopt.oracles.scalar.flats.FACES_PER_CHUNK", 200)
+    for sweep in (kept, FlatSweep(rows)):
+        sweep.price(-mu, linear, 0.0)
+        again = sweep.price(mu, linear, 0.0)
+        assert np.allclose(again[0], first[0], atol=1e-12) and np.allclose(again[1], first[1], rtol=1e-13)
+        assert again[2] == pytest.approx(first[2], rel=1e-14)
 
 
 def test_zero_function():

@@ -7,6 +7,7 @@ from numba import njit
 
 DELTA = 1e-13
 DEPENDENT = 32 * DELTA
+MAXIMA, MINIMA = 1, 2  # orientations, as bits
 
 
 @njit(cache=True, nogil=True)
@@ -83,7 +84,8 @@ def _project_out(lower, lifted, projector, axes):
         if lifted >> p & 1:
             continue
         axis = axes[count]
-        axis[:] = lower[p]
+        for c in range(k):  # entry by entry: numba compiles much more for a slice
+            axis[c] = lower[p, c]
         for _ in range(2):
             for m in range(count):
                 s = dot(axes[m], axis)
@@ -102,37 +104,17 @@ def _project_out(lower, lifted, projector, axes):
 
 
 @njit(cache=True, nogil=True)
-def prepare_lifts(mu, subset, lower, usable, projector, matrix, offset, axes):
-    """Per circle and lift L: the projection of the gradient, and t = matrix[L] a + offset[L, plus].
+def prepare_lifts(mu, subset, lower, usable, projector, axes):
+    """Per circle and lift L: the projection of the gradient, and the orientations that the kept rows allow, as bits.
 
     All in the frame's coordinates of the span of the circle's rows: a = (frame_q·g)_q.
     """
     k = len(subset)
-    for lifted in range(1, 1 << k):
-        sign = 0  # orientations that the kept rows allow: bit 0 maxima, bit 1 minima
+    for lifted in range(1 << k):
         positive = negative = False
         for p in range(k):
             if not lifted >> p & 1:
                 positive |= mu[subset[p]] > 0.0
                 negative |= mu[subset[p]] < 0.0
-        sign = (0 if positive else 1) + (0 if negative else 2)
-        usable[lifted] = 0
-        if sign == 0 or not _project_out(lower, lifted, projector[lifted], axes):
-            continue
-        usable[lifted] = sign
-        for p in range(k):
-            if lifted >> p & 1:
-                for q in range(k):
-                    matrix[lifted, p, q] = dot(lower[p], projector[lifted, q])
-        plus = lifted
-        while True:
-            for p in range(k):
-                if lifted >> p & 1:
-                    s = 0.0
-                    for m in range(k):
-                        if plus >> m & 1:
-                            s += mu[subset[m]] * dot(matrix[lifted, p], lower[m])
-                    offset[lifted, plus, p] = s
-            if plus == 0:
-                break
-            plus = (plus - 1) & lifted
+        sign = (0 if positive else MAXIMA) + (0 if negative else MINIMA)
+        usable[lifted] = sign if sign and _project_out(lower, lifted, projector[lifted], axes) else 0

@@ -51,30 +51,47 @@ def is_peak(rows, mu, normals, g, sign, lipschitz, work, factor):
 
 
 @njit(cache=True, nogil=True)
+def _is_known(found, value, order, kept, p):
+    """Whether entry p is one of those kept, the best first."""
+    for x in range(kept - 1, -1, -1):
+        q = order[x]
+        if abs(value[q]) - abs(value[p]) > 1e-10 * abs(value[p]):
+            return False
+        if value[q] * value[p] > 0.0:
+            distance = 0.0
+            for c in range(found.shape[1]):
+                distance = max(distance, abs(found[q, c] - found[p, c]))
+            if distance < 1e-9:
+                return True
+    return False
+
+
+@njit(cache=True, nogil=True)
 def compact(found, value, count):
     """Drop repeated entries, then the worse half if more than half remain; returns count, floor."""
-    order = np.argsort(-np.abs(value[:count]))
-    new_found = np.empty((count, found.shape[1]))
-    new_value = np.empty(count)
+    # entry by entry: numba compiles much more for a slice
+    sizes = np.empty(count)
+    for p in range(count):
+        sizes[p] = -abs(value[p])
+    order = np.argsort(sizes)
     kept = 0
-    for p in order:
-        fresh = True
-        q = kept - 1
-        while q >= 0 and abs(new_value[q]) - abs(value[p]) <= 1e-10 * abs(value[p]):
-            if new_value[q] * value[p] > 0.0 and np.abs(new_found[q] - found[p]).max() < 1e-9:
-                fresh = False
-                break
-            q -= 1
-        if fresh:
-            new_found[kept] = found[p]
-            new_value[kept] = value[p]
+    for x in range(count):
+        if not _is_known(found, value, order, kept, order[x]):
+            order[kept] = order[x]
             kept += 1
     floor = 0.0
     if kept > len(value) // 2:
         kept = len(value) // 2
-        floor = abs(new_value[kept - 1])
-    found[:kept] = new_found[:kept]
-    value[:kept] = new_value[:kept]
+        floor = abs(value[order[kept - 1]])
+    new_found, new_value = np.empty((kept, found.shape[1])), np.empty(kept)
+    for x in range(kept):
+        new_value[x] = value[order[x]]
+        for c in range(found.shape[1]):
+            new_found[x, c] = found[order[x], c]
+    for x in range(kept):
+        value[x] = new_value[x]
+        for c in range(found.shape[1]):
+            found[x, c] = new_found[x, c]
     return kept, floor
 
 
@@ -85,6 +102,7 @@ def record(found, value, state, w, v):
     if count == len(value):
         count, floor = compact(found, value, count)
         state[THRESHOLD] = max(state[THRESHOLD], floor)
-    found[count] = w
+    for c in range(len(w)):
+        found[count, c] = w[c]
     value[count] = v
     state[COUNT] = count + 1

@@ -1,147 +1,29 @@
-"""The compiled walk behind :mod:`covopt.oracles.scalar.flats`; the mathematics is told there."""
+"""The compiled walk behind :mod:`covopt.oracles.scalar.flats`; the mathematics is told there.
+
+A circle is walked in its own coordinates: two in its plane, one for each of its k rows. What is asked of a face is
+asked of all arcs of the circle at once, in straight-line code: whether the projected gradient is long enough, has the
+right sides of the lifted rows and of the rows that end the arc. The few faces that remain are looked at closely.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 from numba import njit
 
-from covopt.oracles.scalar.flat_frames import DELTA, dot, fill_coordinates, fill_frame, prepare_lifts
+from covopt.oracles.scalar.flat_frames import (
+    DELTA,
+    MAXIMA,
+    MINIMA,
+    dot,
+    fill_coordinates,
+    fill_frame,
+    prepare_lifts,
+)
 from covopt.oracles.scalar.flat_peaks import BEST, COUNT, THRESHOLD, compact, is_peak, record
+from covopt.oracles.scalar.flat_screens import add_multiple, heights_at_crossings, prepare_arcs, screen_arcs
 
 SLACK = 8 * DELTA
-
-
-@njit(cache=True, nogil=True)
-def _has_signs(rows, subset, signs, half, w, slack):
-    """Whether w has the signs of the arc on every row outside the subset, up to ``slack``."""
-    p = 0
-    for i in range(rows.shape[0]):
-        if p < len(subset) and subset[p] == i:
-            p += 1
-            continue
-        s = 0.0
-        for c in range(len(w)):
-            s += rows[i, c] * w[c]
-        if half * signs[i] * s < -slack:
-            return False
-    return True
-
-
-@njit(cache=True, nogil=True)
-def _lifted_faces(
-    rows, mu, subset, signs, half, ends, u, g, frame, lower, usable, projector, matrix, offset, tiny, lipschitz,
-    state, found, value, top, a, t0, t, w, full, normals, work, factor,
-):  # fmt: skip
-    """Find the maximisers of |F| inside the faces of dimension ≥ 3 around one arc.
-
-    ``u`` is the part of the gradient g in the plane of the circle; ``ends`` are the rows that end the arc.
-    """
-    r = rows.shape[1]
-    k = r - 2
-    for p in range(k):
-        a[p] = dot(frame[p], g)
-    for lifted in range(1, 1 << k):
-        allowed = usable[lifted]
-        if allowed == 0:
-            continue
-        for p in range(k):
-            if lifted >> p & 1:
-                s = 0.0
-                for q in range(k):
-                    s += matrix[lifted, p, q] * a[q]
-                t0[p] = s
-        plus = lifted
-        while True:
-            up = allowed & 1
-            down = allowed & 2
-            for p in range(k):
-                if lifted >> p & 1:
-                    s = t0[p] + offset[lifted, plus, p]
-                    t[p] = s
-                    if not plus >> p & 1:
-                        s = -s
-                    if s < -tiny:
-                        up = 0
-                    elif s > tiny:
-                        down = 0
-                    if up + down == 0:
-                        break
-            if up + down > 0:
-                for c in range(r):
-                    w[c] = u[c]
-                full[:k] = a
-                for p in range(k):
-                    if plus >> p & 1:
-                        for q in range(p + 1):
-                            full[q] += mu[subset[p]] * lower[p, q]
-                for p in range(k):
-                    s = dot(projector[lifted, p], full[:k])
-                    for c in range(r):
-                        w[c] += s * frame[p, c]
-                square = dot(w, w)
-                floor = min(state[BEST], state[THRESHOLD])
-                if square > floor * floor and square > 0.0:
-                    length = np.sqrt(square)
-                    sign = 1.0 if up else -1.0
-                    inside = _inside(rows, subset, signs, half, ends, lifted, plus, t, w, sign, length)
-                    if not inside and up and down:
-                        sign = -1.0
-                        inside = _inside(rows, subset, signs, half, ends, lifted, plus, t, w, sign, length)
-                    if inside:
-                        for c in range(r):
-                            w[c] *= sign / length
-                        if length > state[BEST]:
-                            state[BEST] = length
-                            top[:] = w
-                        if length > state[THRESHOLD]:
-                            kept = 0
-                            full[:] = g
-                            for p in range(k):
-                                i = subset[p]
-                                if not lifted >> p & 1:
-                                    normals[kept] = i
-                                    kept += 1
-                                elif plus >> p & 1:
-                                    for c in range(r):
-                                        full[c] += mu[i] * rows[i, c]
-                            if is_peak(rows, mu, normals[:kept], full, sign, lipschitz, work, factor):
-                                record(found, value, state, w, sign * length)
-            if plus == 0:
-                break
-            plus = (plus - 1) & lifted
-
-
-@njit(cache=True, nogil=True)
-def _inside(rows, subset, signs, half, ends, lifted, plus, t, w, sign, length):
-    """Whether sign·w lies in the face: the rows most likely to refuse it are asked first."""
-    slack = SLACK * length
-    side = sign * half
-    for i in ends:
-        if side * signs[i] * dot(rows[i], w) < -slack:
-            return False
-    for p in range(len(subset)):
-        if lifted >> p & 1:
-            s = sign * t[p]
-            if (s if plus >> p & 1 else -s) < -slack:
-                return False
-    return _has_signs(rows, subset, signs, side, w, slack)
-
-
-@njit(cache=True, nogil=True)
-def _cross(rows, subset, e1, e2, angle, others):
-    """Angles in [0, π) at which the rows outside the subset vanish on the circle, and which rows they are."""
-    p = 0
-    q = 0
-    for i in range(rows.shape[0]):
-        if p < len(subset) and subset[p] == i:
-            p += 1
-            continue
-        phi = np.arctan2(-dot(rows[i], e1), dot(rows[i], e2))
-        if phi < 0.0:
-            phi += np.pi
-        angle[q] = phi
-        others[q] = i
-        q += 1
+AT_ONCE = 32  # faces that are marked as bits before they are looked at
 
 
 @njit(cache=True, nogil=True)
@@ -160,134 +42,275 @@ def _advance(subset, n):
 
 
 @njit(cache=True, nogil=True)
-def walk(rows, mu, g0, subset, n_subsets, threshold, found, value, top):
-    """Walk ``n_subsets`` circles from ``subset`` on; returns how many maxima were found, and max |F|.
+def sort_circles(rows, subset, orders):
+    """Sort, on as many circles as ``orders`` has rows, the other rows by the angle in [0, π) at which they vanish."""
+    n, r = rows.shape
+    k = r - 2
+    frame, key, others = np.empty((r, r)), np.empty(n - k), np.empty(n - k, dtype=np.int64)
+    for circle in range(len(orders)):
+        if fill_frame(rows, subset, frame):
+            p, q = 0, 0
+            for i in range(n):
+                if p < k and subset[p] == i:
+                    p += 1
+                    continue
+                x, y = dot(rows[i], frame[k]), dot(rows[i], frame[k + 1])
+                key[q] = y / x if x != 0.0 else -np.inf  # less the cotangent of the angle
+                others[q] = i
+                q += 1
+            found = np.argsort(key)
+            for q in range(n - k):
+                orders[circle, q] = others[found[q]]
+        _advance(subset, n)
 
-    ``top`` receives the point of the best value, found or not; rows have length one.
+
+@njit(cache=True, nogil=True)
+def _copy(values, out):
+    for c in range(len(values)):
+        out[c] = values[c]
+
+
+@njit(cache=True, nogil=True)
+def _sides(turned, point, q, slack):
+    """Orientations in which a point lies on an arc's side of all rows that are crossed; near ones are asked first."""
+    m, r = turned.shape
+    left = MAXIMA | MINIMA
+    for step in range(m):
+        for j in (q - step, q + 1 + step):
+            if 0 <= j < m:
+                t = 0.0
+                for c in range(r):
+                    t += turned[j, c] * point[c]
+                if j > q:
+                    t = -t
+                if t < -slack:
+                    left &= MINIMA
+                if t > slack:
+                    left &= MAXIMA
+                if left == 0:
+                    return left
+    return left
+
+
+@njit(cache=True, nogil=True)
+def _to_space(frame, x, y, a, out):
+    """Write the point with coordinates (a, x, y) in the circle's frame."""
+    k = len(a)
+    for c in range(len(out)):
+        s = x * frame[k, c] + y * frame[k + 1, c]
+        for q in range(k):
+            s += a[q] * frame[q, c]
+        out[c] = s
+
+
+@njit(cache=True, nogil=True)
+def walk(rows, mu, g0, subset, orders, threshold, found, value, top):
+    """Walk as many circles as ``orders`` has rows, from ``subset`` on; return how many maxima there are, and max |F|.
+
+    ``orders`` are the sorted crossings of these circles. ``top`` receives the point of the best value, found or not;
+    rows have length one.
+
+    Half 0 is the walked half circle, half 1 its antipode, seen from the walked one: there F(−w) = ⟨u, w⟩.
     """
     n, r = rows.shape
     k = r - 2
     m = n - k
     n_masks = 1 << k
-    frame = np.empty((r, r))
-    work = np.empty((r, r))
-    factor = np.empty((r, r + 1))
-    lower = np.empty((k, k))
-    axes = np.empty((k, k))
-    projector = np.empty((n_masks, k, k))
-    usable = np.zeros(n_masks, np.int64)
-    matrix = np.empty((n_masks, k, k))
-    offset = np.empty((n_masks, n_masks, k))
+    frame, work, factor = np.empty((r, r)), np.empty((r, r)), np.empty((r, r + 1))
+    lower, axes = np.empty((k, k)), np.empty((k, k))
+    projector, usable = np.empty((n_masks, k, k)), np.zeros(n_masks, np.int64)
     normals = np.empty(r, np.int64)
-    ends = np.empty(2, np.int64)
-    angle = np.empty(m)
-    others = np.empty(m, np.int64)
-    signs = np.zeros(n)
-    g = np.empty(r)
-    h = np.empty(r)
-    u = np.empty(r)
-    full = np.empty(r)
-    a = np.empty(k)
-    t0 = np.empty(k)
-    t = np.empty(k)
-    w = np.empty(r)
-    both = np.empty(r)
-    total = 2.0 * g0
+    values = np.empty(m)
+    columns, heights = np.empty((r, m)), np.empty((r, m + 1))
+    cosine, sine, after = np.empty(m), np.empty(m), np.empty(m)
+    gradient, u = np.empty((r, m + 1)), np.empty((r, m))
+    total = np.empty(r)
+    behind, ahead, square, marked = np.empty(m), np.empty(m), np.empty(m), np.empty(m, np.int64)
+    along, own, turned = np.empty((k, m)), np.empty((k, m)), np.empty((m, r))
+    shifts, sides, own_shift = np.empty((AT_ONCE, k)), np.empty(k), np.empty(k)
+    faces = np.empty(AT_ONCE, np.int64)
+    a, g, w, point = np.empty(k), np.empty(r), np.empty(r), np.empty(r)
+    whole = 2.0 * g0
     lipschitz = np.sqrt(dot(g0, g0))
     for i in range(n):
         lipschitz += abs(mu[i])
         for c in range(r):
-            total[c] += mu[i] * rows[i, c]
-    tiny = SLACK * lipschitz
+            whole[c] += mu[i] * rows[i, c]
+    slack = 2.0 * SLACK * lipschitz
     state = np.array([0.0, threshold, 0.0])
-    for _ in range(n_subsets):
+    for circle in range(len(orders)):
         if not fill_frame(rows, subset, frame):
             _advance(subset, n)
             continue
         fill_coordinates(rows, subset, frame, lower)
-        prepare_lifts(mu, subset, lower, usable, projector, matrix, offset, axes)
-        e1 = frame[k]
-        e2 = frame[k + 1]
-        _cross(rows, subset, e1, e2, angle, others)
-        order = np.argsort(angle)
-        # the first arc runs from the last crossing, half a turn back, to the first one
-        before = angle[order[m - 1]] - np.pi
-        start = 0.5 * (before + angle[order[0]])
+        prepare_lifts(mu, subset, lower, usable, projector, axes)
+        order = orders[circle]
+        # the rows that are crossed, in the coordinates of the circle, turned to be positive behind their crossing
         for c in range(r):
-            w[c] = np.cos(start) * e1[c] + np.sin(start) * e2[c]
-            g[c] = g0[c]
-            both[c] = total[c]  # the sum of the gradients on an arc and on its antipode
-            for p in range(k):
-                both[c] -= mu[subset[p]] * rows[subset[p], c]
-        for i in others:
-            signs[i] = 1.0 if dot(rows[i], w) > 0.0 else -1.0
-            if signs[i] > 0.0:
-                for c in range(r):
-                    g[c] += mu[i] * rows[i, c]
-        c1 = np.cos(before)
-        s1 = np.sin(before)
-        tail = others[order[m - 1]]
-        for step in range(m):
-            head = others[order[step]]
-            c2 = np.cos(angle[order[step]])
-            s2 = np.sin(angle[order[step]])
-            ends[0] = head
-            ends[1] = tail
-            for turn in range(2):
-                half = 1.0 - 2.0 * turn
-                for c in range(r):
-                    h[c] = g[c] if turn == 0 else both[c] - g[c]
-                ux = dot(h, e1)
-                uy = dot(h, e2)
-                for c in range(r):
-                    u[c] = ux * e1[c] + uy * e2[c]
-                vertex = half * (ux * c2 + uy * s2)
-                owner = head > subset[k - 1]  # a vertex lies on r − 1 circles; one of them reports it
-                if abs(vertex) > state[BEST] or (owner and abs(vertex) > state[THRESHOLD]):
-                    for c in range(r):
-                        w[c] = half * (c2 * e1[c] + s2 * e2[c])
-                    if abs(vertex) > state[BEST]:
-                        state[BEST] = abs(vertex)
-                        top[:] = w
-                    if owner and abs(vertex) > state[THRESHOLD]:
-                        normals[:k] = subset
-                        normals[k] = head
-                        # the formula wants the gradient with the vertex's own rows silent
-                        own = mu[head] if half * signs[head] > 0.0 else 0.0
-                        for c in range(r):
-                            h[c] -= own * rows[head, c]
-                        sign = 1.0 if vertex > 0.0 else -1.0
-                        if is_peak(rows, mu, normals[: k + 1], h, sign, lipschitz, work, factor):
-                            record(found, value, state, w, vertex)
-                        for c in range(r):
-                            h[c] += own * rows[head, c]
-                sign = 1.0 if half * (ux * (c1 + c2) + uy * (s1 + s2)) >= 0.0 else -1.0
-                length = np.sqrt(ux * ux + uy * uy)
-                if (
-                    sign * half * (c1 * uy - s1 * ux) >= 0.0
-                    and sign * half * (ux * s2 - uy * c2) >= 0.0
-                    and length > min(state[BEST], state[THRESHOLD])
-                ):
-                    for c in range(r):
-                        w[c] = sign * u[c] / length
-                    if length > state[BEST]:
-                        state[BEST] = length
-                        top[:] = w
-                    if length > state[THRESHOLD] and is_peak(
-                        rows, mu, subset, h, sign, lipschitz, work, factor
-                    ):
-                        record(found, value, state, w, sign * length)
-                _lifted_faces(
-                    rows, mu, subset, signs, half, ends, u, h, frame, lower, usable, projector, matrix, offset,
-                    tiny, lipschitz, state, found, value, top, a, t0, t, w, full, normals, work, factor,
-                )  # fmt: skip
-            own = -signs[head] * mu[head]
-            signs[head] = -signs[head]
+            for q in range(m):
+                columns[c, q] = rows[order[q], c]
+        for i in range(r):
+            line = heights[i, :m]
+            for q in range(m):
+                line[q] = 0.0
+            axis = frame[k + i] if i < 2 else frame[i - 2]
             for c in range(r):
-                g[c] += own * rows[head, c]
-            c1 = c2
-            s1 = s2
-            tail = head
+                add_multiple(line, axis[c], columns[c])
+            total[i] = dot(whole, axis)
+            for p in range(k):
+                total[i] -= mu[subset[p]] * dot(rows[subset[p]], axis)
+        for q in range(m):
+            x, y = heights[0, q], heights[1, q]
+            after[q] = -1.0 if x > 0.0 or (x == 0.0 and y < 0.0) else 1.0
+            length = np.sqrt(x * x + y * y)
+            cosine[q] = after[q] * y / length if length > 0.0 else 1.0
+            sine[q] = -after[q] * x / length if length > 0.0 else 0.0
+        for i in range(r):
+            at = 0.0
+            gradient[i, 0] = 0.0
+            for q in range(m):
+                heights[i, q] *= after[q]
+                at += mu[order[q]] * heights[i, q]
+                gradient[i, q + 1] = at
+            # half a circle further every row has changed its side: the first and the last gradient sum to the total
+            first = 0.5 * (total[i] - at)
+            for q in range(m + 1):
+                gradient[i, q] += first
+            heights[i, m] = -heights[i, 0]
+            for q in range(m):
+                turned[q, i] = heights[i, q]
+        for half in range(2):
+            orient = 1.0 - 2.0 * half
+            for i in range(r):
+                shift = half * total[i]
+                for q in range(m):
+                    u[i, q] = gradient[i, q + 1] - shift
+            if usable[0]:
+                most, least = heights_at_crossings(values, u[0], u[1], cosine, sine)
+                highest = max(most if usable[0] & MAXIMA else 0.0, -least if usable[0] & MINIMA else 0.0)
+                if highest > min(state[BEST], state[THRESHOLD]):
+                    for q in range(m):
+                        v = values[q]
+                        if not (usable[0] & MAXIMA if v > 0.0 else usable[0] & MINIMA):
+                            continue
+                        head = order[q]
+                        # a vertex lies on r − 1 circles; one of them reports it
+                        reports = abs(v) > state[THRESHOLD] and head > subset[k - 1]
+                        if not reports and not abs(v) > state[BEST]:
+                            continue
+                        for c in range(r):
+                            w[c] = orient * (cosine[q] * frame[k, c] + sine[q] * frame[k + 1, c])
+                        if abs(v) > state[BEST]:
+                            state[BEST] = abs(v)
+                            _copy(w, top)
+                        if reports:
+                            for p in range(k):
+                                normals[p] = subset[p]
+                            normals[k] = head
+                            # the formula wants the gradient with the vertex's own rows silent
+                            at_side = q if (after[q] > 0.0) == (half == 0) else q + 1
+                            for p in range(k):
+                                a[p] = orient * (gradient[2 + p, at_side] - half * total[2 + p])
+                            x = orient * (gradient[0, at_side] - half * total[0])
+                            y = orient * (gradient[1, at_side] - half * total[1])
+                            _to_space(frame, x, y, a, g)
+                            sign = 1.0 if v > 0.0 else -1.0
+                            if is_peak(rows, mu, normals[: k + 1], g, sign, lipschitz, work, factor):
+                                record(found, value, state, w, v)
+            for lifted in range(n_masks):
+                allowed = usable[lifted]
+                if allowed == 0:
+                    continue
+                prepare_arcs(projector[lifted], lower, u, heights, along, own, behind, ahead, square)
+                plus, count = lifted, 0
+                while True:
+                    shift = shifts[count]
+                    for p in range(k):
+                        shift[p] = 0.0
+                        sides[p] = (1.0 if plus >> p & 1 else -1.0) if lifted >> p & 1 else 0.0
+                    for j in range(k):  # the lifted rows that are active there
+                        if sides[j] * orient > 0.0:
+                            for p in range(k):
+                                shift[p] += orient * mu[subset[j]] * dot(projector[lifted, p], lower[j])
+                    for p in range(k):
+                        own_shift[p] = dot(lower[p], shift)
+                    if count == 0:
+                        for q in range(m):
+                            marked[q] = 0
+                    screen_arcs(
+                        shift, sides, own_shift, heights, along, own, behind, ahead, square, slack, allowed,
+                        min(state[BEST], state[THRESHOLD]), 1 << count, marked,
+                    )  # fmt: skip
+                    faces[count] = plus
+                    count += 1
+                    if plus == 0 or count == AT_ONCE:
+                        for q in range(m):
+                            for face in range(count):
+                                if marked[q] >> face == 0:
+                                    break
+                                if marked[q] >> face & 1:
+                                    point[0], point[1] = u[0, q], u[1, q]
+                                    for p in range(k):
+                                        point[2 + p] = along[p, q] + shifts[face, p]
+                                    left = allowed & _sides(turned, point, q, slack)
+                                    if left:
+                                        _look(
+                                            rows, mu, subset, frame, lower, turned, u, point, lifted, faces[face],
+                                            left, orient, q, lipschitz, state, found, value, top, a, w, g, normals,
+                                            work, factor,
+                                        )  # fmt: skip
+                        count = 0
+                    if plus == 0:
+                        break
+                    plus = (plus - 1) & lifted
         _advance(subset, n)
-    count, _ = compact(found, value, int(state[COUNT]))
-    return count, state[BEST]
+    kept, _ = compact(found, value, int(state[COUNT]))
+    return kept, state[BEST]
+
+
+@njit(cache=True, nogil=True)
+def _look(
+    rows, mu, subset, frame, lower, turned, u, point, lifted, plus, left, orient, q,
+    lipschitz, state, found, value, top, a, w, g, normals, work, factor,
+):  # fmt: skip
+    """Look at one face beside an arc: whether it holds the point, in an orientation that is left, and a maximum."""
+    k = len(subset)
+    length = np.sqrt(dot(point, point))
+    if not length > min(state[BEST], state[THRESHOLD]):
+        return
+    tolerance = SLACK * length
+    left &= _sides(turned, point, q, tolerance)
+    for p in range(k):
+        if lifted >> p & 1:
+            t = dot(lower[p], point[2:])
+            if not plus >> p & 1:
+                t = -t
+            if t < -tolerance:
+                left &= MINIMA
+            if t > tolerance:
+                left &= MAXIMA
+    if left == 0:
+        return
+    sign = 1.0 if left & MAXIMA else -1.0
+    _to_space(frame, point[0], point[1], point[2:], w)
+    for c in range(len(w)):
+        w[c] *= orient * sign / length
+    if length > state[BEST]:
+        state[BEST] = length
+        _copy(w, top)
+    if length > state[THRESHOLD]:
+        kept = 0
+        # the gradient with the rows that stay at zero silent
+        for p in range(k):
+            a[p] = orient * u[2 + p, q]
+        _to_space(frame, orient * u[0, q], orient * u[1, q], a, g)
+        for p in range(k):
+            i = subset[p]
+            if not lifted >> p & 1:
+                normals[kept] = i
+                kept += 1
+            elif (plus >> p & 1) == (orient > 0.0):
+                for c in range(len(g)):
+                    g[c] += mu[i] * rows[i, c]
+        if is_peak(rows, mu, normals[:kept], g, sign, lipschitz, work, factor):
+            record(found, value, state, w, sign * length)

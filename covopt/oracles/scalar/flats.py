@@ -11,11 +11,12 @@ rows are sorted by angle, and the gradient is carried from arc to arc. On every 
   its part in the plane, which no lift changes, plus Π_J a, with a the coordinates of g in an orthonormal
   basis of span K and Π_J the projection on the complement of J there, prepared once per circle by
   Gram–Schmidt (an inverse of J's Gram matrix would square the condition number, which is large for
-  points far from the origin). The numbers t_k = z_k·w*, k ∈ L, are affine in a. Their signs rule out
-  most lifts, the two rows that end the arc most others; only then all signs are tested.
+  points far from the origin). The signs of z_j·w*, for the rows in L and the two that end the arc, rule
+  out most lifts, for all arcs of a circle at once; they are affine in a. The rows crossed next rule out
+  most others, only then all signs are tested.
 
 Maxima of F on a simple arrangement need μ_j ≤ 0 on J (concave kinks), minima μ_j ≥ 0; this filters the
-lifts. Arcs and vertices are valued without a filter, and reported only where they are local maxima:
+lifts, and circles for their arcs and vertices. What is left is reported only where it is a local maximum:
 there θ ∈ [0, 1] exist with g + Σ θ_k μ_k z_k parallel to w.
 
 **Degenerate data and rounding.** Rows are scaled to length one (μ_i absorbs the length) and moved by
@@ -24,8 +25,8 @@ fixed pseudorandom vectors of length δ = 1e-13; the sweep works on the moved ro
 1. |F̃(w) − F(w)| ≤ δ Σ|μ_i| for every unit w: max|F| ≤ max|F̃| + δ Σ|μ_i|.
 2. The moved arrangement is simple, so the faces of F̃ are the ones listed above, each beside the walk
    of a circle. A sign that the walk or a test gets wrong by rounding belongs to a row with |z_i·w| =
-   O(δ) at most; sign tests tolerate 8 δ, and crossing such a row changes F̃ by 8 δ |μ_i| at most, so
-   values are right up to 8 δ Σ|μ_i|.
+   O(δ) at most; sign tests tolerate 8 δ (16 δ where many arcs are asked at once), and crossing such a row
+   changes F̃ by 8 δ |μ_i| at most, so values are right up to 8 δ Σ|μ_i|.
 3. Circles of rows that are dependent up to 32 δ are left out, and nothing would be seen where all are:
    :class:`~covopt.oracles.faces.FaceOracle` drops directions that the rows do not have beyond that. A face of the
    true arrangement, seen from the points of one of its edges, is cut by the rows through that edge; moving them makes
@@ -46,14 +47,17 @@ from math import comb
 import numpy as np
 
 from covopt.oracles.scalar.flat_frames import DELTA
-from covopt.oracles.scalar.flat_walk import walk
+from covopt.oracles.scalar.flat_walk import sort_circles, walk
 from covopt.parallel import active_cluster
 
 ALLOWANCE = 24 * DELTA
 BUFFER = 4096
-FACES_PER_CHUNK = 1e6  # about a tenth of a second: interrupts and deadlines wait for no longer
-FACES_PER_TASK = 5e6  # that one message to a cluster is about
-WORTH_SENDING = 2e6
+FACES_PER_CHUNK = 5e6  # about a tenth of a second: interrupts and deadlines wait for no longer
+MOST_KEPT = 1e8  # arcs whose order is kept from one pricing to the next: 100 MB
+FACES_PER_TASK = 2e7  # that one message to a cluster is about
+WORTH_SENDING = 1e7
+
+Orders = dict[tuple[int, int], np.ndarray]  # of the crossings on ranges of circles
 
 
 def arc_visits(n: int, r: int) -> int:
@@ -111,6 +115,7 @@ class FlatSweep:
         moved = np.random.default_rng(20).standard_normal((n, r))
         moved *= DELTA / np.linalg.norm(moved, axis=1, keepdims=True)
         self._units = self.rows / self.norms[:, None] + moved
+        self._kept: Orders | None = {} if self.n_faces <= MOST_KEPT else None
 
     def price(
         self,
@@ -153,7 +158,8 @@ class FlatSweep:
         cuts = [n_subsets * c // n_chunks for c in range(n_chunks + 1)]
 
         def work(chunk: int) -> tuple[np.ndarray, float, np.ndarray]:
-            return _walk_part(self._units, weight, linear, [cuts[chunk : chunk + 2]], threshold)[0]
+            ranges = [cuts[chunk : chunk + 2]]
+            return _walk_part(self._units, weight, linear, ranges, threshold, self._kept)[0]
 
         cluster = active_cluster() if self.n_faces >= WORTH_SENDING else None
         if cluster is not None:
@@ -188,14 +194,24 @@ def _walk_part(
     linear: np.ndarray,
     ranges: list[list[int]],
     threshold: float,
+    kept: Orders | None = None,
 ) -> list[tuple[np.ndarray, float, np.ndarray]]:
-    """Walk ranges of circles, each by itself; return maxima, the best value and where it is."""
+    """Walk ranges of circles, each by itself; return maxima, the best value and where it is.
+
+    The order of their crossings is left in ``kept``, for the next pricing.
+    """
     n, r = units.shape
     parts = []
     for start, stop in ranges:
         found, value, top = np.empty((BUFFER, r)), np.empty(BUFFER), np.zeros(r)
         first = unrank(start, n, r - 2)
-        count, best = walk(units, weight, linear, first, stop - start, threshold, found, value, top)
+        orders = None if kept is None else kept.get((start, stop))
+        if orders is None:
+            orders = np.empty((stop - start, n - r + 2), dtype=np.int16)
+            sort_circles(units, first.copy(), orders)
+            if kept is not None:
+                kept[start, stop] = orders
+        count, best = walk(units, weight, linear, first, orders, threshold, found, value, top)
         parts.append((found[:count].copy(), best, top))
     return parts
 
