@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import comb, gcd
+from math import comb
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -174,11 +174,13 @@ def _as_bytes(half: np.ndarray, reduced: Reduced) -> np.ndarray:
 
 def _trim(words: np.ndarray, reduced: Reduced) -> np.ndarray:
     """Return packed words without the bytes that hold no sample."""
-    n_bytes = -(-reduced.n_samples // 8)
-    # copied in the largest pieces that fit
-    unit = gcd(n_bytes, 8)
-    pieces = words.view(f"u{unit}")[:, : n_bytes // unit]
-    return np.ascontiguousarray(pieces).view(np.uint8)
+    n_bytes, size = -(-reduced.n_samples // 8), 8 * words.shape[1]
+    if n_bytes == size:
+        return np.ascontiguousarray(words).view(np.uint8)
+    # a row's bytes as one element: copied whole, not byte by byte
+    rows = np.dtype({"names": ["row"], "formats": [f"V{n_bytes}"], "offsets": [0], "itemsize": size})
+    kept = np.ascontiguousarray(np.ascontiguousarray(words).view(rows)["row"][:, 0])
+    return kept.view(np.uint8).reshape(len(words), n_bytes)
 
 
 def _by_big_integers(reduced: Reduced) -> np.ndarray:

@@ -8,6 +8,7 @@ tasks to it.
 
 from __future__ import annotations
 
+import pickle
 import sys
 import time
 import uuid
@@ -90,7 +91,9 @@ class Cluster:
         given = [self.share(array) for array in shared]
         waiting: deque[Any] = deque()
         for task in tasks:
-            waiting.append(self._ask(self.client.submit, function, *given, *task, key=_key(function)))
+            # one string of bytes: Dask would take every array of a task for a message of its own
+            message = pickle.dumps((function, task), protocol=pickle.HIGHEST_PROTOCOL)
+            waiting.append(self._ask(self.client.submit, _called, message, *given, key=_key(function)))
             if len(waiting) >= AHEAD * self.n_threads:
                 yield self._result(waiting.popleft())
         while waiting:
@@ -115,7 +118,7 @@ class Cluster:
         silent = empty = None
         while True:
             try:
-                return future.result(timeout=POLL_S)
+                return pickle.loads(future.result(timeout=POLL_S))
             except KilledWorker as error:
                 raise self._lose(
                     f"a part of the work ended every worker that took it ({str(error).partition('.')[0]}): give "
@@ -184,6 +187,12 @@ def spread_over_cluster() -> Callable[..., Iterator[Any]] | None:
 
 def _given(array: np.ndarray) -> np.ndarray:
     return array
+
+
+def _called(message: bytes, *shared: np.ndarray) -> bytes:
+    """Call the function of a message, on a worker; answer in bytes."""
+    function, task = pickle.loads(message)
+    return pickle.dumps(function(*shared, *task), protocol=pickle.HIGHEST_PROTOCOL)
 
 
 def _key(function: Callable[..., Any]) -> str:

@@ -19,9 +19,9 @@ from covopt.oracles.cones.kernel import LEVELS, Stack, cut, explore, plant
 from covopt.parallel import active_cluster
 
 LARGEST_SLICE = 1 << 16  # so that interrupts and deadlines are heard in between
-LARGEST_ROUND = 1 << 21  # boxes, once roots are split
+LARGEST_ROUND = 1 << 22  # boxes, once roots are split
 FIRST_SLICE = 2048
-WORTH_SENDING = 1 << 14  # boxes of a slice: some 50 ms
+WORTH_SENDING = 1 << 12  # boxes of a slice: some 10 ms
 PARTS = 64  # that long searches are split into
 MOST_POINTS = 64
 LISTS = ("rows", "centre", "radius", "theta")  # of a stack, an entry for each undecided row of each level

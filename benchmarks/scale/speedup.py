@@ -1,0 +1,79 @@
+"""One worker against two and four, each a process on this machine; and what the simulation says of them."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from benchmarks.scale.trace import Network, Trace, simulate
+from benchmarks.scale.work import WORK
+
+WARM_S = 60.0
+
+
+def _with_workers(count: int, work: Any) -> dict[str, Any]:
+    """Run on so many workers; wall seconds, processor seconds of the client and of each worker."""
+    import distributed
+    from joblib import parallel_config
+
+    with (
+        distributed.LocalCluster(
+            n_workers=count, threads_per_worker=1, processes=True, dashboard_address=None
+        ) as machines,
+        distributed.Client(machines, set_as_default=False) as client,
+        parallel_config("dask", client=client),
+    ):
+        client.wait_for_workers(count, timeout=WARM_S)
+        work()  # compiled code is loaded
+        before, began, own = client.run(time.process_time), time.perf_counter(), time.process_time()
+        answer = work()
+        wall, here = time.perf_counter() - began, time.process_time() - own
+        there = [after - before[name] for name, after in client.run(time.process_time).items()]
+    return {"answer": answer, "wall": wall, "here": here, "there": there}
+
+
+def run(names: list[str], workers: list[int], size: str) -> None:
+    for name in names:
+        work = WORK[name](size)
+        alone = work()
+        began, own = time.perf_counter(), time.process_time()
+        work()
+        wall, cpu = time.perf_counter() - began, time.process_time() - own
+        trace = Trace()
+        assert trace.record(work) == alone
+        parts = trace.parts
+        if not parts:
+            print(f"\n{name}: nothing is large enough to be sent at this size")
+            continue
+        longest = max(part.seconds for part in parts)
+        moved = sum(part.sent + part.returned for part in parts)
+        print(f"\n{name}: alone {wall:.2f} s wall, {cpu:.2f} s of processors; {trace.here:.2f} s outside of")
+        print(f"{len(parts)} parts in {len(trace.rounds)} rounds, the longest {longest:.2f} s;")
+        print(f"{moved / 2**20:.1f} MiB moved, {trace.shared / 2**20:.2f} MiB sent once\n")
+        print("| workers | wall | speed-up | client | busiest worker | speed-up by processors | simulated |")
+        print("| --- | --- | --- | --- | --- | --- | --- |")
+        first: dict[str, Any] | None = None
+        for count in workers:
+            found = _with_workers(count, work)
+            assert found["answer"] == alone, "another answer on the cluster"
+            first = first or found
+            # the client works while workers do, unless it waits: its time is counted in full
+            by_processors = (first["here"] + max(first["there"])) / (found["here"] + max(found["there"]))
+            print(
+                f"| {count} | {found['wall']:.2f} s | {first['wall'] / found['wall']:.2f} | {found['here']:.2f} | "
+                f"{max(found['there']):.2f} s | {by_processors:.2f} | "
+                f"{simulate(trace, workers[0]) / simulate(trace, count):.2f} |"
+            )
+
+
+def predict(names: list[str], workers: list[int], size: str, bytes_per_s: float) -> None:
+    """Print the simulated speed-up to many workers."""
+    print("| work | parts | " + " | ".join(str(count) for count in workers) + " |")
+    print("| --- " * (2 + len(workers)) + "|")
+    for name in names:
+        trace = Trace()
+        trace.record(WORK[name](size))
+        network = Network(bytes_per_s=bytes_per_s)
+        alone = trace.here + sum(part.seconds for part in trace.parts)
+        told = [alone / simulate(trace, count, network) for count in workers]
+        print(f"| {name} | {len(trace.parts)} | " + " | ".join(f"{value:.1f}" for value in told) + " |")

@@ -1,0 +1,61 @@
+"""The pieces of work that are sent to a cluster, each with an answer that must not depend on where it ran."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+import covopt
+from covopt.arrangement.enumeration import iter_cells
+from covopt.certificates.prove import problem_of
+from covopt.oracles.cones import box_gauge
+from covopt.oracles.scalar.flats import FlatSweep
+from covopt.parallel import spread_over_cluster
+from covopt.proofs import check_proof
+from covopt.proofs.parts import in_parts
+
+
+def noise(n: int, d: int) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    return rng.standard_normal((n, d)), rng.standard_normal(n)
+
+
+@cache
+def _dual(n: int, d: int) -> tuple[np.ndarray, np.ndarray]:
+    """Rows and a dual that is nearly optimal, where many neurons are nearly the best: the hard case for boxes."""
+    X, y = noise(n, d)
+    found = covopt.fit(
+        X, y, lam="0.02max" if d > 5 else "0.01max", tol=0.1 if d > 5 else 0.05, random_state=0
+    )
+    return np.column_stack([X, np.ones(n)]), found.dual.ravel()
+
+
+def boxes(size: str) -> Callable[[], Any]:
+    rows, dual = _dual(40, 7) if size == "full" else _dual(30, 5)
+    return lambda: box_gauge(rows, dual, rtol=1e-6, max_nodes=50_000_000).upper_bound
+
+
+def faces(size: str) -> Callable[[], Any]:
+    n = 160 if size == "full" else 80
+    rows, dual = np.column_stack([noise(n, 4)[0], np.ones(n)]), noise(n, 4)[1]
+    sweep = FlatSweep(rows)
+    return lambda: sweep.price(dual, np.zeros(5), np.inf)[2]
+
+
+def cells(size: str) -> Callable[[], Any]:
+    X = np.column_stack([noise(150 if size == "full" else 80, 4)[0], np.ones(150 if size == "full" else 80)])
+    return lambda: sum(len(block) for block in iter_cells(X, chunk_size=1 << 20))
+
+
+def exact(size: str) -> Callable[[], Any]:
+    X, y = noise(300 if size == "full" else 60, 2)
+    found = covopt.min_norm(X, y)
+    proof, problem = found.prove(), problem_of(found, found.data)
+    dual = found.dual.reshape(-1)
+    return lambda: check_proof(problem, dual, proof, cover_by=in_parts(spread_over_cluster())).cover
+
+
+WORK = {"boxes": boxes, "faces": faces, "cells": cells, "exact": exact}
