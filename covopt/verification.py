@@ -29,7 +29,7 @@ from covopt.errors import CovoptError, InputError
 from covopt.limits import TimeUp, limited, now
 from covopt.losses import Loss
 from covopt.oracles.faces import DEFAULT_FACE_BUDGET
-from covopt.oracles.support import BY_BOXES, WHOLE_CHECK_S
+from covopt.oracles.support import WHOLE_CHECK_S
 from covopt.potentials import POTENTIALS
 from covopt.problems.reduction import Reduction, reduce_data
 from covopt.problems.regularised import reduce_fit
@@ -387,7 +387,7 @@ class _Problem:
         return certify(
             self.data, solution.network, dual, output_bias=solution.output_bias, loss=self.loss,
             lam=self.lam, gauge=gauge, proof=solution.proof if dual is solution.dual else None, budget=budget,
-            claim=solution.certificate.gauge if solution.certificate.bound.endswith(BY_BOXES) else None,
+            claim=solution.certificate.claim(self.data.rank),
         )  # fmt: skip
 
     def share(self, limit: float | None) -> float:

@@ -27,10 +27,11 @@ from covopt.losses.interpolation import INTERPOLATES, relative_residual
 from covopt.network import ReLUNetwork
 from covopt.oracles.faces import DEFAULT_FACE_BUDGET
 from covopt.oracles.lifted.gauge_certificate import GaugeCertificate
-from covopt.oracles.support import GaugeBound
+from covopt.oracles.support import BY_BOXES, MOST_DIMENSIONS, GaugeBound
 from covopt.potentials import Potential, VariationNorm
 from covopt.status import Status
 
+WALKED_BY_FACES = 4  # dimensions up to which faces say what boxes have to show
 INFEASIBLE = 1e-8  # the bound is divided by the gauge; the dual itself is divided by it beyond this
 VARIATION = VariationNorm()
 
@@ -77,6 +78,11 @@ class Certificate:
     def interpolates(self) -> bool:
         """Whether the network passes through the points, to 1e-9 of max|y|; true with a loss, which asks for none."""
         return self.residual <= INTERPOLATES
+
+    def claim(self, rank: int) -> float | None:
+        """Return what boxes have shown of the gauge, for rows of some rank: they get the time to show it again."""
+        by_chords = self.exact and WALKED_BY_FACES < rank <= MOST_DIMENSIONS
+        return self.gauge if by_chords or self.bound.endswith(BY_BOXES) else None
 
     def of_scaled_dual(self, power: int) -> Certificate:
         """Return the same for the dual divided by 2**power: by powers of two alone every number comes out alike."""

@@ -182,14 +182,31 @@ def left_out_lines(table: Any, width: int = 14) -> list[str]:
     return [f"{'left out':<{width}} {describe_left_out(table.left_out)}"] if table.left_out else []
 
 
-def _rows(state: Any) -> str:
+def progress_line(state: Any, before: Any = None) -> str:
+    """Return the bracket of a round for a terminal; arrows show which bound has moved since the round ``before``.
+
+    Parameters
+    ----------
+    state, before : RoundState
+
+    Examples
+    --------
+    >>> from covopt.solvers.loop import RoundState
+    >>> states = [RoundState(1, 2.0, 4.0, 0.5, 9, 0.1), RoundState(2, 3.0, 4.0, 0.25, 9, 0.2)]
+    >>> print(progress_line(states[1], states[0]))
+    round 2   3↑ ≤ minimum ≤ 4   gap 2.5e-01   9 columns
+    """
+
     def number(value: float) -> str:
         return f"{value:.8g}" if math.isfinite(value) else "…"
 
+    rises = before is not None and state.lower_bound > before.lower_bound
+    falls = before is not None and state.upper_bound < before.upper_bound
     gap = f"gap {state.gap:.1e}" if math.isfinite(state.gap) else "gap …"
     return (
-        f"round {state.round}   {number(state.lower_bound)} ≤ minimum ≤ {number(state.upper_bound)}   {gap}   "
-        f"{counted(state.n_columns, 'column')}"
+        f"round {state.round}   {number(state.lower_bound)}{'↑' * rises} ≤ minimum ≤ "
+        f"{number(state.upper_bound)}{'↓' * falls}   {gap}   {counted(state.n_columns, 'column')}"
+        + (f"   {state.note}" if getattr(state, "note", "") else "")
     )
 
 
@@ -201,6 +218,7 @@ class Progress:
 
     def __init__(self, text: str, *, enabled: bool):
         self._status: Any = None
+        self._before: Any = None
         if enabled and sys.stderr.isatty():
             from rich.console import Console
             from rich.progress import Progress as Bar
@@ -227,7 +245,8 @@ class Progress:
     def __call__(self, state: Any) -> bool:
         """Show the state of a round; never asks to stop."""
         if self._status is not None:
-            self._status.update(self._task, description=_rows(state))
+            self._status.update(self._task, description=progress_line(state, self._before))
+            self._before = state
         return False
 
     def say(self, text: str) -> None:

@@ -136,8 +136,8 @@ def bound_gauge(
         Largest number of faces for the exact oracle; beyond it a branch and bound of limited size is tried. Below one
         nothing is searched.
     claim : float, optional
-        What quadratics on boxes are said to have shown that h does not exceed. Where they are what is left to try,
-        they are given the time to show it again.
+        What boxes are said to have shown that h does not exceed: where they are what is left to try, they are given
+        the time to show it again.
 
     Returns
     -------
@@ -264,7 +264,7 @@ def _bound_scalar(
         return GaugeBound(start, True, EXACT)
     limit, rtol = int(BOXES_PER_FACE * budget), BOX_TOLERANCE
     if start is None:
-        limit, rtol = MORE_BOXES * limit, LOOSE_TOLERANCE
+        limit, rtol = (MORE_BOXES if claim is None else CLAIMED) * limit, LOOSE_TOLERANCE
     if r <= MOST_DIMENSIONS and limit > 0:
         boxes = box_gauge(rows, dual, start=start, rtol=rtol, max_nodes=limit)
         if (
@@ -275,7 +275,7 @@ def _bound_scalar(
         if bound <= (1.0 + ATTAINED) * max(abs(boxes.best_value), start or 0.0):
             return GaugeBound(bound, True, EXACT)
     if start is None or r > MOST_DIMENSIONS:
-        if claim is not None and claim > 0.0:
+        if claim is not None and claim > 0.0 and r > MOST_DIMENSIONS:
             most = CLAIMED * quadratic_limit(len(rows), r, budget)
             shown = decided_gauge(rows, dual, claim, max_nodes=most, n_threads=2) if most else None
             if shown is not None:

@@ -32,7 +32,9 @@ ROUNDS = 2000
 PROOF_EVERY = 25  # rounds, after which what is believed is proved, if only roughly
 ROUGH = 1e-3
 LAST_S = 10.0  # seconds for a last proof of what is believed
-NODES = 5_000_000  # boxes per proof
+NODES = 5_000_000  # boxes per proof where there is no time limit
+NODES_IN_TIME = 40_000_000  # and at most, where there is one
+NEWS = 0.8  # of the distance of the bounds, that is worth a note
 NODES_PER_S = 200_000
 WORTH = 0.5  # share of the gap that a proof has to close
 MOST_COLUMNS = 4  # for each row, that one round adds
@@ -104,6 +106,9 @@ class BoxGeneration(ColumnGeneration):
         scaled, value = self.problem.scale_dual(dual, gauge)
         self._since = 0
         if value > self.proved[1]:
+            upper = self.point.upper_bound
+            if upper - value < NEWS * (upper - self.proved[1]):
+                self._note = "boxes proved a higher lower bound"
             self.proved = scaled, value
         if value > self.point.lower_bound:
             self.point.dual, self.point.lower_bound = self.proved
@@ -164,6 +169,7 @@ class BoxGeneration(ColumnGeneration):
         point.dual, point.lower_bound = self.proved
         if point.status is Status.CERTIFIED and point.gap > self.tol:  # the time was up during the proof
             point.status = Status.TIME_LIMIT
+        point.claimed = point.status is Status.CERTIFIED
         return point
 
 
@@ -174,7 +180,7 @@ def solve_by_boxes(
     time_limit_s: float | None = None,
     random_state: int | None = None,
     callback: Callable[[RoundState], bool] | None = None,
-    max_nodes: int = NODES,
+    max_nodes: int | None = None,
 ) -> Point:
     """Solve a scalar problem; see the head of this module.
 
@@ -187,8 +193,8 @@ def solve_by_boxes(
     random_state : int, optional
     callback : callable, optional
         Sees proved bounds only.
-    max_nodes : int
-        Boxes per proof.
+    max_nodes : int, optional
+        Boxes per proof; by default as many as the time suffices for, and five million without a limit.
 
     Returns
     -------
@@ -201,6 +207,8 @@ def solve_by_boxes(
     >>> point.status.code, round(point.upper_bound, 5)
     ('certified', 11.0)
     """
+    if max_nodes is None:
+        max_nodes = NODES if time_limit_s is None else NODES_IN_TIME
     if time_limit_s is not None:
         max_nodes = min(max_nodes, int(NODES_PER_S * time_limit_s))
     oracle = SearchedThenProved(problem.rows, tol=tol, max_nodes=max_nodes, random_state=random_state)

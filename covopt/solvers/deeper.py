@@ -9,14 +9,18 @@ more, and needs about as long: :func:`covopt.oracles.cones.moments.decided_gauge
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
+from covopt.exact.rounding import relative_gap
 from covopt.limits import now
 from covopt.oracles.cones.gauge import Scalar
 from covopt.oracles.cones.moments import MomentSearch
 from covopt.oracles.cones.transfer import transfer
 from covopt.oracles.support import CLAIMED, quadratic_limit
+from covopt.solvers.loop import RoundState
 
 ENOUGH = 1e-6  # a bound this close to a value met
 FIRST_SHARE = 0.15  # of the time, for the first look
@@ -26,10 +30,17 @@ AMBITION = 1.5  # times the boxes that the time seems to suffice for
 SAFE = 0.7  # of the boxes that a certificate looks at
 SEARCH_SHARE = 0.4  # of a time limit: the certificate needs as much once more, or less
 LEAST_S = 2.0
+NEWS = 0.95  # of the bound that was told last
 
 
 def deep_gauge(
-    rows: np.ndarray, dual: np.ndarray, neurons: np.ndarray, *, time_s: float, n_threads: int = 2
+    rows: np.ndarray,
+    dual: np.ndarray,
+    neurons: np.ndarray,
+    *,
+    time_s: float,
+    n_threads: int = 2,
+    report: Callable[[float, int], bool] | None = None,
 ) -> float:
     """Bound h(λ) from above; infinity in more dimensions than quadratics are for.
 
@@ -42,6 +53,8 @@ def deep_gauge(
     time_s : float
         Seconds, about.
     n_threads : int
+    report : callable, optional
+        Sees the bound and the number of boxes whenever the bound is a few per cent lower; a true answer stops.
 
     Examples
     --------
@@ -59,12 +72,17 @@ def deep_gauge(
     search = MomentSearch(Scalar(made), n_threads=n_threads)
     search.offer(neurons @ made.V)
     seen: list[tuple[int, float]] = []
+    told, stopped = math.inf, False
 
     def run(share: float) -> None:
-        while search.nodes < most and now() - began < share * time_s:
+        nonlocal told, stopped
+        while not stopped and search.nodes < most and now() - began < share * time_s:
             before = search.nodes
             search.run(ENOUGH, min(before + SLICE, most))
             seen.append((search.nodes, search.bound / max(search.best, 1e-300)))
+            if report is not None and search.bound < NEWS * told:
+                told = search.bound
+                stopped = report(made.lift(told), search.nodes)
             if search.nodes == before:  # closed, or no room for more boxes
                 break
 
@@ -73,6 +91,32 @@ def deep_gauge(
         search.goal = search.best * _within_reach(seen, (now() - began) / time_s, most)
         run(1.0)
     return made.lift(min(search.bound, search.scalar.norms())) if search.nodes else math.inf
+
+
+def reporter(
+    problem: Any, point: Any, callback: Callable[[RoundState], bool] | None
+) -> Callable[[float, int], bool]:
+    """Return a callback for :func:`deep_gauge` that shows a solver's callback how the lower bound rises.
+
+    Parameters
+    ----------
+    problem : ShallowProblem or RegularisedProblem
+    point : Point or FitPoint
+        Whose dual is bounded; its history grows.
+    callback : callable, optional
+        Of the solver.
+    """
+    columns = point.history[-1].n_columns if point.history else 0
+
+    def report(gauge: float, boxes: int) -> bool:
+        lower = max(problem.scale_dual(point.dual, gauge)[1], 0.0)
+        note = f"{boxes} boxes with quadratics raise the lower bound"
+        gap, number = relative_gap(point.upper_bound, lower), len(point.history)
+        state = RoundState(number, lower, point.upper_bound, gap, columns, 0.0, note)
+        point.history.append(state)
+        return callback is not None and bool(callback(state))
+
+    return report
 
 
 def _within_reach(seen: list[tuple[int, float]], spent: float, most: int) -> float:

@@ -29,7 +29,7 @@ from covopt.oracles.local_search import LocalSearchOracle
 from covopt.oracles.support import FEW_ROWS, MOST_DIMENSIONS, MOST_QUADRATIC_DIMENSIONS, STARTS, tree_limit
 from covopt.problems.shallow import ShallowProblem
 from covopt.solvers.column_generation import Point, RoundState, generate
-from covopt.solvers.deeper import LEAST_S, SEARCH_SHARE, deep_gauge
+from covopt.solvers.deeper import LEAST_S, SEARCH_SHARE, deep_gauge, reporter
 from covopt.solvers.relaxation import bracket
 from covopt.status import Status
 
@@ -187,7 +187,8 @@ def solve_heuristic(
         if quadratics and time_limit_s is not None:
             spare = min(SEARCH_SHARE * time_limit_s, time_limit_s - (now() - began))
             if spare > LEAST_S:
-                deep = deep_gauge(problem.rows, point.dual, point.neurons, time_s=spare)
+                report = reporter(problem, point, callback)
+                deep = deep_gauge(problem.rows, point.dual, point.neurons, time_s=spare, report=report)
                 candidate = problem.scale_dual(point.dual, deep)
                 if candidate[1] > lower:
                     dual, lower, point.claimed = *candidate, True

@@ -348,6 +348,7 @@ def test_progress_on_a_terminal(monkeypatch):
         covopt.min_norm(*make_random_plane(8), callback=progress)
     assert "round" in shown.getvalue()
     assert "≤ minimum ≤" in shown.getvalue()
+    assert "↑ ≤ minimum" in shown.getvalue() or "↓   gap" in shown.getvalue()  # which bound has moved
     silent = Terminal()
     monkeypatch.setattr(sys, "stderr", silent)
     with cli_report.Progress("first round", enabled=False) as progress:

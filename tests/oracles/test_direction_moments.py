@@ -11,7 +11,8 @@ from test_cones import below, table
 from covopt.errors import InputError
 from covopt.oracles.cones.gauge import Scalar
 from covopt.oracles.cones.moments import MomentSearch, quadratic_gauge
-from covopt.oracles.cones.quadratic import OPTIONS, UNSET, bound_box, on_sphere, proved_on_sphere
+from covopt.oracles.cones.quadratic import OPTIONS, UNSET, bound_box
+from covopt.oracles.cones.sphere_form import on_sphere, proved_on_sphere
 from covopt.oracles.cones.transfer import transfer
 from covopt.oracles.faces import FaceOracle
 from covopt.oracles.support import BY_BOXES, VALID, bound_gauge
@@ -67,8 +68,8 @@ def test_the_maximum_on_the_sphere(seed):
     r = 5
     M = random.standard_normal((r, r))
     M, b = M + M.T, random.standard_normal(r) * (0.0 if seed == 3 else 1.0)
-    w, v = np.empty(r), np.empty(r)
-    nu, mu = on_sphere(M, b, w, v)
+    w, v, top = np.empty(r), np.empty(r), np.full(r, r**-0.5)
+    nu, mu = on_sphere(M, b, w, v, top, -np.inf, np.empty((r, r)), np.empty(r))
     assert w @ w + v @ v == pytest.approx(1.0, abs=1e-6)
     companion = np.block([[M, -np.eye(r)], [-0.25 * np.outer(b, b), M]])
     eigenvalues = np.linalg.eigvals(companion)

@@ -15,7 +15,10 @@ from covopt.oracles.cones.fan import MOST_OUTPUTS, fan_gauge, fan_of_boxes
 from covopt.oracles.cones.moments import decided_gauge, quadratic_gauge
 from covopt.oracles.support import BY_BOXES, bound_gauge
 from covopt.oracles.vector_faces import VectorFaceOracle
-from covopt.solvers.deeper import deep_gauge
+from covopt.problems.shallow import ShallowProblem
+from covopt.solvers import deeper
+from covopt.solvers.column_generation import Point
+from covopt.solvers.deeper import deep_gauge, reporter
 from covopt.status import Status
 
 
@@ -68,7 +71,7 @@ def test_the_gauge_of_several_outputs_beyond_faces_has_a_bracket():
     random = np.random.default_rng(2)
     rows, dual = random.standard_normal((36, 5)), random.standard_normal((36, 2))
     dual -= rows @ np.linalg.lstsq(rows, dual, rcond=None)[0]  # as duals of noise are: signs alone do not end
-    found = bound_gauge(rows, dual, budget=1e6)
+    found = bound_gauge(rows, dual, budget=3e5)
     met = fan_gauge(rows, dual, ask_boxes(rows, rtol=0.05), max_calls=2)
     assert not found.exact and met.value <= found.value <= 1.1 * met.value
 
@@ -115,3 +118,28 @@ def test_a_deeper_search_lowers_the_bound_and_stays_above(noise):
     deep = deep_gauge(rows, dual, known.best_neuron[None], time_s=0.5, n_threads=1)
     assert abs(known.best_value) * (1.0 - 1e-12) <= deep <= known.upper_bound * (1.0 + 1e-9)
     assert deep_gauge(0.0 * rows, dual, rows, time_s=0.1) == 0.0
+
+
+def test_a_deeper_search_tells_how_the_lower_bound_rises(noise, monkeypatch):
+    monkeypatch.setattr(deeper, "SLICE", 64)
+    rows, dual, known = noise
+    dual = dual - rows @ np.linalg.lstsq(rows, dual, rcond=None)[0]  # harder: both halves of space look alike
+    problem, seen = ShallowProblem(rows, dual), []
+    point = Point(np.zeros((0, 10)), np.zeros(0), 0.0, 1e3, dual, 0.0, Status.HEURISTIC)
+
+    def callback(state):
+        seen.append(state)
+        return len(seen) == 2
+
+    deep = deep_gauge(
+        rows,
+        dual,
+        known.best_neuron[None],
+        time_s=20.0,
+        n_threads=1,
+        report=reporter(problem, point, callback),
+    )
+    assert len(seen) == 2 and point.history == seen  # the second answer stopped it
+    assert 0.0 < seen[0].lower_bound < seen[1].lower_bound
+    assert seen[1].lower_bound == pytest.approx(problem.scale_dual(dual, deep)[1])
+    assert [state.round for state in seen] == [0, 1] and "boxes with quadratics raise" in seen[1].note

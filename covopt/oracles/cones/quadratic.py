@@ -43,96 +43,15 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from covopt.oracles.cones.sphere_form import on_sphere, proved_on_sphere
+
 EPS = 2.0**-52
 THINNEST = 1.0 / 64.0  # τ is at least this share of the largest |t|
 SMALLEST = 2.0**-40
-NEWTON = 40
 TINY = 2.0**-500
 OPTIONS = 4  # t and the last two lines of the list, beside zero
 GROWTH, STEEPEST = 0.25, 8.0  # of multipliers, for thin boxes need large ones
 UNSET = 255  # in the shares of a box that has no parent
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def on_sphere(M, b, w, v):
-    """Return ν and μ for the maximum of wᵀMw + b·w over unit w; the maximiser has moments w and wwᵀ + vvᵀ."""
-    r = len(b)
-    eigenvalues, vectors = np.linalg.eigh(M)
-    c = vectors.T @ b
-    scale = max(abs(eigenvalues[0]), abs(eigenvalues[r - 1])) + np.sqrt((b * b).sum())
-    if scale == 0.0:
-        w[:] = 0.0
-        v[:] = vectors[:, r - 1]
-        return 0.0, 0.0
-    low = eigenvalues[r - 1] + 1e-13 * scale
-    nu = low
-    for j in range(r):
-        nu = max(nu, eigenvalues[j] + 0.5 * abs(c[j]))
-    for _ in range(NEWTON):  # on the length of (ν − M)⁻¹b/2, which is to be one
-        square, cube = 0.0, 0.0
-        for j in range(r):
-            t = 0.5 * c[j] / (nu - eigenvalues[j])
-            square += t * t
-            cube += t * t / (nu - eigenvalues[j])
-        if cube == 0.0:
-            break
-        step = (np.sqrt(square) - 1.0) * square / cube
-        nu = max(nu + step, low)
-        if abs(step) <= 1e-13 * scale or (nu == low and step < 0.0):
-            break
-    mu, square = 0.0, 0.0
-    for j in range(r):
-        t = 0.5 * c[j] / (nu - eigenvalues[j])
-        mu += 0.5 * t * c[j]
-        square += t * t
-        c[j] = t
-    length = max(1.0, np.sqrt(square))
-    for j in range(r):
-        total = 0.0
-        for k in range(r):
-            total += vectors[j, k] * c[k]
-        w[j] = total / length
-        v[j] = vectors[j, r - 1] * np.sqrt(max(0.0, 1.0 - square))
-    return nu, mu
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def proved_on_sphere(M, b, nu, mu, A):
-    """Return what wᵀMw + b·w does not exceed on the sphere, about ν + μ; infinity where nothing was shown."""
-    r = len(b)
-    for _ in range(6):
-        trace = abs(mu)
-        for j in range(r):
-            trace += abs(nu) + abs(M[j, j])
-        lift = 8.0 * (r + 4) * EPS * trace + TINY
-        nu, mu = nu + lift, mu + lift
-        for j in range(r):
-            for k in range(j):
-                A[j, k] = -M[j, k]
-            A[j, j] = nu - M[j, j]
-            A[r, j] = -0.5 * b[j]
-        A[r, r] = mu
-        trace = mu
-        for j in range(r):
-            trace += A[j, j]
-        failed = False
-        for j in range(r + 1):
-            for k in range(j + 1):
-                total = A[j, k]
-                for i in range(k):
-                    total -= A[j, i] * A[k, i]
-                if k < j:
-                    A[j, k] = total / A[k, k]
-                elif total > 0.0:
-                    A[j, j] = np.sqrt(total)
-                else:
-                    failed = True
-            if failed:
-                break
-        if not failed:
-            return nu + mu + 2.0 * (r + 6) * EPS * trace
-        nu, mu = nu + 16.0 * lift, mu + 16.0 * lift
-    return np.inf
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -208,7 +127,9 @@ def bound_box(rows, weights, linear, sizes, a, side, u0, s, x, X, d, e, shares, 
     mixed, mix = np.zeros((m, OPTIONS)), np.zeros(OPTIONS)
     T, leads = np.empty((m, r)), np.empty(m)
     M, b = np.empty((r, r)), np.empty(r)
-    w, v = np.empty(r), np.empty(r)
+    w, v, nu = np.empty(r), np.empty(r), -np.inf
+    top, scratch, factors = u0 + 0.25 * s, np.empty(r), np.empty((r, r))
+    top /= np.sqrt((top * top).sum())
     best, best_nu, best_mu, best_const, best_size = np.inf, 0.0, 0.0, 0.0, 0.0
     best_M, best_b = np.empty((r, r)), np.empty(r)
     for turn in range(rounds):
@@ -309,7 +230,7 @@ def bound_box(rows, weights, linear, sizes, a, side, u0, s, x, X, d, e, shares, 
         b[a] += e[0] * (W + least) * side
         const -= e[0] * W * least
         size += 8.0 * e[0] + abs(const)
-        nu, mu = on_sphere(M, b, w, v)
+        nu, mu = on_sphere(M, b, w, v, top, nu, factors, scratch)
         if nu + mu + const < best:
             best = nu + mu + const
             best_nu, best_mu, best_const, best_size = nu, mu, const, size

@@ -18,7 +18,7 @@ from covopt.oracles.branch_and_bound import BranchAndBoundOracle
 from covopt.oracles.support import MOST_DIMENSIONS, MOST_QUADRATIC_DIMENSIONS, STARTS
 from covopt.problems.regularised import RegularisedProblem
 from covopt.solvers.column_generation import RoundState
-from covopt.solvers.deeper import LEAST_S, SEARCH_SHARE, deep_gauge
+from covopt.solvers.deeper import LEAST_S, SEARCH_SHARE, deep_gauge, reporter
 from covopt.solvers.heuristic import FINAL_S, PRICING_S, Steering
 from covopt.solvers.regularised.generation import RegularisedGeneration
 from covopt.solvers.regularised.partition import towards_provable
@@ -103,9 +103,11 @@ def solve_heuristic_fit(
             gauge = gauge_bound(rows, asked)
             if time_limit_s is not None:
                 spare = min(SEARCH_SHARE * time_limit_s, left - (now() - began))
-                deep = deep_gauge(rows, asked, point.neurons, time_s=spare) if spare > LEAST_S else np.inf
-                if deep < gauge:
-                    gauge, point.claimed = deep, True
+                if spare > LEAST_S:
+                    report = reporter(problem, point, callback)
+                    deep = deep_gauge(rows, asked, point.neurons, time_s=spare, report=report)
+                    if deep < gauge:
+                        gauge, point.claimed = deep, True
         if outputs:
             tree = BranchAndBoundOracle(
                 rows, time_limit_s=min(FINAL_S, left), random_state=random_state, n_starts=STARTS

@@ -1,0 +1,176 @@
+"""The largest value of wᵀMw + b·w over unit vectors w: dual multipliers, a maximiser, and a proof.
+
+With ν above the spectrum of M it is at most ν + ¼ bᵀ(ν − M)⁻¹b, convex in ν; the best ν makes s = (ν − M)⁻¹b/2 a unit
+vector, or is the top eigenvalue where s stays shorter: then an eigenvector fills up. No eigenvalue is computed: ν is
+moved by Newton's method on ‖s‖, and by inverse iteration towards the top eigenvalue, with a Cholesky factor each. For
+ten coordinates that is three times as fast, and it is most of the work where rows are few.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+EPS = 2.0**-52
+STEPS = 60
+TINY = 2.0**-500
+UNIT = 1e-7  # how long s has to be, but for this
+CLOSE = 1e-11  # distance from the spectrum, relative to the size of M and b
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def factor(M, nu, least, A):
+    """Cholesky factor of ν − M into the lower triangle, with inverse pivots; whether all of them exceed ``least``."""
+    for j in range(len(M)):
+        for k in range(j):
+            t = -M[j, k]
+            for i in range(k):
+                t -= A[j, i] * A[k, i]
+            A[j, k] = t * A[k, k]
+        t = nu - M[j, j]
+        for i in range(j):
+            t -= A[j, i] * A[j, i]
+        if not t > least:
+            return False
+        A[j, j] = 1.0 / np.sqrt(t)
+    return True
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def solve(A, x, is_half):
+    """Multiply x by (ν − M)⁻¹ in place, or by half of that: the forward substitution alone."""
+    r = len(A)
+    for j in range(r):
+        t = x[j]
+        for i in range(j):
+            t -= A[j, i] * x[i]
+        x[j] = t * A[j, j]
+    if is_half:
+        return
+    for j in range(r - 1, -1, -1):
+        t = x[j]
+        for i in range(j + 1, r):
+            t -= A[i, j] * x[i]
+        x[j] = t * A[j, j]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def shift(A, b, s):
+    """Write (ν − M)⁻¹b/2 to s, and return its length."""
+    for j in range(len(b)):
+        s[j] = 0.5 * b[j]
+    solve(A, s, False)
+    return np.sqrt((s * s).sum())
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def on_sphere(M, b, w, v, z, start, A, y):
+    """Return ν and μ for the maximum of wᵀMw + b·w over unit w; the maximiser has moments w and wwᵀ + vvᵀ.
+
+    Parameters
+    ----------
+    M, b : ndarray of shape (r, r), (r,)
+    w, v : ndarray of shape (r,)
+        Written.
+    z : ndarray of shape (r,)
+        A unit vector, about the top eigenvector where that is known; changed in place.
+    start : float
+        Guess of ν.
+    A, y : ndarray of shape (r, r), (r,)
+        Scratch.
+    """
+    r = len(b)
+    low = -np.inf
+    for j in range(r):
+        low = max(low, M[j, j])
+    size, length = np.sqrt((M * M).sum()), np.sqrt((b * b).sum())
+    scale = size + length
+    if scale == 0.0:
+        w[:] = 0.0
+        v[:] = z
+        return 0.0, 0.0
+    high = size + 0.5 * length + 1e-13 * scale
+    nu = start if low < start < high else high
+    norm, done = 0.0, False
+    for _ in range(STEPS):
+        if not factor(M, nu, 1e-14 * scale, A):
+            low = max(low, nu)
+            nu = low + 0.2 * (high - low)
+            continue
+        norm = shift(A, b, w)
+        done = abs(norm - 1.0) <= UNIT
+        if done:
+            break
+        y[:] = w
+        solve(A, y, True)
+        square = (y * y).sum()
+        step = norm * norm / square * (norm - 1.0) if square > 0.0 else -np.inf
+        if norm > 1.0:
+            low = max(low, nu)
+            nu = nu + step if nu + step < high else 0.5 * (nu + high)
+            done = nu - low <= 1e-13 * scale
+        else:
+            high = min(high, nu)
+            y[:] = z
+            solve(A, y, False)
+            square = (y * y).sum()
+            low = max(low, nu - (y * z).sum() / square)  # a value of zᵀMz, none above the top eigenvalue
+            square = 1.0 / np.sqrt(square)
+            for j in range(r):
+                z[j] = y[j] * square
+            done = high - low <= CLOSE * scale
+            if not done:
+                nu += step
+                if not nu > low + 0.1 * CLOSE * scale:
+                    nu = low + max(0.02 * (high - low), 0.5 * CLOSE * scale)
+        if done:
+            break
+    if not done:
+        nu = high
+        factor(M, nu, 0.0, A)
+        norm = shift(A, b, w)
+    mu = 0.5 * (w * b).sum()
+    longest, rest = max(1.0, norm), np.sqrt(max(0.0, 1.0 - norm * norm))
+    for j in range(r):
+        w[j] /= longest
+        v[j] = z[j] * rest
+    return nu, mu
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def proved_on_sphere(M, b, nu, mu, A):
+    """Return what wᵀMw + b·w does not exceed on the sphere, about ν + μ; infinity where nothing was shown."""
+    r = len(b)
+    for _ in range(6):
+        trace = abs(mu)
+        for j in range(r):
+            trace += abs(nu) + abs(M[j, j])
+        lift = 8.0 * (r + 4) * EPS * trace + TINY
+        nu, mu = nu + lift, mu + lift
+        for j in range(r):
+            for k in range(j):
+                A[j, k] = -M[j, k]
+            A[j, j] = nu - M[j, j]
+            A[r, j] = -0.5 * b[j]
+        A[r, r] = mu
+        trace = mu
+        for j in range(r):
+            trace += A[j, j]
+        failed = False
+        for j in range(r + 1):
+            for k in range(j + 1):
+                total = A[j, k]
+                for i in range(k):
+                    total -= A[j, i] * A[k, i]
+                if k < j:
+                    A[j, k] = total / A[k, k]
+                elif total > 0.0:
+                    A[j, j] = np.sqrt(total)
+                else:
+                    failed = True
+            if failed:
+                break
+        if not failed:
+            return nu + mu + 2.0 * (r + 6) * EPS * trace
+        nu, mu = nu + 16.0 * lift, mu + 16.0 * lift
+    return np.inf
