@@ -94,6 +94,13 @@ def test_every_field_as_something_else(name, raw, tmp_path):
         (b"[" * 1_000_000, "it nests too deeply"),
         (b'{"a":' * 1_000_000, "it nests too deeply"),
         (b"[" * 500 + b"]" * 500, "it nests deeper than 24 lists"),
+        (b"[" * 25 + b"]" * 25, "it nests deeper than 24 lists"),
+        (
+            b'["]",' * 25 + b"1" + b"]" * 25,
+            "it nests deeper than 24 lists",
+        ),  # brackets in strings say nothing
+        (b'["\\"",' * 25 + b"1" + b"]" * 25, "it nests deeper than 24 lists"),
+        (b'{"a":[' * 12 + b"[]" + b"]}" * 12, "it nests deeper than 24 lists"),
         (b"9" * 5000, "a whole number has 5000 digits"),
         (b'{"tol": 1' + b"0" * 400 + b"}", "a whole number has 401 digits"),
         (b'{"cost": NaN}', "it holds NaN, which is no number of JSON"),

@@ -56,5 +56,5 @@ def write_json(path: str | os.PathLike[str], content: Any) -> None:
     ValueError
         For a number that is not finite; then nothing is written.
     """
-    text = json.dumps(content, allow_nan=False) + "\n"
+    text = json.dumps(content, allow_nan=False, check_circular=False) + "\n"
     write_atomically(path, lambda stream: stream.write(text.encode()))

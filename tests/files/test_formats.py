@@ -153,3 +153,10 @@ def test_json_is_written_whole_or_not_at_all(tmp_path):
         write_json(file, {"x": float("nan")})
     assert file.read_bytes() == before
     assert [each.name for each in tmp_path.iterdir()] == ["a.json"]
+
+
+def test_brackets_in_strings_do_not_nest(tmp_path):
+    for content in ([[["[["] * 3] * 2] * 40, {"a": "}]" * 40, "b": ['\\"['] * 30}):
+        file = tmp_path / "a.json"
+        write_json(file, content)
+        assert read_json(file) == content
