@@ -9,6 +9,7 @@ import covopt
 from covopt.network import ReLUNetwork
 from tests.bank.checks import check_kkt, check_one_neuron_per_cell, check_optimal
 from tests.bank.problems import BY_NAME, CLOSED_FORMS, COMBINATIONS, PROBLEMS, references
+from tests.nightly import thinned
 
 TOL = 1e-7
 NO_PROOF = ("label-noise", "label-noise-exact")
@@ -90,7 +91,7 @@ def test_closed_forms_to_nine_digits(problem):
         assert solution.is_unique == problem.unique, solution.uniqueness.reason
 
 
-@pytest.mark.parametrize("name", [problem.name for problem in COMBINATIONS])
+@pytest.mark.parametrize("name", thinned([problem.name for problem in COMBINATIONS], 5))
 def test_order_and_rotations_do_not_matter(name):
     problem, rng = BY_NAME[name], np.random.default_rng(1)
     order = rng.permutation(len(problem.X))

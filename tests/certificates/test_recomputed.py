@@ -11,6 +11,7 @@ from covopt.losses import make_loss
 from covopt.network import ReLUNetwork
 from covopt.oracles import support
 from covopt.status import Status
+from tests.nightly import thinned
 
 
 @pytest.fixture
@@ -59,9 +60,16 @@ def test_open_bounds_of_label_noise(open_bounds, output_bias):
     assert not recomputes(covopt.fit(X, y, lam=0.01, potential="label-noise", output_bias=output_bias)).exact
 
 
-@pytest.mark.parametrize("output_bias", ["none", "penalized", "free"])
 @pytest.mark.parametrize(
-    "loss", ["squared", "huber", "logistic", "softmax-cross-entropy", "hinge", "squared-hinge"]
+    ("loss", "output_bias"),
+    thinned(
+        [
+            (loss, output_bias)
+            for loss in ("squared", "huber", "logistic", "softmax-cross-entropy", "hinge", "squared-hinge")
+            for output_bias in ("none", "penalized", "free")
+        ],
+        4,
+    ),
 )
 def test_open_bounds_of_fits(open_bounds, loss, output_bias):
     X, y = table(4)

@@ -17,6 +17,7 @@ from covopt.depth.layers import Layout
 from covopt.depth.rays import FitBound, evaluate, least, round_flows
 from covopt.errors import InputError, SolutionFileError
 from covopt.losses import make_loss
+from tests.nightly import thinned
 
 run = CliRunner()
 RNG = np.random.default_rng(0)
@@ -73,7 +74,7 @@ def test_files_come_back_and_forged_ones_fail(fitted, tmp_path):
 
 @pytest.mark.parametrize(
     ("loss", "bias", "output_bias"),
-    [("squared", 0.0, "none"), ("logistic", 1.0, "free"), ("huber", 1.0, "penalized")],
+    thinned([("squared", 0.0, "none"), ("logistic", 1.0, "free"), ("huber", 1.0, "penalized")], 3),
 )
 def test_no_trained_network_is_below_the_bound(loss, bias, output_bias):
     rng = np.random.default_rng(7)

@@ -17,6 +17,7 @@ from covopt.problems.shallow import ShallowProblem
 from covopt.solvers.column_generation import ColumnGeneration
 from covopt.solvers.relaxation import bracket, solve_relaxation
 from tests.bank.closed_forms import CASES, random_cases
+from tests.nightly import at_night
 
 
 def reduced(case):
@@ -46,8 +47,9 @@ def test_closed_forms_are_reached(case):
     assert bound >= case.cost * (1 - 1e-5) - 1e-12
 
 
-def test_never_above_the_optimum():
-    for number, case in enumerate(random_cases(150, seed=5)):
+@pytest.mark.parametrize("count", [40, at_night(150)])
+def test_never_above_the_optimum(count):
+    for number, case in enumerate(random_cases(count, seed=5)):
         problem, _ = reduced(case)
         if not len(problem.rows) or not problem.targets.any():
             continue
