@@ -1,6 +1,7 @@
 """Deep networks: brackets of the representation cost, and the figures of RK23 and BN23.
 
 python -m benchmarks.depth brackets [--only I …] [--seeds 1000]
+python -m benchmarks.depth shares [--count 12]
 python -m benchmarks.depth figure NAME [--paper] [--device cuda] [--out FILE.png]
 """
 
@@ -17,6 +18,8 @@ def main() -> None:
     brackets = commands.add_parser("brackets", help="lower and upper bounds on twenty random tables")
     brackets.add_argument("--only", type=int, nargs="*", help="numbers of tables")
     brackets.add_argument("--seeds", type=int, default=0, help="networks of plain training beside each")
+    small = commands.add_parser("shares", help="three layers and few rows, closed to 1e-3")
+    small.add_argument("--count", type=int, default=12)
     figure = commands.add_parser("figure", help="an experiment of the papers")
     figure.add_argument("name", help="rk23-1, rk23-2, rk23-3 or bn23-1")
     figure.add_argument("--paper", action="store_true", help="the paper's sizes")
@@ -27,6 +30,10 @@ def main() -> None:
         from benchmarks.depth.brackets import run
 
         run(asked.only, asked.seeds)
+    elif asked.command == "shares":
+        from benchmarks.depth.brackets import run_small
+
+        run_small(asked.count)
     else:
         from benchmarks.depth.figures import run_figure
 

@@ -16,9 +16,10 @@ from covopt.depth.decay import adam, decay
 from covopt.depth.descent import descend, meet, norm_of
 from covopt.depth.layers import Layout
 from covopt.depth.linear import check_depth
-from covopt.depth.lower import Bound, closed_bounds, tree_bounds
+from covopt.depth.lower import Bound, closed_bounds, shares_bounds, tree_bounds
 from covopt.depth.polish import polish
 from covopt.depth.rank_one import rank_one_starts
+from covopt.depth.shares import DEPTH as SHARED_DEPTH
 from covopt.depth.solution import DeepSolution
 from covopt.depth.starts import deeper, of_shallow, random_start
 from covopt.errors import InputError
@@ -39,6 +40,7 @@ NEAR = 1e-3  # of max |y|²: what training misses at most, that descent goes on 
 WIDTH = 8
 LEAST_BOTTLENECK = 3  # layers beyond which a bottleneck of one neuron is a start
 MOST_DEPTH = 40
+LEAST_GOAL = 5e-4  # of the bound by shares: boxes double with each halving
 _UPPER_SHARE = 0.6  # of a time limit
 
 Found = tuple[float, Layout, np.ndarray]
@@ -68,8 +70,9 @@ def representation_cost(
     over all widths, with a bias of weight β in every layer (FL22 §2, RK23 §2). Beyond two layers the problem is not
     convex. The upper bound is a network that interpolates, found by continuation in the depth (a layer is inserted
     into the best shallower networks), an augmented Lagrangian with L-BFGS, and sequential quadratic programs inside
-    its cell. The lower bound is the best of closed forms for pairs of rows (:mod:`covopt.depth.pairs`) and the tree
-    bound (:mod:`covopt.depth.tree`), each of which :func:`covopt.verify` computes again from the table.
+    its cell. The lower bound is the best of closed forms for pairs of rows (:mod:`covopt.depth.pairs`), the tree
+    bound (:mod:`covopt.depth.tree`) and, for three layers, a branch and bound over shares
+    (:mod:`covopt.depth.shares`), each of which :func:`covopt.verify` computes again from the table.
 
     Parameters
     ----------
@@ -289,14 +292,14 @@ class _Task:
             )
 
     def _improve(self, layout: Layout, theta: np.ndarray, source: str) -> list[Found]:
-        """Descend, polish, keep."""
+        """Descend, polish, keep; polish the start itself where the descent leads to no network through the points."""
         X, Y = self.data.X, self.data.Y
-        low = descend(layout, theta, X, Y)
-        answer = polish(layout, low, X, Y)
-        if answer is None:
-            return []
-        self._offer(*answer, source)
-        return [(norm_of(*answer), *answer)]
+        for guess in (descend(layout, theta, X, Y), theta):
+            answer = polish(layout, guess, X, Y)
+            if answer is not None:
+                self._offer(*answer, source)
+                return [(norm_of(*answer), *answer)]
+        return []
 
     def _cheap(self) -> Found:
         """Return some network through the points: the shallow one with identities, else a random one."""
@@ -332,15 +335,25 @@ class _Task:
                 return
             with limited(self._left()):
                 found = tree_bounds(self.data, self.depth, self.output_bias, upper=upper, weights=self.dual)
-            self.bounds = sorted([*self.bounds, *found], key=lambda bound: -bound.value)
-            if found:
-                self._note("lower", found[0].value, found[0].title)
+                self._add(found)
+                goal = max(LEAST_GOAL, 0.9 * self.tol)
+                level = self.bounds[0].value if self.bounds else 0.0
+                if self.depth == SHARED_DEPTH and level < (1.0 - goal) * upper:
+                    shared = shares_bounds(
+                        self.data, self.output_bias, upper=upper, goal=goal, level=level, tree=found
+                    )
+                    self._add(shared)
         except TimeUp:
             self.status = Status.TIME_LIMIT
         except _Stop:
             pass
         except KeyboardInterrupt:
             self.status = Status.INTERRUPTED
+
+    def _add(self, found: list[Bound]) -> None:
+        self.bounds = sorted([*self.bounds, *found], key=lambda bound: -bound.value)
+        if found:
+            self._note("lower", found[0].value, found[0].title)
 
     def _closed(self) -> bool:
         assert self.best is not None

@@ -9,6 +9,9 @@ import numpy as np
 
 from covopt.data import Data
 from covopt.depth.pairs import PairBound, pair_bounds, recompute
+from covopt.depth.shares import DEPTH, Shares, shares_bound
+from covopt.depth.shares_files import shares_from_dict, shares_to_dict
+from covopt.depth.shares_search import SharesSearch
 from covopt.depth.tree import Family, tree_bound
 from covopt.depth.tree_files import family_from_dict, family_to_dict, whole
 from covopt.depth.tree_search import TreeSearch
@@ -41,15 +44,21 @@ class Bound:
         Of a few rows in closed form.
     families : tuple of Family
         Of the tree bound.
+    shares : Shares or None
+        Of the bound by shares.
     """
 
     value: float
     pair: PairBound | None = None
     families: tuple[Family, ...] = ()
+    shares: Shares | None = None
 
     @property
     def title(self) -> str:
         """What it is, in words."""
+        if self.shares is not None:
+            what = "signs" if len(self.shares.groups) <= 2 else "classes"
+            return f"branch and bound over the shares of {what} on {len(self.shares.rows)} rows"
         if self.pair is None:
             rows = len(self.families[0].rows) if self.families else 0
             return f"tree bound on {rows} rows: copies of the lower layers for each neuron"
@@ -96,6 +105,44 @@ def tree_bounds(
         families, data.X, data.Y, depth, data.bias, output_bias, cutoff=upper, max_boxes=MAX_BOXES
     )
     return [Bound(value, None, tuple(families))] if value > 0 else []
+
+
+def shares_bounds(
+    data: Data, output_bias: str, *, upper: float, goal: float, level: float, tree: list[Bound]
+) -> list[Bound]:
+    """Return the bound of three layers by shares, where it is above the others.
+
+    Parameters
+    ----------
+    data : Data
+    output_bias : {"none", "penalized", "free"}
+    upper : float
+        The squared norm of some network through the points.
+    goal : float
+        Relative distance to ``upper`` at which the search ends.
+    level : float
+        Of the best bound so far.
+    tree : list of Bound
+        The tree bound: says which rows matter, and with which sign.
+
+    Returns
+    -------
+    list of Bound
+        One or none.
+    """
+    if not tree or (output_bias == "free" and data.bias > 0):
+        return []
+    family = tree[0].families[len(tree[0].families) // 2]
+    root, rows = family.members[family.root], list(family.rows)
+    u = np.ones(1) if family.direction is None else np.array(family.direction)
+    targets = data.Y[rows] @ u
+    positive = tuple(bool(sign) for sign in np.where(root != 0.0, root, targets) > 0.0)
+    search = SharesSearch(
+        data.X, data.Y, family.rows, family.direction, data.bias,
+        "none" if data.bias == 0.0 else output_bias, positive, upper,
+    )  # fmt: skip
+    found = search.run(goal=goal, level=level)
+    return [] if found is None else [Bound(found[0], shares=found[1])]
 
 
 def tree_families(
@@ -201,6 +248,11 @@ def recompute_bound(bound: Bound, data: Data, depth: int, output_bias: str, cost
     try:
         if bound.pair is not None:
             return recompute(bound.pair, data.X, data.Y, depth, data.bias, output_bias), ""
+        if bound.shares is not None:
+            if depth != DEPTH:
+                return 0.0, f"; shares bound networks of {DEPTH} layers"
+            biased = "none" if data.bias == 0.0 else output_bias
+            return shares_bound(bound.shares, data.X, data.Y, data.bias, biased, cutoff=cost), ""
         found = tree_bound(
             list(bound.families),
             data.X,
@@ -222,6 +274,7 @@ def bound_to_dict(bound: Bound) -> dict[str, Any]:
         "value": bound.value,
         "pair": None if bound.pair is None else asdict(bound.pair),
         "families": [family_to_dict(family) for family in bound.families],
+        **({} if bound.shares is None else {"shares": shares_to_dict(bound.shares)}),
     }
 
 
@@ -246,6 +299,9 @@ def bound_from_dict(content: dict[str, Any]) -> Bound:
             None if direction is None else tuple(float(u) for u in direction),
         )
     families = [family_from_dict(entry) for entry in content["families"]]
-    if pair is None and not families:
+    shares = content.get("shares")
+    if pair is None and not families and shares is None:
         raise ValueError("a bound rests on nothing")
-    return Bound(float(content["value"]), pair, tuple(families))
+    return Bound(
+        float(content["value"]), pair, tuple(families), None if shares is None else shares_from_dict(shares)
+    )
