@@ -28,7 +28,7 @@ def observer(
             upper_bound=state.upper_bound * scale,
             time_s=now() - began,
         )
-        seen = {k: v for k, v in dataclasses.asdict(state).items() if (v if k == "note" else np.isfinite(v))}
+        seen = {k: v for k, v in vars(state).items() if (v if k == "note" else np.isfinite(v))}
         tell(logging.DEBUG, round_line(state), "round", **seen)
         if state.note:
             tell(

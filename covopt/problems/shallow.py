@@ -18,6 +18,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+AT_ONCE = 256  # neurons whose atoms are written out at a time
+
 
 @dataclass(frozen=True)
 class ShallowProblem:
@@ -59,7 +61,11 @@ class ShallowProblem:
         self, neurons: np.ndarray, weights: np.ndarray, offset: float | np.ndarray = 0.0
     ) -> np.ndarray:
         """Return what the network misses, Y − Σ σ(Z w_j) v_jᵀ − 1Bᵀ, of the targets' shape."""
-        return self.targets - self.atoms(neurons) @ weights - offset
+        missed = self.targets - offset
+        for start in range(0, len(neurons), AT_ONCE):
+            some = slice(start, start + AT_ONCE)
+            missed = missed - self.atoms(neurons[some]) @ weights[some]
+        return missed
 
     def primal_value(self, weights: np.ndarray, offset: float | np.ndarray = 0.0) -> float:
         """Value of the primal for unit neurons with output weights ``weights``."""

@@ -247,7 +247,7 @@ class ColumnGeneration(Driver):
         Returns whether they do, and the weights.
         """
         weights, offset = interpolate(
-            atoms, self.targets, weights, offset,
+            self.problem.rows, neurons, atoms, self.targets, weights, offset,
             has_offset=self.problem.has_offset, enough=REACHED * self._negligible,
         )  # fmt: skip
         network = neurons, self._own(weights), self._own(offset)

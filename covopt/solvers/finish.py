@@ -129,6 +129,8 @@ def _sparsified(problem, neurons, weights, offset):
 def _by_weights(problem, neurons, weights, offset):
     """Interpolate by the least change of the output weights, relative to their size."""
     return neurons, *interpolate(
+        problem.rows,
+        neurons,
         problem.atoms(neurons).T,
         problem.targets,
         weights,

@@ -7,6 +7,8 @@ from scipy.linalg import lstsq, qr, solve_triangular
 from scipy.linalg.blas import dsyrk
 from scipy.linalg.lapack import dpotrf, dpotrs
 
+from covopt.solvers.master.folding import Folding
+
 SHIFT = 1e-14  # of the mean diagonal of MᵀM, so that it factors
 REFINEMENTS = 12
 SOLVED = 1e-13  # share of the right-hand side at which refinement stops
@@ -33,15 +35,31 @@ class LeastNorm:
     """
 
     def __init__(self, matrix: np.ndarray):
-        self.matrix = matrix
+        self._matrix = matrix
         # its transpose is in the order that BLAS wants, so nothing is copied
-        gram = dsyrk(1.0, np.ascontiguousarray(matrix).T, lower=1)
+        self._prepare(len(matrix), dsyrk(1.0, np.ascontiguousarray(matrix).T, lower=1))
+
+    def _prepare(self, n_rows: int, gram: np.ndarray) -> None:
+        """Factor MᵀM, of which the lower triangle is given."""
         gram[np.diag_indices_from(gram)] += SHIFT * float(np.trace(gram)) / len(gram)
         self._orthogonal: np.ndarray | None = None
         self._triangle: np.ndarray | None = None
-        self._wide = matrix.shape[0] < matrix.shape[1]
+        self._rows, self._wide = n_rows, n_rows < len(gram)
         factor, failed = dpotrf(gram, lower=1, clean=0, overwrite_a=1)
         self._factor = None if failed else factor
+
+    @property
+    def matrix(self) -> np.ndarray:
+        """M."""
+        return self._matrix
+
+    def times(self, x: np.ndarray) -> np.ndarray:
+        """Return M x."""
+        return self._matrix @ x
+
+    def transposed(self, y: np.ndarray) -> np.ndarray:
+        """Return Mᵀ y."""
+        return self._matrix.T @ y
 
     def _factorise(self) -> None:
         self._orthogonal, triangle = qr(self.matrix, mode="economic", check_finite=False)
@@ -57,7 +75,7 @@ class LeastNorm:
 
     def _refined(self, rhs: np.ndarray) -> tuple[np.ndarray, float]:
         """Return x by preconditioned conjugate gradients, and the share of ``rhs`` that it misses."""
-        x = np.zeros((len(self.matrix), *rhs.shape[1:]))
+        x = np.zeros((self._rows, *rhs.shape[1:]))
         missed, size = rhs, float(np.linalg.norm(rhs))
         direction, old = np.zeros_like(rhs), 1.0
         for step in range(REFINEMENTS):
@@ -66,12 +84,12 @@ class LeastNorm:
             preconditioned = self._precondition(missed)
             new = float(np.vdot(missed, preconditioned))
             direction = preconditioned + (new / old if step else 0.0) * direction
-            moved = self.matrix @ direction
+            moved = self.times(direction)
             curvature = float(np.vdot(moved, moved))
             if not curvature > 0.0 or not np.isfinite(curvature):
                 break
             further = x + new / curvature * moved
-            left = rhs - self.matrix.T @ further
+            left = rhs - self.transposed(further)
             if not np.linalg.norm(left) < WORSE * np.linalg.norm(missed):
                 break
             x, missed, old = further, left, new
@@ -88,7 +106,7 @@ class LeastNorm:
         """
         if self._factor is not None:
             if not accurate:
-                return self.matrix @ self._precondition(rhs)
+                return self.times(self._precondition(rhs))
             x, share = self._refined(rhs)
             if share <= MISSED:
                 return x
@@ -99,3 +117,42 @@ class LeastNorm:
         assert self._orthogonal is not None and self._triangle is not None
         inner = solve_triangular(self._triangle, rhs, trans="T", check_finite=False)
         return self._orthogonal @ np.where(np.isfinite(inner), inner, 0.0)
+
+
+class AtomsLeastNorm(LeastNorm):
+    """The same for rows that are scaled atoms, of which opposite neurons share one, and a constant row.
+
+    Parameters
+    ----------
+    fold : Folding
+        Atoms of m columns.
+    scales : ndarray of shape (m,)
+        Positive.
+    lever : float
+        Entries of the constant row; 0 for none.
+
+    Examples
+    --------
+    >>> fold = Folding(np.array([[1.0], [2.0]]), np.ones((2, 1)), np.ones((1, 1)), np.ones(2))
+    >>> AtomsLeastNorm(fold, np.ones(2), 0.0).solve(np.array([[5.0]])).round(12).ravel()
+    array([1., 2.])
+    """
+
+    def __init__(self, fold: Folding, scales: np.ndarray, lever: float):
+        self.fold, self.scales, self.lever = fold, scales[:, None], lever
+        self._prepare(fold.count + (lever > 0.0), fold.gram(scales**2) + lever**2)
+
+    @property
+    def matrix(self) -> np.ndarray:
+        """M."""
+        return self.times(np.eye(self.fold.atoms.shape[1]))
+
+    def times(self, x: np.ndarray) -> np.ndarray:
+        """Return M x."""
+        out = self.scales * self.fold.times(x)
+        return out if self.lever == 0.0 else np.concatenate([out, self.lever * x.sum(axis=0, keepdims=True)])
+
+    def transposed(self, y: np.ndarray) -> np.ndarray:
+        """Return Mᵀ y."""
+        out = self.fold.transposed(self.scales * y[: self.fold.count])
+        return out if self.lever == 0.0 else out + self.lever * y[-1]

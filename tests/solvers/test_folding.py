@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from covopt.solvers.master.columns import Columns
-from covopt.solvers.master.folding import WORTH, Folding
+from covopt.solvers.master.folding import WORTH, WORTH_ROWS, Folding
 from covopt.solvers.master.store import Room, Store
 
 
 def _columns(seed: int, r: int, pairs: int, singles: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     rng = np.random.default_rng(seed)
-    rows, some = rng.standard_normal((40, r)), rng.standard_normal((pairs + singles, r))
+    rows, some = rng.standard_normal((WORTH_ROWS, r)), rng.standard_normal((pairs + singles, r))
     some /= np.linalg.norm(some, axis=1, keepdims=True)
     neurons = np.concatenate([some, -some[:pairs]])[rng.permutation(2 * pairs + singles)]
     return rows, neurons, np.maximum(neurons @ rows.T, 0.0)
@@ -28,16 +28,47 @@ def test_folded_products_are_the_plain_ones(r, pairs, singles):
     folding = Folding(atoms, neurons, rows, weights, (Room(), Room()))
     folds = pairs if 2 * pairs + singles >= WORTH else 0
     assert len(folding.atoms) == len(atoms) - folds
-    x, y = rng.standard_normal((40, 2)), rng.standard_normal((len(atoms), 2))
+    x, y = rng.standard_normal((WORTH_ROWS, 2)), rng.standard_normal((len(atoms), 2))
     assert np.allclose(folding.times(x), atoms @ x, rtol=0, atol=1e-12)
     assert np.allclose(folding.transposed(y), atoms.T @ y, rtol=0, atol=1e-11)
-    beside = rng.standard_normal((3, 40))
+    beside = rng.standard_normal((3, WORTH_ROWS))
     plain = (atoms * weights[:, None]).T @ atoms
     found = np.tril(folding.gram(weights, beside))
     assert np.allclose(found, np.tril(plain + beside.T @ beside), rtol=0, atol=1e-13 * plain.max())
     signed = weights * rng.choice([-1.0, 1.0], len(weights))
     plain, size = (atoms * signed[:, None]).T @ atoms, np.abs(signed).max() * (atoms**2).sum(axis=1).max()
     assert np.allclose(np.tril(folding.gram(signed)), np.tril(plain), rtol=0, atol=1e-12 * size)
+
+
+@pytest.mark.parametrize("r", [2, 3])
+@pytest.mark.parametrize("seed", range(3))
+def test_products_by_groups_are_the_plain_ones(monkeypatch, r, seed):
+    monkeypatch.setattr("covopt.solvers.master.folding.GROUPED", 0)
+    rows, neurons, _ = _columns(seed, r, 90, 40)
+    columns = Columns(rows)
+    columns.append_different(neurons)
+    columns.append_different(np.concatenate([_vertices(rows, r), -_vertices(rows, r)]))
+    m, rng = len(columns), np.random.default_rng(seed)
+    dual, weights = rng.standard_normal((len(rows), 1)), 10.0 ** rng.uniform(-8.0, 8.0, m)
+    weights[::7] = 0.0
+    chosen = np.flatnonzero(columns.dims > 1)[::3]
+    tangents = columns.tangents(dual, columns.atoms @ dual, chosen)
+    scales = rng.uniform(size=len(tangents))
+    beside = np.empty((len(tangents), len(rows)))
+    columns.tangent_rows(tangents, scales, beside)
+    folding = Folding(columns.atoms, columns.neurons, rows, weights)
+    plain = (columns.atoms * weights[:, None]).T @ columns.atoms
+    size = plain.max()
+    moves = tangents.owner, tangents.directions * scales[:, None]
+    assert np.allclose(np.tril(folding.gram(weights)), np.tril(plain), rtol=0, atol=1e-14 * size)
+    found = folding.gram(weights, beside, moves)
+    assert np.allclose(np.tril(found), np.tril(plain + beside.T @ beside), rtol=0, atol=1e-14 * size)
+
+
+def _vertices(rows: np.ndarray, r: int) -> np.ndarray:
+    """Neurons that rows are silent at: their atoms vanish where rounding says nothing."""
+    found = np.linalg.svd(np.stack([rows[i : i + r - 1] for i in range(0, 40, 2)]))[2][:, -1]
+    return np.ascontiguousarray(found)
 
 
 def test_of_a_pair_the_heavier_column_stays():

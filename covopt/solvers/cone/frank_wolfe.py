@@ -301,8 +301,9 @@ class FrankWolfe(GenerationLoop):
         size = float(np.abs(problem.targets).max()) or 1.0
         if problem.ridge == 0:
             weights, offset = interpolate(
-                atoms, problem.targets, weights, offset, has_offset=problem.offset > 0, enough=EXACT * size
-            )
+                problem.rows, neurons, atoms, problem.targets, weights, offset,
+                has_offset=problem.offset > 0, enough=EXACT * size,
+            )  # fmt: skip
         value, missed = problem.network_value(neurons, weights, offset)
         if (problem.ridge > 0 or missed <= FEASIBLE * size) and value < self.point.value:
             self.point.neurons, self.point.weights = neurons, weights

@@ -170,8 +170,8 @@ class Box:
 
 
 def _longest(values: np.ndarray, steps: np.ndarray) -> float:
-    falling = steps < 0
-    return min(1.0, float((values[falling] / -steps[falling]).min(initial=np.inf)))
+    steepest = float((steps / values).min(initial=0.0))
+    return 1.0 if steepest >= -1.0 else -1.0 / steepest
 
 
 def total(parts: tuple, steps: tuple) -> tuple:

@@ -15,9 +15,12 @@ import numpy as np
 from scipy.linalg.blas import dsyr2k, dsyrk
 from scipy.spatial import cKDTree
 
+from covopt.solvers.master.grouping import grouped_gram
 from covopt.solvers.master.store import Room
 
 WORTH = 128  # columns from which on looking for pairs pays
+WORTH_ROWS = 100  # the same for rows
+GROUPED = 600  # rows from which on products by groups are faster, in three dimensions
 OPPOSITE = 4e-15  # distance of −w that is rounding
 
 
@@ -56,9 +59,11 @@ class Folding:
     ):
         self.rows, self.count = rows, len(atoms)
         own, self._room = rooms or (Room(), Room())
-        kept, mates, owner = _pairs(neurons, weights)
+        kept, mates, owner = _pairs(neurons, weights, worth=len(rows) >= WORTH_ROWS)
         self.kept, self._mates, self._owner = kept, mates, owner
-        self.atoms = atoms
+        self.atoms = self._every = atoms
+        self._neurons = neurons
+        self._groups = len(rows) >= GROUPED and rows.shape[1] <= 3 and bool(neurons.any(axis=1).all())
         if len(mates):
             self.atoms = np.take(atoms, kept, axis=0, out=own.array(len(kept), atoms.shape[1]), mode="clip")
         self._lines = neurons[kept][owner]
@@ -81,8 +86,18 @@ class Folding:
         folded[self._owner] += other
         return self.atoms.T @ folded - self.rows @ (self._lines.T @ other)
 
-    def gram(self, weights: np.ndarray, beside: np.ndarray | None = None) -> np.ndarray:
-        """Return the lower triangle of Aᵀ diag(weights) A, plus that of TᵀT for T ``beside`` (weights ≥ 0 then)."""
+    def gram(
+        self,
+        weights: np.ndarray,
+        beside: np.ndarray | None = None,
+        moves: tuple[np.ndarray, np.ndarray] | None = None,
+    ) -> np.ndarray:
+        """Return the lower triangle of Aᵀ diag(weights) A, plus that of TᵀT for T ``beside`` (weights ≥ 0 then).
+
+        Where T consists of tangents, ``moves`` are the columns that they belong to and how each moves.
+        """
+        if self._groups and (beside is None or moves is not None) and (weights >= 0.0).all():
+            return self._grouped(weights, moves)
         folded = weights
         if len(self._mates):
             other = weights[self._mates]
@@ -111,12 +126,25 @@ class Folding:
             )  # fmt: skip
         return total
 
+    def _grouped(self, weights: np.ndarray, moves: tuple[np.ndarray, np.ndarray] | None) -> np.ndarray:
+        """:meth:`gram` by groups of like directions."""
+        both = np.zeros((len(self.kept), 2))
+        both[:, 0] = weights[self.kept]
+        both[self._owner, 1] = weights[self._mates]
+        owner, vectors = self.kept, self._neurons[self.kept]
+        if moves is not None:
+            owner, vectors = np.concatenate([owner, moves[0]]), np.concatenate([vectors, moves[1]])
+            both = np.concatenate([both, np.tile([1.0, 0.0], (len(moves[0]), 1))])
+        return grouped_gram(self.rows, self._every, self._neurons, owner, vectors, both)
 
-def _pairs(neurons: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+
+def _pairs(
+    neurons: np.ndarray, weights: np.ndarray, *, worth: bool
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return columns that are kept, those that are not, and which kept one is the opposite of each of these."""
     m = len(neurons)
     every, none = np.arange(m), np.zeros(0, dtype=np.int64)
-    if m < WORTH:
+    if m < WORTH or not worth:
         return every, none, none
     distance, other = cKDTree(neurons).query(-neurons, distance_upper_bound=OPPOSITE)
     found = np.isfinite(distance) & neurons.any(axis=1)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from covopt.solvers.least_norm import LeastNorm
+from covopt.solvers.least_norm import AtomsLeastNorm
 from covopt.solvers.master.columns import Columns
+from covopt.solvers.master.folding import Folding
 from covopt.solvers.master.newton import Candidate, Step
 
 REST = 1e-9  # metric of a column at rest, as a share of the largest: it takes part where those in use do not reach
@@ -103,6 +104,8 @@ def is_right_sided(atoms: np.ndarray, dual: np.ndarray, weights: np.ndarray) -> 
 
 
 def interpolate(
+    rows: np.ndarray,
+    neurons: np.ndarray,
     atoms: np.ndarray,
     targets: np.ndarray,
     weights: np.ndarray,
@@ -115,7 +118,10 @@ def interpolate(
 
     Parameters
     ----------
+    rows : ndarray of shape (N, r)
+    neurons : ndarray of shape (M, r)
     atoms : ndarray of shape (M, N)
+        σ(Z w) of the neurons.
     targets : ndarray of shape (N, k)
     weights : ndarray of shape (M, k)
     offset : ndarray of shape (k,)
@@ -130,18 +136,16 @@ def interpolate(
         Weights and offset.
     """
     mass = np.linalg.norm(weights, axis=1)
-    metric = np.sqrt(mass + REST * mass.max(initial=0.0))[:, None]
-    scaled = atoms * metric
-    lever = np.sqrt(max(float(np.abs(offset).max(initial=0.0)), float(mass.mean())))
-    if has_offset:
-        scaled = np.concatenate([scaled, np.full((1, scaled.shape[1]), lever)])
-    correction = LeastNorm(scaled)
+    metric = np.sqrt(mass + REST * mass.max(initial=0.0))
+    lever = np.sqrt(max(float(np.abs(offset).max(initial=0.0)), float(mass.mean()))) if has_offset else 0.0
+    fold = Folding(atoms, neurons, rows, metric)
+    correction = AtomsLeastNorm(fold, metric, lever)
     for attempt in range(CORRECTIONS):
-        residual = targets - atoms.T @ weights - offset
+        residual = targets - fold.transposed(weights) - offset
         if np.abs(residual).max() <= enough:
             break
         change = correction.solve(residual, accurate=attempt >= CORRECTIONS // 2)
-        weights = weights + metric * change[: len(weights)]
+        weights = weights + metric[:, None] * change[: len(weights)]
         if has_offset:
             offset = offset + lever * change[-1]
     return weights, offset

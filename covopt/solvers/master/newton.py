@@ -106,7 +106,7 @@ class Master:
         self.cones: Any = Box() if k == 1 else Cones(k)
         self.dual, self.offset = np.zeros((n, k)), np.zeros(k)
         self.edges: Box | None = None
-        self._rooms = Room(), Room()
+        self._rooms = Room(), Room(), Room()
         bounds = objective.edges()
         if bounds is not None:
             sides = np.stack([bounds[1].ravel(), -bounds[0].ravel()])
@@ -170,9 +170,10 @@ class Master:
         columns.tangent_rows(tangents, scales, rows)
         accuracy = 1.0 if gap > REFINED else 1e-8 if gap > 1e-5 else 1e-11
         hessian = cones.hessian()
-        fold = Folding(atoms, columns.neurons, columns.rows, hessian[0], self._rooms)
+        fold = Folding(atoms, columns.neurons, columns.rows, hessian[0], self._rooms[:2])
         system = System(
-            fold, hessian, rows, blocks, objective.kappa,
+            fold, hessian, rows, (tangents.owner, tangents.directions * scales[:, None]), blocks, objective.kappa,
+            self._rooms[2],
             n_outputs=objective.n_outputs, is_free=objective.is_free, accuracy=accuracy,
         )  # fmt: skip
         sums = dual.sum(axis=0)

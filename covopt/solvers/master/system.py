@@ -16,6 +16,7 @@ from scipy.linalg.blas import dsyrk
 from scipy.linalg.lapack import dpotrf, dpotrs
 
 from covopt.solvers.master.folding import Folding
+from covopt.solvers.master.store import Room
 
 REGULARISATIONS = (1e-14, 1e-12, 1e-10, 1e-8, 1e-6)
 REFINEMENTS = 3
@@ -31,9 +32,13 @@ class System:
     hessian : (ndarray of shape (M,), ndarray of shape (M, k) or None)
         η⁻² and w; d and None with one output.
     tangents : ndarray of shape (T, N·k)
+    moves : (ndarray of int of shape (T,), ndarray of shape (T, r))
+        Which column each belongs to, and how far it moves in its face.
     blocks : ndarray of shape (N, k) or (N, k, k), or None
         D.
     kappa : float
+    room : Room
+        Memory for the factor; the system is of no use any more when another one has it.
     is_free : bool
         Whether 1ᵀΛ = 0 is to hold: κ is then chosen here, and solves return the step of the offset too.
     accuracy : float
@@ -45,14 +50,17 @@ class System:
         fold: Folding,
         hessian: tuple[np.ndarray, np.ndarray | None],
         tangents: np.ndarray,
+        moves: tuple[np.ndarray, np.ndarray],
         blocks: np.ndarray | None,
         kappa: float,
+        room: Room,
         *,
         n_outputs: int,
         is_free: bool,
         accuracy: float,
     ):
         self.fold, self.tangents, self.blocks, self.accuracy = fold, tangents, blocks, accuracy
+        self.moves = moves
         self.diagonal, self.w = hessian
         self.shape = fold.atoms.shape[1], n_outputs
         matrix = self._matrix()
@@ -66,7 +74,8 @@ class System:
         # entropies of a loss blow single entries up: then each is regularised by its own size
         size = np.full(len(matrix), diagonal.mean()) if blocks is None else diagonal
         for share in REGULARISATIONS:
-            regular = matrix.copy(order="F")
+            regular = room.array(*matrix.shape).T
+            np.copyto(regular, matrix)
             regular[np.diag_indices_from(regular)] += share * size
             self.factor, failed = dpotrf(regular, lower=1, clean=0, overwrite_a=1)
             if not failed:
@@ -82,7 +91,11 @@ class System:
     def _matrix(self) -> np.ndarray:
         """Return the lower triangle of H without κ."""
         n, k = self.shape
-        matrix = self.fold.gram(self.diagonal, self.tangents) if self.w is None else self._outputs_matrix()
+        matrix = (
+            self.fold.gram(self.diagonal, self.tangents, self.moves)
+            if self.w is None
+            else self._outputs_matrix()
+        )
         if self.blocks is not None:
             place = np.arange(n) * k
             for p in range(k):
