@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from math import comb
 from typing import Any, NamedTuple
 
@@ -199,9 +200,11 @@ def _nothing_to_cut(reduced: Reduced) -> np.ndarray:
     return np.zeros((1, -(-reduced.n_samples // 8)), dtype=np.uint8)
 
 
-def half_blocks(run: Run, *, size: int, n_jobs: int, keep: bool) -> Iterator[tuple[np.ndarray, int]]:
-    """Yield words of half-cells and their number, part by part; the record goes to ``run``."""
-    parts = tasks(run.rows.shape[1], run.reduced.rank, size)
+def half_blocks(
+    run: Run, *, size: int, n_jobs: int, keep: bool, first: int = 0
+) -> Iterator[tuple[np.ndarray, int]]:
+    """Yield words of half-cells and their number, from part ``first`` on; the record goes to ``run``."""
+    parts = islice(tasks(run.rows.shape[1], run.reduced.rank, size), first, None)
     calls = ((*part, keep) for part in parts)
     for half, stats in map_tasks(run_task, calls, n_jobs=n_jobs, shared=run.arrays):
         run.record(stats)
@@ -315,28 +318,44 @@ def iter_cells(
 
 
 def _blocks(reduced: Reduced, chunk_size: int, n_jobs: int) -> Iterator[np.ndarray]:
-    if reduced.rank == 0:
-        yield _nothing_to_cut(reduced)
+    seed = settled_seed(reduced, chunk_size, n_jobs)
+    run = None if seed is None else Run(reduced, seed)
+    for blocks in packed_parts(reduced, run, chunk_size, n_jobs):
+        yield from blocks
+    if run is not None:
+        run.warn()
+
+
+def packed_parts(
+    reduced: Reduced, run: Run | None, chunk_size: int, n_jobs: int, *, first: int = 0
+) -> Iterator[Iterator[np.ndarray]]:
+    """Yield the packed blocks of each part of a sweep, always the same parts; ``first`` of them are left out.
+
+    Without a run, which :func:`settled_seed` has no seed for, there is one part.
+    """
+    if run is None:
+        if first == 0:
+            packed = _by_big_integers(reduced) if reduced.rank else _nothing_to_cut(reduced)
+            yield (packed[i : i + chunk_size] for i in range(0, len(packed), chunk_size))
         return
-    seed = _settled_seed(reduced, chunk_size, n_jobs)
-    if seed is None:
-        packed = _by_big_integers(reduced)
-        yield from (packed[i : i + chunk_size] for i in range(0, len(packed), chunk_size))
-        return
-    run = Run(reduced, seed)
-    for half, _ in half_blocks(run, size=max(1, chunk_size // 2), n_jobs=n_jobs, keep=True):
-        step = max(1, chunk_size // 2)
+    step = max(1, chunk_size // 2)
+
+    def blocks(half: np.ndarray) -> Iterator[np.ndarray]:
         for i in range(0, len(half), step):
             packed = _as_bytes(half[i : i + step], reduced)
             yield from (packed[k : k + chunk_size] for k in range(0, len(packed), chunk_size))
-    run.warn()
+
+    for half, _ in half_blocks(run, size=step, n_jobs=n_jobs, keep=True, first=first):
+        yield blocks(half)
 
 
-def _settled_seed(reduced: Reduced, chunk_size: int, n_jobs: int) -> int | None:
+def settled_seed(reduced: Reduced, chunk_size: int, n_jobs: int) -> int | None:
     """Return a flag on which no sign of integer rows is in doubt: a block once given cannot be taken back.
 
     Small integers need no look: their nonzero minors are far above rounding.
     """
+    if not reduced.rank:
+        return None
     if reduced.integers is None:
         return _SEEDS[0]
     largest = float(np.abs(reduced.integers).max())

@@ -11,9 +11,11 @@ import numpy as np
 
 from covopt.arrangement.enumeration import iter_cells
 from covopt.arrangement.reduction import lift, reduce
+from covopt.arrangement.resuming import Resumable
 from covopt.checks.optional import required
 from covopt.errors import InputError
 from covopt.files import write_atomically
+from covopt.parallel import check_n_jobs
 
 STREAMED = (".npy", ".parquet")
 BLOCK_BYTES = 1 << 24  # of patterns that are written at a time
@@ -42,7 +44,13 @@ def most_cells(X: Any, *, bias: float = 0.0) -> int:
 
 
 def write_cells(
-    X: Any, path: Path, *, bias: float = 0.0, n_jobs: int = 1, report: Report | None = None
+    X: Any,
+    path: Path,
+    *,
+    bias: float = 0.0,
+    n_jobs: int = 1,
+    report: Report | None = None,
+    checkpoint: Any = None,
 ) -> int:
     """Enumerate the cells of a table into a file.
 
@@ -61,6 +69,8 @@ def write_cells(
         As in :func:`covopt.enumerate_cells`.
     report : callable, optional
         Told the number of cells so far after every block.
+    checkpoint : Checkpoint, optional
+        Of an ``.npy`` file: what is written stays when the run ends early, and the next one goes on from it.
 
     Returns
     -------
@@ -85,6 +95,14 @@ def write_cells(
         raise InputError(f"cells are streamed to {' or '.join(STREAMED)}; received {path.name}.")
     width = -(-len(np.asarray(X)) // 8)
     size = max(1, BLOCK_BYTES // max(width, 8))
+    if checkpoint is not None:
+        if path.suffix != ".npy":
+            raise InputError(f"only .npy files can be gone on with; received {path.name}.")
+        file = Resumable(path, checkpoint.path, every_s=checkpoint.every_s, resume=checkpoint.resume)
+        return file.write(
+            X, bias=bias, size=size, n_jobs=check_n_jobs(n_jobs), header=lambda count: _npy_header(count, width),
+            report=report or (lambda count: None),
+        )  # fmt: skip
     blocks = iter_cells(X, bias=bias, chunk_size=size, n_jobs=n_jobs)
     write = _write_parquet if path.suffix == ".parquet" else _write_npy
     found: list[int] = []

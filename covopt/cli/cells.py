@@ -24,6 +24,7 @@ def run_cells(
     report: Callable[[str], None],
     text: Any = None,
     time_limit_s: float | None = None,
+    checkpoint: Any = None,
 ) -> dict[str, Any]:
     """Count or enumerate the cells of a table, save them where asked, and return what to print.
 
@@ -47,7 +48,7 @@ def run_cells(
     }
     try:
         with limited(seconds):
-            return found | _cells(X, names, bias, count_only, n_jobs, out, limit, report)
+            return found | _cells(X, names, bias, count_only, n_jobs, out, limit, report, checkpoint)
     except TimeUp:
         return found | {"at_most": most_cells(X, bias=bias), "stopped": f"the {seconds:g} s were over"}
 
@@ -61,6 +62,7 @@ def _cells(
     out: Path | None,
     limit: Any,
     report: Callable[[str], None],
+    checkpoint: Any,
 ) -> dict[str, Any]:
     import numpy as np
 
@@ -78,7 +80,7 @@ def _cells(
     expected = f"of at most {most:,} cells"
     if out is not None and out.suffix in STREAMED:
         tell = lambda count: report(f"{count:,} {expected}")  # noqa: E731
-        return {"n_cells": write_cells(X, out, bias=bias, n_jobs=n_jobs, report=tell)}
+        return {"n_cells": write_cells(X, out, bias=bias, n_jobs=n_jobs, report=tell, checkpoint=checkpoint)}
     report(f"enumerating, {expected[3:]}")
     # words of the halves, the packed bytes, and what compresses them
     plan(

@@ -14,6 +14,7 @@ from covopt.cli import bench, depth, fit, path, predict, solve, train
 from covopt.cli.cluster import Cluster
 from covopt.cli.options import (
     Bias,
+    CheckpointEvery,
     Decimal,
     Encoding,
     Features,
@@ -21,11 +22,14 @@ from covopt.cli.options import (
     MemoryLimit,
     NoInputs,
     Quiet,
+    Resume,
     Sep,
     Table,
     TableOut,
     TimeLimit,
+    checkpoint_of,
     reading,
+    settle,
 )
 from covopt.cli.report import Exit, Progress, check_outputs, print_json, reporting, save
 from covopt.cli.tables import JSON, TABLES, check_suffix, save_table
@@ -127,6 +131,8 @@ def cells(
     n_jobs: Annotated[int, typer.Option(help="Processes; -1 for one per core.")] = 1,
     memory_limit: MemoryLimit = None,
     time_limit: TimeLimit = None,
+    resume: Resume = False,
+    checkpoint_every: CheckpointEvery = 60.0,
     cluster: Cluster = None,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -137,6 +143,10 @@ def cells(
             raise typer.BadParameter("--count-only enumerates nothing that --out could save")
         check_outputs(out, inputs=(table,))
         check_suffix(out, (".npz", ".npy", ".parquet"))
+        streamed = out is not None and out.suffix == ".npy"
+        if resume and not streamed:
+            raise typer.BadParameter("--resume goes on with cells in an .npy file: give --out FILE.npy")
+        checkpoint = checkpoint_of(out, resume=resume, every_s=checkpoint_every, kept=streamed)
         from covopt.cli.cells import lines, run_cells
 
         began = time.perf_counter()
@@ -144,10 +154,11 @@ def cells(
             found = run_cells(
                 table, target, features, bias, count_only=count_only, n_jobs=n_jobs, out=out,
                 memory_limit=memory_limit, report=progress.say, text=reading(sep, encoding, decimal),
-                time_limit_s=time_limit,
+                time_limit_s=time_limit, checkpoint=checkpoint,
             )  # fmt: skip
         found["time_s"] = time.perf_counter() - began
         stopped = "at_most" in found
+        settle(checkpoint, finished=not stopped)
         if as_json:
             print_json({**found, "warnings": heard, "patterns_file": None if stopped else out})
         elif not quiet:
