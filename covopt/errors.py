@@ -82,3 +82,7 @@ class CheckpointWarning(CovoptWarning):
 
 class ClusterWarning(CovoptWarning):
     """A Dask cluster was lost; what was found by then is kept."""
+
+
+class MemoryLimitWarning(CovoptWarning):
+    """Something weaker takes the place of what would need more memory than there may be; bounds are valid."""

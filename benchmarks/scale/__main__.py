@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from benchmarks.scale import cells, speedup
+from benchmarks.scale import cells, memory, speedup
 from benchmarks.scale.work import WORK
 
 
@@ -22,11 +22,14 @@ def main() -> None:
     command.add_argument("--cells", type=float, default=1e8, help="1e9 take 8 GiB of disk as .npy")
     command.add_argument("--only", nargs="*", choices=["npy", "parquet"], default=["npy", "parquet"])
     command.add_argument("--folder", help="where the files go, for a while")
+    commands.add_parser("memory")
     asked = parser.parse_args()
     if asked.command == "speedup":
         speedup.run(asked.only, asked.workers, asked.size)
     elif asked.command == "cells":
         cells.run(asked.cells, asked.only, asked.folder)
+    elif asked.command == "memory":
+        memory.run()
     else:
         speedup.predict(asked.only, asked.workers, asked.size, asked.bytes_per_s)
 

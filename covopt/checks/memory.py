@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 
 from covopt.checks.validation import check_number
@@ -78,3 +81,44 @@ def plan(needed: float, limit: int, advice: str) -> None:
         raise InputError(
             f"this needs about {needed / GIB:.2g} GiB of memory; the limit is {limit / GIB:.2g} GiB. {advice}"
         )
+
+
+_limit: ContextVar[int | None] = ContextVar("memory limit", default=None)
+
+
+@contextmanager
+def memory_limited(memory_limit_gib: float | None) -> Iterator[None]:
+    """Let what is planned in the block keep to a limit; None for four fifths of what is free at the moment.
+
+    Parameters
+    ----------
+    memory_limit_gib : float, optional
+
+    Raises
+    ------
+    InputError
+        For a limit that is no positive number.
+
+    Examples
+    --------
+    >>> with memory_limited(2.0):
+    ...     memory_left()
+    2147483648
+    """
+    token = _limit.set(None if memory_limit_gib is None else limit_bytes(memory_limit_gib))
+    try:
+        yield
+    finally:
+        _limit.reset(token)
+
+
+def memory_left() -> int:
+    """Return how many bytes work may be planned with: the limit around the caller, else four fifths of what is free.
+
+    Examples
+    --------
+    >>> memory_left() > 0
+    True
+    """
+    limit = _limit.get()
+    return limit_bytes(None) if limit is None else limit

@@ -18,6 +18,7 @@ from covopt.cli.options import (
     Encoding,
     Features,
     Json,
+    MemoryLimit,
     Out,
     OutputBias,
     Plot,
@@ -171,12 +172,13 @@ def fit(
     resume: Resume = False,
     checkpoint_every: CheckpointEvery = 60.0,
     plot: Plot = None,
+    memory_limit: MemoryLimit = None,
     cluster: Cluster = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Train a two-layer ReLU network with weight decay to its global optimum, and prove it."""
-    with reporting(as_json, cluster) as heard:
+    with reporting(as_json, cluster, memory_limit) as heard:
         check_outputs(out, plot, inputs=(table,))
         check_suffix(out, JSON)
         check_plot(plot)

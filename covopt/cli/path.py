@@ -28,6 +28,7 @@ from covopt.cli.options import (
     Encoding,
     Features,
     Json,
+    MemoryLimit,
     OutputBias,
     Plot,
     Potential,
@@ -77,12 +78,13 @@ def path(
     checkpoint_every: CheckpointEvery = 60.0,
     rows: TableOut = None,
     plot: Plot = None,
+    memory_limit: MemoryLimit = None,
     cluster: Cluster = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Solve for a grid of λ from λ_max down, every point certified, and draw the path."""
-    with reporting(as_json, cluster) as heard:
+    with reporting(as_json, cluster, memory_limit) as heard:
         check_outputs(out, plot, rows, inputs=(table,))
         check_suffix(out, JSON)
         check_suffix(rows, TABLES)

@@ -16,6 +16,7 @@ from typing import Any
 
 import typer
 
+from covopt.checks.memory import memory_limited
 from covopt.checks.wording import counted
 from covopt.cli.cluster import on_cluster
 from covopt.errors import ClusterLost, CovoptError, CovoptWarning, InputError
@@ -53,11 +54,13 @@ def print_json(content: dict[str, Any]) -> None:
 
 
 @contextmanager
-def reporting(as_json: bool, cluster: str | None = None) -> Iterator[list[str]]:
+def reporting(
+    as_json: bool, cluster: str | None = None, memory_limit: float | None = None
+) -> Iterator[list[str]]:
     """Turn expected failures into one line and an exit code; collect the warnings for ``--json``.
 
-    What is large goes to ``cluster``, as :mod:`covopt.cli.cluster` reads it. Anything else is a defect of covopt and
-    keeps its traceback.
+    What is large goes to ``cluster``, as :mod:`covopt.cli.cluster` reads it, and keeps to ``memory_limit`` GiB.
+    Anything else is a defect of covopt and keeps its traceback.
     """
     heard: list[str] = []
 
@@ -82,7 +85,7 @@ def reporting(as_json: bool, cluster: str | None = None) -> Iterator[list[str]]:
         warnings.simplefilter("default", CovoptWarning)
         warnings.showwarning = show
         try:
-            with on_cluster(cluster):
+            with memory_limited(memory_limit), on_cluster(cluster):
                 yield heard
         except CovoptError as error:
             raise fail(_one_line(error), Exit.INPUT_ERROR) from None

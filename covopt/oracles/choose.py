@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 
-from covopt.errors import BudgetError
+from covopt.checks.memory import GIB, memory_left
+from covopt.errors import BudgetError, MemoryLimitWarning
 from covopt.oracles.faces import DEFAULT_FACE_BUDGET, FaceOracle
 from covopt.oracles.orthant import OrthantOracle, rows_are_orthogonal
-from covopt.oracles.vector_faces import VectorFaceOracle
+from covopt.oracles.vector.face_lattice import count_lattice
+from covopt.oracles.vector_faces import MOST_TABLED, VectorFaceOracle
 from covopt.parallel import available_threads
 
+SORTED, SORTED_VECTORS = 32, 50  # bytes for each crossing of two circles, in three dimensions
+SMALL = 1 << 20  # bytes that nobody asks about
+TABLED = 230  # bytes for each face in a table
 MOST_ORTHOGONAL_ROWS = 200  # beyond, one eigenvalue problem of the tree takes too long
 
 
@@ -38,7 +45,12 @@ def exact_oracle(
     Raises
     ------
     BudgetError
-        When there are too many faces.
+        When there are too many faces, or they take more memory than there may be.
+
+    Warns
+    -----
+    MemoryLimitWarning
+        In the latter case: what comes instead is weaker.
 
     Examples
     --------
@@ -50,6 +62,7 @@ def exact_oracle(
     """
     n_threads = available_threads() if n_threads is None else n_threads
     if n_outputs == 0:
+        _plan(SORTED * len(rows) ** 2 if rows.shape[1] == 3 else 0.0)
         return FaceOracle(rows, budget=budget, n_threads=n_threads)
     if rows_are_orthogonal(rows):
         if len(rows) > MOST_ORTHOGONAL_ROWS:
@@ -58,4 +71,19 @@ def exact_oracle(
                 f"{MOST_ORTHOGONAL_ROWS}"
             )
         return OrthantOracle(rows)
+    walked = rows.shape[1] == 3 and len(rows) > MOST_TABLED
+    _plan(SORTED_VECTORS * len(rows) ** 2 if walked else TABLED * count_lattice(*rows.shape))
     return VectorFaceOracle(rows, budget=budget, n_threads=n_threads)
+
+
+def _plan(needed: float) -> None:
+    """Refuse what would take too much memory, before any of it is taken."""
+    if needed <= SMALL or needed <= (limit := memory_left()):
+        return
+    said = f"exact pricing needs about {needed / GIB:.2g} GiB of memory; the limit is {limit / GIB:.2g} GiB"
+    warnings.warn(
+        f"{said}: boxes and local search take its place, whose bounds are valid and may be weaker.",
+        MemoryLimitWarning,
+        stacklevel=3,
+    )
+    raise BudgetError(said)

@@ -24,7 +24,7 @@ from covopt.proofs.checker.cover import (
     take,
 )
 
-PART = 16384  # nodes of the tree that are checked at a time: about a second
+PART = 4096  # nodes of the tree that are checked at a time: about a quarter of a second
 
 Spread = Callable[[Callable[..., Any], Iterable[tuple[Any, ...]]], Iterable[Any]]
 

@@ -54,7 +54,7 @@ ALLOWANCE = 24 * DELTA
 BUFFER = 4096
 FACES_PER_CHUNK = 5e6  # about a tenth of a second: interrupts and deadlines wait for no longer
 MOST_KEPT = 1e8  # arcs whose order is kept from one pricing to the next: 100 MB
-FACES_PER_TASK = 2e7  # that one message to a cluster is about
+FACES_PER_TASK = 5e6  # that one message to a cluster is about
 WORTH_SENDING = 1e7
 
 Orders = dict[tuple[int, int], np.ndarray]  # of the crossings on ranges of circles
