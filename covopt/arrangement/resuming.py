@@ -161,7 +161,7 @@ class Resumable:
             raise InputError(
                 f"the checkpoint {self.checkpoint} is of another table or bias; give the same ones, or begin anew."
             )
-        state = {name: content.get(name) for name in KEYS}
+        state: dict[str, Any] = {name: content.get(name) for name in KEYS}
         counts = [state[name] for name in ("parts", "cells", "offset")]
         if any(type(count) is not int or count < 0 for count in counts):
             raise InputError(damaged)
