@@ -52,9 +52,9 @@ from covopt.status import Status
 
 LEAST_CHECK_S = 0.5
 BRIEF, HOPELESS = (
+    0.02,
     0.05,
-    0.05,
-)  # share of the search that a first look is, and the gap with which it is the last one
+)  # share of the search that a first look is; the gap with which it is the last one
 FOR_LAMBDA = 0.15  # of the time, where a share of λ_max is asked for
 LOOSE = 0.1  # of λ_max, that is said where a share of it is asked for
 MANY_ROWS = 1000  # from which on the first rounds may take all the time
@@ -167,13 +167,20 @@ class FitTask:
             self._largest = largest_lambda(self, time_limit_s)
         return self._largest
 
-    def strength(self, lam: Any, time_limit_s: float | None = None) -> float:
-        """Return λ of a number, or of a share of λ_max (``"0.1max"``), which takes a part of the time."""
+    def strength(
+        self, lam: Any, time_limit_s: float | None = None, *, of_nothing: float | None = None
+    ) -> float:
+        """Return λ of a number, or of a share of λ_max (``"0.1max"``), which takes a part of the time.
+
+        Where λ_max is 0 every λ is as good; then ``of_nothing`` is returned, or a share refused.
+        """
         value, relative = parse_lam(lam)
         if not relative:
             return value
         found = self.largest(None if time_limit_s is None else FOR_LAMBDA * time_limit_s)
         top = found.value
+        if top == 0.0 and of_nothing is not None:
+            return of_nothing
         if top == 0.0:
             raise InputError(
                 f"lam={lam!r} is a share of λ_max, which is 0 here: the best constant is optimal for every λ. "
@@ -239,6 +246,11 @@ class FitTask:
                 options["warm"] = warm_start(self, start, problem, reduction)
             point, name = self._point(problem, options, clock)
             solution = self._certified(lam, point, reduced, name, history, clock)
+            if point.is_early and solution.status is Status.HEURISTIC and solution.gap <= HOPELESS:
+                self.is_brief = False  # more was proved than the first look had promised
+                options |= {"warm": point.warm, "time_limit_s": clock.for_solver(problem.rows.shape[1])}
+                point, name = self._point(problem, options, clock)
+                solution = self._certified(lam, point, reduced, name, history, clock)
             solution = conclude_run(dataclasses.replace(solution, timings=watch.seconds()))
         tell_result(solution)
         return solution
@@ -284,7 +296,7 @@ class FitTask:
     def _generate(self, problem: RegularisedProblem, options: dict[str, Any]) -> tuple[FitPoint, str]:
         name = "column-generation"
         if self.potential == "variation" and has_costly_faces(problem):
-            point = solve_branched_fit(problem, **options)
+            point = solve_branched_fit(problem, **options, is_brief=self.is_brief)
             if point.gap <= self.tol or point.status in (
                 Status.TIME_LIMIT,
                 Status.INTERRUPTED,
@@ -297,7 +309,7 @@ class FitTask:
         except BudgetError:
             if self.potential != "variation":
                 raise
-            point = solve_heuristic_fit(problem, **options)
+            point = solve_heuristic_fit(problem, **options, is_brief=self.is_brief)
             return point, name + _way(point)
         if oracle is not None and isinstance(self.weighing, LabelNoise):
             return solve_label_noise_fit(problem, oracle, **options), name
@@ -341,7 +353,7 @@ class FitTask:
         }  # fmt: skip
         found = in_time(
             clock,
-            lambda: self._concluded(network, dual, _budget(name, clock), options),
+            lambda: self._concluded(point, network, dual, _budget(name, clock), options),
             lambda: in_time(
                 clock,
                 lambda: conclude(self.data, network, dual, budget=0.0, **options),
@@ -361,11 +373,13 @@ class FitTask:
         )  # fmt: skip
         return solution
 
-    def _concluded(self, network: ReLUNetwork, dual: np.ndarray, budget: float, options: Any) -> Conclusion:
+    def _concluded(
+        self, point: FitPoint, network: ReLUNetwork, dual: np.ndarray, budget: float, options: Any
+    ) -> Conclusion:
         """Certify; where briefly, a first look decides whether the whole search is worth its time."""
         if self.is_brief and options["stopped"] is Status.HEURISTIC:
             found = conclude(self.data, network, dual, budget=BRIEF * budget, **options)
-            if found.certificate.gap > HOPELESS:
+            if found.certificate.gap > HOPELESS or point.is_early:
                 return found
         return conclude(self.data, network, dual, budget=budget, **options)
 

@@ -17,7 +17,8 @@ from covopt.oracles.bounds import narrow
 from covopt.oracles.choose import exact_oracle
 from covopt.oracles.cones.gauge import box_gauge
 from covopt.oracles.local_search import LocalSearchOracle
-from covopt.oracles.support import BOXES_PER_FACE, bound_gauge, to_size_one
+from covopt.oracles.sizes import to_size_one
+from covopt.oracles.support import BOXES_PER_FACE, bound_gauge
 
 STARTS = 64
 

@@ -11,8 +11,9 @@ transfer of :mod:`covopt.exact.rounding`. What is left goes to
 - faces in three dimensions, where :func:`~covopt.oracles.conditioning.all_clear` has shown that no two crossings can
   be confused: their allowance is derived in :mod:`covopt.oracles.scalar.sphere`;
 - boxes of directions (:mod:`covopt.oracles.cones`), which decide nothing by rounding: else first, with one output;
-- quadratics on boxes (:mod:`covopt.oracles.cones.moments`), with one output where those boxes do not end;
-- branch and bound over signs, where faces are too many; with several outputs a fan of their directions as well;
+- branch and bound over signs, where faces are too many: with one output before those boxes, with several outputs a fan
+  of their directions as well;
+- quadratics on boxes (:mod:`covopt.oracles.cones.moments`), with one output where neither ends;
 - the relaxation :func:`~covopt.oracles.bounds.gauge_bound`, when nothing else closes: valid, and not exact.
 """
 
@@ -28,7 +29,6 @@ from covopt.errors import BudgetError
 from covopt.exact.rounding import (
     TINY,
     dot_bounds,
-    exponents,
     lengths_up,
     operator_norm_up,
     total_up,
@@ -48,6 +48,7 @@ from covopt.oracles.faces import DEFAULT_FACE_BUDGET, FaceOracle
 from covopt.oracles.scalar.sphere import ALLOWANCE as SPHERE_ALLOWANCE
 from covopt.oracles.scalar.sphere import CLEAR as SPHERE_CLEAR
 from covopt.oracles.scalar.sphere import MOST_PROVED
+from covopt.oracles.sizes import to_size_one
 from covopt.oracles.vector_faces import MOST_TABLED, VectorFaceOracle
 
 STARTS = 128
@@ -63,7 +64,9 @@ MOST_DIMENSIONS = 8  # beyond, boxes do not end
 MORE_TABLED = 150  # rows in three dimensions up to which a table of faces, .2 s, comes before boxes
 QUADRATIC_WORK = 16.0  # operations on boxes with quadratics for each face of the budget: 8·10⁹, some 15 s
 MOST_QUADRATIC_BOXES = 60_000
-FEW_ROWS = 4.0  # rows per dimension up to which branch and bound over signs is worth a try
+FEW_ROWS = 4.0  # rows per dimension up to which signs are tried where faces have been walked
+PATIENCE = 30.0  # times the nodes of a pricing, where a whole check may be made: two or three seconds
+FIRST_LOOK = 3.0  # the same before boxes
 MOST_QUADRATIC_DIMENSIONS = 64
 QUADRATIC_TOLERANCE = 1e-7
 FAN_CALLS = 24  # output directions that are asked about
@@ -95,8 +98,8 @@ class GaugeBound(NamedTuple):
     method: str
 
 
-def tree_limit(n_rows: int, rank: int, n_outputs: int) -> int:
-    """Nodes of the branch and bound where faces are too many: some seconds of work.
+def tree_limit(n_rows: int, rank: int, n_outputs: int, times: float = 1.0) -> int:
+    """Nodes of the branch and bound where faces are too many: a tenth of a second with one output, else seconds.
 
     A number of nodes and no clock, so that every machine gives the same answer. A node of the compiled tree for one
     output costs about (N + r)² operations, one of the tree for several an eigenvalue problem or more.
@@ -106,14 +109,16 @@ def tree_limit(n_rows: int, rank: int, n_outputs: int) -> int:
     n_rows, rank : int
     n_outputs : int
         0 for scalar duals.
+    times : float
+        How much more than a pricing it may take.
 
     Examples
     --------
-    >>> tree_limit(40, 21, 0), tree_limit(12, 8, 3), tree_limit(60, 7, 3)
-    (13437, 150, 4)
+    >>> tree_limit(40, 21, 0), tree_limit(12, 8, 3), tree_limit(60, 7, 3), tree_limit(200, 11, 0, 30.0)
+    (13437, 150, 4, 33691)
     """
     size = float(n_rows + rank)
-    work = 5e7 / size**2 if n_outputs == 0 else 1.5e6 / size**3
+    work = times * (5e7 / size**2 if n_outputs == 0 else 1.5e6 / size**3)
     low, high = (1000, 50_000) if n_outputs == 0 else (3, 150)
     return int(min(max(work, low), high))
 
@@ -166,39 +171,6 @@ def bound_gauge(
         return found._replace(value=up(math.ldexp(value, top)))
     except OverflowError:
         return found._replace(value=math.inf)
-
-
-def to_size_one(rows: np.ndarray, dual: np.ndarray) -> tuple[np.ndarray, np.ndarray, int, np.ndarray] | None:
-    """Bring every row to size one and the products of rows and duals to at most one, by powers of two.
-
-    Parameters
-    ----------
-    rows : ndarray of shape (N, r)
-    dual : ndarray of shape (N,) or (N, k)
-
-    Returns
-    -------
-    (units, weights, power, kept) or None
-        Rows of shape (n, r), duals of shape (n, k), p such that h of the given ones is 2ᵖ times theirs, and which
-        rows they are; None when nothing is left.
-
-    Examples
-    --------
-    >>> rows, dual = np.array([[1e300], [0.0], [1e-300]]), np.array([1e-300, 1.0, 1e300])
-    >>> units, weights, power, kept = to_size_one(rows, dual)
-    >>> bool(np.all(units > 0.5)), len(weights), kept
-    (True, 2, array([0, 2]))
-    """
-    outputs = dual.reshape(len(dual), -1)
-    kept = np.flatnonzero(rows.any(axis=1) & outputs.any(axis=1))
-    if len(kept) == 0:
-        return None
-    power = exponents(rows[kept])
-    units = np.ldexp(rows[kept], -power[:, None])
-    top = int((power + exponents(outputs[kept])).max())
-    weights = np.ldexp(outputs[kept], (power - top)[:, None])
-    heard = weights.any(axis=1)
-    return units[heard], weights[heard], top, kept[heard]
 
 
 def _bound_units(rows: np.ndarray, dual: np.ndarray, budget: float, claim: float | None = None) -> GaugeBound:
@@ -260,6 +232,12 @@ def _bound_scalar(
     except BudgetError:
         pass
     bound, r = np.inf, rows.shape[1]
+    if start is None:  # an optimal dual of a large λ takes thousands of nodes where boxes take millions
+        first = PATIENCE if r > MOST_DIMENSIONS else FIRST_LOOK
+        signs = sign_gauge(rows, dual, first * budget / DEFAULT_FACE_BUDGET)
+        if signs.exact:
+            return signs
+        bound = signs.value
     if r == 3 and start is not None and proved_faces(rows, dual, start):
         return GaugeBound(start, True, EXACT)
     limit, rtol = int(BOXES_PER_FACE * budget), BOX_TOLERANCE
@@ -271,7 +249,7 @@ def _bound_scalar(
             start is not None and abs(boxes.best_value) > (1.0 + ATTAINED) * start
         ):  # faces too low are no hint
             boxes = box_gauge(rows, dual, rtol=rtol, max_nodes=limit)
-        bound = boxes.upper_bound
+        bound = min(bound, boxes.upper_bound)
         if bound <= (1.0 + ATTAINED) * max(abs(boxes.best_value), start or 0.0):
             return GaugeBound(bound, True, EXACT)
     if start is None or r > MOST_DIMENSIONS:
@@ -283,7 +261,7 @@ def _bound_scalar(
                 return GaugeBound(shown.upper_bound, exact, EXACT if exact else BY_BOXES)
         return _beyond_faces(rows, dual, bound, budget)
     if len(rows) <= FEW_ROWS * r:
-        signs = _by_signs(rows, dual)
+        signs = sign_gauge(rows, dual)
         if signs.value < bound:
             return signs
     return GaugeBound(min(bound, _relaxed(rows, dual)), False, VALID)
@@ -304,10 +282,9 @@ def quadratic_limit(n_rows: int, rank: int, budget: float = DEFAULT_FACE_BUDGET)
 
 
 def _beyond_faces(rows: np.ndarray, dual: np.ndarray, bound: float, budget: float) -> GaugeBound:
-    """Signs first where rows are few for the dimension: that is where they end. Then quadratics on boxes."""
-    few = len(rows) <= FEW_ROWS * rows.shape[1]
-    if few:
-        signs = _by_signs(rows, dual)
+    """Signs for longer where plain boxes did not end, then quadratics on boxes."""
+    if rows.shape[1] <= MOST_DIMENSIONS:
+        signs = sign_gauge(rows, dual, PATIENCE * budget / DEFAULT_FACE_BUDGET)
         if signs.exact:
             return signs
         bound = min(bound, signs.value)
@@ -320,10 +297,6 @@ def _beyond_faces(rows: np.ndarray, dual: np.ndarray, bound: float, budget: floa
         if boxes.upper_bound < min(bound, relaxed):
             return GaugeBound(boxes.upper_bound, False, BY_BOXES)
         return GaugeBound(min(bound, relaxed), False, VALID)
-    elif not few:
-        signs = _by_signs(rows, dual)
-        if signs.value <= bound:
-            return signs
     return GaugeBound(min(bound, _relaxed(rows, dual)), False, VALID)
 
 
@@ -358,7 +331,7 @@ def _bound_vector(rows: np.ndarray, dual: np.ndarray, budget: float) -> GaugeBou
 
 def _by_fan(rows: np.ndarray, dual: np.ndarray, budget: float) -> GaugeBound:
     """Signs where they end; else the better of them and of bounds on the duals along a fan of output directions."""
-    signs = _by_signs(rows, dual)
+    signs = sign_gauge(rows, dual)
     if signs.exact or rows.shape[1] > MOST_QUADRATIC_DIMENSIONS:
         return signs
     share, r = budget / FAN_CALLS, rows.shape[1]
@@ -369,10 +342,18 @@ def _by_fan(rows: np.ndarray, dual: np.ndarray, budget: float) -> GaugeBound:
     return GaugeBound(value, False, VALID) if value < signs.value else signs
 
 
-def _by_signs(rows: np.ndarray, dual: np.ndarray) -> GaugeBound:
-    """Branch and bound over the signs of the rows."""
+def sign_gauge(rows: np.ndarray, dual: np.ndarray, times: float = 1.0) -> GaugeBound:
+    """Bound h by branch and bound over the signs of the rows.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (N, r)
+    dual : ndarray of shape (N,) or (N, k)
+    times : float
+        As for :func:`tree_limit`.
+    """
     n_outputs = 0 if dual.ndim == 1 else dual.shape[1]
-    limit = tree_limit(len(rows), rows.shape[1], n_outputs)
+    limit = tree_limit(len(rows), rows.shape[1], n_outputs, times)
     tree = BranchAndBoundOracle(rows, node_limit=limit, random_state=0, n_starts=STARTS)
     found = tree.price(dual, max_neurons=1)
     if found.exact:

@@ -106,7 +106,7 @@ def test_without_a_proof_they_warn(estimator):
 
 @pytest.mark.filterwarnings("ignore::covopt.errors.NotCertifiedWarning")
 def test_a_hopeless_bound_gets_a_first_look_alone(monkeypatch):
-    """After a local search estimators spend a twentieth of the search of boxes, ``fit`` all of it."""
+    """After a local search estimators spend a fiftieth of the search of boxes, ``fit`` all of it."""
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((60, 10)), rng.standard_normal(60)
     budgets, conclude = [], fit_task.conclude
@@ -127,6 +127,22 @@ def test_a_hopeless_bound_gets_a_first_look_alone(monkeypatch):
     full = covopt.fit(X, y, lam=0.05)
     assert budgets[1:] == [DEFAULT_FACE_BUDGET]
     assert full.objective == model.solution_.objective
+
+
+def test_ten_columns_are_certified_by_default():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((50, 10))
+    y = X[:, 0] + 0.3 * rng.standard_normal(50)
+    model = ReLURegressor().fit(X, y)
+    assert model.solution_.status is covopt.Status.CERTIFIED
+    assert model.lam == "0.1max" and model.solution_.lam == pytest.approx(0.1 * covopt.lambda_max(X, y))
+    assert 0 < len(model.network_) < 20
+
+
+def test_targets_without_a_largest_lambda():
+    assert not ReLURegressor().fit(X1, np.zeros(3)).predict(X1).any()
+    constant = ReLURegressor(output_bias="free").fit(X1, np.full(3, 2.0))
+    np.testing.assert_allclose(constant.predict(X1), 2.0)
 
 
 def test_min_norm_regressor_is_min_norm():

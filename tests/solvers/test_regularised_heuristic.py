@@ -8,8 +8,9 @@ from covopt.data import Data
 from covopt.losses import make_loss
 from covopt.oracles.choose import exact_oracle
 from covopt.problems.regularised import RegularisedProblem, reduce_fit
+from covopt.solvers.heuristic import Steering
 from covopt.solvers.regularised.generation import RegularisedGeneration
-from covopt.solvers.regularised.heuristic import solve_heuristic_fit
+from covopt.solvers.regularised.heuristic import FAR, BelievingGeneration, solve_heuristic_fit
 from covopt.status import Status
 
 
@@ -70,3 +71,26 @@ def test_fit_goes_on_where_the_faces_are_too_many():
     assert 0 < solution.lower_bound <= solution.objective and solution.gap < 0.9
     assert (solution.status is Status.CERTIFIED) == (solution.gap <= solution.tol)
     assert covopt.verify(solution).ok
+
+
+def test_a_neuron_that_was_missed_lowers_what_is_believed():
+    """Else rounds go on from a dual that their own columns exclude."""
+    problem = instance("squared", 12, 3)
+    oracle = Steering(problem.rows, n_outputs=0, time_limit_s=1.0, random_state=0, trusted=True)
+    generation = BelievingGeneration(problem, oracle, tol=1e-6)
+    dual = generation.view.first_dual()
+    found = oracle.price(dual[:, 0])
+    generation.point.dual, value = problem.scale_dual(dual, 0.5 * found.upper_bound)  # half of it was met
+    generation.point.lower_bound = value
+    generation._fresh(found, 0.1)
+    heights = np.abs(problem.atoms(found.neurons).T @ generation.point.dual)
+    assert heights.max() <= 1.0 + 1e-9
+    assert 0.0 < generation.point.lower_bound < value
+
+
+def test_brief_rounds_end_where_no_proof_is_in_reach():
+    problem = instance("squared", 60, 8, lam=1e-3)
+    point = solve_heuristic_fit(problem, tol=1e-6, random_state=0, is_brief=True)
+    assert point.is_early
+    assert point.warm.feasible is None
+    assert FAR / 2 < point.gap < 1.0

@@ -225,7 +225,8 @@ class Master:
                 total(found[3], more[3]),
             )
             new_primal, new_far = longest(better)
-            if new_primal + new_far < primal + far + GAIN:
+            gains = new_primal + new_far >= primal + far + GAIN  # NaN does not
+            if not gains or not np.isfinite(better[0]).all():
                 break
             found, primal, far = better, new_primal, new_far
         candidates: tuple[Candidate, ...] = ()

@@ -9,13 +9,26 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
+from numpy.linalg import LinAlgError
 
+from covopt.exact.rounding import relative_gap
 from covopt.limits import TimeUp, limited, now
+from covopt.oracles.base import Pricing
 from covopt.oracles.bounds import gauge_bound
 from covopt.oracles.branch_and_bound import BranchAndBoundOracle
-from covopt.oracles.support import MOST_DIMENSIONS, MOST_QUADRATIC_DIMENSIONS, STARTS
+from covopt.oracles.faces import DEFAULT_FACE_BUDGET
+from covopt.oracles.support import (
+    MOST_DIMENSIONS,
+    MOST_QUADRATIC_DIMENSIONS,
+    PATIENCE,
+    STARTS,
+    bound_gauge,
+    sign_gauge,
+)
 from covopt.problems.regularised import RegularisedProblem
 from covopt.solvers.column_generation import RoundState
 from covopt.solvers.deeper import LEAST_S, SEARCH_SHARE, deep_gauge, reporter
@@ -26,6 +39,72 @@ from covopt.solvers.regularised.points import FitPoint, WarmStart
 from covopt.status import Status
 
 PARTITION_S = 10.0  # seconds that have to be left for a search of a better dual
+BELIEVED = 1e-3  # believed gap at which brief rounds look at what can be proved
+LOOK, FAR = 0.005, 0.1  # of the search of boxes, for that, and the proved gap that ends the rounds
+LAST_STEPS, CLEAN = 30, 1e-8  # of the master, and the complementarity that they are for
+BRIEF_S = 2.0  # of branch and bound with several outputs
+BRIEF_BOXES = 400  # per round, of the search of a better dual
+
+
+class BelievingGeneration(RegularisedGeneration):
+    """Rounds whose oracle may miss neurons: one that is found later lowers what was believed of the dual kept.
+
+    Parameters
+    ----------
+    problem : RegularisedProblem
+    oracle : Steering
+    is_brief : bool
+        Whether to end where the believed gap is small and a first look leaves the proved one large: the network
+        hardly gets better then, and no proof waits for its last digits.
+    **options
+        Of :class:`RegularisedGeneration`.
+    """
+
+    oracle: Steering
+
+    def __init__(
+        self, problem: RegularisedProblem, oracle: Steering, *, is_brief: bool = False, **options: Any
+    ):
+        super().__init__(problem, oracle, **options)
+        self._looks = is_brief
+
+    def should_stop(self) -> bool:
+        """See the base class."""
+        ended = super().should_stop()
+        if not ended and self._looks and self.oracle.trusted and self.point.gap <= BELIEVED:
+            self._looks = False
+            asked = np.ascontiguousarray(self.point.dual[self.live])
+            asked = asked[:, 0] if asked.shape[1] == 1 else asked
+            found = bound_gauge(self.problem.rows[self.live], asked, budget=LOOK * DEFAULT_FACE_BUDGET)
+            proved = self.problem.scale_dual(self.point.dual, found.value)[1]
+            self.point.is_early = relative_gap(self.point.upper_bound, max(proved, 0.0)) > FAR
+        return ended or self.point.is_early
+
+    def _finish(self) -> None:
+        """Solve the last restricted problem where the rounds ended early: fewer neurons, at a lower objective."""
+        super()._finish()
+        master, step = self.master, None
+        if not self.point.is_early:
+            return
+        with contextlib.suppress(LinAlgError):
+            for _ in range(LAST_STEPS):
+                if master.complementarity <= CLEAN * self._scale() or self._is_late():
+                    break
+                step = master.step(CLEAN, self._scale(), with_networks=True)
+                master.columns.slide(master.dual)
+                master.cones.settle(master.heights)
+            if step is not None:
+                self._offer_networks(step, due=True)
+
+    def _fresh(self, pricing: Pricing, gap: float) -> np.ndarray:
+        """See the base class."""
+        point, fresh = self.point, super()._fresh(pricing, gap)
+        if self.oracle.trusted and len(fresh) and point.dual.any():
+            highest = float(np.linalg.norm(self.problem.atoms(fresh).T @ point.dual, axis=1).max())
+            if highest > 1.0:  # restarts from a dual outside of what columns allow would go astray
+                point.dual, value = self.problem.scale_dual(point.dual, highest)
+                point.lower_bound = max(value, 0.0)
+        return fresh
 
 
 def solve_heuristic_fit(
@@ -37,6 +116,7 @@ def solve_heuristic_fit(
     callback: Callable[[RoundState], bool] | None = None,
     warm: WarmStart | None = None,
     pricing_s: float = PRICING_S,
+    is_brief: bool = False,
 ) -> FitPoint:
     """Return a network and a valid lower bound: a proof of optimality where branch and bound ends.
 
@@ -54,6 +134,8 @@ def solve_heuristic_fit(
     warm : WarmStart, optional
     pricing_s : float
         Seconds after which branch and bound gives up for the rest of the run.
+    is_brief : bool
+        Whether a first look at what can be proved may end the rounds, and shorten what comes after.
 
     Returns
     -------
@@ -75,16 +157,19 @@ def solve_heuristic_fit(
     rows = problem.rows[live]
     if time_limit_s is not None:
         pricing_s = min(pricing_s, 0.1 * time_limit_s)
+    pricing_s = min(pricing_s, BRIEF_S) if is_brief else pricing_s
     outputs = 0 if problem.n_outputs == 1 else problem.n_outputs
     oracle = Steering(
         rows, n_outputs=outputs, time_limit_s=pricing_s, random_state=random_state, tol=tol
     )  # fmt: skip
-    point = RegularisedGeneration(
+    point = BelievingGeneration(
         problem, oracle, tol=max(tol, 1e-9), random_state=random_state, callback=oracle.observer(callback), warm=warm,
-        time_limit_s=None if time_limit_s is None else 0.75 * time_limit_s,
+        time_limit_s=None if time_limit_s is None else 0.75 * time_limit_s, is_brief=is_brief,
     ).solve()  # fmt: skip
     if not oracle.trusted:
         return point
+    if point.warm is not None:  # nothing is proved of the dual
+        point.warm = replace(point.warm, feasible=None)
     stopped = point.status in (Status.INTERRUPTED, Status.CALLBACK)
     left = np.inf if time_limit_s is None else max(0.1, time_limit_s - (now() - began))
     asked = np.ascontiguousarray(point.dual[live, 0] if problem.n_outputs == 1 else point.dual[live])
@@ -98,10 +183,13 @@ def solve_heuristic_fit(
             and left > PARTITION_S
         ):
             began = now()
-            point.dual = towards_provable(problem, point.dual, point.neurons)
+            signs = sign_gauge(rows, asked, LOOK * PATIENCE if point.is_early else PATIENCE)
+            if not signs.exact:  # else the optimal dual is the best one
+                most = {"boxes": BRIEF_BOXES} if point.is_early else {}
+                point.dual = towards_provable(problem, point.dual, point.neurons, **most)
             asked = np.ascontiguousarray(point.dual[live, 0])
-            gauge = gauge_bound(rows, asked)
-            if time_limit_s is not None:
+            gauge = signs.value if signs.exact else gauge_bound(rows, asked)
+            if time_limit_s is not None and not signs.exact:
                 spare = min(SEARCH_SHARE * time_limit_s, left - (now() - began))
                 if spare > LEAST_S:
                     report = reporter(problem, point, callback)
@@ -110,7 +198,10 @@ def solve_heuristic_fit(
                         gauge, point.claimed = deep, True
         if outputs:
             tree = BranchAndBoundOracle(
-                rows, time_limit_s=min(FINAL_S, left), random_state=random_state, n_starts=STARTS
+                rows,
+                time_limit_s=min(BRIEF_S if is_brief else FINAL_S, left),
+                random_state=random_state,
+                n_starts=STARTS,
             )
             with contextlib.suppress(TimeUp), limited(left):
                 gauge = min(gauge, tree.price(asked, max_neurons=1).upper_bound)

@@ -54,6 +54,7 @@ class FitPoint:
     warm: WarmStart | None = None
     history: list[RoundState] = field(default_factory=list)
     claimed: bool = False
+    is_early: bool = False  # whether a first look at what can be proved has ended the rounds
 
     @property
     def gap(self) -> float:
