@@ -11,7 +11,7 @@ transfer of :mod:`covopt.exact.rounding`. What is left goes to
 - faces in three dimensions, where :func:`~covopt.oracles.conditioning.all_clear` has shown that no two crossings can
   be confused: their allowance is derived in :mod:`covopt.oracles.scalar.sphere`;
 - boxes of directions (:mod:`covopt.oracles.cones`), which decide nothing by rounding: else first, with one output;
-- branch and bound over signs, where faces are too many: with one output before those boxes, with several outputs a fan
+- branch and bound over signs, where faces are too many: with one output before boxes, with several outputs a fan
   of their directions as well;
 - quadratics on boxes (:mod:`covopt.oracles.cones.moments`), with one output where neither ends;
 - the relaxation :func:`~covopt.oracles.bounds.gauge_bound`, when nothing else closes: valid, and not exact.

@@ -82,7 +82,7 @@ def test_a_neuron_that_was_missed_lowers_what_is_believed():
     found = oracle.price(dual[:, 0])
     generation.point.dual, value = problem.scale_dual(dual, 0.5 * found.upper_bound)  # half of it was met
     generation.point.lower_bound = value
-    generation._fresh(found, 0.1)
+    generation.correct(found.neurons)
     heights = np.abs(problem.atoms(found.neurons).T @ generation.point.dual)
     assert heights.max() <= 1.0 + 1e-9
     assert 0.0 < generation.point.lower_bound < value

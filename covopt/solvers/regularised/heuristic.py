@@ -98,13 +98,23 @@ class BelievingGeneration(RegularisedGeneration):
 
     def _fresh(self, pricing: Pricing, gap: float) -> np.ndarray:
         """See the base class."""
-        point, fresh = self.point, super()._fresh(pricing, gap)
-        if self.oracle.trusted and len(fresh) and point.dual.any():
-            highest = float(np.linalg.norm(self.problem.atoms(fresh).T @ point.dual, axis=1).max())
-            if highest > 1.0:  # restarts from a dual outside of what columns allow would go astray
-                point.dual, value = self.problem.scale_dual(point.dual, highest)
-                point.lower_bound = max(value, 0.0)
+        fresh = super()._fresh(pricing, gap)
+        if self.oracle.trusted and len(fresh) and self.point.dual.any():
+            self.correct(fresh)
         return fresh
+
+    def correct(self, neurons: np.ndarray) -> None:
+        """Scale the dual that is kept where neurons exceed one: restarts from outside their bounds go astray.
+
+        Parameters
+        ----------
+        neurons : ndarray of shape (m, r)
+        """
+        point = self.point
+        highest = float(np.linalg.norm(self.problem.atoms(neurons).T @ point.dual, axis=1).max())
+        if highest > 1.0:
+            point.dual, value = self.problem.scale_dual(point.dual, highest)
+            point.lower_bound = max(value, 0.0)
 
 
 def solve_heuristic_fit(
