@@ -244,7 +244,7 @@ def _solve(A, c, v, first, held, L, tol, batch, max_steps):
     squares = np.empty(M)
     for j in range(M):
         squares[j] = _square(A[j], N)
-    r = 0
+    r = np.int64(0)  # a literal would compile what it is handed to once more
     for t in range(held):
         j = first[t]
         active[r], signs[r], place[j] = j, np.sign(v[j]), r
