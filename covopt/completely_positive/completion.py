@@ -231,8 +231,9 @@ class _System:
         reach = spread * 2.0 * size / (1.0 - defect) * SLACK
         unit = 1 << self.bits
         for j, (c, scale, norm) in enumerate(self.columns):
+            terms = [(place, x) for place, x in enumerate(c) if x]
             for k in np.flatnonzero(self.positive[:, j]):
-                value = sum(x * int(y) for x, y in zip(c, X[k], strict=True) if x)
+                value = sum(x * int(X[k][place]) for place, x in terms)
                 if value <= 0 or not value / (unit * scale) > reach * norm * SLACK:  # rounded once
                     return False
         return True
@@ -266,11 +267,13 @@ def _system(A: Matrix, B: np.ndarray, span: _Span, zeros: np.ndarray) -> _System
         return None
     bits = 80 + max(_bits(vector) for part in {id(part): part for part in basis}.values() for vector in part)
     t = []
+    # echelon form: the last entry of each basis vector is its own
+    ends = {id(part): [int(np.flatnonzero(vector)[-1]) for vector in part] for part in basis}
     for row, part in zip(B, basis, strict=True):
-        inside = row[list(span.rows)]
-        # echelon form: the last entry of each basis vector is its own
-        free = [max(np.flatnonzero(vector)) for vector in part]
-        starts = [(*float(inside[f]).as_integer_ratio(), int(v[f])) for f, v in zip(free, part, strict=True)]
+        inside = row[list(span.rows)].tolist()
+        starts = [
+            (*inside[f].as_integer_ratio(), int(v[f])) for f, v in zip(ends[id(part)], part, strict=True)
+        ]
         t.append([(x << bits) // (y * unit) for x, y, unit in starts])
     if span.C is None:
         columns = [([int(i == j) for i in range(r)], 1, 1.0) for j in range(r)]

@@ -18,6 +18,7 @@ LARGE_SHARE = 8  # and so many times fewer starts are made: size makes room, and
 SUPPORTS = 500  # maximal cliques that rows are drawn from
 RANDOM_COVERS = 0.75  # share of the starts whose rows do not follow the minimum cover
 SETTLED = 1e-13
+ROUNDED = 1e-14  # an error of this size (unit diagonal) that does not halve is rounding
 
 
 def residual_of(A: np.ndarray, B: np.ndarray) -> float:
@@ -250,15 +251,16 @@ def _settled(unit: np.ndarray, B: np.ndarray) -> np.ndarray:
     for floor in (1e-3, 1e-5, 0.0):
         free = floor < B
         moved = np.where(free, B, 0.0)
-        where = np.argwhere(free)
+        rows, columns = np.nonzero(free)
+        at_i, at_j = i[:, None] == columns, j[:, None] == columns
+        last = np.inf
         for _ in range(8):
             error = (moved.T @ moved)[i, j] - unit[i, j]
-            if np.abs(error).max() < 1e-16:
+            size = float(np.abs(error).max())
+            if size < 1e-16 or (size < ROUNDED and 2.0 * size > last):
                 break
-            slope = np.zeros((len(i), len(where)))
-            at_i, at_j = i[:, None] == where[:, 1], j[:, None] == where[:, 1]
-            slope += at_i * moved[where[:, 0]][:, j].T
-            slope += at_j * moved[where[:, 0]][:, i].T
+            last = size
+            slope = at_i * moved[rows[:, None], j].T + at_j * moved[rows[:, None], i].T
             step = np.linalg.lstsq(slope, error, rcond=1e-12)[0]
             moved[free] -= step
         if (moved >= 0).all() and residual_of(unit, moved) < residual_of(unit, best):
