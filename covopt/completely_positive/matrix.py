@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -17,7 +18,7 @@ import numpy as np
 from covopt.checks.wording import counted, one_line
 from covopt.completely_positive.graphs import MOST_ROWS, graph_matrix, is_graph
 from covopt.data.tabular import to_matrix
-from covopt.errors import InputError
+from covopt.errors import InputError, TableWarning
 from covopt.exact.elimination import integer_row
 
 ASYMMETRY = 1e-12  # of √(a_ii a_jj), or of the largest entry: more than that is no rounding
@@ -145,7 +146,10 @@ def read_matrix(A: Any) -> SymmetricMatrix:
         values = graph_matrix(A)
         return SymmetricMatrix(values.astype(float), _exactly(values), A)
     rational = _rational(A)
-    values, _ = to_matrix("A", A)
+    with warnings.catch_warnings():
+        if rational is not None:  # integers that no double holds are kept beside the doubles
+            warnings.simplefilter("ignore", TableWarning)
+        values, _ = to_matrix("A", A)
     if values.ndim != 2 or values.shape[0] != values.shape[1]:
         raise InputError(f"A must be a square matrix; received shape {values.shape}.")
     if len(values) == 0:
