@@ -79,6 +79,7 @@ def _hold(inputs: np.ndarray, column: np.ndarray, goal: Fraction) -> None:
     left = missing
     for effect, units in sorted(moves, key=lambda pair: -abs(pair[0])):
         times = round(left / effect) if effect else 0
+        times = max(-LARGEST, min(LARGEST, times))  # on a grid the differences of rows are nearly equal
         shifts = [a + times * b for a, b in zip(shifts, units, strict=True)]
         left -= times * effect
     for i, shift in zip(chosen.tolist(), shifts, strict=True):

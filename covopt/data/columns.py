@@ -97,6 +97,8 @@ def content_of(series: pd.Series) -> Content:
         return Content("numbers")
     texts = distinct[~numbers].astype(str).tolist()
     odd = next(((text, why) for text in texts if (why := _oddity(text))), None)
+    if odd is None and _have_a_unit(texts):
+        odd = texts[0], "it has a unit: write the number alone"
     if odd is None and not numbers.any():
         return _of_texts(texts, len(present))
     example, why = odd if odd is not None else (texts[0], "")
@@ -147,7 +149,7 @@ def _oddity(text: str) -> str:
     steps: tuple[tuple[str, Callable[[str], str]], ...] = (
         ("its minus is not the ASCII one: write -", lambda t: t.translate(_MINUS)),
         ("it has blanks that are not spaces, or spaces between digits: take them out", _without_blanks),
-        ("its digits are not the ASCII ones: write 0 to 9", _ascii_digits),
+        ("its digits are not the ASCII ones: write 0 to 9 and a point", _ascii_digits),
         ("it has underscores: take them out", lambda t: re.sub(r"(?<=\d)_(?=\d)", "", t)),
         (
             "it is in percent: write the number alone",
@@ -157,6 +159,12 @@ def _oddity(text: str) -> str:
             "it has a sign of money: write the number alone",
             lambda t: re.sub(_CURRENCY, "", _signed(t)).strip(),
         ),
+        (
+            "it has apostrophes: take them out",
+            lambda t: re.sub("(?<=\\d)['\u2019](?=\\d{3}(?!\\d))", "", t).removeprefix("'"),
+        ),
+        ("it stands in brackets: write -1 for (1)", lambda t: re.sub(r"^\((.*)\)$", r"-\1", t)),
+        ("its exponent is written with D: write E", lambda t: re.sub(r"(?<=[\d.])[dD](?=[+-]?\d)", "E", t)),
         (
             "it has commas: read decimal commas with --decimal , (decimal=','), and take out those between thousands",
             lambda t: t.replace(",", ""),
@@ -171,12 +179,21 @@ def _oddity(text: str) -> str:
     return said if re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", now.strip(), re.ASCII) else ""
 
 
+def _have_a_unit(texts: list[str]) -> bool:
+    """Return whether all texts are numbers with a blank and the same letters after them, as in ``3 kg``."""
+    found = [re.fullmatch(r"\s*[+-]?\d+\.?\d*\s+([^\W\d_][^\s\d]*)\s*", text) for text in texts[:_SAMPLE]]
+    return len(found) > 1 and all(found) and len({match[1] for match in found if match}) == 1
+
+
 def _without_blanks(text: str) -> str:
     return re.sub(r"(?<=\d)\s(?=\d{3}(?!\d))", "", re.sub(r"^\s+|\s+$|\u200b|\ufeff", "", text))
 
 
 def _ascii_digits(text: str) -> str:
-    return "".join(str(unicodedata.digit(c)) if c.isdigit() and not c.isascii() else c for c in text)
+    plain = "".join(str(unicodedata.digit(c)) if c.isdecimal() and not c.isascii() else c for c in text)
+    if len(plain) == 1 and unicodedata.numeric(plain, None) is not None and not plain.isdigit():
+        return "0.5"  # a fraction in one letter
+    return plain.replace("\u066b", ".").replace("\u066c", "")
 
 
 def _signed(text: str) -> str:

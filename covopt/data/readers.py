@@ -169,7 +169,7 @@ def _inflated(path: Path) -> bytes:
     if suffix == ".zip":
         check_archive(path)
         with zipfile.ZipFile(path) as archive:
-            names = [name for name in archive.namelist() if not name.endswith("/")]
+            names = [n for n in archive.namelist() if not n.endswith("/") and not n.startswith("__MACOSX/")]
             if len(names) != 1:
                 raise InputError(f"{path} holds {len(names)} files; a table is one file.")
             return archive.read(names[0])
@@ -204,18 +204,36 @@ def _read_text(path: Path, suffix: str, raw: bytes, text: Text) -> Raw:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # newer releases of pandas round correctly without being asked
         warnings.simplefilter("error", pd.errors.ParserWarning)  # fields beyond the header would be lost
-        frame = pd.read_csv(
-            io.StringIO(content),
-            sep=delimiter,
-            decimal=text.decimal,
-            skipinitialspace=True,
-            index_col=False,
-            float_precision="round_trip",
-        )
+        try:
+            frame = pd.read_csv(
+                io.StringIO(content),
+                sep=delimiter,
+                decimal=text.decimal,
+                skipinitialspace=True,
+                index_col=False,
+                float_precision="round_trip",
+            )
+        except (pd.errors.ParserError, pd.errors.ParserWarning) as error:
+            raise InputError(_too_wide(content, delimiter, len(names), path) or f"{path}: {error}") from None
     frame.columns = [str(c).strip() for c in frame.columns]
     if text.decimal == ",":
         _check_points(frame, path)
     return Raw(frame, kind="line", labels=_lines(content, delimiter, len(frame)))
+
+
+def _too_wide(content: str, delimiter: str, width: int, path: Path) -> str:
+    """Say which line has more fields than the header; nothing where none has."""
+    reader = csv.reader(io.StringIO(content, newline=None), delimiter=delimiter)
+    before = 0
+    for record in reader:
+        if len(record) > width and any(field.strip() for field in record[width:]):
+            return (
+                f"{path}: line {before + 1} has {len(record)} fields, but the first line names {width} column"
+                f"{'' if width == 1 else 's'}. Titles and comments above the names have to go; --sep (sep=...) names "
+                "another separator."
+            )
+        before = reader.line_num
+    return ""
 
 
 def _check_points(frame: pd.DataFrame, path: Path) -> None:

@@ -304,9 +304,15 @@ def _resolve(
     names: list[str] = []
     for name in wanted:
         if name not in columns and name not in groups:
+            other = next((c for c in "|; \t:" if len(columns) == 1 and name in columns[0].split(c)), "")
             raise InputError(
                 f"{argument}: {path} has no column {name!r}{suggest(name, columns) or '.'} "
                 f"Available: {_listed(columns)}."
+                + (
+                    f" Are columns separated by {other!r}? Then give --sep {other!r} (sep=...)."
+                    if other
+                    else ""
+                )
             )
         names.extend([name] if name in columns else groups[name])
     repeated = [n for n in names if names.count(n) > 1]

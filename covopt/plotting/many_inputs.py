@@ -109,7 +109,11 @@ def plot_partial_dependence(solution: Any, ax: Axes | None = None) -> Axes:
     else:
         ax.set_ylabel(f"mean of {data.target_names[output]}")
     left = data.n_features - len(order)
-    more = f"; {left} that move it less are not drawn" if left else ""
+    more = (
+        f"\n{left} that move{'s' if left == 1 else ''} it less {'is' if left == 1 else 'are'} not drawn"
+        if left
+        else ""
+    )
     ax.set_title(f"one input at a time, the others as in the data{more}", fontsize="medium")
     ax.legend(fontsize="small", loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=2, frameon=False)
     return ax

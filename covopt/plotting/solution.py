@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MOST_OUTPUTS = 4
+LEAST_SPREAD = 1e-3  # of a bracket over the rounds, relative, that fills an axis
 
 
 def dual_values(
@@ -83,6 +84,12 @@ def plot_dual(solution: Any, ax: Axes | None = None) -> Axes:
     return _plot_dual_slack(solution, lifted, ax)
 
 
+def _scaled_dual(solution: Any) -> np.ndarray:
+    """Return the dual that the bound is read from: that of points to pass through is divided by its gauge."""
+    gauge = solution.certificate.gauge
+    return solution.dual / gauge if solution.loss is None and 0.0 < gauge < np.inf else solution.dual
+
+
 def _unit_of(solution: Any) -> str:
     return "‖w‖" if solution.potential == "variation" else "ω(w)"
 
@@ -101,18 +108,18 @@ def _plot_dual_circle(solution: Any, lifted: np.ndarray, ax: Axes) -> Axes:
     grid = np.unique(np.concatenate([np.linspace(-180, 180, 1441), (switches + 180) % 360 - 180]))
     circle = np.column_stack([np.cos(np.radians(grid)), np.sin(np.radians(grid))])
     ax.plot(
-        grid, dual_values(solution.dual, lifted, circle, solution.potential),
+        grid, dual_values(_scaled_dual(solution), lifted, circle, solution.potential),
         color=INK, lw=1.2, label="dual function", zorder=2,
     )  # fmt: skip
     for bound in (-1, 1) if np.asarray(solution.dual).ndim == 1 else (1,):
         ax.axhline(bound, color="0.45", lw=1.0, ls="--", zorder=1, label="bound" if bound == 1 else None)
     tight = _tight_neurons(solution)
     if len(tight):
-        values = dual_values(solution.dual, lifted, tight)
+        values = dual_values(_scaled_dual(solution), lifted, tight)
         ax.plot(angle_of(tight), values, "o", ms=9, mfc="none", mec=INK, mew=1.0, label="tight set", zorder=3)
     neurons = np.asarray(solution.network.hidden_weights)
     if len(neurons):
-        values = dual_values(solution.dual, lifted, neurons, solution.potential)
+        values = dual_values(_scaled_dual(solution), lifted, neurons, solution.potential)
         ax.plot(angle_of(neurons), values, "o", ms=4.5, color=POSITIVE, label="neurons", zorder=4)
     ax.set_xlim(-180, 180)
     ax.set_xticks(range(-180, 181, 90))
@@ -134,7 +141,7 @@ def _plot_dual_slack(solution: Any, lifted: np.ndarray, ax: Axes) -> Axes:
     for label, neurons, marker, size, filled in sets:
         if len(neurons) == 0:
             continue
-        slack = 1.0 - np.abs(dual_values(solution.dual, lifted, neurons, solution.potential))
+        slack = 1.0 - np.abs(dual_values(_scaled_dual(solution), lifted, neurons, solution.potential))
         order = np.argsort(slack)
         ax.plot(
             np.arange(1, len(slack) + 1),
@@ -187,12 +194,20 @@ def plot_history(solution: Any, ax: Axes | None = None) -> Axes:
     ax.plot(time, upper, "-", color=INK, marker="v", ms=size, label="upper bound (a network)")
     ax.plot(time, lower, "--", color=INK, marker="^", ms=size, mfc="white", label="lower bound (a dual)")
     ax.fill_between(time, lower, upper, color="0.85", lw=0, zorder=0)
+    ends = np.concatenate([lower, upper])
+    low, high = np.nanmin(ends), np.nanmax(ends)
+    if high - low < LEAST_SPREAD * abs(high):  # the axis would show rounding
+        ax.set_ylim(low - 0.05 * abs(high), high + 0.05 * abs(high))
     handles = ax.get_legend_handles_labels()[0]
     with np.errstate(divide="ignore", invalid="ignore"):
         gap = np.maximum((upper - lower) / np.abs(upper), 1e-16)
     if np.isfinite(gap).any():
         right = ax.twinx()
-        right.plot(time, gap, ":", color=NEGATIVE, lw=1.6, label="relative gap (right axis)")
+        alone = int(np.isfinite(gap).sum()) == 1  # a line of one point would not be seen
+        right.plot(
+            time, gap, ":", color=NEGATIVE, lw=1.6, marker="_" if alone else None, ms=12, mew=1.6,
+            label="relative gap (right axis)",
+        )  # fmt: skip
         right.set_yscale("log")
         right.set_ylabel("relative gap")
         handles = handles + right.get_legend_handles_labels()[0]
@@ -270,9 +285,9 @@ def _surface(solution: Any, ax: Axes, *, output: int) -> None:
     plot_surface_2d(solution.network, data.X, data.Y, ax, output=output, name=data.target_names[output])
     ax.set(xlabel=data.feature_names[0], ylabel=data.feature_names[1])
     if data.n_outputs > MOST_OUTPUTS and output == MOST_OUTPUTS - 1:
-        ax.set_title(
-            f"{ax.get_title()}; {data.n_outputs - MOST_OUTPUTS} outputs are not drawn", fontsize="medium"
-        )
+        left = data.n_outputs - MOST_OUTPUTS
+        said = f"{count(left, 'output')} {'is' if left == 1 else 'are'} not drawn"
+        ax.set_title(f"{ax.get_title()}; {said}", fontsize="medium")
 
 
 def _figure(columns: int, rows: int, *, to_file: bool) -> Figure:

@@ -47,6 +47,9 @@ ODD = {
     "1%": "percent", "1.5 %": "percent",
     "−1": "minus", "–2.5": "minus", "1_000": "underscores", "1\u00a0000": "blanks", "\u00a01": "blanks",
     "1\u202f000,5": "blanks", "1 000": "blanks", "١٢": "digits", "１２": "digits", "1,5": "commas", "1,000": "commas",
+    "١٫٥": "digits",
+    "½": "digits", "(5)": "brackets", "1'000": "apostrophes", "'7": "apostrophes", "1.5D+03": "with D",
+    "(a)": "", "x²": "", "x'000": "",
 }  # fmt: skip
 
 
@@ -62,6 +65,23 @@ def test_numbers_in_another_writing_are_refused(write, text):
     assert "column 'a' is not numeric: line 2 holds" in message
     assert "or leave it out with --features" in message
     assert read_table(path, target="y", features="b").left_out == {"a": "not asked for"}
+
+
+def test_numbers_with_a_unit_are_refused(write):
+    assert "line 2 holds '1 kg'. It has a unit: write the number alone" in refused(
+        write("a,b,y\n1 kg,1,2\n2.5 kg,2,3\n")
+    )
+    other = read_table(write("a,b,y\n1 kg,1,2\n2 lb,2,3\n3 kg,4,5\n"), target="y")
+    assert other.left_out == {"a": "text, as in '1 kg'"}
+
+
+def test_lines_wider_than_the_header_are_named(write):
+    said = "line 3 has 3 fields, but the first line names 2 columns. Titles and comments above the names have to go"
+    assert said in refused(write("a,y\n1,2\n3,4,5\n"))
+    assert "line 2 has 2 fields, but the first line names 1 column." in refused(
+        write("# made by x\na,y\n1,2\n")
+    )
+    assert "Then give --sep '|'" in refused(write("a|y\n1|2\n"))
 
 
 def test_what_is_not_a_space_is_shown(write):
@@ -203,6 +223,10 @@ def test_archives_that_are_no_table(tmp_path, monkeypatch):
         archive.writestr("a.csv", TABLE)
         archive.writestr("b.csv", TABLE)
     assert "holds 2 files; a table is one file" in refused(path)
+    with zipfile.ZipFile(path, "w") as archive:  # as macOS packs
+        archive.writestr("t.csv", TABLE)
+        archive.writestr("__MACOSX/._t.csv", b"\0\5")
+    assert len(read_table(path, target="y", text=Text(None, "utf-8", ",")).X) == 2
     monkeypatch.setattr("covopt.data.readers.MOST_INFLATED", 10)
     (tmp_path / "t.csv.gz").write_bytes(gzip.compress(TABLE.encode()))
     assert "inflates to more than" in refused(tmp_path / "t.csv.gz")

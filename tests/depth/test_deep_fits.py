@@ -196,3 +196,17 @@ def test_the_command_fits_verifies_and_predicts(tmp_path):
     drawn = run.invoke(app, [*args, "--plot", str(tmp_path / "net.png")])
     assert drawn.exit_code == 1
     assert "--plot draws shallow networks" in drawn.stderr
+
+
+def test_a_deep_network_leaves_as_the_same_function(fitted, tmp_path):
+    torch, onnxruntime = pytest.importorskip("torch"), pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnx")
+    inputs = np.linspace(-5.0, 5.0, 41)[:, None]
+    said = fitted.network.predict(inputs)
+    module = fitted.network.to_torch()
+    assert sum(isinstance(layer, torch.nn.Linear) for layer in module) == fitted.depth == 3
+    np.testing.assert_allclose(module(torch.from_numpy(inputs)).detach().numpy()[:, 0], said, atol=1e-12)
+    fitted.save(tmp_path / "fit.json")
+    covopt.load(tmp_path / "fit.json").network.to_onnx(tmp_path / "fit.onnx")
+    session = onnxruntime.InferenceSession(tmp_path / "fit.onnx", providers=["CPUExecutionProvider"])
+    np.testing.assert_allclose(session.run(["Y"], {"X": inputs})[0][:, 0], said, atol=1e-12)

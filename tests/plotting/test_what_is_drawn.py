@@ -11,6 +11,8 @@ import covopt
 from covopt.datasets import make_smooth
 from covopt.network import ReLUNetwork
 from covopt.plotting import (
+    plot_dual,
+    plot_history,
     plot_partial_dependence,
     plot_predicted,
     plot_probabilities_1d,
@@ -182,3 +184,30 @@ def test_targets_that_matplotlib_cannot_square(size):
     solution = covopt.min_norm(X, size * y)
     labels = [ax.get_ylabel() for ax in plot_solution(solution).axes]
     assert any(label.startswith("y / 2^") for label in labels)
+
+
+def test_a_bracket_that_hardly_moves_is_not_drawn_as_rounding():
+    solution = covopt.min_norm([[1.0]], [2.0])
+    ax = plot_history(solution)
+    low, high = ax.get_ylim()
+    assert high - low > 0.05 * solution.cost
+    ax.figure.draw_without_rendering()
+    assert ax.yaxis.get_offset_text().get_text() == ""
+    assert "relative gap (right axis)" in texts(ax)
+    assert ax.figure.axes[1].lines[0].get_marker() == "_"
+
+
+def test_one_output_is_not_drawn():
+    X, y = make_smooth(6)
+    figure = plot_solution(covopt.fit(X, np.column_stack([y * j for j in range(1, 6)]), lam=0.5))
+    assert "1 output is not drawn" in figure.axes[3].get_title()
+
+
+def test_a_dual_is_drawn_as_its_bound_uses_it():
+    solution = covopt.min_norm(*make_smooth(8))
+    drawn = plot_dual(solution).lines[-1].get_ydata()
+    halved = covopt.Solution.from_dict(
+        solution.to_dict()
+    )  # a gauge that is not the maximum is met up to a power of two
+    halved.dual, halved.certificate = solution.dual / 2, solution.certificate.of_scaled_dual(1)
+    np.testing.assert_allclose(plot_dual(halved).lines[-1].get_ydata(), drawn, atol=1e-15)

@@ -201,3 +201,11 @@ def test_directions_that_are_nearly_opposite_may_cancel(seed):
     solution = covopt.min_norm(x, y, bias=10.0 ** rng.uniform(-12, -9))
     assert solution.status.code == "certified"
     assert all(check.ok for check in covopt.verify(solution).checks)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_regular_times_are_certified(seed):
+    """Differences of rows are nearly equal there, and moves that use them must stay small."""
+    x = np.linspace(1.6e9, 1.7e9, 15)
+    y = np.cumsum(np.random.default_rng(seed).standard_normal(15))
+    assert covopt.min_norm(x[:, None], y).status is covopt.Status.CERTIFIED
