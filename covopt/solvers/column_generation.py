@@ -193,7 +193,9 @@ class ColumnGeneration(Driver):
         ]  # fmt: skip
         best = int(np.argmin(costs))
         near = self.point.lower_bound * (1.0 + self.schedule.worth_a_network * self.tol)
-        if costs[best] <= near or due:
+        # where the dual is done, what solves leave over is no reason to wait: the correction sees to it
+        done = self.dual_gap <= self.tol < self.point.gap
+        if costs[best] <= near or due or done:
             self._offer_candidate(step, step.candidates[best])
 
     def _offer_candidate(self, step: Step, candidate: Candidate) -> None:

@@ -171,7 +171,7 @@ class Box:
 
 def _longest(values: np.ndarray, steps: np.ndarray) -> float:
     steepest = float((steps / values).min(initial=0.0))
-    return 1.0 if steepest >= -1.0 else -1.0 / steepest
+    return -1.0 / steepest if steepest < -1.0 else 1.0
 
 
 def total(parts: tuple, steps: tuple) -> tuple:

@@ -19,7 +19,7 @@ from covopt.solvers.master.folding import Folding
 from covopt.solvers.master.store import Room
 
 REGULARISATIONS = (1e-14, 1e-12, 1e-10, 1e-8, 1e-6)
-REFINEMENTS = 3
+REFINEMENTS = 8  # near the end fewer leave networks that miss the points by what the tolerance is worth
 
 
 class System:
