@@ -1,4 +1,4 @@
-"""Deep networks: brackets of the representation cost, and the figures of RK23 and BN23.
+"""Deep networks: brackets of the representation cost, and the figures of RK23, BN23 and FL22.
 
 python -m benchmarks.depth brackets [--only I …] [--seeds 1000]
 python -m benchmarks.depth shares [--count 12]
@@ -21,7 +21,7 @@ def main() -> None:
     small = commands.add_parser("shares", help="three layers and few rows, closed to 1e-3")
     small.add_argument("--count", type=int, default=12)
     figure = commands.add_parser("figure", help="an experiment of the papers")
-    figure.add_argument("name", help="rk23-1, rk23-2, rk23-3 or bn23-1")
+    figure.add_argument("name", help="rk23-1, rk23-2, rk23-3, bn23-1 or fl22-2")
     figure.add_argument("--paper", action="store_true", help="the paper's sizes")
     figure.add_argument("--device", default="cpu")
     figure.add_argument("--out", help="a picture")

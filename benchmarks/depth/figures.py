@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.depth.teacher import fl22_2
 from covopt.depth import bottleneck_structure, jacobian
 from covopt.depth.chain import as_chain
 from covopt.network import DeepReLUNetwork
@@ -112,29 +113,38 @@ def rk23_1(*, paper: bool, device: str) -> dict[str, Any]:
     return {"network": network, "X": X, "Y": Y, **found}
 
 
+LADDERS = ((12.0, 0.02), (6.0, 0.03))  # Σ E y² and λ of Figure 1: rank 3 to the end, and rank 3, then 2
+LAST = 24
+
+
 def bn23_1(*, paper: bool, device: str) -> dict[str, Any]:
     """Figure 1 of BN23: the norm grows with the depth in affine pieces, one for each rank of the middle."""
     if paper:
-        n, latents, dim, width, lam, last, first_steps, steps = 100, 8, 20, 30, 0.06, 25, 12000, 4000
+        n, latents, dim, width, last, first_steps, steps = 100, 8, 20, 30, 25, 12000, 4000
     else:
-        n, latents, dim, width, lam, last, first_steps, steps = 40, 4, 8, 12, 0.15, 15, 1500, 250
-    X, Y = low_rank_task(n, latents, 2, dim, size=20.0)
-    network, rows = None, []
-    for depth in range(4, last + 1):
-        start = None if network is None else deeper(network)
-        network = fitted(
-            X, Y, depth, width=width, lam=lam, steps=first_steps if start is None else steps, start=start,
-            rate=3e-3 if start is None else 1e-3, finish=2000 if paper else 250, device=device,
-        )  # fmt: skip
-        middle = np.linalg.svd(network.weights[depth // 2], compute_uv=False)
-        s = middle[middle > 1e-3]
-        slope = float((s**2 * (1.0 - 2.0 * np.log(s))).sum())
-        rows.append((depth, network.squared_norm, int((middle > 0.5).sum()), slope))
-    rises = np.r_[np.diff([row[1] for row in rows]), np.nan]
-    print("   L    ‖W‖²    rise to L + 1   rank of the middle   Σ s̄²(1 − 2 log s̄)")
-    for (depth, norm, rank, slope), rise in zip(rows, rises, strict=True):
-        print(f"{depth:4d} {norm:8.3f} {rise:12.3f} {rank:16d} {slope:20.3f}")
-    return {"rows": rows, "network": network}
+        n, latents, dim, width, last, first_steps, steps = 40, 4, 8, 12, LAST, 2000, 20
+    ladders = {}
+    for size, lam in ((20.0, 0.06),) if paper else LADDERS:
+        X, Y = low_rank_task(n, latents, 2, dim, size=size)
+        network, rows = None, []
+        for depth in range(4, last + 1):
+            first = network is None
+            network = fitted(
+                X, Y, depth, width=width, lam=lam, steps=first_steps if first else steps,
+                start=None if network is None else deeper(network), rate=3e-3 if first else 1e-4,
+                finish=2000 if paper else 600, device=device,
+            )  # fmt: skip
+            middle = np.linalg.svd(network.weights[depth // 2], compute_uv=False)
+            s = middle[middle > 1e-3]
+            slope = float((s**2 * (1.0 - 2.0 * np.log(s))).sum())
+            rows.append((depth, network.squared_norm, int((middle > 0.5).sum()), slope))
+        ladders[size, lam] = rows
+        rises = np.r_[np.diff([row[1] for row in rows]), np.nan]
+        print(f"Σ E y² = {size:g}, λ = {lam:g}")
+        print("   L    ‖W‖²    rise to L + 1   rank of the middle   Σ s̄²(1 − 2 log s̄)")
+        for (depth, norm, rank, slope), rise in zip(rows, rises, strict=True):
+            print(f"{depth:4d} {norm:8.3f} {rise:12.3f} {rank:16d} {slope:20.3f}")
+    return {"ladders": ladders}
 
 
 CURVES = (0, 5)  # seeds of Figure 3
@@ -216,7 +226,7 @@ def _distance(points: np.ndarray, X: np.ndarray) -> float:
 
 
 FIGURES: dict[str, Callable[..., dict[str, Any]]] = {
-    "rk23-1": rk23_1, "rk23-2": rk23_2, "rk23-3": rk23_3, "bn23-1": bn23_1,
+    "rk23-1": rk23_1, "rk23-2": rk23_2, "rk23-3": rk23_3, "bn23-1": bn23_1, "fl22-2": fl22_2,
 }  # fmt: skip
 
 

@@ -28,20 +28,26 @@ def draw_spectra(found: dict[str, Any]) -> Any:
 
 def draw_norms(found: dict[str, Any]) -> Any:
     """BN23 Figure 1: the norm against the depth, and the singular values that say why."""
-    depths, norms, ranks, slopes = (
-        np.array(column, dtype=float) for column in zip(*found["rows"], strict=True)
-    )
-    figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.2), layout="constrained")
-    for rank in np.unique(ranks).astype(int):
-        on = ranks == rank
-        left.plot(depths[on], norms[on], "o", label=f"rank {rank} in the middle")
-    left.plot(depths, norms, "-", color="0.7", zorder=0)
+    figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
+    for color, ((size, lam), rows) in zip(("C0", "C3"), found["ladders"].items(), strict=False):
+        depths, norms, ranks, slopes = (np.array(column, dtype=float) for column in zip(*rows, strict=True))
+        name = f"$\\sum E y^2$ = {size:g}, $\\lambda$ = {lam:g}"
+        left.plot(depths, norms, "-", color=color, alpha=0.4, zorder=0)
+        for rank, marker in ((2, "o"), (3, "^"), (4, "s")):
+            on = ranks == rank
+            if on.any():
+                left.plot(depths[on], norms[on], marker, ms=4, color=color, label=f"{name}, rank {rank}")
+        middles = 0.5 * (depths[1:] + depths[:-1])
+        right.plot(middles, np.diff(norms), "o", ms=4, color=color, label=f"rise from L to L + 1, {name}")
+        right.plot(
+            depths, slopes, "-", color=color, label="$\\sum \\bar s^2(1 - 2\\log \\bar s)$ of the middle"
+        )
     left.set(xlabel="depth L", title="$\\|W\\|^2$ of the trained network")
-    left.legend(frameon=False, fontsize="small")
-    right.plot(0.5 * (depths[1:] + depths[:-1]), np.diff(norms), "ko", ms=4, label="rise from L to L + 1")
-    right.plot(depths, slopes, "-", color="C3", label="$\\sum \\bar s^2(1 - 2\\log \\bar s)$ of the middle")
-    right.set(xlabel="depth L", ylim=(0, None), title="slope")
-    right.legend(frameon=False, fontsize="small")
+    left.legend(frameon=False, fontsize="x-small")
+    for rank in (2.0, 3.0):
+        right.axhspan(0.95 * rank, 1.05 * rank, color="0.9", zorder=0)
+    right.set(xlabel="depth L", ylim=(0, 3.6), title="slope; grey: 5 % about 2 and 3")
+    right.legend(frameon=False, fontsize="x-small", loc="lower right")
     return figure
 
 
@@ -75,7 +81,24 @@ def draw_autoencoders(found: dict[str, Any]) -> Any:
     return figure
 
 
-DRAWN = {"rk23-1": draw_spectra, "rk23-2": draw_classes, "rk23-3": draw_autoencoders, "bn23-1": draw_norms}
+def draw_students(found: dict[str, Any]) -> Any:
+    """FL22 Figure 2, right: the best student of each width over its teacher."""
+    figure, ax = plt.subplots(figsize=(4.5, 3.2), layout="constrained")
+    widths, ratios = zip(*found["rows"], strict=True)
+    ax.loglog(widths, ratios, "o-", ms=4)
+    ax.axhline(1.0, color="0.4", ls=":", label="the teacher itself")
+    ax.set(xlabel="width", title="objective of the best student over its teacher's")
+    ax.legend(frameon=False)
+    return figure
+
+
+DRAWN = {
+    "rk23-1": draw_spectra,
+    "rk23-2": draw_classes,
+    "rk23-3": draw_autoencoders,
+    "bn23-1": draw_norms,
+    "fl22-2": draw_students,
+}
 
 
 def draw(name: str, found: dict[str, Any], out: str) -> None:

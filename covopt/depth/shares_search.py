@@ -24,6 +24,7 @@ from covopt.depth.shares_program import Answer, Program
 from covopt.limits import TimeUp, checkpoint, limited, seconds_left, unlimited
 
 MOST_BOXES = 1500
+FEW_CLASSES = 8  # four rows; with more a box takes longer, about as their cube
 MOST_GAUGES = 6000  # what a certificate asks of the oracle: one for each box and tuple, a millisecond or less
 SEARCHED = 0.7  # of the time: the rest is for the certificate
 STUCK = 0.15  # of what is missing: where the boxes' size loses less, smaller boxes do not help
@@ -82,7 +83,7 @@ class SharesSearch:
             tuples = math.prod(map(len, groups))
             if tuples > MOST_TUPLES:
                 continue
-            shares, ended = self._grow(groups, goal, min(max_boxes, MOST_GAUGES // tuples))
+            shares, ended = self._grow(groups, goal, min(max_boxes, self._affordable(tuples)))
             if shares is not None:
                 try:
                     value = shares_bound(
@@ -95,6 +96,11 @@ class SharesSearch:
             if ended or level >= self.cutoff * (1.0 - goal):
                 break
         return best
+
+    def _affordable(self, tuples: int) -> int:
+        """Return how many boxes there may be."""
+        larger = max(1.0, len(classes_of(self.positive)) / FEW_CLASSES) ** 3
+        return int(min(MOST_BOXES, MOST_GAUGES // tuples) / larger)
 
     def _signs(self) -> tuple[tuple[int, ...], ...]:
         kinds = classes_of(self.positive)
