@@ -25,9 +25,10 @@ from covopt.exact.rounding import below, relative_gap, up
 from covopt.losses import Interpolation, Loss
 from covopt.losses.interpolation import INTERPOLATES, relative_residual
 from covopt.network import ReLUNetwork
+from covopt.oracles.claims import BY_BOXES, BY_CHORDS
 from covopt.oracles.faces import DEFAULT_FACE_BUDGET
 from covopt.oracles.lifted.gauge_certificate import GaugeCertificate
-from covopt.oracles.support import BY_BOXES, MOST_DIMENSIONS, GaugeBound
+from covopt.oracles.support import MOST_DIMENSIONS, GaugeBound
 from covopt.potentials import Potential, VariationNorm
 from covopt.status import Status
 
@@ -81,8 +82,10 @@ class Certificate:
 
     def claim(self, rank: int) -> float | None:
         """Return what boxes have shown of the gauge, for rows of some rank: they get the time to show it again."""
-        by_chords = self.exact and WALKED_BY_FACES < rank <= MOST_DIMENSIONS
-        return self.gauge if by_chords or self.bound.endswith(BY_BOXES) else None
+        if rank > MOST_DIMENSIONS:
+            return self.gauge if self.bound.endswith(BY_BOXES) else None
+        few = rank > WALKED_BY_FACES and (self.exact or self.bound.endswith(BY_CHORDS))
+        return self.gauge if few else None
 
     def of_scaled_dual(self, power: int) -> Certificate:
         """Return the same for the dual divided by 2**power: by powers of two alone every number comes out alike."""

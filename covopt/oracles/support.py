@@ -39,10 +39,11 @@ from covopt.oracles.arcs import MOST_ENTRIES, arc_gauge
 from covopt.oracles.bounds import gauge_bound, narrow
 from covopt.oracles.branch_and_bound import BranchAndBoundOracle
 from covopt.oracles.choose import exact_oracle
+from covopt.oracles.claims import BY_BOXES, BY_CHORDS, CLAIM_SLACK, shown_again
 from covopt.oracles.conditioning import all_clear
 from covopt.oracles.cones.fan import fan_of_boxes
 from covopt.oracles.cones.gauge import box_gauge
-from covopt.oracles.cones.moments import decided_gauge, quadratic_gauge
+from covopt.oracles.cones.moments import quadratic_gauge
 from covopt.oracles.cones.vector_gauge import vector_box_gauge
 from covopt.oracles.faces import DEFAULT_FACE_BUDGET, FaceOracle
 from covopt.oracles.scalar.sphere import ALLOWANCE as SPHERE_ALLOWANCE
@@ -75,9 +76,6 @@ HINT_FACES = 5e6  # in five dimensions and more
 
 EXACT = "exact maximum over all neurons"
 VALID = "valid upper bound on the maximum over all neurons"
-BY_BOXES = "valid upper bound on the maximum over all neurons, by quadratics on boxes of directions"
-CLAIMED = 20  # times as many boxes show what is claimed
-CLAIM_SLACK = 1e-10  # what other coordinates may change
 
 
 class GaugeBound(NamedTuple):
@@ -240,9 +238,16 @@ def _bound_scalar(
         bound = signs.value
     if r == 3 and start is not None and proved_faces(rows, dual, start):
         return GaugeBound(start, True, EXACT)
+    if claim is not None and claim > 0.0 and (start is None or r > MOST_DIMENSIONS):
+        chords = r <= MOST_DIMENSIONS
+        most = int(BOXES_PER_FACE * budget) if chords else quadratic_limit(len(rows), r, budget)
+        shown = shown_again(rows, dual, claim, max_nodes=most, by_chords=chords)
+        if shown is not None:
+            exact = shown[0] <= (1.0 + ATTAINED) * shown[1]
+            return GaugeBound(shown[0], exact, EXACT if exact else BY_CHORDS if chords else BY_BOXES)
     limit, rtol = int(BOXES_PER_FACE * budget), BOX_TOLERANCE
     if start is None:
-        limit, rtol = (MORE_BOXES if claim is None else CLAIMED) * limit, LOOSE_TOLERANCE
+        limit, rtol = MORE_BOXES * limit, LOOSE_TOLERANCE
     if r <= MOST_DIMENSIONS and limit > 0:
         boxes = box_gauge(rows, dual, start=start, rtol=rtol, max_nodes=limit)
         if (
@@ -253,12 +258,6 @@ def _bound_scalar(
         if bound <= (1.0 + ATTAINED) * max(abs(boxes.best_value), start or 0.0):
             return GaugeBound(bound, True, EXACT)
     if start is None or r > MOST_DIMENSIONS:
-        if claim is not None and claim > 0.0 and r > MOST_DIMENSIONS:
-            most = CLAIMED * quadratic_limit(len(rows), r, budget)
-            shown = decided_gauge(rows, dual, claim, max_nodes=most, n_threads=2) if most else None
-            if shown is not None:
-                exact = shown.upper_bound <= (1.0 + ATTAINED) * abs(shown.best_value)
-                return GaugeBound(shown.upper_bound, exact, EXACT if exact else BY_BOXES)
         return _beyond_faces(rows, dual, bound, budget)
     if len(rows) <= FEW_ROWS * r:
         signs = sign_gauge(rows, dual)

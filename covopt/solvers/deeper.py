@@ -16,10 +16,11 @@ import numpy as np
 
 from covopt.exact.rounding import relative_gap
 from covopt.limits import now
+from covopt.oracles.claims import CLAIMED
 from covopt.oracles.cones.gauge import Scalar
-from covopt.oracles.cones.moments import MomentSearch
+from covopt.oracles.cones.moments import MEMORY, MomentSearch
 from covopt.oracles.cones.transfer import transfer
-from covopt.oracles.support import CLAIMED, quadratic_limit
+from covopt.oracles.support import MOST_QUADRATIC_DIMENSIONS, quadratic_limit
 from covopt.solvers.loop import RoundState
 
 ENOUGH = 1e-6  # a bound this close to a value met
@@ -28,8 +29,13 @@ SLICE = 512  # boxes between two looks at the clock
 SLOWEST, FASTEST = 0.05, 1.0  # powers that are believed
 AMBITION = 1.5  # times the boxes that the time seems to suffice for
 SAFE = 0.7  # of the boxes that a certificate looks at
-SEARCH_SHARE = 0.4  # of a time limit: the certificate needs as much once more, or less
+SEARCH_SHARE = 0.55  # of a time limit: the certificate, which has a time of its own, needs as much or less
 LEAST_S = 2.0
+FULL = f"open boxes fill the {MEMORY >> 20} MB that are meant for them: the lower bound stays where it is"
+TOO_WIDE = (
+    f"boxes are for at most {MOST_QUADRATIC_DIMENSIONS} dimensions (features, and one for the bias): the lower bound "
+    "is a relaxation's"
+)
 NEWS = 0.95  # of the bound that was told last
 
 
@@ -40,7 +46,7 @@ def deep_gauge(
     *,
     time_s: float,
     n_threads: int = 2,
-    report: Callable[[float, int], bool] | None = None,
+    report: Callable[[float, str], bool] | None = None,
 ) -> float:
     """Bound h(λ) from above; infinity in more dimensions than quadratics are for.
 
@@ -54,7 +60,7 @@ def deep_gauge(
         Seconds, about.
     n_threads : int
     report : callable, optional
-        Sees the bound and the number of boxes whenever the bound is a few per cent lower; a true answer stops.
+        Sees the bound, and in words what made it, whenever it is a few per cent lower; a true answer stops.
 
     Examples
     --------
@@ -82,7 +88,9 @@ def deep_gauge(
             seen.append((search.nodes, search.bound / max(search.best, 1e-300)))
             if report is not None and search.bound < NEWS * told:
                 told = search.bound
-                stopped = report(made.lift(told), search.nodes)
+                stopped = report(
+                    made.lift(told), f"{search.nodes} boxes with quadratics raise the lower bound"
+                )
             if search.nodes == before:  # closed, or no room for more boxes
                 break
 
@@ -90,13 +98,15 @@ def deep_gauge(
     if seen and search.bound > search.best * (1.0 + ENOUGH):
         search.goal = search.best * _within_reach(seen, (now() - began) / time_s, most)
         run(1.0)
+    if search.is_full and report is not None:
+        report(made.lift(search.bound), FULL)
     return made.lift(min(search.bound, search.scalar.norms())) if search.nodes else math.inf
 
 
 def reporter(
     problem: Any, point: Any, callback: Callable[[RoundState], bool] | None
-) -> Callable[[float, int], bool]:
-    """Return a callback for :func:`deep_gauge` that shows a solver's callback how the lower bound rises.
+) -> Callable[[float, str], bool]:
+    """Return what shows a solver's callback a new bound on the gauge of its dual, and why it is one.
 
     Parameters
     ----------
@@ -108,9 +118,8 @@ def reporter(
     """
     columns = point.history[-1].n_columns if point.history else 0
 
-    def report(gauge: float, boxes: int) -> bool:
+    def report(gauge: float, note: str) -> bool:
         lower = max(problem.scale_dual(point.dual, gauge)[1], 0.0)
-        note = f"{boxes} boxes with quadratics raise the lower bound"
         gap, number = relative_gap(point.upper_bound, lower), len(point.history)
         state = RoundState(number, lower, point.upper_bound, gap, columns, 0.0, note)
         point.history.append(state)

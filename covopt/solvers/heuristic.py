@@ -29,7 +29,7 @@ from covopt.oracles.local_search import LocalSearchOracle
 from covopt.oracles.support import FEW_ROWS, MOST_DIMENSIONS, MOST_QUADRATIC_DIMENSIONS, STARTS, tree_limit
 from covopt.problems.shallow import ShallowProblem
 from covopt.solvers.column_generation import Point, RoundState, generate
-from covopt.solvers.deeper import LEAST_S, SEARCH_SHARE, deep_gauge, reporter
+from covopt.solvers.deeper import LEAST_S, SEARCH_SHARE, TOO_WIDE, deep_gauge, reporter
 from covopt.solvers.relaxation import bracket
 from covopt.status import Status
 
@@ -184,6 +184,8 @@ def solve_heuristic(
                 dual, lower = candidate
     if not stopped:
         point.status = Status.HEURISTIC
+        if problem.rows.shape[1] > MOST_QUADRATIC_DIMENSIONS:
+            reporter(problem, point, callback)(gauge_bound(problem.rows, point.dual), TOO_WIDE)
         if quadratics and time_limit_s is not None:
             spare = min(SEARCH_SHARE * time_limit_s, time_limit_s - (now() - began))
             if spare > LEAST_S:

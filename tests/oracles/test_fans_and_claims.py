@@ -10,10 +10,11 @@ import pytest
 from covopt.certificates.certify import certify, conclude
 from covopt.data import Data
 from covopt.network import ReLUNetwork
-from covopt.oracles.cones import box_gauge
+from covopt.oracles.claims import BY_BOXES, BY_CHORDS
+from covopt.oracles.cones import box_gauge, moments
 from covopt.oracles.cones.fan import MOST_OUTPUTS, fan_gauge, fan_of_boxes
 from covopt.oracles.cones.moments import decided_gauge, quadratic_gauge
-from covopt.oracles.support import BY_BOXES, bound_gauge
+from covopt.oracles.support import bound_gauge
 from covopt.oracles.vector_faces import VectorFaceOracle
 from covopt.problems.shallow import ShallowProblem
 from covopt.solvers import deeper
@@ -113,6 +114,22 @@ def test_a_certificate_rests_on_a_claim_that_it_has_shown(noise):
     assert replace(forged, gauge=1.0).lower_bound <= 1.01 * found.certificate.lower_bound
 
 
+def test_what_boxes_with_chords_have_shown_is_shown_again():
+    random = np.random.default_rng(5)
+    rows, dual = np.column_stack([random.standard_normal((30, 5)), np.ones(30)]), random.standard_normal(30)
+    known = box_gauge(rows, dual, rtol=1e-6)
+    data = Data.validate(rows[:, :5], random.standard_normal(30), bias=1.0)
+    network = ReLUNetwork.from_neurons(np.eye(1, 6), np.ones(1), bias=1.0)
+    dual /= 1.05 * known.upper_bound  # 5 per cent inside: 2000 boxes show that, and no more
+    options = {"output_bias": "none", "budget": 5e4}
+    found = conclude(data, network, dual, stopped=Status.GAP, tol=1e-6, claim=1.0, **options).certificate
+    assert found.bound.endswith(BY_CHORDS) and 1.0 / 1.05 <= found.gauge <= 1.0 + 1e-9
+    again = certify(data, network, dual, claim=found.claim(6), **options)
+    assert again.lower_bound >= found.lower_bound * (1.0 - 1e-9)
+    without = certify(data, network, dual, **options)
+    assert without.claim(6) is None and found.claim(9) is None  # of other dimensions
+
+
 def test_a_deeper_search_lowers_the_bound_and_stays_above(noise):
     rows, dual, known = noise
     deep = deep_gauge(rows, dual, known.best_neuron[None], time_s=0.5, n_threads=1)
@@ -143,3 +160,15 @@ def test_a_deeper_search_tells_how_the_lower_bound_rises(noise, monkeypatch):
     assert 0.0 < seen[0].lower_bound < seen[1].lower_bound
     assert seen[1].lower_bound == pytest.approx(problem.scale_dual(dual, deep)[1])
     assert [state.round for state in seen] == [0, 1] and "boxes with quadratics raise" in seen[1].note
+
+
+def test_memory_for_open_boxes_is_a_cap_and_the_bound_stays_valid(noise, monkeypatch):
+    rows, dual, _ = noise
+    dual = dual - rows @ np.linalg.lstsq(rows, dual, rcond=None)[0]
+    monkeypatch.setattr(moments, "MEMORY", 150_000)  # some fifty boxes
+    told = []
+    bound = deep_gauge(
+        rows, dual, rows, time_s=5.0, n_threads=1, report=lambda gauge, note: bool(told.append((gauge, note)))
+    )
+    assert told[-1] == (bound, deeper.FULL) and "that are meant for them" in deeper.FULL
+    assert abs(quadratic_gauge(rows, dual, max_nodes=50).best_value) <= bound < np.inf

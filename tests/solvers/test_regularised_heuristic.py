@@ -94,3 +94,16 @@ def test_brief_rounds_end_where_no_proof_is_in_reach():
     assert point.is_early
     assert point.warm.feasible is None
     assert FAR / 2 < point.gap < 1.0
+
+
+def test_more_dimensions_than_boxes_are_for_say_so_in_one_sentence():
+    rng = np.random.default_rng(0)
+    loss = make_loss("squared")
+    loss.encode_targets(rng.standard_normal(80))
+    problem = RegularisedProblem(rng.standard_normal((80, 66)), loss, 0.02)
+    point = solve_heuristic_fit(problem, tol=0.3, pricing_s=0.01, random_state=0)
+    assert point.status is Status.HEURISTIC and 0.0 < point.lower_bound < point.upper_bound
+    assert point.history[-1].note == (
+        "boxes are for at most 64 dimensions (features, and one for the bias): the lower bound is a relaxation's"
+    )
+    assert point.history[-1].lower_bound == pytest.approx(point.lower_bound, rel=1e-9)

@@ -22,12 +22,14 @@ from covopt.oracles.cones.transfer import Transfer, transfer
 BATCH = 16  # boxes that are cut at a time, whatever the number of threads
 ROOT_ROUNDS = 60
 ROUNDS = 12
+ROUNDS_TO_GOAL = 24  # they end early for most boxes
 INHERITED = 8.0  # rounds that the moments of the box around a box count for,
 INHERITED_NEAR = 24.0  # and near the end, when small steps matter
 NEAR = 1.02  # times the best value
 DELAY = 4.0
 PIECE_WORK = 1e8
-MEMORY = 2**28  # bytes of open boxes
+MEMORY = 2**29  # bytes of open boxes
+OBJECTS = 1024  # bytes of a box beside its numbers
 EPS = 2.0**-52
 CLOSED = 1e-15
 
@@ -114,23 +116,28 @@ class MomentSearch:
         """Open boxes with the largest bounds, at most ``count``."""
         return [box for _, _, box in heapq.nsmallest(count, self._open)]
 
+    @property
+    def is_full(self) -> bool:
+        """Whether the open boxes take the memory that is meant for them."""
+        n, r = self.scalar.y.shape
+        return len(self._open) * (8 * (r * r + 6 * r + 32) + OPTIONS * n + OBJECTS) >= MEMORY
+
     def _level(self, rtol: float) -> float:
         """Bound up to which boxes are closed."""
         return max(self.best * (1.0 + rtol), self.goal)
 
     def run(self, rtol: float, max_nodes: int) -> float:
         """Cut boxes until the bound is within ``rtol`` of the best point, or ``max_nodes`` is reached."""
-        r = self.scalar.y.shape[1]
         if not self._made:
             self._look(list(self._roots()), ROOT_ROUNDS, 2.0, rtol)
-        most_open = MEMORY // (8 * (r * r + 6 * r + 32))
-        while self._open and self.nodes < max_nodes and len(self._open) < most_open:
+        while self._open and self.nodes < max_nodes and not self.is_full:
             if not self.depth_first and self.bound <= self._level(rtol):
                 break
             count = min(BATCH, len(self._open))
             first = INHERITED if self.bound > NEAR * self.best else INHERITED_NEAR
             boxes = [heapq.heappop(self._open)[2] for _ in range(count)]
-            self._look([half for box in boxes for half in box.halves()], ROUNDS, first, rtol)
+            rounds = ROUNDS_TO_GOAL if self.goal > 0.0 else ROUNDS
+            self._look([half for box in boxes for half in box.halves()], rounds, first, rtol)
         return self.bound
 
     def _roots(self) -> Iterator[Box]:
@@ -162,7 +169,7 @@ class MomentSearch:
             arguments: list[Any] = [
                 self.scalar.y, signs[:, None] * self.scalar.signs, signs[:, None] * self.scalar.linear,
                 self._sizes, np.array([box.chart for box in part]), np.array([box.side for box in part]),
-                *packed, rounds, first, DELAY if rounds == ROUNDS else 1.5, level, bounds, cuts,
+                *packed, rounds, first, 1.5 if rounds == ROOT_ROUNDS else DELAY, level, bounds, cuts,
             ]  # fmt: skip
             bound_boxes(*arguments)
             for place, box in enumerate(part):

@@ -31,7 +31,7 @@ from covopt.oracles.support import (
 )
 from covopt.problems.regularised import RegularisedProblem
 from covopt.solvers.column_generation import RoundState
-from covopt.solvers.deeper import LEAST_S, SEARCH_SHARE, deep_gauge, reporter
+from covopt.solvers.deeper import LEAST_S, SEARCH_SHARE, TOO_WIDE, deep_gauge, reporter
 from covopt.solvers.heuristic import FINAL_S, PRICING_S, Steering
 from covopt.solvers.regularised.generation import RegularisedGeneration
 from covopt.solvers.regularised.partition import towards_provable
@@ -186,6 +186,8 @@ def solve_heuristic_fit(
     gauge = gauge_bound(rows, asked)
     if not stopped:
         point.status = Status.HEURISTIC
+        if rows.shape[1] > MOST_QUADRATIC_DIMENSIONS:
+            reporter(problem, point, callback)(gauge, TOO_WIDE)
         if (
             not outputs
             and not problem.is_free
