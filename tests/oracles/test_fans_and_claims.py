@@ -10,11 +10,12 @@ import pytest
 from covopt.certificates.certify import certify, conclude
 from covopt.data import Data
 from covopt.network import ReLUNetwork
+from covopt.oracles import support
 from covopt.oracles.claims import BY_BOXES, BY_CHORDS
 from covopt.oracles.cones import box_gauge, moments
 from covopt.oracles.cones.fan import MOST_OUTPUTS, fan_gauge, fan_of_boxes
 from covopt.oracles.cones.moments import decided_gauge, quadratic_gauge
-from covopt.oracles.support import bound_gauge
+from covopt.oracles.support import VALID, GaugeBound, bound_gauge
 from covopt.oracles.vector_faces import VectorFaceOracle
 from covopt.problems.shallow import ShallowProblem
 from covopt.solvers import deeper
@@ -68,19 +69,27 @@ def test_a_fan_in_many_dimensions_and_of_many_outputs():
     assert found.calls == MOST_OUTPUTS + 1 and np.isclose(found.upper_bound, np.sqrt(MOST_OUTPUTS + 1.0))
 
 
-def test_the_gauge_of_several_outputs_beyond_faces_has_a_bracket():
+def test_the_gauge_of_several_outputs_beyond_faces_has_a_bracket(without_signs):
     random = np.random.default_rng(2)
     rows, dual = random.standard_normal((36, 5)), random.standard_normal((36, 2))
-    dual -= rows @ np.linalg.lstsq(rows, dual, rcond=None)[0]  # as duals of noise are: signs alone do not end
-    found = bound_gauge(rows, dual, budget=3e5)
+    dual -= rows @ np.linalg.lstsq(rows, dual, rcond=None)[0]  # as duals of noise are
+    found = bound_gauge(rows, dual, budget=3e6)
     met = fan_gauge(rows, dual, ask_boxes(rows, rtol=0.05), max_calls=2)
-    assert not found.exact and met.value <= found.value <= 1.1 * met.value
+    assert not found.exact and met.value <= found.value <= 1.5 * met.value
+
+
+@pytest.fixture
+def without_signs(monkeypatch):
+    """Branch and bound over signs, which closes what is small enough for a test, finds nothing."""
+    nothing = GaugeBound(np.inf, False, VALID)
+    monkeypatch.setattr(support, "sign_gauge", lambda *_: nothing)
 
 
 @pytest.fixture(scope="module")
 def noise():
     random = np.random.default_rng(3)
-    rows, dual = np.column_stack([random.standard_normal((40, 9)), np.ones(40)]), random.standard_normal(40)
+    rows, dual = np.column_stack([random.standard_normal((60, 9)), np.ones(60)]), random.standard_normal(60)
+    dual -= rows @ np.linalg.lstsq(rows, dual, rcond=None)[0]  # as duals of noise are
     return rows, dual, quadratic_gauge(rows, dual, max_nodes=400)
 
 
@@ -92,7 +101,7 @@ def test_what_is_claimed_is_shown_or_not(noise):
     assert decided_gauge(rows, dual, 0.5 * (known.upper_bound + abs(known.best_value)), max_nodes=50) is None
 
 
-def test_a_claim_is_no_reason_to_believe_it(noise):
+def test_a_claim_is_no_reason_to_believe_it(noise, without_signs):
     rows, dual, known = noise
     claimed = bound_gauge(rows, dual, budget=1e6, claim=1.001 * known.upper_bound)
     assert claimed.method == BY_BOXES and claimed.value <= 1.002 * known.upper_bound
@@ -100,10 +109,10 @@ def test_a_claim_is_no_reason_to_believe_it(noise):
         assert bound_gauge(rows, dual, budget=1e6, claim=claim).value >= abs(known.best_value)
 
 
-def test_a_certificate_rests_on_a_claim_that_it_has_shown(noise):
+def test_a_certificate_rests_on_a_claim_that_it_has_shown(noise, without_signs):
     rows, dual, known = noise
     random = np.random.default_rng(4)
-    data = Data.validate(rows[:, :9], random.standard_normal(40), bias=1.0)
+    data = Data.validate(rows[:, :9], random.standard_normal(60), bias=1.0)
     network = ReLUNetwork.from_neurons(np.eye(1, 10), np.ones(1), bias=1.0)
     dual = dual / (1.001 * known.upper_bound)
     options = {"output_bias": "none", "budget": 1e6}
@@ -114,14 +123,15 @@ def test_a_certificate_rests_on_a_claim_that_it_has_shown(noise):
     assert replace(forged, gauge=1.0).lower_bound <= 1.01 * found.certificate.lower_bound
 
 
-def test_what_boxes_with_chords_have_shown_is_shown_again():
+def test_what_boxes_with_chords_have_shown_is_shown_again(without_signs):
     random = np.random.default_rng(5)
-    rows, dual = np.column_stack([random.standard_normal((30, 5)), np.ones(30)]), random.standard_normal(30)
+    rows, dual = np.column_stack([random.standard_normal((40, 5)), np.ones(40)]), random.standard_normal(40)
+    dual -= rows @ np.linalg.lstsq(rows, dual, rcond=None)[0]
     known = box_gauge(rows, dual, rtol=1e-6)
-    data = Data.validate(rows[:, :5], random.standard_normal(30), bias=1.0)
+    data = Data.validate(rows[:, :5], random.standard_normal(40), bias=1.0)
     network = ReLUNetwork.from_neurons(np.eye(1, 6), np.ones(1), bias=1.0)
-    dual /= 1.05 * known.upper_bound  # 5 per cent inside: 2000 boxes show that, and no more
-    options = {"output_bias": "none", "budget": 5e4}
+    dual /= 1.05 * known.upper_bound  # 5 per cent inside
+    options = {"output_bias": "none", "budget": 1e6}
     found = conclude(data, network, dual, stopped=Status.GAP, tol=1e-6, claim=1.0, **options).certificate
     assert found.bound.endswith(BY_CHORDS) and 1.0 / 1.05 <= found.gauge <= 1.0 + 1e-9
     again = certify(data, network, dual, claim=found.claim(6), **options)
@@ -140,7 +150,6 @@ def test_a_deeper_search_lowers_the_bound_and_stays_above(noise):
 def test_a_deeper_search_tells_how_the_lower_bound_rises(noise, monkeypatch):
     monkeypatch.setattr(deeper, "SLICE", 64)
     rows, dual, known = noise
-    dual = dual - rows @ np.linalg.lstsq(rows, dual, rcond=None)[0]  # harder: both halves of space look alike
     problem, seen = ShallowProblem(rows, dual), []
     point = Point(np.zeros((0, 10)), np.zeros(0), 0.0, 1e3, dual, 0.0, Status.HEURISTIC)
 
@@ -164,7 +173,6 @@ def test_a_deeper_search_tells_how_the_lower_bound_rises(noise, monkeypatch):
 
 def test_memory_for_open_boxes_is_a_cap_and_the_bound_stays_valid(noise, monkeypatch):
     rows, dual, _ = noise
-    dual = dual - rows @ np.linalg.lstsq(rows, dual, rcond=None)[0]
     monkeypatch.setattr(moments, "MEMORY", 150_000)  # some fifty boxes
     told = []
     bound = deep_gauge(

@@ -9,6 +9,7 @@ from covopt.losses import make_loss
 from covopt.oracles.choose import exact_oracle
 from covopt.problems.regularised import RegularisedProblem, reduce_fit
 from covopt.solvers.heuristic import Steering
+from covopt.solvers.regularised import heuristic
 from covopt.solvers.regularised.generation import RegularisedGeneration
 from covopt.solvers.regularised.heuristic import FAR, BelievingGeneration, solve_heuristic_fit
 from covopt.status import Status
@@ -96,12 +97,10 @@ def test_brief_rounds_end_where_no_proof_is_in_reach():
     assert FAR / 2 < point.gap < 1.0
 
 
-def test_more_dimensions_than_boxes_are_for_say_so_in_one_sentence():
-    rng = np.random.default_rng(0)
-    loss = make_loss("squared")
-    loss.encode_targets(rng.standard_normal(80))
-    problem = RegularisedProblem(rng.standard_normal((80, 66)), loss, 0.02)
-    point = solve_heuristic_fit(problem, tol=0.3, pricing_s=0.01, random_state=0)
+def test_more_dimensions_than_boxes_are_for_say_so_in_one_sentence(monkeypatch):
+    monkeypatch.setattr(heuristic, "MOST_QUADRATIC_DIMENSIONS", 8)  # 64 take longer to reach
+    problem = instance("squared", 50, 9, lam=0.03)
+    point = solve_heuristic_fit(problem, tol=1e-3, pricing_s=1e-3, random_state=0)
     assert point.status is Status.HEURISTIC and 0.0 < point.lower_bound < point.upper_bound
     assert point.history[-1].note == (
         "boxes are for at most 64 dimensions (features, and one for the bias): the lower bound is a relaxation's"
