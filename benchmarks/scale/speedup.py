@@ -76,4 +76,4 @@ def predict(names: list[str], workers: list[int], size: str, bytes_per_s: float)
         network = Network(bytes_per_s=bytes_per_s)
         alone = trace.here + sum(part.seconds for part in trace.parts)
         told = [alone / simulate(trace, count, network) for count in workers]
-        print(f"| {name} | {len(trace.parts)} | " + " | ".join(f"{value:.1f}" for value in told) + " |")
+        print(f"| {name} | {len(trace.parts)} | " + " | ".join(f"{value:.2f}" for value in told) + " |")

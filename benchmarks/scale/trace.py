@@ -81,7 +81,7 @@ class Trace:
 class Network(NamedTuple):
     """What messages cost: seconds at the scheduler for each part, seconds under way, the client's bytes a second."""
 
-    dispatch_s: float = 5e-4
+    dispatch_s: float = 5e-3
     latency_s: float = 1e-3
     bytes_per_s: float = 1e9
 
@@ -89,8 +89,9 @@ class Network(NamedTuple):
 def simulate(trace: Trace, workers: int, network: Network | None = None) -> float:
     """Return the seconds that ``workers`` threads take for a recorded run.
 
-    Parts are handed out in their order to whoever is free, at most ``AHEAD`` for each worker before the first is
-    back, as :class:`covopt.parallel.cluster.Cluster` does; messages go through the client one after the other.
+    Parts are put into messages and handed out in their order to whoever is free, at most ``AHEAD`` for each worker
+    before the first is back, as :class:`covopt.parallel.cluster.Cluster` does; messages go through the client one
+    after the other.
     """
     network = network or Network()
     now = trace.here + trace.shared / network.bytes_per_s
@@ -98,13 +99,19 @@ def simulate(trace: Trace, workers: int, network: Network | None = None) -> floa
         free = [now] * workers  # when each worker is
         heapq.heapify(free)
         link, ends = now, []
-        for place, part in enumerate(parts):
+        begin = 0
+        for place, size in enumerate(clusters.guided(len(parts), workers)):
+            group = parts[begin : begin + size]
+            begin += size
             ahead = place - clusters.AHEAD * workers
             if ahead >= 0:
                 link = max(link, ends[ahead])
-            link += network.dispatch_s + (part.sent + part.returned) / network.bytes_per_s
+            link += (
+                network.dispatch_s + sum(part.sent + part.returned for part in group) / network.bytes_per_s
+            )
             began = max(heapq.heappop(free), link + network.latency_s)
-            heapq.heappush(free, began + part.seconds)
-            ends.append(max(began + part.seconds + network.latency_s, ends[-1] if ends else 0.0))
+            end = began + sum(part.seconds for part in group)
+            heapq.heappush(free, end)
+            ends.append(max(end + network.latency_s, ends[-1] if ends else 0.0))
         now = max([now, *ends])
     return now

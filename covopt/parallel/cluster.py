@@ -15,7 +15,7 @@ import uuid
 import warnings
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from typing import TYPE_CHECKING, Any
 
@@ -90,14 +90,24 @@ class Cluster:
         """
         given = [self.share(array) for array in shared]
         waiting: deque[Any] = deque()
-        for task in tasks:
+        for group in self._groups(tasks):
             # one string of bytes: Dask would take every array of a task for a message of its own
-            message = pickle.dumps((function, task), protocol=pickle.HIGHEST_PROTOCOL)
+            message = pickle.dumps((function, group), protocol=pickle.HIGHEST_PROTOCOL)
             waiting.append(self._ask(self.client.submit, _called, message, *given, key=_key(function)))
             if len(waiting) >= AHEAD * self.n_threads:
-                yield self._result(waiting.popleft())
+                yield from self._result(waiting.popleft())
         while waiting:
-            yield self._result(waiting.popleft())
+            yield from self._result(waiting.popleft())
+
+    def _groups(self, tasks: Iterable[tuple[Any, ...]]) -> Iterator[list[tuple[Any, ...]]]:
+        """Put tasks that wait for one another into messages; one each where their number is not known."""
+        if not isinstance(tasks, Sequence):
+            yield from ([task] for task in tasks)
+            return
+        begin = 0
+        for size in guided(len(tasks), self.n_threads):
+            yield list(tasks[begin : begin + size])
+            begin += size
 
     def spread(
         self,
@@ -149,6 +159,23 @@ class Cluster:
         return ClusterLost(f"the Dask cluster was lost: {why}")
 
 
+def guided(count: int, n_threads: int) -> list[int]:
+    """Return how many tasks go into each message: many at first, for a message has its price; one by one in the end.
+
+    Examples
+    --------
+    >>> guided(16, 2)
+    [4, 3, 2, 1, 1, 1, 1, 1, 1, 1]
+    >>> guided(3, 100)
+    [1, 1, 1]
+    """
+    sizes = []
+    while count:
+        sizes.append(max(1, count // (2 * n_threads)))
+        count -= sizes[-1]
+    return sizes
+
+
 _clusters: weakref.WeakKeyDictionary[Any, Cluster] = weakref.WeakKeyDictionary()
 
 
@@ -190,9 +217,9 @@ def _given(array: np.ndarray) -> np.ndarray:
 
 
 def _called(message: bytes, *shared: np.ndarray) -> bytes:
-    """Call the function of a message, on a worker; answer in bytes."""
-    function, task = pickle.loads(message)
-    return pickle.dumps(function(*shared, *task), protocol=pickle.HIGHEST_PROTOCOL)
+    """Call the function of a message with each of its tasks, on a worker; answer in bytes."""
+    function, tasks = pickle.loads(message)
+    return pickle.dumps([function(*shared, *task) for task in tasks], protocol=pickle.HIGHEST_PROTOCOL)
 
 
 def _key(function: Callable[..., Any]) -> str:
