@@ -10,7 +10,6 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from covopt.certificates.certify import VARIATION, Certificate, certify, through_points
 from covopt.certificates.exact import exact_checks, exact_of_cp_rank
@@ -30,6 +29,7 @@ from covopt.limits import TimeUp, limited, now
 from covopt.losses import Loss
 from covopt.oracles.faces import DEFAULT_FACE_BUDGET
 from covopt.oracles.support import WHOLE_CHECK_S
+from covopt.parallel.blas import one_blas_thread
 from covopt.potentials import POTENTIALS
 from covopt.problems.reduction import Reduction, reduce_data
 from covopt.problems.regularised import reduce_fit
@@ -181,7 +181,7 @@ def verify(
         with limited(time_limit_s):
             if not isinstance(solution, Solution):
                 return _verify_other(solution, X, Y, exact=exact)
-            with threadpool_limits(1, user_api="blas"):
+            with one_blas_thread():
                 return _verify(
                     solution, X, Y, checks, exact=exact or proof is not None, proof=proof, limit=time_limit_s
                 )

@@ -7,7 +7,6 @@ from importlib import import_module
 from typing import Any, cast
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from covopt.api.checkpoints import as_checkpoint
 from covopt.api.fit_task import FitTask
@@ -21,6 +20,7 @@ from covopt.checks.validation import check_time_limit
 from covopt.errors import InputError, PathStoppedWarning
 from covopt.limits import now
 from covopt.losses import Loss
+from covopt.parallel.blas import one_blas_thread
 from covopt.solution import Solution
 from covopt.status import Status
 
@@ -143,7 +143,7 @@ def fit(
     kept = as_checkpoint(checkpoint)
     if kept is not None and (task.potential != "variation" or depth > 2):
         raise InputError('checkpoint is for networks of depth 2 and potential="variation"; leave it out')
-    with speaking(verbose), threadpool_limits(1, user_api="blas"), opened(kept) as file:
+    with speaking(verbose), one_blas_thread(), opened(kept) as file:
         if depth > 2:
             strength = task.strength(lam, time_limit_s)
             fitted: Any = deep.fit_deep(
@@ -205,7 +205,7 @@ def lambda_max(
     task = FitTask(
         X, Y, loss, bias, output_bias, sample_weight, potential, "auto", 1e-6, None, standardised=standardise
     )  # fmt: skip
-    with threadpool_limits(1, user_api="blas"):
+    with one_blas_thread():
         return task.lambda_max()
 
 
@@ -281,7 +281,7 @@ def path(
     time_limit_s = check_time_limit(time_limit_s)
     kept = as_checkpoint(checkpoint)
     solutions = SolutionPath()
-    with speaking(verbose), threadpool_limits(1, user_api="blas"), opened(kept, of_path=True) as file:
+    with speaking(verbose), one_blas_thread(), opened(kept, of_path=True) as file:
         grid = task.grid(n_lams, eps, time_limit_s) if lams is None else _check_lams(lams)
         if file is not None:
             solutions = resumed_path(file, task, grid)

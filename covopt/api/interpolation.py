@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from threadpoolctl import threadpool_limits
-
 from covopt.api.checkpoints import as_checkpoint
 from covopt.api.interpolation_task import InterpolationTask
 from covopt.api.rounds import Callback, as_rounds
@@ -24,6 +22,7 @@ from covopt.data.scaling import standardise as standardise_table
 from covopt.data.tabular import Named
 from covopt.errors import InputError
 from covopt.limits import now
+from covopt.parallel.blas import one_blas_thread
 from covopt.potentials import LabelNoise, make_potential
 from covopt.problems.label_noise import check_label_noise
 from covopt.problems.reduction import reduce_data
@@ -164,7 +163,7 @@ def min_norm(
                     f'solver={solver!r} is for potential="variation"; potential={potential!r} takes solver="auto"'
                 )
         # as a certificate will compute it: more threads round differently
-        with threadpool_limits(1, user_api="blas"):
+        with one_blas_thread():
             reduced = reduce_data(data, output_bias)
         task = InterpolationTask(
             data,

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from covopt.api.checkpoints import Checkpoint
 from covopt.api.generation import generate_in_time, zero_point
@@ -25,6 +24,7 @@ from covopt.errors import InputError
 from covopt.limits import now
 from covopt.network import ReLUNetwork
 from covopt.network.exact_products import with_exact_products
+from covopt.parallel.blas import one_blas_thread
 from covopt.potentials import LabelNoise
 from covopt.problems.label_noise import reduce_label_noise
 from covopt.problems.reduction import Reduction
@@ -91,7 +91,7 @@ class InterpolationTask:
 
         # compiled threads and BLAS threads compete for the same cores
         with (
-            threadpool_limits(1, user_api="blas"), timing(self.began) as watch,
+            one_blas_thread(), timing(self.began) as watch,
             opened(self.checkpoint) as file,
             resumable(
                 file, problem, halfway=halfway, better=self._better,
@@ -144,7 +144,7 @@ class InterpolationTask:
         task = reduce_label_noise(self.data, self.output_bias, potential, reduced=self.reduced)
         problem = task.problem
         history: list[dict[str, float]] = []
-        with threadpool_limits(1, user_api="blas"), timing(self.began) as watch:
+        with one_blas_thread(), timing(self.began) as watch:
             name = "column-generation"
             if not len(problem.rows) or not problem.targets.any():
                 point, name = zero_point(problem), "closed form"

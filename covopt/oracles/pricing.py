@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from covopt.checks.validation import check_bias, check_count, check_tol
 from covopt.data.tabular import check_finite, to_matrix
@@ -19,6 +18,7 @@ from covopt.oracles.cones.gauge import box_gauge
 from covopt.oracles.local_search import LocalSearchOracle
 from covopt.oracles.sizes import to_size_one
 from covopt.oracles.support import BOXES_PER_FACE, bound_gauge
+from covopt.parallel.blas import one_blas_thread
 
 STARTS = 64
 
@@ -85,7 +85,7 @@ def price(
     scaled = to_size_one(lifted, point)
     if scaled is None:
         return Pricing(np.eye(1, lifted.shape[1]), np.zeros(1), 0.0, True)
-    with threadpool_limits(1, user_api="blas"):
+    with one_blas_thread():
         bound = bound_gauge(lifted, point, budget=nodes / BOXES_PER_FACE).value
         units, weights, power, _ = scaled
         neurons, values = _ranked(units, weights, _candidates(units, weights, threads))
