@@ -52,7 +52,7 @@ def compare(before: Path, names: list[str], repeats: int, turns: int, clock: str
             continue
         ratio = new[clock] / max(old[clock], 1e-9)
         print(
-            f"{name:<38} {old[clock]:8.3f} s {new[clock]:8.3f} s {ratio:7.2f}   "
+            f"{name:<38} {old[clock]:8.4f} s {new[clock]:8.4f} s {ratio:7.2f}   "
             f"{old['answer']:.4g}, {new['answer']:.4g}",
             flush=True,
         )
