@@ -2,7 +2,7 @@
 
 python -m benchmarks.depth brackets [--only I …] [--seeds 1000]
 python -m benchmarks.depth shares [--count 12]
-python -m benchmarks.depth figure NAME [--paper] [--device cuda] [--out FILE.png]
+python -m benchmarks.depth figure NAME [--paper] [--device cuda] [--out FILE.png] [--share 0.001]
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ def main() -> None:
     figure.add_argument("--paper", action="store_true", help="the paper's sizes")
     figure.add_argument("--device", default="cpu")
     figure.add_argument("--out", help="a picture")
+    figure.add_argument("--share", type=float, default=1.0, help="of the steps: 0.001 shows that it starts")
     asked = parser.parse_args()
     if asked.command == "brackets":
         from benchmarks.depth.brackets import run
@@ -35,9 +36,10 @@ def main() -> None:
 
         run_small(asked.count)
     else:
-        from benchmarks.depth.figures import run_figure
+        from benchmarks.depth import figures, teacher
 
-        run_figure(asked.name, paper=asked.paper, device=asked.device, out=asked.out)
+        figures.SHARE = teacher.SHARE = asked.share
+        figures.run_figure(asked.name, paper=asked.paper, device=asked.device, out=asked.out)
 
 
 if __name__ == "__main__":

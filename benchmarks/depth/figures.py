@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.depth.teacher import fl22_2
+from benchmarks.depth import teacher
 from covopt.depth import bottleneck_structure, jacobian
 from covopt.depth.chain import as_chain
 from covopt.network import DeepReLUNetwork
@@ -59,7 +59,7 @@ def fitted(
     finish: int = 0,
 ) -> DeepReLUNetwork:
     """Return a trained network: full-batch Adam, the rate falling as a cosine."""
-    steps, finish = int(steps * SHARE), int(finish * SHARE)
+    steps, finish = max(1, int(steps * SHARE)), int(finish * SHARE)
     run = train(
         X, Y, widths=(width,) * (depth - 1), lam=lam, loss=loss, output_bias="penalized", seeds=[seed], start=start,
         schedule=[
@@ -226,7 +226,7 @@ def _distance(points: np.ndarray, X: np.ndarray) -> float:
 
 
 FIGURES: dict[str, Callable[..., dict[str, Any]]] = {
-    "rk23-1": rk23_1, "rk23-2": rk23_2, "rk23-3": rk23_3, "bn23-1": bn23_1, "fl22-2": fl22_2,
+    "rk23-1": rk23_1, "rk23-2": rk23_2, "rk23-3": rk23_3, "bn23-1": bn23_1, "fl22-2": teacher.fl22_2,
 }  # fmt: skip
 
 

@@ -13,6 +13,7 @@ LAM = 1e-6
 LAMS = (1e-2, 1e-3, 1e-4)  # of all seeds; the best goes on to 10⁻⁵ and 10⁻⁶
 SEEDS = {10: 24, 12: 16, 14: 8, 17: 6, 20: 4, 30: 2, 50: 1}
 N = 1000
+SHARE = 1.0  # of the steps
 
 
 def least_norm(weights: list[np.ndarray]) -> float:
@@ -33,7 +34,7 @@ def fl22_2(*, paper: bool, device: str) -> dict[str, Any]:
     print(f"teacher: objective {floor:.4e}")
     print("width   seeds   best / teacher   second and worst at λ = 1e-4, over the teacher's there")
     rows = []
-    steps = 2000 if paper else 400
+    steps = max(1, int((2000 if paper else 400) * SHARE))
     for width, seeds in SEEDS.items():
         count = 4 * seeds if paper else seeds
         options = {
@@ -45,8 +46,8 @@ def fl22_2(*, paper: bool, device: str) -> dict[str, Any]:
         }
         run: Any = None
         for lam in LAMS:
-            first = Phase("adam", 1000, learning_rate=0.01, decay="cosine")
-            again = Phase("adam", 100, learning_rate=1e-3, decay="cosine")
+            first = Phase("adam", max(1, int(1000 * SHARE)), learning_rate=0.01, decay="cosine")
+            again = Phase("adam", max(1, int(100 * SHARE)), learning_rate=1e-3, decay="cosine")
             run = train(
                 X, Y, lam=lam, seeds=count, start=run,
                 schedule=[first if run is None else again, Phase("lbfgs", steps)], **options,

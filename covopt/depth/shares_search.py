@@ -24,8 +24,10 @@ from covopt.depth.shares_program import Answer, Program
 from covopt.limits import TimeUp, checkpoint, limited, seconds_left, unlimited
 
 MOST_BOXES = 1500
-FEW_CLASSES = 8  # four rows; with more a box takes longer, about as their cube
-MOST_GAUGES = 6000  # what a certificate asks of the oracle: one for each box and tuple, a millisecond or less
+FEW_CLASSES = (
+    8  # four rows; with more a box takes longer, and more boxes would be needed than there is time for
+)
+MOST_GAUGES = 4000  # what a certificate asks of the oracle: one for each box and tuple, a millisecond or less
 SEARCHED = 0.7  # of the time: the rest is for the certificate
 STUCK = 0.15  # of what is missing: where the boxes' size loses less, smaller boxes do not help
 UNREACHED = 0.5  # with a group for each class: then no network is as small as the bound is asked to be
@@ -99,7 +101,7 @@ class SharesSearch:
 
     def _affordable(self, tuples: int) -> int:
         """Return how many boxes there may be."""
-        larger = max(1.0, len(classes_of(self.positive)) / FEW_CLASSES) ** 3
+        larger = max(1.0, len(classes_of(self.positive)) / FEW_CLASSES) ** 6
         return int(min(MOST_BOXES, MOST_GAUGES // tuples) / larger)
 
     def _signs(self) -> tuple[tuple[int, ...], ...]:
