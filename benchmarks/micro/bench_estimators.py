@@ -42,9 +42,10 @@ def main() -> None:
                 flush=True,
             )
     if asked.check:
-        began = time.process_time()
-        check_estimator(covopt.ReLURegressor())
-        print(f"check_estimator: {time.process_time() - began:.0f} s")
+        for model in (covopt.ReLURegressor(), covopt.ReLURegressor("0.1max")):
+            began = time.process_time()
+            check_estimator(model)
+            print(f"check_estimator({model!r}): {time.process_time() - began:.0f} s")
 
 
 if __name__ == "__main__":
