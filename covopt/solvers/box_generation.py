@@ -142,11 +142,13 @@ class BoxGeneration(ColumnGeneration):
         """Ask boxes about the dual point that is kept; return False where they neither prove it nor find a neuron."""
         slack = CLOSE * self.tol
         boxes = self.oracle.boxes.price(self.point.dual, threshold=1.0 + 0.2 * slack)
-        self._note_proof(self.point.dual, boxes.upper_bound)
-        highest = float(np.abs(boxes.values).max())
+        highest, bound = float(np.abs(boxes.values).max()), boxes.upper_bound
+        if bound > 1.0 + slack and highest <= 1.0 + 0.2 * slack:
+            bound = self.oracle.lower(self.point.dual, bound)
+        self._note_proof(self.point.dual, bound)
         self.oracle.pool.add(boxes.neurons[np.abs(boxes.values) > 1.0])
         self._correct(highest)
-        return boxes.upper_bound <= 1.0 + slack or highest > 1.0 + 0.2 * slack
+        return bound <= 1.0 + slack or highest > 1.0 + 0.2 * slack
 
     @stage("proofs")
     def _prove_belief(self, max_nodes: int) -> None:

@@ -18,6 +18,7 @@ from covopt.exact.parallel_rows import ASCENT_DIGITS, first_of_each
 from covopt.oracles.base import Pricing
 from covopt.oracles.cones import BoxOracle
 from covopt.oracles.local_search import FIRST_SHARE, LocalSearchOracle
+from covopt.oracles.support import sign_gauge
 
 NEAR = 0.3  # share of the gap by which the best value may exceed one when a proof is asked for
 FAR = 0.05  # with a larger excess a proof never pays
@@ -89,13 +90,16 @@ class SearchedThenProved:
         Of a dual and the best value met: whether a proof would lift the bound by enough.
     failed : bool
         Whether a proof ran out of boxes without meeting a neuron.
+    by_signs : bool
+        Whether branch and bound over signs has proved what boxes had not: few rows for the dimension.
     """
 
     def __init__(self, rows: np.ndarray, *, tol: float, max_nodes: int, random_state: int | None = None):
         self.tol, self.max_nodes = tol, max_nodes
         self.gap = 1.0
         self.is_worth: Callable[[np.ndarray, float], bool] = lambda dual, best: True
-        self.proved = self.failed = False
+        self.proved = self.failed = self.by_signs = False
+        self._rows = rows
         self.local = LocalSearchOracle(rows, random_state=0 if random_state is None else random_state)
         self.pool = Pool(rows)
         self._excess = 0.0
@@ -147,17 +151,31 @@ class SearchedThenProved:
         if self._sees_more:
             slack = max(WALK * self.gap, CLOSE * self.tol)
             level = 1.0 + slack if best <= 1.0 + slack else 1.0 + SEEN * (best - 1.0)
+        if self.by_signs:
+            signs = sign_gauge(self._rows, dual)
+            if signs.exact:
+                self.proved = True
+                return Pricing(found.neurons, found.values, max(signs.value, best), exact=False)
         boxes = self.boxes.price(dual, threshold=level, complete=self._sees_more)
         self._walked = self.boxes.nodes
         self.proved = bool(np.abs(boxes.values).max() <= level)
         if self.proved:
             # where boxes ran out the bound is far above the level although no neuron is
-            self.failed = boxes.upper_bound > level * (1.0 + NEAR * self.gap)
+            bound, most = boxes.upper_bound, level * (1.0 + NEAR * self.gap)
+            if bound > most:
+                bound = self.lower(dual, bound)
+            self.failed = bound > most
             together = _together(found, boxes)
-            return Pricing(together.neurons, together.values, max(boxes.upper_bound, best), exact=False)
+            return Pricing(together.neurons, together.values, max(bound, best), exact=False)
         before, together = _count(found), _together(found, boxes)
         self._sees_more = _count(together) >= before + FEW
         return self._remembered(together)
+
+    def lower(self, dual: np.ndarray, bound: float) -> float:
+        """Return the better of a bound and that of the signs; where these end they are asked first from then on."""
+        signs = sign_gauge(self._rows, dual)
+        self.by_signs = signs.exact
+        return min(signs.value, bound)
 
     def _remembered(self, found: Pricing) -> Pricing:
         """Keep for later rounds what exceeds one."""

@@ -6,8 +6,11 @@ import pytest
 import covopt
 from covopt.limits import TimeUp
 from covopt.oracles.bounds import gauge_bound
+from covopt.oracles.cones import box_gauge
 from covopt.oracles.faces import FaceOracle
+from covopt.oracles.support import VALID, GaugeBound
 from covopt.problems.shallow import ShallowProblem
+from covopt.solvers import box_pricing
 from covopt.solvers.box_generation import BoxGeneration, solve_by_boxes, suits
 from covopt.solvers.box_pricing import Pool, SearchedThenProved
 from covopt.solvers.column_generation import generate
@@ -50,8 +53,14 @@ def test_what_the_local_search_misses_is_found_by_boxes(monkeypatch):
     assert point.upper_bound >= exact.lower_bound * (1 - 1e-9)
 
 
-def test_without_boxes_no_bound_is_believed():
+def test_without_boxes_signs_prove_or_no_bound_is_believed(monkeypatch):
     problem = instance(30, 6, 3)
+    by_signs = solve_by_boxes(problem, tol=1e-6, max_nodes=1)
+    assert by_signs.status is Status.CERTIFIED and by_signs.gap <= 1e-6
+    proved = box_gauge(problem.rows, by_signs.dual, rtol=1e-7).upper_bound
+    assert proved <= 1.0 + 1e-6
+    nothing = GaugeBound(np.inf, False, VALID)
+    monkeypatch.setattr(box_pricing, "sign_gauge", lambda *_: nothing)
     point = solve_by_boxes(problem, tol=1e-6, max_nodes=1)
     assert point.status is Status.GAP
     assert 0 < point.lower_bound < point.upper_bound
