@@ -98,14 +98,16 @@ class ColumnGeneration(Driver):
     def solve(self) -> Point:
         """See the base class; where no network met the tolerance, the closest one that a certificate allows."""
         point = super().solve()
-        if not np.isfinite(point.upper_bound) and len(self.master.columns) and self._rough[1] is None:
+        columns, weights = self.master.columns, self.master.cones.weights
+        # stopped within a step its arrays may not fit
+        fits = len(columns.neurons) == len(columns.atoms) == len(weights) > 0
+        if not np.isfinite(point.upper_bound) and fits and self._rough[1] is None:
             try:
                 self._offer_weights(
-                    self.master.columns.neurons, self.master.columns.atoms, self.master.cones.weights,
-                    self.master.shift(), enough=self._negligible,
-                )  # fmt: skip
+                    columns.neurons, columns.atoms, weights, self.master.shift(), enough=self._negligible
+                )
             except (LinAlgError, ValueError):
-                return point  # stopped within a step: its arrays may not fit
+                return point
         if not np.isfinite(point.upper_bound) and self._rough[0] <= PASSES:
             self._keep_network(*self._rough[1])
         return point
