@@ -72,7 +72,9 @@ def exact_oracle(
             )
         return OrthantOracle(rows)
     walked = rows.shape[1] == 3 and len(rows) > MOST_TABLED
-    _plan(SORTED_VECTORS * len(rows) ** 2 if walked else TABLED * count_lattice(*rows.shape))
+    faces = count_lattice(*rows.shape)
+    if walked or faces <= budget:  # beyond it the oracle refuses, whatever the memory is
+        _plan(SORTED_VECTORS * len(rows) ** 2 if walked else TABLED * faces)
     return VectorFaceOracle(rows, budget=budget, n_threads=n_threads)
 
 
