@@ -16,11 +16,13 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from types import FrameType
+from typing import Any
 
 logger = logging.getLogger("covopt")
 COMPILING = "compiling, once per installation"
 PIECE_S = 0.1  # seconds that a piece of compiled work is made to take
 AGAIN_S = 0.2  # seconds after which a deadline that was swallowed is raised again
+LATER_S = 0.02  # seconds after which an interrupt is raised again that came while numba was at work
 PATIENCE = 2  # signals that are noted while results are being finished; the next one is raised
 _state = threading.local()
 
@@ -266,27 +268,40 @@ def patiently() -> Iterator[Callable[[], bool]]:
         if seen > PATIENCE:
             raise KeyboardInterrupt
 
-    ours: dict[signal.Signals, object] = {}
+    ours: dict[signal.Signals, Any] = {}
     if threading.current_thread() is threading.main_thread():
         for number in (signal.SIGINT, signal.SIGTERM):
-            if signal.getsignal(number) is signal.default_int_handler:
+            if signal.getsignal(number) in INTERRUPTS:
                 ours[number] = signal.signal(number, note)
     try:
         yield lambda: seen > 0
     finally:
-        for number in ours:
-            signal.signal(number, signal.default_int_handler)
+        for number, handler in ours.items():
+            signal.signal(number, handler)
+
+
+def interrupt(number: int, frame: FrameType | None) -> None:
+    """Raise KeyboardInterrupt; where an import or numba is at work, when that has ended."""
+    if not _is_loading(frame):
+        signal.default_int_handler(number, frame)
+    again = threading.Timer(LATER_S, signal.raise_signal, (number,))
+    again.daemon = True
+    again.start()
+
+
+INTERRUPTS = (signal.default_int_handler, interrupt)
 
 
 @contextmanager
 def ends_like_an_interrupt() -> Iterator[None]:
-    """Treat SIGTERM, which batch systems send, as Ctrl-C in the block."""
-    main = threading.current_thread() is threading.main_thread()
-    if not main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
-        yield
-        return
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    """Treat SIGTERM, which batch systems send, as Ctrl-C in the block, and let neither break what numba loads."""
+    before: dict[signal.Signals, Any] = {}
+    if threading.current_thread() is threading.main_thread():
+        for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGTERM, signal.SIG_DFL)):
+            if signal.getsignal(number) is usual:
+                before[number] = signal.signal(number, interrupt)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -23,7 +23,17 @@ from covopt.arrangement.reduction import lift, reduce
 from covopt.cli import app
 from covopt.data.tabular import Named
 from covopt.errors import BudgetError, MemoryLimitWarning
-from covopt.limits import TimeUp, checkpoint, in_pieces, limited, now, patiently, seconds_left, unlimited
+from covopt.limits import (
+    TimeUp,
+    checkpoint,
+    ends_like_an_interrupt,
+    in_pieces,
+    limited,
+    now,
+    patiently,
+    seconds_left,
+    unlimited,
+)
 from covopt.network.along import outputs
 from covopt.problems.shallow import ShallowProblem
 from covopt.solvers.quick import describe_cost, is_out_of_reach, solve_quickly
@@ -333,3 +343,27 @@ def test_an_import_is_not_left_half_done(tmp_path, monkeypatch):
         assert "slow_to_import" in sys.modules
         while True:
             pass
+
+
+def test_an_interrupt_waits_until_numba_has_loaded_a_kernel():
+    # half of that left registries that no later kernel could be loaded with, and once freed memory twice
+    reached = []
+    at_work = compile(
+        "def load(after):\n    signal.raise_signal(signal.SIGINT)\n    after()\n",
+        f"{os.sep}numba{os.sep}x.py",
+        "exec",
+    )
+    scope = {"signal": signal}
+    exec(at_work, scope)
+    with ends_like_an_interrupt():
+        with pytest.raises(KeyboardInterrupt):
+            scope["load"](lambda: reached.append("the end"))
+            for _ in range(1000):
+                time.sleep(0.01)
+        with patiently() as interrupted, pytest.raises(KeyboardInterrupt):
+            for _ in range(3):
+                signal.raise_signal(signal.SIGTERM)
+        assert interrupted()
+    assert reached == ["the end"]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from covopt.limits import INTERRUPTS
+
 
 @contextmanager
 def noted_interrupts() -> Iterator[Callable[[], bool]]:
@@ -32,11 +34,12 @@ def noted_interrupts() -> Iterator[Callable[[], bool]]:
         seen = True
 
     ours = threading.current_thread() is threading.main_thread()
-    if not ours or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+    before = signal.getsignal(signal.SIGINT)
+    if not ours or before not in INTERRUPTS:
         yield lambda: False
         return
     signal.signal(signal.SIGINT, note)
     try:
         yield lambda: seen
     finally:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGINT, before)
