@@ -325,6 +325,8 @@ class FitTask:
         clock: Clock,
     ) -> Solution:
         problem, reduction = reduced
+        if point.status is Status.INTERRUPTED:
+            clock = clock.hurried()
         if isinstance(self.weighing, LabelNoise):
             task = self.label_noise(lam)
             network = task.invert_network(point.neurons, point.weights[:, 0], float(point.offset[0]))

@@ -104,7 +104,7 @@ class InterpolationTask:
             neurons, weights, offset = found = point.neurons, point.weights, point.offset
             if not point.finished:
                 neurons, weights, offset = in_time(
-                    clock,
+                    clock.hurried() if point.status is Status.INTERRUPTED else clock,
                     lambda: finish_network(problem, *found),
                     lambda: _at_most_n(problem, found),
                     share=0.5,

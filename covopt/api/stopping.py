@@ -9,6 +9,7 @@ from covopt.limits import TimeUp, limited, now, patiently, unlimited
 
 SOLVING = 0.75  # share of the time for the solver; the rest is for finishing and the certificate
 GRACE, GRACE_S = 0.08, 0.7  # of the limit, and seconds, by which a result may be late
+HURRY_S, HURRY = 10.0, 0.1  # seconds, and share of what has passed, for what follows an interrupt
 MOST_DIMENSIONS, SOLVING_BEYOND = 4, 0.65  # certificates by boxes take longer
 
 Answer = TypeVar("Answer")
@@ -47,6 +48,18 @@ class Clock:
             return None
         end = self.limit + share * (GRACE * self.limit + GRACE_S)
         return max(0.05, end - (now() - self.began))
+
+    def hurried(self) -> Clock:
+        """Return a clock by which what follows an interrupt ends soon, where less was not agreed.
+
+        Examples
+        --------
+        >>> 9.0 < Clock(None, now()).hurried().until_late() < 12.0
+        True
+        """
+        passed = now() - self.began
+        end = passed + max(HURRY_S, HURRY * passed)
+        return Clock(end if self.limit is None else min(self.limit, end), self.began)
 
 
 def in_time(

@@ -15,6 +15,7 @@ EXACT = 1e-11  # residual relative to max|y| that the last pass must reach to re
 NEGLIGIBLE = 1e-10  # mass of a neuron, relative to the masses and to max|y| = 1, that is tried without
 COSTS = 1e-10  # relative rise of the cost that fewer neurons may bring
 ROUNDING = 1e-13  # residual that corrections aim at
+HEAVIEST = 3  # columns for each row that are enough to interpolate well, where a network has many more
 MOVES, MAX_UNKNOWNS = 8, 4000  # of the moves of neurons with several outputs: how often, and up to what size
 # least share of the largest mass that is kept, and angle within which neurons of several outputs are one
 TRIED = ((NEGLIGIBLE, 0.0), (NEGLIGIBLE, 1e-6), (1e-8, 1e-4), (1e-6, 1e-3), (1e-4, 1e-2), (1e-4, 0.1))
@@ -56,6 +57,7 @@ def finish_network(
     best = _without_idle(problem, neurons[used], weights[used], offset)
     if not len(best[0]):
         return best
+    best = _heaviest(problem, *best)
     for sparsify, light in ((False, 0.0), (True, 0.0), (False, unit.light)):
         kept = np.abs(best[1]) > light * max(1.0, float(np.abs(best[1]).max()))
         if light and kept.all():
@@ -68,6 +70,26 @@ def finish_network(
         if residual <= EXACT < before or (cheap and residual <= max(EXACT, before)):
             best = candidate
     return _without_idle(problem, *best)
+
+
+def _heaviest(problem: ShallowProblem, neurons, weights, offset):
+    """Interpolate with the heaviest columns of very many, where that costs no more: Carathéodory has less to do."""
+    count = HEAVIEST * problem.targets.size
+    if len(weights) <= count:
+        return neurons, weights, offset
+    heavy = np.argsort(-np.abs(weights), kind="stable")[:count]
+    fewer = _by_least_change(problem, neurons[heavy], weights[heavy], offset)
+    cheap = problem.primal_value(*fewer[1:]) <= problem.primal_value(weights, offset)
+    return fewer if cheap and _residual(problem, *fewer) <= EXACT else (neurons, weights, offset)
+
+
+def _by_least_change(problem: ShallowProblem, neurons, weights, offset):
+    """Interpolate by the least change of the weights of one output, relative to their size."""
+    changed, moved = interpolate(
+        problem.rows, neurons, problem.atoms(neurons).T, problem.targets[:, None], weights[:, None],
+        np.atleast_1d(offset), has_offset=problem.has_offset, enough=ROUNDING,
+    )  # fmt: skip
+    return neurons, changed[:, 0], float(moved[0])
 
 
 def _without_idle(problem: ShallowProblem, neurons, weights, offset):

@@ -10,7 +10,7 @@ from scipy.linalg.lapack import dgecon, dgetrf, dgetrs, dpocon, dpotrf
 
 from covopt.exact.rank import ATOMS, numerical_rank
 
-SQUARE = 1e-6  # reciprocal condition above which a factor without pivots on columns is believed
+SQUARE = 1e-9  # reciprocal condition above which a factor without pivots on columns is believed
 NEUTRAL = 1e-13  # a direction along which the cost changes by less, relatively, costs nothing
 
 

@@ -135,3 +135,21 @@ def test_the_finish_drops_idle_neurons_beside_an_offset():
     assert len(units) == len(masses) == 0
     assert offset == pytest.approx(1.0, abs=1e-12)
     assert len(finish_network(problem, np.zeros((0, 2)), np.zeros(0), 1.0)[0]) == 0
+
+
+def test_very_many_columns_are_finished_from_the_heaviest():
+    """A solve that is interrupted leaves thousands of columns; Carathéodory need not see them all."""
+    rng = np.random.default_rng(7)
+    rows = np.column_stack([rng.normal(size=(40, 2)), np.ones(40)])
+    neurons = rng.normal(size=(900, 3))
+    neurons /= np.linalg.norm(neurons, axis=1, keepdims=True)
+    weights = rng.normal(size=900) * 10.0 ** rng.uniform(-6, 0, size=900)
+    targets = np.maximum(rows @ neurons.T, 0.0) @ weights
+    size = np.abs(targets).max()
+    weights /= size
+    problem = ShallowProblem(rows, targets / size)
+    before = problem.primal_value(weights, 0.0)
+    units, finished, offset = finish_network(problem, neurons, weights, 0.0)
+    assert len(units) <= 40
+    assert np.abs(problem.residual(units, finished, offset)).max() <= 1e-11
+    assert problem.primal_value(finished, offset) <= before * (1 + 1e-9)
