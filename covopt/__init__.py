@@ -10,7 +10,7 @@ __version__ = "0.1.0"
 # Public name -> module that defines it; imported on first use so that `import covopt` stays light.
 _PUBLIC: dict[str, str] = {
     "CPRankCertificate": "covopt.completely_positive.certificate",
-    "Checkpoint": "covopt.api.checkpoints",
+    "Checkpoint": "covopt.checks.checkpoints",
     "Data": "covopt.data",
     "DeepReLUNetwork": "covopt.network",
     "MinNormReLURegressor": "covopt.estimators",

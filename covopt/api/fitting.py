@@ -8,13 +8,13 @@ from typing import Any, cast
 
 import numpy as np
 
-from covopt.api.checkpoints import as_checkpoint
 from covopt.api.fit_task import FitTask
 from covopt.api.lambdas import DEFAULT_LAMBDA, parse_lam
 from covopt.api.resuming import opened, resumed_path
 from covopt.api.rounds import Callback
 from covopt.api.solution_path import SolutionPath
 from covopt.checks.arrays import as_doubles
+from covopt.checks.checkpoints import as_checkpoint
 from covopt.checks.speaking import speaking
 from covopt.checks.validation import check_time_limit
 from covopt.errors import InputError, PathStoppedWarning

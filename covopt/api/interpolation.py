@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from covopt.api.checkpoints import as_checkpoint
 from covopt.api.interpolation_task import InterpolationTask
 from covopt.api.rounds import Callback, as_rounds
+from covopt.checks.checkpoints import as_checkpoint
 from covopt.checks.speaking import speaking
 from covopt.checks.validation import (
     check_choice,

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from covopt.api.checkpoints import Checkpoint
 from covopt.api.generation import generate_in_time, zero_point
 from covopt.api.resuming import joined, opened, resumable
 from covopt.api.rounds import Callback, observer
@@ -16,6 +15,7 @@ from covopt.api.stopping import Clock, in_time
 from covopt.certificates.certify import conclude
 from covopt.certificates.gauges import LabelNoiseGauge, VariationGauge
 from covopt.certificates.moments import hold_moments
+from covopt.checks.checkpoints import Checkpoint
 from covopt.checks.speaking import tell_result
 from covopt.checks.timing import Stopwatch, timing
 from covopt.data import Data

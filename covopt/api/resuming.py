@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from covopt.api.checkpoints import Checkpoint
 from covopt.api.path_files import FORMAT as PATH
 from covopt.api.path_files import path_from_dict, save_path
 from covopt.api.solution_path import SolutionPath
 from covopt.certificates.certify import Conclusion
+from covopt.checks.checkpoints import Checkpoint
+from covopt.checks.kept import KeptFile
 from covopt.checks.speaking import logger
 from covopt.data import Data
-from covopt.errors import CheckpointWarning, InputError, SolutionFileError
-from covopt.files import read_json, write_json
-from covopt.limits import now, patiently
+from covopt.errors import InputError, SolutionFileError
+from covopt.files import write_json
+from covopt.limits import patiently
 from covopt.losses import Loss
 from covopt.solution import Solution
 from covopt.solvers.checkpoints import Checkpoints, State, checkpointing, from_json, to_json
@@ -30,7 +29,7 @@ STOPPED = (Status.TIME_LIMIT, Status.INTERRUPTED, Status.CALLBACK)
 RESUME = "resume"  # where the state stands in the file of a solution
 
 
-class CheckpointFile:
+class CheckpointFile(KeptFile):
     """The file of a checkpoint while a solve has it.
 
     Parameters
@@ -47,14 +46,13 @@ class CheckpointFile:
         State of the rounds of that run.
     """
 
+    what = "the solve"
+
     def __init__(self, asked: Checkpoint):
-        self.path, self.every_s = asked.path, asked.every_s
-        self.resume, self.keep = asked.resume, asked.keep
+        super().__init__(asked)
         self.found: Solution | None = None
         self.path_found = SolutionPath()
         self.start: State | None = None
-        self._lock: Any = None
-        self._due = now() + self.every_s
 
     def open(self, *, of_path: bool = False) -> None:
         """Take the file for this solve, and read it where it exists.
@@ -66,35 +64,20 @@ class CheckpointFile:
         SolutionFileError
             Where the file is something else, or damaged.
         """
-        from filelock import FileLock, Timeout
-
-        if not self.path.parent.is_dir():
-            raise InputError(
-                f"cannot write the checkpoint {self.path}: there is no folder {self.path.parent}."
-            )
-        self._lock = FileLock(f"{self.path}.lock", timeout=0)
+        self.take()
+        if self.content is None:
+            return
         try:
-            self._lock.acquire()
-        except Timeout:
-            self._lock = None
-            raise InputError(
-                f"another process writes the checkpoint {self.path}; wait for it, or choose another file."
-            ) from None
-        except OSError as error:
-            self._lock = None
-            raise InputError(f"cannot write the checkpoint {self.path}: {error.strerror or error}.") from None
-        if self.resume and self.path.exists():
-            try:
-                self._read()
-                if of_path != bool(self.path_found):
-                    what = "a path" if self.path_found else "one solve"
-                    raise InputError(f"the checkpoint {self.path} is of {what}; choose another file.")
-            except BaseException:
-                self.close()
-                raise
+            self._read(self.content)
+            if of_path != bool(self.path_found):
+                what = "a path" if self.path_found else "one solve"
+                raise InputError(f"the checkpoint {self.path} is of {what}; choose another file.")
+        except BaseException:
+            self.close()
+            raise
+        self.content = None
 
-    def _read(self) -> None:
-        content = read_json(self.path)
+    def _read(self, content: Any) -> None:
         if isinstance(content, dict) and content.get("format") == PATH:
             self.path_found = path_from_dict(content)
             return
@@ -110,23 +93,16 @@ class CheckpointFile:
 
     def offer_path(self, solutions: SolutionPath) -> None:
         """Write the points of a path so far where that is due."""
-        if now() >= self._due:
-            self._try(lambda: save_path(solutions, self.path))
-            self._due = now() + self.every_s
+        if self.is_due:
+            self.attempt(lambda: save_path(solutions, self.path))
+            self.wait()
 
     def conclude_path(self, solutions: SolutionPath, asked: int) -> None:
         """Remove the file where all points are done; else leave those that are."""
         if len(solutions) == asked and solutions[-1].status not in STOPPED:
-            self._remove()
+            self.remove()
         elif solutions:
-            self._try(lambda: save_path(solutions, self.path))
-
-    def close(self) -> None:
-        """Give the file back."""
-        if self._lock is not None:
-            self._lock.release()
-            Path(self._lock.lock_file).unlink(missing_ok=True)
-            self._lock = None
+            self.attempt(lambda: save_path(solutions, self.path))
 
     def check_same(
         self,
@@ -161,36 +137,20 @@ class CheckpointFile:
                     "options, or another file."
                 )
 
-    def write(self, solution: Solution, state: State | None) -> None:
+    def write_solution(self, solution: Solution, state: State | None) -> None:
         """Write the file; where that fails, say so and go on."""
         content = solution.to_dict()
         if state is not None:
             content[RESUME] = to_json(state)
-        if self._try(lambda: write_json(self.path, content)):
+        if self.attempt(lambda: write_json(self.path, content)):
             logger.debug("checkpoint %s: gap %.1e", self.path, solution.gap)
-
-    def _try(self, write: Callable[[], None]) -> bool:
-        try:
-            write()
-        except OSError as error:
-            warnings.warn(
-                f"the checkpoint {self.path} could not be written: {error.strerror or error}; the solve goes on.",
-                CheckpointWarning,
-                stacklevel=2,
-            )
-            return False
-        return True
 
     def conclude(self, solution: Solution, state: State | None) -> None:
         """Leave in the file what a solve that was stopped ended with; remove it where the solve came to its end."""
         if solution.status in STOPPED:
-            self.write(solution, state)
+            self.write_solution(solution, state)
         else:
-            self._remove()
-
-    def _remove(self) -> None:
-        if not self.keep:
-            self.path.unlink(missing_ok=True)
+            self.remove()
 
 
 def resumed_path(checkpoint: CheckpointFile, task: Any, grid: np.ndarray) -> SolutionPath:
@@ -275,7 +235,7 @@ def resumable(
     file.check_same(*asked)
     found = file.found
     kept = Checkpoints(
-        problem, lambda point, state: file.write(_after(halfway(point), found), state), every_s=file.every_s,
+        problem, lambda point, state: file.write_solution(_after(halfway(point), found), state), every_s=file.every_s,
         state=file.start,
     )  # fmt: skip
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from fractions import Fraction
 from math import inf, nextafter
@@ -9,21 +11,26 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from covopt.certificates.prove_keeping import BestProof, ProofKeeper
+from covopt.checks.checkpoints import Checkpoint
+from covopt.checks.kept import kept_file
 from covopt.errors import BudgetError, InputError
-from covopt.limits import TimeUp, limited, now
+from covopt.limits import TimeUp, limited, now, patiently
 from covopt.losses import Huber
 from covopt.oracles.cones import box_gauge
+from covopt.oracles.cones.keeping import key_of
 from covopt.oracles.cones.transfer import Transfer
 from covopt.parallel import spread_over_cluster
 from covopt.proofs import CheckedBound, Problem, Proof, check_proof
 from covopt.proofs.checker.arithmetic import float_below, fractions
 from covopt.proofs.checker.dual import LOSSES, move_into_domain
 from covopt.proofs.checker.network import lift
-from covopt.proofs.parts import in_parts
+from covopt.proofs.parts import PART, Spread, in_parts
 
 if TYPE_CHECKING:
     from covopt.data import Data
 
+LARGE_PART = 1 << 16  # nodes that are checked between two looks at the clock: a few seconds
 RTOL = 5e-10  # of H, above the best value found: half of it is about what the proved bound loses
 NEAR = 1e-2  # how far apart bound and best value may be for the checker to close the distance
 MAX_BOXES = 2_000_000
@@ -76,6 +83,7 @@ def prove(
     neurons: np.ndarray | None = None,
     max_boxes: int = MAX_BOXES,
     n_threads: int = 1,
+    keeper: ProofKeeper | None = None,
 ) -> tuple[Proof, CheckedBound]:
     """Search for a cover of all directions by boxes and let the checker say what it proves.
 
@@ -90,6 +98,8 @@ def prove(
         Of the search. Where they run out the proof proves less.
     n_threads : int
         Of the search.
+    keeper : ProofKeeper, optional
+        Of a run that can be gone on with.
 
     Returns
     -------
@@ -118,9 +128,10 @@ def prove(
         moved = np.array([float(v) for v in move_into_domain(problem, fractions(dual))])
     except ValueError as error:
         raise InputError(f"there is no exact proof of this bound: {error}") from error
-    found = box_gauge(
-        lift(problem), moved, neurons=neurons, rtol=RTOL, max_nodes=max_boxes, n_threads=n_threads
-    )
+    with nullcontext() if keeper is None else keeper.searching():
+        found = box_gauge(
+            lift(problem), moved, neurons=neurons, rtol=RTOL, max_nodes=max_boxes, n_threads=n_threads
+        )
     made = found.transfer
     y, linear, signs, factor, change = _shorten(made)
     tree = bytes(4 * len(linear)) if found.tree is None else found.tree.tobytes()
@@ -131,8 +142,13 @@ def prove(
     proof = Proof(
         problem.digest(dual), made.V, y, signs, linear, made.group, factor, made.exponent, H, tree, 0.0,
     )  # fmt: skip
+    spread: Spread | None = spread_over_cluster()
+    nodes = PART
+    if keeper is not None:
+        nodes = PART if spread is not None else LARGE_PART
+        spread = keeper.checking(key_of(y, signs, linear, made.exponent, H, tree, EXTRA_BOXES), spread)
     try:
-        bound = check_proof(problem, dual, proof, extra=EXTRA_BOXES, cover_by=in_parts(spread_over_cluster()))
+        bound = check_proof(problem, dual, proof, extra=EXTRA_BOXES, cover_by=in_parts(spread, nodes))
     except ValueError as error:
         raise InputError(f"there is no exact proof of this bound: {error}") from error
     reached = -float_below(-(Fraction(H) + bound.cover.excess))
@@ -148,6 +164,7 @@ def prove_in_time(
     neurons: np.ndarray,
     max_boxes: int,
     n_threads: int,
+    checkpoint: Checkpoint | None = None,
 ) -> Proof:
     """Return the proof of :func:`prove`, or the best of smaller ones that end in time.
 
@@ -158,37 +175,68 @@ def prove_in_time(
     stated : float
         The bound that is to be proved: with it there is nothing more to do.
     time_limit_s : float, optional
+    checkpoint : Checkpoint, optional
+        With it an interrupt ends the run like a time limit.
 
     Raises
     ------
     InputError
-        As :func:`prove`.
+        As :func:`prove`, and for the checkpoint of something else.
     BudgetError
         Where the time was up before there was any proof.
     """
+
+    def made(boxes: int, keeper: ProofKeeper | None) -> Proof:
+        return prove(problem, dual, neurons=neurons, max_boxes=boxes, n_threads=n_threads, keeper=keeper)[0]
+
+    with kept_file(checkpoint) as file:
+        keeper, kept, stopped = None, BestProof(), False
+        if file is not None:
+            keeper = ProofKeeper(file, problem.digest(dual), lambda: made(min(FIRST_BOXES, max_boxes), None))
+            kept = keeper
+        try:
+            stopped = not _grow(lambda boxes: made(boxes, keeper), stated, time_limit_s, max_boxes, kept)
+        except KeyboardInterrupt:
+            if keeper is None:
+                raise
+            stopped = True
+        if keeper is not None and checkpoint is not None:
+            checkpoint.stopped = stopped
+            with patiently():
+                if stopped:
+                    keeper.leave()
+                else:
+                    keeper.conclude()
+    if kept.best is None:
+        raise BudgetError(
+            f"no proof was found in {time_limit_s:g} s: give more time, or verify in floating point."
+        )
+    return kept.best
+
+
+def _grow(
+    made: Callable[[int], Proof], stated: float, time_limit_s: float | None, max_boxes: int, kept: BestProof
+) -> bool:
+    """Make a proof, larger and larger ones where time is limited; whether the last one was to be the last."""
     if time_limit_s is None:
-        return prove(problem, dual, neurons=neurons, max_boxes=max_boxes, n_threads=n_threads)[0]
-    best: Proof | None = None
-    boxes, began = min(FIRST_BOXES, max_boxes), now()
+        kept.boxes = max_boxes
+        kept.found(made(max_boxes))
+        return True
+    kept.boxes, began = min(kept.boxes or FIRST_BOXES, max_boxes), now()
     try:
         with limited(time_limit_s):
             while True:
                 started = now()
-                found, _ = prove(problem, dual, neurons=neurons, max_boxes=boxes, n_threads=n_threads)
-                if best is None or found.lower_bound > best.lower_bound:
-                    best = found
-                enough = found.lower_bound >= stated - PROVES * abs(stated)
+                found = made(kept.boxes)
+                kept.found(found)
+                if found.lower_bound >= stated - PROVES * abs(stated) or kept.boxes >= max_boxes:
+                    return True
                 # the search hears no deadline: it is begun where it should end in time
-                late = now() - began + MORE_BOXES * (now() - started) > time_limit_s
-                if enough or boxes >= max_boxes or late:
-                    return best
-                boxes = min(MORE_BOXES * boxes, max_boxes)
+                if now() - began + MORE_BOXES * (now() - started) > time_limit_s:
+                    return False
+                kept.boxes = min(MORE_BOXES * kept.boxes, max_boxes)
     except TimeUp:
-        if best is not None:
-            return best
-        raise BudgetError(
-            f"no proof was found in {time_limit_s:g} s: give more time, or verify in floating point."
-        ) from None
+        return False
 
 
 def _shorten(made: Transfer) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, float]:

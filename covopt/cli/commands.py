@@ -287,6 +287,8 @@ def prove(
     ] = 2_000_000,
     threads: Annotated[int, typer.Option("--threads", min=1, metavar="N", help="Of the search.")] = 1,
     time_limit: TimeLimit = None,
+    resume: Resume = False,
+    checkpoint_every: CheckpointEvery = 60.0,
     cluster: Cluster = None,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -297,8 +299,17 @@ def prove(
 
         check_outputs(out, inputs=(solution,))
         check_suffix(out, JSON)
+        checkpoint = checkpoint_of(out, resume=resume, every_s=checkpoint_every)
         with Progress("proving", enabled=not (as_json or quiet)):
-            found = run_prove(solution, out, max_boxes=boxes, n_threads=threads, time_limit_s=time_limit)
+            found = run_prove(
+                solution,
+                out,
+                max_boxes=boxes,
+                n_threads=threads,
+                time_limit_s=time_limit,
+                checkpoint=checkpoint,
+            )
+        settle(checkpoint, finished=checkpoint is None or not checkpoint.stopped)
         code = Exit.CERTIFIED if found["proves_what_is_stated"] else Exit.NOT_CERTIFIED
         if as_json:
             print_json({**found, "exit_code": int(code), "warnings": heard})

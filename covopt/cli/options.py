@@ -94,7 +94,7 @@ def checkpoint_of(out: Path | None, *, resume: bool, every_s: float, kept: bool 
         raise InputError("--resume goes on from the checkpoint beside --out; name the file with --out.")
     if out is None or not kept or (out.exists() and not out.is_file()):  # a pipe or a device
         return None
-    from covopt.api.checkpoints import Checkpoint
+    from covopt.checks.checkpoints import Checkpoint
 
     path = out.with_name(out.name + ".checkpoint")
     if resume and not path.exists():

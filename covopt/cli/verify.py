@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from covopt.cli.report import save
 from covopt.errors import BudgetError, InputError
 
 
@@ -46,7 +47,13 @@ def run_verify(
 
 
 def run_prove(
-    solution: Path, out: Path, *, max_boxes: int, n_threads: int, time_limit_s: float | None
+    solution: Path,
+    out: Path,
+    *,
+    max_boxes: int,
+    n_threads: int,
+    time_limit_s: float | None,
+    checkpoint: Any = None,
 ) -> dict[str, Any]:
     """Prove the lower bound of a saved solution and write the proof; only a message where the time was up before."""
     import covopt
@@ -63,10 +70,12 @@ def run_prove(
             f"{solution} holds a {type(loaded).__name__}, no solution whose bound could be proved"
         )
     try:
-        proof = loaded.prove(max_boxes=max_boxes, n_threads=n_threads, time_limit_s=time_limit_s)
+        proof = loaded.prove(
+            max_boxes=max_boxes, n_threads=n_threads, time_limit_s=time_limit_s, checkpoint=checkpoint
+        )
     except BudgetError as error:
         return {"message": str(error), "proves_what_is_stated": False, "stated": loaded.lower_bound}
-    proof.save(out)
+    save(proof, out)
     size = max(abs(loaded.objective), proof.lower_bound)
     return {
         "proved": proof.lower_bound,

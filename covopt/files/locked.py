@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from covopt.errors import InputError
@@ -32,17 +32,48 @@ def locked(path: Path) -> Iterator[None]:
     Traceback (most recent call last):
     covopt.errors.InputError: another process writes .../cells.npy; wait for it, or choose another file.
     """
-    from filelock import FileLock, Timeout
-
-    lock = FileLock(f"{path}.lock", timeout=0)
-    try:
-        lock.acquire()
-    except Timeout:
-        raise InputError(f"another process writes {path}; wait for it, or choose another file.") from None
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror or error}.") from None
+    release = lock(path)
     try:
         yield
     finally:
-        lock.release()
-        Path(lock.lock_file).unlink(missing_ok=True)
+        release()
+
+
+def lock(path: Path, what: str = "") -> Callable[[], None]:
+    """Take the lock beside ``path``; return what gives it back.
+
+    Parameters
+    ----------
+    path : Path
+    what : str
+        What the file is, for messages.
+
+    Raises
+    ------
+    InputError
+        Where another process has it, or the folder cannot be written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> release = lock(Path(tempfile.mkdtemp()) / "run.checkpoint")
+    >>> release()
+    """
+    from filelock import FileLock, Timeout
+
+    name = f"{what} {path}".strip()
+    held = FileLock(f"{path}.lock", timeout=0)
+    try:
+        held.acquire()
+    except Timeout:
+        raise InputError(f"another process writes {name}; wait for it, or choose another file.") from None
+    except OSError as error:
+        raise InputError(f"cannot write {name}: {error.strerror or error}.") from None
+
+    def release() -> None:
+        held.release()
+        # where the folder can no longer be written the file stays: it holds nobody
+        with suppress(OSError):
+            Path(held.lock_file).unlink(missing_ok=True)
+
+    return release

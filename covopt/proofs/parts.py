@@ -1,6 +1,7 @@
 """Large covers in parts: which boxes go where, and what their answers say together.
 
-No part of the checker: it is used on a cluster only, and what it must not do is leave a box out.
+No part of the checker: it is used on a cluster, and where parts that are done are kept; what it must not do is leave
+a box out.
 """
 
 from __future__ import annotations
@@ -25,11 +26,12 @@ from covopt.proofs.checker.cover import (
 )
 
 PART = 4096  # nodes of the tree that are checked at a time: about a quarter of a second
+MOST_PARTS = 1024  # their boxes are made beforehand, 100 kB for a part
 
 Spread = Callable[[Callable[..., Any], Iterable[tuple[Any, ...]]], Iterable[Any]]
 
 
-def in_parts(spread: Spread | None) -> Callable[..., Cover]:
+def in_parts(spread: Spread | None, nodes: int = PART) -> Callable[..., Cover]:
     """Return :func:`~covopt.proofs.checker.cover.check_cover`, or what stands for it and gives parts away.
 
     Parameters
@@ -37,16 +39,18 @@ def in_parts(spread: Spread | None) -> Callable[..., Cover]:
     spread : callable or None
         Calls a function with each of several tuples of arguments, elsewhere, and yields the answers in order. With
         None everything is checked here.
+    nodes : int
+        Of the tree, for a part; no more than so many are checked in one piece.
     """
 
     def check(
         y: np.ndarray, sign: np.ndarray, linear: np.ndarray, H: Fraction, code: bytes, *, extra: int
     ) -> Cover:
-        if len(code) <= PART:
+        if len(code) <= nodes:
             return check_cover(y, sign, linear, H, code, extra=extra)
         tree = read_tree(code, y.shape[1])
         rows, boxes = begin(y, sign, linear, H, tree, False)
-        above, parts = cut_into_parts(rows, tree, boxes)
+        above, parts = cut_into_parts(rows, tree, boxes, nodes)
         tasks = [(rows, part, below, extra) for below, part in parts]
         proved, last, seen, spent = zip(*spread(check_boxes, tasks), strict=True)  # type: ignore[misc]
         # in one piece a value above H, or too many cuts, would have had an effect on what comes after it
@@ -57,11 +61,12 @@ def in_parts(spread: Spread | None) -> Callable[..., Cover]:
     return check_cover if spread is None else check
 
 
-def cut_into_parts(rows: Rows, tree: Tree, boxes: Boxes) -> tuple[int, list[tuple[Tree, Boxes]]]:
-    """Make the cuts nearest to the roots, and parts of the tree of about PART nodes of what is below them."""
+def cut_into_parts(rows: Rows, tree: Tree, boxes: Boxes, nodes: int) -> tuple[int, list[tuple[Tree, Boxes]]]:
+    """Make the cuts nearest to the roots, and parts of the tree, of so many nodes or more, of what is below them."""
     seen, size, done = 0, _sizes(tree), []
+    most = max(nodes, len(size) // MOST_PARTS)
     while True:
-        large = (size[boxes.node] > PART) & (tree.cut[boxes.node] >= 0)
+        large = (size[boxes.node] > most) & (tree.cut[boxes.node] >= 0)
         done.append(take(boxes, ~large))
         boxes, cut = take(boxes, large), tree.cut[boxes.node[large]]
         if not len(cut):
@@ -70,7 +75,7 @@ def cut_into_parts(rows: Rows, tree: Tree, boxes: Boxes) -> tuple[int, list[tupl
         boxes = _joined(half(rows, boxes, cut, tree, up=False), half(rows, boxes, cut, tree, up=True))
     boxes = _joined(*done)
     boxes = _ordered(boxes, np.argsort(boxes.node, kind="stable"))
-    owner = np.cumsum(size[boxes.node]) // PART
+    owner = np.cumsum(size[boxes.node]) // most
     parts = []
     for each in np.unique(owner):
         part = take(boxes, owner == each)

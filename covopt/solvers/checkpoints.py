@@ -1,8 +1,8 @@
 """What a solve that is killed goes on from: the state of its rounds, kept from time to time.
 
 The rounds of :mod:`covopt.solvers.loop` offer themselves here after each of them; whoever called the solver decides
-what is written and where (:mod:`covopt.api.checkpoints`). A state is arrays and numbers alone. It is a start, never a
-claim: bounds that are certified are computed from the raw data again.
+what is written and where (:mod:`covopt.checks.checkpoints`). A state is arrays and numbers alone. It is a start,
+never a claim: bounds that are certified are computed from the raw data again.
 """
 
 from __future__ import annotations

@@ -10,22 +10,29 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
-from covopt.oracles.cones.kernel import LEVELS, Stack, cut, explore, plant
+from covopt.oracles.cones.keeping import Ended, Halfway, keeper_of_searches, key_of
+from covopt.oracles.cones.kernel import Stack, explore, plant
+from covopt.oracles.cones.roots import (
+    PARTS,
+    Root,
+    longer,
+    make_stack,
+    packed_stack,
+    split_roots,
+    unpacked_stack,
+)
 from covopt.parallel import active_cluster
 
 LARGEST_SLICE = 1 << 16  # so that interrupts and deadlines are heard in between
 LARGEST_ROUND = 1 << 22  # boxes, once roots are split
 FIRST_SLICE = 2048
 WORTH_SENDING = 1 << 12  # boxes of a slice: some 10 ms
-PARTS = 64  # that long searches are split into
 MOST_POINTS = 64
-LISTS = ("rows", "centre", "radius", "theta")  # of a stack, an entry for each undecided row of each level
-LEVELS_OF = ("u0", "s", "g", "g_low", "axis", "stage", "bound")  # of a stack, an entry for each level
 
 
 @dataclass
@@ -59,120 +66,6 @@ class Search:
         return np.concatenate(self.roots)
 
 
-@dataclass
-class _Root:
-    weights: np.ndarray
-    linear: np.ndarray
-    old: np.ndarray
-    stack: Stack
-    slices: list[np.ndarray] = field(default_factory=list)
-
-    @property
-    def done(self) -> bool:
-        return bool(self.stack.state[0] < 0)
-
-    def stopped(self, growth: float) -> bool:
-        """No more to do, or no room for points of a search that collects them."""
-        return self.done or (growth == 0.0 and self.stack.state[1] == len(self.stack.points))
-
-    def split(self, rows: np.ndarray) -> _Root | None:
-        """Give the half that comes last to a root of its own; None where no half waits."""
-        level = -1 if self.done else int(self.stack.state[0])
-        waiting = np.flatnonzero(self.stack.stage[: max(level, 0)] == 1)
-        if not len(waiting):
-            return None
-        top, (place, inside) = int(waiting[0]), self.stack.state[3:5]
-        old = np.zeros(0, np.uint8)
-        if top < inside and place < len(self.old):
-            known = int(level <= inside) + int((waiting[1:] < inside).sum())
-            old = self.old[_behind(self.old, int(place), known) :]
-        stack = Stack(*(array.copy() for array in self.stack))
-        cut(rows, self.weights, stack, top, True)
-        self.stack.stage[top] = 2
-        stack.state[[0, 1, 3, 4]] = top + 1, 0, 0, top + 1
-        stack.level[1] = 0.0
-        return _Root(self.weights, self.linear, old, stack)
-
-    def take_points(self) -> np.ndarray:
-        """Points found since the last call."""
-        found = self.stack.points[: self.stack.state[1]].copy()
-        if not self.stopped(0.0):
-            self.stack.state[1] = 0
-        return found
-
-    def pending(self) -> tuple[float, np.ndarray]:
-        """Largest bound of a box that was not looked at, and the leaves that close the tree there."""
-        if self.done:
-            return 0.0, np.zeros(0, np.uint8)
-        level = int(self.stack.state[0])
-        if level == 0:  # not even the root was looked at
-            return np.inf, np.zeros(1, np.uint8)
-        above = self.stack.bound[:level]
-        waiting = self.stack.stage[:level] == 1
-        leaves = np.zeros(1 + int(waiting.sum()), np.uint8)
-        waiting[-1:] = True
-        return float(above[waiting].max(initial=0.0)), leaves
-
-
-def _make_stack(n: int, r: int, n_points: int) -> Stack:
-    depth = LEVELS * (r - 1) + 2
-    capacity = 8 * n + 64
-    return Stack(
-        rows=np.empty(capacity, np.int32),
-        centre=np.empty(capacity),
-        radius=np.empty(capacity),
-        theta=np.empty(capacity),
-        first=np.zeros(depth + 1, np.int64),
-        u0=np.zeros((depth, r)),
-        s=np.zeros((depth, r)),
-        g=np.zeros((depth, r)),
-        g_low=np.zeros((depth, r)),
-        axis=np.zeros(depth, np.int64),
-        stage=np.zeros(depth, np.int64),
-        bound=np.zeros(depth),
-        points=np.zeros((n_points, r)),
-        state=np.zeros(5, np.int64),
-        level=np.zeros(2),
-    )
-
-
-def _behind(old: np.ndarray, place: int, count: int) -> int:
-    """Return where so many subtrees of a preorder have ended that begin at ``place``."""
-    while count and place < len(old):
-        count += 1 if old[place] else -1
-        place += 1
-    return place
-
-
-def _longer(stack: Stack) -> Stack:
-    """Double the list of rows."""
-    lists = {
-        name: np.concatenate([getattr(stack, name), np.empty_like(getattr(stack, name))]) for name in LISTS
-    }
-    return stack._replace(**lists)
-
-
-def _packed(stack: Stack) -> Stack:
-    """Return what of a stack a walk goes on from: the levels down to the current box."""
-    level = max(int(stack.state[0]), 0)
-    end = int(stack.first[level + 1])
-    parts = {name: getattr(stack, name)[:end] for name in LISTS}
-    parts |= {name: getattr(stack, name)[: level + 1] for name in LEVELS_OF}
-    found = stack.points[: stack.state[1]]
-    return stack._replace(**parts, first=stack.first[: level + 2], points=found)
-
-
-def _unpacked(packed: Stack, n: int, n_points: int) -> Stack:
-    """Inverse of :func:`_packed`."""
-    stack = _make_stack(n, packed.u0.shape[1], n_points)
-    while len(stack.rows) < 2 * len(packed.rows):
-        stack = _longer(stack)
-    for name in (*LISTS, *LEVELS_OF, "first", "points"):
-        own, given = getattr(stack, name), getattr(packed, name)
-        own[: len(given)] = given
-    return stack._replace(state=packed.state.copy(), level=packed.level.copy())
-
-
 def _walk_away(
     rows: np.ndarray,
     squares: np.ndarray,
@@ -186,13 +79,13 @@ def _walk_away(
     budget: int,
 ) -> tuple[int, np.ndarray, Stack]:
     """Walk on as :func:`_walk` does, on another machine; return the boxes, their cuts, and the path from there."""
-    root = _Root(weights, linear, old, _unpacked(packed, len(rows), n_points))
+    root = Root(weights, linear, old, unpacked_stack(packed, len(rows), n_points))
     used = _walk(root, rows=rows, squares=squares, sizes=sizes, growth=growth, budget=budget)
-    return used, np.concatenate([np.zeros(0, np.uint8), *root.slices]), _packed(root.stack)
+    return used, np.concatenate([np.zeros(0, np.uint8), *root.slices]), packed_stack(root.stack)
 
 
 def _walk_all(
-    roots: list[_Root],
+    roots: list[Root],
     arrays: tuple[np.ndarray, ...],
     growth: float,
     budget: int,
@@ -207,7 +100,7 @@ def _walk_all(
     nodes, n_points = 0, len(roots[0].stack.points)
     tasks = []
     for root in roots:
-        place, packed = int(root.stack.state[3]), _packed(root.stack)
+        place, packed = int(root.stack.state[3]), packed_stack(root.stack)
         state = packed.state.copy()
         state[3] = 0
         old = root.old[place : place + budget]  # a box uses up one entry at most
@@ -215,7 +108,7 @@ def _walk_all(
         tasks.append((root.weights, root.linear, old, path, n_points, growth, budget))
     for root, (used, tree, packed) in zip(roots, cluster.spread(_walk_away, tasks, arrays), strict=True):
         place = int(root.stack.state[3])
-        root.stack = _unpacked(packed, len(arrays[0]), n_points)
+        root.stack = unpacked_stack(packed, len(arrays[0]), n_points)
         root.stack.state[3] += place
         root.slices.append(tree)
         nodes += used
@@ -223,7 +116,7 @@ def _walk_all(
 
 
 def _walk(
-    root: _Root, *, rows: np.ndarray, squares: np.ndarray, sizes: np.ndarray, growth: float, budget: int
+    root: Root, *, rows: np.ndarray, squares: np.ndarray, sizes: np.ndarray, growth: float, budget: int
 ) -> int:
     """Walk on by at most ``budget`` boxes."""
     used = 0
@@ -233,7 +126,7 @@ def _walk(
         used += new
         root.slices.append(tree[:new].copy())
         if not root.stopped(growth) and used < budget:
-            root.stack = _longer(root.stack)
+            root.stack = longer(root.stack)
     return used
 
 
@@ -289,24 +182,38 @@ def search(
     n, r = rows.shape
     squares = (rows**2).sum(axis=1)
     sizes = (np.abs(rows).sum(axis=0) + np.abs(linear)) * (1 + n * 2.0**-52)
+    keeper, key = keeper_of_searches(), ""
+    if keeper is not None and tuple(sigmas) != (1, -1):
+        keeper = None
+    if keeper is not None:
+        known = before.tree if before else None
+        key = key_of(
+            rows, signs, linear, float(H), max_nodes, tuple(sigmas), float(growth), known, n_points, stops
+        )
+        ended = keeper.ended(key)
+        if ended is not None:
+            return Search(*ended)
     old = before.roots if before else [np.zeros(0, np.uint8)] * (2 * r * len(sigmas))
-    roots: list[list[_Root]] = []
+    roots: list[list[Root]] = []
     for sigma in sigmas:
         weights = np.ascontiguousarray(sigma * signs, dtype=float)
         for a in range(r):
             for side in (1.0, -1.0):
-                root = _Root(weights, sigma * linear, old[len(roots)], _make_stack(n, r, n_points))
+                root = Root(weights, sigma * linear, old[len(roots)], make_stack(n, r, n_points))
                 plant(rows, weights, root.linear, root.stack, a, side, H)
                 roots.append([root])
 
     nodes, budget, arrays = 0, FIRST_SLICE, (rows, squares, sizes)
     points = [np.zeros((0, r))]
+    halfway = None if keeper is None else keeper.halfway(key, signs, linear, n_points)
+    if halfway is not None:
+        nodes, budget, points, roots = halfway
     with ThreadPoolExecutor(max(n_threads, 1)) as threads:
         pool = threads if n_threads > 1 else None
-        alive = [part for parts in roots for part in parts]
+        alive = [part for parts in roots for part in parts if nodes == 0 or not part.stopped(growth)]
         while alive and (nodes < max_nodes or nodes == 0):
             if budget == LARGEST_SLICE and len(alive) < PARTS:
-                alive = _split(roots, rows, growth)
+                alive = split_roots(roots, rows, growth)
             most = budget if len(alive) <= 4 * r else LARGEST_ROUND // len(alive)
             share = min(most, max(1, (max_nodes - nodes) // len(alive)))
             nodes += _walk_all(alive, arrays, growth, share, pool)
@@ -318,6 +225,8 @@ def search(
                 for part in alive:
                     part.stack.level[0] = H
             alive = [part for part in every if not part.stopped(growth)]
+            if keeper is not None:
+                keeper.note(key, Halfway(nodes, budget, points, roots))
             if stops and any(part.stack.state[1] for part in every):
                 break
 
@@ -334,19 +243,7 @@ def search(
         trees.append(np.concatenate(cuts))
     upper = H if raised == 0.0 else float(np.nextafter(H + raised, np.inf))
     finished = all(part.done for part in every)
-    return Search(upper, nodes, finished, np.concatenate(points), trees)
-
-
-def _split(roots: list[list[_Root]], rows: np.ndarray, growth: float) -> list[_Root]:
-    """Split unfinished parts in two until there are enough of them; return them in order."""
-    while True:
-        alive = sum(not part.stopped(growth) for parts in roots for part in parts)
-        before = alive
-        for parts in roots:
-            for place in range(len(parts) - 1, -1, -1):
-                half = None if alive >= PARTS or parts[place].stopped(growth) else parts[place].split(rows)
-                if half is not None:
-                    parts.insert(place + 1, half)
-                    alive += 1
-        if alive in (before, PARTS):
-            return [part for parts in roots for part in parts if not part.stopped(growth)]
+    found = Search(upper, nodes, finished, np.concatenate(points), trees)
+    if keeper is not None:
+        keeper.end(key, Ended(upper, nodes, finished, found.points, trees))
+    return found

@@ -34,6 +34,11 @@ class Checkpoint:
     keep : bool
         Whether the file is left where a solve comes to its end, for who removes it once the result is saved.
 
+    Attributes
+    ----------
+    stopped : bool
+        Whether the last ``prove`` or ``cp_rank`` that had it was stopped, so that there is something to go on with.
+
     Raises
     ------
     InputError
@@ -59,7 +64,7 @@ class Checkpoint:
         resume: bool = True,
         keep: bool = False,
     ):
-        self.path, self.resume, self.keep = Path(path), resume, keep
+        self.path, self.resume, self.keep, self.stopped = Path(path), resume, keep, False
         self.every_s = check_number("every_s", every_s, "a number of seconds ≥ 0", lambda v: 0 <= v < np.inf)
 
 

@@ -1,0 +1,169 @@
+"""What a run of ``prove`` keeps: the best proof so far, the searches by boxes, the parts of the check that are done.
+
+The checkpoint is the file of a proof, of the best bound that has been proved, so that ``covopt verify --proof`` reads
+it; beside that it has what the run goes on from. Parts of the check that an earlier run did are not done again: they
+are kept under a hash of the proof that they belong to. ``verify`` checks all of a proof, whoever made it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
+from fractions import Fraction
+from typing import Any
+
+from covopt.checks.kept import KeptFile
+from covopt.errors import InputError, SolutionFileError
+from covopt.oracles.cones.keeping import SearchKeeper, keeping_searches
+from covopt.proofs import Proof
+from covopt.proofs.parts import Spread
+
+RESUME = "resume"
+VERSION = 1
+Answer = tuple[Fraction, Fraction, int, int]  # of a part: what it proves, the last H, boxes, extra cuts
+
+
+class BestProof:
+    """The proof with the largest bound.
+
+    Attributes
+    ----------
+    best : Proof or None
+    boxes : int
+        That the search under way may look at; 0 where there is none.
+    """
+
+    def __init__(self) -> None:
+        self.best: Proof | None = None
+        self.boxes = 0
+
+    def found(self, proof: Proof) -> None:
+        """Remember a proof where it is the best so far."""
+        if self.best is None or proof.lower_bound > self.best.lower_bound:
+            self.best = proof
+
+
+class ProofKeeper(BestProof):
+    """The checkpoint of a run of ``prove``.
+
+    Parameters
+    ----------
+    file : KeptFile
+    digest : str
+        Of the table and the dual point, as proofs have it.
+    first : callable
+        Makes a small proof, so that the file is one from the start.
+
+    Raises
+    ------
+    InputError
+        Where the file is about something else.
+    SolutionFileError
+        Where it is no proof, or damaged.
+    """
+
+    def __init__(self, file: KeptFile, digest: str, first: Callable[[], Proof]):
+        super().__init__()
+        self._file, self._digest, self._first = file, digest, first
+        self._checked: dict[str, list[Answer]] = {}
+        self._searches = SearchKeeper(self.offer)
+        if file.content is not None:
+            self._read(file.content)
+
+    def _read(self, content: Any) -> None:
+        from covopt import __version__
+
+        found = Proof.from_dict(content)
+        if found.digest != self._digest:
+            raise InputError(
+                f"the checkpoint {self._file.path} is about another table, question or dual point; give the same "
+                "solution, or another file."
+            )
+        self.best, state = found, content.get(RESUME)
+        if not isinstance(state, dict) or state.get("covopt") != __version__:
+            return  # of another version: its proof is as good as ever
+        try:
+            inner = state["state"]
+            if state["version"] != VERSION or state["digest"] != _digest_of(inner):
+                raise ValueError("its contents do not fit its digest")
+            self.boxes = int(inner["boxes"])
+            self._searches = SearchKeeper(self.offer, inner["searches"])
+            self._checked = {
+                key: [(_fraction(a), _fraction(b), int(seen), int(spent)) for a, b, seen, spent in answers]
+                for key, answers in inner["checked"].items()
+            }
+        except (ArithmeticError, AttributeError, LookupError, OSError, TypeError, ValueError) as error:
+            raise SolutionFileError(f"the checkpoint {self._file.path} is damaged: {error}") from error
+
+    def searching(self) -> AbstractContextManager[None]:
+        """Let the searches in the block be kept."""
+        return keeping_searches(self._searches)
+
+    def checking(self, key: str, spread: Spread | None) -> Spread:
+        """Return what calls a function with each of several tuples of arguments, but for those that are done.
+
+        Parameters
+        ----------
+        key : str
+            Of the proof that is checked.
+        spread : callable or None
+            Gives work away; with None it is done here.
+        """
+
+        def kept(work: Callable[..., Any], tasks: Iterable[tuple[Any, ...]]) -> list[Answer]:
+            every = list(tasks)
+            answers = self._checked.get(key, [])[: len(every)]
+            self._checked = {key: answers}
+            rest = every[len(answers) :]
+            for answer in (work(*task) for task in rest) if spread is None else spread(work, rest):
+                answers.append(answer)
+                self.offer()
+            return answers
+
+        return kept
+
+    def offer(self) -> None:
+        """Write the file where that is due."""
+        self._file.offer(self._content)
+
+    def leave(self) -> None:
+        """Write the file at the end of a run that was stopped."""
+        self._file.write(self._content())
+
+    def conclude(self) -> None:
+        """Remove the file; where somebody else will, leave the proof alone in it."""
+        if self._file.keep and self.best is not None:
+            self._file.write(self.best.to_dict())
+        self._file.remove()
+
+    def _content(self) -> dict[str, Any]:
+        from covopt import __version__
+
+        if self.best is None:
+            with keeping_searches(None):
+                self.best = self._first()
+        state = {
+            "boxes": self.boxes,
+            "searches": self._searches.state(),
+            "checked": {
+                key: [[_text(a), _text(b), seen, spent] for a, b, seen, spent in answers]
+                for key, answers in self._checked.items()
+            },
+        }
+        about = {"version": VERSION, "covopt": __version__, "digest": _digest_of(state), "state": state}
+        return {**self.best.to_dict(), RESUME: about}
+
+
+def _digest_of(state: Any) -> str:
+    return hashlib.sha256(json.dumps(state, sort_keys=True).encode()).hexdigest()
+
+
+def _text(value: Fraction) -> str:
+    return f"{value.numerator:x}/{value.denominator:x}"
+
+
+def _fraction(text: str) -> Fraction:
+    above, _, below = text.partition("/")
+    return Fraction(int(above, 16), int(below, 16))

@@ -1,0 +1,158 @@
+"""One root of a cover, or a half of one that has been split off: the path to the current box and the cuts so far."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from covopt.oracles.cones.kernel import LEVELS, Stack, cut
+
+PARTS = 64  # that long searches are split into
+LISTS = ("rows", "centre", "radius", "theta")  # of a stack, an entry for each undecided row of each level
+LEVELS_OF = ("u0", "s", "g", "g_low", "axis", "stage", "bound")  # of a stack, an entry for each level
+
+
+@dataclass
+class Root:
+    """What is known of a root while it is walked.
+
+    Attributes
+    ----------
+    weights, linear : ndarray
+        σ times the signs and the linear part of G.
+    old : ndarray of uint8
+        Cuts of an earlier search, which are made again.
+    stack : Stack
+        The path to the current box.
+    slices : list of ndarray of uint8
+        The cuts so far, in preorder.
+    """
+
+    weights: np.ndarray
+    linear: np.ndarray
+    old: np.ndarray
+    stack: Stack
+    slices: list[np.ndarray] = field(default_factory=list)
+
+    @property
+    def done(self) -> bool:
+        """Whether every box has been looked at."""
+        return bool(self.stack.state[0] < 0)
+
+    def stopped(self, growth: float) -> bool:
+        """No more to do, or no room for points of a search that collects them."""
+        return self.done or (growth == 0.0 and self.stack.state[1] == len(self.stack.points))
+
+    def split(self, rows: np.ndarray) -> Root | None:
+        """Give the half that comes last to a root of its own; None where no half waits."""
+        level = -1 if self.done else int(self.stack.state[0])
+        waiting = np.flatnonzero(self.stack.stage[: max(level, 0)] == 1)
+        if not len(waiting):
+            return None
+        top, (place, inside) = int(waiting[0]), self.stack.state[3:5]
+        old = np.zeros(0, np.uint8)
+        if top < inside and place < len(self.old):
+            known = int(level <= inside) + int((waiting[1:] < inside).sum())
+            old = self.old[_behind(self.old, int(place), known) :]
+        stack = Stack(*(array.copy() for array in self.stack))
+        cut(rows, self.weights, stack, top, True)
+        self.stack.stage[top] = 2
+        stack.state[[0, 1, 3, 4]] = top + 1, 0, 0, top + 1
+        stack.level[1] = 0.0
+        return Root(self.weights, self.linear, old, stack)
+
+    def take_points(self) -> np.ndarray:
+        """Points found since the last call."""
+        found = self.stack.points[: self.stack.state[1]].copy()
+        if not self.stopped(0.0):
+            self.stack.state[1] = 0
+        return found
+
+    def pending(self) -> tuple[float, np.ndarray]:
+        """Largest bound of a box that was not looked at, and the leaves that close the tree there."""
+        if self.done:
+            return 0.0, np.zeros(0, np.uint8)
+        level = int(self.stack.state[0])
+        if level == 0:  # not even the root was looked at
+            return np.inf, np.zeros(1, np.uint8)
+        above = self.stack.bound[:level]
+        waiting = self.stack.stage[:level] == 1
+        leaves = np.zeros(1 + int(waiting.sum()), np.uint8)
+        waiting[-1:] = True
+        return float(above[waiting].max(initial=0.0)), leaves
+
+
+def make_stack(n: int, r: int, n_points: int) -> Stack:
+    """Return room for the path to a box of n rows in dimension r, and for so many points."""
+    depth = LEVELS * (r - 1) + 2
+    capacity = 8 * n + 64
+    return Stack(
+        rows=np.empty(capacity, np.int32),
+        centre=np.empty(capacity),
+        radius=np.empty(capacity),
+        theta=np.empty(capacity),
+        first=np.zeros(depth + 1, np.int64),
+        u0=np.zeros((depth, r)),
+        s=np.zeros((depth, r)),
+        g=np.zeros((depth, r)),
+        g_low=np.zeros((depth, r)),
+        axis=np.zeros(depth, np.int64),
+        stage=np.zeros(depth, np.int64),
+        bound=np.zeros(depth),
+        points=np.zeros((n_points, r)),
+        state=np.zeros(5, np.int64),
+        level=np.zeros(2),
+    )
+
+
+def _behind(old: np.ndarray, place: int, count: int) -> int:
+    """Return where so many subtrees of a preorder have ended that begin at ``place``."""
+    while count and place < len(old):
+        count += 1 if old[place] else -1
+        place += 1
+    return place
+
+
+def longer(stack: Stack) -> Stack:
+    """Double the list of rows."""
+    lists = {
+        name: np.concatenate([getattr(stack, name), np.empty_like(getattr(stack, name))]) for name in LISTS
+    }
+    return stack._replace(**lists)
+
+
+def packed_stack(stack: Stack) -> Stack:
+    """Return what of a stack a walk goes on from: the levels down to the current box."""
+    level = max(int(stack.state[0]), 0)
+    end = int(stack.first[level + 1])
+    parts = {name: getattr(stack, name)[:end] for name in LISTS}
+    parts |= {name: getattr(stack, name)[: level + 1] for name in LEVELS_OF}
+    found = stack.points[: stack.state[1]]
+    return stack._replace(**parts, first=stack.first[: level + 2], points=found)
+
+
+def unpacked_stack(packed: Stack, n: int, n_points: int) -> Stack:
+    """Inverse of :func:`packed_stack`."""
+    stack = make_stack(n, packed.u0.shape[1], n_points)
+    while len(stack.rows) < 2 * len(packed.rows):
+        stack = longer(stack)
+    for name in (*LISTS, *LEVELS_OF, "first", "points"):
+        own, given = getattr(stack, name), getattr(packed, name)
+        own[: len(given)] = given
+    return stack._replace(state=packed.state.copy(), level=packed.level.copy())
+
+
+def split_roots(roots: list[list[Root]], rows: np.ndarray, growth: float) -> list[Root]:
+    """Split unfinished parts in two until there are enough of them; return them in order."""
+    while True:
+        alive = sum(not part.stopped(growth) for parts in roots for part in parts)
+        before = alive
+        for parts in roots:
+            for place in range(len(parts) - 1, -1, -1):
+                half = None if alive >= PARTS or parts[place].stopped(growth) else parts[place].split(rows)
+                if half is not None:
+                    parts.insert(place + 1, half)
+                    alive += 1
+        if alive in (before, PARTS):
+            return [part for parts in roots for part in parts if not part.stopped(growth)]
