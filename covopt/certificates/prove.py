@@ -25,7 +25,7 @@ from covopt.proofs import CheckedBound, Problem, Proof, check_proof
 from covopt.proofs.checker.arithmetic import float_below, fractions
 from covopt.proofs.checker.dual import LOSSES, move_into_domain
 from covopt.proofs.checker.network import lift
-from covopt.proofs.parts import PART, Spread, in_parts
+from covopt.proofs.parts import Spread, in_parts
 
 if TYPE_CHECKING:
     from covopt.data import Data
@@ -143,9 +143,9 @@ def prove(
         problem.digest(dual), made.V, y, signs, linear, made.group, factor, made.exponent, H, tree, 0.0,
     )  # fmt: skip
     spread: Spread | None = spread_over_cluster()
-    nodes = PART
+    nodes = None
     if keeper is not None:
-        nodes = PART if spread is not None else LARGE_PART
+        nodes = LARGE_PART if spread is None else None
         spread = keeper.checking(key_of(y, signs, linear, made.exponent, H, tree, EXTRA_BOXES), spread)
     try:
         bound = check_proof(problem, dual, proof, extra=EXTRA_BOXES, cover_by=in_parts(spread, nodes))

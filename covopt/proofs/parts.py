@@ -31,7 +31,7 @@ MOST_PARTS = 1024  # their boxes are made beforehand, 100 kB for a part
 Spread = Callable[[Callable[..., Any], Iterable[tuple[Any, ...]]], Iterable[Any]]
 
 
-def in_parts(spread: Spread | None, nodes: int = PART) -> Callable[..., Cover]:
+def in_parts(spread: Spread | None, nodes: int | None = None) -> Callable[..., Cover]:
     """Return :func:`~covopt.proofs.checker.cover.check_cover`, or what stands for it and gives parts away.
 
     Parameters
@@ -39,18 +39,19 @@ def in_parts(spread: Spread | None, nodes: int = PART) -> Callable[..., Cover]:
     spread : callable or None
         Calls a function with each of several tuples of arguments, elsewhere, and yields the answers in order. With
         None everything is checked here.
-    nodes : int
+    nodes : int, optional
         Of the tree, for a part; no more than so many are checked in one piece.
     """
+    part = PART if nodes is None else nodes
 
     def check(
         y: np.ndarray, sign: np.ndarray, linear: np.ndarray, H: Fraction, code: bytes, *, extra: int
     ) -> Cover:
-        if len(code) <= nodes:
+        if len(code) <= part:
             return check_cover(y, sign, linear, H, code, extra=extra)
         tree = read_tree(code, y.shape[1])
         rows, boxes = begin(y, sign, linear, H, tree, False)
-        above, parts = cut_into_parts(rows, tree, boxes, nodes)
+        above, parts = cut_into_parts(rows, tree, boxes, part)
         tasks = [(rows, part, below, extra) for below, part in parts]
         proved, last, seen, spent = zip(*spread(check_boxes, tasks), strict=True)  # type: ignore[misc]
         # in one piece a value above H, or too many cuts, would have had an effect on what comes after it
