@@ -15,7 +15,7 @@ def main() -> None:
         command = commands.add_parser(name)
         command.add_argument("--only", nargs="*", choices=list(WORK), default=list(WORK))
         command.add_argument("--workers", nargs="*", type=int, default=workers)
-        command.add_argument("--size", choices=["small", "full"], default="full")
+        command.add_argument("--size", choices=["small", "medium", "full"], default="full")
         if name == "simulate":
             command.add_argument("--bytes-per-s", type=float, default=1e9, help="at the client")
     command = commands.add_parser("cells")

@@ -1,7 +1,8 @@
-"""One worker against two and four, each a process on this machine; and what the simulation says of them."""
+"""One worker against two and four, each a process on this machine; and what the cost model says of them."""
 
 from __future__ import annotations
 
+import os
 import time
 from typing import Any
 
@@ -11,7 +12,7 @@ from benchmarks.scale.work import WORK
 WARM_S = 60.0
 
 
-def _with_workers(count: int, work: Any) -> dict[str, Any]:
+def _with_workers(count: int, small: Any, work: Any) -> dict[str, Any]:
     """Run on so many workers; wall seconds, processor seconds of the client and of each worker."""
     import distributed
     from joblib import parallel_config
@@ -24,7 +25,7 @@ def _with_workers(count: int, work: Any) -> dict[str, Any]:
         parallel_config("dask", client=client),
     ):
         client.wait_for_workers(count, timeout=WARM_S)
-        work()  # compiled code is loaded
+        small()  # compiled code is loaded
         before, began, own = client.run(time.process_time), time.perf_counter(), time.process_time()
         answer = work()
         wall, here = time.perf_counter() - began, time.process_time() - own
@@ -32,12 +33,22 @@ def _with_workers(count: int, work: Any) -> dict[str, Any]:
     return {"answer": answer, "wall": wall, "here": here, "there": there}
 
 
+def _expected(trace: Trace, count: int, cores: int) -> float:
+    """Seconds that the model gives so many workers, which share so many cores with their client."""
+    network = Network()
+    messages = sum(len(sizes) for sizes in trace.messages(count))
+    everything = trace.here + network.dispatch_s * messages + sum(part.seconds for part in trace.parts)
+    return max(simulate(trace, count, network), everything / cores)
+
+
 def run(names: list[str], workers: list[int], size: str) -> None:
+    """Print a table for each kind of work."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     for name in names:
-        work = WORK[name](size)
-        alone = work()
+        work, small = WORK[name](size), WORK[name]("small")
+        small()
         began, own = time.perf_counter(), time.process_time()
-        work()
+        alone = work()
         wall, cpu = time.perf_counter() - began, time.process_time() - own
         trace = Trace()
         assert trace.record(work) == alone
@@ -49,20 +60,26 @@ def run(names: list[str], workers: list[int], size: str) -> None:
         moved = sum(part.sent + part.returned for part in parts)
         print(f"\n{name}: alone {wall:.2f} s wall, {cpu:.2f} s of processors; {trace.here:.2f} s outside of")
         print(f"{len(parts)} parts in {len(trace.rounds)} rounds, the longest {longest:.2f} s;")
-        print(f"{moved / 2**20:.1f} MiB moved, {trace.shared / 2**20:.2f} MiB sent once\n")
-        print("| workers | wall | speed-up | client | busiest worker | speed-up by processors | simulated |")
-        print("| --- | --- | --- | --- | --- | --- | --- |")
+        print(
+            f"{moved / 2**20:.1f} MiB moved, {trace.shared / 2**20:.2f} MiB sent once; {cores} cores here\n"
+        )
+        print(
+            "| workers | wall | model | speed-up | model | client | busiest worker | speed-up by processors |"
+        )
+        print("| --- | --- | --- | --- | --- | --- | --- | --- |")
         first: dict[str, Any] | None = None
         for count in workers:
-            found = _with_workers(count, work)
+            found = _with_workers(count, small, work)
             assert found["answer"] == alone, "another answer on the cluster"
             first = first or found
             # the client works while workers do, unless it waits: its time is counted in full
             by_processors = (first["here"] + max(first["there"])) / (found["here"] + max(found["there"]))
+            expected = _expected(trace, count, cores)
             print(
-                f"| {count} | {found['wall']:.2f} s | {first['wall'] / found['wall']:.2f} | {found['here']:.2f} | "
-                f"{max(found['there']):.2f} s | {by_processors:.2f} | "
-                f"{simulate(trace, workers[0]) / simulate(trace, count):.2f} |"
+                f"| {count} | {found['wall']:.2f} s | {expected:.2f} s | {first['wall'] / found['wall']:.2f} | "
+                f"{_expected(trace, workers[0], cores) / expected:.2f} | {found['here']:.2f} s | "
+                f"{max(found['there']):.2f} s | {by_processors:.2f} |",
+                flush=True,
             )
 
 

@@ -77,6 +77,10 @@ class Trace:
     def parts(self) -> list[Part]:
         return [part for parts in self.rounds for part in parts]
 
+    def messages(self, workers: int) -> list[list[int]]:
+        """Return how many parts go into each message of each round."""
+        return [clusters.guided(len(parts), workers) for parts in self.rounds]
+
 
 class Network(NamedTuple):
     """What messages cost: seconds at the scheduler for each part, seconds under way, the client's bytes a second."""

@@ -34,8 +34,8 @@ def _dual(n: int, d: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def boxes(size: str) -> Callable[[], Any]:
-    rows, dual = _dual(40, 7) if size == "full" else _dual(30, 5)
-    return lambda: box_gauge(rows, dual, rtol=1e-6, max_nodes=50_000_000).upper_bound
+    rows, dual = _dual(*{"full": (40, 8), "medium": (40, 7), "small": (30, 5)}[size])
+    return lambda: box_gauge(rows, dual, rtol=1e-6, max_nodes=200_000_000).upper_bound
 
 
 def faces(size: str) -> Callable[[], Any]:

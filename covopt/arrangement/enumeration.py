@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from covopt.arrangement.bigint import interior_points
 from covopt.arrangement.reduction import FLOAT_ZERO, Reduced, flag_coordinates, lift, reduce
 from covopt.arrangement.sweep import sweep
 from covopt.arrangement.tableau import LARGEST_ZERO, SMALLEST_NONZERO, UNRESOLVED
+from covopt.checks.speaking import tell
 from covopt.checks.validation import check_count
 from covopt.errors import PrecisionWarning
 from covopt.parallel import active_cluster, check_n_jobs, map_tasks
@@ -206,8 +208,11 @@ def half_blocks(
     """Yield words of half-cells and their number, from part ``first`` on; the record goes to ``run``."""
     parts = islice(tasks(run.rows.shape[1], run.reduced.rank, size), first, None)
     calls = ((*part, keep) for part in parts)
-    for half, stats in map_tasks(run_task, calls, n_jobs=n_jobs, shared=run.arrays):
+    found = 0
+    for part, (half, stats) in enumerate(map_tasks(run_task, calls, n_jobs=n_jobs, shared=run.arrays), first):
         run.record(stats)
+        found += 2 * int(stats[-1])
+        tell(logging.DEBUG, f"part {part}: {found:,} cells", "part", part=part, n_cells=found)
         yield half, int(stats[-1])
 
 

@@ -45,7 +45,8 @@ def tell(level: int, text: str, event: str, **values: Any) -> None:
         Of :mod:`logging`.
     text : str
     event : str
-        Its kind: ``round``, ``iteration``, ``note``, ``result``, ``timings``.
+        Its kind: ``round`` and ``iteration`` of a solve, ``boxes``, ``bound``, ``attempt``, ``part``, ``steps`` and
+        ``check`` of other long work, ``note``, ``timings``, and ``result`` at the end.
     **values
         Numbers and texts of the event.
     """
@@ -66,6 +67,33 @@ def tell_result(solution: Any) -> None:
         lower_bound=solution.lower_bound, gap=solution.gap, n_neurons=len(solution.network), lam=solution.lam,
         solver=solution.solver, rounds=len(solution.history), time_s=solution.time_s,
     )  # fmt: skip
+
+
+def tell_bound(depth: int, entry: dict[str, Any]) -> None:
+    """Log a bound on the norm or the objective of a deep network.
+
+    Parameters
+    ----------
+    depth : int
+    entry : dict
+        Of its history: side, value, source, time_s.
+    """
+    text = f"depth {depth}: {entry['side']} bound {entry['value']:.8g} by {entry['source']}"
+    tell(logging.DEBUG, text, "bound", depth=depth, **entry)
+
+
+def tell_found(found: Any, text: str, **values: Any) -> None:
+    """Log a result that is no :class:`~covopt.solution.Solution`, with its status and time.
+
+    Parameters
+    ----------
+    found : DeepSolution, DeepFit or CPRankCertificate
+    text : str
+    **values
+        Numbers of the event.
+    """
+    status, time_s = found.status.code, found.time_s
+    tell(logging.INFO, text, "result", status=status, **values, time_s=time_s)
 
 
 class JsonLines(logging.Formatter):

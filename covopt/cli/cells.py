@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,7 @@ def run_cells(
     """
     from covopt.arrangement.files import most_cells
     from covopt.checks.memory import limit_bytes
+    from covopt.checks.speaking import tell
     from covopt.checks.validation import check_bias, check_time_limit
     from covopt.data.table_files import read_table
     from covopt.limits import TimeUp, limited
@@ -48,9 +50,11 @@ def run_cells(
     }
     try:
         with limited(seconds):
-            return found | _cells(X, names, bias, count_only, n_jobs, out, limit, report, checkpoint)
+            found |= _cells(X, names, bias, count_only, n_jobs, out, limit, report, checkpoint)
     except TimeUp:
-        return found | {"at_most": most_cells(X, bias=bias), "stopped": f"the {seconds:g} s were over"}
+        found |= {"at_most": most_cells(X, bias=bias), "stopped": f"the {seconds:g} s were over"}
+    tell(logging.INFO, str(found.get("stopped", f"{found.get('n_cells'):,} cells")), "result", **found)
+    return found
 
 
 def _cells(

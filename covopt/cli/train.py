@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -99,6 +100,7 @@ def train(
         check_outputs(out, plot, inputs=(table,))
         check_plot(plot)
         from covopt.checks.optional import required
+        from covopt.checks.speaking import tell
 
         required("torch", "covopt train", "train")
         from covopt.errors import CertificateContradictedError, InputError
@@ -149,6 +151,8 @@ def train(
             except CertificateContradictedError as error:
                 _contradicted(error, as_json, heard)
                 raise typer.Exit(Exit.VERIFICATION_FAILED) from None
+        numbers = {name: value for name, value in outcome.numbers.items() if name != "widths"}
+        tell(logging.INFO, outcome.lines[-1], "result", exit_code=int(outcome.code), **numbers)
         if out is not None:  # the file comes first, so that nothing computed is lost to a later failure
             _save_table(outcome.table, out)
         if plot is not None:

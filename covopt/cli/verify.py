@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,25 @@ def run_verify(
     time_limit_s: float | None = None,
 ) -> Any:
     """Verify a file of any format, against a table where one is given."""
+    from covopt.checks.speaking import tell
+
+    found = _verified(solution, table, exact=exact, proof=proof, text=text, time_limit_s=time_limit_s)
+    for check in found.checks:
+        said = f"{'ok' if check.ok else 'failed'} {check.name}: {check.detail}"
+        tell(logging.DEBUG, said, "check", name=check.name, ok=check.ok, detail=check.detail)
+    tell(logging.INFO, repr(found), "result", ok=found.ok, in_time=found.in_time, checks=len(found.checks))
+    return found
+
+
+def _verified(
+    solution: Path,
+    table: Path | None,
+    *,
+    exact: bool,
+    proof: Path | None,
+    text: Any,
+    time_limit_s: float | None,
+) -> Any:
     import covopt
 
     loaded = covopt.load(solution)
@@ -57,6 +77,7 @@ def run_prove(
 ) -> dict[str, Any]:
     """Prove the lower bound of a saved solution and write the proof; only a message where the time was up before."""
     import covopt
+    from covopt.checks.speaking import tell
 
     loaded = covopt.load(solution)
     if isinstance(loaded, list):
@@ -77,9 +98,11 @@ def run_prove(
         return {"message": str(error), "proves_what_is_stated": False, "stated": loaded.lower_bound}
     save(proof, out)
     size = max(abs(loaded.objective), proof.lower_bound)
-    return {
+    found = {
         "proved": proof.lower_bound,
         "stated": loaded.lower_bound,
         "proves_what_is_stated": bool(loaded.lower_bound <= proof.lower_bound + 1e-9 * size),
         "boxes": len(proof.tree),
     }
+    tell(logging.INFO, f"proved {proof.lower_bound:.10g} by {len(proof.tree):,} boxes", "result", **found)
+    return found

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from itertools import islice
 
 import numpy as np
 
 from covopt.checks.optional import required
+from covopt.checks.speaking import tell
 from covopt.completely_positive.clique_cover import edge_clique_cover
 from covopt.completely_positive.pattern import DEFAULT_TOL, Pattern, support_pattern
 from covopt.exact.rank import ATOMS, numerical_rank
@@ -82,6 +84,7 @@ def numerical_factor(
     ((3, 3), True, True)
     """
     end = None if time_limit_s is None else now() + time_limit_s
+    tell(logging.DEBUG, f"looking for a factor of {n_rows} rows", "attempt", rows=n_rows, starts=n_starts)
     rng = np.random.default_rng(random_state)
     roots = np.sqrt(np.diag(A))
     unit = A / np.outer(roots, roots)

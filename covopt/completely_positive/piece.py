@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from covopt.checks.speaking import tell
 from covopt.checks.wording import counted
 from covopt.completely_positive.dominance import dominance_factor
 from covopt.completely_positive.factorisation import residual_of
@@ -110,6 +112,10 @@ class Piece:
     ) -> None:
         """Note a bound, or why there is no factor."""
         reason = Reason(side, value, method, text, self.vertices, data or {})
+        tell(
+            logging.DEBUG, f"{side} {'' if value is None else f'{value} '}by {method}: {text}", "bound", side=side,
+            value=value, method=method, row=self.vertices[0], n_rows=len(self.vertices),
+        )  # fmt: skip
         if side == "not_cp":
             self.against = reason
         else:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from covopt.checks.speaking import tell_found
 from covopt.checks.validation import check_choice, check_number, check_random_state, check_time_limit
 from covopt.completely_positive import exclusion
 from covopt.completely_positive.caps import theorem_cap
@@ -122,7 +123,10 @@ def cp_rank(
         )
         notes.append(message)
         warnings.warn(message, PrecisionWarning, stacklevel=2)
-    return CPRankCertificate(matrix, tol, tuple(readings), tuple(notes), now() - began)
+    certificate = CPRankCertificate(matrix, tol, tuple(readings), tuple(notes), now() - began)
+    text = f"CP-rank at least {certificate.lower}, at most {certificate.upper} ({certificate.status.code})"
+    tell_found(certificate, text, lower=certificate.lower, upper=certificate.upper)
+    return certificate
 
 
 def _read(name: str, matrix: SymmetricMatrix, options: Options) -> tuple[Reading, list[str]]:

@@ -9,7 +9,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from covopt.api import min_norm
-from covopt.checks.speaking import logger, speaking
+from covopt.checks.speaking import speaking, tell_bound, tell_found
 from covopt.checks.validation import check_output_bias, check_random_state, check_time_limit, check_tol, said
 from covopt.data import Data
 from covopt.depth.decay import adam, decay
@@ -220,7 +220,7 @@ class _Task:
     def _note(self, side: str, value: float, source: str) -> None:
         entry = {"side": side, "value": value, "source": source, "time_s": now() - self.began}
         self.history.append(entry)
-        logger.debug("depth %d: %s bound %.8g by %s", self.depth, side, value, source)
+        tell_bound(self.depth, entry)
         if self.callback is not None and self.callback(entry):
             self.status = Status.CALLBACK
             raise _Stop
@@ -374,7 +374,13 @@ class _Task:
         )  # fmt: skip
         if solution.gap <= self.tol:
             solution.status = Status.CERTIFIED
-        logger.info("%r", solution)
+        tell_found(
+            solution,
+            repr(solution),
+            objective=solution.cost,
+            lower_bound=solution.lower_bound,
+            gap=solution.gap,
+        )
         return solution
 
 

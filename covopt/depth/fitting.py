@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from covopt.api.fit_task import FitTask
-from covopt.checks.speaking import logger
+from covopt.checks.speaking import tell_bound, tell_found
 from covopt.depth.cost import EXTRA, KEPT, MOST_DEPTH, WIDTH
 from covopt.depth.decay import decay, objective
 from covopt.depth.fit_bounds import fit_bounds
@@ -145,7 +145,9 @@ class _Training:
         )  # fmt: skip
         if found.gap <= task.tol:
             found.status = Status.CERTIFIED
-        logger.info("%r", found)
+        tell_found(
+            found, repr(found), objective=found.objective, lower_bound=found.lower_bound, gap=found.gap
+        )
         return found
 
     def _left(self, share: float) -> float | None:
@@ -154,6 +156,7 @@ class _Training:
     def _note(self, side: str, value: float, source: str) -> None:
         entry = {"side": side, "value": value, "source": source, "time_s": now() - self.began}
         self.history.append(entry)
+        tell_bound(self.depth, entry)
         if self.callback is not None and self.callback(entry):
             raise _Stop
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import logging
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -10,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from covopt.api.fit_task import FitTask
+from covopt.checks.speaking import tell
 from covopt.checks.validation import (
     check_count,
     check_number,
@@ -194,6 +197,8 @@ def train(
             float(seen.min()) if len(seen) else float("nan"), time.perf_counter() - began, runner.interrupted(),
         )  # fmt: skip
         bar.show(state)
+        text = f"{state.optimiser} {state.step} of {planned} steps, best {state.best_objective:.6g}"
+        tell(logging.DEBUG, text, "steps", **dataclasses.asdict(state))
         return callback is not None and bool(callback(state))
 
     with ProgressBar(progress, planned) as bar:

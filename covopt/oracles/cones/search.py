@@ -8,6 +8,7 @@ In a long search a root that is left with few others gives halves that wait to p
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from functools import partial
 
 import numpy as np
 
+from covopt.checks.speaking import tell
 from covopt.oracles.cones.keeping import Ended, Halfway, keeper_of_searches, key_of
 from covopt.oracles.cones.kernel import Stack, explore, plant
 from covopt.oracles.cones.roots import (
@@ -203,7 +205,7 @@ def search(
                 plant(rows, weights, root.linear, root.stack, a, side, H)
                 roots.append([root])
 
-    nodes, budget, arrays = 0, FIRST_SLICE, (rows, squares, sizes)
+    nodes, budget, arrays, rounds = 0, FIRST_SLICE, (rows, squares, sizes), 0
     points = [np.zeros((0, r))]
     halfway = None if keeper is None else keeper.halfway(key, signs, linear, n_points)
     if halfway is not None:
@@ -218,6 +220,9 @@ def search(
             share = min(most, max(1, (max_nodes - nodes) // len(alive)))
             nodes += _walk_all(alive, arrays, growth, share, pool)
             budget = min(2 * budget, LARGEST_SLICE)
+            rounds += 1
+            text = f"boxes, round {rounds}: {nodes:,} looked at, {len(alive)} parts"
+            tell(logging.DEBUG, text, "boxes", slices=rounds, n_boxes=nodes, parts=len(alive))
             every = [part for parts in roots for part in parts]
             if growth > 0.0:
                 points.extend(part.take_points() for part in alive)
