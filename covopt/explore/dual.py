@@ -13,7 +13,8 @@ from covopt.checks.wording import counted, one_line
 from covopt.errors import CovoptError
 from covopt.explore.neurons import Neurons
 from covopt.explore.panels import GREY, INK, TONES, Panel, add_readings, lay_out, short, sign_marks
-from covopt.plotting.solution import dual_values
+from covopt.plotting.dual import along_kinks, dual_values, kinks_of, scaled_dual, unit_of
+from covopt.plotting.function import limits
 
 FLOOR = 1e-16  # of the slack, on a logarithmic axis
 MOST_TIGHT = 2000
@@ -62,7 +63,13 @@ def dual_panel(steps: Sequence[Any], neurons: Sequence[Neurons]) -> tuple[Panel,
         proof = "Where every neuron of the network sits at the bound, and none exceeds it, the network is optimal."
     rings = " Rings: the tight set." if any(len(t) for t, _ in found) else ""
     draw: Any = _slacks
-    if width == 2:
+    if width == 2 and steps[0].data.n_features == 1:
+        draw, title = _kinks, "The dual function on the circle"
+        caption = (
+            f"{proof} Directions by the place where a neuron bends, and the side on which it is active; those that "
+            f"bend beyond an edge are drawn at it.{rings}"
+        )
+    elif width == 2:
         draw, title, caption = _circle, "The dual function on the circle", proof + rings
     elif width == 3:
         draw, title = _map, "The dual function on the sphere"
@@ -82,13 +89,9 @@ def dual_panel(steps: Sequence[Any], neurons: Sequence[Neurons]) -> tuple[Panel,
     return Panel("dual", title, caption, figures), notes
 
 
-def _unit_of(solution: Any) -> str:
-    return "‖w‖" if solution.potential == "variation" else "ω(w)"
-
-
 def _said(solution: Any, tight: np.ndarray) -> list[list[Any]]:
     """Return hover texts of the tight set."""
-    values = dual_values(solution.dual, solution.data.lifted, tight, solution.potential)
+    values = dual_values(scaled_dual(solution), solution.data.lifted, tight, solution.potential)
     data = solution.data
     names = [*(one_line(n, 24) for n in data.feature_names[:6]), *(["bias"] if data.bias > 0 else [])]
     return [
@@ -131,13 +134,13 @@ def _circle(solution: Any, neurons: Neurons, tight: np.ndarray) -> Any:
         return np.degrees(np.arctan2(w[:, 1], w[:, 0]))
 
     def where(w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return angle_of(w), dual_values(solution.dual, lifted, w, solution.potential)
+        return angle_of(w), dual_values(scaled_dual(solution), lifted, w, solution.potential)
 
     # smooth between the angles at which a sample switches on or off
     switches = np.concatenate([angle_of(lifted) + 90, angle_of(lifted) - 90])[:4000]
     grid = np.unique(np.concatenate([np.linspace(-180, 180, 1081), (switches + 180) % 360 - 180]))
     circle = np.column_stack([np.cos(np.radians(grid)), np.sin(np.radians(grid))])
-    values = dual_values(solution.dual, lifted, circle, solution.potential)
+    values = dual_values(scaled_dual(solution), lifted, circle, solution.potential)
     figure = go.Figure()
     figure.add_trace(go.Scatter(
         x=grid.astype(np.float32), y=values.astype(np.float32), mode="lines", name="dual function",
@@ -153,9 +156,49 @@ def _circle(solution: Any, neurons: Neurons, tight: np.ndarray) -> Any:
     first = one_line(data.feature_names[0], 24)
     lay_out(
         figure, x=f"direction of w (0°: {escape(first)}, 90°: {escape(second)})",
-        y=f"dual at {_unit_of(solution)} = 1",
+        y=f"dual at {unit_of(solution)} = 1",
     )  # fmt: skip
     figure.update_xaxes(range=[-180, 180], tickvals=[-180, -90, 0, 90, 180])
+    figure.update_yaxes(range=[-1.12 if both else -0.04, 1.12])
+    return figure
+
+
+def _kinks(solution: Any, neurons: Neurons, tight: np.ndarray) -> Any:
+    """Draw both arcs of the circle, neurons that are active to the right and to the left, against their kinks."""
+    import plotly.graph_objects as go
+
+    data, scaling = solution.data, solution.scaling
+    low, high = limits(data.X[:, 0], 0.25)
+
+    def seen(place: np.ndarray) -> np.ndarray:
+        return place if scaling is None else scaling.centre[0] + scaling.scale[0] * place
+
+    def where(w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        place = kinks_of(w, data.bias)
+        inside = (place >= low) & (place <= high)
+        values = dual_values(scaled_dual(solution), data.lifted, w, solution.potential)
+        values[inside] = along_kinks(solution, place[inside], w[inside, 0] > 0)
+        return seen(np.clip(np.nan_to_num(place, nan=low, posinf=high, neginf=low), low, high)), values
+
+    bent = kinks_of(np.vstack([tight, neurons.hidden]), data.bias)
+    bent = bent[(bent >= low) & (bent <= high)]
+    grid = np.unique(np.concatenate([np.linspace(low, high, 1081), data.X[:2000, 0], bent]))
+    figure = go.Figure()
+    for width, color, right, said in ((5, "#c9c9c9", False, "left"), (1.8, INK, True, "right")):
+        values = along_kinks(solution, grid, np.full(len(grid), right))
+        figure.add_trace(go.Scatter(
+            x=seen(grid), y=values.astype(np.float32), mode="lines", name=f"active to the {said}",
+            line=dict(color=color, width=width), hoverinfo="skip",
+        ))  # fmt: skip
+    add_readings(figure, seen(grid), values, seen(bent), "%{x}<br>dual %{y:.5f}<extra></extra>")
+    both = np.asarray(solution.dual).ndim == 1
+    for bound in (1, -1) if both else (1,):
+        figure.add_hline(y=bound, line=dict(color=GREY, dash="dash", width=1.2))
+    _add_sets(figure, solution, neurons, tight, where, (15, 9))
+    lay_out(
+        figure, x=f"where the neuron bends ({escape(one_line(data.feature_names[0], 40))})",
+        y=f"dual at {unit_of(solution)} = 1",
+    )  # fmt: skip
     figure.update_yaxes(range=[-1.12 if both else -0.04, 1.12])
     return figure
 
@@ -186,14 +229,16 @@ def _map(solution: Any, neurons: Neurons, tight: np.ndarray, *, tilts: tuple[flo
     lon, lat = np.linspace(-180, 180, 121), np.linspace(*tilts, 61)
     around, up = (np.radians(a).ravel() for a in np.meshgrid(lon, lat))
     sphere = np.column_stack([np.cos(up) * np.cos(around), np.cos(up) * np.sin(around), np.sin(up)])
-    values = dual_values(solution.dual, lifted, sphere, solution.potential).reshape(len(lat), len(lon))
+    values = dual_values(scaled_dual(solution), lifted, sphere, solution.potential).reshape(
+        len(lat), len(lon)
+    )
     both = np.asarray(solution.dual).ndim == 1
     figure = go.Figure()
     figure.add_trace(go.Contour(
         x=lon, y=lat, z=values.astype(np.float32), zmin=-1 if both else 0, zmax=1, colorscale=TONES,
         autocontour=False, contours=dict(start=-1 if both else 0, end=1, size=0.2 if both else 0.1),
         line=dict(width=0.5, color=GREY),
-        colorbar=dict(title=dict(text=f"dual at {_unit_of(solution)} = 1", side="right"), thickness=14,
+        colorbar=dict(title=dict(text=f"dual at {unit_of(solution)} = 1", side="right"), thickness=14,
                       outlinewidth=0, tickvals=[-1, -0.5, 0, 0.5, 1] if both else [0, 0.25, 0.5, 0.75, 1]),
         hovertemplate="%{x:.0f}°, %{y:.1f}°<br>dual %{z:.4f}<extra></extra>",
     ))  # fmt: skip
@@ -217,7 +262,7 @@ def _slacks(solution: Any, neurons: Neurons, tight: np.ndarray) -> Any:
     lifted = solution.data.lifted
 
     def of(w: np.ndarray) -> np.ndarray:
-        return 1.0 - np.abs(dual_values(solution.dual, lifted, w, solution.potential))
+        return 1.0 - np.abs(dual_values(scaled_dual(solution), lifted, w, solution.potential))
 
     figure = go.Figure()
     lowest = FLOOR
@@ -238,7 +283,7 @@ def _slacks(solution: Any, neurons: Neurons, tight: np.ndarray) -> Any:
             customdata=neurons.tag(order), marker=sign_marks(neurons.positive[order], 8),
             hovertemplate="%{customdata[1]}<extra></extra>",
         ))  # fmt: skip
-    lay_out(figure, x="sorted by slack", y=f"slack  1 − |dual|,  {_unit_of(solution)} = 1")
+    lay_out(figure, x="sorted by slack", y=f"slack  1 − |dual|,  {unit_of(solution)} = 1")
     figure.update_yaxes(type="log", exponentformat="power", dtick=2)
     figure.update_xaxes(tickformat="d")
     return figure

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from covopt.checks.wording import one_line
-from covopt.explore.neurons import Neurons, kinks_of
+from covopt.explore.neurons import Neurons
 from covopt.explore.panels import (
     DASHES,
     GREY,
@@ -26,7 +26,9 @@ from covopt.explore.panels import (
 )
 from covopt.plotting.classes import PROBABILITIES, chances_of, classes_of, codes_of
 from covopt.plotting.classes import TONES as CLASS_TONES
-from covopt.plotting.function import INK, MOST_KINKS, NEGATIVE, POSITIVE, clip_lines, limits, predict_columns
+from covopt.plotting.dual import kinks_of
+from covopt.plotting.function import INK, NEGATIVE, POSITIVE, limits, predict_columns
+from covopt.plotting.surface import MOST_KINKS, clip_lines
 
 GRID = 61
 

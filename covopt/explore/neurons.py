@@ -10,8 +10,8 @@ import numpy as np
 
 from covopt.checks.wording import counted, one_line
 from covopt.explore.panels import short
+from covopt.plotting.dual import dual_values, kinks_of, scaled_dual
 from covopt.plotting.function import INK
-from covopt.plotting.solution import dual_values
 from covopt.potentials import make_potential
 
 MOST_ROWS = 400  # of the table
@@ -68,24 +68,6 @@ class Neurons:
         return [[j, self.texts[j]] for j in index]
 
 
-def kinks_of(hidden: np.ndarray, bias: float) -> np.ndarray:
-    """Return where the neurons of one input bend; infinite or NaN where they do not.
-
-    Parameters
-    ----------
-    hidden : (m, D) array
-    bias : float
-
-    Examples
-    --------
-    >>> kinks_of(np.array([[2.0, -1.0]]), 1.0)
-    array([0.5])
-    """
-    offset = hidden[:, 1] * bias if bias > 0 else np.zeros(len(hidden))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return -offset / hidden[:, 0]
-
-
 def describe(solution: Any) -> Neurons:
     """Return the neurons of a solution, described.
 
@@ -107,7 +89,7 @@ def describe(solution: Any) -> Neurons:
         if len(outputs)
         else np.zeros(0, bool)
     )
-    slack = 1.0 - np.abs(dual_values(solution.dual, lifted, hidden, solution.potential))
+    slack = 1.0 - np.abs(dual_values(scaled_dual(solution), lifted, hidden, solution.potential))
     side = _sides(hidden, lifted)
     cell = _cells(side)
     return Neurons(

@@ -10,8 +10,8 @@ import numpy as np
 from covopt.checks.wording import counted
 from covopt.explore.panels import GREY, INK, Panel, lay_out, short
 from covopt.plotting.function import NEGATIVE
+from covopt.plotting.history import ROUNDING, bracket_of
 
-ROUNDING = 1e-16
 MOST_ROUNDS = 1000
 
 
@@ -32,19 +32,20 @@ def rounds_panel(solution: Any) -> tuple[Panel | None, list[str]]:
     rounds = list(solution.history)
     if len(rounds) < 2:
         return None, []
-    if len(rounds) > MOST_ROUNDS:
-        rounds = [rounds[i] for i in np.linspace(0, len(rounds) - 1, MOST_ROUNDS).astype(int)]
-    lower, upper = _columns(rounds, "lower_bound"), _columns(rounds, "upper_bound")
-    lower = np.fmax.accumulate(np.where(np.isfinite(lower), lower, np.nan))
-    upper = np.fmin.accumulate(np.where(np.isfinite(upper), upper, np.nan))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        gap = np.maximum((upper - lower) / np.abs(upper), ROUNDING)
+    found = bracket_of(solution)
     size = _columns(rounds, "n_columns" if "n_columns" in rounds[-1] else "n_atoms")
-    time = _columns(rounds, "time_s")
     number = np.array([r.get("round", r.get("iteration", i)) for i, r in enumerate(rounds)], dtype=float) + 1
+    if len(found.time) > len(rounds):  # the certificate is a step of its own
+        size, number = np.append(size, np.nan), np.append(number, number[-1] + 1)
+    chosen = np.unique(np.linspace(0, len(number) - 1, min(len(number), MOST_ROUNDS)).astype(int))
+    n_rounds, proved = number[len(rounds) - 1], len(found.time) > len(rounds)
+    time, lower, upper, gap, size, number = (
+        part[chosen] for part in (found.time, found.lower, found.upper, found.gap, size, number)
+    )
     says = []
-    for i in range(len(rounds)):
-        parts = [f"round {number[i]:.0f} of {number[-1]:.0f}"]
+    for i in range(len(number)):
+        after = proved and i == len(number) - 1
+        parts = ["the certificate, after the rounds" if after else f"round {number[i]:.0f} of {n_rounds:.0f}"]
         if np.isfinite(upper[i]):
             parts.append(f"between {short(lower[i], 6)} and {short(upper[i], 6)}, gap {short(gap[i], 2)}")
         elif np.isfinite(lower[i]):
@@ -56,7 +57,7 @@ def rounds_panel(solution: Any) -> tuple[Panel | None, list[str]]:
         says.append("; ".join(parts))
     figure = make_subplots(2, 1, shared_xaxes=True, vertical_spacing=0.06, row_heights=[0.6, 0.4])
     tags = [[-1, said.replace("; ", "<br>")] for said in says]
-    marked = "lines+markers" if len(rounds) <= 60 else "lines"
+    marked = "lines+markers" if len(number) <= 60 else "lines"
     for values, name, dash, mark, row in (
         (upper, "upper bound (a network)", "solid", "triangle-down", 1),
         (lower, "lower bound (a dual point)", "dash", "triangle-up-open", 1),

@@ -5,17 +5,13 @@ weight are drawn solid (filled), negative ones dashed (open), and their width gr
 """
 
 from covopt.plotting.classes import plot_probabilities_1d, plot_regions_2d, plot_scores
-from covopt.plotting.function import plot_function_1d, plot_surface_2d
-from covopt.plotting.many_inputs import plot_partial_dependence, plot_predicted
+from covopt.plotting.dual import dual_values, plot_dual
+from covopt.plotting.function import plot_function_1d
+from covopt.plotting.history import plot_history
+from covopt.plotting.many_inputs import plot_partial_dependence, plot_predicted, plot_slice
 from covopt.plotting.representations import plot_attraction_repulsion, plot_forces, plot_loss_against_width
-from covopt.plotting.solution import (
-    check_figure_path,
-    dual_values,
-    plot_dual,
-    plot_history,
-    plot_solution,
-    save_figure,
-)
+from covopt.plotting.solution import check_figure_path, plot_solution, save_figure
+from covopt.plotting.surface import plot_surface_2d
 
 __all__ = [
     "check_figure_path",
@@ -31,6 +27,7 @@ __all__ = [
     "plot_probabilities_1d",
     "plot_regions_2d",
     "plot_scores",
+    "plot_slice",
     "plot_solution",
     "plot_surface_2d",
     "save_figure",

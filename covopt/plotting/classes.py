@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from covopt.checks.optional import required
-from covopt.plotting.function import INK, limits, new_axes, predict_columns, table_of
+from covopt.plotting.function import INK, legend_below, limits, new_axes, predict_columns, table_of
+from covopt.plotting.wording import label_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -75,28 +76,55 @@ def plot_regions_2d(solution: Any, ax: Axes | None = None, *, resolution: int = 
     -------
     matplotlib.axes.Axes
     """
-    required("matplotlib", "drawing", "plot")
-    from matplotlib.colors import ListedColormap
-
     X, _ = table_of(solution.data.X, solution.data.Y, 2)
     ax = new_axes(ax)
-    names, codes = classes_of(solution), codes_of(solution)
+    codes = codes_of(solution)
     (left, right), (bottom, top) = limits(X[:, 0]), limits(X[:, 1])
     first, second = np.meshgrid(np.linspace(left, right, resolution), np.linspace(bottom, top, resolution))
     chances = chances_of(solution, np.column_stack([first.ravel(), second.ravel()]))
+    fill_regions(solution, ax, first, second, chances, named=False)
+    for k, name in enumerate(classes_of(solution)):
+        of = codes == k
+        ax.plot(
+            X[of, 0], X[of, 1], MARKERS[k % len(MARKERS)], ms=5, mfc=TONES[k % len(TONES)], mec=INK, mew=0.9,
+            ls="", label=label_of(name), zorder=3,
+        )  # fmt: skip
+    ax.set(xlim=(left, right), ylim=(bottom, top))
+    first_name, second_name = (label_of(name) for name in solution.data.feature_names)
+    ax.set(xlabel=first_name, ylabel=second_name)
+    dashed = ", dashed: how sure" if solution.loss.name in PROBABILITIES else ""
+    ax.set_title(f"{title_of(solution)} predicted (line: boundary{dashed})", fontsize="medium")
+    legend_below(ax, columns=min(len(classes_of(solution)), 4))
+    return ax
+
+
+def fill_regions(
+    solution: Any, ax: Axes, first: np.ndarray, second: np.ndarray, chances: np.ndarray, *, named: bool = True
+) -> None:
+    """Draw where each class is predicted, the boundary between them, and how sure the network is.
+
+    Parameters
+    ----------
+    solution : Solution
+        Of a classification.
+    ax : matplotlib Axes
+    first, second : (m, n) arrays
+        A grid.
+    chances : (m·n, classes) array
+        On it.
+    named : bool
+        Whether the regions get entries of a legend.
+    """
+    required("matplotlib", "drawing", "plot")
+    from matplotlib.colors import ListedColormap
+
+    names = classes_of(solution)
     best = chances.argmax(axis=1).reshape(first.shape)
     tones = ListedColormap([TONES[k % len(TONES)] for k in range(len(names))])
     ax.pcolormesh(
-        first,
-        second,
-        best,
-        cmap=tones,
-        vmin=-0.5,
-        vmax=len(names) - 0.5,
-        shading="nearest",
-        rasterized=True,
+        first, second, best, cmap=tones, vmin=-0.5, vmax=len(names) - 0.5, shading="nearest", rasterized=True,
         zorder=0,
-    )
+    )  # fmt: skip
     for k in range(len(names)):
         ahead = (chances[:, k] - np.delete(chances, k, axis=1).max(axis=1)).reshape(first.shape)
         if ahead.min() < 0 < ahead.max():
@@ -109,18 +137,10 @@ def plot_regions_2d(solution: Any, ax: Axes | None = None, *, resolution: int = 
                 first, second, sure, levels=levels, colors="0.35", linewidths=0.8, linestyles="--", zorder=1
             )
             ax.clabel(lines, fmt=lambda level: f"{level:.0%}", fontsize="x-small")
-    for k, name in enumerate(names):
-        of = codes == k
+    for k in np.unique(best) if named else ():
         ax.plot(
-            X[of, 0], X[of, 1], MARKERS[k % len(MARKERS)], ms=5, mfc=TONES[k % len(TONES)], mec=INK, mew=0.9,
-            ls="", label=name, zorder=3,
-        )  # fmt: skip
-    ax.set(xlim=(left, right), ylim=(bottom, top))
-    ax.set(xlabel=solution.data.feature_names[0], ylabel=solution.data.feature_names[1])
-    dashed = ", dashed: how sure" if solution.loss.name in PROBABILITIES else ""
-    ax.set_title(f"{title_of(solution)} predicted (line: boundary{dashed})", fontsize="medium")
-    _legend(ax, len(names))
-    return ax
+            [], [], "s", ms=8, mfc=TONES[k % len(TONES)], mec=INK, mew=0.9, ls="", label=label_of(names[k])
+        )
 
 
 def plot_probabilities_1d(solution: Any, ax: Axes | None = None) -> Axes:
@@ -149,18 +169,18 @@ def plot_probabilities_1d(solution: Any, ax: Axes | None = None) -> Axes:
     sure = solution.loss.name in PROBABILITIES
     drawn = range(1, 2) if len(names) == 2 else range(len(names))
     for style, k in zip(("-", "--", ":", "-.") * len(names), drawn, strict=False):
-        label = f"P({names[k]})" if sure else names[k]
+        label = f"P({label_of(names[k])})" if sure else label_of(names[k])
         ax.plot(grid, chances[:, k], style, color=INK, lw=1.4, label=label)
     for k, name in enumerate(names):
         of = codes == k
         ax.plot(
             X[of, 0], np.full(of.sum(), -0.08 - 0.05 * k), MARKERS[k % len(MARKERS)], ms=5,
-            mfc=TONES[k % len(TONES)], mec=INK, mew=0.9, ls="", label=name, clip_on=False,
+            mfc=TONES[k % len(TONES)], mec=INK, mew=0.9, ls="", label=label_of(name), clip_on=False,
         )  # fmt: skip
     ax.set(xlim=(low, high), ylim=(-0.1 - 0.05 * len(names), 1.05), yticks=[0, 0.25, 0.5, 0.75, 1])
-    ax.set(xlabel=solution.data.feature_names[0], ylabel="probability" if sure else "predicted")
+    ax.set(xlabel=label_of(solution.data.feature_names[0]), ylabel="probability" if sure else "predicted")
     ax.set_title(f"{title_of(solution)} (grey lines: boundaries)", fontsize="medium")
-    _legend(ax, len(names) + len(drawn))
+    legend_below(ax, columns=min(len(names) + len(drawn), 4))
     return ax
 
 
@@ -189,13 +209,13 @@ def plot_scores(solution: Any, ax: Axes | None = None) -> Axes:
         ax.plot(
             np.linspace(0, 1, len(of)) if len(of) > 1 else [0.5], of, f"-{MARKERS[k % len(MARKERS)]}", ms=5, lw=0.8,
             color="0.4", mfc=TONES[k % len(TONES)], mec=INK, mew=0.9,
-            label=f"{name}: {int(right[codes == k].sum())} of {len(of)} right",
+            label=f"{label_of(name)}: {int(right[codes == k].sum())} of {len(of)} right",
         )  # fmt: skip
     sure = solution.loss.name in PROBABILITIES
     ax.set(ylim=(-0.05, 1.05), xlabel="samples of each class, sorted (share)")
     ax.set_ylabel("probability of the true class" if sure else "1: predicted right")
     ax.set_title(f"{title_of(solution)}: {right.mean():.1%} of the data right", fontsize="medium")
-    _legend(ax, 1)
+    legend_below(ax, columns=1)
     return ax
 
 
@@ -206,14 +226,4 @@ def title_of(solution: Any) -> str:
     ----------
     solution : Solution
     """
-    return solution.loss.column or "class"
-
-
-def _legend(ax: Axes, columns: int) -> None:
-    ax.legend(
-        fontsize="small",
-        loc="upper center",
-        bbox_to_anchor=(0.5, -0.14),
-        ncols=min(columns, 4),
-        frameon=False,
-    )
+    return label_of(solution.loss.column or "class")

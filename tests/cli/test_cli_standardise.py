@@ -88,7 +88,8 @@ def test_explore_draws_in_the_units_of_the_table(folder):
 def test_kinks_of_one_input_are_years(folder):
     truth = pd.read_csv(folder / "t.csv")
     found = covopt.fit(truth[["year"]], truth["y"], lam="0.01max", standardise=True)
-    from covopt.explore.neurons import describe, in_your_units, kinks_of
+    from covopt.explore.neurons import describe, in_your_units
+    from covopt.plotting.dual import kinks_of
 
     neurons = describe(found)
     at = neurons.columns.index("kink at year")

@@ -15,7 +15,8 @@ from covopt.cli import app
 from covopt.datasets import make_smooth
 from covopt.errors import InputError, MissingPackageError
 from covopt.explore import page_html, write_page
-from covopt.explore.neurons import describe, kinks_of
+from covopt.explore.neurons import describe
+from covopt.plotting.dual import kinks_of
 
 pytest.importorskip("plotly")
 
@@ -75,8 +76,10 @@ def test_one_input_shows_the_function_its_kinks_and_the_circle(line):
     assert set(named) == set(np.flatnonzero((at > -0.32) & (at < 4.32)))
     assert {trace["marker"]["symbol"][0] for trace in kinks} <= {"triangle-up", "triangle-down"}
     names = [trace["name"] for trace in panels["dual"]["figures"][0]["data"] if "name" in trace]
-    assert names[0] == "dual function"
-    assert names[1].startswith("tight set (")
+    assert names[:2] == ["active to the left", "active to the right"]
+    assert names[2].startswith("tight set (")
+    dots = panels["dual"]["figures"][0]["data"][-1]
+    assert len(dots["customdata"]) == len(line.network)  # those that bend outside stand at the edge
 
 
 def test_two_inputs_show_the_plane_and_the_sphere(plane):
@@ -88,8 +91,8 @@ def test_two_inputs_show_the_plane_and_the_sphere(plane):
     assert {trace["line"]["dash"] for trace in lines} <= {"solid", "6px,4px"}  # told apart without colour
     assert panels["dual"]["figures"][0]["data"][0]["type"] == "contour"
     says = content_of(page_html(plane))["says"]
-    assert len(says) == len(plane.history)
-    assert says[0].startswith(f"round 1 of {len(says)}; ")
+    assert len(says) == len(plane.history) + says[-1].startswith("the certificate, after the rounds; between")
+    assert says[0].startswith(f"round 1 of {len(plane.history)}; ")
 
 
 def test_tiny_targets_are_not_drawn_as_zero():

@@ -8,7 +8,8 @@ import pytest
 
 import covopt
 from covopt.explore import write_page
-from covopt.explore.neurons import describe, kinks_of
+from covopt.explore.neurons import describe
+from covopt.plotting.dual import kinks_of
 
 webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -145,7 +146,9 @@ def test_a_solution(browser, tmp_path):
 
     # the slider moves the line along the rounds
     slider, says = browser.find_element(By.ID, "step"), browser.find_element(By.ID, "says")
-    assert says.text.startswith(f"round {len(solution.history)} of {len(solution.history)};")
+    assert says.text.startswith(
+        (f"round {len(solution.history)} of {len(solution.history)};", "the certificate")
+    )
     slider.send_keys(Keys.HOME)
     wait(browser, lambda _: says.text.startswith("round 1 of"))
     line = "return document.getElementById('progress').layout.shapes[0].x0"

@@ -18,7 +18,7 @@ from covopt.plotting import (
     plot_solution,
     plot_surface_2d,
 )
-from covopt.plotting.function import MOST_KINKS
+from covopt.plotting.surface import MOST_KINKS
 from covopt.status import Status
 from tests.nightly import at_night
 
@@ -48,7 +48,7 @@ def stand_in(d, n=20, neurons=10, *, bias=1.0, gap=1e-10, rounds=5):
     return SimpleNamespace(
         data=data, network=network, dual=rng.standard_normal(n), history=history, cost=9.0, lower_bound=8.9,
         gap=gap, status=Status.CERTIFIED, potential="variation", loss=None, objective=9.0, scaling=None,
-        tight_set=lambda refine=True: tight, certificate=SimpleNamespace(gauge=1.0),
+        tight_set=lambda refine=True: tight, certificate=SimpleNamespace(gauge=1.0), time_s=0.0,
     )  # fmt: skip
 
 

@@ -18,10 +18,12 @@ from covopt.plotting import (
     plot_probabilities_1d,
     plot_regions_2d,
     plot_scores,
+    plot_slice,
     plot_solution,
     plot_surface_2d,
 )
 from covopt.plotting.classes import chances_of, codes_of
+from covopt.plotting.dual import along_kinks, dual_values, kinks_of
 from covopt.plotting.function import untangle
 from covopt.plotting.many_inputs import partial_dependence
 
@@ -211,3 +213,88 @@ def test_a_dual_is_drawn_as_its_bound_uses_it():
     )  # a gauge that is not the maximum is met up to a power of two
     halved.dual, halved.certificate = solution.dual / 2, solution.certificate.of_scaled_dual(1)
     np.testing.assert_allclose(plot_dual(halved).lines[-1].get_ydata(), drawn, atol=1e-15)
+
+
+def test_a_dual_of_a_fit_is_drawn_as_its_bound_uses_it():
+    solution = classified(3)
+    drawn = plot_dual(solution).lines[-1].get_ydata()
+    halved = covopt.Solution.from_dict(solution.to_dict())
+    halved.dual, halved.certificate = solution.dual / 2, solution.certificate.of_scaled_dual(1)
+    np.testing.assert_allclose(plot_dual(halved).lines[-1].get_ydata(), drawn, atol=1e-12)
+    assert drawn.min() < 1e-5
+
+
+def test_the_dual_of_a_year_is_drawn_along_its_kinks():
+    year, y = 1990.0 + np.arange(12), np.sin(np.arange(12.0))
+    solution = covopt.min_norm(pd.DataFrame({"year": year}), y)
+    ax = plot_dual(solution)
+    assert ax.get_xlabel() == "where the neuron bends (year)"
+    low, high = ax.get_xlim()
+    assert low > 1988
+    assert high < 2003
+    data, hidden = solution.data, solution.network.hidden_weights
+    places, right = kinks_of(hidden, 1.0), hidden[:, 0] > 0
+    expected = dual_values(solution.dual, data.lifted, hidden)
+    np.testing.assert_allclose(along_kinks(solution, places, right), expected, atol=1e-6)
+    scaled = covopt.fit(pd.DataFrame({"year": year}), y, lam="0.01max", standardise=True)
+    assert plot_dual(scaled).get_xlim() == pytest.approx((low, high))
+
+
+def test_the_certificate_is_the_last_of_the_bracket():
+    solution = covopt.min_norm(*make_smooth(8))
+    looser = covopt.Solution.from_dict(solution.to_dict())
+    looser.history = [
+        {**r, "lower_bound": 0.5 * r["lower_bound"]} for r in solution.history if r["lower_bound"]
+    ]
+    looser.time_s = solution.time_s + 1.0
+    lower, gap = (plot_history(looser).figure.axes[k].lines[1 - k].get_ydata() for k in (0, 1))
+    assert (lower[-1], gap[-1]) == (solution.lower_bound, solution.gap)
+    assert lower[-2] < 0.6 * solution.lower_bound
+    assert len(lower) == len(looser.history) + 1
+
+
+def test_a_slack_axis_has_powers_of_ten():
+    solution = covopt.min_norm(*make_smooth(8))
+    low, high = plot_dual(solution).get_ylim()
+    assert high / low > 99
+
+
+def test_names_are_drawn_as_they_are():
+    X, y = make_smooth(10, 3)
+    inputs = pd.DataFrame(X, columns=["cost $x_$", "_hidden", "c"])
+    solution = covopt.fit(inputs, pd.DataFrame({"_u": y, "$v_ $" + "long" * 30: -y}), lam=0.1)
+    assert plot_partial_dependence(solution).get_ylabel() == "mean of  _u"
+    assert any("_hidden" in text for text in texts(plot_partial_dependence(solution)))
+    assert len(plot_slice(solution, output=1, resolution=5).figure.axes[1].get_ylabel()) < 50
+    two = plot_predicted(solution)
+    assert texts(two)[0].strip() == "_u"
+    two.figure.draw_without_rendering()  # mathematics between dollars would not be read
+
+
+def test_a_slice_is_the_network_at_the_medians():
+    X, y = make_smooth(12, 3)
+    frame = pd.DataFrame(X, columns=list("abc"))
+    solution = covopt.fit(frame, pd.DataFrame({"u": y, "v": X[:, 2]}), lam=0.03)
+    ax = plot_slice(solution, output=1, resolution=9)
+    moved = [np.ptp(partial_dependence(solution, j)[1][:, 1]) for j in range(3)]
+    order = np.argsort(moved)[::-1]
+    assert (ax.get_xlabel(), ax.get_ylabel()) == tuple("abc"[j] for j in order[:2])
+    assert ax.get_title().startswith(f"a slice: {'abc'[order[2]]} = ")
+    assert ax.figure.axes[1].get_ylabel() == "v"
+    labels = [ax.get_ylabel() for ax in plot_solution(solution).axes]
+    assert {"mean of u", "mean of v", "u", "v"} <= set(labels)
+    classes = classified(3, 3)
+    regions = plot_slice(classes, resolution=20)
+    assert regions.get_title().startswith("kind predicted: ")
+    assert set(texts(regions)) <= {"in", "out", "wide"}
+    shown = [ax.get_ylabel() for ax in plot_solution(classes).axes]
+    assert [name for name in shown if name.startswith("mean P(")] == [
+        "mean P(in)",
+        "mean P(out)",
+        "mean P(wide)",
+    ]
+
+
+def test_a_network_without_neurons_says_so():
+    solution = covopt.fit(*make_smooth(8), lam="2max")
+    assert [text.get_text() for text in plot_dual(solution).texts] == ["the network has no neuron"]
