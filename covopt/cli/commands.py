@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
@@ -33,9 +33,6 @@ from covopt.cli.options import (
 )
 from covopt.cli.report import Exit, Progress, check_outputs, print_json, reporting, save
 from covopt.cli.tables import JSON, TABLES, check_suffix, save_table
-
-if TYPE_CHECKING:
-    pass
 
 _EPILOG = (
     "Exit codes: 0 certified to the tolerance; 1 error in the input; 2 usage; 3 stopped before the tolerance "
@@ -193,6 +190,8 @@ def cp_rank(
     time_limit: TimeLimit = 300.0,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the numerical search.")] = 0,
     out: Annotated[Path | None, typer.Option(metavar="FILE.json", help="Save the certificate.")] = None,
+    resume: Resume = False,
+    checkpoint_every: CheckpointEvery = 60.0,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -204,11 +203,13 @@ def cp_rank(
     with reporting(as_json) as heard:
         check_outputs(out, inputs=(source,))
         check_suffix(out, JSON)
+        checkpoint = checkpoint_of(out, resume=resume, every_s=checkpoint_every)
         from covopt.cli.cp_rank import as_record, exit_code, run_cp_rank
 
         with Progress("bounding the CP-rank", enabled=not (as_json or quiet)):
-            found = run_cp_rank(source, tol=tol, time_limit_s=time_limit, seed=seed)
+            found = run_cp_rank(source, tol=tol, time_limit_s=time_limit, seed=seed, checkpoint=checkpoint)
         save(found, out)
+        settle(checkpoint, finished=checkpoint is None or not checkpoint.stopped)
         code = exit_code(found)
         if as_json:
             print_json(

@@ -9,7 +9,9 @@ from covopt.cli.report import Exit
 from covopt.errors import InputError
 
 
-def run_cp_rank(source: Path, *, tol: float, time_limit_s: float | None, seed: int | None) -> Any:
+def run_cp_rank(
+    source: Path, *, tol: float, time_limit_s: float | None, seed: int | None, checkpoint: Any = None
+) -> Any:
     """Read a matrix or a graph and bracket its CP-rank."""
     from covopt.completely_positive.graphs import GRAPH_SUFFIXES, read_graph
     from covopt.completely_positive.matrix import read_csv
@@ -21,7 +23,7 @@ def run_cp_rank(source: Path, *, tol: float, time_limit_s: float | None, seed: i
             f"{source} must end in .csv, .tsv or .txt (a matrix) or {' or '.join(GRAPH_SUFFIXES)} (a graph)."
         )
     given = read_graph(source) if suffix in GRAPH_SUFFIXES else read_csv(source)
-    return cp_rank(given, tol=tol, time_limit_s=time_limit_s, random_state=seed)
+    return cp_rank(given, tol=tol, time_limit_s=time_limit_s, random_state=seed, checkpoint=checkpoint)
 
 
 def as_record(certificate: Any) -> dict[str, Any]:

@@ -129,7 +129,7 @@ def _matrix(matrix: SymmetricMatrix, tol: float) -> Check:
 def _check_reading(matrix: SymmetricMatrix, reading: Reading, tol: float) -> list[Check]:
     if reading.status is CPStatus.NOT_CP:
         against = [reason for reason in reading.reasons if reason.side == "not_cp"]
-        checks = [_recheck(matrix, reason, None, tol, False) for reason in against]
+        checks = [recheck(matrix, reason, None, tol, False) for reason in against]
         if any(claim is not None for claim in (reading.lower, reading.upper, reading.factor)):
             checks.append(Check("status", False, "not_cp, and yet a bound or a factor is claimed"))
         return checks or [Check("not_cp", False, "no reason is given")]
@@ -173,7 +173,7 @@ def _check_component(
             checks.append(Check(reason.method, False, f"the side {reason.side!r} has no place here"))
             continue
         known = bool(held["upper"])
-        check = _recheck(part, reason, factor, tol, known)
+        check = recheck(part, reason, factor, tol, known)
         checks.append(check)
         if check.ok:
             held[reason.side].append(reason.value)
@@ -186,9 +186,8 @@ def _check_factor(
     """Return the checks, and the part of the factor in each component; none where it is no factor."""
     if factor is None:
         return [], {}
-    finite = bool(np.isfinite(factor).all())
-    residual = residual_of(matrix.values, factor) if finite else float("inf")
-    good = finite and bool((factor >= 0).all()) and residual <= _allowed(factor, tol)
+    residual = residual_of(matrix.values, factor) if np.isfinite(factor).all() else float("inf")
+    good = is_factor(matrix, factor, tol)
     checks = [
         Check(
             "factor",
@@ -211,12 +210,26 @@ def _check_factor(
     return checks, {c: np.array(part).reshape(len(part), len(c)) for c, part in rows.items()}
 
 
+def is_factor(matrix: SymmetricMatrix, factor: np.ndarray, tol: float) -> bool:
+    """Whether B is nonnegative and BᵀB is the matrix up to the tolerance.
+
+    Parameters
+    ----------
+    matrix : SymmetricMatrix
+    factor : ndarray of shape (m, n)
+    tol : float
+    """
+    if not np.isfinite(factor).all() or (factor < 0).any():
+        return False
+    return residual_of(matrix.values, factor) <= _allowed(factor, tol)
+
+
 def _allowed(factor: np.ndarray, tol: float) -> float:
     """Return what the residual may be: the tolerance, and what BᵀB and the quotients round."""
     return min(tol, FIT) + gamma(2 * len(factor) + 16)
 
 
-def _recheck(
+def recheck(
     part: SymmetricMatrix, reason: Reason, factor: np.ndarray | None, tol: float, known: bool
 ) -> Check:
     """Recompute one reason; whatever goes wrong with its data is a failure of the claim."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -63,6 +64,10 @@ class Options:
         return self.end is not None and now() >= self.end
 
 
+def _nothing() -> None:
+    """Keep nothing."""
+
+
 @dataclass
 class Piece:
     """One component while it is being worked on.
@@ -81,6 +86,15 @@ class Piece:
     approximate : ndarray or None
         The shortest numerical factor of an exact matrix that proved nothing.
     notes : list of str
+    done : list of str
+        Steps that have come to their end.
+    places : dict
+        Where searches for factors are: rows that failed, most rows, step, whether there is a factor, how many proved
+        nothing.
+    kept : dict or None
+        What an earlier run knew, until it is checked.
+    offer, restore : callable
+        Called after each step, and before the first one.
     """
 
     matrix: SymmetricMatrix
@@ -91,6 +105,11 @@ class Piece:
     against: Reason | None = None
     approximate: np.ndarray | None = None
     notes: list[str] = field(default_factory=list)
+    done: list[str] = field(default_factory=list)
+    places: dict[str, list[Any]] = field(default_factory=dict)
+    kept: dict[str, Any] | None = None
+    offer: Callable[[], None] = _nothing
+    restore: Callable[[], None] = _nothing
 
     @property
     def lower(self) -> int:
@@ -116,9 +135,10 @@ class Piece:
             logging.DEBUG, f"{side} {'' if value is None else f'{value} '}by {method}: {text}", "bound", side=side,
             value=value, method=method, row=self.vertices[0], n_rows=len(self.vertices),
         )  # fmt: skip
+        known = {(r.side, r.value, r.method, r.text) for r in self.reasons}
         if side == "not_cp":
             self.against = reason
-        else:
+        elif (side, value, method, text) not in known:  # a run that goes on says it again
             self.reasons.append(reason)
 
     def take(self, factor: np.ndarray | None, text: str) -> bool:
@@ -144,6 +164,19 @@ class Piece:
         self.reasons = [r for r in self.reasons if r.method != "factor"]
         self.say("upper", len(factor), "factor", f"{text}, residual {residual:.0e}")
         return True
+
+    def once(self, name: str, work: Callable[[], bool | None]) -> None:
+        """Do a step that has not been done; it has not where it returns False, or time is up."""
+        if name in self.done:
+            return
+        if work() is not False and not self.options.over:
+            self.done.append(name)
+        self.offer()
+
+    def at(self, name: str, *place: Any) -> None:
+        """Note where a search is."""
+        self.places[name] = list(place)
+        self.offer()
 
     @cached_property
     def rest(self) -> Remainder | None:

@@ -52,7 +52,7 @@ _REASONS = {key: re.compile(pattern) for key, pattern in _PATTERNS.items()}
 _NOTES = re.compile(
     r"no (factor of the component of row [0-9]+; if there is one, [0-9]+ rows do \(.+\)"
     r"|(face certificate|separating copositive matrix|moment bound of level [12]): .+)"
-    r"|the time limit was reached; the bracket is valid"
+    r"|(the time limit was reached|interrupted); the bracket is valid"
     r"|lower bounds above [0-9]+ were left out: .+"
     r"|[0-9]+ (entry|entries) of A cannot be told from zero at the tolerance .+"
 )
