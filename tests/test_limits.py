@@ -200,12 +200,12 @@ app(["solve", sys.argv[1], "--target", "y", "--tol", "1e-15", "--out", sys.argv[
 
 
 def test_ctrl_c_in_cp_rank_keeps_what_is_known(monkeypatch, tables):
-    from covopt.completely_positive import rank
+    from covopt.completely_positive import bounding
 
     def interrupt(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(rank, "numerical_factor", interrupt)
+    monkeypatch.setattr(bounding, "numerical_factor", interrupt)
     found = covopt.cp_rank(np.loadtxt(tables / "matrix.csv", delimiter=","), time_limit_s=5.0)
     assert found.lower >= 9
     assert any("interrupted" in note for note in found.notes)

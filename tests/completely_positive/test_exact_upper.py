@@ -175,12 +175,12 @@ def test_small_remainders():
 
 
 def test_what_is_not_proved_is_called_approximate(monkeypatch):
-    from covopt.completely_positive import piece, rank
+    from covopt.completely_positive import bounding, piece
 
     rng = np.random.default_rng(8)
     A = gram(rng.integers(1, 10, (5, 5)))
     monkeypatch.setattr(piece, "factor_proof", lambda *args: None)
-    monkeypatch.setattr(rank, "COPOSITIVE_SIZE", 0)
+    monkeypatch.setattr(bounding, "COPOSITIVE_SIZE", 0)
     found = covopt.cp_rank(A)
     assert (found.status, found.lower, found.upper, found.upper_numerical) == (CPStatus.UNDECIDED, 5, None, 5)
     assert found.factor is None
