@@ -1,6 +1,7 @@
 """Deep networks: brackets of the representation cost, and the figures of RK23, BN23 and FL22.
 
 python -m benchmarks.depth brackets [--only I …] [--seeds 1000]
+python -m benchmarks.depth training [--only I …] [--seeds 1000]
 python -m benchmarks.depth shares [--count 12]
 python -m benchmarks.depth figure NAME [--paper] [--device cuda] [--out FILE.png] [--share 0.001]
 """
@@ -18,6 +19,9 @@ def main() -> None:
     brackets = commands.add_parser("brackets", help="lower and upper bounds on twenty random tables")
     brackets.add_argument("--only", type=int, nargs="*", help="numbers of tables")
     brackets.add_argument("--seeds", type=int, default=0, help="networks of plain training beside each")
+    plain = commands.add_parser("training", help="plain training of many networks on the same tables")
+    plain.add_argument("--only", type=int, nargs="*", help="numbers of tables")
+    plain.add_argument("--seeds", type=int, default=1000)
     small = commands.add_parser("shares", help="three layers and few rows, closed to 1e-3")
     small.add_argument("--count", type=int, default=12)
     figure = commands.add_parser("figure", help="an experiment of the papers")
@@ -31,6 +35,10 @@ def main() -> None:
         from benchmarks.depth.brackets import run
 
         run(asked.only, asked.seeds)
+    elif asked.command == "training":
+        from benchmarks.depth.brackets import run_training
+
+        run_training(asked.only, asked.seeds)
     elif asked.command == "shares":
         from benchmarks.depth.brackets import run_small
 

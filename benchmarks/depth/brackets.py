@@ -15,6 +15,7 @@ from covopt.depth.layers import Layout
 COUNT = 20
 WIDTH = 8
 LAMS = (1e-2, 1e-3, 1e-4, 1e-5)
+STEPS = (1500, 500, 500, 500)  # of Adam, then 100 of L-BFGS
 REPAIRED = 30  # of the trained networks: those with the least norm among the ones that fit
 
 
@@ -50,10 +51,10 @@ def plain_training(given: Table, seeds: int) -> float:
 
     run = None
     widths = (WIDTH,) * (given.depth - 1)
-    for lam in LAMS:
+    for lam, steps in zip(LAMS, STEPS, strict=True):
         run = train(
             given.X, given.y, widths=widths, lam=lam, bias=given.bias, seeds=seeds, start=run,
-            schedule=[Phase("adam", 1500, learning_rate=0.01, decay="cosine"), Phase("lbfgs", 100)],
+            schedule=[Phase("adam", steps, learning_rate=0.01, decay="cosine"), Phase("lbfgs", 100)],
         )  # fmt: skip
     assert run is not None
     order = np.argsort(run.table.objective.to_numpy())[:REPAIRED]
@@ -87,6 +88,19 @@ def run_small(count: int) -> None:
             f"{i:2d} {len(given.X)} {given.X.shape[1]} {given.bias:g} {found.lower_bound:10.5f} {found.cost:10.5f} "
             f"{found.gap:8.1e} {solved - began:6.1f} {time.process_time() - solved:8.2f}  "
             f"{found.status.code if held else 'REFUTED':10s} {found.bounds[0].title}",
+            flush=True,
+        )
+
+
+def run_training(only: list[int] | None, seeds: int) -> None:
+    """Print what plain training reaches on each table: the least of all seeds, to lay beside the brackets."""
+    print(f" i N d L β   best of {seeds} trained networks   CPU s")
+    for i in range(COUNT) if only is None else only:
+        given, began = table(i), time.process_time()
+        least = plain_training(given, seeds)
+        print(
+            f"{i:2d} {len(given.X)} {given.X.shape[1]} {given.depth} {given.bias:g} {least:30.5f} "
+            f"{time.process_time() - began:7.1f}",
             flush=True,
         )
 

@@ -12,39 +12,23 @@ from covopt.api import min_norm
 from covopt.checks.speaking import speaking, tell_bound, tell_found
 from covopt.checks.validation import check_output_bias, check_random_state, check_time_limit, check_tol, said
 from covopt.data import Data
-from covopt.depth.decay import adam, decay
-from covopt.depth.descent import descend, meet, norm_of
+from covopt.depth.descent import norm_of
 from covopt.depth.layers import Layout
 from covopt.depth.linear import check_depth
 from covopt.depth.lower import Bound, closed_bounds, shares_bounds, tree_bounds
-from covopt.depth.polish import polish
-from covopt.depth.rank_one import rank_one_starts
 from covopt.depth.shares import DEPTH as SHARED_DEPTH
 from covopt.depth.solution import DeepSolution
-from covopt.depth.starts import deeper, of_shallow, random_start
+from covopt.depth.upper import Found, UpperSearch
 from covopt.errors import InputError
 from covopt.exact.rounding import relative_gap
 from covopt.limits import TimeUp, limited, now
-from covopt.losses import make_loss
 from covopt.network import DeepReLUNetwork
 from covopt.solution import Solution
 from covopt.status import Status
 
-KEPT = 3  # networks that go on to the next depth
-EXTRA = (0, 2)  # small random neurons that a layer gets
-RANDOM_STARTS = 6
-TRAINED_STARTS = 40
-POLISHED = 4  # of the trained ones
-DECAYS = (1e-3, 1e-4, 1e-5)  # λ of training, times max |y|²
-NEAR = 1e-3  # of max |y|²: what training misses at most, that descent goes on with
-WIDTH = 8
-LEAST_BOTTLENECK = 3  # layers beyond which a bottleneck of one neuron is a start
 MOST_DEPTH = 40
 LEAST_GOAL = 5e-4  # of the bound by shares: boxes double with each halving
-PASSES = 1e-10  # of max|y|, a tenth of what counts as interpolation: enough where the time is up
 _UPPER_SHARE = 0.6  # of a time limit
-
-Found = tuple[float, Layout, np.ndarray]
 
 
 def representation_cost(
@@ -70,10 +54,11 @@ def representation_cost(
 
     over all widths, with a bias of weight β in every layer (FL22 §2, RK23 §2). Beyond two layers the problem is not
     convex. The upper bound is a network that interpolates, found by continuation in the depth (a layer is inserted
-    into the best shallower networks), an augmented Lagrangian with L-BFGS, and sequential quadratic programs inside
-    its cell. The lower bound is the best of closed forms for pairs of rows (:mod:`covopt.depth.pairs`), the tree
-    bound (:mod:`covopt.depth.tree`) and, for three layers, a branch and bound over shares
-    (:mod:`covopt.depth.shares`), each of which :func:`covopt.verify` computes again from the table.
+    into the best shallower networks), an augmented Lagrangian with L-BFGS, sequential quadratic programs inside
+    its cell, and exact shallow solves of two neighbouring layers at a time. The lower bound is the best of closed
+    forms for pairs of rows (:mod:`covopt.depth.pairs`), the tree bound (:mod:`covopt.depth.tree`) and, for three
+    layers, a branch and bound over shares (:mod:`covopt.depth.shares`), each of which :func:`covopt.verify` computes
+    again from the table.
 
     Parameters
     ----------
@@ -158,14 +143,11 @@ class _Task:
         self.data, self.depth, self.output_bias, self.tol = data, depth, output_bias, tol
         self.began, self.limit, self.callback = began, limit, callback
         self.random_state = random_state
-        self.rng = np.random.default_rng(random_state)
+        self.search = UpperSearch(data, depth, output_bias, limit, random_state, self._offer)
         self.best: Found | None = None
         self.bounds: list[Bound] = []
         self.history: list[dict[str, Any]] = []
-        self.dual: np.ndarray | None = None
         self.status = Status.HEURISTIC
-        self.loss = make_loss("squared")
-        self.loss.encode_targets(data.Y)
 
     def run(self) -> DeepSolution:
         """Search above and below, and put the two together."""
@@ -173,7 +155,7 @@ class _Task:
             self._zero()
             self._at_once()
             with limited(self._left(_UPPER_SHARE)):
-                self._above()
+                self.search.run()
         except TimeUp:
             self.status = Status.TIME_LIMIT
         except _Stop:
@@ -181,7 +163,7 @@ class _Task:
         except KeyboardInterrupt:
             self.status = Status.INTERRUPTED
         if self.best is None:
-            self.best = self._cheap()
+            self.best = self.search.cheap()
         if self.status not in (Status.INTERRUPTED, Status.CALLBACK):
             self._below()
         return self._solution()
@@ -225,105 +207,6 @@ class _Task:
             self.status = Status.CALLBACK
             raise _Stop
 
-    # ------------------------------------------------------------------ from above
-    def _above(self) -> None:
-        """Continuation in the depth, then a bottleneck, then random starts."""
-        X, Y = self.data.X, self.data.Y
-        kept = self._shallow()
-        if not kept:
-            kept = self._random(3)
-        while kept and kept[0][1].depth < self.depth:
-            found = []
-            for _, layout, theta in kept:
-                for extra in EXTRA:
-                    for start in deeper(layout, theta, self.rng, extra=extra):
-                        found.extend(self._improve(*start, f"depth {layout.depth} continued"))
-            kept = _distinct(found)
-        if self.depth > LEAST_BOTTLENECK:
-            for layout, theta in rank_one_starts(self.data, self.depth, self.output_bias):
-                self._improve(layout, theta, "rank-one bottleneck")
-        small = len(X) * Y.shape[1] <= 20
-        for layout, theta in self._random_starts(self.depth, RANDOM_STARTS if small else 1):
-            self._improve(layout, theta, "random start")
-        trained = [
-            self._train(*start) for start in self._random_starts(self.depth, TRAINED_STARTS if small else 3)
-        ]
-        fits = [entry for entry in trained if entry is not None]
-        for _, layout, theta in sorted(fits, key=lambda entry: entry[0])[:POLISHED]:
-            self._improve(layout, theta, "trained with weight decay")
-
-    def _train(self, layout: Layout, theta: np.ndarray) -> Found | None:
-        """Train with weight decay that falls; None where the points are missed."""
-        X, Y = self.data.X, self.data.Y
-        size = float((Y**2).max())
-        theta = adam(layout, theta, X, self.loss, DECAYS[0] * size)
-        for share in DECAYS:
-            theta = decay(layout, theta, X, self.loss, share * size, steps=400)
-        miss = self.loss.value(layout.forward(theta, X)[1][-1])
-        return (norm_of(layout, theta), layout, theta) if miss <= NEAR * size else None
-
-    def _shallow(self) -> list[Found]:
-        """Return the shallow optimum, where there is one."""
-        try:
-            solution = min_norm(
-                self.data.X, self.data.Y, bias=self.data.bias, output_bias=self.output_bias,
-                time_limit_s=None if self.limit is None else 0.2 * self.limit, random_state=self.random_state,
-            )  # fmt: skip
-        except InputError:  # opposite points: without bias two layers do not interpolate what three do
-            return []
-        self.dual = solution.dual
-        layout, theta = of_shallow(solution.network, self.output_bias)
-        return [(norm_of(layout, theta), layout, theta)]
-
-    def _random(self, depth: int) -> list[Found]:
-        found = []
-        for layout, theta in self._random_starts(depth, 2 * RANDOM_STARTS):
-            found.extend(self._improve(layout, theta, "random start"))
-        return _distinct(found)
-
-    def _random_starts(self, depth: int, count: int):
-        data = self.data
-        layout = Layout(
-            (data.n_features, *[max(WIDTH, min(data.n_samples + 2, 64))] * (depth - 1), data.n_outputs),
-            data.bias, self.output_bias,
-        )  # fmt: skip
-        for _ in range(count):
-            yield random_start(
-                layout, self.rng, float(np.abs(data.Y).max()), float(np.abs(data.lifted).max())
-            )
-
-    def _improve(self, layout: Layout, theta: np.ndarray, source: str) -> list[Found]:
-        """Descend, polish, keep; polish the start itself where the descent leads to no network through the points."""
-        X, Y = self.data.X, self.data.Y
-        for guess in (descend(layout, theta, X, Y), theta):
-            answer = polish(layout, guess, X, Y)
-            if answer is not None:
-                self._offer(*answer, source)
-                return [(norm_of(*answer), *answer)]
-        return []
-
-    def _cheap(self) -> Found:
-        """Return some network through the points: the shallow one with identities, else a random one."""
-        X, Y = self.data.X, self.data.Y
-        for start in self._shallow():
-            layout, theta = start[1:]
-            while layout.depth < self.depth:
-                layout, theta = next(iter(deeper(layout, theta, self.rng, extra=0)))
-            missed = float(np.abs(layout.forward(theta, X)[1][-1] - Y).max())
-            if missed <= PASSES * float(np.abs(Y).max()):  # Newton steps on many rows take seconds
-                return norm_of(layout, theta), layout, theta
-            found = meet(layout, theta, X, Y)
-            if found is not None:
-                return norm_of(layout, found), layout, found
-        for layout, theta in self._random_starts(self.depth, 20):
-            found = meet(layout, descend(layout, theta, X, Y, outer=4), X, Y)
-            if found is not None:
-                return norm_of(layout, found), layout, found
-        raise InputError(
-            f"no network of depth {self.depth} through the points was found; without biases opposite or proportional "
-            "rows may contradict each other: use bias=1, or a larger depth."
-        )
-
     # ------------------------------------------------------------------ from below
     def _at_once(self) -> None:
         """Take the closed forms first: whatever stops the search, they stand."""
@@ -338,7 +221,9 @@ class _Task:
             if self._closed():
                 return
             with limited(self._left()):
-                found = tree_bounds(self.data, self.depth, self.output_bias, upper=upper, weights=self.dual)
+                found = tree_bounds(
+                    self.data, self.depth, self.output_bias, upper=upper, weights=self.search.dual
+                )
                 self._add(found)
                 goal = max(LEAST_GOAL, 0.9 * self.tol)
                 level = self.bounds[0].value if self.bounds else 0.0
@@ -382,14 +267,3 @@ class _Task:
             gap=solution.gap,
         )
         return solution
-
-
-def _distinct(found: list[Found]) -> list[Found]:
-    """Return the best few whose norms differ."""
-    kept: list[Found] = []
-    for candidate in sorted(found, key=lambda entry: entry[0]):
-        if all(abs(candidate[0] - other[0]) > 1e-4 * other[0] for other in kept):
-            kept.append(candidate)
-        if len(kept) == KEPT:
-            break
-    return kept

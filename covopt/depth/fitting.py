@@ -9,7 +9,7 @@ import numpy as np
 
 from covopt.api.fit_task import FitTask
 from covopt.checks.speaking import tell_bound, tell_found
-from covopt.depth.cost import EXTRA, KEPT, MOST_DEPTH, WIDTH
+from covopt.depth.cost import MOST_DEPTH
 from covopt.depth.decay import decay, objective
 from covopt.depth.fit_bounds import fit_bounds
 from covopt.depth.fit_solution import DeepFit
@@ -17,6 +17,7 @@ from covopt.depth.layers import Layout
 from covopt.depth.linear import check_depth
 from covopt.depth.polish import trim
 from covopt.depth.starts import deeper, of_shallow, random_start
+from covopt.depth.upper import EXTRA, KEPT, WIDTH, Found, distinct
 from covopt.errors import InputError
 from covopt.limits import TimeUp, limited, now
 from covopt.status import Status
@@ -25,8 +26,6 @@ RANDOM_STARTS = 3
 LARGE = 2000  # numbers of a network's pre-activations from which on only one start is followed
 _SHALLOW_SHARE, _UPPER_SHARE = 0.25, 0.7  # of a time limit
 SILENT = 1e-9  # ‖w_in‖‖w_out‖ of neurons that are dropped, against the largest
-
-Found = tuple[float, Layout, np.ndarray]
 
 
 def fit_deep(
@@ -178,7 +177,7 @@ class _Training:
                 for extra in EXTRA:
                     for start in deeper(layout, theta, self.rng, extra=extra):
                         found.append(self._improve(*start, f"depth {layout.depth} continued"))
-            kept = _distinct(found, 1 if self._is_large(kept[0][1]) else KEPT)
+            kept = distinct(found, 1 if self._is_large(kept[0][1]) else KEPT)
         for layout, theta in self._random_starts():
             low = theta
             for share in (0.01, 0.1):
@@ -223,13 +222,3 @@ class _Training:
             self.best = (value, small, trimmed)
             self._note("upper", value, source)
         return value, small, trimmed
-
-
-def _distinct(found: list[Found], most: int) -> list[Found]:
-    kept: list[Found] = []
-    for candidate in sorted(found, key=lambda entry: entry[0]):
-        if all(abs(candidate[0] - other[0]) > 1e-4 * other[0] for other in kept):
-            kept.append(candidate)
-        if len(kept) == most:
-            break
-    return kept

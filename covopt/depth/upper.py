@@ -1,0 +1,219 @@
+"""Networks of small norm through a table: every way of looking for them, one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from covopt.api import min_norm
+from covopt.data import Data
+from covopt.depth.alternating import alternate
+from covopt.depth.decay import adam, decay
+from covopt.depth.descent import descend, meet, norm_of
+from covopt.depth.layers import Layout
+from covopt.depth.polish import polish
+from covopt.depth.rank_one import rank_one_starts
+from covopt.depth.starts import deeper, of_shallow, random_start
+from covopt.errors import InputError
+from covopt.losses import make_loss
+
+KEPT = 3  # networks that go on to the next depth
+EXTRA = (0, 2)  # small random neurons that a layer gets
+RANDOM_STARTS = 6
+TRAINED_STARTS = 40
+POLISHED = 4  # of the trained ones
+PAIRED = 3  # of the trained ones that are not polished: pairs of layers are solved for
+PAIRED_RANDOM = 1
+SWEEPS = 8
+PAYS = 1e-6  # relative, of a sweep from the best network
+AGAIN = 4  # times that the best network is taken through its pairs of layers
+DECAYS = (1e-3, 1e-4, 1e-5)  # λ of training, times max |y|²
+NEAR = 1e-3  # of max |y|²: what training misses at most, that descent goes on with
+WIDTH = 8
+LEAST_BOTTLENECK = 3  # layers beyond which a bottleneck of one neuron is a start
+SMALL = 20  # numbers in Y: more starts, and exact solves of pairs of layers
+PASSES = 1e-10  # of max|y|, a tenth of what counts as interpolation: enough where the time is up
+
+Found = tuple[float, Layout, np.ndarray]
+
+
+class UpperSearch:
+    """The search for one table.
+
+    Parameters
+    ----------
+    data : Data
+    depth : int
+    output_bias : {"none", "penalized", "free"}
+    limit : float or None
+        Seconds of the whole task.
+    random_state : int or None
+    offer : callable
+        Called with each network that is found, a layout, its weights and where it is from; may raise to end.
+    """
+
+    def __init__(
+        self,
+        data: Data,
+        depth: int,
+        output_bias: str,
+        limit: float | None,
+        random_state: int | None,
+        offer: Callable[[Layout, np.ndarray, str], None],
+    ) -> None:
+        self.data, self.depth, self.output_bias, self.limit = data, depth, output_bias, limit
+        self.random_state, self._offer = random_state, offer
+        self.dual: np.ndarray | None = None
+        self._rng = np.random.default_rng(random_state)
+        self._small = data.n_samples * data.n_outputs <= SMALL
+        self._best: Found | None = None
+        self._loss = make_loss("squared")
+        self._loss.encode_targets(data.Y)
+
+    def run(self) -> None:
+        """Continuation in the depth, then a bottleneck, random and trained starts, then pairs of layers."""
+        kept = self._shallow()
+        if not kept:
+            kept = self._random(3)
+        while kept and kept[0][1].depth < self.depth:
+            found = []
+            for _, layout, theta in kept:
+                for extra in EXTRA:
+                    for start in deeper(layout, theta, self._rng, extra=extra):
+                        found.extend(self._improve(*start, f"depth {layout.depth} continued"))
+            kept = distinct(found)
+        if self.depth > LEAST_BOTTLENECK:
+            for layout, theta in rank_one_starts(self.data, self.depth, self.output_bias):
+                self._improve(layout, theta, "rank-one bottleneck")
+        for layout, theta in self._random_starts(self.depth, RANDOM_STARTS if self._small else 1):
+            self._improve(layout, theta, "random start")
+        trained = [
+            self._train(*start)
+            for start in self._random_starts(self.depth, TRAINED_STARTS if self._small else 3)
+        ]
+        fits = [entry for entry in trained if entry is not None]
+        fits.sort(key=lambda entry: entry[0])
+        for _, layout, theta in fits[:POLISHED]:
+            self._improve(layout, theta, "trained with weight decay")
+        if self._small:
+            self._pairs([entry[1:] for entry in fits[POLISHED : POLISHED + PAIRED]])
+
+    def _pairs(self, starts: list[tuple[Layout, np.ndarray]]) -> None:
+        """Solve for pairs of layers, exactly and by sliding: from these, from random networks, then the best."""
+        for k, start in enumerate([*starts, *self._random_starts(self.depth, PAIRED_RANDOM)]):
+            self._alternate(*start, slide=k % 2 == 1)
+        for k in range(AGAIN):
+            if self._best is None:
+                return
+            before = self._best[0]
+            layout, theta = self._best[1:]
+            small, found = alternate(layout, theta, self.data.X, self.data.Y, slide=k % 2 == 1, max_sweeps=1)
+            if norm_of(small, found) < (1.0 - PAYS) * before:
+                self._alternate(small, found, slide=k % 2 == 1)
+            if k % 2 == 1 and self._best[0] > (1.0 - PAYS) * before:
+                return
+
+    def _alternate(self, layout: Layout, theta: np.ndarray, *, slide: bool) -> None:
+        source = "sliding neurons, layer by layer" if slide else "alternating shallow solves"
+        layout, theta = alternate(layout, theta, self.data.X, self.data.Y, slide=slide, max_sweeps=SWEEPS)
+        self._improve(layout, theta, source)
+
+    def _train(self, layout: Layout, theta: np.ndarray) -> Found | None:
+        """Train with weight decay that falls; None where the points are missed."""
+        X, Y = self.data.X, self.data.Y
+        size = float((Y**2).max())
+        theta = adam(layout, theta, X, self._loss, DECAYS[0] * size)
+        for share in DECAYS:
+            theta = decay(layout, theta, X, self._loss, share * size, steps=400)
+        miss = self._loss.value(layout.forward(theta, X)[1][-1])
+        return (norm_of(layout, theta), layout, theta) if miss <= NEAR * size else None
+
+    def _shallow(self) -> list[Found]:
+        """Return the shallow optimum, where there is one."""
+        try:
+            solution = min_norm(
+                self.data.X, self.data.Y, bias=self.data.bias, output_bias=self.output_bias,
+                time_limit_s=None if self.limit is None else 0.2 * self.limit, random_state=self.random_state,
+            )  # fmt: skip
+        except InputError:  # opposite points: without bias two layers do not interpolate what three do
+            return []
+        self.dual = solution.dual
+        layout, theta = of_shallow(solution.network, self.output_bias)
+        return [(norm_of(layout, theta), layout, theta)]
+
+    def _random(self, depth: int) -> list[Found]:
+        found = []
+        for layout, theta in self._random_starts(depth, 2 * RANDOM_STARTS):
+            found.extend(self._improve(layout, theta, "random start"))
+        return distinct(found)
+
+    def _random_starts(self, depth: int, count: int) -> Iterator[tuple[Layout, np.ndarray]]:
+        data = self.data
+        layout = Layout(
+            (data.n_features, *[max(WIDTH, min(data.n_samples + 2, 64))] * (depth - 1), data.n_outputs),
+            data.bias, self.output_bias,
+        )  # fmt: skip
+        for _ in range(count):
+            yield random_start(
+                layout, self._rng, float(np.abs(data.Y).max()), float(np.abs(data.lifted).max())
+            )
+
+    def _improve(self, layout: Layout, theta: np.ndarray, source: str) -> list[Found]:
+        """Descend, polish, keep; polish the start itself where the descent leads to no network through the points."""
+        X, Y = self.data.X, self.data.Y
+        for guess in (descend(layout, theta, X, Y), theta):
+            answer = polish(layout, guess, X, Y)
+            if answer is not None:
+                found = norm_of(*answer), *answer
+                if answer[0].depth == self.depth and (self._best is None or found[0] < self._best[0]):
+                    self._best = found
+                self._offer(*answer, source)
+                return [found]
+        return []
+
+    def cheap(self) -> Found:
+        """Return some network through the points: the shallow one with identities, else a random one.
+
+        Raises
+        ------
+        InputError
+            Where none is found.
+        """
+        X, Y = self.data.X, self.data.Y
+        for start in self._shallow():
+            layout, theta = start[1:]
+            while layout.depth < self.depth:
+                layout, theta = next(iter(deeper(layout, theta, self._rng, extra=0)))
+            missed = float(np.abs(layout.forward(theta, X)[1][-1] - Y).max())
+            if missed <= PASSES * float(np.abs(Y).max()):  # Newton steps on many rows take seconds
+                return norm_of(layout, theta), layout, theta
+            found = meet(layout, theta, X, Y)
+            if found is not None:
+                return norm_of(layout, found), layout, found
+        for layout, theta in self._random_starts(self.depth, 20):
+            found = meet(layout, descend(layout, theta, X, Y, outer=4), X, Y)
+            if found is not None:
+                return norm_of(layout, found), layout, found
+        raise InputError(
+            f"no network of depth {self.depth} through the points was found; without biases opposite or proportional "
+            "rows may contradict each other: use bias=1, or a larger depth."
+        )
+
+
+def distinct(found: list[Found], most: int = KEPT) -> list[Found]:
+    """Return the best few whose norms differ.
+
+    Parameters
+    ----------
+    found : list of (float, Layout, ndarray)
+        The number says how good each is: smaller is better.
+    most : int
+    """
+    kept: list[Found] = []
+    for candidate in sorted(found, key=lambda entry: entry[0]):
+        if all(abs(candidate[0] - other[0]) > 1e-4 * other[0] for other in kept):
+            kept.append(candidate)
+        if len(kept) == most:
+            break
+    return kept
