@@ -64,7 +64,7 @@ class Schedule:
 
     seeds_per_row: float = 1.5
     start: float = 0.55
-    floor: float = 0.1
+    floor: float = 0.03
     entry: float = 0.3
     guard: float = 3.0
     least_share: float = 0.2
