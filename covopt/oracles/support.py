@@ -57,6 +57,7 @@ KEPT_ROWS = 500  # oracles of larger tables are not kept: their presorting takes
 WHOLE_CHECK_S = 15.0  # what the default budget of faces takes at most, about, where boxes are searched
 BOXES_PER_FACE = 2e-3  # boxes for each face of the budget: 10⁶ by default, a second or two
 MORE_BOXES = 6  # times as many where faces are out of reach
+BOXES_PER_ROW = 4000  # the same for each row, where those are more: a grid of 650 points takes 800 for each
 PAIRS_PER_BOX = 0.5  # pairs of boxes, for several outputs
 BOX_TOLERANCE = 1e-11  # up to so many faces it costs no more boxes than 1e-6 would
 LOOSE_TOLERANCE = 2e-8  # with more, about half as many boxes
@@ -245,9 +246,10 @@ def _bound_scalar(
         if shown is not None:
             exact = shown[0] <= (1.0 + ATTAINED) * shown[1]
             return GaugeBound(shown[0], exact, EXACT if exact else BY_CHORDS if chords else BY_BOXES)
-    limit, rtol = int(BOXES_PER_FACE * budget), BOX_TOLERANCE
+    many = BOXES_PER_ROW * len(rows) / DEFAULT_FACE_BUDGET
+    limit, rtol = int(max(BOXES_PER_FACE, many) * budget), BOX_TOLERANCE
     if start is None:
-        limit, rtol = MORE_BOXES * limit, LOOSE_TOLERANCE
+        limit, rtol = int(MORE_BOXES * BOXES_PER_FACE * budget), LOOSE_TOLERANCE
     if r <= MOST_DIMENSIONS and limit > 0:
         boxes = box_gauge(rows, dual, start=start, rtol=rtol, max_nodes=limit)
         if (

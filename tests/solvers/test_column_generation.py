@@ -150,3 +150,10 @@ def test_single_steps_reach_nine_digits():
     point = ColumnGeneration(case, FaceOracle(case.rows), tol=1e-9, random_state=0).solve()
     assert point.status is Status.CERTIFIED and point.gap <= 1e-9
     assert not any(state.note for state in point.history)
+
+
+@pytest.mark.slow  # 5 s
+def test_a_grid_of_650_points_is_certified():
+    X = np.array([(i, j) for i in range(26) for j in range(25)], dtype=float)
+    solution = covopt.min_norm(X, np.random.default_rng(0).standard_normal(len(X)), random_state=0)
+    assert solution.status.code == "certified" and covopt.verify(solution).ok
