@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from covopt.cli.cluster import Cluster
 from covopt.cli.fit import Delta, LossName, SampleWeight, Target, columns_lines, read_for_loss, say_saved
+from covopt.cli.grids import parse_lams, parse_widths
 from covopt.cli.options import (
     Bias,
     Decimal,
@@ -92,11 +94,12 @@ def train(
         Path | None, typer.Option(metavar="FILE", help="Save the state of training while it runs.")
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint.")] = False,
+    cluster: Cluster = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Train many networks at once; with --cross-check or --plateau against the certified optimum."""
-    with reporting(as_json) as heard:
+    with reporting(as_json, cluster=cluster) as heard:
         check_outputs(out, plot, inputs=(table,))
         check_plot(plot)
         from covopt.checks.optional import required
@@ -115,8 +118,13 @@ def train(
             raise InputError("--resume needs --checkpoint FILE, the file to go on from.")
         if plateau and sample_weight is not None:
             raise InputError("--plateau takes no --sample-weight; use --cross-check.")
+        if cluster is not None and (checkpoint is not None or device != "cpu"):
+            raise InputError(
+                "--cluster trains on the processors of its workers, without a checkpoint; leave it out, or "
+                "--checkpoint and --device."
+            )
         check_suffix(out, TABLES)
-        sizes, lams = parse_widths(widths), _parse_lams(lam)
+        sizes, lams = parse_widths(widths), parse_lams(lam)
         if (cross_check or plateau) and len(lams) > 1:
             raise InputError(f"--cross-check and --plateau take one λ; received --lam {lam}.")
         if (cross_check or plateau) and any(isinstance(size, tuple) for size in sizes):
@@ -315,41 +323,6 @@ def _certify(X: Any, Y: Any, lams: list[float], options: dict[str, Any], progres
 
 
 # ---------------------------------------------------------------------- reading and writing
-def parse_widths(widths: str) -> list[int | tuple[int, ...]]:
-    """Return the widths that ``8,16`` or ``32x16,64x16`` stands for.
-
-    Raises
-    ------
-    InputError
-        For anything else.
-
-    Examples
-    --------
-    >>> parse_widths("8,16"), parse_widths("32x16")
-    ([8, 16], [(32, 16)])
-    """
-    from covopt.errors import InputError
-
-    try:
-        found = [tuple(int(size) for size in part.split("x")) for part in widths.split(",")]
-    except ValueError:
-        raise InputError(
-            f"--widths must be integers separated by commas, as in 8,16 or 32x16; received {widths!r}"
-        ) from None
-    return [sizes[0] if len(sizes) == 1 else sizes for sizes in found]
-
-
-def _parse_lams(lam: str | None) -> list[float]:
-    from covopt.errors import InputError
-
-    if lam is None:
-        return []
-    try:
-        return [float(part) for part in lam.split(",")]
-    except ValueError:
-        raise InputError(f"--lam must be numbers separated by commas; received {lam!r}") from None
-
-
 def _schedule(optimiser: str, steps: int | None) -> Any:
     """Return a schedule that ends in full-batch descent, but for label noise, whose end is the point."""
     from covopt.training import Phase

@@ -134,9 +134,14 @@ class TrainingRun:
         list of int or None
             None for networks that diverged.
         """
-        tasks = [(self.network(i), self.X, self.status[i] == "diverged") for i in range(len(self))]
-        self._neurons = list(map_tasks(_effective_neurons, tasks, n_jobs=n_jobs))
+        tasks = [(self.network(i), self.status[i] == "diverged") for i in range(len(self))]
+        self._neurons = list(map_tasks(_effective_neurons, tasks, n_jobs=n_jobs, shared=(self.X,)))
         return self._neurons
+
+    @property
+    def objectives(self) -> np.ndarray:
+        """Objective of every network; not finite where it diverged."""
+        return self._numbers["objective"].to_numpy(dtype=float)
 
     @property
     def best(self) -> int:
@@ -147,14 +152,14 @@ class TrainingRun:
         InputError
             When all networks diverged.
         """
-        objective = self._numbers["objective"].to_numpy(dtype=float)
+        objective = self.objectives
         usable = (np.array(self.status) != "diverged") & np.isfinite(objective)
         if not usable.any():
             raise InputError("every network diverged; lower learning_rate.")
         return int(np.argmin(np.where(usable, objective, np.inf)))
 
 
-def _effective_neurons(network: Any, X: np.ndarray, diverged: bool) -> int | None:
+def _effective_neurons(X: np.ndarray, network: Any, diverged: bool) -> int | None:
     if diverged:
         return None
     with threadpool_limits(1, user_api="blas"):  # matrices this small only lose by more threads
