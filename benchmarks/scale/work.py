@@ -13,7 +13,7 @@ from covopt.arrangement.enumeration import iter_cells
 from covopt.certificates.prove import problem_of
 from covopt.oracles.cones import box_gauge
 from covopt.oracles.scalar.flats import FlatSweep
-from covopt.parallel import spread_over_cluster
+from covopt.parallel import spread_with_rechecks
 from covopt.proofs import check_proof
 from covopt.proofs.parts import in_parts
 
@@ -55,7 +55,7 @@ def exact(size: str) -> Callable[[], Any]:
     found = covopt.min_norm(X, y)
     proof, problem = found.prove(), problem_of(found, found.data)
     dual = found.dual.reshape(-1)
-    return lambda: check_proof(problem, dual, proof, cover_by=in_parts(spread_over_cluster())).cover
+    return lambda: check_proof(problem, dual, proof, cover_by=in_parts(spread_with_rechecks())).cover
 
 
 WORK = {"boxes": boxes, "faces": faces, "cells": cells, "exact": exact}

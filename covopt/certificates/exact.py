@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from covopt.certificates.prove import EXTRA_BOXES, float_link, problem_of, prove
 from covopt.errors import InputError
 from covopt.losses.interpolation import INTERPOLATES
-from covopt.parallel import spread_over_cluster
+from covopt.parallel import spread_with_rechecks
 from covopt.proofs import CheckedBound, CheckedNetwork, Problem, Proof, check_network, check_proof
 from covopt.proofs.checker.arithmetic import float_below
 from covopt.proofs.parts import in_parts
@@ -68,7 +68,7 @@ def _claims(solution: Any, data: Data, proof: Proof | None) -> list[Claim]:
                 solution.dual.reshape(-1),
                 proof,
                 extra=EXTRA_BOXES,
-                cover_by=in_parts(spread_over_cluster()),
+                cover_by=in_parts(spread_with_rechecks()),
             )
     except (InputError, ValueError) as error:
         return [*claims, Claim("exact lower bound", False, str(error))]

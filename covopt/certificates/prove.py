@@ -20,7 +20,7 @@ from covopt.losses import Huber
 from covopt.oracles.cones import box_gauge
 from covopt.oracles.cones.keeping import key_of
 from covopt.oracles.cones.transfer import Transfer
-from covopt.parallel import spread_over_cluster
+from covopt.parallel import spread_with_rechecks
 from covopt.proofs import CheckedBound, Problem, Proof, check_proof
 from covopt.proofs.checker.arithmetic import float_below, fractions
 from covopt.proofs.checker.dual import LOSSES, move_into_domain
@@ -142,7 +142,7 @@ def prove(
     proof = Proof(
         problem.digest(dual), made.V, y, signs, linear, made.group, factor, made.exponent, H, tree, 0.0,
     )  # fmt: skip
-    spread: Spread | None = spread_over_cluster()
+    spread: Spread | None = spread_with_rechecks()
     nodes = None
     if keeper is not None:
         nodes = LARGE_PART if spread is None else None

@@ -19,10 +19,12 @@ from covopt.cli import app
 from covopt.cli import cluster as connecting
 from covopt.errors import ClusterError, ClusterWarning
 from covopt.oracles.cones import box_gauge
+from covopt.oracles.cones.fan import fan_of_boxes
 from covopt.oracles.scalar import flats
-from covopt.parallel import spread_over_cluster
+from covopt.parallel import spread_with_rechecks
 from covopt.parallel.cluster import Cluster
 from covopt.proofs import check_proof, parts
+from covopt.training import spread
 
 distributed = pytest.importorskip("distributed")
 WAIT_S = 30.0
@@ -108,7 +110,7 @@ def test_a_cluster_finds_the_same_and_its_loss_keeps_the_bracket(everything_is_s
         assert again.upper_bound == gauge.upper_bound
         assert np.array_equal(again.tree, gauge.tree)
         assert "walk_away" in told
-        assert check_proof(problem, dual, proof, cover_by=parts.in_parts(spread_over_cluster())) == checked
+        assert check_proof(problem, dual, proof, cover_by=parts.in_parts(spread_with_rechecks())) == checked
         assert told.count("check_boxes") > 1
 
         file = tmp_path / "run.checkpoint"
@@ -176,10 +178,13 @@ def test_workers_that_die_and_join(everything_is_sent, monkeypatch):
 
 
 @pytest.mark.slow
-def test_every_command_finds_the_same(everything_is_sent, tmp_path, monkeypatch):
+@pytest.mark.parametrize("kind", ["tcp", "local"])
+def test_every_command_finds_the_same(kind, everything_is_sent, tmp_path, monkeypatch):
     X, y = table(12, 3)
     np.savetxt(tmp_path / "t.csv", np.column_stack([X, y]), delimiter=",", header="a,b,c,y", comments="")
-    with cluster(2) as (processes, _):
+    monkeypatch.setattr(spread, "NETWORKS", 4)
+    with cluster(2) if kind == "tcp" else contextlib.nullcontext((None, None)) as (processes, _):
+        address = "local" if processes is None else processes.address
         told, send = [], Cluster.map
         monkeypatch.setattr(Cluster, "map", lambda *a, **k: told.append(1) or send(*a, **k))
         for words, outputs in (
@@ -188,9 +193,11 @@ def test_every_command_finds_the_same(everything_is_sent, tmp_path, monkeypatch)
             (("path", "t.csv", "--target", "y", "--n-lams", "4", "--out"), "l.json"),
             (("cells", "t.csv", "--target", "y", "--out"), "c.npy"),
             (("prove", "s.json", "--out"), "q.json"),
-        ):
+            (("train", "t.csv", "--target", "y", "--lam", "0.1", "--cross-check", "--widths", "4", "--seeds", "8",
+              "--steps", "200", "--out"), "n.csv"),
+        ):  # fmt: skip
             told.clear()
-            for folder, more in (("here", ()), ("there", ("--cluster", processes.address))):
+            for folder, more in (("here", ()), ("there", ("--cluster", address))):
                 (tmp_path / folder).mkdir(exist_ok=True)
                 out = tmp_path / folder / outputs
                 name = tmp_path / (f"{folder}/{words[1]}" if words[1] == "s.json" else words[1])
@@ -202,8 +209,13 @@ def test_every_command_finds_the_same(everything_is_sent, tmp_path, monkeypatch)
                 assert {*map(bytes, np.load(here))} == {*map(bytes, np.load(there))}
                 assert len(np.load(here)) == len(np.load(there))
                 continue
+            if outputs.endswith(".csv"):
+                own, other = (np.genfromtxt(file, delimiter=",", names=True) for file in (here, there))
+                assert list(own["floor"]) == list(other["floor"])
+                np.testing.assert_allclose(own["cost"], other["cost"], rtol=1e-6)
+                continue
             assert without_times(json.loads(here.read_text())) == without_times(json.loads(there.read_text()))
-        where = ("--exact", "--json", "--cluster", processes.address)
+        where = ("--exact", "--json", "--cluster", address)
         result = run("verify", tmp_path / "there" / "s.json", tmp_path / "t.csv", *where)
         assert result.exit_code == 0, result.output
 
@@ -213,6 +225,19 @@ def without_times(content):
     if isinstance(content, dict):
         return {k: without_times(v) for k, v in content.items() if "tim" not in k}
     return [without_times(each) for each in content] if isinstance(content, list) else content
+
+
+@pytest.mark.slow
+def test_several_outputs_send_the_boxes_of_their_directions(everything_is_sent):
+    X, _ = table(12, 4)
+    dual = np.random.default_rng(1).standard_normal((12, 2))
+    options = {"max_nodes": 10**5, "max_calls": 12, "rtol": 1e-3}
+    here = fan_of_boxes(X, dual, **options)
+    with cluster(1) as (_, client), parallel_config("dask", client=client):
+        told, submit = [], client.submit
+        client.submit = lambda *args, key: told.append(key.split("-")[1]) or submit(*args, key=key)
+        assert fan_of_boxes(X, dual, **options) == here
+        assert "walk_away" in told
 
 
 @pytest.mark.slow
