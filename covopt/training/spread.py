@@ -118,9 +118,12 @@ def joined(runs: Sequence[TrainingRun], kinds: int) -> TrainingRun:
     def several(name: str) -> list[Any]:
         return [getattr(runs[place], name)[i] for place, i in order]
 
-    arrays = {name: np.array(several(name)) for name in ("steps", "times", "gradient_norms", "floors")}
-    lists = {name: several(name) for name in ("members", "weights", "status", "rates")}
-    return replace(runs[0], **arrays, **lists, history=_histories(runs, order))
+    return replace(
+        runs[0], members=several("members"), weights=several("weights"), status=several("status"),
+        rates=several("rates"), steps=np.array(several("steps")), times=np.array(several("times")),
+        gradient_norms=np.array(several("gradient_norms")), floors=np.array(several("floors")),
+        history=_histories(runs, order),
+    )  # fmt: skip
 
 
 def _histories(runs: Sequence[TrainingRun], order: list[tuple[int, int]]) -> pd.DataFrame | None:
