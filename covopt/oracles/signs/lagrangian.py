@@ -40,6 +40,7 @@ from covopt.exact.definite import flat_up, product_error_up, top_eigenvalue_up
 from covopt.exact.rounding import UNIT, allowance, gamma, lengths_up, operator_norm_up, total_up, up
 
 UNDECIDED, ON, OFF, ZERO = 0, 1, 2, 3
+VANISHED = 745.0  # e to minus this is no number any more
 LIVE = 1e-8  # share of a row's length below which what is left of it on a flat has no multipliers
 ROOM = 1.0 + 2.0**-20  # more than a few sums and products of numbers that are not negative err by
 SHORT = 100  # steps up to which one temperature is enough
@@ -239,7 +240,7 @@ class _Best:
         values, vectors, matrix = self.form.spectrum(multipliers)
         top = float(values[-1])
         spread = temperature if temperature > 0 else 1e-3 * max(abs(top), 1e-300)
-        weights = np.exp((values - top) / spread)
+        weights = np.exp(np.maximum(values - top, -VANISHED * spread) / spread)
         total = float(weights.sum())
         half = vectors * np.sqrt(weights / total)
         if top < self.value:
