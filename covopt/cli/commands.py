@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from typer.core import TyperGroup
@@ -364,9 +364,8 @@ def reduce(
     encoding: Encoding = "utf-8",
     decimal: Decimal = ".",
     preserve: Annotated[
-        str,
+        Literal["covariances", "outputs"],
         typer.Option(
-            metavar="covariances|outputs",
             help="Keep every pair (K, Kσ) and the outputs on the table, or the outputs alone at a lower norm.",
         ),
     ] = "covariances",

@@ -9,6 +9,7 @@ import typer
 from covopt.cli.options import (
     Bias,
     Decimal,
+    Duplicates,
     Encoding,
     Features,
     Json,
@@ -39,9 +40,7 @@ def depth(
     output_bias: OutputBias = "none",
     tol: Tol = 1e-6,
     time_limit: TimeLimit = 60.0,
-    duplicates: Annotated[
-        str, typer.Option(metavar="error|mean", help="Rows that are one point with different targets.")
-    ] = "error",
+    duplicates: Duplicates = "error",
     seed: Seed = None,
     out: Out = None,
     as_json: Json = False,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -54,7 +54,7 @@ Target = Annotated[
     str, typer.Option(metavar="Y", help="Target column: numbers, or labels for classification.")
 ]
 LossName = Annotated[
-    str,
+    Literal["squared", "huber", "logistic", "hinge", "squared-hinge", "softmax-cross-entropy"],
     typer.Option(
         metavar="NAME", help="squared, huber, logistic, hinge, squared-hinge or softmax-cross-entropy."
     ),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -18,7 +18,7 @@ Table = Annotated[
 ]
 Sep = Annotated[str | None, typer.Option(metavar="C", help="What separates the columns of a text table.")]
 Encoding = Annotated[str, typer.Option(metavar="NAME", help="Encoding of a text table, as in latin-1.")]
-Decimal = Annotated[str, typer.Option(metavar=".|,", help="Decimal point of a text table.")]
+Decimal = Annotated[Literal[".", ","], typer.Option(help="Decimal point of a text table.")]
 Features = Annotated[
     str | None, typer.Option(metavar="A,B", help="Input columns; by default every other numeric column.")
 ]
@@ -27,10 +27,14 @@ NoInputs = Annotated[
 ]
 Bias = Annotated[float, typer.Option(help="Amount of bias: inputs become (x, bias); 0 for none.")]
 OutputBias = Annotated[
-    str, typer.Option(metavar="none|penalized|free", help="Bias of the output, and whether it costs.")
+    Literal["none", "penalized", "free"], typer.Option(help="Bias of the output, and whether it costs.")
+]
+Duplicates = Annotated[
+    Literal["error", "mean"], typer.Option(help="Rows that are one point with different targets.")
 ]
 Potential = Annotated[
-    str, typer.Option(metavar="NAME", help="What neurons cost: variation, label-noise, label-noise-exact.")
+    Literal["variation", "label-noise", "label-noise-exact"],
+    typer.Option(metavar="NAME", help="What neurons cost: variation, label-noise, label-noise-exact."),
 ]
 Standardise = Annotated[
     bool,

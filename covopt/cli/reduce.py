@@ -23,13 +23,10 @@ def run_reduce(
     """Reduce a model on the points of a table, write it, and return what to print."""
     import numpy as np
 
-    from covopt.checks.validation import check_choice
     from covopt.data.table_files import read_table
     from covopt.errors import InputError
     from covopt.network.state_dict import format_of, read_model, write_model
-    from covopt.sparsify.reduction import PRESERVES
 
-    check_choice("--preserve", preserve, PRESERVES)
     found = read_model(model)
     if format_of(out) != found.format:
         raise InputError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -15,6 +15,7 @@ from covopt.cli.options import (
     Bias,
     CheckpointEvery,
     Decimal,
+    Duplicates,
     Encoding,
     Features,
     Json,
@@ -48,6 +49,11 @@ from covopt.cli.report import (
     standardised_of,
 )
 from covopt.cli.tables import JSON, check_suffix
+
+Solver = Literal[
+    "auto", "column-generation", "relaxation", "conic:CLARABEL", "conic:SCS", "conic:MOSEK", "frank-wolfe:sliding",
+    "frank-wolfe:fully-corrective", "frank-wolfe:pairwise", "frank-wolfe:vanilla",
+]  # fmt: skip
 
 
 def _finish(
@@ -127,17 +133,16 @@ def solve(
     output_bias: OutputBias = "none",
     potential: Potential = "variation",
     solver: Annotated[
-        str,
+        Solver,
         typer.Option(
+            metavar="NAME",
             help="auto, column-generation, relaxation, conic:CLARABEL|SCS|MOSEK (slow), or "
-            "frank-wolfe:sliding|fully-corrective|pairwise|vanilla."
+            "frank-wolfe:sliding|fully-corrective|pairwise|vanilla.",
         ),
     ] = "auto",
     tol: Tol = 1e-6,
     time_limit: TimeLimit = None,
-    duplicates: Annotated[
-        str, typer.Option(metavar="error|mean", help="Rows that are one point with different targets.")
-    ] = "error",
+    duplicates: Duplicates = "error",
     standardise: Standardise = False,
     seed: Seed = None,
     out: Out = None,

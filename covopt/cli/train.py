@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -77,7 +77,7 @@ def train(
     output_bias: OutputBias = "none",
     standardise: Standardise = False,
     device: Annotated[str, typer.Option(metavar="cpu|cuda", help="Where to train.")] = "cpu",
-    dtype: Annotated[str, typer.Option(metavar="float64|float32", help="Precision.")] = "float64",
+    dtype: Annotated[Literal["float64", "float32"], typer.Option(help="Precision.")] = "float64",
     cross_check: Annotated[
         bool, typer.Option("--cross-check", help="Certify the optimum, and compare every network with it.")
     ] = False,

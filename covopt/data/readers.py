@@ -281,7 +281,7 @@ def _read_arrow(path: Path, suffix: str) -> Raw:
 
 
 def _read_excel(path: Path) -> Raw:
-    pd = required("pandas", "reading a table", "tables")
+    pd = required("pandas", "reading a table", "excel")
     try:
         frame = pd.read_excel(path)
     except ImportError as error:

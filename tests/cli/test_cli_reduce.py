@@ -224,8 +224,9 @@ def test_outputs_that_cannot_be_written(tmp_path, table):
     assert "unknown model type '.txt'" in refused(
         "reduce", model, table, "--target", "y", "--out", tmp_path / "s.txt"
     )
-    bad = refused("reduce", model, table, "--target", "y", "--out", tmp_path / "s.pt", "--preserve", "norm")
-    assert "--preserve must be one of 'covariances', 'outputs'" in bad
+    bad = run("reduce", model, table, "--target", "y", "--out", tmp_path / "s.pt", "--preserve", "norm")
+    assert bad.exit_code == 2
+    assert "'norm' is not one of 'covariances', 'outputs'" in bad.stderr
     found = read_model(model)
     with pytest.raises(InputError, match=r"the model's format is kept; use .pt or .pth"):
         write_model(out, found, found.network)

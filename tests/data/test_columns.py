@@ -249,6 +249,18 @@ def test_feather_and_excel(tmp_path, monkeypatch):
     monkeypatch.setattr(pd, "read_excel", lambda path: frame)
     assert read_table(tmp_path / "t.xlsx", target="y").features.index.name == "sheet row"
 
+    monkeypatch.undo()
+    pytest.importorskip("openpyxl")
+    town = pd.DataFrame({"a": [0.1, 2.0], "town": ["Bern", None], "y": [3, 4]})
+    town.to_excel(tmp_path / "t.xlsx", index=False)
+    found = read_table(tmp_path / "t.xlsx", target="y")
+    assert (found.X.tolist(), found.left_out) == ([[0.1], [2.0]], {"town": "text, as in 'Bern'"})
+    town.drop(columns="town").assign(a=[0.1, None]).to_excel(tmp_path / "t.xlsx", index=False)
+    assert (
+        "X sheet row 3, column 'a' is NaN"
+        in CliRunner().invoke(app, ["solve", str(tmp_path / "t.xlsx"), "--target", "y"]).stderr
+    )
+
     def missing(path):
         raise ImportError("Missing optional dependency 'openpyxl'.")
 
