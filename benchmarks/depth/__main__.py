@@ -4,6 +4,7 @@ python -m benchmarks.depth brackets [--only I …] [--seeds 1000]
 python -m benchmarks.depth training [--only I …] [--seeds 1000]
 python -m benchmarks.depth shares [--count 12]
 python -m benchmarks.depth figure NAME [--paper] [--device cuda] [--out FILE.png] [--share 0.001]
+python -m benchmarks.depth paper [NAME …] [--device cuda]
 """
 
 from __future__ import annotations
@@ -25,11 +26,14 @@ def main() -> None:
     small = commands.add_parser("shares", help="three layers and few rows, closed to 1e-3")
     small.add_argument("--count", type=int, default=12)
     figure = commands.add_parser("figure", help="an experiment of the papers")
-    figure.add_argument("name", help="rk23-1, rk23-2, rk23-3, bn23-1 or fl22-2")
+    figure.add_argument("name", help="rk23-1, rk23-2, rk23-3, bn23-1, bn23-2 or fl22-2")
     figure.add_argument("--paper", action="store_true", help="the paper's sizes")
     figure.add_argument("--device", default="cpu")
     figure.add_argument("--out", help="a picture")
     figure.add_argument("--share", type=float, default=1.0, help="of the steps: 0.001 shows that it starts")
+    long = commands.add_parser("paper", help="how long the papers' sizes take, from a few of their steps")
+    long.add_argument("names", nargs="*")
+    long.add_argument("--device", default="cpu")
     asked = parser.parse_args()
     if asked.command == "brackets":
         from benchmarks.depth.brackets import run
@@ -43,6 +47,10 @@ def main() -> None:
         from benchmarks.depth.brackets import run_small
 
         run_small(asked.count)
+    elif asked.command == "paper":
+        from benchmarks.depth.figures import run_extrapolation
+
+        run_extrapolation(asked.names, asked.device)
     else:
         from benchmarks.depth import figures, teacher
 

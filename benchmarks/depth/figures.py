@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import time
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from benchmarks.depth import teacher
+from benchmarks.depth import symmetry, teacher
 from covopt.depth import bottleneck_structure, jacobian
 from covopt.depth.chain import as_chain
 from covopt.network import DeepReLUNetwork
@@ -226,8 +228,35 @@ def _distance(points: np.ndarray, X: np.ndarray) -> float:
 
 
 FIGURES: dict[str, Callable[..., dict[str, Any]]] = {
-    "rk23-1": rk23_1, "rk23-2": rk23_2, "rk23-3": rk23_3, "bn23-1": bn23_1, "fl22-2": teacher.fl22_2,
+    "rk23-1": rk23_1, "rk23-2": rk23_2, "rk23-3": rk23_3, "bn23-1": bn23_1, "bn23-2": symmetry.bn23_2,
+    "fl22-2": teacher.fl22_2,
 }  # fmt: skip
+
+
+SHARES = {"rk23-1": 0.002, "rk23-2": 0.02, "rk23-3": 0.02, "bn23-1": 0.002, "bn23-2": 0.0005, "fl22-2": 0.005}
+
+
+def run_extrapolation(names: list[str], device: str) -> None:
+    """Print how long each figure takes in the paper's size: from two small shares of its steps."""
+    for name in names or list(FIGURES):
+        seconds = []
+        for share in (SHARES[name], 2.0 * SHARES[name], 4.0 * SHARES[name]):  # the first one warms up
+            _take(share)
+            began = time.process_time()
+            with contextlib.redirect_stdout(io.StringIO()):
+                FIGURES[name](paper=True, device=device)
+            seconds.append(time.process_time() - began)
+        rise = (seconds[2] - seconds[1]) / (2.0 * SHARES[name])
+        whole = seconds[2] + rise * (1.0 - 4.0 * SHARES[name])
+        print(
+            f"{name}: {200 * SHARES[name]:g} and {400 * SHARES[name]:g} % of the steps take {seconds[1]:.1f} and "
+            f"{seconds[2]:.1f} s of processor time, all of them about {whole / 60:.1f} min",
+            flush=True,
+        )
+
+
+def _take(share: float) -> None:
+    globals()["SHARE"] = teacher.SHARE = share
 
 
 def run_figure(name: str, *, paper: bool, device: str, out: str | None) -> None:

@@ -93,7 +93,36 @@ def draw_students(found: dict[str, Any]) -> Any:
     return figure
 
 
+def draw_symmetry(found: dict[str, Any]) -> Any:
+    """BN23 Figure 2: singular values; descents in the middle layer; distances in a plane across w."""
+    network, task, layer = found["network"], found["task"], found["layer"]
+    figure, axes = plt.subplots(1, 3, figsize=(10.5, 3.2), layout="constrained")
+    axes[0].plot(np.arange(1, len(found["values"]) + 1), found["values"], "o-", ms=3)
+    axes[0].set(xlabel="layer", title=r"singular values of $W_\ell$")
+    paths = task.path(found["v"][:25])
+    flat = network.representations(paths.reshape(-1, paths.shape[2]))[layer - 1]
+    middle = flat.mean(axis=0)
+    axis = np.linalg.svd(flat - middle, full_matrices=False)[2][:2]
+    places = ((flat - middle) @ axis.T).reshape(len(paths), -1, 2)
+    for k in range(places.shape[1]):
+        axes[1].plot(*places[:, k].T, "-", lw=0.9)
+        axes[1].plot(*places[0, k], "k.", ms=3)
+    axes[1].set(title=f"descents, seen in $Z_{{{layer}}}$", xticks=[], yticks=[])
+    across = np.linalg.svd(task.w[None], full_matrices=True)[2][1:3]
+    line = np.linspace(-1.5, 1.5, 61)
+    grid = np.stack(np.meshgrid(line, line), axis=-1).reshape(-1, 2) @ across + 0.5 * task.w
+    fixed = 0.8 * across[0] + 0.5 * task.w
+    z = network.representations(np.vstack([fixed, grid]))[layer - 1]
+    far = np.linalg.norm(z[1:] - z[0], axis=1).reshape(61, 61)
+    shown = axes[2].imshow(far, extent=(-1.5, 1.5, -1.5, 1.5), origin="lower", cmap="viridis")
+    axes[2].plot(0.8, 0.0, "wo", ms=5, mec="k")
+    figure.colorbar(shown, ax=axes[2])
+    axes[2].set(title=f"distance in $Z_{{{layer}}}$ to the white point")
+    return figure
+
+
 DRAWN = {
+    "bn23-2": draw_symmetry,
     "rk23-1": draw_spectra,
     "rk23-2": draw_classes,
     "rk23-3": draw_autoencoders,
