@@ -31,12 +31,25 @@ AMBITION = 1.5  # times the boxes that the time seems to suffice for
 SAFE = 0.7  # of the boxes that a certificate looks at
 SEARCH_SHARE = 0.55  # of a time limit: the certificate, which has a time of its own, needs as much or less
 LEAST_S = 2.0
+BUDGET_S = 8.0  # seconds that the boxes of a certificate take, about, on two processors
 FULL = f"open boxes fill the {MEMORY >> 20} MB that are meant for them: the lower bound stays where it is"
 TOO_WIDE = (
     f"boxes are for at most {MOST_QUADRATIC_DIMENSIONS} dimensions (features, and one for the bias): the lower bound "
     "is a relaxation's"
 )
 NEWS = 0.95  # of the bound that was told last
+
+
+def boxes_in_time(n_rows: int, rank: int, time_s: float | None) -> float:
+    """Boxes with quadratics, about, that a time limit leaves time for; without one those of a certificate.
+
+    Examples
+    --------
+    >>> boxes_in_time(442, 11, None), round(boxes_in_time(442, 11, 60.0))
+    (30619.0, 126303)
+    """
+    most = float(quadratic_limit(n_rows, rank))
+    return most if time_s is None else min(SAFE * CLAIMED, SEARCH_SHARE * time_s / BUDGET_S) * most
 
 
 def deep_gauge(
@@ -129,11 +142,28 @@ def reporter(
 
 
 def _within_reach(seen: list[tuple[int, float]], spent: float, most: int) -> float:
-    """Extrapolate B/h, as a power of the boxes, to those that there is time for."""
-    (n, ratio), (n_before, ratio_before) = seen[-1], seen[len(seen) // 3]
-    power = SLOWEST
-    if n > n_before and ratio_before > ratio > 1.0:
-        power = math.log((ratio_before - 1.0) / (ratio - 1.0)) / math.log(n / n_before)
+    """Extrapolate B/h to the boxes that there is time for."""
+    n = seen[-1][0]
+    return extrapolated(seen[len(seen) // 3], seen[-1], max(min(AMBITION * n / spent, float(most)), n))
+
+
+def extrapolated(before: tuple[int, float], last: tuple[int, float], boxes: float) -> float:
+    """Extrapolate B/h to so many boxes, B/h − 1 as a power of them.
+
+    Parameters
+    ----------
+    before, last : (int, float)
+        Boxes, and the B/h that they showed.
+    boxes : float
+        Not fewer than the last.
+
+    Examples
+    --------
+    >>> extrapolated((100, 3.0), (400, 2.0), 1600)
+    1.5
+    """
+    power, (n, ratio) = SLOWEST, last
+    if n > before[0] and before[1] > ratio > 1.0:
+        power = math.log((before[1] - 1.0) / (ratio - 1.0)) / math.log(n / before[0])
     power = min(max(power, SLOWEST), FASTEST)
-    boxes = min(AMBITION * n / spent, float(most))
-    return 1.0 + (ratio - 1.0) * (max(boxes, n) / n) ** -power
+    return 1.0 + (ratio - 1.0) * (boxes / n) ** -power

@@ -29,7 +29,9 @@ from covopt.oracles.local_search import LocalSearchOracle
 from covopt.oracles.support import FEW_ROWS, MOST_DIMENSIONS, MOST_QUADRATIC_DIMENSIONS, STARTS, tree_limit
 from covopt.problems.shallow import ShallowProblem
 from covopt.solvers.column_generation import Point, RoundState, generate
-from covopt.solvers.deeper import LEAST_S, SEARCH_SHARE, TOO_WIDE, deep_gauge, reporter
+from covopt.solvers.deeper import LEAST_S, SEARCH_SHARE, TOO_WIDE, boxes_in_time, deep_gauge, reporter
+from covopt.solvers.master.objective import Interpolation
+from covopt.solvers.partition import MOST_BOXES, PARTITION_SHARE, towards_provable
 from covopt.solvers.relaxation import bracket
 from covopt.status import Status
 
@@ -165,6 +167,7 @@ def solve_heuristic(
         return point
     stopped = point.status in (Status.INTERRUPTED, Status.CALLBACK)
     left = np.inf if time_limit_s is None else max(0.1, time_limit_s - (now() - began))
+    optimal = point.dual
     dual, lower = problem.scale_dual(point.dual, gauge_bound(problem.rows, point.dual))
     bounds: list[Callable[[], tuple[np.ndarray, float]]] = []
     # beyond a few rows for each dimension quadratics on boxes are what bounds best
@@ -189,6 +192,13 @@ def solve_heuristic(
         if quadratics and time_limit_s is not None:
             spare = min(SEARCH_SHARE * time_limit_s, time_limit_s - (now() - began))
             if spare > LEAST_S:
+                if problem.offset_cost > 0:
+                    point.dual = towards_provable(
+                        Interpolation(problem), point.dual[:, None], point.neurons, boxes=MOST_BOXES, n_threads=2,
+                        time_s=PARTITION_SHARE * spare,
+                        search_boxes=boxes_in_time(len(problem.rows), problem.rows.shape[1], time_limit_s),
+                    )[:, 0]  # fmt: skip
+                spare = min(spare, time_limit_s - (now() - began))
                 report = reporter(problem, point, callback)
                 deep = deep_gauge(problem.rows, point.dual, point.neurons, time_s=spare, report=report)
                 candidate = problem.scale_dual(point.dual, deep)
@@ -197,7 +207,7 @@ def solve_heuristic(
         left = np.inf if time_limit_s is None else max(0.1, time_limit_s - (now() - began))
         with contextlib.suppress(TimeUp), limited(left):
             relaxed = bracket(
-                problem, dual=point.dual, upper_bound=point.upper_bound, tol=max(tol, RELAXATION_TOL),
+                problem, dual=optimal, upper_bound=point.upper_bound, tol=max(tol, RELAXATION_TOL),
                 time_limit_s=min(RELAXATION_S, left if only_relaxation else left / 3),
             )  # fmt: skip
             if relaxed.lower_bound > lower:

@@ -5,7 +5,9 @@ import pytest
 
 import covopt
 from covopt.data import Data
+from covopt.limits import TimeUp
 from covopt.losses import make_loss
+from covopt.oracles.bounds import gauge_bound
 from covopt.oracles.choose import exact_oracle
 from covopt.problems.regularised import RegularisedProblem, reduce_fit
 from covopt.solvers.heuristic import Steering
@@ -95,6 +97,20 @@ def test_brief_rounds_end_where_no_proof_is_in_reach():
     assert point.is_early
     assert point.warm.feasible is None
     assert FAR / 2 < point.gap < 1.0
+
+
+def test_a_deadline_within_the_bounds_keeps_the_network(monkeypatch):
+    """A search for a better dual that was cut short by the solver's deadline once gave an empty network."""
+
+    def late(*_):
+        raise TimeUp
+
+    monkeypatch.setattr(heuristic, "sign_gauge", late)
+    problem = instance("squared", 50, 9, lam=0.03)
+    point = solve_heuristic_fit(problem, tol=1e-3, pricing_s=1e-3, random_state=0)
+    assert point.status is Status.HEURISTIC and len(point.neurons) > 0 and not point.claimed
+    gauge = gauge_bound(problem.rows, point.dual[:, 0])
+    assert 0.0 < point.lower_bound < point.upper_bound and gauge <= 1.0 + 1e-9
 
 
 def test_more_dimensions_than_boxes_are_for_say_so_in_one_sentence(monkeypatch):

@@ -63,6 +63,72 @@ class Box:
             )  # fmt: skip
 
 
+def bound_all(
+    scalar: Scalar, boxes: list[Box], *, rounds: int, first: float, level: float, n_threads: int = 1
+) -> None:
+    """Bound boxes, each from the multipliers that it has: its ``bound`` only falls, its multipliers and cut are new.
+
+    Parameters
+    ----------
+    scalar : Scalar
+        G.
+    boxes : list of Box
+    rounds : int
+        ``ROOT_ROUNDS`` where the boxes have no multipliers yet.
+    first : float
+        Rounds that the moments count for.
+    level : float
+        Rounds end once a bound is at most this.
+    n_threads : int
+        Changes nothing in the answer.
+    """
+    sizes = scalar.sizes * (1.0 + (len(scalar.y) + 4) * EPS)
+    # deadlines and interrupts are heard between pieces of about a tenth of a second
+    piece = max(1, int(PIECE_WORK / (rounds * scalar.y.size * len(scalar.linear) + 1)))
+
+    def work(part: list[Box]) -> tuple[np.ndarray, np.ndarray]:
+        bounds, cuts = np.empty(len(part)), np.empty(len(part), dtype=np.int64)
+        signs = np.array([box.sign for box in part])
+        packed = [
+            np.array([getattr(box, name) for box in part])
+            for name in ("centre", "width", "x", "X", "d", "e", "shares")
+        ]
+        arguments: list[Any] = [
+            scalar.y, signs[:, None] * scalar.signs, signs[:, None] * scalar.linear,
+            sizes, np.array([box.chart for box in part]), np.array([box.side for box in part]),
+            *packed, rounds, first, 1.5 if rounds == ROOT_ROUNDS else DELAY, level, bounds, cuts,
+        ]  # fmt: skip
+        bound_boxes(*arguments)
+        for place, box in enumerate(part):
+            box.x, box.X, box.d, box.e, box.shares = (array[place].copy() for array in packed[2:])
+        return bounds, cuts
+
+    parts = [boxes[k : k + piece] for k in range(0, len(boxes), piece)]
+    if piece * n_threads > len(boxes):
+        parts = [boxes[k::n_threads] for k in range(min(n_threads, len(boxes)))]
+    if n_threads > 1:
+        with ThreadPoolExecutor(n_threads) as pool:
+            found = list(pool.map(work, parts))
+    else:
+        found = [work(part) for part in parts]
+    for part, (bounds, cuts) in zip(parts, found, strict=True):
+        for box, bound, cut in zip(part, bounds, cuts, strict=True):
+            box.bound, box.cut = min(box.bound, float(bound)), int(cut)
+
+
+def roots(n_rows: int, rank: int) -> Iterator[Box]:
+    """All directions, with both signs of G: what a search begins with."""
+    for sign in (1.0, -1.0):
+        for chart in range(rank):
+            for side in (1.0, -1.0):
+                centre, width = np.zeros(rank), np.ones(rank)
+                centre[chart], width[chart] = side, 0.0
+                yield Box(
+                    np.inf, sign, chart, side, centre, width, np.zeros(rank), np.eye(rank) / rank, np.zeros(rank),
+                    np.zeros(1), np.full((n_rows, OPTIONS), UNSET, np.uint8), -1,
+                )  # fmt: skip
+
+
 class MomentSearch:
     """Best-first search over boxes for G(u) = linear·u + Σ signs_i σ(y_i·u), both signs.
 
@@ -91,7 +157,6 @@ class MomentSearch:
         self.goal, self.depth_first = goal, depth_first
         self.best, self.point = 0.0, np.zeros(scalar.y.shape[1])
         self.nodes = 0
-        self._sizes = scalar.sizes * (1.0 + (len(scalar.y) + 4) * 2.0**-52)
         self._open: list[tuple[float, int, Box]] = []
         self._closed, self._made = 0.0, 0
 
@@ -129,7 +194,7 @@ class MomentSearch:
     def run(self, rtol: float, max_nodes: int) -> float:
         """Cut boxes until the bound is within ``rtol`` of the best point, or ``max_nodes`` is reached."""
         if not self._made:
-            self._look(list(self._roots()), ROOT_ROUNDS, 2.0, rtol)
+            self._look(list(roots(*self.scalar.y.shape)), ROOT_ROUNDS, 2.0, rtol)
         while self._open and self.nodes < max_nodes and not self.is_full:
             if not self.depth_first and self.bound <= self._level(rtol):
                 break
@@ -140,53 +205,11 @@ class MomentSearch:
             self._look([half for box in boxes for half in box.halves()], rounds, first, rtol)
         return self.bound
 
-    def _roots(self) -> Iterator[Box]:
-        r = self.scalar.y.shape[1]
-        for sign in (1.0, -1.0):
-            for chart in range(r):
-                for side in (1.0, -1.0):
-                    centre, width = np.zeros(r), np.ones(r)
-                    centre[chart], width[chart] = side, 0.0
-                    yield Box(
-                        np.inf, sign, chart, side, centre, width, np.zeros(r), np.eye(r) / r, np.zeros(r),
-                        np.zeros(1), np.full((len(self.scalar.y), OPTIONS), UNSET, np.uint8), -1,
-                    )  # fmt: skip
-
     def _look(self, boxes: list[Box], rounds: int, first: float, rtol: float) -> None:
         """Bound boxes; keep those that stay open."""
-        level = self._level(rtol)
-
-        # deadlines and interrupts are heard between pieces of about a tenth of a second
-        piece = max(1, int(PIECE_WORK / (rounds * self.scalar.y.size * len(self.scalar.linear) + 1)))
-
-        def work(part: list[Box]) -> tuple[np.ndarray, np.ndarray]:
-            bounds, cuts = np.empty(len(part)), np.empty(len(part), dtype=np.int64)
-            signs = np.array([box.sign for box in part])
-            packed = [
-                np.array([getattr(box, name) for box in part])
-                for name in ("centre", "width", "x", "X", "d", "e", "shares")
-            ]
-            arguments: list[Any] = [
-                self.scalar.y, signs[:, None] * self.scalar.signs, signs[:, None] * self.scalar.linear,
-                self._sizes, np.array([box.chart for box in part]), np.array([box.side for box in part]),
-                *packed, rounds, first, 1.5 if rounds == ROOT_ROUNDS else DELAY, level, bounds, cuts,
-            ]  # fmt: skip
-            bound_boxes(*arguments)
-            for place, box in enumerate(part):
-                box.x, box.X, box.d, box.e, box.shares = (array[place].copy() for array in packed[2:])
-            return bounds, cuts
-
-        parts = [boxes[k : k + piece] for k in range(0, len(boxes), piece)]
-        if piece * self.n_threads > len(boxes):
-            parts = [boxes[k :: self.n_threads] for k in range(min(self.n_threads, len(boxes)))]
-        if self.n_threads > 1:
-            with ThreadPoolExecutor(self.n_threads) as pool:
-                found = list(pool.map(work, parts))
-        else:
-            found = [work(part) for part in parts]
-        for part, (bounds, cuts) in zip(parts, found, strict=True):
-            for box, bound, cut in zip(part, bounds, cuts, strict=True):
-                box.bound, box.cut = min(box.bound, float(bound)), int(cut)
+        bound_all(
+            self.scalar, boxes, rounds=rounds, first=first, level=self._level(rtol), n_threads=self.n_threads
+        )
         self.nodes += len(boxes)
         self.offer(np.array([box.x for box in boxes]))
         level = self._level(rtol)

@@ -31,19 +31,21 @@ from covopt.oracles.support import (
 )
 from covopt.problems.regularised import RegularisedProblem
 from covopt.solvers.column_generation import RoundState
-from covopt.solvers.deeper import LEAST_S, SEARCH_SHARE, TOO_WIDE, deep_gauge, reporter
+from covopt.solvers.deeper import LEAST_S, SEARCH_SHARE, TOO_WIDE, boxes_in_time, deep_gauge, reporter
 from covopt.solvers.heuristic import FINAL_S, PRICING_S, Steering
+from covopt.solvers.master.objective import Fit
+from covopt.solvers.partition import BOXES, MOST_BOXES, PARTITION_SHARE, for_a_cover, towards_provable
 from covopt.solvers.regularised.generation import RegularisedGeneration
-from covopt.solvers.regularised.partition import towards_provable
 from covopt.solvers.regularised.points import FitPoint, WarmStart
 from covopt.status import Status
 
+NETWORK_SHARE, NETWORK_SHARE_WIDE = 0.75, 0.5  # of the time limit; beyond eight dimensions bounds take longer
+IN_TIME = 0.95  # of what is left, so that the solver's own deadline does not come first
 PARTITION_S = 10.0  # seconds that have to be left for a search of a better dual
 BELIEVED = 1e-3  # believed gap at which brief rounds look at what can be proved
 LOOK, FAR = 0.005, 0.1  # of the search of boxes, for that, and the proved gap that ends the rounds
 LAST_STEPS, CLEAN = 30, 1e-8  # of the master, and the complementarity that they are for
 BRIEF_S = 2.0  # of branch and bound with several outputs
-BRIEF_BOXES = 400  # per round, of the search of a better dual
 
 
 class BelievingGeneration(RegularisedGeneration):
@@ -137,7 +139,7 @@ def solve_heuristic_fit(
     tol : float
         Gap at which to stop.
     time_limit_s : float, optional
-        Three quarters of it are for the network.
+        Three quarters of it are for the network, half where boxes bound what it ends with.
     random_state : int, optional
     callback : callable, optional
         Sees valid bounds: the lower one stays where branch and bound left it.
@@ -172,9 +174,11 @@ def solve_heuristic_fit(
     oracle = Steering(
         rows, n_outputs=outputs, time_limit_s=pricing_s, random_state=random_state, tol=tol
     )  # fmt: skip
+    by_boxes = not outputs and MOST_DIMENSIONS < rows.shape[1] <= MOST_QUADRATIC_DIMENSIONS
+    share = NETWORK_SHARE_WIDE if by_boxes else NETWORK_SHARE
     point = BelievingGeneration(
         problem, oracle, tol=max(tol, 1e-9), random_state=random_state, callback=oracle.observer(callback), warm=warm,
-        time_limit_s=None if time_limit_s is None else 0.75 * time_limit_s, is_brief=is_brief,
+        time_limit_s=None if time_limit_s is None else share * time_limit_s, is_brief=is_brief,
     ).solve()  # fmt: skip
     if not oracle.trusted:
         return point
@@ -188,26 +192,14 @@ def solve_heuristic_fit(
         point.status = Status.HEURISTIC
         if rows.shape[1] > MOST_QUADRATIC_DIMENSIONS:
             reporter(problem, point, callback)(gauge, TOO_WIDE)
-        if (
-            not outputs
-            and not problem.is_free
-            and MOST_DIMENSIONS < rows.shape[1] <= MOST_QUADRATIC_DIMENSIONS
-            and left > PARTITION_S
-        ):
-            began = now()
-            signs = sign_gauge(rows, asked, LOOK * PATIENCE if point.is_early else PATIENCE)
-            if not signs.exact:  # else the optimal dual is the best one
-                most = {"boxes": BRIEF_BOXES} if point.is_early else {}
-                point.dual = towards_provable(problem, point.dual, point.neurons, **most)
+        if by_boxes and not problem.is_free and left > PARTITION_S:
+            optimal = point.dual
+            try:  # the network stays, however late a bound is
+                with limited(IN_TIME * left):
+                    gauge = _bounded(problem, point, time_limit_s, left, callback)
+            except TimeUp:
+                point.dual, point.claimed = optimal, False
             asked = np.ascontiguousarray(point.dual[live, 0])
-            gauge = signs.value if signs.exact else gauge_bound(rows, asked)
-            if time_limit_s is not None and not signs.exact:
-                spare = min(SEARCH_SHARE * time_limit_s, left - (now() - began))
-                if spare > LEAST_S:
-                    report = reporter(problem, point, callback)
-                    deep = deep_gauge(rows, asked, point.neurons, time_s=spare, report=report)
-                    if deep < gauge:
-                        gauge, point.claimed = deep, True
         if outputs:
             tree = BranchAndBoundOracle(
                 rows,
@@ -220,3 +212,39 @@ def solve_heuristic_fit(
     point.dual, point.lower_bound = problem.scale_dual(point.dual, gauge)
     point.lower_bound = max(point.lower_bound, 0.0)
     return point
+
+
+def _bounded(
+    problem: RegularisedProblem,
+    point: FitPoint,
+    time_limit_s: float | None,
+    left: float,
+    callback: Callable[[RoundState], bool] | None,
+) -> float:
+    """Bound the gauge of a dual that boxes may prove, which the point gets, or of its own where signs end."""
+    began, live = now(), np.asarray(problem.rows.any(axis=1))
+    rows = problem.rows[live]
+    asked = np.ascontiguousarray(point.dual[live, 0])
+    signs = sign_gauge(rows, asked, LOOK * PATIENCE if point.is_early else PATIENCE)
+    if signs.exact:  # the optimal dual is the best one
+        return signs.value
+    if point.is_early:
+        moved = for_a_cover(Fit(problem), point.dual, point.neurons, boxes=0, time_s=PARTITION_SHARE * left)
+    else:
+        moved = towards_provable(
+            Fit(problem), point.dual, point.neurons, boxes=BOXES if time_limit_s is None else MOST_BOXES,
+            search_boxes=boxes_in_time(len(rows), rows.shape[1], time_limit_s), time_s=PARTITION_SHARE * left,
+            n_threads=2,
+        )  # fmt: skip
+    asked = np.ascontiguousarray(moved[live, 0])
+    point.dual, gauge = moved, gauge_bound(rows, asked)
+    if time_limit_s is None:
+        return gauge
+    spare = min(SEARCH_SHARE * time_limit_s, IN_TIME * left - (now() - began))
+    if spare <= LEAST_S:
+        return gauge
+    deep = deep_gauge(
+        rows, asked, point.neurons, time_s=0.9 * spare, report=reporter(problem, point, callback)
+    )
+    point.claimed = deep < gauge
+    return min(gauge, deep)
