@@ -41,7 +41,7 @@ from covopt.problems.reduction import Reduction
 from covopt.problems.regularised import RegularisedProblem, best_constant, reduce_fit
 from covopt.solution import Solution
 from covopt.solvers.label_noise_fit import solve_label_noise_fit
-from covopt.solvers.quick import is_out_of_reach
+from covopt.solvers.quick import has_no_room, is_out_of_reach, master_bytes
 from covopt.solvers.regularised.branched import has_costly_faces, solve_branched_fit
 from covopt.solvers.regularised.finish import finish_fit
 from covopt.solvers.regularised.generation import RegularisedGeneration
@@ -134,7 +134,7 @@ class FitTask:
         elif self._oracle is None:
             live = problem.rows.any(axis=1)
             q = problem.n_outputs
-            self._oracle = exact_oracle(problem.rows[live], 0 if q == 1 else q)
+            self._oracle = exact_oracle(problem.rows[live], 0 if q == 1 else q, beside=master_bytes(problem))
         return self._oracle
 
     def label_noise(self, lam: float) -> LabelNoiseTask:
@@ -260,8 +260,9 @@ class FitTask:
     ) -> tuple[FitPoint, str]:
         """Solve; where that finds nothing better in time, the best of a few neurons, or none."""
         limit = options["time_limit_s"]
-        out_of_reach = is_out_of_reach(problem, limit)
-        quick, status = None, Status.TIME_LIMIT
+        no_room = has_no_room(problem)
+        out_of_reach = no_room or is_out_of_reach(problem, limit)
+        quick, status = None, Status.GAP if no_room else Status.TIME_LIMIT
         try:
             if self.potential == "variation" and (out_of_reach or (limit and len(problem.rows) > MANY_ROWS)):
                 share = FOR_QUICK[out_of_reach]

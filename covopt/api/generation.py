@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from covopt.api.stopping import Clock
+from covopt.checks.memory import NoRoom, memory_left
 from covopt.errors import BudgetError
 from covopt.limits import TimeUp, limited, now, patiently
 from covopt.oracles.choose import exact_oracle
@@ -19,7 +20,7 @@ from covopt.solvers.box_generation import solve_by_boxes, suits
 from covopt.solvers.column_generation import Point, generate
 from covopt.solvers.heuristic import solve_heuristic
 from covopt.solvers.one_input import solve_one_input
-from covopt.solvers.quick import is_out_of_reach, solve_quickly
+from covopt.solvers.quick import has_no_room, is_out_of_reach, master_bytes, solve_quickly
 from covopt.solvers.sharpen import sharpen
 from covopt.status import Status
 
@@ -39,10 +40,14 @@ def generate_in_time(
         "column-generation",
     )
     plane = None if solver == "relaxation" else HalfPlane.of(problem)
-    if plane is not None or not is_out_of_reach(problem, seconds):
+    if plane is None and has_no_room(problem):
+        status = Status.GAP
+    elif plane is not None or not is_out_of_reach(problem, seconds):
         try:
             with limited(seconds):
                 point, name = _generate(problem, solver, options | {"time_limit_s": seconds})
+        except NoRoom:
+            status = Status.GAP
         except TimeUp:
             status = Status.TIME_LIMIT
         except KeyboardInterrupt:
@@ -62,12 +67,12 @@ def generate_in_time(
 def _generate(problem: ShallowProblem, solver: str, options: dict[str, Any]) -> tuple[Point, str]:
     """Column generation with the best oracle that can be afforded, and its name."""
     plane = None if solver == "relaxation" else HalfPlane.of(problem)
-    if plane is not None and not plane.is_clear:
+    if plane is not None and not (plane.is_clear and master_bytes(problem) <= memory_left()):
         return solve_one_input(plane, **options), "column-generation"
     oracle = None
     if solver != "relaxation":
         with contextlib.suppress(BudgetError):
-            oracle = exact_oracle(problem.rows, problem.vector_outputs)
+            oracle = exact_oracle(problem.rows, problem.vector_outputs, beside=master_bytes(problem))
     if solver != "relaxation" and suits(problem):
         return _generate_by_boxes(problem, options)
     if oracle is None:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 
 from covopt.checks.validation import check_number
-from covopt.errors import InputError
+from covopt.errors import InputError, MemoryLimitWarning
+from covopt.limits import TimeUp
 
 SHARE = 0.8  # of what is free, that is taken without being asked
 UNKNOWN = 4 << 30  # bytes where the system does not say what is free
 GIB = 1 << 30
+SMALL = 16 << 20  # bytes that nobody asks about
 
 
 def free_bytes() -> int:
@@ -122,3 +125,79 @@ def memory_left() -> int:
     """
     limit = _limit.get()
     return limit_bytes(None) if limit is None else limit
+
+
+class NoRoom(TimeUp):
+    """What grows would take more memory than there may be: like time that is up, the best so far is returned."""
+
+
+def gives_way(needed: float, what: str, instead: str) -> bool:
+    """Whether work would need more bytes than it may; then a warning says so, and what takes its place.
+
+    Parameters
+    ----------
+    needed : float
+    what, instead : str
+        What would need them; what is done in its place.
+
+    Warns
+    -----
+    MemoryLimitWarning
+
+    Examples
+    --------
+    >>> gives_way(1e3, "this", "that takes its place")
+    False
+    """
+    if needed <= 1 << 20 or needed <= (limit := memory_left()):
+        return False
+    warnings.warn(
+        f"{what} needs about {needed / GIB:.2g} GiB of memory; the limit is {limit / GIB:.2g} GiB: {instead}.",
+        MemoryLimitWarning,
+        stacklevel=4,
+    )
+    return True
+
+
+def room(most: float, share: float = 0.25) -> int:
+    """Return how many bytes something may keep that gets better with more: ``most``, or a share of the limit.
+
+    Examples
+    --------
+    >>> with memory_limited(1.0):
+    ...     room(1e6), room(1e12) == 1 << 28
+    (1000000, True)
+    """
+    return int(most) if most <= SMALL else int(min(most, share * memory_left()))
+
+
+def check_room(held: float, more: float, what: str) -> None:
+    """Raise :class:`NoRoom`, with a warning, where something that has grown may not grow on.
+
+    Parameters
+    ----------
+    held, more : float
+        Bytes that it has, and that it is about to take beside them.
+    what : str
+
+    Warns
+    -----
+    MemoryLimitWarning
+
+    Examples
+    --------
+    >>> check_room(0.0, 1e3, "this")
+    """
+    given = _limit.get()
+    if given is None and more <= SMALL:
+        return
+    # a limit of the user is about everything, one of the machine about what is still free
+    needed, limit = (more, limit_bytes(None)) if given is None else (held + more, given)
+    if needed > limit:
+        warnings.warn(
+            f"{what} would take {needed / GIB:.2g} GiB of memory; the limit is {limit / GIB:.2g} GiB: it ends with "
+            "the best bracket so far.",
+            MemoryLimitWarning,
+            stacklevel=4,
+        )
+        raise NoRoom

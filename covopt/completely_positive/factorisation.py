@@ -7,6 +7,7 @@ from itertools import islice
 
 import numpy as np
 
+from covopt.checks.memory import room
 from covopt.checks.optional import required
 from covopt.checks.speaking import tell
 from covopt.completely_positive.clique_cover import edge_clique_cover
@@ -92,7 +93,7 @@ def numerical_factor(
     supports = _supports(support_pattern(unit, tol))
     pairs = n * (n + 1) // 2
     large = pairs * n * n_rows > DENSE
-    batch = 1 if large else int(np.clip(MEMORY_BYTES / (16.0 * pairs * n * n_rows), 1, 16))
+    batch = 1 if large else int(np.clip(room(MEMORY_BYTES) / (16.0 * pairs * n * n_rows), 1, 16))
     walk = _descend_large if large else _descend
     n_starts = max(2, n_starts // LARGE_SHARE) if large else n_starts
     while n_starts > 0 and (end is None or now() < end):

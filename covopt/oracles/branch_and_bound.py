@@ -11,6 +11,7 @@ import math
 
 import numpy as np
 
+from covopt.checks.memory import room
 from covopt.exact.rounding import (
     TINY,
     exponents,
@@ -29,6 +30,9 @@ from covopt.oracles.signs.sign_tree import SignTree
 
 EXACT = 1e-10
 CHUNK = 256
+OPEN_BYTES = 36.0  # of an open node, for each row: of both signs, and of the longer list that takes its place
+FEWEST_NODES = 64
+CONE_BYTES = 1200.0  # of the multipliers of a node, several outputs, for each pair of rows
 NODES = 1_000_000
 CONES = 5000
 
@@ -148,12 +152,14 @@ class BranchAndBoundOracle:
         top = int((power + exponents(outputs)).max()) + len(rows).bit_length()
         total, weights = math.ldexp(1.0, top), np.ldexp(weights, power - top)
         limit = NODES if self.node_limit is None else self.node_limit
+        node = OPEN_BYTES * len(rows)
+        capacity = max(int(room(node * limit) / node), FEWEST_NODES)
         deadline = np.inf if self.time_limit_s is None else now() + self.time_limit_s
         trees: list[SignTree] = []
         highest, point = best / total, np.zeros(rows.shape[1])
         try:
             for sign in (1.0, -1.0):
-                trees.append(SignTree(units, sign * weights, limit))
+                trees.append(SignTree(units, sign * weights, capacity))
             while True:
                 tree = max(trees, key=lambda tree: tree.bound)
                 self.n_nodes = sum(tree.n_nodes for tree in trees)
@@ -174,6 +180,9 @@ class BranchAndBoundOracle:
     def _search_cones(
         self, rows: np.ndarray, outputs: np.ndarray, points: np.ndarray, best: float, margin: float
     ) -> tuple[float, np.ndarray]:
+        needed = CONE_BYTES * len(rows) ** 2
+        if room(needed, 0.5) < needed:
+            return total_up(lengths_up(outputs), lengths_up(rows)), np.zeros(rows.shape[1])
         tree = ConeTree(rows, outputs, points)
         tree.run(margin, CONES if self.node_limit is None else self.node_limit, self.time_limit_s)
         self.n_nodes, self.interrupted = tree.n_nodes, tree.interrupted

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 
-from covopt.checks.memory import GIB, memory_left
-from covopt.errors import BudgetError, MemoryLimitWarning
+from covopt.checks.memory import gives_way
+from covopt.errors import BudgetError
 from covopt.oracles.faces import DEFAULT_FACE_BUDGET, FaceOracle
 from covopt.oracles.orthant import OrthantOracle, rows_are_orthogonal
 from covopt.oracles.vector.face_lattice import count_lattice
@@ -15,13 +13,18 @@ from covopt.oracles.vector_faces import MOST_TABLED, VectorFaceOracle
 from covopt.parallel import available_threads
 
 SORTED, SORTED_VECTORS = 32, 50  # bytes for each crossing of two circles, in three dimensions
-SMALL = 1 << 20  # bytes that nobody asks about
+INSTEAD = "boxes and local search take its place, whose bounds are valid and may be weaker"
 TABLED = 230  # bytes for each face in a table
 MOST_ORTHOGONAL_ROWS = 200  # beyond, one eigenvalue problem of the tree takes too long
 
 
 def exact_oracle(
-    rows: np.ndarray, n_outputs: int, *, budget: float = DEFAULT_FACE_BUDGET, n_threads: int | None = None
+    rows: np.ndarray,
+    n_outputs: int,
+    *,
+    budget: float = DEFAULT_FACE_BUDGET,
+    n_threads: int | None = None,
+    beside: float = 0.0,
 ) -> FaceOracle | OrthantOracle | VectorFaceOracle:
     r"""Return the exact oracle for h(Λ) = max over unit w of ‖Λᵀσ(Zw)‖₂, or refuse.
 
@@ -35,6 +38,8 @@ def exact_oracle(
         Largest number of faces per pricing; see the oracles.
     n_threads : int, optional
         By default one for each processor that this process may use.
+    beside : float
+        Bytes that are planned for something else.
 
     Returns
     -------
@@ -62,7 +67,7 @@ def exact_oracle(
     """
     n_threads = available_threads() if n_threads is None else n_threads
     if n_outputs == 0:
-        _plan(SORTED * len(rows) ** 2 if rows.shape[1] == 3 else 0.0)
+        _plan(SORTED * len(rows) ** 2 if rows.shape[1] == 3 else 0.0, beside)
         return FaceOracle(rows, budget=budget, n_threads=n_threads)
     if rows_are_orthogonal(rows):
         if len(rows) > MOST_ORTHOGONAL_ROWS:
@@ -74,18 +79,11 @@ def exact_oracle(
     walked = rows.shape[1] == 3 and len(rows) > MOST_TABLED
     faces = count_lattice(*rows.shape)
     if walked or faces <= budget:  # beyond it the oracle refuses, whatever the memory is
-        _plan(SORTED_VECTORS * len(rows) ** 2 if walked else TABLED * faces)
+        _plan(SORTED_VECTORS * len(rows) ** 2 if walked else TABLED * faces, beside)
     return VectorFaceOracle(rows, budget=budget, n_threads=n_threads)
 
 
-def _plan(needed: float) -> None:
+def _plan(needed: float, beside: float) -> None:
     """Refuse what would take too much memory, before any of it is taken."""
-    if needed <= SMALL or needed <= (limit := memory_left()):
-        return
-    said = f"exact pricing needs about {needed / GIB:.2g} GiB of memory; the limit is {limit / GIB:.2g} GiB"
-    warnings.warn(
-        f"{said}: boxes and local search take its place, whose bounds are valid and may be weaker.",
-        MemoryLimitWarning,
-        stacklevel=3,
-    )
-    raise BudgetError(said)
+    if needed and gives_way(needed + beside, "exact pricing", INSTEAD):
+        raise BudgetError("exact pricing needs more memory than there may be")

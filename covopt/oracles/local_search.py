@@ -25,6 +25,7 @@ from covopt.exact.rank import FOUND, null_space
 from covopt.limits import in_pieces
 from covopt.oracles.base import Pricing
 from covopt.oracles.bounds import gauge_bound, importance
+from covopt.oracles.heights import heights
 from covopt.oracles.scalar.concave import descend, evaluate
 
 MAX_TANGENTS = 100
@@ -385,16 +386,15 @@ class LocalSearchOracle:
         if dual.ndim == 1:
             return self._climb_both_signs(dual, starts)
         points, _ = climb_outputs(self.rows, dual, starts, n_threads=self.n_threads)
-        return points, np.linalg.norm(np.maximum(points @ self.rows.T, 0.0) @ dual, axis=1)
+        return points, np.linalg.norm(heights(self.rows, dual, points), axis=1)
 
     def _climb_both_signs(self, dual: np.ndarray, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         zero = np.zeros(self.rows.shape[1])
-        upwards = np.maximum(starts @ self.rows.T, 0.0) @ dual >= 0.0
+        upwards = heights(self.rows, dual, starts) >= 0.0
         ends = []
         for sign, own in ((1.0, upwards), (-1.0, ~upwards)):
-            points, heights = climb(self.rows, sign * dual, zero, starts[own], n_threads=self.n_threads)
+            points, values = climb(self.rows, sign * dual, zero, starts[own], n_threads=self.n_threads)
             # a climb that stays below zero had no tangent to follow and says nothing about the other sign
-            ends.append(points[heights >= 0.0])
-        points = np.concatenate(ends)
-        points = points[first_of_each(points, ASCENT_DIGITS)]
-        return points, np.maximum(points @ self.rows.T, 0.0) @ dual
+            ends.append(points[values >= 0.0])
+        points = np.concatenate(ends)[first_of_each(np.concatenate(ends), ASCENT_DIGITS)]
+        return points, heights(self.rows, dual, points)

@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from covopt.checks.memory import room
 from covopt.errors import BudgetError
 from covopt.exact.rounding import (
     TINY,
@@ -64,6 +65,7 @@ LOOSE_TOLERANCE = 2e-8  # with more, about half as many boxes
 ATTAINED = 5e-8  # a bound this close to a value is the maximum
 MOST_DIMENSIONS = 8  # beyond, boxes do not end
 MORE_TABLED = 150  # rows in three dimensions up to which a table of faces, .2 s, comes before boxes
+TABLE_BYTES = 21e6  # of such a table
 QUADRATIC_WORK = 16.0  # operations on boxes with quadratics for each face of the budget: 8·10⁹, some 15 s
 MOST_QUADRATIC_BOXES = 60_000
 FEW_ROWS = 4.0  # rows per dimension up to which signs are tried where faces have been walked
@@ -313,7 +315,8 @@ def _bound_vector(rows: np.ndarray, dual: np.ndarray, budget: float) -> GaugeBou
     """Faces or supports where their bound is proved, else pairs of boxes."""
     try:
         oracle = oracle_for(rows, dual.shape[1], budget)
-        if not oracle.proved and MOST_TABLED < len(rows) <= MORE_TABLED and rows.shape[1] == 3:
+        larger = not oracle.proved and MOST_TABLED < len(rows) <= MORE_TABLED and rows.shape[1] == 3
+        if larger and room(TABLE_BYTES, 1.0) >= TABLE_BYTES:
             oracle = VectorFaceOracle(rows, budget=budget, most_tabled=MORE_TABLED)
     except BudgetError:
         return _by_fan(rows, dual, budget)

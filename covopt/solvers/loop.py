@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from covopt.checks.memory import NoRoom
 from covopt.limits import TimeUp, limited, now
 from covopt.solvers.checkpoints import State, checkpoints_of
 from covopt.status import Status
@@ -80,8 +81,8 @@ class GenerationLoop(ABC):
                     self._iterate()
         except KeyboardInterrupt:
             self.point.status = Status.INTERRUPTED
-        except TimeUp:
-            self.point.status = Status.TIME_LIMIT
+        except TimeUp as error:
+            self.point.status = Status.GAP if isinstance(error, NoRoom) else Status.TIME_LIMIT
         self._finish()
         if self.point.gap <= self.tol:
             self.point.status = Status.CERTIFIED

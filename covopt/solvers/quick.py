@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from covopt.checks.memory import gives_way, memory_left
 from covopt.limits import TimeUp
 from covopt.oracles.faces import count_faces
 from covopt.problems.half_plane import HalfPlane, Points
@@ -16,13 +17,18 @@ from covopt.problems.regularised import RegularisedProblem
 from covopt.problems.shallow import ShallowProblem, sizes
 from covopt.solvers.column_generation import Point
 from covopt.solvers.heuristic import subset_bound
+from covopt.solvers.master.columns import SQUARE
 from covopt.status import Status
 
 DIRECTIONS = 8
 SUBSET_FACES = 2e5
 FLOPS_PER_S = 1.5e10  # of one thread in the products of the master problem
+INSTEAD = "a network along a line and the bound of a few points take its place"
+BY_GRADIENTS = "a few neurons found by gradients take its place"
 COLUMNS_PER_ROW, SYSTEMS = 3, 10  # what a solve takes at least
 MOST_BYTES = 8e9
+MASTER = 360.0  # bytes of the master and its pricing, for a row and an unknown
+SUBSET_BYTES = 400.0  # of a face of the few points
 
 
 def round_seconds(problem: ShallowProblem | RegularisedProblem) -> float:
@@ -69,6 +75,33 @@ def is_out_of_reach(problem: ShallowProblem | RegularisedProblem, time_limit_s: 
     return size > MOST_BYTES or (time_limit_s is not None and SYSTEMS * round_seconds(problem) > time_limit_s)
 
 
+def has_no_room(problem: ShallowProblem | RegularisedProblem) -> bool:
+    """Whether the restricted master would take more memory than there may be; then a warning says so.
+
+    That of a fit may have few columns, and is watched while it grows: what it needs at least is asked for.
+
+    Warns
+    -----
+    MemoryLimitWarning
+    """
+    instead = INSTEAD if isinstance(problem, ShallowProblem) else BY_GRADIENTS
+    return gives_way(master_bytes(problem), "the restricted master", instead)
+
+
+def master_bytes(problem: ShallowProblem | RegularisedProblem) -> float:
+    """Return about how many bytes the restricted master of an interpolation problem takes, that of a fit at least.
+
+    Examples
+    --------
+    >>> master_bytes(ShallowProblem(np.eye(3), np.ones(3)))
+    3240.0
+    """
+    unknowns = float(_unknowns(problem))
+    return (
+        MASTER * unknowns * len(problem.rows) if isinstance(problem, ShallowProblem) else SQUARE * unknowns**2
+    )
+
+
 def solve_quickly(problem: ShallowProblem, *, time_limit_s: float, random_state: int | None = None) -> Point:
     """Return the cheap network and the bound of a few points.
 
@@ -100,7 +133,11 @@ def solve_quickly(problem: ShallowProblem, *, time_limit_s: float, random_state:
         importance = problem.project_dual(problem.targets)
         if importance.any() and time_limit_s > 0.0:
             point.dual, point.lower_bound = subset_bound(
-                problem, importance, SUBSET_FACES, time_limit_s, random_state
+                problem,
+                importance,
+                min(SUBSET_FACES, memory_left() / SUBSET_BYTES),
+                time_limit_s,
+                random_state,
             )
     except TimeUp:
         pass

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+PIECE = 1 << 19  # random numbers at a time
+
 
 def random_vertices(rows: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
     """Return unit neurons ±w, each orthogonal to r − 1 random rows.
@@ -22,9 +24,11 @@ def random_vertices(rows: np.ndarray, count: int, rng: np.random.Generator) -> n
     n, rank = rows.shape
     if rank == 1:
         return np.array([[1.0], [-1.0]])
-    chosen = rng.random((count, n)).argpartition(rank - 2, axis=1)[:, : rank - 1] if n > rank - 1 else None
-    if chosen is None:
-        chosen = np.tile(np.arange(rank - 1), (1, 1))
+    chosen = np.tile(np.arange(rank - 1), (1, 1))
+    if n > rank - 1:  # in pieces: a number for each subset and row is much
+        sizes = [len(part) for part in np.array_split(np.arange(count), -(-count * n // PIECE) or 1)]
+        parts = [rng.random((m, n)).argpartition(rank - 2, axis=1)[:, : rank - 1].copy() for m in sizes]
+        chosen = np.concatenate(parts)
     subsets = rows[chosen] / np.linalg.norm(rows[chosen], axis=2, keepdims=True)
     null = np.linalg.svd(subsets, full_matrices=True)[2][:, -1, :]
     return np.concatenate([null, -null])

@@ -4,9 +4,12 @@ import numpy as np
 import pytest
 
 import covopt
-from covopt.checks.memory import memory_left, memory_limited
+from covopt.checks.memory import memory_left, memory_limited, room
 from covopt.errors import BudgetError, InputError, MemoryLimitWarning
+from covopt.oracles.branch_and_bound import BranchAndBoundOracle
 from covopt.oracles.choose import exact_oracle
+from covopt.oracles.heights import heights
+from covopt.oracles.signs.sign_tree import SignTree
 
 
 @pytest.mark.parametrize(
@@ -27,11 +30,88 @@ def test_the_bound_that_takes_its_place_is_valid():
     rng = np.random.default_rng(0)
     X, Y = rng.standard_normal((190, 2)), rng.standard_normal(190)
     known = covopt.min_norm(X, Y, tol=1e-3)
-    with memory_limited(0.001), pytest.warns(MemoryLimitWarning, match="whose bounds are valid"):
+    with memory_limited(0.001), pytest.warns(MemoryLimitWarning, match="a network along a line"):
         found = covopt.min_norm(X, Y, time_limit_s=0.5)
     assert found.gap > known.gap
     assert found.lower_bound <= known.cost
     assert known.lower_bound <= found.cost
+
+
+@pytest.fixture(scope="module")
+def plane():
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((200, 2))
+    return X, np.abs(X).sum(axis=1)
+
+
+def test_the_master_gives_way_to_what_is_small(plane):
+    with memory_limited(0.005), pytest.warns(MemoryLimitWarning) as said:
+        found = covopt.min_norm(*plane, time_limit_s=1.0)
+    assert "the restricted master needs about 0.013 GiB of memory; the limit is 0.005 GiB" in str(
+        said[0].message
+    )
+    assert found.status.code == "gap"
+    assert found.certificate.interpolates
+    assert 0.0 < found.lower_bound < found.cost
+    assert covopt.verify(found).ok
+
+
+def test_a_fit_gives_way_to_gradients(plane):
+    known = covopt.fit(*plane, lam="0.01max")
+    with memory_limited(0.001), pytest.warns(MemoryLimitWarning) as said:
+        found = covopt.fit(*plane, lam=known.lam)
+    assert any("a few neurons found by gradients take its place" in str(each.message) for each in said)
+    assert found.status.code == "gap"
+    assert found.lower_bound <= known.objective
+    assert known.lower_bound <= found.objective <= 2.0 * known.objective
+    assert covopt.verify(found).ok
+
+
+def test_the_oracle_fits_beside_the_master(plane):
+    rows = np.column_stack([plane[0], np.ones(200)])
+    with memory_limited(0.002):
+        exact_oracle(rows, 0)
+        with pytest.warns(MemoryLimitWarning, match="exact pricing needs"), pytest.raises(BudgetError):
+            exact_oracle(rows, 0, beside=1.2e6)
+
+
+def test_what_grows_ends_with_its_bracket(monkeypatch):
+    rng = np.random.default_rng(5)
+    X, y = rng.standard_normal((60, 2)), rng.standard_normal(60)
+    monkeypatch.setattr("covopt.solvers.quick.MASTER", 1.0)  # the plan is wrong by far
+    with (
+        memory_limited(0.0005),
+        pytest.warns(MemoryLimitWarning, match="would take .* it ends with the best bracket"),
+    ):
+        found = covopt.min_norm(X, y)
+    assert found.status.code == "gap"
+    assert found.lower_bound <= found.cost
+    assert covopt.verify(found).ok
+
+
+def test_trees_and_tables_take_a_share(monkeypatch):
+    kept, counts = [], []
+
+    class Tree(SignTree):
+        def __init__(self, rows, mu, capacity):
+            kept.append(capacity)
+            super().__init__(rows, mu, capacity)
+
+    monkeypatch.setattr("covopt.oracles.branch_and_bound.SignTree", Tree)
+    rng = np.random.default_rng(1)
+    rows, dual = rng.standard_normal((40, 12)), rng.standard_normal(40)
+    for limit in (1.0, 0.02):
+        with memory_limited(limit):
+            found = BranchAndBoundOracle(rows, node_limit=30_000, random_state=0).price(dual, max_neurons=1)
+            counts.append(found.upper_bound)
+    assert kept[0] == 30_000
+    assert kept[-1] < 10_000
+    assert counts[0] <= counts[1] * (1 + 1e-12)  # a smaller tree bounds less, and bounds
+    with memory_limited(0.02):
+        assert room(1e9) == pytest.approx(0.005 * 2**30)
+        points = rng.standard_normal((20_000, 12))
+        pieces = heights(rows, dual, points)
+    np.testing.assert_allclose(pieces, heights(rows, dual, points), rtol=1e-12, atol=1e-12)
 
 
 def test_limits_are_numbers():

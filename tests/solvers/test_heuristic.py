@@ -71,7 +71,7 @@ def test_several_outputs_on_orthogonal_rows_reach_the_closed_form():
 
 
 def test_min_norm_falls_back_and_says_so(monkeypatch):
-    def scarce(rows, n_outputs, *, budget=400):
+    def scarce(rows, n_outputs, *, budget=400, beside=0.0):
         return FaceOracle(rows, budget=min(budget, 400))
 
     monkeypatch.setattr(api, "exact_oracle", scarce)

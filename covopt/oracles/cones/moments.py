@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from covopt.checks.memory import room
 from covopt.oracles.cones.gauge import GaugeBound, Scalar, evaluate, validated
 from covopt.oracles.cones.quadratic import OPTIONS, UNSET, bound_boxes
 from covopt.oracles.cones.transfer import Transfer, transfer
@@ -159,6 +160,7 @@ class MomentSearch:
         self.nodes = 0
         self._open: list[tuple[float, int, Box]] = []
         self._closed, self._made = 0.0, 0
+        self._room = room(MEMORY)
 
     def offer(self, points: np.ndarray) -> None:
         """Keep the best of some points."""
@@ -185,7 +187,7 @@ class MomentSearch:
     def is_full(self) -> bool:
         """Whether the open boxes take the memory that is meant for them."""
         n, r = self.scalar.y.shape
-        return len(self._open) * (8 * (r * r + 6 * r + 32) + OPTIONS * n + OBJECTS) >= MEMORY
+        return len(self._open) * (8 * (r * r + 6 * r + 32) + OPTIONS * n + OBJECTS) >= self._room
 
     def _level(self, rtol: float) -> float:
         """Bound up to which boxes are closed."""

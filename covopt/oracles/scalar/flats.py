@@ -46,6 +46,7 @@ from math import comb
 
 import numpy as np
 
+from covopt.checks.memory import room
 from covopt.oracles.scalar.flat_frames import DELTA
 from covopt.oracles.scalar.flat_walk import sort_circles, walk
 from covopt.parallel import active_cluster
@@ -115,7 +116,7 @@ class FlatSweep:
         moved = np.random.default_rng(20).standard_normal((n, r))
         moved *= DELTA / np.linalg.norm(moved, axis=1, keepdims=True)
         self._units = self.rows / self.norms[:, None] + moved
-        self._kept: Orders | None = {} if self.n_faces <= MOST_KEPT else None
+        self._kept: Orders | None = {} if self.n_faces <= min(MOST_KEPT, room(self.n_faces)) else None
 
     def price(
         self,

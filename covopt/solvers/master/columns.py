@@ -19,6 +19,7 @@ import numpy as np
 from numba import njit
 from scipy.spatial import cKDTree
 
+from covopt.checks.memory import check_room, memory_left
 from covopt.exact.parallel_rows import first_of_each
 from covopt.solvers.master.store import Store
 
@@ -26,10 +27,23 @@ ON_PLANE = 1e-10  # |z·w| / ‖z‖ below which a unit neuron counts as lying o
 SILENT = 1e-14  # the same for rounding alone
 SAME = 1e-10  # distance of neurons that are one
 OUTSIDE = 1e-13  # height of an inactive row, of rows of size one, that rounding may produce
+ENTRY = 28.0  # bytes for each entry of the atoms: theirs, copies, spare room, what is made of them
+SQUARE = 32.0  # bytes for each pair of unknowns of the dual: four matrices
 SINGLE = 0.9  # second singular value of a face, as a share of the first, above which its neuron does not move
 STEEP = 0.1  # least curvature of a face, as a share of its height, that a tangent is scaled by
 
 Frames = Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray], None]
+
+
+def most_columns(n_rows: int, n_unknowns: int) -> int:
+    """Return how many columns memory has room for, beside the matrices of the dual's unknowns.
+
+    Examples
+    --------
+    >>> most_columns(10, 10) > 1000
+    True
+    """
+    return int(max(memory_left() - SQUARE * n_unknowns**2, 0.0) / (ENTRY * max(n_rows, 1)))
 
 
 class Columns:
@@ -98,6 +112,8 @@ class Columns:
 
     def _add(self, neurons: np.ndarray, live: bool) -> int:
         m, r = neurons.shape
+        n = len(self.rows)
+        check_room(ENTRY * self.atoms.size + SQUARE * n**2, ENTRY * m * n, "the restricted master")
         neurons = np.array(neurons, dtype=float, order="C")
         atoms, frames = np.zeros((m, len(self.rows))), np.zeros((m, r, r))
         dims = np.zeros(m, dtype=np.int64)

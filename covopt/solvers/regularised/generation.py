@@ -14,6 +14,7 @@ from covopt.oracles.base import Oracle, Pricing
 from covopt.problems.regularised import RegularisedProblem, best_constant
 from covopt.solvers.checkpoints import State
 from covopt.solvers.driver import Driver
+from covopt.solvers.master.columns import most_columns
 from covopt.solvers.master.networks import mass, shifted
 from covopt.solvers.master.newton import Step
 from covopt.solvers.master.objective import Fit
@@ -124,14 +125,16 @@ class RegularisedGeneration(Driver):
         if self.warm is not None:
             return self._start_warm(self.warm, first)
         n = len(problem.rows)
-        pricing = self.price(first, 0.0, max_neurons=max(n, 20))
+        most = most_columns(n, n * problem.n_outputs)  # an eighth of them leaves room for those that come
+        pricing = self.price(first, 0.0, max_neurons=max(min(n, most // 8), 20))
         self.offer_dual(first, pricing)
         if self.point.gap <= self.tol:
             return False
         # half of a feasible dual in the interior of everything: what starts are mixed with
         self.centre = first * (CENTRE / max(pricing.upper_bound, 1.0))
         master.columns.append_different(self.normalise(pricing.neurons))
-        seeds = random_vertices(problem.rows[self.live], int(self.schedule.seeds_per_row * n), self.rng)
+        count = min(int(self.schedule.seeds_per_row * n), most // 8)
+        seeds = random_vertices(problem.rows[self.live], count, self.rng)
         master.columns.append_different(self.normalise(seeds), live=False)
         master.dual = self.centre
         level = self._level()

@@ -1,0 +1,32 @@
+"""The dual function at many neurons, in pieces that memory has room for."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from covopt.checks.memory import room
+
+
+def heights(rows: np.ndarray, dual: np.ndarray, points: np.ndarray) -> np.ndarray:
+    """Return Λᵀσ(Zw) for each neuron.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (N, r)
+    dual : ndarray of shape (N,) or (N, k)
+    points : ndarray of shape (m, r)
+
+    Returns
+    -------
+    ndarray of shape (m,) or (m, k)
+
+    Examples
+    --------
+    >>> heights(np.eye(2), np.array([3.0, 4.0]), np.array([[0.0, 1.0], [-1.0, 0.5]]))
+    array([4., 2.])
+    """
+    needed = 16 * len(rows) * len(points)
+    pieces = -(-needed // max(room(needed, 0.1), 1)) if needed else 1
+    if pieces == 1:
+        return np.maximum(points @ rows.T, 0.0) @ dual
+    return np.concatenate([np.maximum(part @ rows.T, 0.0) @ dual for part in np.array_split(points, pieces)])
