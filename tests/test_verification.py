@@ -158,6 +158,24 @@ def test_a_multiple_of_the_dual_proves_the_same_but_is_not_feasible(solution):
     assert "dual feasible" in failed(changed(solution, scale))
 
 
+def test_a_bound_that_verify_finds_exactly_need_not_have_been_found_so(solution):
+    def loosen(content):  # what a solve within a time limit states
+        content["certificate"] |= {
+            "exact": False, "gauge": content["certificate"]["gauge"] + 0.01,
+            "bound": content["certificate"]["bound"].replace(
+                "its exact maximum over all neurons", "a valid upper bound on the maximum over all neurons"
+            ),
+        }  # fmt: skip
+
+    assert failed(changed(solution, loosen)) == set()
+
+    def lower(content):
+        loosen(content)
+        content["certificate"]["gauge"] -= 0.02
+
+    assert failed(changed(solution, lower)) == {"dual feasible"}
+
+
 def test_a_shifted_dual_is_not_one_of_a_free_offset():
     solution = covopt.min_norm([[-1.0], [0.0], [1.0]], [0.0, 1.0, 0.0], output_bias="free")
 

@@ -274,6 +274,13 @@ class FitTask:
             if not out_of_reach:
                 with limited(options["time_limit_s"]):
                     point, name = self._generate(problem, options)
+                if (
+                    not len(point.neurons)
+                    and point.status is Status.TIME_LIMIT
+                    and self.potential == "variation"
+                ):
+                    # the first round took all the time: a few neurons cost little
+                    quick = fit_quickly(problem, time_limit_s=0.05 * limit, random_state=self.random_state)
                 if quick is not None and quick.upper_bound < point.upper_bound:
                     point = dataclasses.replace(
                         point, neurons=quick.neurons, weights=quick.weights, offset=quick.offset,

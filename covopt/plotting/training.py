@@ -41,7 +41,8 @@ def plot_plateau(plateau: Any, ax: Axes | None = None) -> Axes:
     finite = np.isfinite(best)
     top = _top(best[finite], floor)
     _seeds(ax, table, top)
-    ax.plot(widths[finite], best[finite], "-o", color=INK, lw=1.4, ms=5, label="best found", zorder=3)
+    if finite.any():
+        ax.plot(widths[finite], best[finite], "-o", color=INK, lw=1.4, ms=5, label="best found", zorder=3)
     proved = "certified optimum" if plateau.certified else "certified lower bound"
     ax.axhline(floor, color=FLOOR, lw=1.6, ls="--", label=f"{proved}, {floor:.6g}", zorder=2)
     if plateau.starts_at is not None:
@@ -124,6 +125,8 @@ def _seeds(ax: Axes, table: pd.DataFrame, top: float) -> None:
     x = np.concatenate([np.full(len(row.costs), row.width) for row in table.itertuples()])
     y = np.concatenate([np.asarray(row.costs, dtype=float) for row in table.itertuples()])
     shown = np.isfinite(y) & (y <= top)
+    if not shown.any():
+        return
     ax.plot(x[shown], y[shown], "_", color=SHADE, ms=9, ls="none", label="every seed", zorder=1)
 
 

@@ -9,9 +9,13 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 import covopt
+from covopt.api.fit_task import FitTask
 from covopt.cli import app
 from covopt.errors import InputError, SolutionFileError
 from covopt.losses import Huber
+from covopt.problems.regularised import best_constant
+from covopt.solvers.regularised.points import FitPoint
+from covopt.status import Status
 from tests.bank.closed_forms import CASES
 from tests.solvers.test_regularised import BIASES, NAMES, targets_for
 
@@ -373,3 +377,27 @@ def test_targets_whose_squares_have_no_room_are_refused(size):
         ):
             question([0.0, size])
     assert covopt.fit([[0.0], [1.0]], [0.0, 0.0], lam=1.0).cost == 0.0
+
+
+def test_a_first_round_without_an_end_leaves_a_network(monkeypatch):
+    """120 rows and three classes: proofs took ten seconds before any network, and none was left."""
+
+    def nothing(self, problem, options):
+        rows, q = problem.rows, problem.n_outputs
+        none = FitPoint(
+            rows[:0],
+            np.zeros((0, q)),
+            best_constant(problem),
+            np.inf,
+            np.zeros((len(rows), q)),
+            0.0,
+            Status.TIME_LIMIT,
+        )
+        return none, "column-generation"
+
+    monkeypatch.setattr(FitTask, "_generate", nothing)
+    X, y = table("squared")
+    found = covopt.fit(X, y, lam="0.01max", time_limit_s=10)
+    assert found.status is Status.TIME_LIMIT
+    assert 0 < len(found.network) <= len(X)
+    assert covopt.verify(found).ok

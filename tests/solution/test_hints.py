@@ -1,10 +1,13 @@
 """The sentence about units and λ in a summary: said where it helps, and only there."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import covopt
 from covopt.solution.hints import hint, quality
+from covopt.status import Status
 
 
 def make_line(n=20):
@@ -74,3 +77,13 @@ def test_a_damaged_solution_gets_no_hint():
     content = found.to_dict()
     content["problem"]["X"][0][0] = float("nan")
     assert hint(covopt.Solution.from_dict(content)) == ""
+
+
+def test_a_run_that_was_stopped_is_not_told_to_take_a_smaller_lambda():
+    X, y = make_line()
+    found = covopt.fit(X, y - y.mean(), lam="max")
+    found.status = Status.TIME_LIMIT
+    found.certificate = replace(found.certificate, gap=0.9)
+    assert hint(found).endswith(
+        "the run was stopped at a gap of 0.9. More time finds a better network (--time-limit)."
+    )
