@@ -64,6 +64,7 @@ FOR_QUICK = (
 )  # of the time, for the few neurons that are found first there, or instead of all rounds
 QUICK = "a few neurons with local search"
 SOLVERS = ("auto", "column-generation")
+ENDED = (Status.TIME_LIMIT, Status.INTERRUPTED, Status.CALLBACK)
 INSIDE = (
     0.999  # share of the tolerance that solvers aim at: the certificate's allowance for rounding needs room
 )
@@ -263,24 +264,20 @@ class FitTask:
         no_room = has_no_room(problem)
         out_of_reach = no_room or is_out_of_reach(problem, limit)
         quick, status = None, Status.GAP if no_room else Status.TIME_LIMIT
+
+        def few(share: float) -> FitPoint:
+            seconds = None if limit is None else share * limit
+            return fit_quickly(problem, time_limit_s=seconds, random_state=self.random_state)
+
         try:
             if self.potential == "variation" and (out_of_reach or (limit and len(problem.rows) > MANY_ROWS)):
-                share = FOR_QUICK[out_of_reach]
-                quick = fit_quickly(
-                    problem,
-                    time_limit_s=None if limit is None else share * limit,
-                    random_state=self.random_state,
-                )
+                quick = few(FOR_QUICK[out_of_reach])
             if not out_of_reach:
-                with limited(options["time_limit_s"]):
+                with limited(limit):
                     point, name = self._generate(problem, options)
-                if (
-                    not len(point.neurons)
-                    and point.status is Status.TIME_LIMIT
-                    and self.potential == "variation"
-                ):
-                    # the first round took all the time: a few neurons cost little
-                    quick = fit_quickly(problem, time_limit_s=0.05 * limit, random_state=self.random_state)
+                ended = point.status is Status.TIME_LIMIT and self.potential == "variation"
+                if ended and not len(point.neurons):  # a first round took all the time
+                    quick = few(0.05)
                 if quick is not None and quick.upper_bound < point.upper_bound:
                     point = dataclasses.replace(
                         point, neurons=quick.neurons, weights=quick.weights, offset=quick.offset,
@@ -305,11 +302,7 @@ class FitTask:
         name = "column-generation"
         if self.potential == "variation" and has_costly_faces(problem):
             point = solve_branched_fit(problem, **options, is_brief=self.is_brief)
-            if point.gap <= self.tol or point.status in (
-                Status.TIME_LIMIT,
-                Status.INTERRUPTED,
-                Status.CALLBACK,
-            ):
+            if point.gap <= self.tol or point.status in ENDED:
                 return point, name + _way(point)
             options = {**options, "warm": point.warm or options.get("warm")}
         try:
