@@ -106,7 +106,13 @@ def write_cells(
     blocks = iter_cells(X, bias=bias, chunk_size=size, n_jobs=n_jobs)
     write = _write_parquet if path.suffix == ".parquet" else _write_npy
     found: list[int] = []
-    write_atomically(path, lambda stream: found.append(write(stream, _counted(blocks, report), width)))
+    try:
+        write_atomically(path, lambda stream: found.append(write(stream, _counted(blocks, report), width)))
+    except OSError as error:
+        raise InputError(
+            f"cannot write {path}: {error.strerror or error}; nothing is left of it. An .npy file with a checkpoint "
+            "can be gone on with."
+        ) from None
     return found[0]
 
 

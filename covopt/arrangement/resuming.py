@@ -84,21 +84,26 @@ class Resumable:
                 seed = settled_seed(reduced, size, n_jobs)
                 state = {"digest": digest, "seed": seed, "parts": 0, "cells": 0, "offset": len(header(0))}
                 self.part.write_bytes(header(0))
-            stream = held.enter_context(self.part.open("r+b"))
+            stream = held.enter_context(self.part.open("r+b", buffering=0))
             stream.truncate(state["offset"])
             stream.seek(state["offset"])
             try:
                 for _ in self._go_on(stream, state, reduced, size, n_jobs, report):
                     pass
                 stream.seek(0)
-                stream.write(header(state["cells"]))
-                stream.flush()
+                _write_all(stream, header(state["cells"]))
                 os.fsync(stream.fileno())
-            except BaseException:
+                os.replace(self.part, self.path)
+            except BaseException as error:
                 with patiently():
+                    os.ftruncate(stream.fileno(), state["offset"])  # on a full disk, room for the checkpoint
                     self._keep(stream, state)
+                if isinstance(error, OSError):
+                    raise InputError(
+                        f"cannot write {self.path}: {error.strerror or error}; {self.part} keeps what is done, and "
+                        "--resume goes on from it."
+                    ) from None
                 raise
-            os.replace(self.part, self.path)
             self.checkpoint.unlink(missing_ok=True)
         return int(state["cells"])
 
@@ -116,7 +121,7 @@ class Resumable:
         for blocks in packed_parts(reduced, run, size, n_jobs, first=state["parts"]):
             cells = 0
             for block in blocks:
-                stream.write(np.ascontiguousarray(block).data)
+                _write_all(stream, np.ascontiguousarray(block).data)
                 cells += len(block)
             after: dict[str, Any] = {
                 "parts": state["parts"] + 1,
@@ -138,7 +143,6 @@ class Resumable:
 
     def _keep(self, stream: IO[bytes], state: dict[str, Any]) -> None:
         try:
-            stream.flush()
             os.fsync(stream.fileno())
             write_json(self.checkpoint, {"format": FORMAT, "version": VERSION, **state})
         except OSError as error:
@@ -170,6 +174,13 @@ class Resumable:
         if state["largest_zero"] is None:
             del state["largest_zero"]
         return state
+
+
+def _write_all(stream: IO[bytes], content: Any) -> None:
+    """Write to a stream without a buffer, which takes what there is room for."""
+    left = memoryview(content).cast("B")
+    while left:
+        left = left[stream.write(left) :]
 
 
 def _digest(reduced: Reduced, size: int) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from covopt.cli.report import keep
 from covopt.files import write_atomically
 
 BYTES_PER_S = 4e8  # of patterns along one line of the arrangement, which has one for each row
@@ -110,7 +111,7 @@ def _cells(
             "bias": np.float64(bias),
             "feature_names": np.array(names),
         }
-        write_atomically(out, lambda stream: np.savez_compressed(stream, **arrays))
+        keep(lambda path: write_atomically(path, lambda stream: np.savez_compressed(stream, **arrays)), out)
     return found
 
 

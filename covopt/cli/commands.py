@@ -192,6 +192,7 @@ def cp_rank(
     out: Annotated[Path | None, typer.Option(metavar="FILE.json", help="Save the certificate.")] = None,
     resume: Resume = False,
     checkpoint_every: CheckpointEvery = 60.0,
+    memory_limit: MemoryLimit = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -200,7 +201,7 @@ def cp_rank(
     Integers, fractions and decimals are exact; a file with decimals of 15 digits or more holds floats, known up to
     --tol. Exit code 0: the CP-rank, or that there is none, is proved; 3: a bracket.
     """
-    with reporting(as_json) as heard:
+    with reporting(as_json, memory_limit=memory_limit) as heard:
         check_outputs(out, inputs=(source,))
         check_suffix(out, JSON)
         checkpoint = checkpoint_of(out, resume=resume, every_s=checkpoint_every)
@@ -245,12 +246,13 @@ def verify(
     ] = None,
     time_limit: TimeLimit = None,
     checks: TableOut = None,
+    memory_limit: MemoryLimit = None,
     cluster: Cluster = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Recompute everything a solution file claims, from the file and the data."""
-    with reporting(as_json, cluster) as heard:
+    with reporting(as_json, cluster, memory_limit) as heard:
         from covopt.cli.verify import run_verify
 
         check_outputs(checks, inputs=(solution, table))
@@ -290,12 +292,13 @@ def prove(
     time_limit: TimeLimit = None,
     resume: Resume = False,
     checkpoint_every: CheckpointEvery = 60.0,
+    memory_limit: MemoryLimit = None,
     cluster: Cluster = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Write a proof of the lower bound that needs no oracle: boxes that cover all neurons, checked in integers."""
-    with reporting(as_json, cluster) as heard:
+    with reporting(as_json, cluster, memory_limit) as heard:
         from covopt.cli.verify import run_prove
 
         check_outputs(out, inputs=(solution,))

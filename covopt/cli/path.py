@@ -46,7 +46,7 @@ from covopt.cli.options import (
     reading,
     settle,
 )
-from covopt.cli.report import Exit, Progress, check_outputs, print_json, reporting
+from covopt.cli.report import Exit, Progress, check_outputs, keep, print_json, reporting
 from covopt.cli.tables import JSON, TABLES, check_suffix, save_table
 
 
@@ -108,7 +108,7 @@ def path(
         if out is not None:
             from covopt.api.path_files import save_path
 
-            save_path(solutions, out)
+            keep(lambda file: save_path(solutions, file), out)
         ended = len(solutions) == asked and solutions[-1].status.code not in STOPPED
         settle(checkpoint, finished=ended)
         if rows is not None:

@@ -8,7 +8,7 @@ import os
 import sys
 import tempfile
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import IntEnum
 from pathlib import Path
@@ -167,10 +167,33 @@ def before_the_first_round(table: tuple[int, ...], targets: tuple[int, ...], *, 
 
 
 def save(thing: Any, out: Path | None) -> None:
-    """Save a result whole, whoever interrupts meanwhile."""
-    if out is not None:
-        with patiently():
-            thing.save(out)
+    """Save a result whole, whoever interrupts meanwhile; see :func:`keep`."""
+    keep(thing.save, out)
+
+
+def keep(write: Callable[[Path], Any], out: Path | None) -> None:
+    """Write a file, or where that fails another one in the system's folder for temporary files.
+
+    Raises
+    ------
+    InputError
+        In the latter case: says where the result is.
+    """
+    if out is None:
+        return
+    with patiently():
+        try:
+            write(out)
+        except OSError as error:
+            said = f"cannot write {out}: {error.strerror or error}; "
+            try:
+                other = Path(tempfile.mkdtemp(prefix="covopt-")) / out.name
+                write(other)
+            except OSError:
+                raise InputError(
+                    f"{said}nor can anything be written elsewhere; what was kept is left."
+                ) from None
+            raise InputError(f"{said}it is in {other}.") from None
 
 
 def standardised_of(solution: Any) -> dict[str, Any] | None:

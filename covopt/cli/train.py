@@ -18,6 +18,7 @@ from covopt.cli.options import (
     Encoding,
     Features,
     Json,
+    MemoryLimit,
     OutputBias,
     Plot,
     Quiet,
@@ -28,7 +29,7 @@ from covopt.cli.options import (
     check_plot,
     reading,
 )
-from covopt.cli.report import Exit, Progress, check_outputs, print_json, reporting
+from covopt.cli.report import Exit, Progress, check_outputs, keep, print_json, reporting
 from covopt.cli.tables import TABLES, check_suffix, save_table
 
 if TYPE_CHECKING:
@@ -93,13 +94,14 @@ def train(
     checkpoint: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Save the state of training while it runs.")
     ] = None,
+    memory_limit: MemoryLimit = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint.")] = False,
     cluster: Cluster = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Train many networks at once; with --cross-check or --plateau against the certified optimum."""
-    with reporting(as_json, cluster=cluster) as heard:
+    with reporting(as_json, cluster, memory_limit) as heard:
         check_outputs(out, plot, inputs=(table,))
         check_plot(plot)
         from covopt.checks.optional import required
@@ -162,7 +164,7 @@ def train(
         numbers = {name: value for name, value in outcome.numbers.items() if name != "widths"}
         tell(logging.INFO, outcome.lines[-1], "result", exit_code=int(outcome.code), **numbers)
         if out is not None:  # the file comes first, so that nothing computed is lost to a later failure
-            _save_table(outcome.table, out)
+            keep(lambda path: _save_table(outcome.table, path), out)
         if plot is not None:
             outcome.draw(plot)
         if as_json:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from covopt.checks.wording import one_line
-from covopt.errors import InputError, SolutionFileError
+from covopt.errors import CheckpointWarning, InputError, SolutionFileError
 from covopt.files import parse_json, write_atomically
 from covopt.files.formats import check_format
 from covopt.files.layouts import CHECKPOINT
@@ -72,12 +73,11 @@ def digest(*arrays: np.ndarray) -> str:
 
 
 def write(path: Path, runner: Runner, fingerprint: dict[str, Any]) -> None:
-    """Write where a run is.
+    """Write where a run is; where that fails, say so and go on.
 
-    Raises
-    ------
-    InputError
-        When the file cannot be written.
+    Warns
+    -----
+    CheckpointWarning
     """
     from safetensors.torch import save
 
@@ -111,7 +111,11 @@ def write(path: Path, runner: Runner, fingerprint: dict[str, Any]) -> None:
     try:
         write_atomically(path, lambda stream: stream.write(content))
     except OSError as error:
-        raise InputError(f"cannot write the checkpoint {path}: {error.strerror or error}.") from None
+        warnings.warn(
+            f"the checkpoint {path} could not be written: {error.strerror or error}; training goes on.",
+            CheckpointWarning,
+            stacklevel=2,
+        )
 
 
 def read(path: Path, runner: Runner, fingerprint: dict[str, Any]) -> None:

@@ -13,7 +13,7 @@ from covopt.limits import INTERRUPTS
 
 @contextmanager
 def noted_interrupts() -> Iterator[Callable[[], bool]]:
-    """Note the first Ctrl-C instead of raising it, and yield a function that tells; a second one is raised.
+    """Note the first Ctrl-C or SIGTERM instead of raising it, and yield a function that tells; a second is raised.
 
     Where Ctrl-C is somebody else's (another handler, another thread) it stays theirs.
 
@@ -33,13 +33,13 @@ def noted_interrupts() -> Iterator[Callable[[], bool]]:
             signal.default_int_handler(number, frame)
         seen = True
 
-    ours = threading.current_thread() is threading.main_thread()
-    before = signal.getsignal(signal.SIGINT)
-    if not ours or before not in INTERRUPTS:
-        yield lambda: False
-        return
-    signal.signal(signal.SIGINT, note)
+    ours: dict[signal.Signals, Any] = {}
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGINT, signal.SIGTERM):
+            if signal.getsignal(number) in INTERRUPTS:
+                ours[number] = signal.signal(number, note)
     try:
         yield lambda: seen
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, before in ours.items():
+            signal.signal(number, before)

@@ -19,6 +19,7 @@ from covopt.training.lbfgs import BatchedLBFGS
 from covopt.training.schedule import Phase
 
 Tensor = Any
+COPIES = 6  # of the weights, that a batch has
 CHECK_EVERY = 100  # steps between tests of convergence and divergence; results depend on it, so it is fixed
 RUNNING, CONVERGED, DIVERGED = STATUSES = ("running", "converged", "diverged")
 
@@ -159,7 +160,7 @@ class Runner:
 
     # ------------------------------------------------------------------ batches
     def _form(self, phase: Phase) -> None:
-        copies = 6 + (2 * phase.memory if phase.optimiser == "lbfgs" else 0)
+        copies = COPIES + (2 * phase.memory if phase.optimiser == "lbfgs" else 0)
         groups = self.problem.cut(self.active, samples=phase.samples, copies=copies, workers=self._workers)
         self.batches = [self.problem.batch(group, [self.weights[i] for i in group]) for group in groups]
 

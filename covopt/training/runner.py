@@ -7,11 +7,13 @@ import logging
 import os
 import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 
 from covopt.api.fit_task import FitTask
+from covopt.checks.memory import memory_left, plan
 from covopt.checks.speaking import tell
 from covopt.checks.validation import (
     check_count,
@@ -21,6 +23,7 @@ from covopt.checks.validation import (
     check_slope,
 )
 from covopt.errors import InputError
+from covopt.files.locked import locked
 from covopt.losses import Loss
 from covopt.network import ReLUNetwork
 from covopt.network.deep import DeepReLUNetwork
@@ -30,7 +33,7 @@ from covopt.training.batches import Problem
 from covopt.training.checkpoint import check_path, digest, read, write
 from covopt.training.first_order import rate_of
 from covopt.training.grid import Member, initial_weights, make_grid
-from covopt.training.loop import Runner, TrainingState
+from covopt.training.loop import COPIES, Runner, TrainingState
 from covopt.training.losses import batched_loss
 from covopt.training.model import Architecture
 from covopt.training.progress import ProgressBar
@@ -184,6 +187,10 @@ def train(
         torch.as_tensor(task.data.lifted, dtype=precision, device=where),
         batched_loss(task.loss, where, precision),
     )
+    copies = max(COPIES + (2 * phase.memory if phase.optimiser == "lbfgs" else 0) for phase in phases)
+    if where.type == "cpu":
+        needed = float(sum(problem.bytes_of(member, 0, copies) for member in members))
+        plan(needed, memory_left(), "Train fewer networks at a time, or smaller ones.")
     weights = _starting_weights(start, architecture, members, seed, check_positive("scale", scale))
     runner = Runner(
         problem, phases, weights, tol_gradient=tol_gradient, floors=floors,
@@ -191,8 +198,6 @@ def train(
     )  # fmt: skip
     planned = sum(phase.steps for phase in phases)
     fingerprint = {} if path is None else _fingerprint(task, runner, str(precision), scale)
-    if path is not None and path.exists():
-        read(path, runner, fingerprint)
     written = time.perf_counter()
 
     def on_event(runner: Runner) -> bool:
@@ -211,10 +216,14 @@ def train(
         tell(logging.DEBUG, text, "steps", **dataclasses.asdict(state))
         return callback is not None and bool(callback(state))
 
-    with ProgressBar(progress, planned) as bar:
-        runner.run(on_event)
-    if path is not None:
-        write(path, runner, fingerprint)
+    with nullcontext() if path is None else locked(path):
+        if path is not None and path.exists():
+            read(path, runner, fingerprint)
+        written = time.perf_counter()
+        with ProgressBar(progress, planned) as bar:
+            runner.run(on_event)
+        if path is not None:
+            write(path, runner, fingerprint)
     return TrainingRun(
         task.data.X, task.loss, architecture, members, runner.weights,
         ["stopped" if status == "running" else status for status in runner.status], runner.steps, runner.times,

@@ -4,10 +4,12 @@ import json
 
 import numpy as np
 import pytest
+from filelock import FileLock
 
 torch = pytest.importorskip("torch")
 
-from covopt.errors import InputError  # noqa: E402
+from covopt.checks.memory import memory_limited  # noqa: E402
+from covopt.errors import CheckpointWarning, InputError  # noqa: E402
 from covopt.training import Phase, checkpoint, train  # noqa: E402
 
 RNG = np.random.default_rng(0)
@@ -75,10 +77,21 @@ def test_a_write_that_fails_keeps_the_old_file(tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("covopt.files.atomic.os.replace", fail)
-    with pytest.raises(InputError, match=r"^cannot write the checkpoint .*run: No space left on device\.$"):
-        run(path, resume=True)
+    with pytest.warns(
+        CheckpointWarning, match=r"run could not be written: No space left on device; training goes on"
+    ):
+        found = run(path, resume=True)
+    assert len(found.table)  # and the networks are there
     assert path.read_bytes() == before
     assert [p.name for p in tmp_path.iterdir()] == ["run"]
+
+
+def test_two_runs_do_not_share_a_checkpoint(tmp_path):
+    with (
+        FileLock(f"{tmp_path / 'run'}.lock"),
+        pytest.raises(InputError, match=r"another process writes .*run"),
+    ):
+        run(tmp_path / "run")
 
 
 def test_a_missing_checkpoint_starts_anew(tmp_path):
@@ -223,3 +236,11 @@ def test_a_changed_checkpoint_is_refused(tmp_path):
         path.write_bytes(raw[:cut])
         with pytest.raises(InputError, match="is not a checkpoint of covopt, or it is damaged"):
             run(path, resume=True)
+
+
+def test_networks_that_do_not_fit_into_memory_are_refused():
+    with (
+        memory_limited(0.001),
+        pytest.raises(InputError, match=r"needs about 0\.0\d+ GiB of memory; .* Train fewer"),
+    ):
+        train(X, Y, widths=64, seeds=200)
