@@ -36,7 +36,7 @@ class Page(HTMLParser):
 def check(site: Path) -> list[str]:
     """Return a sentence for each link that leads nowhere and each load from elsewhere."""
     pages = {path.resolve(): Page(path) for path in sorted(site.rglob("*.html"))}
-    wrong = []
+    wrong = [] if pages else [f"{site} has no page"]
     for path, page in pages.items():
         name = path.relative_to(site.resolve())
         for address in sorted(page.loads | page.links):

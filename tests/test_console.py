@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from covopt.cli import app
 
 ROOT = Path(__file__).parents[1]
-PAGES = ("README.md", "docs/start.md", "docs/tour.md")
+PAGES = ("README.md", "docs/start.md", "docs/tour.md", "docs/proofs.md")
 BLOCK = re.compile(r"^```(sh|console)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NUMBER = re.compile(r"(?<![\w.])[-−+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?(?![\w])")
 # rounding decides them, or the clock: the same words, other numbers
@@ -61,7 +61,7 @@ def differs(shown: str, found: str) -> bool:
 @pytest.mark.parametrize("page", PAGES)
 def test_what_is_shown_is_what_comes_out(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    if page == "docs/tour.md":  # it goes on with the table of the first page
+    if page in ("docs/tour.md", "docs/proofs.md"):  # they go on with the table of the first page
         run(next(command for command, _ in steps((ROOT / "README.md").read_text()) if "savetxt" in command))
     count = 0
     for command, shown in steps((ROOT / page).read_text()):

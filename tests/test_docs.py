@@ -91,6 +91,7 @@ def test_the_links_of_a_site_are_followed(tmp_path):
     (tmp_path / "b.html").write_text('<p id="here"></p>')
     (tmp_path / "p.svg").write_text("<svg/>")
     assert module.check(tmp_path) == []
+    assert module.check(tmp_path / "nowhere") == [f"{tmp_path / 'nowhere'} has no page"]
     (tmp_path / "b.html").write_text(
         '<script src="https://cdn.example/m.js"></script><a href="a.html#gone">a</a><a href="c.html">c</a>'
     )
