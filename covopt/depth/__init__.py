@@ -10,7 +10,7 @@ from covopt.depth.bottleneck import (
 )
 from covopt.depth.chain import jacobian
 from covopt.depth.cost import representation_cost
-from covopt.depth.estimates import ExpansionEstimate, estimate_expansion
+from covopt.depth.estimates import ExpansionEstimate, estimate_expansion, function_brackets
 from covopt.depth.fit_solution import DeepFit
 from covopt.depth.linear import (
     Expansion,
@@ -38,6 +38,7 @@ __all__ = [
     "bottleneck_rank_up",
     "bottleneck_structure",
     "estimate_expansion",
+    "function_brackets",
     "jacobian",
     "jacobian_rank",
     "linear_cost",

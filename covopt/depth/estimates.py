@@ -1,4 +1,4 @@
-r"""R⁽⁰⁾, R⁽¹⁾, R⁽²⁾ of a table from brackets over the depth.
+r"""R⁽⁰⁾, R⁽¹⁾, R⁽²⁾ of a table or a function from brackets over the depth.
 
 .. math:: R_L = L R^{(0)} + R^{(1)} + R^{(2)}/L + O(L^{-2})
 
@@ -17,8 +17,11 @@ import numpy as np
 from scipy.optimize import linprog
 
 from covopt.checks.validation import check_number
+from covopt.depth.chain import as_chain, jacobian
 from covopt.depth.linear import check_depth
 from covopt.errors import InputError
+
+RANK_TOL = 1e-12  # a computed Jacobian's singular values: (1e-16)^{2/L} would count as rank
 
 
 @dataclass(frozen=True)
@@ -89,6 +92,60 @@ def estimate_expansion(brackets: Sequence[Any]) -> ExpansionEstimate:
             pair.append(sign * float(found.fun) if found.status == 0 else -sign * np.inf)
         ends.append((pair[0], pair[1]))
     return ExpansionEstimate(ends[0], ends[1], ends[2], slack if slack > 1e-9 else 0.0)
+
+
+def function_brackets(network: Any, X: Any, depths: Sequence[int]) -> list[tuple[int, float, float]]:
+    r"""Return what the representation cost of a network's function lies between, depth by depth.
+
+    From below R_L(f) ≥ L‖Jf(x)‖^{2/L}_{2/L} at every x of the domain (RK23 Prop 7), from above the network with
+    identities behind its thinnest hidden layer, each of which costs its width:
+
+    .. math:: \max_x L \sum_i s_i(Jf(x))^{2/L} \le R_L(f) \le \|W\|^2 + (L - L_0) \min_\ell n_\ell .
+
+    Jacobians are computed in floating point; singular values below 1e-12 of the largest count as zero.
+
+    Parameters
+    ----------
+    network : DeepReLUNetwork, ReLUNetwork or sequence of ndarray
+        Of L₀ layers, with ReLUs.
+    X : array_like of shape (N, d)
+        Points of the domain.
+    depths : sequence of int
+        Each at least L₀.
+
+    Returns
+    -------
+    list of (int, float, float)
+        What :func:`estimate_expansion` takes.
+
+    Raises
+    ------
+    InputError
+        Where X does not fit, the network has no hidden layer or another slope, or a depth is below L₀.
+
+    Examples
+    --------
+    The identity of ℝ² on the positive quadrant costs 2L:
+
+    >>> function_brackets([np.eye(2), np.eye(2)], [[1.0, 2.0]], (2, 5, 9))
+    [(2, 4.0, 4.0), (5, 10.0, 10.0), (9, 18.0, 18.0)]
+    """
+    chain = as_chain(network)
+    if not chain.widths or chain.slope != 0.0:
+        raise InputError("network must have hidden layers with ReLUs: an identity goes behind one of them.")
+    values = np.linalg.svd(jacobian(chain, X), compute_uv=False)
+    values[values <= RANK_TOL * values.max(axis=1, initial=0.0)[:, None]] = 0.0
+    least = len(chain.weights)
+    found = []
+    for depth in depths:
+        L = check_depth(depth)
+        if least > L:
+            raise InputError(
+                f"depth {L} is below the network's own {least} layers; give depths from {least} on."
+            )
+        low = float(L * (values ** (2.0 / L)).sum(axis=1).max(initial=0.0))
+        found.append((L, low, max(low, chain.squared_norm + (L - least) * min(chain.widths))))
+    return found
 
 
 def _row(bracket: Any) -> tuple[int, float, float]:

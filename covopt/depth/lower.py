@@ -23,6 +23,8 @@ LEVELS = (0.3, 1.0, 3.0)  # of c, times the upper bound's mean layer
 LOW_LEVELS = (0.1, 0.3, 1.0)  # the same for more layers than four
 MANY_LAYERS = 4
 MAX_BOXES = 3000
+FEW_ROWS = 2  # whose multipliers are found to the last digits: brackets of two rows close
+FINE, COARSE = 1e-9, 3e-4
 _TITLES = {
     "lipschitz": "the Lipschitz bound of rows {rows}",
     "row": "row {rows} alone",
@@ -183,7 +185,7 @@ def tree_families(
         levels = [scale * upper / depth for scale in scales] if data.bias > 0 and depth > 2 else [1.0]
         for c in levels:
             search.use(c)
-            found, value = search.multipliers()
+            found, value = search.multipliers(tol=COARSE if len(rows) > FEW_ROWS else FINE)
             if box is not None:
                 found = _allowed(found, rows, direction, box)
             if value > 0 and found.any():

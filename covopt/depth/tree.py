@@ -363,13 +363,16 @@ class _Term:
 
     def value(self, low: np.ndarray, high: np.ndarray) -> float:
         """Return the bound at depth two, where there is no c."""
-        return float(self.over(self.recursion.gauge(high), self.recursion.gauge(low))[0])
+        return float(self.over(self.recursion.gauge(high))[0])
 
-    def over(self, tops: np.ndarray, bottoms: np.ndarray) -> np.ndarray:
-        """2⟨λ, y⟩/h − penalty/h², the first term at h ≤ tops, the second at h ≥ bottoms."""
+    def over(self, tops: np.ndarray) -> np.ndarray:
+        """Max of 2t⟨λ, y⟩ − t²·penalty over 0 ≤ t ≤ 1/h from below, h ≤ tops: multiples tλ are multipliers, too."""
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            gain = 2.0 * self.inner / tops
-            loss = np.where(self.penalty > 0.0, self.penalty / bottoms**2, 0.0)
+            t = np.where(tops > 0.0, 1.0 / tops, np.inf)
+            if self.penalty > 0.0:
+                t = np.minimum(t, self.inner / self.penalty)
+            gain = 2.0 * self.inner * t
+            loss = t * t * self.penalty if self.penalty > 0.0 else np.zeros_like(t)
         return np.maximum(np.nan_to_num(gain - loss, nan=0.0, neginf=0.0) * _EXP_ROOM - 2.0**-45 * loss, 0.0)
 
     def closed_form(self) -> float:

@@ -29,7 +29,7 @@ def least_over_boxes(terms: list[Any], dim: int, cutoff: float, tol: float, max_
         best, value = 0.0, 0.0
         for term in terms:
             tops = term.recursion.gauge(np.column_stack([c, middle]))
-            bottom = term.over(tops[-1:], tops[-1:])
+            bottom = term.over(tops[-1:])
             value = max(value, float(middle.sum() + bottom[0]))
             best = max(best, _box_bound(term, x, tops[:-1], low, high))
         return best, value
@@ -80,7 +80,11 @@ def _box_bound(term: Any, x: np.ndarray, tops: np.ndarray, low: np.ndarray, high
     tangent = float(np.where(slope > 0, slope * (low - at), slope * (high - at)).sum())
     value = float(np.exp(at).sum()) + rest + tangent
     size = float(np.exp(at).sum()) + rest + abs(tangent) + loss
-    return max(0.0, value - loss - 2.0**-44 * size)
+    found = max(0.0, value - loss - 2.0**-44 * size)
+    if term.penalty > 0.0:  # a smaller multiple of λ, the same on the whole box, pays less for its sum
+        fixed = down(float(np.exp(low).sum()) * (1.0 - 2.0**-44) + float(term.over(tops.max()[None])[0]))
+        found = max(found, fixed)
+    return found
 
 
 def _minimise(s: np.ndarray, log_gain: float, low: np.ndarray, high: np.ndarray) -> np.ndarray:
