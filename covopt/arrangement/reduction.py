@@ -21,6 +21,7 @@ from covopt.exact.rank import numerical_rank
 FLOAT_ZERO = 1e-11
 # Unit rows further apart than this need no look.
 _NEAR = 1e-7
+ISOTROPIC = 3.0  # ratio of coordinates below which they are left as they are
 
 
 @dataclass(frozen=True)
@@ -171,7 +172,8 @@ def _whiten(rows: np.ndarray, rank: int | None) -> tuple[np.ndarray, float, floa
         white = np.asarray(wide @ map_, dtype=np.float64)
         white /= np.maximum(np.linalg.norm(white, axis=1, keepdims=True), 1e-300)
         triangle = np.asarray(np.linalg.qr(white, mode="r"))
-        if np.abs(np.diag(triangle)).min() < 1e-8 * np.abs(triangle).max():
+        least, largest = np.abs(np.diag(triangle)).min(), np.abs(triangle).max()
+        if least < 1e-8 * largest or largest < ISOTROPIC * least:
             break
         map_ = np.linalg.solve(triangle.T, map_.T).T * np.sqrt(len(rows) / rank)
     white = wide @ map_

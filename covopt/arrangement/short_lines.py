@@ -57,22 +57,22 @@ def make_short(masks, base):
 
 
 @njit(cache=True, inline="always")
-def _cross(tableaux, states, scales, d, level, free, width, up, t, error, bit):
-    """Fill in where each row crosses; return the bits of the rows that are negative before all crossings."""
+def _cross(tableaux, states, scales, d, level, free, width, up, look, t, error, bit):
+    """Fill in where each row crosses, and ``look`` times its error; return what is negative before all crossings."""
     negative = np.int64(0)
     for j in range(width):
         inverse = up / tableaux[d, free, j]
         at = -tableaux[d, level, j] * inverse
         is_free = states[d, j] == FREE
         t[j] = at if is_free else np.inf
-        error[j] = scales[d, j] * (1.0 + abs(at)) * abs(inverse) if is_free else 0.0
+        error[j] = look * scales[d, j] * (1.0 + abs(at)) * abs(inverse) if is_free else 0.0
         negative |= bit[j] if is_free & (inverse > 0.0) else 0
     return negative
 
 
 @njit(cache=True, inline="always")
 def _nearest(t, error, n, at, own):
-    """How far the nearest other crossing is, relative to the rounding of both."""
+    """How far the nearest other crossing is, relative to the allowance of both."""
     least = np.inf
     for j in range(n):
         if t[j] < np.inf:
@@ -139,7 +139,7 @@ def use_short_lines(
         if nearest <= DOUBT or abs(slope) < GENERIC_DOUBT:
             return a, count
         up = 1.0 if slope > 0 else -1.0
-        negative = _cross(tableaux, states, scales, d + 1, level, free, width, up, t, error, bit)
+        negative = _cross(tableaux, states, scales, d + 1, level, free, width, up, look, t, error, bit)
         for b in range(a + 1, n):
             at, own = t[b], error[b]
             t[b] = np.inf
@@ -147,9 +147,9 @@ def use_short_lines(
             before, near = np.int64(0), 0
             for j in range(width):
                 before |= bit[j] if t[j] < at else 0
-                near += abs(t[j] - at) <= look * (error[j] + own)
+                near += abs(t[j] - at) <= error[j] + own
             if near > 0:
-                nearest = min(nearest, _nearest(t, error, n, at, own))
+                nearest = min(nearest, look * _nearest(t, error, n, at, own))
             t[b] = at
             below[b] = before ^ negative
         if nearest <= DOUBT:
