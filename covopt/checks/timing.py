@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ContextDecorator, contextmanager
 from contextvars import ContextVar
 
 from covopt.limits import compiling, now
@@ -83,18 +83,24 @@ def timing(began: float) -> Iterator[Stopwatch]:
         _running.reset(token)
 
 
-@contextmanager
-def stage(name: str) -> Iterator[None]:
-    """Count the block, or as a decorator every call of a function, as a stage of the solve around it."""
-    watch = _running.get()
-    if watch is None:
-        yield
-        return
-    watch.enter(name)
-    try:
-        yield
-    finally:
-        watch.leave()
+class stage(ContextDecorator):  # noqa: N801  (it reads as the verb of a with statement)
+    """Count the block, or as a decorator every call of a function, as a stage of the solve around it.
+
+    Parameters
+    ----------
+    name : str
+    """
+
+    def __init__(self, name: str):
+        self.name = name
+
+    def __enter__(self) -> None:
+        if (watch := _running.get()) is not None:
+            watch.enter(self.name)
+
+    def __exit__(self, *failure: object) -> None:
+        if (watch := _running.get()) is not None:
+            watch.leave()
 
 
 def described(seconds: dict[str, float]) -> str:

@@ -94,8 +94,11 @@ class Columns:
             Whether they are to move.
         """
         if len(neurons) and len(self):
-            near, _ = cKDTree(self.neurons).query(neurons, distance_upper_bound=10 * SAME)
-            neurons = neurons[~np.isfinite(near)]
+            order = np.argsort(self.neurons[:, 0], kind="stable")
+            first = self.neurons[order, 0]
+            starts = np.searchsorted(first, neurons[:, 0] - 10 * SAME)
+            stops = np.searchsorted(first, neurons[:, 0] + 10 * SAME, side="right")
+            neurons = neurons[_are_new(self.neurons, order, neurons, starts, stops, 10 * SAME)]
         return self._add(neurons, live)
 
     def restore(self, neurons: np.ndarray, live: np.ndarray) -> bool:
@@ -141,6 +144,8 @@ class Columns:
     def twins(self) -> np.ndarray:
         """Pairs (earlier, later) of columns that have moved to one place, shape (p, 2)."""
         movable = np.flatnonzero(self.live & (self.dims > 1))
+        if len(movable) < 2:
+            return np.zeros((0, 2), dtype=np.int64)
         pairs = movable[cKDTree(self.neurons[movable]).query_pairs(SAME, output_type="ndarray")]
         return pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))]
 
@@ -334,6 +339,21 @@ def _find_faces(rows, units, neurons, atoms, frames, dims, sharp):
                     frames[j, found, a] = v[a] / np.sqrt(square)
                 found += 1
         dims[j] = found
+
+
+@njit(cache=True, nogil=True)
+def _are_new(neurons, order, others, starts, stops, distance):
+    """Whether none of the neurons that ``order`` names from start to stop is as near."""
+    new = np.ones(len(others), dtype=np.bool_)
+    for x in range(len(others)):
+        for place in range(starts[x], stops[x]):
+            square = 0.0
+            for c in range(others.shape[1]):
+                square += (neurons[order[place], c] - others[x, c]) ** 2
+            if square <= distance * distance:
+                new[x] = False
+                break
+    return new
 
 
 @njit(cache=True, nogil=True)

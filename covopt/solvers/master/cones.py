@@ -10,6 +10,7 @@ W_j = η_j [[w₀, w₁ᵀ], [w₁, I + w₁w₁ᵀ/(1 + w₀)]], whose squared 
 from __future__ import annotations
 
 import numpy as np
+from numba import njit
 
 from covopt.solvers.master.box import HIGH, LIFT, LOW
 
@@ -139,7 +140,8 @@ class Cones:
         self._w1 = (s1 - z1) / (2.0 * gamma)[:, None]
         self._eta = np.sqrt(s_det / z_det)
         self._l0, self._l1 = self._apply(self.masses, -self.v)
-        self._zeros = np.zeros(len(u))
+        self._products = _jordan(self._l0, self._l1, self._l0, self._l1)
+        self._mended = self._invert(self._missed, np.zeros_like(u))
 
     def _apply(self, x0, x1) -> Vectors:
         inner = _inner(self._w1, x1)
@@ -166,10 +168,9 @@ class Cones:
     def push(self, aim: Vectors | float, share: float) -> tuple[np.ndarray, Vectors]:
         """Return what the right-hand side loses, shape (M, k), and the scaled aim of a step; see ``Box``."""
         aim0, aim1 = (aim, np.zeros_like(self.u)) if isinstance(aim, float) else aim
-        l0, l1 = _jordan(self._l0, self._l1, self._l0, self._l1)
+        (l0, l1), (m0, m1) = self._products, self._mended
         scaled = self._divide(aim0 - share * l0, aim1 - share * l1)
-        m0, m1 = self._invert(share * self._missed, np.zeros_like(self.u))
-        return -self._invert(scaled[0] - m0, scaled[1] - m1)[1], scaled
+        return -self._invert(scaled[0] - share * m0, scaled[1] - share * m1)[1], scaled
 
     def respond(self, scaled: Vectors, change: np.ndarray, share: float) -> tuple:
         """Return steps (δτ, δv, δs₀, δu) and, scaled, (δz, δs), for heights that change by ``change`` (M, k)."""
@@ -247,17 +248,24 @@ def _jordan(a0, a1, b0, b1) -> Vectors:
     return a0 * b0 + _inner(a1, b1), a0[:, None] * b1 + b0[:, None] * a1
 
 
-def _longest(x0, x1, d0, d1) -> float:
+@njit(cache=True, nogil=True, error_model="numpy")
+def _longest(x0, x1, d0, d1):
     """Largest step in [0, 1] that keeps x + t·d in the second-order cones."""
-    a = d0**2 - _inner(d1, d1)
-    b = x0 * d0 - _inner(x1, d1)
-    size = _length(x1)
-    c = np.maximum((x0 - size) * (x0 + size), 0.0)
-    # smallest positive root of a t² + 2 b t + c, with c ≥ 0
-    root = np.sqrt(np.maximum(b**2 - a * c, 0.0))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        step = np.where((a < 0) | ((b < 0) & (b**2 >= a * c)), c / (root - b), np.inf)
-    step = np.where(np.isnan(step) | (step < 0), np.inf, step)
-    falling = d0 < 0
-    step = np.minimum(step, np.where(falling, x0 / np.where(falling, -d0, 1.0), np.inf))
-    return min(1.0, float(step.min(initial=1.0)))
+    least = 1.0
+    for j in range(len(x0)):
+        a, b, square = d0[j] * d0[j], x0[j] * d0[j], 0.0
+        for p in range(x1.shape[1]):
+            a -= d1[j, p] * d1[j, p]
+            b -= x1[j, p] * d1[j, p]
+            square += x1[j, p] * x1[j, p]
+        size = np.sqrt(square)
+        c = max((x0[j] - size) * (x0[j] + size), 0.0)
+        # smallest positive root of a t² + 2 b t + c, with c ≥ 0
+        under = b * b - a * c
+        if a < 0.0 or (b < 0.0 and under >= 0.0):
+            step = c / (np.sqrt(max(under, 0.0)) - b)
+            if 0.0 <= step < least:
+                least = step
+        if d0[j] < 0.0 and -x0[j] / d0[j] < least:
+            least = -x0[j] / d0[j]
+    return least
