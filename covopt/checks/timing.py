@@ -83,7 +83,7 @@ def timing(began: float) -> Iterator[Stopwatch]:
         _running.reset(token)
 
 
-class stage(ContextDecorator):  # noqa: N801  (it reads as the verb of a with statement)
+class stage(ContextDecorator):
     """Count the block, or as a decorator every call of a function, as a stage of the solve around it.
 
     Parameters

@@ -212,9 +212,10 @@ class ColumnGeneration(Driver):
         for chosen in (kept, every) if not kept.all() else (every,):
             # what the columns left out would have reached must not pass for a small misfit
             enough = self._negligible * (1.0 if chosen.all() else REACHED)
-            network = neurons[chosen], atoms[chosen], weights[chosen], candidate.offset
             if not chosen.any():
                 continue
+            part = slice(None) if chosen.all() else chosen  # no copy of everything
+            network = neurons[part], atoms[part], weights[part], candidate.offset
             met, corrected = self._offer_weights(*network, enough=enough)
             if (met and self.dual_gap > self.tol) or self.point.gap <= self.tol:
                 break
@@ -253,6 +254,7 @@ class ColumnGeneration(Driver):
         weights, offset = interpolate(
             self.problem.rows, neurons, atoms, self.targets, weights, offset,
             has_offset=self.problem.has_offset, enough=REACHED * self._negligible,
+            rooms=self.master.rooms[:2],
         )  # fmt: skip
         network = neurons, self._own(weights), self._own(offset)
         residual = float(np.abs(self.problem.residual(*network)).max())

@@ -109,4 +109,8 @@ def test_a_store_copies_rows_that_are_not_its_own():
     found = store.extended(rows, np.array([[9.0, 9.0]]))
     rows[:] = 0.0
     assert found.tolist() == [[0.0, 1.0], [2.0, 3.0], [4.0, 5.0], [9.0, 9.0]]
-    assert store.taken(found, np.array([3, 0])).tolist() == [[9.0, 9.0], [0.0, 1.0]]
+    others = np.arange(8.0).reshape(4, 2)
+    kept = np.array([True, False, False, True])
+    assert store.taken(others, kept).tolist() == [[0.0, 1.0], [6.0, 7.0]]
+    assert others.tolist() == np.arange(8.0).reshape(4, 2).tolist()
+    assert store.taken(found, kept).tolist() == [[0.0, 1.0], [9.0, 9.0]]

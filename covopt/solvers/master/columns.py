@@ -136,7 +136,7 @@ class Columns:
         return len(neurons)
 
     def keep(self, kept: np.ndarray) -> None:
-        """Leave only the columns that ``kept``, a mask or an array of indices, names."""
+        """Leave only the columns that a mask names."""
         self.neurons, self.frames = self.neurons[kept], self.frames[kept]
         self.atoms = self._store.taken(self.atoms, kept)
         self.dims, self.live = self.dims[kept], self.live[kept]

@@ -8,6 +8,7 @@ from covopt.solvers.least_norm import AtomsLeastNorm
 from covopt.solvers.master.columns import Columns
 from covopt.solvers.master.folding import Folding
 from covopt.solvers.master.newton import Candidate, Step
+from covopt.solvers.master.store import Room
 
 REST = 1e-9  # metric of a column at rest, as a share of the largest: it takes part where those in use do not reach
 CORRECTIONS = 6
@@ -113,6 +114,7 @@ def interpolate(
     *,
     has_offset: bool,
     enough: float,
+    rooms: tuple[Room, Room] | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Correct weights by the smallest change, relative to their size, that interpolates.
 
@@ -129,6 +131,8 @@ def interpolate(
         Whether the offset may change as well.
     enough : float
         Residual at which to stop.
+    rooms : (Room, Room), optional
+        Memory to use, as in :class:`~covopt.solvers.master.folding.Folding`.
 
     Returns
     -------
@@ -138,7 +142,7 @@ def interpolate(
     mass = np.linalg.norm(weights, axis=1)
     metric = np.sqrt(mass + REST * mass.max(initial=0.0))
     lever = np.sqrt(max(float(np.abs(offset).max(initial=0.0)), float(mass.mean()))) if has_offset else 0.0
-    fold = Folding(atoms, neurons, rows, metric)
+    fold = Folding(atoms, neurons, rows, metric, rooms)
     correction = AtomsLeastNorm(fold, metric, lever)
     for attempt in range(CORRECTIONS):
         residual = targets - fold.transposed(weights) - offset

@@ -97,6 +97,8 @@ class Master:
     offset : ndarray of shape (k,)
     edges : Box or None
         Slacks and multipliers of the domain of the loss.
+    rooms : tuple of Room
+        Memory of a step, free to use between two of them: for atoms, weighted atoms and the matrix.
     """
 
     def __init__(self, objective: Objective, fit_frames: Frames | None = None):
@@ -106,7 +108,7 @@ class Master:
         self.cones: Any = Box() if k == 1 else Cones(k)
         self.dual, self.offset = np.zeros((n, k)), np.zeros(k)
         self.edges: Box | None = None
-        self._rooms = Room(), Room(), Room()
+        self.rooms = Room(), Room(), Room()
         bounds = objective.edges()
         if bounds is not None:
             sides = np.stack([bounds[1].ravel(), -bounds[0].ravel()])
@@ -170,10 +172,10 @@ class Master:
         columns.tangent_rows(tangents, scales, rows)
         accuracy = 1.0 if gap > REFINED else 1e-8 if gap > 1e-5 else 1e-11
         hessian = cones.hessian()
-        fold = Folding(atoms, columns.neurons, columns.rows, hessian[0], self._rooms[:2])
+        fold = Folding(atoms, columns.neurons, columns.rows, hessian[0], self.rooms[:2])
         system = System(
             fold, hessian, rows, (tangents.owner, tangents.directions * scales[:, None]), blocks, objective.kappa,
-            self._rooms[2],
+            self.rooms[2],
             n_outputs=objective.n_outputs, is_free=objective.is_free, accuracy=accuracy,
         )  # fmt: skip
         sums = dual.sum(axis=0)

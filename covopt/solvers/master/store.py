@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numba import njit
 
 SPARE = 1.5  # times as much room as is asked for
 
@@ -29,7 +30,7 @@ class Room:
 
 
 class Store:
-    """Rows that are added at the end or taken away: two pieces of memory, the one with the rows and a spare one.
+    """Rows that are added at the end or taken away, in one piece of memory.
 
     Parameters
     ----------
@@ -46,21 +47,29 @@ class Store:
     """
 
     def __init__(self, width: int):
-        self._used, self._spare = np.empty((0, width)), np.empty((0, width))
+        self._memory = np.empty((0, width))
 
     def extended(self, rows: np.ndarray, fresh: np.ndarray) -> np.ndarray:
         """Return the rows with fresh ones behind; the rows' own memory is used where they are in the store."""
         total = len(rows) + len(fresh)
-        if rows.base is not self._used or total > len(self._used):
-            self._used = np.empty((int(SPARE * total), self._used.shape[1]))
-            self._used[: len(rows)] = rows
-        self._used[len(rows) : total] = fresh
-        return self._used[:total]
+        if rows.base is not self._memory or total > len(self._memory):
+            self._memory = np.empty((int(SPARE * total), self._memory.shape[1]))
+            self._memory[: len(rows)] = rows
+        self._memory[len(rows) : total] = fresh
+        return self._memory[:total]
 
     def taken(self, rows: np.ndarray, kept: np.ndarray) -> np.ndarray:
-        """Return the rows that ``kept``, a mask or an array of indices, names; the old array is given up."""
-        chosen = np.flatnonzero(kept) if kept.dtype == bool else kept
-        if len(self._spare) < len(chosen):
-            self._spare = np.empty((int(SPARE * len(chosen)), self._used.shape[1]))
-        self._used, self._spare = self._spare, self._used
-        return np.take(rows, chosen, axis=0, out=self._used[: len(chosen)], mode="clip")
+        """Return the rows that a mask names, moved up where they are in the store; the old array is given up."""
+        chosen = np.flatnonzero(kept)
+        if rows.base is not self._memory:
+            return rows[chosen]
+        _move_up(rows, chosen)
+        return self._memory[: len(chosen)]
+
+
+@njit(cache=True, nogil=True)
+def _move_up(rows, chosen):
+    """Write row chosen[i], ascending, to row i."""
+    for i in range(len(chosen)):
+        if chosen[i] != i:
+            rows[i] = rows[chosen[i]]
