@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import resource
 import shlex
 import shutil
 import subprocess
@@ -94,7 +95,8 @@ def follow(page: Path, folder: Path, constraints: Path | None) -> bool:
             return False
         if len(sizes) < 2:
             sizes.append(size(next((venv / "lib").glob("python*")) / "site-packages"))
-    print(f"{total:7.1f} s  altogether")
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    print(f"{total:7.1f} s  altogether, {used.ru_utime + used.ru_stime:.0f} s of processor time with the build")
     (empty, empty_code), (full, full_code) = sizes
     code = full_code - empty_code
     print(f"core: {full - empty - code:.0f} MiB, and {code:.0f} MiB of bytecode that pip adds")

@@ -92,6 +92,9 @@ def test_no_width_reaches_the_points():
     assert found.starts_at is None
     assert np.isinf(found.table.best_cost[0])
     assert "no network of these widths could be brought onto the points" in found.summary()
+    labels = [text.get_text() for text in found.plot().get_legend().get_texts()]
+    assert "no network through the points found" in labels
+    assert not {"best found", "every seed"} & set(labels)  # nothing of them is drawn
 
 
 def test_figure(tmp_path):
