@@ -96,7 +96,8 @@ def follow(page: Path, folder: Path, constraints: Path | None) -> bool:
         if len(sizes) < 2:
             sizes.append(size(next((venv / "lib").glob("python*")) / "site-packages"))
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    print(f"{total:7.1f} s  altogether, {used.ru_utime + used.ru_stime:.0f} s of processor time with the build")
+    processor = used.ru_utime + used.ru_stime
+    print(f"{total:7.1f} s  altogether, {processor:.0f} s of processor time with the build")
     (empty, empty_code), (full, full_code) = sizes
     code = full_code - empty_code
     print(f"core: {full - empty - code:.0f} MiB, and {code:.0f} MiB of bytecode that pip adds")
