@@ -1,10 +1,11 @@
-"""``python -m benchmarks.scale speedup|simulate|cells|memory``: see the README beside."""
+"""``python -m benchmarks.scale speedup|simulate|messages|cells|memory``: see the README beside."""
 
 from __future__ import annotations
 
 import argparse
 
-from benchmarks.scale import cells, memory, speedup
+from benchmarks.scale import cells, memory, messages, speedup
+from benchmarks.scale.trace import Network
 from benchmarks.scale.work import WORK
 
 
@@ -18,11 +19,15 @@ def main() -> None:
         command.add_argument("--size", choices=["small", "medium", "full"], default="full")
         if name == "simulate":
             command.add_argument("--bytes-per-s", type=float, default=1e9, help="at the client")
+            command.add_argument(
+                "--dispatch-s", type=float, default=5e-3, help="of a message, at client and scheduler"
+            )
     command = commands.add_parser("cells")
     command.add_argument("--cells", type=float, default=1e8, help="1e9 take 8 GiB of disk as .npy")
     command.add_argument("--only", nargs="*", choices=["npy", "parquet"], default=["npy", "parquet"])
     command.add_argument("--folder", help="where the files go, for a while")
     commands.add_parser("memory")
+    commands.add_parser("messages")
     asked = parser.parse_args()
     if asked.command == "speedup":
         speedup.run(asked.only, asked.workers, asked.size)
@@ -30,8 +35,12 @@ def main() -> None:
         cells.run(asked.cells, asked.only, asked.folder)
     elif asked.command == "memory":
         memory.run()
+    elif asked.command == "messages":
+        messages.run()
     else:
-        speedup.predict(asked.only, asked.workers, asked.size, asked.bytes_per_s)
+        speedup.predict(
+            asked.only, asked.workers, asked.size, Network(asked.dispatch_s, bytes_per_s=asked.bytes_per_s)
+        )
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ def rows_for(cells: float) -> int:
     """Return how many rows in general position have so many cells or more.
 
     >>> rows_for(1e9)
-    62
+    63
     """
     n = DIMENSION
     while 2 * sum(comb(n - 1, i) for i in range(DIMENSION)) < cells:
