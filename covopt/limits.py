@@ -36,6 +36,7 @@ class Compiling:
 
     def __init__(self) -> None:
         self.spent, self.depth, self.since = 0.0, 0, 0.0
+        self.spells: list[tuple[float, float]] = []  # what now() said during each one, and its seconds
         self.listening = self.announced = False
         self.announce: Callable[[str], None] = logger.info
 
@@ -70,7 +71,13 @@ class Compiling:
         """Note that it ends."""
         self.depth -= 1
         if self.depth == 0:
-            self.spent += time.perf_counter() - self.since
+            end = time.perf_counter()
+            self.spent += end - self.since
+            self.spells.append((end - self.spent, end - self.since))
+
+    def after(self, reading: float) -> float:
+        """Return the seconds spent since ``now()`` said ``reading``."""
+        return sum(took for said, took in self.spells if said >= reading)
 
 
 compiling = Compiling()

@@ -33,7 +33,7 @@ class Stopwatch:
     def __init__(self, began: float):
         self._seconds: dict[str, float] = {}
         self._entered = [PREPARING]
-        self._since, self._compiled = began, compiling.spent
+        self._began = self._since = began
 
     def _charge(self) -> None:
         time = now()
@@ -55,7 +55,7 @@ class Stopwatch:
     def seconds(self) -> dict[str, float]:
         """Return the seconds so far, longest first; ``compiling`` is no part of the others."""
         self._charge()
-        compiled = compiling.spent - self._compiled
+        compiled = compiling.after(self._began)
         found = dict(sorted(self._seconds.items(), key=lambda item: -item[1]))
         return {**found, COMPILING: compiled} if compiled > 0.0 else found
 

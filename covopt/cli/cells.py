@@ -54,7 +54,8 @@ def run_cells(
             found |= _cells(X, names, bias, count_only, n_jobs, out, limit, report, checkpoint)
     except TimeUp:
         found |= {"at_most": most_cells(X, bias=bias), "stopped": f"the {seconds:g} s were over"}
-    tell(logging.INFO, str(found.get("stopped", f"{found.get('n_cells'):,} cells")), "result", **found)
+    said = f"{found['n_cells']:,} cells" if "n_cells" in found else found["stopped"]
+    tell(logging.INFO, said, "result", **found)
     return found
 
 
