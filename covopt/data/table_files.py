@@ -340,6 +340,6 @@ def describe_left_out(left_out: dict[str, Any]) -> str:
     for name, reason in left_out.items():
         by_reason.setdefault(reason, []).append(one_line(name, 40))
     return "; ".join(
-        f"{', '.join(names[:8])}{', …' if len(names) > 8 else ''} ({reason})"
+        f"{', '.join(names[:20])}{', …' if len(names) > 20 else ''} ({reason})"
         for reason, names in by_reason.items()
     )

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import covopt
-from covopt.checks.wording import counted
+from covopt.checks.wording import counted, listed
 
 
 @pytest.mark.parametrize(
@@ -34,3 +34,9 @@ def test_summaries_of_one_point():
     assert not any(
         f" 1 {noun}s" in shown for noun in ("point", "feature", "neuron", "row", "round", "iteration")
     )
+
+
+def test_ten_columns_are_all_named():
+    names = [f"column{j}" for j in range(10)]
+    assert listed(names) == ", ".join(names)
+    assert listed(names * 3).endswith("column9, … (30 in all)")
