@@ -380,7 +380,7 @@ class FitTask:
         self, point: FitPoint, network: ReLUNetwork, dual: np.ndarray, budget: float, options: Any
     ) -> Conclusion:
         """Certify; where briefly, a first look decides whether the whole search is worth its time."""
-        if self.is_brief and options["stopped"] is Status.HEURISTIC:
+        if self.is_brief and options["stopped"] is Status.HEURISTIC and not point.claimed:
             found = conclude(self.data, network, dual, budget=BRIEF * budget, **options)
             if found.certificate.gap > HOPELESS or point.is_early:
                 return found

@@ -37,6 +37,13 @@ TOO_WIDE = (
     f"boxes are for at most {MOST_QUADRATIC_DIMENSIONS} dimensions (features, and one for the bias): the lower bound "
     "is a relaxation's"
 )
+TO_CLOSE = 0.25  # of the tolerance, that a bound may be above the largest value met
+PROMISING = (
+    (0.04, 1.15),
+    (0.16, 1.06),
+    (0.5, 1.02),
+)  # shares of a certificate's boxes, and ratios to go on at
+MORE = 4  # times a certificate's boxes, at most, where the first look has promised something
 NEWS = 0.95  # of the bound that was told last
 
 
@@ -114,6 +121,52 @@ def deep_gauge(
     if search.is_full and report is not None:
         report(made.lift(search.bound), FULL)
     return made.lift(min(search.bound, search.scalar.norms())) if search.nodes else math.inf
+
+
+def closed_gauge(
+    rows: np.ndarray, dual: np.ndarray, neurons: np.ndarray, *, tol: float, time_s: float, n_threads: int = 2
+) -> float:
+    """Bound h(λ) to a quarter of a tolerance, where a first look promises that boxes close; else infinity.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (N, r)
+    dual : ndarray of shape (N,)
+    neurons : ndarray of shape (m, r)
+        Neurons that are nearly tight.
+    tol : float
+        Gap that is asked for.
+    time_s : float
+        Seconds after which to give up.
+    n_threads : int
+
+    Examples
+    --------
+    >>> found = closed_gauge(np.eye(12), np.full(12, 2.0), np.ones((1, 12)), tol=1e-6, time_s=10.0)
+    >>> bool(48**0.5 <= found < 48.0001**0.5)
+    True
+    """
+    made, began = transfer(rows, dual), now()
+    most = quadratic_limit(*rows.shape)
+    if made.V.shape[1] == 0 or most == 0:
+        return math.inf
+    scalar = Scalar(made)
+    search = MomentSearch(scalar, n_threads=n_threads)
+    search.offer(
+        scalar.ascend(np.concatenate([neurons @ made.V, scalar.starts(np.random.default_rng(0))]))[0]
+    )
+    search.goal = search.best * (1.0 + TO_CLOSE * tol)
+    search.run(0.0, 1)  # the roots
+    for share, promising in (*PROMISING, *((part, math.inf) for part in range(1, MORE + 1))):
+        while search.nodes < share * most and search.bound > search.goal and not search.is_full:
+            if now() - began > time_s:
+                return math.inf
+            search.run(0.0, search.nodes + SLICE)
+        if search.bound <= search.best * (1.0 + 2.0 * TO_CLOSE * tol):
+            return made.lift(search.bound)
+        if search.bound > promising * search.best or search.is_full:
+            break
+    return math.inf
 
 
 def reporter(

@@ -35,6 +35,7 @@ def test_activations_enclose_those_of_every_neuron_in_the_box(seed):
             np.zeros(r),
             np.zeros(1),
             np.zeros((n, 4)),
+            np.zeros(n, np.uint8),
             0,
         )
         found = relaxed_activations(rows, dual, box)

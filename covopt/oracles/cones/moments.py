@@ -8,6 +8,7 @@ slower. The bound falls with every box, and the search can be stopped at any tim
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ import numpy as np
 
 from covopt.checks.memory import room
 from covopt.oracles.cones.gauge import GaugeBound, Scalar, evaluate, validated
-from covopt.oracles.cones.quadratic import OPTIONS, UNSET, bound_boxes
+from covopt.oracles.cones.quadratic import OFF, ON, OPTIONS, UNSET, bound_boxes
 from covopt.oracles.cones.transfer import Transfer, transfer
 
 BATCH = 16  # boxes that are cut at a time, whatever the number of threads
@@ -32,12 +33,18 @@ PIECE_WORK = 1e8
 MEMORY = 2**29  # bytes of open boxes
 OBJECTS = 1024  # bytes of a box beside its numbers
 EPS = 2.0**-52
+SOON, LATE = (
+    0.1,
+    0.3,
+)  # share of what is missing that the sign of a row has to cost, for few rows and for many
+FEW = 12  # rows for each dimension
+LOW = 8  # dimensions up to which axes alone are better: thin boxes need them
 CLOSED = 1e-15
 
 
 @dataclass
 class Box:
-    """An open box: its bound, chart, place, and the moments that its halves begin with."""
+    """An open box: its bound, chart, place, assumed signs of rows, and the moments that its halves begin with."""
 
     bound: float
     sign: float
@@ -50,22 +57,34 @@ class Box:
     d: np.ndarray
     e: np.ndarray
     shares: np.ndarray
+    fixed: np.ndarray
     cut: int
 
     def halves(self) -> Iterator[Box]:
-        """Both halves along the cut, with copies of the multipliers."""
+        """Both halves along the cut, of an axis or of the sign of a row, with copies of the multipliers."""
+        row = self.cut - len(self.width)
         for way in (1.0, -1.0):
-            centre, width = self.centre.copy(), self.width.copy()
-            width[self.cut] *= 0.5
-            centre[self.cut] += way * width[self.cut]
+            centre, width, fixed = self.centre.copy(), self.width.copy(), self.fixed.copy()
+            if row < 0:
+                width[self.cut] *= 0.5
+                centre[self.cut] += way * width[self.cut]
+            else:
+                fixed[row] = ON if way > 0.0 else OFF
             yield Box(
                 self.bound, self.sign, self.chart, self.side, centre, width, self.x.copy(), self.X.copy(),
-                self.d.copy(), self.e.copy(), self.shares.copy(), -1,
+                self.d.copy(), self.e.copy(), self.shares.copy(), fixed, -1,
             )  # fmt: skip
 
 
 def bound_all(
-    scalar: Scalar, boxes: list[Box], *, rounds: int, first: float, level: float, n_threads: int = 1
+    scalar: Scalar,
+    boxes: list[Box],
+    *,
+    rounds: int,
+    first: float,
+    level: float,
+    by_signs: float = np.inf,
+    n_threads: int = 1,
 ) -> None:
     """Bound boxes, each from the multipliers that it has: its ``bound`` only falls, its multipliers and cut are new.
 
@@ -80,6 +99,9 @@ def bound_all(
         Rounds that the moments count for.
     level : float
         Rounds end once a bound is at most this.
+    by_signs : float
+        A box is cut along a row, not an axis, where what is not known of its sign costs more than this share of the
+        distance to ``level``.
     n_threads : int
         Changes nothing in the answer.
     """
@@ -92,16 +114,16 @@ def bound_all(
         signs = np.array([box.sign for box in part])
         packed = [
             np.array([getattr(box, name) for box in part])
-            for name in ("centre", "width", "x", "X", "d", "e", "shares")
+            for name in ("centre", "width", "x", "X", "d", "e", "shares", "fixed")
         ]
         arguments: list[Any] = [
             scalar.y, signs[:, None] * scalar.signs, signs[:, None] * scalar.linear,
             sizes, np.array([box.chart for box in part]), np.array([box.side for box in part]),
-            *packed, rounds, first, 1.5 if rounds == ROOT_ROUNDS else DELAY, level, bounds, cuts,
+            *packed, rounds, first, 1.5 if rounds == ROOT_ROUNDS else DELAY, level, by_signs, bounds, cuts,
         ]  # fmt: skip
         bound_boxes(*arguments)
         for place, box in enumerate(part):
-            box.x, box.X, box.d, box.e, box.shares = (array[place].copy() for array in packed[2:])
+            box.x, box.X, box.d, box.e, box.shares = (array[place].copy() for array in packed[2:7])
         return bounds, cuts
 
     parts = [boxes[k : k + piece] for k in range(0, len(boxes), piece)]
@@ -126,7 +148,8 @@ def roots(n_rows: int, rank: int) -> Iterator[Box]:
                 centre[chart], width[chart] = side, 0.0
                 yield Box(
                     np.inf, sign, chart, side, centre, width, np.zeros(rank), np.eye(rank) / rank, np.zeros(rank),
-                    np.zeros(1), np.full((n_rows, OPTIONS), UNSET, np.uint8), -1,
+                    np.zeros(1), np.full((n_rows, OPTIONS), UNSET, np.uint8),
+                    np.zeros(n_rows, np.uint8), -1,
                 )  # fmt: skip
 
 
@@ -161,6 +184,8 @@ class MomentSearch:
         self._open: list[tuple[float, int, Box]] = []
         self._closed, self._made = 0.0, 0
         self._room = room(MEMORY)
+        n, r = scalar.y.shape
+        self._by_signs = math.inf if r <= LOW else SOON if n <= FEW * r else LATE
 
     def offer(self, points: np.ndarray) -> None:
         """Keep the best of some points."""
@@ -187,7 +212,7 @@ class MomentSearch:
     def is_full(self) -> bool:
         """Whether the open boxes take the memory that is meant for them."""
         n, r = self.scalar.y.shape
-        return len(self._open) * (8 * (r * r + 6 * r + 32) + OPTIONS * n + OBJECTS) >= self._room
+        return len(self._open) * (8 * (r * r + 6 * r + 32) + (OPTIONS + 1) * n + OBJECTS) >= self._room
 
     def _level(self, rtol: float) -> float:
         """Bound up to which boxes are closed."""
@@ -210,8 +235,9 @@ class MomentSearch:
     def _look(self, boxes: list[Box], rounds: int, first: float, rtol: float) -> None:
         """Bound boxes; keep those that stay open."""
         bound_all(
-            self.scalar, boxes, rounds=rounds, first=first, level=self._level(rtol), n_threads=self.n_threads
-        )
+            self.scalar, boxes, rounds=rounds, first=first, level=self._level(rtol), by_signs=self._by_signs,
+            n_threads=self.n_threads,
+        )  # fmt: skip
         self.nodes += len(boxes)
         self.offer(np.array([box.x for box in boxes]))
         level = self._level(rtol)

@@ -13,8 +13,9 @@ one that counts negatively
     σ(t) ≥ 0,   σ(t) ≥ t,   σ(t) ≥ t(t − Lw_0)/((R − L)W),
     σ(t) ≥ t/2 + t (ℓ·w)/2                                 for every ℓ with |ℓ·w| ≤ 1 on the box,
 
-or any average of these. The last line is what makes the bound good where many rows are undecided: given the second
-moments X of w the best ℓ is the direction of X y_i. On the box also
+or any average of these. A box may be cut along the sign of a row as well (``fixed``): where the row is on, σ(t) = t,
+where it is off, σ(t) = 0, and the two parts are the box. The last line of the list is what makes the bound good where
+many rows are undecided: given the second moments X of w the best ℓ is the direction of X y_i. On the box also
 
     0 ≤ s_j² w_0² − (w_j − u_j w_0)²,   0 ≤ (W − w_0)(w_0 − W').
 
@@ -27,9 +28,9 @@ Rounding
 The bound is computed with the multipliers as they are, so only these count. Let ε = 2⁻⁵², m the number of undecided
 rows, p the number of rounds. Centres and half-widths are exact and |u_j| + s_j ≤ 1, so |L|, |R| ≤ ‖y‖₁.
 
-- L and R err by (r + 1)ε‖y‖₁; a row decided wrongly and the inequalities between ends that are off change by less
-  than eight times that. Coefficients of the inequalities are off by a few ε, at sizes of at most 4‖y‖₁ each. ℓ is
-  divided by a length that is rounded up.
+- L and R err by (r + 1)ε‖y‖₁; a row decided wrongly, a part of a box taken for empty (the other part holds it) and the
+  inequalities between ends that are off change by less than eight times that. Coefficients of the inequalities are off
+  by a few ε, at sizes of at most 4‖y‖₁ each. ℓ is divided by a length that is rounded up.
 - Averages of p rounds are off by 4pε times the largest that was averaged, Σ_i ‖y_i‖ max‖ℓ_i‖ in all.
 - M, b, c are sums of at most n + r + 8 terms: (n + r + 8)ε times the sum of the sizes of the terms.
 - The matrix is shown to be positive semidefinite by a Cholesky factorisation that ran to its end: then its lowest
@@ -51,11 +52,14 @@ SMALLEST = 2.0**-40
 TINY = 2.0**-500
 OPTIONS = 4  # t and the last two lines of the list, beside zero
 GROWTH, STEEPEST = 0.25, 8.0  # of multipliers, for thin boxes need large ones
+FREE, ON, OFF = 0, 1, 2  # what is assumed of the sign of a row on a box: nothing, t ≥ 0, t ≤ 0
 UNSET = 255  # in the shares of a box that has no parent
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def bound_box(rows, weights, linear, sizes, a, side, u0, s, x, X, d, e, shares, rounds, first, delay, H):
+def bound_box(
+    rows, weights, linear, sizes, a, side, u0, s, x, X, d, e, shares, fixed, rounds, first, delay, H, by_signs
+):  # fmt: skip
     """Bound F over the unit vectors of one box.
 
     Parameters
@@ -74,17 +78,21 @@ def bound_box(rows, weights, linear, sizes, a, side, u0, s, x, X, d, e, shares, 
         Moments and multipliers to begin with; changed in place.
     shares : ndarray of shape (n, 4), uint8
         How much of each option the answers of the rows begin with, of 254; all UNSET at the roots.
+    fixed : ndarray of shape (n,), uint8
+        FREE, ON or OFF: only directions of the box where these signs hold are bounded.
     rounds : int
     first, delay : float
         How many rounds the moments and the shares that are given count for.
     H : float
         The rounds end once the bound is at most H.
+    by_signs : float
+        A row is cut along where what its sign would say costs more than this share of bound − H.
 
     Returns
     -------
     bound : float
     axis : int
-        Where to cut, −1 where the box is too small.
+        Where to cut: an axis, r + i for the sign of row i, −1 where the box is too small or empty.
     """
     n, r = rows.shape
     near, far = 1.0, 1.0
@@ -107,9 +115,15 @@ def bound_box(rows, weights, linear, sizes, a, side, u0, s, x, X, d, e, shares, 
         for j in range(r):
             c += rows[i, j] * u0[j]
             radius += abs(rows[i, j]) * s[j]
+        if (c >= radius and fixed[i] == OFF) or (c <= -radius and fixed[i] == ON):
+            return 0.0, -1
         if c >= radius:
             for j in range(r):
                 g[j] += weights[i] * rows[i, j]
+        elif c > -radius and fixed[i] != FREE:
+            if fixed[i] == ON:
+                for j in range(r):
+                    g[j] += weights[i] * rows[i, j]
         elif c > -radius:
             open_part = 1.0 - (c / radius) ** 2
             for j in range(r):
@@ -126,6 +140,7 @@ def bound_box(rows, weights, linear, sizes, a, side, u0, s, x, X, d, e, shares, 
     share, slope = np.zeros((m, r)), np.zeros(m)  # of the rows that count negatively: averages
     mixed, mix = np.zeros((m, OPTIONS)), np.zeros(OPTIONS)
     T, leads = np.empty((m, r)), np.empty(m)
+    doubts = np.zeros(m)
     M, b = np.empty((r, r)), np.empty(r)
     w, v, nu = np.empty(r), np.empty(r), -np.inf
     top, scratch, factors = u0 + 0.25 * s, np.empty(r), np.empty((r, r))
@@ -153,7 +168,9 @@ def bound_box(rows, weights, linear, sizes, a, side, u0, s, x, X, d, e, shares, 
                 chord = R / (R - L)
                 curve = min(R, -L) / ((R - L) * (R - L) * W)
                 by_ends = chord * (t1 - L * x0) - curve * ((L + R) * tw - t2 - L * R * X00)
-                if 0.5 * t1 + t2 / (4.0 * tau) + 0.25 * tau <= by_ends:
+                by_tau = 0.5 * t1 + t2 / (4.0 * tau) + 0.25 * tau
+                doubts[q] = min(by_tau, by_ends) - max(t1, 0.0)
+                if by_tau <= by_ends:
                     const += 0.25 * tau
                     lead, f = 0.5, 0.25 / tau
                     for j in range(r):
@@ -270,6 +287,10 @@ def bound_box(rows, weights, linear, sizes, a, side, u0, s, x, X, d, e, shares, 
             gain = np.sqrt(inside) * (score[j] + H * s[j])
             if gain > most:
                 axis, most = j, gain
+    if m > 0:
+        row = np.argmax(doubts)
+        if doubts[row] > by_signs * (bound - H):
+            axis = r + index[row]
     return bound, axis
 
 
@@ -288,10 +309,12 @@ def bound_boxes(
     d,
     e,
     shares,
+    fixed,
     rounds,
     first,
     delay,
     H,
+    by_signs,
     bounds,
     cuts,
 ):
@@ -299,5 +322,5 @@ def bound_boxes(
     for place in range(len(axes)):
         bounds[place], cuts[place] = bound_box(
             rows, weights[place], linear[place], sizes, axes[place], sides[place], u0[place], s[place], x[place],
-            X[place], d[place], e[place], shares[place], rounds, first, delay, H,
+            X[place], d[place], e[place], shares[place], fixed[place], rounds, first, delay, H, by_signs,
         )  # fmt: skip

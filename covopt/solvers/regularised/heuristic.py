@@ -31,7 +31,15 @@ from covopt.oracles.support import (
 )
 from covopt.problems.regularised import RegularisedProblem
 from covopt.solvers.column_generation import RoundState
-from covopt.solvers.deeper import LEAST_S, SEARCH_SHARE, TOO_WIDE, boxes_in_time, deep_gauge, reporter
+from covopt.solvers.deeper import (
+    LEAST_S,
+    SEARCH_SHARE,
+    TOO_WIDE,
+    boxes_in_time,
+    closed_gauge,
+    deep_gauge,
+    reporter,
+)
 from covopt.solvers.heuristic import FINAL_S, PRICING_S, Steering
 from covopt.solvers.master.objective import Fit
 from covopt.solvers.partition import BOXES, MOST_BOXES, PARTITION_SHARE, for_a_cover, towards_provable
@@ -39,6 +47,7 @@ from covopt.solvers.regularised.generation import RegularisedGeneration
 from covopt.solvers.regularised.points import FitPoint, WarmStart
 from covopt.status import Status
 
+CLOSING_SHARE = 0.3  # of the time that is left
 NETWORK_SHARE, NETWORK_SHARE_WIDE = 0.75, 0.5  # of the time limit; beyond eight dimensions bounds take longer
 IN_TIME = 0.95  # of what is left, so that the solver's own deadline does not come first
 PARTITION_S = 10.0  # seconds that have to be left for a search of a better dual
@@ -196,7 +205,7 @@ def solve_heuristic_fit(
             optimal = point.dual
             try:  # the network stays, however late a bound is
                 with limited(IN_TIME * left):
-                    gauge = _bounded(problem, point, time_limit_s, left, callback)
+                    gauge = _bounded(problem, point, tol, time_limit_s, left, callback)
             except TimeUp:
                 point.dual, point.claimed = optimal, False
             asked = np.ascontiguousarray(point.dual[live, 0])
@@ -217,6 +226,7 @@ def solve_heuristic_fit(
 def _bounded(
     problem: RegularisedProblem,
     point: FitPoint,
+    tol: float,
     time_limit_s: float | None,
     left: float,
     callback: Callable[[RoundState], bool] | None,
@@ -228,6 +238,11 @@ def _bounded(
     signs = sign_gauge(rows, asked, LOOK * PATIENCE if point.is_early else PATIENCE)
     if signs.exact:  # the optimal dual is the best one
         return signs.value
+    if not point.is_early:
+        closed = closed_gauge(rows, asked, point.neurons, tol=tol, time_s=CLOSING_SHARE * left)
+        if np.isfinite(closed):
+            point.claimed = True
+            return closed
     if point.is_early:
         moved = for_a_cover(Fit(problem), point.dual, point.neurons, boxes=0, time_s=PARTITION_SHARE * left)
     else:
