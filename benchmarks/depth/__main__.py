@@ -3,6 +3,7 @@
 python -m benchmarks.depth brackets [--only I …] [--seeds 1000]
 python -m benchmarks.depth training [--only I …] [--seeds 1000]
 python -m benchmarks.depth shares [--count 12]
+python -m benchmarks.depth pieces [--count 5]
 python -m benchmarks.depth figure NAME [--paper] [--device cuda] [--out FILE.png] [--share 0.001]
 python -m benchmarks.depth paper [NAME …] [--device cuda]
 """
@@ -25,6 +26,8 @@ def main() -> None:
     plain.add_argument("--seeds", type=int, default=1000)
     small = commands.add_parser("shares", help="three layers and few rows, closed to 1e-3")
     small.add_argument("--count", type=int, default=12)
+    pieces = commands.add_parser("pieces", help="Jacobian ranks of widths 16 and four layers over the square")
+    pieces.add_argument("--count", type=int, default=5)
     figure = commands.add_parser("figure", help="an experiment of the papers")
     figure.add_argument("name", help="rk23-1, rk23-2, rk23-3, bn23-1, bn23-2 or fl22-2")
     figure.add_argument("--paper", action="store_true", help="the paper's sizes")
@@ -47,6 +50,10 @@ def main() -> None:
         from benchmarks.depth.brackets import run_small
 
         run_small(asked.count)
+    elif asked.command == "pieces":
+        from benchmarks.depth.brackets import run_pieces
+
+        run_pieces(asked.count)
     elif asked.command == "paper":
         from benchmarks.depth.figures import run_extrapolation
 

@@ -11,6 +11,7 @@ from covopt import verify
 from covopt.depth import DeepSolution, representation_cost
 from covopt.depth.descent import meet, norm_of
 from covopt.depth.layers import Layout
+from covopt.network import DeepReLUNetwork
 
 COUNT = 20
 WIDTH = 8
@@ -124,3 +125,20 @@ def run(only: list[int] | None, seeds: int) -> None:
             flush=True,
         )
     print(f"mean ratio {np.mean(ratios):.3f}, least {np.min(ratios):.3f}")
+
+
+def run_pieces(count: int) -> None:
+    """Print pieces, rank and seconds of random networks of widths 16, 16, 16 on the square."""
+    from covopt.depth import jacobian_rank
+
+    for seed in range(count):
+        rng = np.random.default_rng(seed)
+        shapes = ((16, 2), (16, 16), (16, 16), (2, 16))
+        layers = [rng.standard_normal(shape) for shape in shapes]
+        network = DeepReLUNetwork(layers, [0.5 * rng.standard_normal(shape[0]) for shape in shapes])
+        began = time.process_time()
+        found = jacobian_rank(network, -1.0, 1.0)
+        print(
+            f"seed {seed}: {found.n_pieces} pieces, rank {found.rank}, complete {found.complete}, "
+            f"{time.process_time() - began:.2f} s"
+        )

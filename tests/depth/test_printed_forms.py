@@ -79,11 +79,13 @@ def test_example_20_costs_three_a_layer_and_its_representations_diverge():
         assert 3 * depth < low < best.squared_norm < 3 * depth + 1.01 * most
         sizes.append(float(np.abs(best.representations(X)[depth // 2 - 2]).max()))
     assert sizes[0] < sizes[1] < sizes[2]
-    # the excess as it is, without the (L − 2)/2 that the last display lost
+    # the last display of the paper lost the (L − 2)/2 before its brackets
     eps, depth = 0.05, 100
     excess = sheared(depth, eps).squared_norm - 3 * depth
-    assert excess == pytest.approx(12 * (depth - 2) * eps**2 + 2 * np.exp(-(depth - 2) * eps), rel=0.15)
-    assert excess > 20 * (12 * eps**2 + 2 * np.exp(-(depth - 2) * eps))
+    ends = 2 * np.exp(-(depth - 2) * eps) + np.exp(-2 * (depth - 2) * eps)
+    brackets = 4 * np.cosh(2 * eps) + 2 * np.cosh(4 * eps) - 6
+    assert excess == pytest.approx((depth - 2) / 2 * brackets + ends)
+    assert excess > 20 * (brackets + ends)
 
 
 def test_a_function_is_bracketed_depth_by_depth():
