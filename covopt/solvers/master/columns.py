@@ -94,11 +94,9 @@ class Columns:
             Whether they are to move.
         """
         if len(neurons) and len(self):
-            order = np.argsort(self.neurons[:, 0], kind="stable")
-            first = self.neurons[order, 0]
-            starts = np.searchsorted(first, neurons[:, 0] - 10 * SAME)
-            stops = np.searchsorted(first, neurons[:, 0] + 10 * SAME, side="right")
-            neurons = neurons[_are_new(self.neurons, order, neurons, starts, stops, 10 * SAME)]
+            ordered = self.neurons[np.argsort(self.neurons[:, 0], kind="stable")]
+            starts = np.searchsorted(ordered[:, 0], neurons[:, 0] - 10 * SAME)
+            neurons = neurons[_are_new(ordered, neurons, starts, 10 * SAME)]
         return self._add(neurons, live)
 
     def restore(self, neurons: np.ndarray, live: np.ndarray) -> bool:
@@ -144,8 +142,6 @@ class Columns:
     def twins(self) -> np.ndarray:
         """Pairs (earlier, later) of columns that have moved to one place, shape (p, 2)."""
         movable = np.flatnonzero(self.live & (self.dims > 1))
-        if len(movable) < 2:
-            return np.zeros((0, 2), dtype=np.int64)
         pairs = movable[cKDTree(self.neurons[movable]).query_pairs(SAME, output_type="ndarray")]
         return pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))]
 
@@ -342,17 +338,17 @@ def _find_faces(rows, units, neurons, atoms, frames, dims, sharp):
 
 
 @njit(cache=True, nogil=True)
-def _are_new(neurons, order, others, starts, stops, distance):
-    """Whether none of the neurons that ``order`` names from start to stop is as near."""
+def _are_new(ordered, others, starts, distance):
+    """Whether none of the neurons, in the order of their first coordinates, is as near."""
     new = np.ones(len(others), dtype=np.bool_)
     for x in range(len(others)):
-        for place in range(starts[x], stops[x]):
+        for y in range(starts[x], len(ordered)):
+            if not new[x] or ordered[y, 0] - others[x, 0] > distance:
+                break
             square = 0.0
             for c in range(others.shape[1]):
-                square += (neurons[order[place], c] - others[x, c]) ** 2
-            if square <= distance * distance:
-                new[x] = False
-                break
+                square += (ordered[y, c] - others[x, c]) ** 2
+            new[x] = square > distance * distance
     return new
 
 
