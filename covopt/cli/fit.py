@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 
@@ -53,12 +53,22 @@ FOR_LAMBDA = 0.1  # of the time, for λ_max after a solve that did not need it
 Target = Annotated[
     str, typer.Option(metavar="Y", help="Target column: numbers, or labels for classification.")
 ]
+
+
+def losses_there_are() -> list[str]:
+    """Return the names of all losses, for completion: others may have been registered."""
+    from covopt.losses import LOSSES
+
+    return list(LOSSES)
+
+
 LossName = Annotated[
-    Literal["squared", "huber", "logistic", "hinge", "squared-hinge", "softmax-cross-entropy"],
+    str,
     typer.Option(
-        metavar="NAME", help="squared, huber, logistic, hinge, squared-hinge or softmax-cross-entropy."
+        metavar="NAME", help="squared, huber, logistic, hinge, squared-hinge or softmax-cross-entropy.",
+        autocompletion=losses_there_are,
     ),
-]
+]  # fmt: skip
 Delta = Annotated[float | None, typer.Option(help="Where the Huber loss becomes linear (default 1).")]
 SampleWeight = Annotated[
     str | None, typer.Option(metavar="COLUMN", help="Column of sample weights; it is no input.")

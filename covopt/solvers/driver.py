@@ -65,6 +65,7 @@ class Driver(GenerationLoop):
         self.dual_gap = 1.0
         self.is_patient = False
         self._idle = 0
+        self._is_halfway = False  # a kept state is of the middle of a round: its dual is to be priced first
 
     @property
     def n_columns(self) -> int:
@@ -132,12 +133,15 @@ class Driver(GenerationLoop):
         self.dual_gap, self.is_patient = float(state["dual_gap"]), bool(state["is_patient"])
         for name in self.KEPT_POINT:
             setattr(point, name, stated[name])
+        self._is_halfway = not self.is_patient
         return True
 
     # ------------------------------------------------------------------ rounds
     def _iterate(self) -> None:
         schedule, since, milestone = self.schedule, 0, self._milestone()
         lowest = np.inf
+        if self._is_halfway:
+            self._renew(self._ask())
         for number in range(1, self.max_rounds + 1):
             before = self.dual_gap
             try:
