@@ -30,6 +30,7 @@ from covopt.proofs.parts import Spread, in_parts
 if TYPE_CHECKING:
     from covopt.data import Data
 
+LATE_S, HURRY_S = 0.3, 10.0  # seconds for a first small proof, after a time limit and after an interrupt
 LARGE_PART = 1 << 16  # nodes that are checked between two looks at the clock: a few seconds
 RTOL = 5e-10  # of H, above the best value found: half of it is about what the proved bound loses
 NEAR = 1e-2  # how far apart bound and best value may be for the checker to close the distance
@@ -204,10 +205,12 @@ def prove_in_time(
             checkpoint.stopped = stopped
             with patiently():
                 if stopped:
-                    keeper.leave()
+                    keeper.leave(LATE_S if time_limit_s is not None else HURRY_S)
                 else:
                     keeper.conclude()
     if kept.best is None:
+        if time_limit_s is None:
+            raise KeyboardInterrupt  # before there was anything to keep
         raise BudgetError(
             f"no proof was found in {time_limit_s:g} s: give more time, or verify in floating point."
         )

@@ -16,6 +16,7 @@ from typing import Any
 
 from covopt.checks.kept import KeptFile
 from covopt.errors import InputError, SolutionFileError
+from covopt.limits import TimeUp, limited
 from covopt.oracles.cones.keeping import SearchKeeper, keeping_searches
 from covopt.proofs import Proof
 from covopt.proofs.parts import Spread
@@ -128,9 +129,14 @@ class ProofKeeper(BestProof):
         """Write the file where that is due."""
         self._file.offer(self._content)
 
-    def leave(self) -> None:
-        """Write the file at the end of a run that was stopped."""
-        self._file.write(self._content())
+    def leave(self, seconds: float | None = None) -> None:
+        """Write the file at the end of a run that was stopped, where there is a proof or one within the seconds."""
+        try:
+            with limited(seconds if self.best is None else None):
+                content = self._content()
+        except TimeUp:
+            return
+        self._file.write(content)
 
     def conclude(self) -> None:
         """Remove the file; where somebody else will, leave the proof alone in it."""

@@ -28,9 +28,9 @@ Rounding
 The bound is computed with the multipliers as they are, so only these count. Let ε = 2⁻⁵², m the number of undecided
 rows, p the number of rounds. Centres and half-widths are exact and |u_j| + s_j ≤ 1, so |L|, |R| ≤ ‖y‖₁.
 
-- L and R err by (r + 1)ε‖y‖₁; a row decided wrongly, a part of a box taken for empty (the other part holds it) and the
-  inequalities between ends that are off change by less than eight times that. Coefficients of the inequalities are off
-  by a few ε, at sizes of at most 4‖y‖₁ each. ℓ is divided by a length that is rounded up.
+- L and R err by (r + 1)ε‖y‖₁; a row decided wrongly, a part of a box taken for empty (the other part holds it) and
+  the inequalities between ends that are off change by less than eight times that. Coefficients of the inequalities
+  are off by a few ε, at sizes of at most 4‖y‖₁ each. ℓ is divided by a length that is rounded up.
 - Averages of p rounds are off by 4pε times the largest that was averaged, Σ_i ‖y_i‖ max‖ℓ_i‖ in all.
 - M, b, c are sums of at most n + r + 8 terms: (n + r + 8)ε times the sum of the sizes of the terms.
 - The matrix is shown to be positive semidefinite by a Cholesky factorisation that ran to its end: then its lowest
