@@ -59,7 +59,7 @@ def save_table(table: pd.DataFrame, path: Path) -> None:
         return
     if suffix == ".tex":
         try:
-            content = table.to_latex(index=False, escape=True)
+            content = table.to_latex(index=False, escape=True, float_format="%.6g")
         except ImportError:
             raise InputError(
                 f"cannot write {path}: LaTeX tables need Jinja2; install it, or write .csv."

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 import covopt
 from covopt.api.prediction import predict_columns, quality
 from covopt.cli import app
+from covopt.cli.tables import save_table
 from covopt.datasets import make_random_plane
 
 
@@ -140,6 +141,8 @@ def test_checks_as_a_table(folder, suffix):
     assert run("verify", folder / "v.json", "--table", folder / f"v.{suffix}").exit_code == 0
     if suffix == "tex":
         assert "\\begin{tabular}" in (folder / "v.tex").read_text()
+        save_table(pd.DataFrame({"gap": [1.25e-13]}), folder / "gap.tex")
+        assert "1.25e-13" in (folder / "gap.tex").read_text()  # six decimals would say zero
     else:
         found = (pd.read_csv if suffix == "csv" else pd.read_parquet)(folder / f"v.{suffix}")
         assert found["ok"].all()
