@@ -4,7 +4,8 @@ Where all rows are active, Λᵀσ(X̃w) = (Λᵀ X̃) w. Far from the origin Λ
 everything has cancelled: rounding every Λ_i on its own leaves 2⁻⁵³ Σ|Λ_i||x_i|, which for seconds since 1970 is more
 than the bound of one that it has to meet. So three entries are moved by whole units in the last place, in moves that
 keep Λᵀ1: opposite ones on two rows change Λᵀx by a unit times the distance of the rows, and combined as in Euclid's
-algorithm they make steps as fine as the differences of rows allow.
+algorithm they make steps as fine as the differences of rows allow. Rows on a coarse grid (hours in nanoseconds) allow
+none that is fine enough: there the sum is made zero, exactly, which costs next to nothing of the bound.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from fractions import Fraction
 import numpy as np
 
 CLOSE = Fraction(1, 2**40)  # distance of the sum, relative to one, at which it is left alone
+ENOUGH = Fraction(1, 2)  # size of a sum that is wanted to be zero: bounds are of one
+MOVES = (2**12, 2**16, 2**20, 2**24)  # units, the fewest first
 LARGEST = 2**24  # units by which an entry may be moved
 
 
@@ -44,6 +47,7 @@ def hold_moments(inputs: np.ndarray, dual: np.ndarray, wanted: np.ndarray) -> np
     found = dual.reshape(len(dual), -1).copy()
     for column, goal in zip(found.T, np.ravel(wanted).tolist(), strict=True):
         _hold(inputs, column, Fraction(goal))
+        _cancel(inputs, column, Fraction(goal))
     return found.reshape(dual.shape)
 
 
@@ -90,3 +94,50 @@ def _hold(inputs: np.ndarray, column: np.ndarray, goal: Fraction) -> None:
             return
     if not abs(goal - _sum(inputs, column)) < distance:
         column[chosen] = kept
+
+
+def _cancel(inputs: np.ndarray, column: np.ndarray, goal: Fraction) -> None:
+    """Bring Σ λ_i x_i next to zero where it is too large for any bound, all λ multiples of one unit."""
+    live, size = np.flatnonzero(column), abs(_sum(inputs, column))
+    if len(live) < 3 or size <= max(ENOUGH, abs(goal) * (1 + CLOSE)):
+        return
+    unit = float(np.spacing(np.abs(column).max()))
+    units = [int(count) for count in np.rint(column / unit)]
+    chosen = live[np.argsort(np.abs(column[live]), kind="stable")[:3]].tolist()
+    balanced = not sum(map(Fraction, column.tolist()))
+    if balanced:  # and stays so
+        units[chosen[0]] -= sum(units)
+    x = [Fraction(value) for value in inputs.tolist()]
+    missing = -sum((count * value for count, value in zip(units, x, strict=True)), Fraction(0))
+    a, b, c = (x[i] for i in chosen)
+    moves = [(a - b, [1, -1, 0]), (b - c, [0, 1, -1])]
+    if not balanced:
+        moves.insert(0, (a, [1, 0, 0]))
+    for largest in MOVES:
+        left, shifts = missing, [0, 0, 0]
+        for effect, move in _finer([pair for pair in moves if pair[0]], largest):
+            times = round(left / effect)
+            shifts = [s + times * m for s, m in zip(shifts, move, strict=True)]
+            left -= times * effect
+        if abs(left) * Fraction(unit) <= ENOUGH:
+            break
+    else:
+        return
+    for i, shift in zip(chosen, shifts, strict=True):
+        units[i] += shift
+    if max(map(abs, units)) < 2**53:
+        column[:] = np.array(units, dtype=float) * unit
+
+
+def _finer(moves: list[tuple[Fraction, list[int]]], largest: int) -> list[tuple[Fraction, list[int]]]:
+    """Return moves and what Euclid's algorithm makes of them, by their effects, the largest first."""
+    found, pairs = list(moves), sorted(moves, key=lambda pair: -abs(pair[0]))
+    while len(pairs) > 1:
+        (coarse, first), (fine, second) = pairs[:2]
+        times = round(coarse / fine)
+        mixed = coarse - times * fine, [m - times * n for m, n in zip(first, second, strict=True)]
+        pairs = pairs[1:]
+        if mixed[0] and max(map(abs, mixed[1])) <= largest:
+            found.append(mixed)
+            pairs = sorted([*pairs, mixed], key=lambda pair: -abs(pair[0]))
+    return sorted(found, key=lambda pair: -abs(pair[0]))

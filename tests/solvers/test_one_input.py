@@ -25,6 +25,9 @@ def column(kind: str, n: int) -> np.ndarray:
         "seconds": np.sort(1.6e9 + rng.uniform(0.0, 3e7, n)).round(),
         "days": 1.6e9 + 86400.0 * np.arange(n),
         "minutes": 1.6e9 + 60.0 * np.arange(n),
+        "half-seconds": 1.7e9 + 3600.0 * np.arange(n) + 0.5 * rng.integers(0, 2, n),
+        "microseconds": 1.7e15 + 3.6e9 * np.arange(n),
+        "nanoseconds": 1.7e18 + 3.6e12 * np.arange(n),
         "standard": np.linspace(-1.7, 1.7, n),
     }[kind]
 
@@ -39,7 +42,20 @@ def slopes(x: np.ndarray, y: np.ndarray) -> list[Fraction]:
 
 
 @pytest.mark.parametrize("n", [5, 30, 100])
-@pytest.mark.parametrize("kind", ["year", "income", "seconds", "days", "minutes", "standard"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "year",
+        "income",
+        "seconds",
+        "days",
+        "minutes",
+        "half-seconds",
+        "microseconds",
+        "nanoseconds",
+        "standard",
+    ],
+)
 def test_every_column_is_certified(kind, n):
     x, y = column(kind, n), targets(n)
     for output_bias in ("none", "penalized", "free"):
