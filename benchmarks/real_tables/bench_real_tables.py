@@ -1,15 +1,21 @@
-"""Brackets on tables of four features and more: ``python benchmarks/real_tables/bench_real_tables.py [--only iris]``.
+"""Brackets on tables of four features and more.
+
+    python benchmarks/real_tables/bench_real_tables.py [--only iris wine] [--trace traces.json]
+    python benchmarks/real_tables/bench_real_tables.py --trace traces.json --figure docs/pictures/brackets.png
 
 Each instance is solved once; upper and lower bound and gap are those that ``covopt.verify`` recomputes. Kernels are
-compiled before the clock starts. Seconds are of the processor: of the solve, and of the verification.
+compiled before the clock starts. Seconds are of the processor: of the solve, and of the verification. ``--trace``
+keeps the bounds of every round; ``--figure`` only draws them, upper and lower bound over the last upper bound.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import numpy as np
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, load_wine
@@ -17,8 +23,10 @@ from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, load_
 import covopt
 from covopt import Solution
 from covopt.errors import NotCertifiedWarning
+from covopt.solvers.loop import RoundState
 
-Solve = Callable[[float], Solution]
+Look = Callable[[RoundState], bool]
+Solve = Callable[[float, Look], Solution]
 
 
 def standardised(values: np.ndarray) -> np.ndarray:
@@ -52,7 +60,7 @@ def interpolations() -> Iterator[tuple[str, Solve]]:
     """Name and solve of each table to pass through."""
 
     def solve(X: np.ndarray, y: np.ndarray) -> Solve:
-        return lambda limit: covopt.min_norm(X, y, duplicates="mean", time_limit_s=limit)
+        return lambda limit, look: covopt.min_norm(X, y, duplicates="mean", time_limit_s=limit, callback=look)
 
     for d in (4, 5, 6, 7):
         generator = np.random.default_rng(0)
@@ -69,11 +77,13 @@ def fits() -> Iterator[tuple[str, Solve]]:
     """Name and solve of each table to fit, λ as a share of λ_max; features are standardised."""
 
     def solve(X: np.ndarray, y: np.ndarray, loss: str, share: float) -> Solve:
-        def run(limit: float) -> Solution:
+        def run(limit: float, look: Look) -> Solution:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", NotCertifiedWarning)
                 top = covopt.lambda_max(X, y, loss=loss)
-            return covopt.fit(X, y, lam=share * top, loss=loss, time_limit_s=limit, random_state=0)
+            return covopt.fit(
+                X, y, lam=share * top, loss=loss, time_limit_s=limit, random_state=0, callback=look
+            )
 
         return run
 
@@ -91,21 +101,65 @@ def fits() -> Iterator[tuple[str, Solve]]:
         yield f"fit housing 5000 x 8, {share:g}", solve(standardised(X), standardised(y), "squared", share)
 
 
+def draw(traces: dict[str, list[list[float]]], path: str) -> None:
+    """Upper and lower bounds over time, one panel for each instance."""
+    from matplotlib.figure import Figure
+
+    traces = {
+        name: trace for name, trace in traces.items() if len(trace) > 1
+    }  # solves in one step have no bounds before
+    columns = 4
+    lines = -(-len(traces) // columns)
+    figure = Figure(figsize=(2.9 * columns, 1.9 * lines), layout="constrained")
+    panels = figure.subplots(lines, columns, sharey=True, squeeze=False).ravel()
+    for axes, (name, trace) in zip(panels, traces.items(), strict=False):
+        seconds, upper, lower = np.array(trace).T
+        best = np.minimum.accumulate(np.where(np.isfinite(upper), upper, np.inf)) / upper[-1]
+        proved = np.maximum.accumulate(np.maximum(lower, 0.0)) / upper[-1]
+        top = np.minimum(best, 2.0)
+        axes.fill_between(seconds, proved, top, step="post", alpha=0.25, linewidth=0)
+        axes.plot(seconds, top, drawstyle="steps-post", linewidth=1.2)
+        axes.plot(seconds, proved, drawstyle="steps-post", linewidth=1.2)
+        axes.set_title(name.removeprefix("fit "), fontsize=9)
+        axes.set_ylim(0.0, 1.5)
+        axes.tick_params(labelsize=8)
+    for axes in panels[len(traces) :]:
+        axes.set_visible(False)
+    figure.supxlabel("processor seconds", fontsize=9)
+    figure.supylabel("bounds / last upper bound", fontsize=9)
+    figure.savefig(path, dpi=110)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", default="", help="part of the instance's name")
+    parser.add_argument("--only", nargs="*", default=[""], help="parts of the instances' names")
     parser.add_argument("--limit", type=float, default=300.0, help="seconds for each instance")
+    parser.add_argument(
+        "--trace", metavar="FILE", help="where bounds over time are kept, instance by instance"
+    )
+    parser.add_argument("--figure", metavar="FILE", help="draw what --trace holds, and solve nothing")
     arguments = parser.parse_args()
+    kept = Path(arguments.trace) if arguments.trace else None
+    traces = json.loads(kept.read_text()) if kept is not None and kept.exists() else {}
+    if arguments.figure:
+        draw(traces, arguments.figure)
+        return
     generator = np.random.default_rng(1)
     covopt.min_norm(generator.standard_normal((30, 6)), generator.standard_normal(30), time_limit_s=20.0)
     covopt.fit(generator.standard_normal((30, 9)), generator.standard_normal(30), lam=0.1, time_limit_s=20.0)
     heads = f"{'upper':>13s} {'lower':>13s} {'gap':>8s} {'wall s':>7s} {'cpu s':>7s} {'check s':>7s}"
     print(f"{'instance':26s} {'status':10s} {heads}  verified")
     for name, solve in (*interpolations(), *fits()):
-        if arguments.only not in name:
+        if not any(part in name for part in arguments.only):
             continue
         wall, cpu = time.perf_counter(), time.process_time()
-        solution = solve(arguments.limit)
+        trace: list[list[float]] = []
+
+        def look(state: RoundState, trace: list[list[float]] = trace, began: float = cpu) -> bool:
+            trace.append([time.process_time() - began, state.upper_bound, state.lower_bound])
+            return False
+
+        solution = solve(arguments.limit, look)
         wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
         check_cpu = time.process_time()
         check = covopt.verify(solution)
@@ -116,6 +170,9 @@ def main() -> None:
             f"{solution.gap:8.1e} {wall:7.1f} {cpu:7.1f} {check_cpu:7.1f}  {check.ok}",
             flush=True,
         )
+        if kept is not None:
+            traces[name] = [*trace, [cpu, upper, solution.lower_bound]]
+            kept.write_text(json.dumps(traces))
 
 
 if __name__ == "__main__":

@@ -27,30 +27,16 @@ from covopt.solvers.master.objective import Fit, Interpolation
 from covopt.solvers.master.restricted import solve_restricted
 
 BOXES, MOST_BOXES = 200, 3000  # of the last cover, without a time limit and with one
-PARTITION_SHARE = 0.2  # of the time that is left, for the search of a better dual
-COVER_SHARE = 0.7  # and of that for the cover
+PARTITION_SHARE = 0.15  # of the time that is left, for the search of a better dual
 TURNS, FIRST_TURNS = 6, 14  # of cutting planes, on each cover and on the first, coarsest one
 ROUNDS, FIRST = 20, 8.0  # of multipliers: for each dual, and how many those of the last dual count for
 COLUMNS = 150  # the worst boxes of a turn
 MOST_COLUMNS = 1500
-TIGHT, USED = (
-    0.75,
-    0.5,
-)  # of the bound, boxes below it give no column; columns below it go where there are too many
+TIGHT, USED = 0.75, 0.5  # of the bound: boxes below it give no column; columns that are kept in the end
 ACCURACY = 0.1  # of the master: well inside of the constraints cutting planes are steadier
 STEP = 0.3  # of the way from the best dual to the master's
-MIXTURES = (
-    0.25,
-    1.0,
-    0.5,
-    0.75,
-    0.0,
-)  # of the dual for the cover, the rest is the optimal one's
-TRIED, MOST_TRIED, TRIED_SHARE = (
-    640,
-    4000,
-    0.01,
-)  # boxes, also as a share of the search, that tell how bounds fall
+MIXTURES = (1.0, 0.75, 0.5, 0.25, 0.0)  # of the dual for the cover, the rest is the optimal one's
+TRIED, MOST_TRIED, TRIED_SHARE = 160, 1000, 0.002  # boxes that tell how bounds fall: a share of the search
 WORTH = 1.02  # bounds this close to the largest value met leave nothing to move for
 
 
@@ -271,19 +257,14 @@ def towards_provable(
     search_boxes : float
         Boxes of the search that is to come.
     """
-    began = now()
-    moved = for_a_cover(view, dual, neurons, boxes=boxes, time_s=COVER_SHARE * time_s, n_threads=n_threads)
+    moved = for_a_cover(view, dual, neurons, boxes=boxes, time_s=time_s, n_threads=n_threads)
     tried = int(np.clip(TRIED_SHARE * search_boxes, TRIED, MOST_TRIED))
     best, value = dual, -np.inf
     for share in MIXTURES if moved is not dual else ():
-        if value > -np.inf and now() - began > time_s:
-            break
         mixed = (1.0 - share) * dual + share * moved
         made = transfer(view.rows, np.ascontiguousarray(mixed[:, 0]))
-        scalar = Scalar(made)
-        search = MomentSearch(scalar, n_threads=n_threads)
+        search = MomentSearch(Scalar(made), n_threads=n_threads)
         search.offer(neurons @ made.V)
-        search.offer(scalar.ascend(scalar.starts(np.random.default_rng(0)))[0])
         before, last = ((most, search.run(0.0, most) / search.best) for most in (tried // 4, tried))
         ratio = extrapolated(before, last, max(search_boxes, tried))
         reached = view.scale(mixed, made.lift(ratio * search.best))[1]
