@@ -1,10 +1,10 @@
-"""``python -m benchmarks.scale speedup|simulate|messages|cells|memory``: see the README beside."""
+"""``python -m benchmarks.scale speedup|simulate|messages|cells|memory|kills``: see the README beside."""
 
 from __future__ import annotations
 
 import argparse
 
-from benchmarks.scale import cells, memory, messages, speedup
+from benchmarks.scale import cells, kills, memory, messages, speedup
 from benchmarks.scale.trace import Network
 from benchmarks.scale.work import WORK
 
@@ -28,6 +28,9 @@ def main() -> None:
     command.add_argument("--folder", help="where the files go, for a while")
     commands.add_parser("memory")
     commands.add_parser("messages")
+    command = commands.add_parser("kills")
+    command.add_argument("--only", nargs="*", choices=list(kills.CASES), default=list(kills.CASES))
+    command.add_argument("--kills", type=int, default=50)
     asked = parser.parse_args()
     if asked.command == "speedup":
         speedup.run(asked.only, asked.workers, asked.size)
@@ -37,6 +40,8 @@ def main() -> None:
         memory.run()
     elif asked.command == "messages":
         messages.run()
+    elif asked.command == "kills":
+        kills.run(asked.only, asked.kills)
     else:
         speedup.predict(
             asked.only, asked.workers, asked.size, Network(asked.dispatch_s, bytes_per_s=asked.bytes_per_s)

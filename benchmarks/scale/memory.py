@@ -15,43 +15,62 @@ MIB = 1024.0  # of ru_maxrss, KiB
 
 
 class Case(NamedTuple):
-    """A command, and the limit in GiB that is given to it; without one, the machine's."""
+    """A command, the limit in GiB that is given to it, and the same command on a table that needs little."""
 
     name: str
     words: tuple[str, ...]
-    limit: float | None
+    limit: float
+    little: tuple[str, ...]
 
 
 LIMIT = 0.05
-TIME = ("--time-limit", "10")
+TIME, Y = ("--time-limit", "10"), ("--target", "y")
+FIT = ("--lam", "0.01max", *TIME)
 CASES = (
-    Case("solve, 1500 points", ("solve", "plane.csv", "--target", "y", *TIME), LIMIT),
-    Case("fit, 1500 points", ("fit", "plane.csv", "--target", "y", "--lam", "0.1max", *TIME), LIMIT),
-    Case("path, 1500 points", ("path", "plane.csv", "--target", "y", "--n-lams", "3", *TIME), LIMIT),
-    Case("solve, 60 × 3", ("solve", "space.csv", "--target", "y", *TIME), LIMIT),
-    Case("cells to .npz, refused", ("cells", "cells.csv", "--target", "y", "--out", "c.npz"), LIMIT),
-    Case("cells to .npy, streamed", ("cells", "cells.csv", "--target", "y", "--out", "c.npy"), LIMIT),
-    Case("cells to .parquet", ("cells", "cells.csv", "--target", "y", "--out", "c.parquet"), LIMIT),
-    Case("cells --count-only", ("cells", "cells.csv", "--target", "y", "--count-only"), None),
-    Case("solve, 60 × 3, to a file", ("solve", "space.csv", "--target", "y", "--out", "s.json"), None),
-    Case("verify of it", ("verify", "s.json"), None),
-    Case("prove of it", ("prove", "s.json", "--out", "p.json"), None),
-    Case("verify --exact of it", ("verify", "s.json", "--proof", "p.json"), None),
-    Case("train, 64 networks", ("train", "plane.csv", "--target", "y", "--widths", "32", "--seeds", "64",
-                                "--steps", "100"), None),
-    Case("cp-rank, 7 × 7", ("cp-rank", "matrix.csv", "--time-limit", "5"), None),
+    Case("solve, 1500 points", ("solve", "plane.csv", *Y, *TIME), LIMIT, ("solve", "few.csv", *Y)),
+    Case("solve, 700 points", ("solve", "less.csv", *Y, *TIME), 0.2, ("solve", "few.csv", *Y)),
+    Case("solve, 300 × 8", ("solve", "wide.csv", *Y, *TIME), LIMIT, ("solve", "few.csv", *Y, *TIME)),
+    Case("fit, 1500 points", ("fit", "plane.csv", *Y, *FIT), LIMIT, ("fit", "few.csv", *Y, *FIT)),
+    Case("fit, 1000 points", ("fit", "more.csv", *Y, *FIT), 0.1, ("fit", "few.csv", *Y, *FIT)),
+    Case("fit, 300 × 8", ("fit", "wide.csv", *Y, *FIT), LIMIT, ("fit", "few.csv", *Y, *FIT)),
+    Case("fit, 400 points, 3 outputs", ("fit", "three.csv", "--target", "y,z,v", *FIT), 0.1,
+         ("fit", "few.csv", *Y, *FIT)),
+    Case("path, 1500 points", ("path", "plane.csv", *Y, "--n-lams", "3", *TIME), LIMIT,
+         ("path", "few.csv", *Y, "--n-lams", "3")),
+    Case("solve, 60 × 3, to a file", ("solve", "space.csv", *Y, "--out", "s.json", *TIME), LIMIT,
+         ("solve", "few.csv", *Y, "--out", "f.json")),
+    Case("cells to .npz (needs 2.3 GiB)", ("cells", "cells.csv", *Y, "--out", "c.npz"), LIMIT,
+         ("cells", "few.csv", *Y, "--out", "f.npz")),
+    Case("cells to .npy", ("cells", "cells.csv", *Y, "--out", "c.npy"), LIMIT,
+         ("cells", "few.csv", *Y, "--out", "f.npy")),
+    Case("cells to .parquet", ("cells", "cells.csv", *Y, "--out", "c.parquet"), LIMIT,
+         ("cells", "few.csv", *Y, "--out", "f.parquet")),
+    Case("verify of the file", ("verify", "s.json"), LIMIT, ("verify", "f.json")),
+    Case("prove of it", ("prove", "s.json", "--out", "p.json"), LIMIT, ("prove", "f.json", "--out", "q.json")),
+    Case("verify --proof of it", ("verify", "s.json", "--proof", "p.json"), LIMIT,
+         ("verify", "f.json", "--proof", "q.json")),
+    Case("train, 64 networks of width 32 on 1500 points",
+         ("train", "plane.csv", *Y, "--widths", "32", "--seeds", "64", "--steps", "100"), LIMIT,
+         ("train", "few.csv", *Y, "--widths", "4", "--seeds", "2", "--steps", "100")),
+    Case("cp-rank, 7 × 7", ("cp-rank", "matrix.csv", "--time-limit", "5"), LIMIT, ("cp-rank", "small.csv")),
 )  # fmt: skip
 
 
 def _write_tables() -> None:
     rng = np.random.default_rng(0)
-    for name, n, d in (("plane", 1500, 2), ("space", 60, 3), ("cells", 60, 6)):
+    shapes = (
+        ("plane", 1500, 2, 1), ("less", 700, 2, 1), ("more", 1000, 2, 1), ("wide", 300, 8, 1), ("three", 400, 2, 3),
+        ("space", 60, 3, 1), ("cells", 60, 6, 1), ("few", 40, 2, 1),
+    )  # fmt: skip
+    for name, n, d, k in shapes:
         X = rng.standard_normal((n, d))
-        table = np.column_stack([X, np.abs(X).sum(axis=1)])
-        head = ",".join([*"abcdef"[:d], "y"])
+        Y = np.abs(X).sum(axis=1) if name != "more" else rng.standard_normal(n)
+        table = np.column_stack([X, Y, rng.standard_normal((n, k - 1))])
+        head = ",".join([*"abcdefgh"[:d], *"yzv"[:k]])
         np.savetxt(f"{name}.csv", table, delimiter=",", header=head, comments="", fmt="%.17g")
-    B = rng.integers(0, 3, (9, 7))
-    np.savetxt("matrix.csv", B.T @ B, delimiter=",", fmt="%d")
+    for name, size in (("matrix", 7), ("small", 5)):
+        B = rng.integers(0, 3, (size + 2, size))
+        np.savetxt(f"{name}.csv", B.T @ B, delimiter=",", fmt="%d")
 
 
 def _peak(words: tuple[str, ...]) -> tuple[float, int, str]:
@@ -70,25 +89,18 @@ def _peak(words: tuple[str, ...]) -> tuple[float, int, str]:
 def run() -> None:
     """Print a table."""
     own = os.getcwd()
-    print("| command | limit, MiB | peak, MiB | of it beyond libraries | exit | what it said |")
-    print("| --- | --- | --- | --- | --- | --- |")
+    print("| command | limit, MiB | peak beyond that of the same command on little | exit | what it said |")
+    print("| --- | --- | --- | --- | --- |")
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         try:
             _write_tables()
-            np.savetxt(
-                "few.csv", np.random.default_rng(1).random((4, 3)), delimiter=",", header="a,b,y", comments=""
-            )
             for case in CASES:
-                few = tuple("few.csv" if word.endswith(".csv") and case.words[0] not in ("cp-rank",) else word
-                            for word in case.words[:2])  # fmt: skip
-                kind = few if few[0] in ("solve", "fit", "path", "cells") else ("solve", "few.csv")
-                bare = _peak(("-m", "covopt", *kind, "--target", "y"))[0]
-                limit = () if case.limit is None else ("--memory-limit", str(case.limit))
-                peak, code, said = _peak(("-m", "covopt", *case.words, *limit))
-                given = "—" if case.limit is None else f"{case.limit * 1024:.0f}"
+                bare = _peak(("-m", "covopt", *case.little))[0]
+                peak, code, said = _peak(("-m", "covopt", *case.words, "--memory-limit", str(case.limit)))
+                beyond = max(peak - bare, 0.0)
                 print(
-                    f"| {case.name} | {given} | {peak:.0f} | {max(peak - bare, 0.0):.0f} | {code} | {said[:110]} |",
+                    f"| {case.name} | {case.limit * 1024:.0f} | {beyond:.0f} | {code} | {said[:150]} |",
                     flush=True,
                 )
         finally:

@@ -139,9 +139,9 @@ class ProofKeeper(BestProof):
         self._file.write(content)
 
     def conclude(self) -> None:
-        """Remove the file; where somebody else will, leave the proof alone in it."""
-        if self._file.keep and self.best is not None:
-            self._file.write(self.best.to_dict())
+        """Remove the file; where somebody else will, once the result is saved, leave all in it."""
+        if self._file.keep:
+            self.leave()
         self._file.remove()
 
     def _content(self) -> dict[str, Any]:

@@ -135,7 +135,7 @@ def cells(
     quiet: Quiet = False,
 ) -> None:
     """Count and enumerate every activation pattern of the data, each exactly once."""
-    with reporting(as_json, cluster) as heard:
+    with reporting(as_json, cluster, memory_limit) as heard:
         if count_only and out is not None:
             raise typer.BadParameter("--count-only enumerates nothing that --out could save")
         check_outputs(out, inputs=(table,))

@@ -96,6 +96,9 @@ def train(
     ] = None,
     memory_limit: MemoryLimit = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint.")] = False,
+    checkpoint_every: Annotated[
+        float, typer.Option(metavar="S", min=1e-3, help="Seconds between checkpoints.")
+    ] = 60.0,
     cluster: Cluster = None,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -156,7 +159,11 @@ def train(
                         X, Y, sizes, lams, options, trained, progress, curves=plot is not None
                     )
                 else:
-                    trained |= {"checkpoint": checkpoint, "resume": resume}
+                    trained |= {
+                        "checkpoint": checkpoint,
+                        "resume": resume,
+                        "checkpoint_every_s": checkpoint_every,
+                    }
                     outcome = _run_plain(X, Y, sizes, lams, options, trained, curves=plot is not None)
             except CertificateContradictedError as error:
                 _contradicted(error, as_json, heard)

@@ -92,10 +92,10 @@ class RankKeeper:
         if self._readings:
             self._file.write(self._content())
 
-    def conclude(self, certificate: CPRankCertificate) -> None:
-        """Remove the file; where somebody else will, leave the certificate in it."""
+    def conclude(self) -> None:
+        """Remove the file; where somebody else will, once the result is saved, leave all in it."""
         if self._file.keep:
-            self._file.write(certificate.to_dict())
+            self.leave()
         self._file.remove()
 
     def _content(self) -> dict[str, Any]:

@@ -115,7 +115,7 @@ def cp_rank(
                 if asked.stopped:
                     keeper.leave()
                 else:
-                    keeper.conclude(certificate)
+                    keeper.conclude()
     text = f"CP-rank at least {certificate.lower}, at most {certificate.upper} ({certificate.status.code})"
     tell_found(certificate, text, lower=certificate.lower, upper=certificate.upper)
     return certificate

@@ -136,3 +136,11 @@ def test_the_command_goes_on(solution, tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["p.json", "s.json"]
     missing = CliRunner().invoke(app, [*asked, "--resume"])
     assert "there is no checkpoint" in missing.output
+
+
+def test_a_run_that_is_killed_before_it_saves_goes_on(solution, whole, tmp_path, monkeypatch):
+    kept = covopt.Checkpoint(tmp_path / "p.checkpoint", keep=True)  # who saves the result removes it
+    assert solution.prove(checkpoint=kept).to_dict() == whole.to_dict()
+    offers = interrupt_at(monkeypatch, 0)
+    assert solution.prove(checkpoint=kept).to_dict() == whole.to_dict()
+    assert not offers  # all of it was done

@@ -131,3 +131,10 @@ def test_the_command_goes_on(tmp_path, monkeypatch):
     assert second.exit_code == 0
     assert f"CP-rank    {RANK}" in second.output
     assert sorted(os.listdir(tmp_path)) == ["A.csv", "c.json"]
+
+
+def test_a_run_that_is_killed_before_it_saves_goes_on(tmp_path):
+    kept = covopt.Checkpoint(tmp_path / "c.checkpoint", keep=True)  # who saves the result removes it
+    assert covopt.cp_rank(SMALL, checkpoint=kept).upper == 3
+    assert kept.path.exists()
+    assert covopt.cp_rank(SMALL, checkpoint=kept).upper == 3

@@ -1,0 +1,219 @@
+"""Every long command killed at random moments, again and again: what is left, and whether the end is the same.
+
+Each run goes on from the checkpoint of the last one (``--resume --checkpoint-every 0``) and is killed (SIGKILL) after
+a random part of the time that a whole run takes; one that comes to its end first is verified, and the next begins
+anew. What a kill leaves must load, and what it says must pass verification. In the end a run goes on to its end.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+import covopt
+from covopt.cli import app
+from covopt.completely_positive.checking import verify_cp_rank
+from covopt.proofs import Proof
+
+
+class Row(NamedTuple):
+    """Kills, checkpoints that were there and held, runs that ended before, and whether the last answer is as ever."""
+
+    name: str
+    kills: int
+    kept: int
+    held: int
+    ended: int
+    same: bool
+
+
+class Case(NamedTuple):
+    """A command, where its checkpoint is, and what looks at a checkpoint or a result."""
+
+    words: tuple[str, ...]
+    checkpoint: str
+    looks: Callable[[Path], bool]
+    answer: Callable[[Path], float]
+
+
+def _solution(path: Path) -> bool:
+    return covopt.verify(covopt.load(path)).ok
+
+
+def _certificate(path: Path) -> bool:
+    return all(check.ok for check in verify_cp_rank(covopt.load(path)))
+
+
+def _proof(path: Path) -> bool:
+    """Whether the exact checker finds what the proof claims; it claims less than the solution where it is young."""
+    from covopt.certificates.prove import problem_of
+    from covopt.proofs import check_proof
+
+    solution, proof = covopt.load("s.json"), Proof.load(path)
+    return (
+        check_proof(problem_of(solution, solution.data), solution.dual, proof).lower_bound
+        >= proof.lower_bound
+    )
+
+
+def _cells(path: Path) -> bool:
+    """Whether the patterns that a checkpoint names are there, each once; or those of the whole file."""
+    if path.suffix == ".npy":
+        found = np.load(path)
+    else:
+        state, part = json.loads(path.read_text()), path.with_name("o.npy.part").read_bytes()
+        width = -(-len(np.loadtxt("cells.csv", delimiter=",", skiprows=1)) // 8)
+        first = state["offset"] - width * state["cells"]
+        found = np.frombuffer(part[first : state["offset"]], np.uint8).reshape(state["cells"], width)
+    return len({*map(bytes, found)}) == len(found)
+
+
+def _weights(path: Path) -> bool:
+    from safetensors.numpy import load
+
+    return all(
+        np.isfinite(array).all() for array in load(path.read_bytes()).values() if array.dtype.kind == "f"
+    )
+
+
+TARGET = ("--target", "y")
+CASES: dict[str, Case] = {
+    "solve": Case(
+        ("solve", "plane.csv", *TARGET, "--out", "o.json"), "o.json.checkpoint", _solution,
+        lambda path: covopt.load(path).cost,
+    ),
+    "fit": Case(
+        ("fit", "plane.csv", *TARGET, "--lam", "0.001max", "--out", "o.json"), "o.json.checkpoint", _solution,
+        lambda path: covopt.load(path).objective,
+    ),
+    "path": Case(
+        ("path", "plane.csv", *TARGET, "--n-lams", "8", "--out", "o.json"), "o.json.checkpoint", _solution,
+        lambda path: covopt.load(path)[-1].objective,
+    ),
+    "prove": Case(
+        ("prove", "s.json", "--out", "o.json"), "o.json.checkpoint", _proof, lambda path: Proof.load(path).lower_bound
+    ),
+    "cp-rank": Case(
+        ("cp-rank", "matrix.csv", "--out", "o.json"), "o.json.checkpoint", _certificate,
+        lambda path: float(covopt.load(path).lower),
+    ),
+    "cells": Case(
+        ("cells", "cells.csv", "--out", "o.npy"), "o.npy.checkpoint", _cells, lambda path: float(len(np.load(path)))
+    ),
+    "train": Case(
+        ("train", "plane.csv", *TARGET, "--widths", "8", "--seeds", "16", "--steps", "1500", "--checkpoint", "c",
+         "--out", "o.csv"), "c", _weights, lambda path: round(float(np.loadtxt(path, delimiter=",", skiprows=1,
+                                                                               usecols=6).min()), 9),
+    ),
+}  # fmt: skip
+
+
+def write_tables() -> None:
+    """Write what the commands read into the current folder."""
+    rng = np.random.default_rng(0)
+    for name, n, d in (("plane", 60, 2), ("cells", 36, 6), ("space", 60, 3)):
+        X = rng.standard_normal((n, d))
+        table, head = (
+            (X, "abcdef"[:d])
+            if name == "cells"
+            else (np.column_stack([X, rng.standard_normal(n)]), "abc"[:d] + "y")
+        )
+        np.savetxt(f"{name}.csv", table, delimiter=",", header=",".join(head), comments="", fmt="%.17g")
+    table = np.loadtxt("space.csv", delimiter=",", skiprows=1)
+    covopt.min_norm(table[:, :-1], table[:, -1]).save("s.json")
+    first = [
+        531,
+        81,
+        150,
+        150,
+        81,
+        531,
+        926,
+    ]  # a circulant of CP-rank 14, with a component of its own beside it
+    whole = np.zeros((10, 10), dtype=int)
+    whole[:7, :7] = [[first[(j - i - 1) % 7] for j in range(7)] for i in range(7)]
+    whole[7:, 7:] = np.ones((3, 3), dtype=int) + np.eye(3, dtype=int)
+    np.savetxt("matrix.csv", whole, delimiter=",", fmt="%d")
+
+
+def _child(words: Sequence[str]) -> int:
+    """Run a command in a process that begins as a copy of this one: nothing is imported or compiled again."""
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            null = os.open(os.devnull, os.O_RDWR)
+            for stream in (0, 1, 2):
+                os.dup2(null, stream)
+            app(list(words))
+        except SystemExit as error:
+            code = int(error.code or 0)
+        finally:
+            os._exit(code)
+    return pid
+
+
+def chain(name: str, kills: int, seed: int = 0) -> Row:
+    """Kill a command so many times, in the current folder, and let it come to its end."""
+    case, rng = CASES[name], np.random.default_rng(seed)
+    out, checkpoint = Path(case.words[case.words.index("--out") + 1]), Path(case.checkpoint)
+    often = ("--checkpoint-every", "0.01" if name == "train" else "0")
+
+    def whole(*more: str) -> float:
+        _, status = os.waitpid(_child((*case.words, *often, *more)), 0)
+        if os.waitstatus_to_exitcode(status) not in (0, 3) or not out.exists():
+            raise SystemExit(f"{name} did not come to its end")
+        found = case.answer(out)
+        for each in (out, checkpoint):
+            each.unlink(missing_ok=True)
+        return found
+
+    whole()  # compiles
+    began = time.perf_counter()
+    known = whole()
+    span, kept, held, ended = time.perf_counter() - began, 0, 0, 0
+    for _ in range(kills):
+        resume = () if name == "train" and not checkpoint.exists() else ("--resume",)
+        pid = _child((*case.words, *often, *resume))
+        time.sleep(float(rng.uniform(0.0, span)))
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        if out.exists():
+            ended += 1
+            held += out.suffix == ".csv" or case.looks(out)
+            kept += 1
+            for each in (out, checkpoint):
+                each.unlink(missing_ok=True)
+        elif checkpoint.exists():
+            kept += 1
+            held += case.looks(checkpoint)
+    last = whole(*(("--resume",) if checkpoint.exists() else ()))
+    return Row(name, kills, kept, held, ended, bool(np.isclose(last, known, rtol=3e-6)))
+
+
+def run(names: Sequence[str], kills: int) -> None:
+    """Print a table."""
+    print(
+        "| command | kills | left a checkpoint or a result | of these hold | had ended | the answer in the end |"
+    )
+    print("| --- | --- | --- | --- | --- | --- |")
+    own = os.getcwd()
+    for name in names:
+        with tempfile.TemporaryDirectory() as folder:
+            os.chdir(folder)
+            try:
+                write_tables()
+                row = chain(name, kills)
+            finally:
+                os.chdir(own)
+        said = "same" if row.same else "OTHER"
+        print(f"| `{name}` | {row.kills} | {row.kept} | {row.held} | {row.ended} | {said} |",
+              flush=True)  # fmt: skip
