@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from multiprocessing import get_context
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -144,21 +144,18 @@ def write_tables() -> None:
     np.savetxt("matrix.csv", whole, delimiter=",", fmt="%d")
 
 
-def _child(words: Sequence[str]) -> int:
+def _start(words: Sequence[str]) -> Any:
     """Run a command in a process that begins as a copy of this one: nothing is imported or compiled again."""
-    pid = os.fork()
-    if pid == 0:
-        code = 1
-        try:
-            null = os.open(os.devnull, os.O_RDWR)
-            for stream in (0, 1, 2):
-                os.dup2(null, stream)
-            app(list(words))
-        except SystemExit as error:
-            code = int(error.code or 0)
-        finally:
-            os._exit(code)
-    return pid
+    process = get_context("fork").Process(target=_quietly, args=(list(words),))
+    process.start()
+    return process
+
+
+def _quietly(words: list[str]) -> None:
+    null = os.open(os.devnull, os.O_RDWR)
+    for stream in (0, 1, 2):
+        os.dup2(null, stream)
+    app(words)
 
 
 def chain(name: str, kills: int, seed: int = 0) -> Row:
@@ -168,8 +165,9 @@ def chain(name: str, kills: int, seed: int = 0) -> Row:
     often = ("--checkpoint-every", "0.01" if name == "train" else "0")
 
     def whole(*more: str) -> float:
-        _, status = os.waitpid(_child((*case.words, *often, *more)), 0)
-        if os.waitstatus_to_exitcode(status) not in (0, 3) or not out.exists():
+        process = _start((*case.words, *often, *more))
+        process.join()
+        if process.exitcode not in (0, 3) or not out.exists():
             raise SystemExit(f"{name} did not come to its end")
         found = case.answer(out)
         for each in (out, checkpoint):
@@ -182,10 +180,10 @@ def chain(name: str, kills: int, seed: int = 0) -> Row:
     span, kept, held, ended = time.perf_counter() - began, 0, 0, 0
     for _ in range(kills):
         resume = () if name == "train" and not checkpoint.exists() else ("--resume",)
-        pid = _child((*case.words, *often, *resume))
+        process = _start((*case.words, *often, *resume))
         time.sleep(float(rng.uniform(0.0, span)))
-        os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
+        process.kill()
+        process.join()
         if out.exists():
             ended += 1
             held += out.suffix == ".csv" or case.looks(out)
