@@ -6,6 +6,7 @@ import numpy as np
 from numba import njit
 
 SPARE = 1.5  # times as much room as is asked for
+GROWTH = 3.0  # the same where rows are added: what is not written to takes no memory, a move takes twice
 
 
 class Room:
@@ -53,7 +54,7 @@ class Store:
         """Return the rows with fresh ones behind; the rows' own memory is used where they are in the store."""
         total = len(rows) + len(fresh)
         if rows.base is not self._memory or total > len(self._memory):
-            self._memory = np.empty((int(SPARE * total), self._memory.shape[1]))
+            self._memory = np.empty((int(GROWTH * total), self._memory.shape[1]))
             self._memory[: len(rows)] = rows
         self._memory[len(rows) : total] = fresh
         return self._memory[:total]
