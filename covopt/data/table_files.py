@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -27,6 +28,7 @@ logger = logging.getLogger("covopt")
 _FEATURE = "Convert it to numbers, or leave it out with --features (features=...)."
 _TARGET = "Convert it to numbers; for classes train with a loss, as in covopt fit --loss logistic."
 _WEIGHT = "Convert it to numbers."
+NEARLY = re.compile(r"'(0[xX][0-9a-fA-F]+|\d+[-/]\d+)'$")  # text that may have been meant as a number
 
 
 @dataclass(frozen=True, eq=False)
@@ -253,7 +255,7 @@ def _by_default(raw: Raw, columns: list[str]) -> tuple[list[str], dict[str, str]
                 TableWarning,
                 stacklevel=4,
             )
-    told = [c for c in left_out if found[c].kind in ("dates", "two")]
+    told = [c for c in left_out if found[c].kind in ("dates", "two") or NEARLY.match(found[c].example)]
     if told and chosen:
         warnings.warn(
             "left out because no numbers: "

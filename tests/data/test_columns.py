@@ -297,3 +297,11 @@ def test_large_integers_of_arrays_and_frames_are_said():
         with pytest.warns(TableWarning, match=r"X row 1 \(counting from 0\), column 1.* no double holds"):
             Data.validate(X, [1.0, 2.0])
     Data.validate([[2**53, -(2**63)], [1, 2**70]], [1.0, 2.0])  # powers of two are doubles: no warning
+
+
+@pytest.mark.parametrize("cell", ["0x1F", "3-8", "1/3"])
+def test_text_that_begins_like_a_number_is_warned_about(tmp_path, cell):
+    path = tmp_path / "table.csv"
+    path.write_text("a,b,y\n" + "".join(f"{i},{cell},{i % 3}\n" for i in range(5)))
+    with pytest.warns(TableWarning, match=rf"'b' \(.*, as in '{cell}'\)"):
+        assert read_table(path, target="y").feature_names == ("a",)
