@@ -10,7 +10,8 @@ from scipy.linalg.lapack import dgecon, dgetrf, dgetrs, dpocon, dpotrf
 
 from covopt.exact.rank import ATOMS, numerical_rank
 
-SQUARE = 1e-9  # reciprocal condition above which a factor without pivots on columns is believed
+SQUARE = 1e-9  # reciprocal condition above which null vectors are solved for without pivots on columns
+CLEAR = 1e-6  # and above which a Gram matrix, whose condition is the square, shows that columns are independent
 NEUTRAL = 1e-13  # a direction along which the cost changes by less, relatively, costs nothing
 
 
@@ -96,7 +97,7 @@ def _is_independent(unit: np.ndarray) -> bool:
     gram = dsyrk(1.0, unit, trans=1)
     size = float(np.abs(gram + np.triu(gram, 1).T).sum(axis=0).max())
     factor, failed = dpotrf(gram, clean=0)
-    return not failed and dpocon(factor, size)[0] > SQUARE**2
+    return not failed and dpocon(factor, size)[0] > CLEAR**2
 
 
 def _null_rows(unit: np.ndarray, rank_tol: float) -> np.ndarray:
