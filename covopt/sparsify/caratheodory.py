@@ -11,7 +11,7 @@ from scipy.linalg.lapack import dgecon, dgetrf, dgetrs, dpocon, dpotrf
 from covopt.exact.rank import ATOMS, numerical_rank
 
 SQUARE = 1e-9  # reciprocal condition above which null vectors are solved for without pivots on columns
-CLEAR = 1e-6  # and above which a Gram matrix, whose condition is the square, shows that columns are independent
+CLEAR = 1e-6  # and above which a Gram matrix, whose condition is the square, shows independent columns
 NEUTRAL = 1e-13  # a direction along which the cost changes by less, relatively, costs nothing
 
 

@@ -79,7 +79,7 @@ def cells(layer: HiddenLayer) -> list[np.ndarray]:
     size = np.linalg.norm(layer.inputs, axis=1) * np.linalg.norm(layer.incoming, axis=1)[:, None]
     above, below = z > ON_PLANE * size, z < -ON_PLANE * size
     inner = np.flatnonzero((above | below | (size == 0)).all(axis=1))
-    patterns, group = np.unique(above[inner], axis=0, return_inverse=True)
+    patterns, group = np.unique(np.packbits(above[inner], axis=1), axis=0, return_inverse=True)
     groups = [list(inner[group.ravel() == g]) for g in range(len(patterns))]
     highs, lows = [above[g[0]] for g in groups], [below[g[0]] for g in groups]
     for j in np.setdiff1d(np.arange(len(z)), inner):
