@@ -2,6 +2,7 @@
 
 python -m benchmarks.depth brackets [--only I …] [--seeds 1000]
 python -m benchmarks.depth training [--only I …] [--seeds 1000]
+python -m benchmarks.depth closed [--depths L …]
 python -m benchmarks.depth shares [--count 12]
 python -m benchmarks.depth pieces [--count 5]
 python -m benchmarks.depth figure NAME [--paper] [--device cuda] [--out FILE.png] [--share 0.001]
@@ -24,6 +25,8 @@ def main() -> None:
     plain = commands.add_parser("training", help="plain training of many networks on the same tables")
     plain.add_argument("--only", type=int, nargs="*", help="numbers of tables")
     plain.add_argument("--seeds", type=int, default=1000)
+    forms = commands.add_parser("closed", help="tables whose cost is known in closed form, L = 2 … 10")
+    forms.add_argument("--depths", type=int, nargs="*")
     small = commands.add_parser("shares", help="three layers and few rows, closed to 1e-3")
     small.add_argument("--count", type=int, default=12)
     pieces = commands.add_parser("pieces", help="Jacobian ranks of widths 16 and four layers over the square")
@@ -46,6 +49,10 @@ def main() -> None:
         from benchmarks.depth.brackets import run_training
 
         run_training(asked.only, asked.seeds)
+    elif asked.command == "closed":
+        from benchmarks.depth.closed import run_closed
+
+        run_closed(asked.depths)
     elif asked.command == "shares":
         from benchmarks.depth.brackets import run_small
 

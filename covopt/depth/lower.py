@@ -30,6 +30,8 @@ _TITLES = {
     "row": "row {rows} alone",
     "table": "sizes of the whole table",
     "quadrant": "rows {rows} alone, exactly",
+    "obtuse": "rows {rows} at an obtuse angle, exactly",
+    "apart": "rows {rows} and targets at an obtuse angle, exactly",
     "opposite": "rows {rows}, whose targets have opposite signs",
     "acute": "rows {rows} at an acute angle, with targets of opposite signs, exactly",
 }

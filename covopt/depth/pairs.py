@@ -9,9 +9,14 @@ G = the Gram matrix of two rows, r_i = ‖y_i‖/‖x_i‖:
 - β = 0, y_i·y_j ≥ 0, x_i·x_j ≥ 0: :math:`R_L = L\,\|G^{-1/2}Y\|_{2/L}^{2/L}`. With M_ℓ the covariances of the hidden
   activations, M_ℓ ≥ 0 entrywise, so M_ℓ⁻¹ has no positive entry off the diagonal and zᵀM⁻¹z ≥ σ(z)ᵀM⁻¹σ(z): the
   hidden layers may be taken linear.
+- the same with x_i·x_j < 0: a convex problem, see :mod:`covopt.depth.obtuse`.
 - β = 0, one output, y_i y_j < 0: :math:`R_L \ge L\,(r_i^{2/L} + r_j^{2/L})`, whatever the angle; an equality where
   x_i·x_j ≤ 0. Several outputs: for Yu with any unit u.
-- the same with x_i·x_j > 0: more, see :mod:`covopt.depth.acute`.
+- β = 0, any outputs, y_i·y_j ≤ 0 and x_i·x_j ≤ 0: :math:`R_L = L\,(r_i^{2/L} + r_j^{2/L})`. A neuron of the first
+  layer costs at least Σa_i²/‖x_i‖², and Σ_i M_{1,ii}/‖x_i‖² + Σ_ℓ Tr M_{ℓ+1}M_ℓ⁻¹ + Tr YYᵀM_{L−1}⁻¹ is convex along
+  the geodesics of positive definite matrices. At its best diagonal point the slope in an entry off the diagonal is
+  zero, or −2y_i·y_j/(m_i m_j) ≥ 0 in the last, and M_ℓ ≥ 0 entrywise: logarithms of such have none below zero.
+- one output, y_i y_j < 0 and x_i·x_j > 0: more, see :mod:`covopt.depth.acute`.
 - **A constant channel**: a neuron that carries β through the hidden layers costs one a layer, so with biases
   :math:`R_L^\beta(X, Y) \ge R_L^0((X, \beta), Y) - (L - 2)`, or − (L − 1) with a penalised output bias.
 
@@ -21,7 +26,6 @@ compared with their powers.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
@@ -29,6 +33,7 @@ from fractions import Fraction
 import numpy as np
 
 from covopt.depth.acute import acute_value
+from covopt.depth.obtuse import apart_pairs, obtuse_pairs, obtuse_value, two_roots_cost
 from covopt.exact.rounding import below, down, root_down
 
 MOST_COMPARED = 1000  # rows, each with each
@@ -44,7 +49,7 @@ class PairBound:
     value : float
         Valid in exact arithmetic for the table as given.
     kind : str
-        "lipschitz", "row", "table", "quadrant", "opposite" or "acute".
+        "lipschitz", "row", "table", "quadrant", "obtuse", "apart", "opposite" or "acute".
     rows : tuple of int
         On which it rests; none for the whole table.
     channel : bool
@@ -136,11 +141,22 @@ def _without_bias(X: np.ndarray, Y: np.ndarray, depth: int) -> Iterator[PairBoun
     if pair is not None:
         i, j = pair
         yield PairBound(_quadrant(X[i], X[j], Y[i], Y[j], depth), "quadrant", pair)
+    obtuse = [
+        (_obtuse_value(X[i], X[j], Y[i], Y[j], depth), (i, j))
+        for i, j in obtuse_pairs(near, low, ratio, depth)
+    ]
+    if obtuse:
+        value, pair = max(obtuse)
+        yield PairBound(value, "obtuse", pair)
     opposite = _best_opposite(near, low, size, depth)
     if opposite is not None:
         i, j, u = opposite
         value = _opposite_value(X[i], X[j], Y[i], Y[j], u, depth)
         yield PairBound(value, "opposite", (i, j), direction=tuple(u.tolist()))
+    apart = next(apart_pairs(near, low, ratio, depth), None)
+    if apart is not None:
+        i, j = apart
+        yield PairBound(_apart_value(X[i], X[j], Y[i], Y[j], depth), "apart", apart)
     acute = [
         (_acute_value(X[i], X[j], Y[i], Y[j], u, depth), i, j, u)
         for i, j, u in _acute(near, low, size, depth)
@@ -183,20 +199,26 @@ def _best_quadrant(X: np.ndarray, Y: np.ndarray, ratio: np.ndarray, depth: int) 
 
 
 def _quadrant(x: np.ndarray, other: np.ndarray, y: np.ndarray, then: np.ndarray, depth: int) -> float:
-    r"""L(s₁^{2/L} + s₂^{2/L}) of G^{-1/2}Y from below: s₁² + s₂² and s₁²s₂² are rational, the sum grows with both."""
+    r"""L(s₁^{2/L} + s₂^{2/L}) of G^{-1/2}Y from below: s₁² + s₂² and s₁²s₂² are rational."""
     a, b, c = _dot(x, x), _dot(other, other), _dot(x, other)
     p, q, r = _dot(y, y), _dot(then, then), _dot(y, then)
     det = a * b - c * c
     if det <= 0 or c < 0 or r < 0:
         return 0.0
     trace, product = (b * p + a * q - 2 * c * r) / det, (p * q - r * r) / det
-    if trace <= 0:
+    return two_roots_cost(trace, product, depth)
+
+
+def _obtuse_value(x: np.ndarray, other: np.ndarray, y: np.ndarray, then: np.ndarray, depth: int) -> float:
+    gram = _dot(x, x), _dot(other, other), _dot(x, other)
+    return obtuse_value(gram, (_dot(y, y), _dot(then, then), _dot(y, then)), depth)
+
+
+def _apart_value(x: np.ndarray, other: np.ndarray, y: np.ndarray, then: np.ndarray, depth: int) -> float:
+    if _dot(x, other) > 0 or _dot(y, then) > 0 or not x.any() or not other.any():
         return 0.0
-    # the squares are the roots of t² − trace·t + product. At a fixed product t^p + (product/t)^p grows with t from
-    # √product ≤ trace/2 on, so the larger root is rounded down
-    root = max(0.0, down(math.sqrt(below(1 - 4 * product / trace**2))))
-    large = trace * (1 + Fraction(root)) / 2
-    return _times(depth, root_down(large, depth), root_down(product / large, depth))
+    rates = [_dot(y, y) / _dot(x, x), _dot(then, then) / _dot(other, other)]
+    return _times(depth, *(root_down(rate, depth) for rate in rates))
 
 
 def _best_opposite(
@@ -302,6 +324,12 @@ def recompute(
     elif bound.kind == "quadrant" and len(rows) == 2:
         i, j = rows
         value = _quadrant(table[i], table[j], Y[i], Y[j], depth)
+    elif bound.kind == "obtuse" and len(rows) == 2:
+        i, j = rows
+        value = _obtuse_value(table[i], table[j], Y[i], Y[j], depth)
+    elif bound.kind == "apart" and len(rows) == 2:
+        i, j = rows
+        value = _apart_value(table[i], table[j], Y[i], Y[j], depth)
     elif bound.kind == "opposite" and len(rows) == 2 and bound.direction is not None:
         i, j = rows
         u = np.array(bound.direction)

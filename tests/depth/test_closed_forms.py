@@ -1,5 +1,6 @@
 """Closed forms of linear maps and of one and two rows, and what they bound."""
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -8,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import covopt
+from covopt.data import Data
 from covopt.depth import (
     Expansion,
     linear_cost,
@@ -19,6 +21,7 @@ from covopt.depth import (
     schatten_between,
 )
 from covopt.depth.acute import acute_value
+from covopt.depth.obtuse import obtuse_value
 from covopt.depth.pairs import pair_bounds, recompute
 from covopt.errors import InputError
 from covopt.exact.singular import singular_values_between
@@ -218,3 +221,49 @@ def test_the_acute_bound_is_the_least_over_two_numbers():
             there = (depth - 1) * (s ** (1 / (depth - 1))).sum() + y[0] ** 2 / a + y[1] ** 2 / b
             assert value <= there
         assert acute_value((gram[0], gram[1], -gram[2]), (Fraction(1), Fraction(1)), depth) == 0.0
+
+
+def obtuse_rows(angle, Y):
+    rows = np.array([[1.0, 0.0], [1.3 * np.cos(angle), 1.3 * np.sin(angle)]])
+    return Data.validate(rows, Y, bias=0.0)
+
+
+def kinds(data, depth):
+    return {b.kind: b.value for b in pair_bounds(data.X, data.Y, depth, 0.0, "none")}
+
+
+@pytest.mark.parametrize(
+    ("Y", "kind"),
+    [
+        ([[1.0, 0.2], [0.7, 1.1]], "obtuse"),
+        ([[1.0, 0.2], [0.03, 0.02]], "obtuse"),  # the entry off the diagonal meets what one row allows
+        ([[1.0, 0.2], [-0.9, 0.5]], "apart"),
+    ],
+)
+def test_two_obtuse_rows_with_two_outputs_close_the_bracket(Y, kind):
+    data = obtuse_rows(2.2, Y)
+    found = covopt.representation_cost(data.X, data.Y, depth=3, bias=0.0)
+    assert found.bounds[0].pair.kind == kind
+    assert found.gap < 1e-9
+    assert covopt.verify(found).ok
+
+
+def test_the_obtuse_bound_agrees_with_one_output_and_needs_its_conditions():
+    # k = 1: L(R₂/2)^{2/L}, the shallow optimum is 3.0769…
+    data = obtuse_rows(2.2, [1.0, 0.7])
+    shallow = covopt.min_norm(data.X, data.Y, bias=0.0, tol=1e-9).objective
+    for depth in (3, 8):
+        assert kinds(data, depth)["obtuse"] == pytest.approx(depth * (shallow / 2) ** (2 / depth), rel=1e-7)
+    bounds = {b.kind: b for b in pair_bounds(data.X, data.Y, 3, 0.0, "none")}
+    assert recompute(bounds["obtuse"], np.abs(data.X), data.Y, 3, 0.0, "none") == 0.0
+    assert recompute(bounds["obtuse"], data.X, data.Y * [[1], [-1]], 3, 0.0, "none") == 0.0
+    assert recompute(replace(bounds["obtuse"], kind="apart"), data.X, data.Y, 3, 0.0, "none") == 0.0
+    assert recompute(replace(bounds["obtuse"], rows=(0,)), data.X, data.Y, 3, 0.0, "none") == 0.0
+
+
+@pytest.mark.parametrize("power", [-300, 0, 300])
+def test_the_obtuse_bound_scales_with_the_table(power):
+    one = obtuse_value((Fraction(1), Fraction(2), Fraction(-1)), (Fraction(3), Fraction(2), Fraction(1)), 4)
+    unit = Fraction(4) ** power
+    gram = (unit, 2 * unit, -unit)
+    assert obtuse_value(gram, (3 * unit, 2 * unit, unit), 4) == pytest.approx(one, rel=1e-11)
