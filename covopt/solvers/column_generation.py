@@ -35,6 +35,7 @@ REACHED = 0.01  # of that, what corrections aim at
 HEAVY = 1e-9  # share of the largest weight below which a neuron is tried without
 TURNS = 4  # corrections without columns that the last one has turned
 SPANNED = 1e-6  # what first columns may miss of targets of size one
+PAUSE = 1  # rounds without a try, which costs as much as ten, after one at the end that was in vain
 MERGED = 1e-7  # the same for merging
 
 
@@ -89,6 +90,7 @@ class ColumnGeneration(Driver):
         self.problem, self.start_neurons, self.targets = problem, start_neurons, view.targets
         # the best so far of those that miss the points by more than the tolerance is worth
         self._rough: tuple[float, Any] = np.inf, None
+        self._pause = 0  # rounds until networks are tried again
         (_, rank), shape = problem.rows.shape, problem.targets.shape
         self.point = Point(
             np.zeros((0, rank)), np.zeros((0, *shape[1:])), np.zeros(shape[1:])[()], np.inf, np.zeros(shape), 0.0,
@@ -197,8 +199,11 @@ class ColumnGeneration(Driver):
         near = self.point.lower_bound * (1.0 + self.schedule.worth_a_network * self.tol)
         # where the dual is done, what solves leave over is no reason to wait: the correction sees to it
         done = self.dual_gap <= self.tol < self.point.gap
-        if costs[best] <= near or due or done:
+        if done and self._pause > 0:
+            self._pause -= 1
+        elif costs[best] <= near or due or done:
             self._offer_candidate(step, step.candidates[best])
+            self._pause = PAUSE if done else 0
 
     def _offer_candidate(self, step: Step, candidate: Candidate) -> None:
         """Make networks of a candidate: corrected, without its lightest neurons, and merged near the end."""
