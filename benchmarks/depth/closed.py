@@ -30,12 +30,13 @@ def known() -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
         yield f"{name}, k = 2, y1.y2 > 0", _rows(angle), np.array([[1.0, 0.2], [0.7, 1.1]])
         yield f"{name}, k = 2, y1.y2 = 0", _rows(angle), np.array([[1.0, 0.2], [-0.2, 1.0]])
     yield "obtuse, k = 1, sizes 1 and 0.03", _rows(OBTUSE), np.array([1.0, 0.03])
+    yield "acute, k = 2, y1.y2 < 0", _rows(ACUTE), np.array([[1.0, 0.2], [-0.9, 0.5]])
+    yield "acute, k = 2, y1.y2 < 0, little", _rows(ACUTE), np.array([[1.0, 0.2], [-0.3, 1.0]])
     yield "obtuse, k = 2, y1.y2 < 0", _rows(OBTUSE), np.array([[1.0, 0.2], [-0.9, 0.5]])
 
 
 def unknown() -> Iterator[tuple[str, np.ndarray, np.ndarray, float]]:
     """Yield name, X, Y, β of small tables that have no closed form here."""
-    yield "acute, k = 2, y1.y2 < 0", _rows(ACUTE), np.array([[1.0, 0.2], [-0.9, 0.5]]), 0.0
     yield "acute, k = 1, biases", _rows(ACUTE), np.array([1.0, -0.7]), 1.0
     yield (
         "X = I, N = k = 3, Y >= 0",

@@ -11,6 +11,12 @@ diag(√a, √b) costs as outputs, which for x₁·x₂ ≥ 0 is known (:mod:`co
 
 convex in (log a, log b): the singular values along the geodesic are log-majorised by the means of those at its ends.
 So a point and its gradient bound the minimum over the box that the minimum must be in.
+
+Several outputs with y₁·y₂ < 0: with M the covariance of the last hidden layer the cost is that of L − 1 linear layers
+to M plus Tr YYᵀM⁻¹, convex along geodesics, over M ≥ 0 entrywise. At the best diagonal M, the minimum above with
+‖y_i‖ for y_i, nothing is smaller when the slope in M₁₂ is not negative, as log(M_0^{-1/2}M M_0^{-1/2}) has no entry
+below zero off the diagonal. Where it is negative the constraint is idle, and the linear cost of
+:mod:`covopt.depth.pairs` is exact.
 """
 
 from __future__ import annotations
@@ -27,7 +33,10 @@ _ROOM = 2.0**-40  # of each term: some thirty roundings, square roots and powers
 
 
 def acute_value(
-    gram: tuple[Fraction, Fraction, Fraction], squares: tuple[Fraction, Fraction], depth: int
+    gram: tuple[Fraction, Fraction, Fraction],
+    squares: tuple[Fraction, Fraction],
+    depth: int,
+    moment: Fraction | None = None,
 ) -> float:
     """Return the cost of two acute rows with opposite targets from below; zero where it is none.
 
@@ -36,9 +45,11 @@ def acute_value(
     gram : tuple of Fraction
         x₁·x₁, x₂·x₂, x₁·x₂ > 0.
     squares : tuple of Fraction
-        y₁², y₂².
+        y₁², y₂²; of several outputs ‖y₁‖², ‖y₂‖².
     depth : int
         L ≥ 2.
+    moment : Fraction, optional
+        Of several outputs y₁·y₂ < 0; by default the targets are opposite.
 
     Examples
     --------
@@ -57,12 +68,17 @@ def acute_value(
     first, second = (square * unit**2 for square in squares)
     a, b, det = a * unit**2, b * unit**2, det * unit**4
     turns = round(_log2(max(first, second)) / (2 * depth))
-    first, second = (square / Fraction(4) ** (depth * turns) for square in (first, second))
+    shrink = Fraction(4) ** (depth * turns)
+    first, second = first / shrink, second / shrink
     # G⁻¹ = [[b, −c], [−c, a]]/det; the squares of the singular values have trace ua + vb and product uv/det
     numbers = [_size(value) for value in (b / det, a / det, 1 / det, first, second)]
     if not all(1e-100 < value < 1e100 for value in numbers):
         return 0.0
-    found = _minimum((numbers[0], numbers[1]), numbers[2], (numbers[3], numbers[4]), depth)
+    pull = None
+    if moment is not None:
+        # −y₁·y₂, the cosine's part of G⁻¹, and G_ii for the reach
+        pull = _size(-moment * unit**2 / shrink), _size(c * unit**2 / det), _size(a), _size(b)
+    found = _minimum((numbers[0], numbers[1]), numbers[2], (numbers[3], numbers[4]), depth, pull)
     return below(Fraction(down(found)) * Fraction(4) ** turns) if found > 0.0 else 0.0
 
 
@@ -102,7 +118,13 @@ def _terms(
     return value, gradient
 
 
-def _minimum(inverse: tuple[float, float], product: float, targets: tuple[float, float], depth: int) -> float:
+def _minimum(
+    inverse: tuple[float, float],
+    product: float,
+    targets: tuple[float, float],
+    depth: int,
+    pull: tuple[float, float, float, float] | None,
+) -> float:
     start = np.log(np.sqrt(np.array(targets) / np.array(inverse)))
     answer = minimize(
         _terms, start, args=(inverse, product, targets, depth), jac=True, method="BFGS", tol=1e-13
@@ -115,5 +137,33 @@ def _minimum(inverse: tuple[float, float], product: float, targets: tuple[float,
     low = np.log(np.array(targets) / value)
     high = (depth - 1.0) * math.log(value / (depth - 1.0)) - np.log(np.array(inverse))
     reach = np.maximum(np.abs(answer.x - low), np.abs(high - answer.x)) + 1e-6
+    if pull is not None:
+        reach = _far(answer.x, value, inverse, product, targets, depth, pull) * np.ones(2)
+        if not math.isfinite(reach[0]):
+            return 0.0
     size = value * (1.0 + float(reach.sum()))
     return value - float((np.abs(gradient) * reach).sum()) - _ROOM * size
+
+
+def _far(
+    logs: np.ndarray,
+    value: float,
+    inverse: tuple[float, float],
+    product: float,
+    targets: tuple[float, float],
+    depth: int,
+    pull: tuple[float, float, float, float],
+) -> float:
+    """Return how far, in logarithms of eigenvalues, the best M can be; infinite for a negative slope in M₁₂."""
+    moment, cosine, *sizes = pull
+    a, b = np.exp(logs).tolist()
+    trace, det = inverse[0] * a + inverse[1] * b, product * a * b
+    root = math.sqrt(max(trace**2 - 4.0 * det, 0.0))
+    large, p = 0.5 * (trace + root), 1.0 / (depth - 1)
+    small = det / large
+    if root <= 1e-6 * trace or moment / (a * b) < (1.0 + 1e-6) * cosine * (large**p - small**p) / root:
+        return math.inf
+    # Tr G⁻¹M ≤ (value/(L − 1))^{L−1}, so M ⪯ that times G; and ‖y_i‖²(M⁻¹)_ii ≤ value
+    most = (value / (depth - 1)) ** (depth - 1) * (sizes[0] / a + sizes[1] / b)
+    least = value * (a / targets[0] + b / targets[1])
+    return max(math.log(most), math.log(least), 0.0) + 1e-6

@@ -183,19 +183,23 @@ def obtuse_pairs(X: np.ndarray, Y: np.ndarray, ratio: np.ndarray, depth: int) ->
     return _pairs(X, Y, ratio, depth, 1.0)
 
 
-def apart_pairs(X: np.ndarray, Y: np.ndarray, ratio: np.ndarray, depth: int) -> Iterator[tuple[int, int]]:
+def apart_pairs(
+    X: np.ndarray, Y: np.ndarray, ratio: np.ndarray, depth: int, *, acute: bool = False
+) -> Iterator[tuple[int, int]]:
     """Yield pairs with x_i·x_j ≤ 0 and y_i·y_j ≤ 0 to rounding, dearest first.
 
     Parameters
     ----------
     X, Y, ratio, depth
         As in :func:`obtuse_pairs`.
+    acute : bool
+        With x_i·x_j > 0 instead.
     """
-    return _pairs(X, Y, ratio, depth, -1.0)
+    return _pairs(X, Y, ratio, depth, -1.0, acute)
 
 
 def _pairs(
-    X: np.ndarray, Y: np.ndarray, ratio: np.ndarray, depth: int, sign: float
+    X: np.ndarray, Y: np.ndarray, ratio: np.ndarray, depth: int, sign: float, acute: bool = False
 ) -> Iterator[tuple[int, int]]:
     rows = np.argsort(-ratio, kind="stable")[:MOST_COMPARED]
     rows = rows[ratio[rows] > 0.0]
@@ -206,7 +210,9 @@ def _pairs(
     moments = rates @ rates.T
     own = np.diag(moments)
     sizes = np.sqrt(np.outer(own, own))
-    i, j = np.nonzero(np.triu((units @ units.T <= 1e-12) & (sign * moments >= -1e-12 * sizes), 1))
+    cosines = units @ units.T
+    angle = cosines > 0.0 if acute else cosines <= 1e-12
+    i, j = np.nonzero(np.triu(angle & (sign * moments >= -1e-12 * sizes), 1))
     spread = own[i] * own[j] - (moments[i, j] ** 2 if sign > 0 else 0.0)
     trace, product = own[i] + own[j], np.maximum(spread, 0.0)
     large = 0.5 * (trace + np.sqrt(np.maximum(trace**2 - 4.0 * product, 0.0)))

@@ -8,7 +8,7 @@ G = the Gram matrix of two rows, r_i = ‖y_i‖/‖x_i‖:
 - β = 0: :math:`R_L \ge L\,r_i^{2/L}`, and with the whole table L(‖Y‖_F/‖X‖_F)^{2/L}.
 - β = 0, y_i·y_j ≥ 0, x_i·x_j ≥ 0: :math:`R_L = L\,\|G^{-1/2}Y\|_{2/L}^{2/L}`. With M_ℓ the covariances of the hidden
   activations, M_ℓ ≥ 0 entrywise, so M_ℓ⁻¹ has no positive entry off the diagonal and zᵀM⁻¹z ≥ σ(z)ᵀM⁻¹σ(z): the
-  hidden layers may be taken linear.
+  hidden layers may be taken linear. For y_i·y_j < 0 it is still a lower bound.
 - the same with x_i·x_j < 0: a convex problem, see :mod:`covopt.depth.obtuse`.
 - β = 0, one output, y_i y_j < 0: :math:`R_L \ge L\,(r_i^{2/L} + r_j^{2/L})`, whatever the angle; an equality where
   x_i·x_j ≤ 0. Several outputs: for Yu with any unit u.
@@ -157,6 +157,7 @@ def _without_bias(X: np.ndarray, Y: np.ndarray, depth: int) -> Iterator[PairBoun
     if apart is not None:
         i, j = apart
         yield PairBound(_apart_value(X[i], X[j], Y[i], Y[j], depth), "apart", apart)
+    yield from _acute_outputs(X, Y, ratio, depth)
     acute = [
         (_acute_value(X[i], X[j], Y[i], Y[j], u, depth), i, j, u)
         for i, j, u in _acute(near, low, size, depth)
@@ -172,7 +173,7 @@ def _unit(table: np.ndarray) -> np.ndarray:
 
 
 def _best_quadrant(X: np.ndarray, Y: np.ndarray, ratio: np.ndarray, depth: int) -> tuple[int, int] | None:
-    """Return the pair with x_i·x_j ≥ 0, y_i·y_j ≥ 0 and the largest cost, to rounding; None where there is none."""
+    """Return the pair with x_i·x_j ≥ 0 and the largest cost, to rounding; None where there is none."""
     best, found = -1.0, None
     p = 1.0 / depth
     for i in np.argsort(-ratio, kind="stable").tolist():
@@ -182,7 +183,7 @@ def _best_quadrant(X: np.ndarray, Y: np.ndarray, ratio: np.ndarray, depth: int) 
         own, mine = float(gram[i]), float(moments[i])
         a, b = (X**2).sum(axis=1), (Y**2).sum(axis=1)
         det = own * a - gram**2
-        good = (det > 1e-12 * own * a) & (gram >= 0) & (moments >= 0)
+        good = (det > 1e-12 * own * a) & (gram >= 0)
         good[i] = False
         if not good.any():
             continue
@@ -203,7 +204,7 @@ def _quadrant(x: np.ndarray, other: np.ndarray, y: np.ndarray, then: np.ndarray,
     a, b, c = _dot(x, x), _dot(other, other), _dot(x, other)
     p, q, r = _dot(y, y), _dot(then, then), _dot(y, then)
     det = a * b - c * c
-    if det <= 0 or c < 0 or r < 0:
+    if det <= 0 or c < 0:
         return 0.0
     trace, product = (b * p + a * q - 2 * c * r) / det, (p * q - r * r) / det
     return two_roots_cost(trace, product, depth)
@@ -268,6 +269,22 @@ def _acute_value(
         return 0.0
     gram = _dot(x, x), _dot(other, other), _dot(x, other)
     return acute_value(gram, (along**2 / length, against**2 / length), depth)
+
+
+def _acute_outputs(X: np.ndarray, Y: np.ndarray, ratio: np.ndarray, depth: int) -> Iterator[PairBound]:
+    """Yield the bound of the dearest acute pair with y_i·y_j < 0, of several outputs as they are."""
+    if Y.shape[1] == 1:
+        return
+    pairs = apart_pairs(_unit(X), _unit(Y), ratio, depth, acute=True)
+    best = max(((_whole_value(X[i], X[j], Y[i], Y[j], depth), (i, j)) for i, j in pairs), default=None)
+    if best is not None:
+        yield PairBound(best[0], "acute", best[1])
+
+
+def _whole_value(x: np.ndarray, other: np.ndarray, y: np.ndarray, then: np.ndarray, depth: int) -> float:
+    moment = _dot(y, then)
+    gram = _dot(x, x), _dot(other, other), _dot(x, other)
+    return acute_value(gram, (_dot(y, y), _dot(then, then)), depth, moment) if moment < 0 else 0.0
 
 
 def _opposite_value(
@@ -335,6 +352,9 @@ def recompute(
         u = np.array(bound.direction)
         if u.shape == (Y.shape[1],) and np.isfinite(u).all() and table[i].any() and table[j].any():
             value = _opposite_value(table[i], table[j], Y[i], Y[j], u, depth)
+    elif bound.kind == "acute" and len(rows) == 2 and bound.direction is None:
+        i, j = rows
+        value = _whole_value(table[i], table[j], Y[i], Y[j], depth)
     elif bound.kind == "acute" and len(rows) == 2 and bound.direction is not None:
         i, j = rows
         u = np.array(bound.direction)

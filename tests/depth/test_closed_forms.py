@@ -267,3 +267,20 @@ def test_the_obtuse_bound_scales_with_the_table(power):
     unit = Fraction(4) ** power
     gram = (unit, 2 * unit, -unit)
     assert obtuse_value(gram, (3 * unit, 2 * unit, unit), 4) == pytest.approx(one, rel=1e-11)
+
+
+@pytest.mark.parametrize(
+    ("Y", "kind"), [([[1.0, 0.2], [-0.9, 0.5]], "acute"), ([[1.0, 0.2], [-0.3, 1.0]], "quadrant")]
+)
+def test_two_acute_rows_with_two_outputs_at_an_obtuse_angle_close_the_bracket(Y, kind):
+    data = obtuse_rows(1.0, Y)
+    found = covopt.representation_cost(data.X, data.Y, depth=3, bias=0.0)
+    assert found.bounds[0].pair.kind == kind
+    assert found.gap < 1e-9
+    assert covopt.verify(found).ok
+    bound = replace(found.bounds[0].pair, kind="acute", direction=None)
+    assert recompute(bound, data.X, np.abs(data.Y), 3, 0.0, "none") == 0.0
+    if (
+        kind == "quadrant"
+    ):  # the slope in the entry off the diagonal is negative: the diagonal is not the best
+        assert recompute(bound, data.X, data.Y, 3, 0.0, "none") == 0.0
