@@ -151,7 +151,7 @@ def closed_gauge(
     if made.V.shape[1] == 0 or most == 0:
         return math.inf
     scalar = Scalar(made)
-    search = MomentSearch(scalar, n_threads=n_threads)
+    search = MomentSearch(scalar, n_threads=n_threads, by_signs=True)
     search.offer(
         scalar.ascend(np.concatenate([neurons @ made.V, scalar.starts(np.random.default_rng(0))]))[0]
     )

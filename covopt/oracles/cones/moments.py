@@ -33,11 +33,10 @@ PIECE_WORK = 1e8
 MEMORY = 2**29  # bytes of open boxes
 OBJECTS = 1024  # bytes of a box beside its numbers
 EPS = 2.0**-52
-SOON, LATE = (
-    0.1,
-    0.3,
-)  # share of what is missing that the sign of a row has to cost, for few rows and for many
+SOON, LATE = 0.1, 0.3  # share of what is missing that a row's sign has to cost, for few rows and for many
 FEW = 12  # rows for each dimension
+CLAIMED_NEAR = 1.01  # largest share of the value met that a claim may be to be shown along signs
+NEAR_SIGNS = 1.05  # bound over value from which boxes are cut along signs in any case
 LOW = 8  # dimensions up to which axes alone are better: thin boxes need them
 CLOSED = 1e-15
 
@@ -165,6 +164,9 @@ class MomentSearch:
         Boxes with a bound up to it are closed, and few rounds are spent on them.
     depth_first : bool
         Cut the last box instead of the worst one: what is open stays small, and the bound comes at the end.
+    by_signs : bool
+        Cut along signs of rows too, from the beginning: that is better where the bound comes near the value, and
+        far worse where it does not. Without it the search begins once the bound is near.
 
     Attributes
     ----------
@@ -176,7 +178,16 @@ class MomentSearch:
         Boxes looked at.
     """
 
-    def __init__(self, scalar: Scalar, *, n_threads: int = 1, goal: float = 0.0, depth_first: bool = False):
+    def __init__(
+        self,
+        scalar: Scalar,
+        *,
+        n_threads: int = 1,
+        goal: float = 0.0,
+        depth_first: bool = False,
+        by_signs: bool = False,
+    ):
+        self.by_signs = by_signs
         self.scalar, self.n_threads = scalar, n_threads
         self.goal, self.depth_first = goal, depth_first
         self.best, self.point = 0.0, np.zeros(scalar.y.shape[1])
@@ -184,8 +195,13 @@ class MomentSearch:
         self._open: list[tuple[float, int, Box]] = []
         self._closed, self._made = 0.0, 0
         self._room = room(MEMORY)
-        n, r = scalar.y.shape
-        self._by_signs = math.inf if r <= LOW else SOON if n <= FEW * r else LATE
+
+    @property
+    def _share(self) -> float:
+        """Share of what is missing that the sign of a row has to cost."""
+        n, r = self.scalar.y.shape
+        near = self.by_signs or (not self.depth_first and 0.0 < self.bound <= NEAR_SIGNS * self.best)
+        return math.inf if r <= LOW or not near else SOON if n <= FEW * r else LATE
 
     def offer(self, points: np.ndarray) -> None:
         """Keep the best of some points."""
@@ -235,7 +251,7 @@ class MomentSearch:
     def _look(self, boxes: list[Box], rounds: int, first: float, rtol: float) -> None:
         """Bound boxes; keep those that stay open."""
         bound_all(
-            self.scalar, boxes, rounds=rounds, first=first, level=self._level(rtol), by_signs=self._by_signs,
+            self.scalar, boxes, rounds=rounds, first=first, level=self._level(rtol), by_signs=self._share,
             n_threads=self.n_threads,
         )  # fmt: skip
         self.nodes += len(boxes)
@@ -359,6 +375,7 @@ def decided_gauge(
     scalar = Scalar(made)
     search = MomentSearch(scalar, n_threads=n_threads, goal=goal, depth_first=True)
     search.offer(scalar.ascend(scalar.starts(np.random.default_rng(random_state)))[0])
+    search.by_signs = goal <= CLAIMED_NEAR * search.best
     if search.best > goal or search.run(0.0, max_nodes) > goal:
         return None
     return _answer(made, rows, dual, search, search.bound, 0.0)
