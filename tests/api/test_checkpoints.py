@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import signal
@@ -17,6 +16,7 @@ from filelock import FileLock
 
 import covopt
 from covopt.errors import CheckpointWarning, InputError, SolutionFileError
+from tests.stopped_runs import fill_disk
 
 RNG = np.random.default_rng(5)
 X, Y = RNG.standard_normal((40, 2)), RNG.standard_normal(40)
@@ -202,10 +202,7 @@ def test_what_cannot_be_kept_is_said(call, match):
 
 
 def test_a_full_disk_ends_no_solve(tmp_path, monkeypatch):
-    def full(*_):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr("covopt.api.resuming.write_json", full)
+    fill_disk(monkeypatch, "covopt.api.resuming.write_json")
     file = covopt.Checkpoint(tmp_path / "run.checkpoint", every_s=0.0)
     with pytest.warns(
         CheckpointWarning, match="could not be written: No space left on device; the solve goes on"

@@ -1,6 +1,5 @@
 """A proof that was interrupted goes on where it was, and is the same proof, to the last box."""
 
-import errno
 import json
 import os
 
@@ -11,10 +10,10 @@ from typer.testing import CliRunner
 
 import covopt
 from covopt.certificates.prove import problem_of
-from covopt.checks.kept import KeptFile
 from covopt.cli import app
 from covopt.errors import CheckpointWarning, InputError, SolutionFileError
 from covopt.proofs import Proof, check_proof
+from tests.stopped_runs import fill_disk, interrupt_at
 
 
 @pytest.fixture(scope="module")
@@ -35,19 +34,6 @@ def small_steps(monkeypatch):
     monkeypatch.setattr("covopt.oracles.cones.search.LARGEST_SLICE", 16)
     monkeypatch.setattr("covopt.certificates.prove.LARGE_PART", 64)
     monkeypatch.setattr("covopt.certificates.prove.FIRST_BOXES", 40)
-
-
-def interrupt_at(monkeypatch, count):
-    seen, offer = [], KeptFile.offer
-
-    def interrupting(self, content):
-        offer(self, content)
-        seen.append(content)
-        if len(seen) == count:
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(KeptFile, "offer", interrupting)
-    return seen
 
 
 def test_an_interrupted_proof_goes_on_and_is_the_same(solution, whole, tmp_path, monkeypatch):
@@ -113,10 +99,7 @@ def test_what_cannot_be_gone_on_with_is_said(solution, whole, tmp_path, monkeypa
 
 
 def test_a_full_disk_ends_no_proof(solution, whole, tmp_path, monkeypatch):
-    def full(*_):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr("covopt.checks.kept.write_json", full)
+    fill_disk(monkeypatch)
     file = covopt.Checkpoint(tmp_path / "p.checkpoint", every_s=0.0)
     with pytest.warns(
         CheckpointWarning, match="could not be written: No space left on device; the run goes on"

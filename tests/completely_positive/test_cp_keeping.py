@@ -1,6 +1,5 @@
 """A bracket on a CP-rank that was interrupted goes on where it was, and what the file says is checked again."""
 
-import errno
 import json
 import os
 
@@ -10,26 +9,13 @@ from known_matrices import M7
 from typer.testing import CliRunner
 
 import covopt
-from covopt.checks.kept import KeptFile
 from covopt.cli import app
 from covopt.errors import CheckpointWarning, InputError, SolutionFileError
+from tests.stopped_runs import fill_disk, interrupt_at
 
 SMALL = [[2, 1, 1], [1, 2, 1], [1, 1, 2]]  # a second component
 A = [[*row, 0, 0, 0] for row in M7] + [[0] * 7 + row for row in SMALL]
 RANK = 14 + 3
-
-
-def interrupt_at(monkeypatch, count):
-    seen, offer = [], KeptFile.offer
-
-    def interrupting(self, content):
-        offer(self, content)
-        seen.append(content)
-        if len(seen) == count:
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(KeptFile, "offer", interrupting)
-    return seen
 
 
 def stopped_at(count, file, monkeypatch):
@@ -106,10 +92,7 @@ def test_what_cannot_be_gone_on_with_is_said(tmp_path, monkeypatch):
 
 
 def test_a_full_disk_ends_no_bracket(tmp_path, monkeypatch):
-    def full(*_):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr("covopt.checks.kept.write_json", full)
+    fill_disk(monkeypatch)
     file = covopt.Checkpoint(tmp_path / "c.checkpoint", every_s=0.0)
     with pytest.warns(
         CheckpointWarning, match="could not be written: No space left on device; the run goes on"
