@@ -18,6 +18,7 @@ from covopt.certificates.certify import Conclusion, conclude
 from covopt.certificates.gauges import LabelNoiseGauge
 from covopt.checks.speaking import tell_result
 from covopt.checks.timing import timing
+from covopt.checks.trail import Seen, Trail, following
 from covopt.checks.validation import (
     check_choice,
     check_count,
@@ -40,6 +41,7 @@ from covopt.problems.label_noise import LabelNoiseTask, check_label_noise, reduc
 from covopt.problems.reduction import Reduction
 from covopt.problems.regularised import RegularisedProblem, best_constant, reduce_fit
 from covopt.solution import Solution
+from covopt.solution.snapshots import Snapshot
 from covopt.solvers.label_noise_fit import solve_label_noise_fit
 from covopt.solvers.quick import has_no_room, is_out_of_reach, master_bytes
 from covopt.solvers.regularised.branched import has_costly_faces, solve_branched_fit
@@ -51,17 +53,12 @@ from covopt.solvers.regularised.quick import fit_quickly
 from covopt.status import Status
 
 LEAST_CHECK_S = 0.5
-BRIEF, HOPELESS = (
-    0.02,
-    0.05,
-)  # share of the search that a first look is; the gap with which it is the last one
+BRIEF = 0.02  # share of the search that a first look is
+HOPELESS = 0.05  # the gap with which it is the last one
 FOR_LAMBDA = 0.15  # of the time, where a share of λ_max is asked for
 LOOSE = 0.1  # of λ_max, that is said where a share of it is asked for
 MANY_ROWS = 1000  # from which on the first rounds may take all the time
-FOR_QUICK = (
-    0.2,
-    0.6,
-)  # of the time, for the few neurons that are found first there, or instead of all rounds
+FOR_QUICK = 0.2, 0.6  # of the time, for the few neurons that are found first there, or instead of all rounds
 QUICK = "a few neurons with local search"
 SOLVERS = ("auto", "column-generation")
 ENDED = (Status.TIME_LIMIT, Status.INTERRUPTED, Status.CALLBACK)
@@ -117,6 +114,7 @@ class FitTask:
         self._largest: LargestLambda | None = None
         self.interrupted = False  # while a result was being finished
         self.is_brief = False  # whether a first look has to do where the bound stays far away
+        self.keeps_rounds = True  # for pictures of them; along a path every point is its own picture
 
     def check_start(self, start: Solution) -> None:
         """Refuse a solution of another table."""
@@ -240,7 +238,10 @@ class FitTask:
 
         asked = (self.data, self.output_bias, self.potential, lam, self.loss, self.sample_weight)
         keeping = resumable(checkpoint, problem, halfway=halfway, better=better, asked=asked)
-        with timing(began) as watch, keeping as conclude_run:
+        with (
+            timing(began) as watch, keeping as conclude_run,
+            following(Trail(problem if self.keeps_rounds else None, history)) as trail,
+        ):  # fmt: skip
             if start is None and checkpoint is not None and checkpoint.start is None:
                 start = checkpoint.found
             if start is not None:
@@ -252,7 +253,14 @@ class FitTask:
                 options |= {"warm": point.warm, "time_limit_s": clock.for_solver(problem.rows.shape[1])}
                 point, name = self._point(problem, options, clock)
                 solution = self._certified(lam, point, reduced, name, history, clock)
-            solution = conclude_run(dataclasses.replace(solution, timings=watch.seconds()))
+
+            def restored(seen: Seen) -> Snapshot:
+                network, dual = self._in_units(lam, reduction, *seen[1:])
+                return Snapshot(seen.round, dataclasses.replace(network, scaling=self.scaling), dual)
+
+            snapshots = trail.snapshots(restored)
+            solution = dataclasses.replace(solution, timings=watch.seconds(), snapshots=snapshots)
+            solution = conclude_run(solution)
         tell_result(solution)
         return solution
 
@@ -317,37 +325,31 @@ class FitTask:
         return RegularisedGeneration(problem, oracle, **options).solve(), name
 
     def _certified(
-        self,
-        lam: float,
-        point: FitPoint,
-        reduced: tuple[RegularisedProblem, Reduction],
-        name,
-        history,
-        clock: Clock,
-    ) -> Solution:
+        self, lam, point: FitPoint, reduced: tuple[RegularisedProblem, Reduction], name, history, clock: Clock
+    ) -> Solution:  # fmt: skip
         problem, reduction = reduced
         if point.status is Status.INTERRUPTED:
             clock = clock.hurried()
+        found, gauge = (point.neurons, point.weights, point.offset), None
+        if isinstance(self.weighing, LabelNoise):
+            gauge = LabelNoiseGauge(self.label_noise(lam))
+        else:
+            found = in_time(clock, lambda: finish_fit(problem, *found), lambda: found, share=0.5)
+        network, dual = self._in_units(lam, reduction, *found, point.dual)
+        return self._solution(lam, point, network, dual, gauge, name, history, clock)
+
+    def _in_units(self, lam, reduction: Reduction, neurons, weights, offset, dual) -> tuple[ReLUNetwork, Any]:
+        """Return a network and a dual of the reduced problem in the units of the table that is solved."""
+        if dual.shape[1] == 1:
+            weights, offset, dual = weights[:, 0], float(offset[0]), dual[:, 0]
         if isinstance(self.weighing, LabelNoise):
             task = self.label_noise(lam)
-            network = task.invert_network(point.neurons, point.weights[:, 0], float(point.offset[0]))
-            dual = task.invert_dual(point.dual[:, 0])
-            return self._solution(lam, point, network, dual, LabelNoiseGauge(task), name, history, clock)
-        found = point.neurons, point.weights, point.offset
-        neurons, weights, offset = in_time(
-            clock, lambda: finish_fit(problem, *found), lambda: found, share=0.5
-        )
-        if problem.n_outputs == 1:
-            weights, shift, flat = weights[:, 0], float(offset[0]), point.dual[:, 0]
-            units, scaled, moved = reduction.invert_network(neurons, weights, shift)
-            dual = reduction.invert_dual(flat)
-        else:
-            units, scaled, moved = reduction.invert_network(neurons, weights, offset)
-            dual = reduction.invert_dual(point.dual)
+            return task.invert_network(neurons, weights, offset), task.invert_dual(dual)
+        units, scaled, moved = reduction.invert_network(neurons, weights, offset)
         network = ReLUNetwork.from_neurons(
             units, scaled, bias=self.data.bias, offset=moved, counts_output_bias=self.output_bias != "free"
         )
-        return self._solution(lam, point, network, dual, None, name, history, clock)
+        return network, reduction.invert_dual(dual)
 
     def _solution(self, lam, point, network, dual, gauge, name, history, clock: Clock) -> Solution:
         options = {
@@ -369,12 +371,11 @@ class FitTask:
             if found.status is not Status.CERTIFIED:
                 found = found._replace(status=Status.INTERRUPTED)
         network = dataclasses.replace(network, scaling=self.scaling)
-        solution = Solution(
+        return Solution(
             self.data, self.output_bias, self.potential, network, *found, self.tol, name, history,
             now() - clock.began, self.random_state, lam=lam, loss=self.loss,
             sample_weight=self.sample_weight, warm=point.warm, lambda_max=self._largest and self._largest.value,
         )  # fmt: skip
-        return solution
 
     def _concluded(
         self, point: FitPoint, network: ReLUNetwork, dual: np.ndarray, budget: float, options: Any

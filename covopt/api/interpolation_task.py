@@ -18,6 +18,7 @@ from covopt.certificates.moments import hold_moments
 from covopt.checks.checkpoints import Checkpoint
 from covopt.checks.speaking import tell_result
 from covopt.checks.timing import Stopwatch, timing
+from covopt.checks.trail import Seen, Trail, following
 from covopt.data import Data
 from covopt.data.scaling import Scaling
 from covopt.errors import InputError
@@ -30,6 +31,7 @@ from covopt.problems.label_noise import reduce_label_noise
 from covopt.problems.reduction import Reduction
 from covopt.problems.shallow import ShallowProblem
 from covopt.solution import Solution
+from covopt.solution.snapshots import Snapshot
 from covopt.solvers.column_generation import Point
 from covopt.solvers.finish import finish_network
 from covopt.solvers.label_noise import solve_label_noise
@@ -91,7 +93,7 @@ class InterpolationTask:
 
         # compiled threads and BLAS threads compete for the same cores
         with (
-            one_blas_thread(), timing(self.began) as watch,
+            one_blas_thread(), timing(self.began) as watch, following(Trail(problem, history)) as trail,
             opened(self.checkpoint) as file,
             resumable(
                 file, problem, halfway=halfway, better=self._better,
@@ -101,12 +103,12 @@ class InterpolationTask:
             point, name = self._point(
                 observer(2.0 * reduction.value_scale, history, self.callback, self.began), clock
             )
-            neurons, weights, offset = found = point.neurons, point.weights, point.offset
+            neurons, weights, offset = best = point.neurons, point.weights, point.offset
             if not point.finished:
                 neurons, weights, offset = in_time(
                     clock.hurried() if point.status is Status.INTERRUPTED else clock,
-                    lambda: finish_network(problem, *found),
-                    lambda: _at_most_n(problem, found),
+                    lambda: finish_network(problem, *best),
+                    lambda: _at_most_n(problem, best),
                     share=0.5,
                 )
             network = self._network(neurons, weights, offset)
@@ -115,9 +117,8 @@ class InterpolationTask:
             dual, certificate, status = self._conclude(point, network, clock)
             if clock.interrupted and status is not Status.CERTIFIED:
                 status = Status.INTERRUPTED
-            solution = conclude_run(
-                self._solution(network, dual, certificate, status, name, history, watch, point.proof)
-            )
+            found = self._solution(network, dual, certificate, status, name, history, watch, point.proof)
+            solution = conclude_run(replace(found, snapshots=trail.snapshots(self._snapshot)))
         tell_result(solution)
         return solution
 
@@ -127,6 +128,11 @@ class InterpolationTask:
         return ReLUNetwork.from_neurons(
             units, scaled, bias=self.data.bias, offset=moved, counts_output_bias=self.output_bias != "free"
         )
+
+    def _snapshot(self, seen: Seen) -> Snapshot:
+        """Return a round in the user's units."""
+        network = replace(self._network(seen.neurons, seen.weights, seen.offset), scaling=self.scaling)
+        return Snapshot(seen.round, network, self.reduced[1].invert_dual(seen.dual))
 
     def _better(self, solution: Solution, earlier: Solution) -> Solution:
         """Return the solution with the network and the dual of an earlier one where they are better."""
@@ -144,7 +150,10 @@ class InterpolationTask:
         task = reduce_label_noise(self.data, self.output_bias, potential, reduced=self.reduced)
         problem = task.problem
         history: list[dict[str, float]] = []
-        with one_blas_thread(), timing(self.began) as watch:
+        with (
+            one_blas_thread(), timing(self.began) as watch,
+            following(Trail(problem, history)) as trail,
+        ):  # fmt: skip
             name = "column-generation"
             if not len(problem.rows) or not problem.targets.any():
                 point, name = zero_point(problem), "closed form"
@@ -159,7 +168,16 @@ class InterpolationTask:
                 self.data, network, task.invert_dual(point.dual), stopped=point.status, tol=self.tol,
                 settled=problem.offset_cost == 0, output_bias=self.output_bias, gauge=LabelNoiseGauge(task),
             )  # fmt: skip
-        solution = self._solution(network, dual, certificate, status, name, history, watch)
+
+            def restored(seen: Seen) -> Snapshot:
+                own = task.invert_network(seen.neurons, seen.weights, float(seen.offset))
+                own = replace(own, scaling=self.scaling)
+                return Snapshot(seen.round, own, task.invert_dual(seen.dual))
+
+            snapshots = trail.snapshots(restored)
+        solution = replace(
+            self._solution(network, dual, certificate, status, name, history, watch), snapshots=snapshots
+        )
         tell_result(solution)
         return solution
 

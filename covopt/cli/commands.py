@@ -337,7 +337,7 @@ def explore(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Write one HTML page to look around in: the function, the dual function, neurons, a slider along the path."""
+    """Write one HTML page to look around in: the function, the dual function, neurons, a slider."""
     with reporting(as_json) as heard:
         import covopt
         from covopt.explore.page import check_page_path, write_page

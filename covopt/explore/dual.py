@@ -44,22 +44,27 @@ def tight_neurons(solution: Any) -> tuple[np.ndarray, str]:
     return found, ""
 
 
-def dual_panel(steps: Sequence[Any], neurons: Sequence[Neurons]) -> tuple[Panel, list[str]]:
+def dual_panel(
+    steps: Sequence[Any], neurons: Sequence[Neurons], *, of_rounds: bool = False
+) -> tuple[Panel, list[str]]:
     """Return the panel of the dual function, and sentences about what is not in it.
 
     Parameters
     ----------
     steps : sequence of Solution
     neurons : sequence of Neurons
+    of_rounds : bool
+        Whether all steps but the last are rounds on the way to it, which have no tight set.
     """
     width = steps[0].data.lifted.shape[1]
-    found = [tight_neurons(s) for s in steps]
+    asked = steps[-1:] if of_rounds else steps
+    found = [(np.zeros((0, width)), "")] * (len(steps) - len(asked)) + [tight_neurons(s) for s in asked]
     notes = list(dict.fromkeys(note for _, note in found if note))
     proof = (
         "No neuron anywhere exceeds the bound, and the network's neurons sit where it is reached, up to the gap: "
         "that is the proof."
     )
-    if any(s.status.code != "certified" for s in steps):
+    if any(s.status.code != "certified" for s in asked):
         proof = "Where every neuron of the network sits at the bound, and none exceeds it, the network is optimal."
     rings = " Rings: the tight set." if any(len(t) for t, _ in found) else ""
     draw: Any = _slacks

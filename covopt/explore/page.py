@@ -20,7 +20,7 @@ from covopt.explore.function import function_panels
 from covopt.explore.many_inputs import slice_panels
 from covopt.explore.neurons import MOST_ROWS, cell_figure, describe, in_your_units
 from covopt.explore.panels import MOST_OUTPUTS, MOST_POINTS, Panel
-from covopt.explore.progress import path_panel, rounds_panel
+from covopt.explore.progress import path_panel, round_solutions, rounds_panel
 from covopt.files import write_atomically
 from covopt.solution.summary import summary_rows
 
@@ -98,13 +98,19 @@ def page_html(found: Any, *, title: str | None = None) -> str:
     steps, is_path = _steps_of(found)
     offline = required("plotly.offline", "covopt explore", "explore")
     last = steps[-1]
+    progress: Panel | None
+    if is_path:
+        progress, says = path_panel(steps)
+        shows = list(range(len(steps)))
+    else:
+        progress, says, shows = rounds_panel(last)
+        steps = [*(round_solutions(last) if says else []), last]
     neurons = [describe(s) for s in steps]
     seen = [s.in_your_units() for s in steps]
     notes = _notes(last, steps, is_path, len(found) if is_path else 1)
-    progress, says = path_panel(steps) if is_path else rounds_panel(last)
     if progress is None:
         notes.append("The solve had no rounds to move along.")
-    dual, about_tight = dual_panel(steps, neurons)
+    dual, about_tight = dual_panel(steps, neurons, of_rounds=not is_path)
     many = last.data.n_features not in (1, 2)
     bent = [in_your_units(n, s) for n, s in zip(neurons, steps, strict=True)]
     panels = slice_panels(seen) if many else function_panels(seen, bent)
@@ -124,6 +130,7 @@ def page_html(found: Any, *, title: str | None = None) -> str:
     content = {
         "says": says,
         "start": len(says) - 1,
+        "shows": shows,
         "panels": [_panel_json(p) for p in panels],
         "tables": [{"columns": n.columns, "rows": n.rows, "left": len(n) - len(n.rows)} for n in neurons],
     }

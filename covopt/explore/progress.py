@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,16 +13,26 @@ from covopt.checks.wording import counted
 from covopt.explore.panels import GREY, INK, Panel, lay_out, short
 from covopt.plotting.function import NEGATIVE
 from covopt.plotting.history import ROUNDING, bracket_of
+from covopt.status import Status
 
 MOST_ROUNDS = 1000
+WITH_PICTURES = (
+    "The other pictures show the best network and the dual of that round; what is proved is the last one."
+)
+WITHOUT_PICTURES = (
+    "The file keeps the bounds of each round, not its network: the other pictures show the last one."
+)
 
 
 def _columns(rounds: Sequence[dict[str, Any]], name: str) -> np.ndarray:
     return np.array([np.nan if r.get(name) is None else r[name] for r in rounds], dtype=float)
 
 
-def rounds_panel(solution: Any) -> tuple[Panel | None, list[str]]:
-    """Return the bracket round by round with what the slider says at each; None where there are no two rounds.
+def rounds_panel(solution: Any) -> tuple[Panel | None, list[str], list[int]]:
+    """Return the bracket round by round, what the slider says at each, and which picture belongs to it.
+
+    Pictures are those of the snapshots in their order, then that of the solution. None, and nothing, where there are
+    no two rounds.
 
     Parameters
     ----------
@@ -31,13 +43,16 @@ def rounds_panel(solution: Any) -> tuple[Panel | None, list[str]]:
 
     rounds = list(solution.history)
     if len(rounds) < 2:
-        return None, []
+        return None, [], []
     found = bracket_of(solution)
     size = _columns(rounds, "n_columns" if "n_columns" in rounds[-1] else "n_atoms")
     number = np.array([r.get("round", r.get("iteration", i)) for i, r in enumerate(rounds)], dtype=float) + 1
     if len(found.time) > len(rounds):  # the certificate is a step of its own
         size, number = np.append(size, np.nan), np.append(number, number[-1] + 1)
     chosen = np.unique(np.linspace(0, len(number) - 1, min(len(number), MOST_ROUNDS)).astype(int))
+    taken = [each.round for each in solution.snapshots]
+    shows = [max(bisect_right(taken, i) - 1, 0) for i in chosen]
+    shows[-1] = len(taken)
     n_rounds, proved = number[len(rounds) - 1], len(found.time) > len(rounds)
     time, lower, upper, gap, size, number = (
         part[chosen] for part in (found.time, found.lower, found.upper, found.gap, size, number)
@@ -54,6 +69,12 @@ def rounds_panel(solution: Any) -> tuple[Panel | None, list[str]]:
             parts.append(f"{time[i]:.2f} s")
         if np.isfinite(size[i]):
             parts.append(counted(int(size[i]), "candidate neuron"))
+        if taken and i < len(number) - 1:
+            drawn = solution.snapshots[shows[i]]
+            what = counted(len(drawn.network), "neuron") if len(drawn.network) else "no network yet"
+            parts.append(
+                f"pictures: {what}" + (f", after round {drawn.round + 1}" if drawn.round != chosen[i] else "")
+            )
         says.append("; ".join(parts))
     figure = make_subplots(2, 1, shared_xaxes=True, vertical_spacing=0.06, row_heights=[0.6, 0.4])
     tags = [[-1, said.replace("; ", "<br>")] for said in says]
@@ -74,11 +95,10 @@ def rounds_panel(solution: Any) -> tuple[Panel | None, list[str]]:
     figure.update_yaxes(title_text="objective" if solution.loss else "cost", row=1, col=1)
     figure.update_yaxes(type="log", exponentformat="power", title_text="relative gap", row=2, col=1)
     _cursor(figure, number[-1])
-    caption = (
-        "The answer lies between the two bounds. The vertical line is at the round of the slider. The file keeps the "
-        "bounds of each round, not its network: the other pictures show the last one."
+    caption = "The answer lies between the two bounds. The vertical line is at the round of the slider. " + (
+        WITH_PICTURES if taken else WITHOUT_PICTURES
     )
-    return Panel("progress", "The bracket, round by round", caption, [figure], list(number)), says
+    return Panel("progress", "The bracket, round by round", caption, [figure], list(number)), says, shows
 
 
 def path_panel(steps: Sequence[Any]) -> tuple[Panel, list[str]]:
@@ -138,3 +158,20 @@ def _cursor(figure: Any, at: float) -> None:
         type="line", x0=at, x1=at, y0=0, y1=1, xref="x", yref="paper", line=dict(color=INK, width=1.5, dash="dot"),
         name="cursor",
     )  # fmt: skip
+
+
+def round_solutions(solution: Any) -> list[Any]:
+    """Return the rounds that a solution has kept as solutions, for pictures: no bound of theirs is stated.
+
+    Parameters
+    ----------
+    solution : Solution
+    """
+    certificate = replace(solution.certificate, gauge=1.0)  # each dual is scaled by what its round knew
+    return [
+        replace(
+            solution, network=each.network, dual=each.dual, certificate=certificate, status=Status.GAP, proof=None,
+            snapshots=[],
+        )
+        for each in solution.snapshots
+    ]  # fmt: skip

@@ -16,6 +16,7 @@ from covopt.files.schema import check_content, numbers, shown
 from covopt.losses import loss_from_dict
 from covopt.network import ReLUNetwork
 from covopt.oracles.lifted.gauge_certificate import GaugeCertificate
+from covopt.solution.snapshots import from_entries, to_entries
 from covopt.status import Status
 
 if TYPE_CHECKING:
@@ -75,6 +76,7 @@ def to_content(solution: Solution) -> dict[str, Any]:
         "time_s": solution.time_s,
         "timings": solution.timings,
         "history": solution.history,
+        **({"snapshots": to_entries(solution.snapshots)} if solution.snapshots else {}),
     }
 
 
@@ -136,7 +138,9 @@ def from_content(cls: type[Solution], content: dict[str, Any]) -> Solution:
             Status.from_code(content["status"]), float(content["tol"]), content["solver"],
             list(content["history"]), float(content["time_s"]), content["random_state"],
             None if proof is None else GaugeCertificate.from_dict(proof),
-            timings=dict(content.get("timings", {})), **(_loss_of(problem, data) if fitted else {}),
+            timings=dict(content.get("timings", {})),
+            snapshots=from_entries(content.get("snapshots") or [], network, dual),
+            **(_loss_of(problem, data) if fitted else {}),
         )  # fmt: skip
     except SolutionFileError:
         raise

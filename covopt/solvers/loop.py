@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from covopt.checks.memory import NoRoom
+from covopt.checks.trail import trail_of
 from covopt.limits import TimeUp, limited, now
 from covopt.solvers.checkpoints import State, checkpoints_of
 from covopt.status import Status
@@ -135,6 +136,9 @@ class GenerationLoop(ABC):
         if kept is not None:
             kept.offer(self)
         asked = self.callback is not None and self.callback(state)
+        trail = trail_of(self._problem)
+        if trail is not None:
+            trail.offer(point)
         if point.gap <= self.tol:
             point.status = Status.CERTIFIED
             return True

@@ -68,43 +68,95 @@ def test_neurons_come_with_cost_cell_side_and_slack(line):
 def test_one_input_shows_the_function_its_kinks_and_the_circle(line):
     panels = panels_of(page_html(line))
     assert list(panels) == ["function", "dual", "cells", "progress"]
-    curve, data, _, *kinks = panels["function"]["figures"][0]["data"]
+    curve, data, _, *kinks = panels["function"]["figures"][-1]["data"]
     assert curve["mode"] == "lines"
     assert [tag[1].split("<br>")[0] for tag in data["customdata"]] == [f"point {i}" for i in (1, 2, 3, 4)]
     named = [tag[0] for trace in kinks for tag in trace["customdata"]]
     at = kinks_of(describe(line).hidden, 1.0)
     assert set(named) == set(np.flatnonzero((at > -0.32) & (at < 4.32)))
     assert {trace["marker"]["symbol"][0] for trace in kinks} <= {"triangle-up", "triangle-down"}
-    names = [trace["name"] for trace in panels["dual"]["figures"][0]["data"] if "name" in trace]
+    names = [trace["name"] for trace in panels["dual"]["figures"][-1]["data"] if "name" in trace]
     assert names[:2] == ["active to the left", "active to the right"]
     assert names[2].startswith("tight set (")
-    dots = panels["dual"]["figures"][0]["data"][-1]
+    dots = panels["dual"]["figures"][-1]["data"][-1]
     assert len(dots["customdata"]) == len(line.network)  # those that bend outside stand at the edge
 
 
 def test_two_inputs_show_the_plane_and_the_sphere(plane):
-    panels = panels_of(page_html(plane))
-    surface, *rest = panels["function-0"]["figures"][0]["data"]
+    content = content_of(page_html(plane))
+    panels = {panel["key"]: panel for panel in content["panels"]}
+    surface, *rest = panels["function-0"]["figures"][-1]["data"]
     assert surface["type"] == "contour"
     lines = [trace for trace in rest if trace["mode"] == "lines"]
     assert 0 < len(lines) <= 16
     assert {trace["line"]["dash"] for trace in lines} <= {"solid", "6px,4px"}  # told apart without colour
-    assert panels["dual"]["figures"][0]["data"][0]["type"] == "contour"
-    says = content_of(page_html(plane))["says"]
+    assert panels["dual"]["figures"][-1]["data"][0]["type"] == "contour"
+    says = content["says"]
     assert len(says) == len(plane.history) + says[-1].startswith("the certificate, after the rounds; between")
     assert says[0].startswith(f"round 1 of {len(plane.history)}; ")
 
 
+def test_rounds_have_their_pictures(plane, path, tmp_path):
+    plane.save(tmp_path / "plane.json")
+    kept = covopt.load(tmp_path / "plane.json").snapshots
+    assert [each.round for each in kept] == [each.round for each in plane.snapshots]
+    y = plane.data.Y[:, 0]
+    for exact, read in zip(plane.snapshots, kept, strict=True):
+        said = plane.history[exact.round]
+        assert 2.0 * exact.dual @ y == pytest.approx(said["lower_bound"], rel=1e-12)
+        assert read.dual == pytest.approx(exact.dual, rel=1e-5)
+        assert len(read.network) == len(exact.network)
+        if "upper_bound" in said:
+            assert exact.network.squared_norm == pytest.approx(said["upper_bound"], rel=1e-12)
+            assert read.network.predict(plane.data.X) == pytest.approx(y, abs=1e-4)
+    content = content_of(
+        page_html(plane)
+    )  # one page for all that follows: drawing takes a tenth of a second a round
+    assert len(content["shows"]) == len(content["says"])
+    assert content["shows"] == sorted(content["shows"])
+    assert content["shows"][-1] == len(kept)
+    first, last = content["says"][0], content["says"][-1]
+    assert first.endswith("pictures: no network yet" if not len(kept[0].network) else "neurons")
+    assert "pictures" not in last
+    assert [len(table["rows"]) for table in content["tables"]] == [
+        *(len(each.network) for each in kept), len(plane.network)
+    ]  # fmt: skip
+    for panel in content["panels"]:
+        assert len(panel["figures"]) == (1 if panel["key"] == "progress" else len(kept) + 1)
+    dual = next(panel for panel in content["panels"] if panel["key"] == "dual")
+    duals = [decoded(figure["data"][0]["z"]) for figure in dual["figures"]]
+    assert max(np.abs(values).max() for values in duals) <= 1.0 + 1e-6  # feasible in every round
+    assert np.abs(duals[0] - duals[-1]).max() > 0.01
+    assert all(not each.snapshots for each in path)  # its points are its pictures
+    fitted = covopt.fit(plane.data.X, y, lam=0.01)
+    for each in fitted.snapshots:
+        missed = each.network.predict(plane.data.X) - y
+        value = (missed @ missed) / len(y) + 0.01 * each.network.squared_norm
+        assert value == pytest.approx(fitted.history[each.round]["upper_bound"], rel=1e-9)
+
+
+def test_a_file_without_rounds_or_with_damaged_ones(line):
+    without = {name: value for name, value in line.to_dict().items() if name != "snapshots"}
+    assert "not its network" in page_html(covopt.Solution.from_dict(without))
+    entry = line.to_dict()["snapshots"][-1]
+    for wrong in (
+        {"round": "0"}, {"network": None}, {"dual": [1.0]}, {"dual": None}, {"network": {"hidden_weights": []}},
+        {"network": {"hidden_weights": [[1.0, 2.0]], "output_weights": [], "output_bias": [0.0]}},
+    ):  # fmt: skip
+        with pytest.raises(covopt.errors.SolutionFileError, match="damaged"):
+            covopt.Solution.from_dict({**without, "snapshots": [{**entry, **wrong}]})
+
+
 def test_tiny_targets_are_not_drawn_as_zero():
     X, y = make_smooth(6)
-    surface = panels_of(page_html(covopt.min_norm(X, 1e-200 * y)))["function-0"]["figures"][0]["data"][0]
+    surface = panels_of(page_html(covopt.min_norm(X, 1e-200 * y)))["function-0"]["figures"][-1]["data"][0]
     assert np.ptp(decoded(surface["z"])) > 1e-200
 
 
 def test_the_map_is_cut_to_where_neurons_are():
     X, y = make_smooth(8)
     near = covopt.min_norm(0.02 * X, y)  # small inputs beside the bias: all kinks at small tilts
-    figure = panels_of(page_html(near))["dual"]["figures"][0]
+    figure = panels_of(page_html(near))["dual"]["figures"][-1]
     low, high = figure["layout"]["yaxis"]["range"]
     w = near.network.hidden_weights
     tilts = np.degrees(np.arcsin(w[:, 2] / np.linalg.norm(w, axis=1)))
@@ -118,7 +170,7 @@ def test_the_map_is_cut_to_where_neurons_are():
 def test_spurs_point_to_the_active_side(plane):
     panels = panels_of(page_html(plane))
     found = describe(plane)
-    for trace in panels["function-0"]["figures"][0]["data"][1:]:
+    for trace in panels["function-0"]["figures"][-1]["data"][1:]:
         if trace.get("mode") != "lines":
             continue
         neuron = trace["customdata"][0][0]
@@ -144,7 +196,7 @@ def test_a_path_has_a_figure_for_each_point(path):
         assert len(panel["figures"]) == (1 if panel["key"] == "progress" else 4)
     progress = content["panels"][0]
     assert progress["cursor"] == [s.lam for s in path]
-    shown = [trace for trace in progress["figures"][0]["data"] if trace["name"] == "neurons"]
+    shown = [trace for trace in progress["figures"][-1]["data"] if trace["name"] == "neurons"]
     assert list(decoded(shown[0]["y"])) == [len(s.network) for s in path]
     ranges = {
         str(panel["layout"]["yaxis"]["range"])
@@ -159,9 +211,9 @@ def test_many_inputs_show_slices_and_what_is_predicted():
     solution = covopt.fit(X, X[:, 0] + 0.1 * X[:, 2], lam=0.5)
     panels = panels_of(page_html(solution))
     assert {"predicted", "slices", "dual", "cells"} <= set(panels)
-    titles = [panels["slices"]["figures"][0]["layout"][f"xaxis{k}"]["title"]["text"] for k in ("", "2", "3")]
+    titles = [panels["slices"]["figures"][-1]["layout"][f"xaxis{k}"]["title"]["text"] for k in ("", "2", "3")]
     assert titles[0] == "x0"  # what moves it most comes first
-    assert panels["dual"]["figures"][0]["layout"]["yaxis"]["type"] == "log"
+    assert panels["dual"]["figures"][-1]["layout"]["yaxis"]["type"] == "log"
 
 
 def test_classes_outputs_and_other_potentials_have_their_pages():
@@ -169,10 +221,10 @@ def test_classes_outputs_and_other_potentials_have_their_pages():
     two = panels_of(page_html(covopt.min_norm(X, np.column_stack([y, -X[:, 0]]))))
     assert {"function-0", "function-1"} <= set(two)
     fitted = covopt.fit(X, np.where(y > np.median(y), "high", "low"), lam=0.01, loss="logistic")
-    names = [trace.get("name") for trace in panels_of(page_html(fitted))["function"]["figures"][0]["data"]]
+    names = [trace.get("name") for trace in panels_of(page_html(fitted))["function"]["figures"][-1]["data"]]
     assert {"high", "low", "boundary"} <= set(names)
     of_one = covopt.fit(X[:, :1], np.digitize(y, [0.0, 0.5]), lam=0.01, loss="softmax-cross-entropy")
-    axis = panels_of(page_html(of_one))["function"]["figures"][0]["layout"]["yaxis"]
+    axis = panels_of(page_html(of_one))["function"]["figures"][-1]["layout"]["yaxis"]
     assert axis["title"]["text"] == "probability"
     noisy = covopt.min_norm(X[:5], y[:5], potential="label-noise")
     assert "tight set is not shown: it is computed for the variation norm, not for label-noise" in page_html(
