@@ -301,15 +301,9 @@ def _same_problem(one: Solution, other: Solution) -> bool:
 
 
 def _verify(
-    solution: Solution,
-    X: Any,
-    Y: Any,
-    checks: list[Check],
-    *,
-    exact: bool,
-    proof: Proof | None,
-    limit: float | None = None,
-) -> Verification:
+    solution: Solution, X: Any, Y: Any, checks: list[Check], *,
+    exact: bool, proof: Proof | None, limit: float | None = None,
+) -> Verification:  # fmt: skip
     """Fill in ``checks`` as they are made, so that they are there when the time is up."""
     fit = solution.loss is not None
     try:
@@ -319,7 +313,10 @@ def _verify(
     except CovoptError as error:
         return Verification((Check("data", False, str(error)),), None)
     if X is not None:
-        checks.extend(same_table(solution, X, Y))
+        same, given = same_table(solution, X, Y)
+        checks.extend(same)
+        if given is not solution:
+            solution, problem = given, _Problem.of(given)
     checks.extend(standardised(solution))
     broken = not_finite(solution)
     if broken:

@@ -387,6 +387,45 @@ def test_the_table_is_compared_in_the_units_of_its_columns(solution, x_unit, y_u
     assert not covopt.verify(other, X * (1 + 1e-9), y).ok
 
 
+@pytest.mark.parametrize("loss", [None, "squared"])
+def test_a_table_that_is_nearly_the_one_in_the_file_is_checked_itself(loss):
+    # within 1e-12 of the largest entry, and yet half as steep: the file's bound was called right for it
+    X, y, apart = (
+        np.array([[0.0], [1.0], [1e-9], [1e3]]),
+        np.array([0.0, 1.0, 1.0, 1.0]),
+        [0.0, 0.0, 1e-9, 0.0],
+    )
+    other = X + np.array(apart)[:, None]
+    found = covopt.min_norm(X, y) if loss is None else covopt.fit(X, y, loss=loss, lam=1e-12)
+    assert covopt.verify(found, X[::-1], y[::-1]).ok
+    checked = covopt.verify(found, other[::-1], y[::-1])
+    assert "lower bound" in checked.failed
+    assert "as it is given" in checked.checks[0].detail
+    ulp = np.where(np.arange(9)[:, None] == 3, 1 + 2**-52, 1.0)
+    if loss is None:  # one unit in the last place is no reason to refuse
+        X = np.random.default_rng(0).standard_normal((9, 1))
+        found = covopt.min_norm(np.vstack([X, X[:1]]), np.append(X[:, 0] ** 2, X[0] ** 2))
+        assert covopt.verify(found, X * ulp, X[:, 0] ** 2).ok
+
+
+def test_a_costly_network_excuses_no_bound():
+    # two neurons that are silent on all points: the bound was compared in units of their cost
+    found = covopt.min_norm([[0.0], [1.0]], [0.0, 1.0]).to_dict()
+    for name, row in (("hidden_weights", [0.0, -1e7]), ("output_weights", [1e7])):
+        found["network"][name] += [row, row]
+    found["network"]["n_neurons"] += 2
+    cost = Solution.from_dict(found).network.squared_norm
+    found |= {"cost": cost, "gap": 1.0 - 1000.0 / cost, "status": "gap", "lower_bound": 1000.0}
+    checked = covopt.verify(Solution.from_dict(found), exact=True)
+    assert checked.failed == ["lower bound", "exact lower bound"]
+
+
+def test_a_tiny_strength_excuses_no_norm():
+    found = covopt.fit([[0.0], [0.0], [1.0]], [0.0, 1.0, 1.0], lam=1e-11).to_dict()
+    found["cost"] *= 2.0
+    assert covopt.verify(Solution.from_dict(found)).failed == ["norm"]
+
+
 def test_a_dual_strictly_inside_has_the_same_exact_value(solution):
     def shrink(content):
         content["dual"] = (0.9 * np.array(content["dual"])).tolist()

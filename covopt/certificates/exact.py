@@ -119,8 +119,7 @@ def _bound(solution: Any, network: CheckedNetwork, proof: Proof, bound: CheckedB
     upper = network.cost if solution.loss is None else None
     if network.loss is not None:
         upper = network.loss + Fraction(solution.lam or 0.0) * network.cost
-    size = max(upper if upper is not None else proved, proved)
-    ok = stated <= proved + Fraction(AGREES) * size
+    ok = stated <= proved * (1 + Fraction(AGREES))
     how = f"by {bound.cover.boxes} boxes in integers"
     text = f"{float_below(proved):.16g} proved {how}, stated {solution.lower_bound:.16g}"
     if not ok and solution.proof is not None:  # multipliers of a semidefinite relaxation

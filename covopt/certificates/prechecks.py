@@ -5,6 +5,8 @@ Of the table that somebody passes to ``verify``, each column is compared in its 
 
 from __future__ import annotations
 
+import copy
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,8 +17,11 @@ from covopt.checks.wording import counted
 from covopt.data import Data
 from covopt.data.scaling import misses
 from covopt.errors import InputError
+from covopt.exact.parallel_rows import group_equal_rows
 from covopt.losses import make_loss
 from covopt.potentials import POTENTIALS
+
+Pair = tuple[np.ndarray, np.ndarray]  # X and Y
 
 
 def not_finite(solution: Any) -> list[Check]:
@@ -66,19 +71,46 @@ def dual_rows(solution: Any, keep: np.ndarray) -> list[Check]:
     return checks
 
 
-def _compare_tables(first: np.ndarray, second: np.ndarray) -> Check:
+def _compare_tables(table: Data, mine: Data, *, sort: bool) -> tuple[Check, Pair | None]:
     """Compare column by column: columns have units of their own, and none of them need be of size one."""
-    difference = np.abs(first - second).max(axis=0)
-    ok = bool((difference <= 1e-12 * np.abs(second).max(axis=0)).all())
-    detail = "is the one that was solved" if ok else f"differs by up to {float(difference.max()):.3g}"
-    return Check("table", ok, detail)
+    first, second = (np.column_stack([part.X, part.Y]) for part in (table, mine))
+    here, there = (np.lexsort(part.T[::-1]) if sort else np.arange(len(part)) for part in (first, second))
+    difference = np.abs(first[here] - second[there]).max(axis=0)
+    if not (difference <= 1e-12 * np.abs(second).max(axis=0)).all():
+        return Check("table", False, f"differs by up to {float(difference.max()):.3g}"), None
+    detail = "is the one that was solved"
+    if difference.any():
+        detail += f", but for {float(difference.max()):.1e}: what follows is about the table as it is given"
+    given = np.empty_like(first)
+    given[there] = first[here]
+    return Check("table", True, detail), (given[:, : table.n_features], given[:, table.n_features :])
 
 
-def same_table(solution: Any, X: Any, Y: Any) -> list[Check]:
-    """Check that a table is the one that was solved, rows in any order where they have no weights."""
+def same_table(solution: Any, X: Any, Y: Any) -> tuple[list[Check], Any]:
+    """Check that a table is the one that was solved, rows in any order where they have no weights.
+
+    Parameters
+    ----------
+    solution : Solution or DeepSolution
+    X, Y : array_like
+
+    Returns
+    -------
+    checks : list of Check
+    solution
+        The same on the table that was given, rows in the solution's order: points that are close need not be as far
+        from each other there, so every claim is then checked for that table, not for the one in the file.
+    """
     if Y is None:
         raise InputError("verify needs Y together with X")
-    return (_same_points if solution.loss is None else _same_samples)(solution, X, Y)
+    checks, given = (_same_points if solution.loss is None else _same_samples)(solution, X, Y)
+    mine = solution.data
+    if given is None or (np.array_equal(given[0], mine.X) and np.array_equal(given[1], mine.Y)):
+        return checks, solution
+    loss = copy.copy(solution.loss)
+    if loss is not None:
+        loss.encode_targets(given[1], solution.sample_weight)
+    return checks, replace(solution, data=replace(mine, X=given[0], Y=given[1]), loss=loss)
 
 
 def standardised(solution: Any) -> list[Check]:
@@ -102,19 +134,22 @@ def _as_solved(table: Data, solution: Any) -> Data:
     return scaling.apply_data(table)
 
 
-def _same_points(solution: Any, X: Any, Y: Any) -> list[Check]:
+def _same_points(solution: Any, X: Any, Y: Any) -> tuple[list[Check], Pair | None]:
     table = _as_solved(Data.validate(X, Y, bias=solution.data.bias, duplicates="mean"), solution)
     mine = Data.validate(solution.data.X, solution.data.Y, bias=solution.data.bias, duplicates="mean")
     if table.X.shape != mine.X.shape or table.Y.shape != mine.Y.shape:
-        return [Check("table", False, f"has shape {table.X.shape}, the solution was made for {mine.X.shape}")]
-    first, second = (
-        np.column_stack([part.X, part.Y])[np.lexsort(np.column_stack([part.X, part.Y]).T[::-1])]
-        for part in (table, mine)
-    )
-    return [_compare_tables(first, second)]
+        detail = f"has shape {table.X.shape}, the solution was made for {mine.X.shape}"
+        return [Check("table", False, detail)], None
+    check, given = _compare_tables(table, mine, sort=True)
+    if given is None:
+        return [check], None
+    _, own = np.unique(
+        group_equal_rows(solution.data.X), return_inverse=True
+    )  # rows that were merged for that
+    return [check], (given[0][own], given[1][own])
 
 
-def _same_samples(solution: Any, X: Any, Y: Any) -> list[Check]:
+def _same_samples(solution: Any, X: Any, Y: Any) -> tuple[list[Check], Pair | None]:
     loss = make_loss(solution.loss)
     loss.column = solution.loss.column
     given = Data.validate(X, loss.encode_targets(Y), bias=solution.data.bias, interpolates=False)
@@ -126,8 +161,7 @@ def _same_samples(solution: Any, X: Any, Y: Any) -> list[Check]:
         checks.append(Check("classes", ok, f"stated {solution.loss.classes}, the table has {loss.classes}"))
     if table.X.shape != mine.X.shape or table.Y.shape != mine.Y.shape:
         detail = f"has shape {table.X.shape}, the solution was made for {mine.X.shape}"
-        return [*checks, Check("table", False, detail)]
-    first, second = np.column_stack([table.X, table.Y]), np.column_stack([mine.X, mine.Y])
-    if solution.sample_weight is None:  # with weights the order of the rows matters
-        first, second = (part[np.lexsort(part.T[::-1])] for part in (first, second))
-    return [*checks, _compare_tables(first, second)]
+        return [*checks, Check("table", False, detail)], None
+    # with weights the order of the rows matters
+    check, found = _compare_tables(table, mine, sort=solution.sample_weight is None)
+    return [*checks, check], found

@@ -129,8 +129,10 @@ class DeepFit(DeepSolution):
             data = Data.validate(self.data.X, loss.targets, bias=self.data.bias, interpolates=False)
         except CovoptError as error:
             return [Check("data", False, str(error))]
-        checks = [] if X is None else same_table(self, X, Y)
-        checks.append(self._fits(data))
+        if X is not None:
+            checks, given = same_table(self, X, Y)
+            return [*checks, *given.claims()]
+        checks = [self._fits(data)]
         if not checks[-1].ok:
             return checks
         for bound in self.bounds:
