@@ -12,7 +12,8 @@ import numpy as np
 from covopt.api.path_files import FORMAT as PATH
 from covopt.api.path_files import path_from_dict, save_path
 from covopt.api.solution_path import SolutionPath
-from covopt.certificates.certify import Conclusion
+from covopt.certificates.certify import Conclusion, conclude
+from covopt.certificates.prechecks import not_finite, structure
 from covopt.checks.checkpoints import Checkpoint
 from covopt.checks.kept import KeptFile
 from covopt.checks.speaking import logger
@@ -82,6 +83,8 @@ class CheckpointFile(KeptFile):
             self.path_found = path_from_dict(content)
             return
         self.found = Solution.from_dict(content)
+        if not all(type(each.get("round", 0)) is int for each in self.found.history):
+            raise SolutionFileError("the checkpoint is damaged: the rounds of its history are not counted")
         state = content.get(RESUME)
         if state is None:
             return
@@ -174,10 +177,33 @@ def resumed_path(checkpoint: CheckpointFile, task: Any, grid: np.ndarray) -> Sol
         checkpoint.check_same(
             task.data, task.output_bias, task.potential, float(lam), task.loss, task.sample_weight
         )
-        if solution.status in STOPPED:
+        again = None if solution.status in STOPPED else _again(task, solution)
+        if again is None:
             break
-        done.append(solution)
+        done.append(again)
     return done
+
+
+def _again(task: Any, solution: Solution) -> Solution | None:
+    """Return a point of a path with what its network and its dual prove; None where that is less than was stated."""
+    if not_finite(solution) or not all(check.ok for check in structure(solution)):
+        return None
+    found = conclude(
+        task.data, replace(solution.network, scaling=None), solution.dual, stopped=solution.status, tol=task.tol,
+        output_bias=task.output_bias, loss=task.loss, lam=solution.lam, potential=task.weighing,
+        claim=solution.certificate.claim(task.data.rank),
+    )  # fmt: skip
+    if solution.status is Status.CERTIFIED is not found.status:
+        return None
+    network = replace(solution.network, scaling=task.scaling)
+    return replace(
+        solution,
+        network=network,
+        dual=found.dual,
+        certificate=found.certificate,
+        status=found.status,
+        tol=task.tol,
+    )
 
 
 @contextmanager
@@ -268,6 +294,7 @@ def joined(
         return solution
     tighter = earlier if earlier.lower_bound > solution.lower_bound else solution
     network = earlier.network if cheaper else solution.network
+    network = replace(network, scaling=solution.network.scaling)
     found = conclude(replace(network, scaling=None), tighter.dual, tighter.proof)
     if found.certificate.gap >= solution.gap:
         return solution

@@ -14,7 +14,7 @@ import numpy as np
 from covopt.certificates.prove_keeping import BestProof, ProofKeeper
 from covopt.checks.checkpoints import Checkpoint
 from covopt.checks.kept import kept_file
-from covopt.errors import BudgetError, InputError
+from covopt.errors import BudgetError, InputError, SolutionFileError
 from covopt.limits import TimeUp, limited, now, patiently
 from covopt.losses import Huber
 from covopt.oracles.cones import box_gauge
@@ -150,6 +150,8 @@ def prove(
         spread = keeper.checking(key_of(y, signs, linear, made.exponent, H, tree, EXTRA_BOXES), spread)
     try:
         bound = check_proof(problem, dual, proof, extra=EXTRA_BOXES, cover_by=in_parts(spread, nodes))
+    except SolutionFileError:  # of the checkpoint
+        raise
     except ValueError as error:
         raise InputError(f"there is no exact proof of this bound: {error}") from error
     reached = -float_below(-(Fraction(H) + bound.cover.excess))
@@ -208,6 +210,12 @@ def prove_in_time(
                     keeper.leave(LATE_S if time_limit_s is not None else HURRY_S)
                 else:
                     keeper.conclude()
+    if kept.claims_more and kept.earlier is not None:
+        try:
+            with limited(None if time_limit_s is None else max(HURRY_S, time_limit_s)):
+                kept.found(_checked(problem, dual, kept.earlier))
+        except TimeUp:
+            pass
     if kept.best is None:
         if time_limit_s is None:
             raise KeyboardInterrupt  # before there was anything to keep
@@ -215,6 +223,17 @@ def prove_in_time(
             f"no proof was found in {time_limit_s:g} s: give more time, or verify in floating point."
         )
     return kept.best
+
+
+def _checked(problem: Problem, dual: np.ndarray, proof: Proof) -> Proof:
+    """Return a proof that an earlier run left, with what the checker says that it proves."""
+    try:
+        bound = check_proof(
+            problem, dual, proof, extra=EXTRA_BOXES, cover_by=in_parts(spread_with_rechecks())
+        )
+    except ValueError as error:
+        raise SolutionFileError(f"the proof in the checkpoint is damaged: {error}") from error
+    return replace(proof, lower_bound=float_below(bound.lower_bound))
 
 
 def _grow(

@@ -1,14 +1,16 @@
 """What a run of ``prove`` keeps: the best proof so far, the searches by boxes, the parts of the check that are done.
 
 The checkpoint is the file of a proof, of the best bound that has been proved, so that ``covopt verify --proof`` reads
-it; beside that it has what the run goes on from. Parts of the check that an earlier run did are not done again: they
-are kept under a hash of the proof that they belong to. ``verify`` checks all of a proof, whoever made it.
+it; beside that it has what the run goes on from. That proof is checked before it is returned. Of the parts of a check
+that an earlier run did, kept under a hash of the proof that they belong to, some are drawn and done again, as those
+of workers of a cluster are; the others are not. ``verify`` checks all of a proof, whoever made it.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import random
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from fractions import Fraction
@@ -18,6 +20,7 @@ from covopt.checks.kept import KeptFile
 from covopt.errors import InputError, SolutionFileError
 from covopt.limits import TimeUp, limited
 from covopt.oracles.cones.keeping import SearchKeeper, keeping_searches
+from covopt.parallel.rechecks import ONE_IN
 from covopt.proofs import Proof
 from covopt.proofs.parts import Spread
 
@@ -32,13 +35,23 @@ class BestProof:
     Attributes
     ----------
     best : Proof or None
+        Of those that this run made.
+    earlier : Proof or None
+        What an earlier run left; what it claims is to be checked before it is returned.
     boxes : int
         That the search under way may look at; 0 where there is none.
     """
 
     def __init__(self) -> None:
         self.best: Proof | None = None
+        self.earlier: Proof | None = None
         self.boxes = 0
+
+    @property
+    def claims_more(self) -> bool:
+        """Whether what an earlier run left claims more than what this one made."""
+        earlier = self.earlier
+        return earlier is not None and (self.best is None or earlier.lower_bound > self.best.lower_bound)
 
     def found(self, proof: Proof) -> None:
         """Remember a proof where it is the best so far."""
@@ -82,12 +95,12 @@ class ProofKeeper(BestProof):
                 f"the checkpoint {self._file.path} is about another table, question or dual point; give the same "
                 "solution, or another file."
             )
-        self.best, state = found, content.get(RESUME)
+        self.earlier, state = found, content.get(RESUME)
         if not isinstance(state, dict) or state.get("covopt") != __version__:
             return  # of another version: its proof is as good as ever
         try:
             inner = state["state"]
-            if state["version"] != VERSION or state["digest"] != _digest_of(inner):
+            if state["version"] != VERSION or state["digest"] != digest_of(inner):
                 raise ValueError("its contents do not fit its digest")
             self.boxes = int(inner["boxes"])
             self._searches = SearchKeeper(self.offer, inner["searches"])
@@ -116,6 +129,7 @@ class ProofKeeper(BestProof):
         def kept(work: Callable[..., Any], tasks: Iterable[tuple[Any, ...]]) -> list[Answer]:
             every = list(tasks)
             answers = self._checked.get(key, [])[: len(every)]
+            self._check_again(work, every, answers)
             self._checked = {key: answers}
             rest = every[len(answers) :]
             for answer in (work(*task) for task in rest) if spread is None else spread(work, rest):
@@ -125,6 +139,18 @@ class ProofKeeper(BestProof):
 
         return kept
 
+    def _check_again(
+        self, work: Callable[..., Any], tasks: list[tuple[Any, ...]], answers: list[Answer]
+    ) -> None:
+        """Check some of the parts that an earlier run did once more, drawn anew each time."""
+        number = min(len(answers), 1 + len(answers) // ONE_IN)
+        for place in random.SystemRandom().sample(range(len(answers)), number):
+            if tuple(work(*tasks[place])) != answers[place]:
+                raise SolutionFileError(
+                    f"the checkpoint {self._file.path} is damaged: part {place + 1} of the check has another answer; "
+                    "begin anew, without it."
+                )
+
     def offer(self) -> None:
         """Write the file where that is due."""
         self._file.offer(self._content)
@@ -132,7 +158,7 @@ class ProofKeeper(BestProof):
     def leave(self, seconds: float | None = None) -> None:
         """Write the file at the end of a run that was stopped, where there is a proof or one within the seconds."""
         try:
-            with limited(seconds if self.best is None else None):
+            with limited(seconds if self.best is None is self.earlier else None):
                 content = self._content()
         except TimeUp:
             return
@@ -147,9 +173,11 @@ class ProofKeeper(BestProof):
     def _content(self) -> dict[str, Any]:
         from covopt import __version__
 
-        if self.best is None:
+        if self.best is None is self.earlier:
             with keeping_searches(None):
                 self.best = self._first()
+        kept = self.earlier if self.claims_more else self.best
+        assert kept is not None
         state = {
             "boxes": self.boxes,
             "searches": self._searches.state(),
@@ -158,11 +186,12 @@ class ProofKeeper(BestProof):
                 for key, answers in self._checked.items()
             },
         }
-        about = {"version": VERSION, "covopt": __version__, "digest": _digest_of(state), "state": state}
-        return {**self.best.to_dict(), RESUME: about}
+        about = {"version": VERSION, "covopt": __version__, "digest": digest_of(state), "state": state}
+        return {**kept.to_dict(), RESUME: about}
 
 
-def _digest_of(state: Any) -> str:
+def digest_of(state: Any) -> str:
+    """Return a hash of JSON types, against damage; who changes them can make it anew."""
     return hashlib.sha256(json.dumps(state, sort_keys=True).encode()).hexdigest()
 
 

@@ -97,11 +97,10 @@ def run_prove(
     except BudgetError as error:
         return {"message": str(error), "proves_what_is_stated": False, "stated": loaded.lower_bound}
     save(proof, out)
-    size = max(abs(loaded.objective), proof.lower_bound)
     found = {
         "proved": proof.lower_bound,
         "stated": loaded.lower_bound,
-        "proves_what_is_stated": bool(loaded.lower_bound <= proof.lower_bound + 1e-9 * size),
+        "proves_what_is_stated": bool(loaded.lower_bound <= proof.lower_bound * (1.0 + 1e-9)),
         "boxes": len(proof.tree),
     }
     tell(logging.INFO, f"proved {proof.lower_bound:.10g} by {len(proof.tree):,} boxes", "result", **found)

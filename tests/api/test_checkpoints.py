@@ -116,6 +116,42 @@ def test_nothing_in_the_file_is_believed(tmp_path):
     forge(in_the_state)
 
 
+def test_nothing_in_the_file_of_a_path_is_believed(tmp_path):
+    file, few = tmp_path / "path.checkpoint", (X[:8, :1], Y[:8])
+    asked = {"lams": [0.1, 0.01], "checkpoint": file}
+    covopt.path(*few, lams=[0.1, 0.01, 0.001], checkpoint=covopt.Checkpoint(file, every_s=0.0, keep=True))
+    honest = json.loads(file.read_text())
+
+    def forge(change):
+        content = json.loads(json.dumps(honest))
+        change(content["solutions"][0])
+        file.write_text(json.dumps(content))
+        found = covopt.path(*few, **asked)
+        assert covopt.verify(found).ok
+        assert [each.status.code for each in found] == ["certified"] * 2
+        assert found[0].tol == 1e-6
+
+    def too_high(point):  # a bound above the minimum, as it was believed
+        point["lower_bound"] = 50.0 * point["certificate"]["objective"]
+        point["network"]["output_weights"] = [[7.0 * v[0]] for v in point["network"]["output_weights"]]
+
+    def loose(point):
+        point["dual"], point["tol"] = [0.5 * v for v in point["dual"]], 0.9
+
+    for change in (too_high, loose):
+        forge(change)
+
+
+def test_a_history_without_rounds_is_refused_before_the_solve(tmp_path):
+    file = tmp_path / "run.checkpoint"
+    covopt.min_norm(X[:8], Y[:8], checkpoint=file, callback=stop_at(1))
+    content = json.loads(file.read_text())
+    content["history"] = [{"round": "first"}]
+    file.write_text(json.dumps(content))
+    with pytest.raises(SolutionFileError, match="the rounds of its history are not counted"):
+        covopt.min_norm(X[:8], Y[:8], checkpoint=file)
+
+
 @pytest.mark.parametrize(
     ("change", "match"),
     [

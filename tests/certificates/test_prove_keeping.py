@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 import covopt
 from covopt.certificates.prove import problem_of
+from covopt.certificates.prove_keeping import digest_of
 from covopt.cli import app
 from covopt.errors import CheckpointWarning, InputError, SolutionFileError
 from covopt.proofs import Proof, check_proof
@@ -96,6 +97,24 @@ def test_what_cannot_be_gone_on_with_is_said(solution, whole, tmp_path, monkeypa
     kept["resume"]["covopt"] = "0.0.1"  # what another version kept is left aside, but for its proof
     file.write_text(json.dumps(kept))
     assert solution.prove(checkpoint=file).to_dict() == whole.to_dict()
+
+
+def test_nothing_in_the_file_is_believed(solution, whole, tmp_path, monkeypatch):
+    # with its hash made anew: a bound that nothing proves, and parts of the check that come to nothing
+    file = tmp_path / "p.checkpoint"
+    file.write_text(json.dumps(whole.to_dict() | {"lower_bound": 1e9}))
+    assert solution.prove(checkpoint=file).to_dict() == whole.to_dict()
+    with monkeypatch.context() as patched:
+        interrupt_at(patched, 10)  # within the check
+        solution.prove(checkpoint=file)
+    kept = json.loads(file.read_text())
+    (answers,) = kept["resume"]["state"]["checked"].values()
+    for each in answers:
+        each[0] = "0/1"
+    kept["resume"]["digest"] = digest_of(kept["resume"]["state"])
+    file.write_text(json.dumps(kept))
+    with pytest.raises(SolutionFileError, match=r"part \d+ of the check has another answer"):
+        solution.prove(checkpoint=file)
 
 
 def test_a_full_disk_ends_no_proof(solution, whole, tmp_path, monkeypatch):
