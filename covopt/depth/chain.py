@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from covopt.errors import InputError
+from covopt.exact.rounding import TINY, gamma
 from covopt.network import DeepReLUNetwork, ReLUNetwork, check_inputs
 
 
@@ -31,6 +32,7 @@ def as_chain(network: Any) -> DeepReLUNetwork:
     if isinstance(network, DeepReLUNetwork):
         return network
     if isinstance(network, ReLUNetwork):
+        network = network if network.scaling is None else network.folded()
         hidden, bias = network.hidden_weights, network.bias
         biases: list[np.ndarray | None] = [None, None]
         if bias > 0:
@@ -82,6 +84,50 @@ def _from_layer(chain: DeepReLUNetwork, X: np.ndarray) -> list[np.ndarray]:
         back = found[-1] @ chain.weights[ell]
         found.append(back if ell == 0 else back * slopes[ell - 1][:, None, :])
     return found[::-1]
+
+
+def jacobian_between(network: Any, X: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return Jf(x) at every row of a table, what its entries may be off, and where it is the derivative.
+
+    It is not on a kink, and where rounding hides on which side of one: a neuron that is zero there, that moves with
+    the inputs and is heard by the next layer. The other neurons that are zero make no difference.
+
+    Parameters
+    ----------
+    network : DeepReLUNetwork, ReLUNetwork or sequence of ndarray
+        With ReLUs.
+    X : array_like of shape (N, d)
+
+    Returns
+    -------
+    values, errors : ndarray of shape (N, k, d)
+    decided : ndarray of bool, of shape (N,)
+
+    Examples
+    --------
+    >>> size = [np.array([[1.0], [-1.0]]), np.array([[1.0, 1.0]])]
+    >>> values, errors, decided = jacobian_between(size, [[2.0], [0.0]])
+    >>> float(values[0, 0, 0]), bool(errors.max() < 1e-14), decided.tolist()
+    (1.0, True, [True, False])
+    """
+    chain = as_chain(network)
+    rows = check_inputs(X, chain.n_inputs)
+    # of every sum and every product on the way, Σ n_ℓ + 4 roundings for an entry
+    share = gamma(sum(w.shape[1] + 4 for w in chain.weights))
+    decided, moves, sizes = np.ones(len(rows), dtype=bool), np.ones(rows.shape), np.abs(rows)
+    found = chain.representations(rows)
+    for ell, (w, b) in enumerate(chain.layers[:-1]):
+        sizes = sizes @ np.abs(w).T + (0.0 if b is None else np.abs(chain.bias * b))
+        hidden = np.abs(found[ell]) <= share * sizes
+        moves = (moves @ np.abs(w).T > 0.0).astype(float)
+        heard = np.abs(chain.weights[ell + 1]).sum(axis=0) > 0.0
+        decided &= ~(hidden & (moves > 0.0) & heard).any(axis=1)
+        moves *= hidden | (found[ell] > 0.0)
+    size = np.broadcast_to(np.eye(chain.n_outputs), (len(rows), chain.n_outputs, chain.n_outputs))
+    for ell in range(len(chain.weights) - 1, -1, -1):
+        size = size @ np.abs(chain.weights[ell])
+        size = size if ell == 0 else size * (found[ell - 1] > 0.0)[:, None, :]
+    return _from_layer(chain, rows)[0], share * size * (1.0 + share) + TINY, decided
 
 
 def to_outputs(network: Any, X: Any) -> list[np.ndarray]:

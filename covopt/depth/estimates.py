@@ -11,17 +11,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from scipy.optimize import linprog
 
 from covopt.checks.validation import check_number
-from covopt.depth.chain import as_chain, jacobian
+from covopt.depth.chain import as_chain, jacobian_between
 from covopt.depth.linear import check_depth
 from covopt.errors import InputError
-
-RANK_TOL = 1e-12  # a computed Jacobian's singular values: (1e-16)^{2/L} would count as rank
+from covopt.exact.rounding import below, lengths_up, root_down
+from covopt.exact.singular import singular_values_between
 
 
 @dataclass(frozen=True)
@@ -102,7 +103,9 @@ def function_brackets(network: Any, X: Any, depths: Sequence[int]) -> list[tuple
 
     .. math:: \max_x L \sum_i s_i(Jf(x))^{2/L} \le R_L(f) \le \|W\|^2 + (L - L_0) \min_\ell n_\ell .
 
-    Jacobians are computed in floating point; singular values below 1e-12 of the largest count as zero.
+    The lower bound is rounded down: of a computed Jacobian's singular values what rounding may have made is taken off
+    (:func:`~covopt.depth.chain.jacobian_between`), and points on a kink, where the masks are those of no derivative,
+    are left out. Without others it is zero.
 
     Parameters
     ----------
@@ -127,14 +130,20 @@ def function_brackets(network: Any, X: Any, depths: Sequence[int]) -> list[tuple
     --------
     The identity of ℝ² on the positive quadrant costs 2L:
 
-    >>> function_brackets([np.eye(2), np.eye(2)], [[1.0, 2.0]], (2, 5, 9))
+    >>> found = function_brackets([np.eye(2), np.eye(2)], [[1.0, 2.0]], (2, 5, 9))
+    >>> [(depth, round(low, 12), high) for depth, low, high in found]
     [(2, 4.0, 4.0), (5, 10.0, 10.0), (9, 18.0, 18.0)]
     """
     chain = as_chain(network)
     if not chain.widths or chain.slope != 0.0:
         raise InputError("network must have hidden layers with ReLUs: an identity goes behind one of them.")
-    values = np.linalg.svd(jacobian(chain, X), compute_uv=False)
-    values[values <= RANK_TOL * values.max(axis=1, initial=0.0)[:, None]] = 0.0
+    jacobians, errors, decided = jacobian_between(chain, X)
+    count = min(chain.n_inputs, chain.n_outputs)
+    values = np.array([
+        np.maximum(0.0, singular_values_between(each)[0] - float(lengths_up(off.reshape(1, -1))[0]))
+        for each, off in zip(jacobians[decided], errors[decided], strict=True)
+    ]).reshape(-1, count)  # fmt: skip
+    values = np.where(values > 0.0, np.nextafter(values, 0.0), 0.0)
     least = len(chain.weights)
     found = []
     for depth in depths:
@@ -143,7 +152,12 @@ def function_brackets(network: Any, X: Any, depths: Sequence[int]) -> list[tuple
             raise InputError(
                 f"depth {L} is below the network's own {least} layers; give depths from {least} on."
             )
-        low = float(L * (values ** (2.0 / L)).sum(axis=1).max(initial=0.0))
+        low = 0.0
+        if len(values):
+            best = values[int((values ** (2.0 / L)).sum(axis=1).argmax())]
+            low = below(
+                L * sum((Fraction(root_down(Fraction(s) ** 2, L)) for s in best.tolist()), Fraction(0))
+            )
         found.append((L, low, max(low, chain.squared_norm + (L - least) * min(chain.widths))))
     return found
 

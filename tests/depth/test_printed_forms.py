@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+import covopt
 from covopt.data import Data
-from covopt.depth import bottleneck_structure, function_brackets, linear_cost, rank_one_tour
+from covopt.depth import bottleneck_structure, function_brackets, jacobian, linear_cost, rank_one_tour
 from covopt.depth.linear import Expansion
 from covopt.depth.lower import tree_bounds
 from covopt.depth.rules import of_sum
@@ -99,3 +100,21 @@ def test_a_function_is_bracketed_depth_by_depth():
         function_brackets(network, [[1.0, 2.0]], (2,))
     with pytest.raises(InputError, match="must have hidden layers"):
         function_brackets([np.eye(2)], [[1.0, 2.0]], (2,))
+
+
+def test_the_bracket_of_a_function_asks_no_kink_and_pays_for_rounding():
+    # f(x) = x + 1 around zero, by slopes of 10 and -9 of which the mask at zero leaves out one
+    kinked = DeepReLUNetwork(
+        [np.array([[10.0], [1.0], [-1.0]]), np.array([[1.0, -9.0, 9.0]])], [np.array([1.0, 0.0, 0.0]), None]
+    )
+    assert [low for _, low, _ in function_brackets(kinked, [[0.0]], (2, 9))] == [0.0, 0.0]
+    for (_, low, _), depth in zip(function_brackets(kinked, [[0.0], [0.01]], (2, 9)), (2, 9), strict=True):
+        assert depth - 1e-12 < low <= depth
+    # 0.1 + 0.2 - 0.3 of doubles is half of what it is computed as
+    tiny = [np.array([[0.1], [0.2], [0.3]]), np.array([[1.0, 1.0, -1.0]])]
+    assert function_brackets(tiny, [[1.0]], (100,))[0][1] <= 100 * (2.0**-55) ** 0.02
+    # a neuron that never moves is no kink, nor one that nobody hears
+    silent = [np.array([[1.0], [0.0], [1.0]]), np.array([[1.0, 2.0, 0.0]])]
+    assert function_brackets([*silent[:1], silent[1]], [[2.0]], (2,))[0][1] > 2 - 1e-12
+    scaled = covopt.min_norm([[1000.0], [1010.0], [1030.0]], [0.0, 1.0, 0.0], standardise=True).network
+    assert jacobian(scaled, [[1005.0]])[0, 0, 0] == pytest.approx(0.1, rel=1e-6)
