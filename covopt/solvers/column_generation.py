@@ -2,12 +2,12 @@
 
 A step of the master leads to weights and shifts of neurons whose outputs are right to first order. Where their cost
 comes within a few tolerances of the lower bound, a network is made of them: neurons shifted in their closed faces,
-weights corrected to interpolate, and, at the end, neurons merged within cells (SP20 Lemma 4.5) and polished.
+weights and moves within faces corrected to interpolate.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -21,10 +21,9 @@ from covopt.problems.shallow import ShallowProblem
 from covopt.solvers.driver import Driver
 from covopt.solvers.least_norm import LeastNorm
 from covopt.solvers.loop import RoundState
-from covopt.solvers.master.networks import interpolate, is_right_sided, mass, shifted
+from covopt.solvers.master.networks import completed, interpolate, mass, shifted
 from covopt.solvers.master.newton import Candidate, Step
 from covopt.solvers.master.objective import Interpolation
-from covopt.solvers.merging import polish
 from covopt.solvers.seeds import random_vertices, spanning_directions
 from covopt.status import Status
 
@@ -33,10 +32,7 @@ PASSES = 0.9e-9  # what a certificate allows, nearly: for networks where nothing
 FEASIBLE = 1e-10  # largest residual, relative to max|y| = 1, at which a network counts as interpolating
 REACHED = 0.01  # of that, what corrections aim at
 HEAVY = 1e-9  # share of the largest weight below which a neuron is tried without
-TURNS = 4  # corrections without columns that the last one has turned
 SPANNED = 1e-6  # what first columns may miss of targets of size one
-PAUSE = 1  # rounds without a try, which costs as much as ten, after one at the end that was in vain
-MERGED = 1e-7  # the same for merging
 
 
 @dataclass
@@ -90,7 +86,6 @@ class ColumnGeneration(Driver):
         self.problem, self.start_neurons, self.targets = problem, start_neurons, view.targets
         # the best so far of those that miss the points by more than the tolerance is worth
         self._rough: tuple[float, Any] = np.inf, None
-        self._pause = 0  # rounds until networks are tried again
         (_, rank), shape = problem.rows.shape, problem.targets.shape
         self.point = Point(
             np.zeros((0, rank)), np.zeros((0, *shape[1:])), np.zeros(shape[1:])[()], np.inf, np.zeros(shape), 0.0,
@@ -199,49 +194,36 @@ class ColumnGeneration(Driver):
         near = self.point.lower_bound * (1.0 + self.schedule.worth_a_network * self.tol)
         # where the dual is done, what solves leave over is no reason to wait: the correction sees to it
         done = self.dual_gap <= self.tol < self.point.gap
-        if done and self._pause > 0:
-            self._pause -= 1
-        elif costs[best] <= near or due or done:
+        if costs[best] <= near or due or done:
             self._offer_candidate(step, step.candidates[best])
-            self._pause = PAUSE if done else 0
 
     def _offer_candidate(self, step: Step, candidate: Candidate) -> None:
-        """Make networks of a candidate: corrected, without its lightest neurons, and merged near the end."""
-        neurons, weights, atoms = shifted(self.master.columns, step, candidate)
+        """Make networks of a candidate: without its lightest neurons or, at the end, of the columns in use alone."""
+        cones, columns = self.master.cones, self.master.columns
+        # a whole step takes light columns beyond zero, where they cost twice what they win: the iterate's do not
+        turned = (candidate.weights * cones.weights).sum(axis=1) <= 0.0
+        candidate = replace(candidate, weights=np.where(turned[:, None], cones.weights, candidate.weights))
         if self.dual_gap > self.tol:
-            sizes = np.linalg.norm(weights, axis=1)
+            sizes = np.linalg.norm(candidate.weights, axis=1)
             kept = sizes > HEAVY * sizes.max(initial=0.0)
         else:
-            kept = self.master.cones.tightness > 1.0
+            kept = cones.tightness > 1.0
         every = np.ones(len(kept), dtype=bool)
         for chosen in (kept, every) if not kept.all() else (every,):
-            # what the columns left out would have reached must not pass for a small misfit
-            enough = self._negligible * (1.0 if chosen.all() else REACHED)
             if not chosen.any():
                 continue
+            whole = candidate
+            if not self.problem.is_vector:
+                whole = completed(
+                    columns, step, candidate, chosen, has_offset=self.problem.has_offset, rooms=self.master.rooms[:2]
+                )  # fmt: skip
+            neurons, weights, atoms = shifted(columns, step, whole)
             part = slice(None) if chosen.all() else chosen  # no copy of everything
-            network = neurons[part], atoms[part], weights[part], candidate.offset
-            met, corrected = self._offer_weights(*network, enough=enough)
+            # what the columns left out would have reached must not pass for a small misfit
+            enough = self._negligible * (1.0 if chosen.all() else REACHED)
+            met = self._offer_weights(neurons[part], atoms[part], weights[part], whole.offset, enough=enough)
             if (met and self.dual_gap > self.tol) or self.point.gap <= self.tol:
                 break
-            if not self.problem.is_vector and self.dual_gap <= self.tol < self.point.gap:
-                self._offer_one_sided(*network, corrected)
-        # merged networks cost much and win little: they are for where nothing else meets the points closely enough
-        if not self.problem.is_vector and self.dual_gap <= self.tol < self.point.gap:
-            self._offer_merged(neurons, weights[:, 0], float(candidate.offset[0]))
-
-    def _offer_one_sided(self, neurons, atoms, weights, offset, corrected) -> None:
-        """Without columns that a correction gave the other sign than their height: they cost twice their weight."""
-        for _ in range(TURNS):
-            right = is_right_sided(atoms, self.master.dual, corrected)
-            if right.all() or not right.any():
-                return
-            neurons, atoms, weights = neurons[right], atoms[right], weights[right]
-            _, corrected = self._offer_weights(
-                neurons, atoms, weights, offset, enough=REACHED * self._negligible
-            )
-            if self.point.gap <= self.tol:
-                return
 
     def _offer_weights(
         self,
@@ -251,10 +233,10 @@ class ColumnGeneration(Driver):
         offset: np.ndarray,
         *,
         enough: float,
-    ) -> tuple[bool, np.ndarray]:
+    ) -> bool:
         """Correct weights (m, k) to interpolate, to ``enough``; keep the network where it is the best so far.
 
-        Returns whether they do, and the weights.
+        Returns whether they do.
         """
         weights, offset = interpolate(
             self.problem.rows, neurons, atoms, self.targets, weights, offset,
@@ -265,19 +247,10 @@ class ColumnGeneration(Driver):
         residual = float(np.abs(self.problem.residual(*network)).max())
         if residual <= enough:
             self._keep_network(*network)
-            return True, weights
+            return True
         if residual < self._rough[0]:
             self._rough = residual, network
-        return False, weights
-
-    def _offer_merged(self, neurons: np.ndarray, weights: np.ndarray, offset: float) -> None:
-        heavy = np.abs(weights) > MERGED * np.abs(weights).max(initial=0.0)
-        faces = self.unit.merge(self.problem.rows, neurons[heavy], weights[heavy])
-        faces, offset, residual = polish(
-            self.problem.rows, self.problem.targets, faces, offset, moves_offset=self.problem.has_offset
-        )
-        if residual <= REACHED * self._negligible:
-            self._keep_network(*self.unit.split(faces), offset)
+        return False
 
     def _keep_network(self, neurons: np.ndarray, weights: np.ndarray, offset: Any) -> None:
         used = np.abs(weights) > 0 if weights.ndim == 1 else weights.any(axis=1)

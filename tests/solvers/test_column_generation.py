@@ -9,7 +9,7 @@ from covopt.oracles.base import Pricing
 from covopt.oracles.faces import FaceOracle
 from covopt.problems.shallow import ShallowProblem
 from covopt.solvers.column_generation import ColumnGeneration
-from covopt.solvers.master.networks import is_right_sided
+from covopt.solvers.master.networks import completed, shifted
 from covopt.status import Status
 
 OFFSETS = [np.inf, 0.7, 0.0]
@@ -133,15 +133,37 @@ def test_the_reason_for_patience_is_in_the_history(tmp_path):
     assert not any("note" in state for state in noise.history)
 
 
-def test_weights_of_the_sign_of_their_height_cost_what_the_dual_says():
-    """Σ|w| of tight columns that meet the points is ⟨λ, y⟩; a column of the other sign adds twice its weight."""
-    dual, atoms = np.array([[1.0], [-1.0]]), np.array([[1.0, 0.0], [0.0, 1.0], [0.5, 0.0]])
-    weights = np.array([[2.0], [-1.0], [-0.5]])
-    right = is_right_sided(atoms, dual, weights)
-    assert right.tolist() == [True, True, False]
-    assert np.abs(weights[right]).sum() == pytest.approx(
-        float((dual * (atoms[right].T @ weights[right])).sum())
+@pytest.mark.parametrize("offset_cost", OFFSETS[:2])
+def test_weights_and_moves_are_completed_by_the_least_change(offset_cost):
+    case = problem(n=20, kind="smooth", offset_cost=offset_cost)
+    solver = ColumnGeneration(case, FaceOracle(case.rows), tol=1e-9, max_rounds=12, random_state=0)
+    solver.solve()
+    master = solver.master
+    step = master.step(solver.dual_gap, solver.point.lower_bound, with_networks=True)
+    first, used = step.candidates[1], np.abs(step.candidates[1].weights[:, 0]) > 1e-3
+    assert len(step.rows) > 3 and used.sum() > 10
+    whole = completed(master.columns, step, first, used, has_offset=case.has_offset)
+    assert not whole.weights[~used].any()
+    neurons, weights, _ = shifted(master.columns, step, whole)
+    outputs = np.maximum(neurons @ case.rows.T, 0.0).T @ weights + whole.offset
+    assert np.abs(outputs[:, 0] - case.targets).max() <= 1e-12
+    # the same by a dense least-norm solve in changes over the roots of the masses
+    own, root = used[step.tangents.owner], np.sqrt(np.abs(first.weights[used, 0]))
+    parts = [master.columns.atoms[used].T * root, step.rows[own].T]
+    change = np.concatenate(
+        [(whole.weights - first.weights)[used, 0] / root, (whole.moves - first.moves)[own]]
     )
+    left = (
+        case.targets
+        - master.columns.atoms[used].T @ first.weights[used, 0]
+        - step.rows[own].T @ first.moves[own]
+    )
+    if case.has_offset:
+        lever = np.sqrt(max(abs(first.offset[0]), np.mean(root**2)))
+        parts.append(np.full((len(left), 1), lever))
+        change, left = np.append(change, (whole.offset - first.offset) / lever), left - first.offset
+    least = np.linalg.lstsq(np.concatenate(parts, axis=1), left, rcond=None)[0]
+    np.testing.assert_allclose(change, least, atol=1e-7 * np.abs(least).max())
 
 
 def test_single_steps_reach_nine_digits():

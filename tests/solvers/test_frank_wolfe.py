@@ -292,13 +292,13 @@ def test_inputs_that_are_all_zero_without_a_bias(variant):
     assert covopt.frank_wolfe(np.zeros((2, 3)), np.zeros(2), bias=0.0, variant=variant).cost == 0.0
 
 
-@pytest.mark.parametrize("seed", [3, 43])
+@pytest.mark.parametrize("seed", [2, 4])
 def test_few_neurons_still_meet_the_points_to_rounding(seed):
     """Fewer output weights than targets: only a move of the neurons takes back what pruning left."""
     X, Y = random_data(1, n=12, k=1)
-    result = covopt.frank_wolfe(X, Y, output_bias="free", tol=1e-7, random_state=seed)
+    result = covopt.frank_wolfe(X, Y, output_bias="free", tol=1e-9, random_state=seed)
     assert len(result.network) < 11
-    check_result(result, X, Y, tol=1e-7)
+    check_result(result, X, Y, tol=1e-9)
 
 
 def test_warm_start_goes_on_where_it_was():

@@ -12,6 +12,7 @@ from covopt.solvers.master.store import Room
 
 REST = 1e-9  # metric of a column at rest, as a share of the largest: it takes part where those in use do not reach
 CORRECTIONS = 6
+COMPLETIONS = 3  # of a linear model: the second and third are for rounding
 SHORT = 1.0 - 1e-9  # of the way to the edge of a face, so that rounding does not lead across
 
 
@@ -87,21 +88,52 @@ def _longest_inside(columns: Columns, atoms: np.ndarray, start: np.ndarray, way:
     return np.clip(SHORT * ratio.min(axis=1, initial=1.0), 0.0, 1.0)
 
 
-def is_right_sided(atoms: np.ndarray, dual: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Whether weights have the signs of their heights; what a column of the other sign costs, it costs twice.
+def completed(
+    columns: Columns,
+    step: Step,
+    candidate: Candidate,
+    chosen: np.ndarray,
+    *,
+    has_offset: bool,
+    rooms: tuple[Room, Room] | None = None,
+) -> Candidate:
+    """Change weights and moves of some columns, as little as possible relative to its size, to the outputs asked for.
+
+    For one output: within closed faces outputs are linear in both, and both cost their squares over the masses.
 
     Parameters
     ----------
-    atoms : ndarray of shape (M, N)
-    dual : ndarray of shape (N, 1)
-    weights : ndarray of shape (M, 1)
-
-    Examples
-    --------
-    >>> is_right_sided(np.eye(2), np.array([[1.0], [-1.0]]), np.array([[3.0], [2.0]]))
-    array([ True, False])
+    columns : Columns
+        As they were in the step.
+    step : Step
+    candidate : Candidate
+    chosen : ndarray of bool, shape (M,)
+        Columns of the network; the others get no weight.
+    has_offset : bool
+        Whether the offset may change as well.
+    rooms : (Room, Room), optional
+        Memory to use, as in :class:`~covopt.solvers.master.folding.Folding`.
     """
-    return ((atoms @ dual) * weights >= 0)[:, 0]
+    demand = candidate.outputs + candidate.left
+    weights = np.where(chosen[:, None], candidate.weights, 0.0)
+    mass = np.abs(weights[chosen, 0])
+    metric = np.sqrt(mass + REST * mass.max(initial=0.0))
+    lever = np.sqrt(max(abs(float(candidate.offset[0])), float(mass.mean()))) if has_offset else 0.0
+    fold = Folding(columns.atoms[chosen], columns.neurons[chosen], columns.rows, metric, rooms)
+    own = chosen[step.tangents.owner]
+    rows, place = step.rows[own], np.cumsum(chosen) - 1
+    of = place[step.tangents.owner[own]], step.tangents.directions[own] * step.scales[own, None]
+    correction = AtomsLeastNorm(fold, metric, lever, (rows, of) if len(rows) else (None, None))
+    inside, moves, offset = weights[chosen], np.where(own, candidate.moves, 0.0), candidate.offset
+    for _ in range(COMPLETIONS):
+        left = demand - fold.transposed(inside) - rows.T @ moves[own][:, None] - offset
+        change, turn, shift = np.split(correction.solve(left), [len(mass), len(mass) + len(rows)])
+        inside = inside + metric[:, None] * change
+        moves[own] += turn[:, 0]
+        if has_offset:
+            offset = offset + lever * shift[0]
+    weights[chosen] = inside
+    return Candidate(weights, moves, offset, demand - left, left)
 
 
 def interpolate(
@@ -142,12 +174,13 @@ def interpolate(
     mass = np.linalg.norm(weights, axis=1)
     metric = np.sqrt(mass + REST * mass.max(initial=0.0))
     lever = np.sqrt(max(float(np.abs(offset).max(initial=0.0)), float(mass.mean()))) if has_offset else 0.0
-    fold = Folding(atoms, neurons, rows, metric, rooms)
-    correction = AtomsLeastNorm(fold, metric, lever)
+    correction: AtomsLeastNorm | None = None
     for attempt in range(CORRECTIONS):
-        residual = targets - fold.transposed(weights) - offset
+        residual = targets - atoms.T @ weights - offset
         if np.abs(residual).max() <= enough:
             break
+        if correction is None:
+            correction = AtomsLeastNorm(Folding(atoms, neurons, rows, metric, rooms), metric, lever)
         change = correction.solve(residual, accurate=attempt >= CORRECTIONS // 2)
         weights = weights + metric[:, None] * change[: len(weights)]
         if has_offset:

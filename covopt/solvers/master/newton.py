@@ -69,13 +69,17 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Step:
-    """What a step did: lengths, the tangents it knew, and the networks that whole steps lead to."""
+    """What a step did: lengths, the tangents it knew, and the networks that whole steps lead to.
+
+    ``rows`` are what the tangents add to the outputs, shape (T, N·k).
+    """
 
     primal: float
     dual: float
     residual: float
     tangents: Tangents
     scales: np.ndarray
+    rows: np.ndarray
     candidates: tuple[Candidate, ...]
 
 
@@ -251,7 +255,7 @@ class Master:
         cones.advance(found[2], primal, far)
         if edges is not None:
             edges.advance(found[3], primal, far)
-        return Step(primal, far, float(np.abs(residual).max()), tangents, scales, candidates)
+        return Step(primal, far, float(np.abs(residual).max()), tangents, scales, rows, candidates)
 
     def _tangents(self, u: np.ndarray) -> tuple[Tangents, np.ndarray]:
         columns, cones = self.columns, self.cones
