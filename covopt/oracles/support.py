@@ -40,7 +40,7 @@ from covopt.oracles.arcs import MOST_ENTRIES, arc_gauge
 from covopt.oracles.bounds import gauge_bound, narrow
 from covopt.oracles.branch_and_bound import BranchAndBoundOracle
 from covopt.oracles.choose import exact_oracle
-from covopt.oracles.claims import BY_BOXES, BY_CHORDS, CLAIM_SLACK, shown_again
+from covopt.oracles.claims import ATTAINED, BY_BOXES, BY_CHORDS, CLAIM_SLACK, shown_again
 from covopt.oracles.conditioning import all_clear
 from covopt.oracles.cones.fan import fan_of_boxes
 from covopt.oracles.cones.gauge import box_gauge
@@ -62,7 +62,6 @@ BOXES_PER_ROW = 4000  # the same for each row, where those are more: a grid of 6
 PAIRS_PER_BOX = 0.5  # pairs of boxes, for several outputs
 BOX_TOLERANCE = 1e-11  # up to so many faces it costs no more boxes than 1e-6 would
 LOOSE_TOLERANCE = 2e-8  # with more, about half as many boxes
-ATTAINED = 5e-8  # a bound this close to a value is the maximum
 MOST_DIMENSIONS = 8  # beyond, boxes do not end
 MORE_TABLED = 150  # rows in three dimensions up to which a table of faces, .2 s, comes before boxes
 TABLE_BYTES = 21e6  # of such a table

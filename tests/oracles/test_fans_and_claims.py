@@ -11,10 +11,12 @@ from covopt.certificates.certify import certify, conclude
 from covopt.data import Data
 from covopt.network import ReLUNetwork
 from covopt.oracles import support
-from covopt.oracles.claims import BY_BOXES, BY_CHORDS
+from covopt.oracles.claims import ATTAINED, BY_BOXES, BY_CHORDS, shown_again
 from covopt.oracles.cones import box_gauge, moments
 from covopt.oracles.cones.fan import MOST_OUTPUTS, fan_gauge, fan_of_boxes
+from covopt.oracles.cones.gauge import Scalar
 from covopt.oracles.cones.moments import decided_gauge, quadratic_gauge
+from covopt.oracles.cones.transfer import transfer
 from covopt.oracles.support import VALID, GaugeBound, bound_gauge
 from covopt.oracles.vector_faces import VectorFaceOracle
 from covopt.problems.shallow import ShallowProblem
@@ -138,6 +140,19 @@ def test_what_boxes_with_chords_have_shown_is_shown_again(without_signs):
     assert again.lower_bound >= found.lower_bound * (1.0 - 1e-9)
     without = certify(data, network, dual, **options)
     assert without.claim(6) is None and found.claim(9) is None  # of other dimensions
+
+
+def test_a_claim_that_is_attained_is_found_attained_though_ascents_miss_it(monkeypatch):
+    random = np.random.default_rng(7)
+    rows, dual = np.column_stack([random.standard_normal((30, 4)), np.ones(30)]), random.standard_normal(30)
+    known = box_gauge(rows, dual, rtol=1e-9)
+    away = -known.best_neuron[None]
+    monkeypatch.setattr(Scalar, "starts", lambda self, rng: away @ transfer(rows, dual).V)
+    monkeypatch.setattr(
+        Scalar, "ascend", lambda self, points: (points, None)
+    )  # as one that ends in a lesser maximum
+    shown = shown_again(rows, dual, known.upper_bound, max_nodes=10**6, by_chords=True)
+    assert shown[0] <= (1.0 + ATTAINED) * shown[1]
 
 
 def test_a_deeper_search_lowers_the_bound_and_stays_above(noise):
