@@ -162,6 +162,9 @@ def _same_samples(solution: Any, X: Any, Y: Any) -> tuple[list[Check], Pair | No
     if table.X.shape != mine.X.shape or table.Y.shape != mine.Y.shape:
         detail = f"has shape {table.X.shape}, the solution was made for {mine.X.shape}"
         return [*checks, Check("table", False, detail)], None
+    weighted = solution.sample_weight is not None
     # with weights the order of the rows matters
-    check, found = _compare_tables(table, mine, sort=solution.sample_weight is None)
+    check, found = _compare_tables(table, mine, sort=not weighted)
+    if weighted and check.ok:
+        check = replace(check, detail=f"{check.detail}; samples have the weights in the file")
     return [*checks, check], found

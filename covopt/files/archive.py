@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import os
 import zipfile
+from typing import IO
 
 MOST_INFLATED = 2**30
 MOST_RATIO = 200  # tables of zeros reach 1000, small ones
 
 
-def check_archive(path: str | os.PathLike[str]) -> None:
+def check_archive(path: str | os.PathLike[str] | IO[bytes]) -> None:
     """Refuse a zip archive that says of itself that it is large and almost empty.
 
     Parameters
     ----------
-    path : path-like
+    path : path-like or binary file
         What is no zip archive passes; so does one that cannot be read, for its reader to say why.
 
     Raises

@@ -206,6 +206,21 @@ def test_another_table_or_dual_is_refused(solved):
         check_proof(problem, 1.1 * solution.dual, proof)
 
 
+def test_what_would_fill_the_memory_is_refused(solved):
+    # 500 coordinates are 2000 roots; a file of some kilobytes had the checker killed
+    solution, problem, proof = solved
+    wide = {
+        "V": np.full((3, 500), 0.5),
+        "y": np.zeros((len(proof.y), 500)),
+        "linear": np.zeros(500),
+        "tree": bytes(2000),
+    }
+    many = {"y": np.zeros((20_000, 3)), "signs": np.ones(20_000, dtype=np.int64)}
+    for change in (wide, many):
+        with pytest.raises(ValueError, match="more are of no use"):
+            check_proof(problem, solution.dual, replace(proof, **change))
+
+
 def test_a_dual_scaled_up_with_its_digest_gains_nothing(solved):
     solution, problem, proof = solved
     dual = 2.0 * solution.dual

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from covopt.files import check_archive
 from covopt.oracles.cones.kernel import Stack
 from covopt.oracles.cones.roots import Root, packed_stack, unpacked_stack
 
@@ -194,6 +195,8 @@ def to_text(arrays: dict[str, np.ndarray]) -> str:
 
 
 def from_text(text: str) -> dict[str, np.ndarray]:
-    """Inverse of :func:`to_text`."""
-    with np.load(BytesIO(base64.b64decode(text, validate=True)), allow_pickle=False) as found:
+    """Inverse of :func:`to_text`; ValueError for what would fill the memory."""
+    raw = base64.b64decode(text, validate=True)
+    check_archive(BytesIO(raw))
+    with np.load(BytesIO(raw), allow_pickle=False) as found:
         return dict(found)
