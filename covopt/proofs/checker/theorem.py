@@ -69,11 +69,6 @@ def _transfer(
     V, y, g, factor = (fractions(array) for array in (proof.V, proof.y, proof.linear, proof.factor))
     if len(rows) != len(factor) or any(len(row) != len(V) for row in rows):
         raise ValueError(f"the proof is about {len(factor)} rows of {len(V)} numbers, not about this table")
-    if len(g) > len(V) or len(y) > len(factor):
-        raise ValueError(
-            f"the proof has {len(g)} coordinates for {len(V)} inputs and {len(y)} pieces for {len(factor)} rows; "
-            "more are of no use"
-        )
     unit, columns = Fraction(2) ** proof.exponent, list(zip(*V, strict=True)) if len(g) else []
     norm = sqrt_above(max((sum((abs(dot(a, b)) for b in columns), ZERO) for a in columns), default=ZERO))
     raised = [[dot(row, piece) for row in V] for piece in y]
