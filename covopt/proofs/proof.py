@@ -70,8 +70,8 @@ class Proof:
                 raise SolutionFileError(f"the proof's {name} has shape {array.shape}; it must be {shape}")
         if rank > len(self.V) or pieces > len(self.piece):
             raise SolutionFileError(
-                f"the proof has {rank} coordinates for {len(self.V)} inputs and {pieces} pieces for {len(self.piece)} "
-                "rows; more are of no use"
+                f"the proof has {rank} coordinates for {len(self.V)} inputs and {pieces} pieces for "
+                f"{len(self.piece)} rows; more are of no use"
             )
         for name, array in (("V", self.V), ("y", self.y), ("linear", self.linear), ("factor", self.factor)):
             if not np.isfinite(array).all():
