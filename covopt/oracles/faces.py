@@ -25,6 +25,7 @@ from covopt.oracles.scalar.sphere import SphereSweep
 
 DEFAULT_FACE_BUDGET = 5e8
 ROUNDING = 64 * np.finfo(float).eps
+PIECE = 1000  # neurons evaluated at a time
 ATTAINED = 1e-9  # a bound within this of a neuron's value is the maximum
 
 
@@ -101,7 +102,8 @@ class FaceOracle:
 
     def evaluate(self, dual: np.ndarray, neurons: np.ndarray) -> np.ndarray:
         """F at each neuron, from the rows as given."""
-        return np.maximum(neurons @ self.rows.T, 0.0) @ dual
+        pieces = np.array_split(neurons, len(neurons) // PIECE + 1)
+        return np.concatenate([np.maximum(piece @ self.rows.T, 0.0) @ dual for piece in pieces])
 
     def price(
         self,

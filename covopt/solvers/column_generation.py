@@ -32,6 +32,8 @@ PASSES = 0.9e-9  # what a certificate allows, nearly: for networks where nothing
 FEASIBLE = 1e-10  # largest residual, relative to max|y| = 1, at which a network counts as interpolating
 REACHED = 0.01  # of that, what corrections aim at
 HEAVY = 1e-9  # share of the largest weight below which a neuron is tried without
+HEAVIEST = 3  # columns for each unknown that are enough to interpolate well: copies of more fill memory,
+SMALL = 10**6  # unless their atoms have no more entries than this
 SPANNED = 1e-6  # what first columns may miss of targets of size one
 
 
@@ -203,25 +205,25 @@ class ColumnGeneration(Driver):
         # a whole step takes light columns beyond zero, where they cost twice what they win: the iterate's do not
         turned = (candidate.weights * cones.weights).sum(axis=1) <= 0.0
         candidate = replace(candidate, weights=np.where(turned[:, None], cones.weights, candidate.weights))
-        if self.dual_gap > self.tol:
-            sizes = np.linalg.norm(candidate.weights, axis=1)
-            kept = sizes > HEAVY * sizes.max(initial=0.0)
-        else:
+        sizes = np.linalg.norm(candidate.weights, axis=1)
+        most = max(HEAVIEST * self.targets.size, SMALL // len(self.targets))
+        least = 0.0 if len(sizes) <= most else np.partition(sizes, -most)[-most]
+        kept = sizes > max(HEAVY * sizes.max(initial=0.0), least)
+        if self.dual_gap <= self.tol:
             kept = cones.tightness > 1.0
         every = np.ones(len(kept), dtype=bool)
-        for chosen in (kept, every) if not kept.all() else (every,):
-            if not chosen.any():
+        for chosen in (kept, every):
+            if not chosen.any() or (chosen is every and (len(kept) > most or kept.all())):
                 continue
             whole = candidate
             if not self.problem.is_vector:
                 whole = completed(
                     columns, step, candidate, chosen, has_offset=self.problem.has_offset, rooms=self.master.rooms[:2]
                 )  # fmt: skip
-            neurons, weights, atoms = shifted(columns, step, whole)
-            part = slice(None) if chosen.all() else chosen  # no copy of everything
+            neurons, weights, atoms = shifted(columns, step, whole, chosen)
             # what the columns left out would have reached must not pass for a small misfit
             enough = self._negligible * (1.0 if chosen.all() else REACHED)
-            met = self._offer_weights(neurons[part], atoms[part], weights[part], whole.offset, enough=enough)
+            met = self._offer_weights(neurons, atoms, weights, whole.offset, enough=enough)
             if (met and self.dual_gap > self.tol) or self.point.gap <= self.tol:
                 break
 

@@ -154,7 +154,7 @@ class AtomsLeastNorm(LeastNorm):
     @property
     def matrix(self) -> np.ndarray:
         """M."""
-        return self.times(np.eye(self.fold.atoms.shape[1]))
+        return self.times(np.eye(len(self.fold.rows)))
 
     def times(self, x: np.ndarray) -> np.ndarray:
         """Return M x."""

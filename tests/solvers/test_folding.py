@@ -57,6 +57,9 @@ def test_products_by_groups_are_the_plain_ones(monkeypatch, r, seed):
     beside = np.empty((len(tangents), len(rows)))
     columns.tangent_rows(tangents, scales, beside)
     folding = Folding(columns.atoms, columns.neurons, rows, weights)
+    x, y = rng.standard_normal((len(rows), 2)), rng.standard_normal((m, 2))
+    assert np.allclose(folding.times(x), columns.atoms @ x, rtol=0, atol=1e-12)
+    assert np.allclose(folding.transposed(y), columns.atoms.T @ y, rtol=0, atol=1e-11)
     plain = (columns.atoms * weights[:, None]).T @ columns.atoms
     size = plain.max()
     moves = tangents.owner, tangents.directions * scales[:, None]

@@ -12,6 +12,7 @@ The heavier of the two is the one that stays, so that nothing large cancels.
 from __future__ import annotations
 
 import numpy as np
+from numba import njit
 from scipy.linalg.blas import dsyr2k, dsyrk
 from scipy.spatial import cKDTree
 
@@ -22,6 +23,7 @@ WORTH = 128  # columns from which on looking for pairs pays
 WORTH_ROWS = 100  # the same for rows
 GROUPED = 600  # rows from which on products by groups are faster, in three dimensions
 OPPOSITE = 4e-15  # distance of −w that is rounding
+FAST = {"reassoc", "contract", "nsz"}  # sums in any order
 
 
 class Folding:
@@ -61,16 +63,24 @@ class Folding:
         own, self._room = rooms or (Room(), Room())
         kept, mates, owner = _pairs(neurons, weights, worth=len(rows) >= WORTH_ROWS)
         self.kept, self._mates, self._owner = kept, mates, owner
-        self.atoms = self._every = atoms
-        self._neurons = neurons
+        self._every, self._neurons, self._own = atoms, neurons, own
         self._groups = len(rows) >= GROUPED and rows.shape[1] <= 3 and bool(neurons.any(axis=1).all())
-        if len(mates):
-            self.atoms = np.take(atoms, kept, axis=0, out=own.array(len(kept), atoms.shape[1]), mode="clip")
+        self._folded = None if len(mates) else atoms
+        if not self._groups:
+            self._folded = self.atoms
         self._lines = neurons[kept][owner]
+
+    @property
+    def atoms(self) -> np.ndarray:
+        """Atoms of the columns that are kept; products by groups do without this copy, the largest there is."""
+        if self._folded is None:
+            place = self._own.array(len(self.kept), len(self.rows))
+            self._folded = np.take(self._every, self.kept, axis=0, out=place, mode="clip")
+        return self._folded
 
     def times(self, x: np.ndarray) -> np.ndarray:
         """Return A x for x of shape (N, k)."""
-        main = self.atoms @ x
+        main = self.atoms @ x if self._folded is not None else _times(self._every, self.kept, x.T.copy())
         if not len(self._mates):
             return main
         out = np.empty((self.count, x.shape[1]))
@@ -84,7 +94,11 @@ class Folding:
             return self.atoms.T @ y
         folded, other = y[self.kept], y[self._mates]
         folded[self._owner] += other
-        return self.atoms.T @ folded - self.rows @ (self._lines.T @ other)
+        if self._folded is None:
+            main = _transposed(self._every, self.kept, folded.T.copy())
+        else:
+            main = self._folded.T @ folded
+        return main - self.rows @ (self._lines.T @ other)
 
     def gram(
         self,
@@ -154,3 +168,45 @@ def _pairs(
     kept = np.flatnonzero(~folds)
     mates = np.flatnonzero(folds)
     return kept, mates, np.searchsorted(kept, other[mates])
+
+
+@njit(cache=True, nogil=True, fastmath=FAST)
+def _times(atoms, kept, x):
+    """Products of some rows with k vectors x (k, N), shape (m, k); four rows at a time, as memory can give them."""
+    m, (k, n) = len(kept), x.shape
+    out, four = np.zeros((m, k)), m // 4 * 4
+    for o in range(k):
+        for y in range(0, four, 4):
+            a, b, c, d = kept[y], kept[y + 1], kept[y + 2], kept[y + 3]
+            s, t, u, v = 0.0, 0.0, 0.0, 0.0
+            for i in range(n):
+                s += atoms[a, i] * x[o, i]
+                t += atoms[b, i] * x[o, i]
+                u += atoms[c, i] * x[o, i]
+                v += atoms[d, i] * x[o, i]
+            out[y, o], out[y + 1, o], out[y + 2, o], out[y + 3, o] = s, t, u, v
+        for y in range(four, m):
+            for i in range(n):
+                out[y, o] += atoms[kept[y], i] * x[o, i]
+    return out
+
+
+@njit(cache=True, nogil=True, fastmath=FAST)
+def _transposed(atoms, kept, y):
+    """Sum some rows with k weights each, y (k, m), shape (N, k)."""
+    (k, m), n = y.shape, atoms.shape[1]
+    out, four = np.zeros((k, n)), m // 4 * 4
+    for o in range(k):
+        for j in range(0, four, 4):
+            a, b, c, d = kept[j], kept[j + 1], kept[j + 2], kept[j + 3]
+            for i in range(n):
+                out[o, i] += (
+                    y[o, j] * atoms[a, i]
+                    + y[o, j + 1] * atoms[b, i]
+                    + y[o, j + 2] * atoms[c, i]
+                    + y[o, j + 3] * atoms[d, i]
+                )
+        for j in range(four, m):
+            for i in range(n):
+                out[o, i] += y[o, j] * atoms[kept[j], i]
+    return out.T

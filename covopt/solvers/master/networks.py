@@ -23,7 +23,9 @@ def mass(step: Step, candidate: Candidate) -> float:
     return float(np.sqrt(squares).sum())
 
 
-def shifted(columns: Columns, step: Step, candidate: Candidate) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def shifted(
+    columns: Columns, step: Step, candidate: Candidate, chosen: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Neurons, weights and atoms of a candidate; a neuron that would leave its closed face goes to its edge.
 
     Parameters
@@ -32,6 +34,8 @@ def shifted(columns: Columns, step: Step, candidate: Candidate) -> tuple[np.ndar
         As they were in the step.
     step : Step
     candidate : Candidate
+    chosen : ndarray of bool, shape (M,), optional
+        Columns to return, in their order; all without it.
 
     Returns
     -------
@@ -40,10 +44,11 @@ def shifted(columns: Columns, step: Step, candidate: Candidate) -> tuple[np.ndar
     weights : ndarray of shape (M, k)
     atoms : ndarray of shape (M, N)
     """
-    neurons, weights, atoms = columns.neurons, candidate.weights, columns.atoms
+    every = np.ones(len(columns), dtype=bool) if chosen is None else chosen
+    neurons, weights = columns.neurons.copy(), candidate.weights.copy()
     owner = step.tangents.owner
     if not len(owner):
-        return neurons, weights, atoms
+        return neurons[every], weights[every], columns.atoms if every.all() else columns.atoms[every]
     moving, place = np.unique(owner, return_inverse=True)
     mass = np.linalg.norm(weights[moving], axis=1)
     units = weights[moving] / np.where(mass > 0, mass, 1.0)[:, None]
@@ -54,7 +59,7 @@ def shifted(columns: Columns, step: Step, candidate: Candidate) -> tuple[np.ndar
     np.add.at(way, place, along[:, None] * step.tangents.directions)
     share = np.ones(len(moving))
     leaves = columns.displaced(_of_length_one(start + way), moving)
-    share[leaves] = _longest_inside(columns, atoms[moving[leaves]], start[leaves], way[leaves])
+    share[leaves] = _longest_inside(columns, columns.atoms[moving[leaves]], start[leaves], way[leaves])
     vectors = start + share[:, None] * way
     if weights.shape[1] > 1:  # mixed tangents are not orthogonal
         masses = np.linalg.norm(vectors, axis=1)
@@ -66,12 +71,12 @@ def shifted(columns: Columns, step: Step, candidate: Candidate) -> tuple[np.ndar
         masses = np.sqrt(squares)
         outputs = units * masses[:, None]
     there = vectors / np.where(masses > 0, masses, 1.0)[:, None]
-    stays = (masses > 0) & ~columns.displaced(there, moving)
+    stays = (masses > 0) & ~columns.displaced(there, moving) & every[moving]
     moved = moving[stays]
-    neurons, weights, atoms = neurons.copy(), weights.copy(), atoms.copy()
     neurons[moved], weights[moved] = there[stays], outputs[stays]
-    atoms[moved] = np.where(atoms[moved] > 0, there[stays] @ columns.rows.T, 0.0)
-    return neurons, weights, atoms
+    atoms, at = columns.atoms[every], (np.cumsum(every) - 1)[moved]
+    atoms[at] = np.where(atoms[at] > 0, there[stays] @ columns.rows.T, 0.0)
+    return neurons[every], weights[every], atoms
 
 
 def _of_length_one(vectors: np.ndarray) -> np.ndarray:

@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit
 
 SPARE = 1.5  # times as much room as is asked for
-GROWTH = 3.0  # the same where rows are added: what is not written to takes no memory, a move takes twice
+GROWTH = 4.0  # the same where rows are added: what is not written to takes no memory, a move takes twice
 
 
 class Room:

@@ -62,7 +62,7 @@ class System:
         self.fold, self.tangents, self.blocks, self.accuracy = fold, tangents, blocks, accuracy
         self.moves = moves
         self.diagonal, self.w = hessian
-        self.shape = fold.atoms.shape[1], n_outputs
+        self.shape = len(fold.rows), n_outputs
         matrix = self._matrix()
         diagonal = np.diag(matrix).copy()
         if is_free:  # stiffness along 1 changes no step with 1ᵀΛ given, and makes the matrix definite
