@@ -20,9 +20,10 @@ from numba import njit
 from sklearn.datasets import load_diabetes
 
 from covopt.oracles.cones import box_gauge
+from covopt.oracles.cones.boxes import ROOT_ROUNDS, Box, bound_all, roots
 from covopt.oracles.cones.gauge import BoxBound, Scalar
 from covopt.oracles.cones.leaf import affine_bound, relax, touch
-from covopt.oracles.cones.moments import ROOT_ROUNDS, ROUNDS, Box, bound_all, roots
+from covopt.oracles.cones.moments import ROUNDS
 from covopt.oracles.cones.transfer import transfer
 from covopt.problems.shallow import ShallowProblem
 from covopt.solvers.box_generation import solve_by_boxes

@@ -5,7 +5,8 @@
 
 Each instance is solved once; upper and lower bound and gap are those that ``covopt.verify`` recomputes. Kernels are
 compiled before the clock starts. Seconds are of the processor: of the solve, and of the verification. ``--trace``
-keeps the bounds of every round; ``--figure`` only draws them, upper and lower bound over the last upper bound.
+keeps the bounds of every round; ``--figure`` only draws them, upper and lower bound over the last upper bound, and
+the gap that is left.
 """
 
 from __future__ import annotations
@@ -102,29 +103,38 @@ def fits() -> Iterator[tuple[str, Solve]]:
 
 
 def draw(traces: dict[str, list[list[float]]], path: str) -> None:
-    """Upper and lower bounds over time, one panel for each instance."""
+    """Upper and lower bounds over time, one panel for each instance, told apart without colours."""
     from matplotlib.figure import Figure
 
-    traces = {
-        name: trace for name, trace in traces.items() if len(trace) > 1
-    }  # solves in one step have no bounds before
+    order = [name for name, _ in (*interpolations(), *fits()) if name in traces]
     columns = 4
-    lines = -(-len(traces) // columns)
-    figure = Figure(figsize=(2.9 * columns, 1.9 * lines), layout="constrained")
+    lines = -(-len(order) // columns)
+    figure = Figure(figsize=(2.9 * columns, 1.8 * lines + 0.4), layout="constrained")
     panels = figure.subplots(lines, columns, sharey=True, squeeze=False).ravel()
-    for axes, (name, trace) in zip(panels, traces.items(), strict=False):
-        seconds, upper, lower = np.array(trace).T
+    for axes, name in zip(panels, order, strict=False):
+        seconds, upper, lower = np.array(traces[name]).T
         best = np.minimum.accumulate(np.where(np.isfinite(upper), upper, np.inf)) / upper[-1]
         proved = np.maximum.accumulate(np.maximum(lower, 0.0)) / upper[-1]
         top = np.minimum(best, 2.0)
-        axes.fill_between(seconds, proved, top, step="post", alpha=0.25, linewidth=0)
-        axes.plot(seconds, top, drawstyle="steps-post", linewidth=1.2)
-        axes.plot(seconds, proved, drawstyle="steps-post", linewidth=1.2)
-        axes.set_title(name.removeprefix("fit "), fontsize=9)
+        marker = "o" if len(seconds) == 1 else None  # solves in one step have no bounds before
+        axes.fill_between(seconds, proved, top, step="post", color="0.85", linewidth=0)
+        for values, dashes, label in ((top, "-", "best network"), (proved, "--", "proved bound")):
+            axes.plot(
+                seconds, values, color="black", linestyle=dashes, marker=marker, markersize=3,
+                drawstyle="steps-post", linewidth=1.1, label=label,
+            )  # fmt: skip
+        gap = 1.0 - proved[-1]
+        axes.set_title(
+            f"{name.removeprefix('fit ')}: {f'{100 * gap:.2g} %' if gap > 1e-4 else f'{gap:.0e}'}", fontsize=8
+        )
+        axes.set_xlim(0.0, 1.05 * seconds[-1])
         axes.set_ylim(0.0, 1.5)
         axes.tick_params(labelsize=8)
-    for axes in panels[len(traces) :]:
+    for axes in panels[len(order) :]:
         axes.set_visible(False)
+    figure.legend(
+        *panels[0].get_legend_handles_labels(), loc="outside upper center", ncols=2, fontsize=9, frameon=False
+    )
     figure.supxlabel("processor seconds", fontsize=9)
     figure.supylabel("bounds / last upper bound", fontsize=9)
     figure.savefig(path, dpi=110)

@@ -39,11 +39,13 @@ TOO_WIDE = (
 )
 TO_CLOSE = 0.25  # of the tolerance, that a bound may be above the largest value met
 PROMISING = (
-    (0.04, 1.15),
-    (0.16, 1.06),
-    (0.5, 1.02),
+    (0.04, 1.3),
+    (0.16, 1.18),
+    (0.5, 1.09),
+    (1.0, 1.055),
+    (2.0, 1.03),
 )  # shares of a certificate's boxes, and ratios to go on at
-MORE = 4  # times a certificate's boxes, at most, where the first look has promised something
+MORE = 8  # times a certificate's boxes, at most, where the first look has promised something
 NEWS = 0.95  # of the bound that was told last
 
 
@@ -157,7 +159,7 @@ def closed_gauge(
     )
     search.goal = search.best * (1.0 + TO_CLOSE * tol)
     search.run(0.0, 1)  # the roots
-    for share, promising in (*PROMISING, *((part, math.inf) for part in range(1, MORE + 1))):
+    for share, promising in (*PROMISING, *((part, math.inf) for part in range(3, MORE + 1))):
         while search.nodes < share * most and search.bound > search.goal and not search.is_full:
             if now() - began > time_s:
                 return math.inf

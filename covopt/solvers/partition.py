@@ -19,8 +19,9 @@ from __future__ import annotations
 import numpy as np
 
 from covopt.limits import now
+from covopt.oracles.cones.boxes import ROOT_ROUNDS, Box, bound_all, roots
 from covopt.oracles.cones.gauge import Scalar
-from covopt.oracles.cones.moments import ROOT_ROUNDS, Box, MomentSearch, bound_all, roots
+from covopt.oracles.cones.moments import MomentSearch
 from covopt.oracles.cones.transfer import transfer
 from covopt.solvers.deeper import extrapolated
 from covopt.solvers.master.objective import Fit, Interpolation

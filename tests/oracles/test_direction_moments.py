@@ -12,7 +12,8 @@ from covopt.errors import InputError
 from covopt.oracles.claims import BY_BOXES
 from covopt.oracles.cones.gauge import Scalar
 from covopt.oracles.cones.moments import MomentSearch, quadratic_gauge
-from covopt.oracles.cones.quadratic import FREE, OFF, ON, OPTIONS, UNSET, bound_box
+from covopt.oracles.cones.narrowing import FREE, OFF, ON
+from covopt.oracles.cones.quadratic import OPTIONS, UNSET, bound_box
 from covopt.oracles.cones.sphere_form import on_sphere, proved_on_sphere
 from covopt.oracles.cones.transfer import transfer
 from covopt.oracles.faces import FaceOracle
@@ -38,10 +39,13 @@ def test_agrees_with_the_faces(kind):
 @settings(max_examples=30, deadline=None)
 @given(
     st.integers(0, 10**6), st.integers(2, 6), st.integers(3, 40), st.booleans(), st.sampled_from([0.0, 0.1, 0.4]),
-    st.sampled_from([0.0, np.inf]),
+    st.sampled_from([0.0, np.inf]), st.sampled_from([0.0, 0.5, 0.9, 0.99]),
 )  # fmt: skip
-def test_a_box_is_bounded_whatever_the_multipliers(seed, r, n, warm, held, by_signs):
-    """Samples of the cone where the signs hold never exceed the bound, from any moments and multipliers."""
+def test_a_box_is_bounded_whatever_the_multipliers(seed, r, n, warm, held, by_signs, level):
+    """Samples of the cone where the signs hold never exceed the bound, from any moments and multipliers.
+
+    With a level what is left out of the box does not exceed it, and what stays is bounded as before.
+    """
     random = np.random.default_rng(seed)
     rows = random.standard_normal((n, r)) * random.choice([1e-3, 1.0], (n, 1))
     weights, linear = random.choice([-1.0, 1.0], n), random.standard_normal(r)
@@ -55,10 +59,11 @@ def test_a_box_is_bounded_whatever_the_multipliers(seed, r, n, warm, held, by_si
     d, e = np.abs(random.standard_normal(r)) * warm, np.abs(random.standard_normal(1)) * warm
     shares = np.full((n, OPTIONS), 50 if warm else UNSET, np.uint8)
     fixed = random.choice(np.array([FREE, ON, OFF], np.uint8), n, p=[1.0 - held, 0.5 * held, 0.5 * held])
-    bound, axis = bound_box(
-        rows, weights, linear, sizes, a, side, centre, width, x, X, d, e, shares, fixed, int(random.integers(1, 20)),
-        2.0, 1.5, 0.0, by_signs,
-    )  # fmt: skip
+    turns = int(random.integers(1, 20))
+    multipliers = (x, X, d, e, shares)
+    box, rest = (centre.copy(), width.copy()), (turns, 2.0, 1.5, 0.0, by_signs, False)
+    known = [given.copy() for given in multipliers]
+    bound, axis, _ = bound_box(rows, weights, linear, sizes, a, side, *box, *known, fixed.copy(), *rest)
     points = centre + width * random.uniform(-1.0, 1.0, (2000, r))
     points[:500] = centre + width * random.choice([-1.0, 1.0], (500, r))
     points /= np.linalg.norm(points, axis=1, keepdims=True)
@@ -72,6 +77,16 @@ def test_a_box_is_bounded_whatever_the_multipliers(seed, r, n, warm, held, by_si
     else:
         assert axis == -1 or width[axis] > 0
     assert axis >= 0 or (held and bound == 0.0)
+    if level > 0.0:
+        H, signs = level * bound, fixed.copy()
+        known = [given.copy() for given in multipliers]
+        rest = (turns, 2.0, 1.5, H, by_signs, True)
+        less = bound_box(rows, weights, linear, sizes, a, side, *box, *known, signs, *rest)[0]
+        assert values[here].max(initial=0.0) <= max(less, H, 0.0)
+        inside = (np.abs(points / (points[:, a] * side)[:, None] - box[0]) <= box[1] + 1e-12).all(axis=1)
+        stays = here & inside & ((signs != ON) | (products >= 0.0)).all(axis=1)
+        stays &= ((signs != OFF) | (products <= 0.0)).all(axis=1)
+        assert values[here & ~stays].max(initial=0.0) <= max(H, 0.0)
 
 
 @pytest.mark.parametrize("seed", range(4))

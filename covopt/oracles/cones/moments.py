@@ -9,27 +9,22 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from covopt.checks.memory import room
+from covopt.oracles.cones.boxes import ROOT_ROUNDS, Box, bound_all, roots
 from covopt.oracles.cones.gauge import GaugeBound, Scalar, evaluate, validated
-from covopt.oracles.cones.quadratic import OFF, ON, OPTIONS, UNSET, bound_boxes
+from covopt.oracles.cones.quadratic import OPTIONS
 from covopt.oracles.cones.transfer import Transfer, transfer
 
 BATCH = 16  # boxes that are cut at a time, whatever the number of threads
-ROOT_ROUNDS = 60
 ROUNDS = 12
-ROUNDS_TO_GOAL = 24  # they end early for most boxes
+ROUNDS_TO_GOAL = 24  # near the goal: they end early for most boxes
 INHERITED = 8.0  # rounds that the moments of the box around a box count for,
-INHERITED_NEAR = 24.0  # and near the end, when small steps matter
+INHERITED_NEAR = 24.0  # and near the end, when small steps matter, or on the way to a goal that is near
 NEAR = 1.02  # times the best value
-DELAY = 4.0
-PIECE_WORK = 1e8
+NEAR_GOAL = 1.03  # the same for more rounds
 MEMORY = 2**29  # bytes of open boxes
 OBJECTS = 1024  # bytes of a box beside its numbers
 EPS = 2.0**-52
@@ -39,117 +34,6 @@ CLAIMED_NEAR = 1.01  # largest share of the value met that a claim may be to be 
 NEAR_SIGNS = 1.05  # bound over value from which boxes are cut along signs in any case
 LOW = 8  # dimensions up to which axes alone are better: thin boxes need them
 CLOSED = 1e-15
-
-
-@dataclass
-class Box:
-    """An open box: its bound, chart, place, assumed signs of rows, and the moments that its halves begin with."""
-
-    bound: float
-    sign: float
-    chart: int
-    side: float
-    centre: np.ndarray
-    width: np.ndarray
-    x: np.ndarray
-    X: np.ndarray
-    d: np.ndarray
-    e: np.ndarray
-    shares: np.ndarray
-    fixed: np.ndarray
-    cut: int
-
-    def halves(self) -> Iterator[Box]:
-        """Both halves along the cut, of an axis or of the sign of a row, with copies of the multipliers."""
-        row = self.cut - len(self.width)
-        for way in (1.0, -1.0):
-            centre, width, fixed = self.centre.copy(), self.width.copy(), self.fixed.copy()
-            if row < 0:
-                width[self.cut] *= 0.5
-                centre[self.cut] += way * width[self.cut]
-            else:
-                fixed[row] = ON if way > 0.0 else OFF
-            yield Box(
-                self.bound, self.sign, self.chart, self.side, centre, width, self.x.copy(), self.X.copy(),
-                self.d.copy(), self.e.copy(), self.shares.copy(), fixed, -1,
-            )  # fmt: skip
-
-
-def bound_all(
-    scalar: Scalar,
-    boxes: list[Box],
-    *,
-    rounds: int,
-    first: float,
-    level: float,
-    by_signs: float = np.inf,
-    n_threads: int = 1,
-) -> None:
-    """Bound boxes, each from the multipliers that it has: its ``bound`` only falls, its multipliers and cut are new.
-
-    Parameters
-    ----------
-    scalar : Scalar
-        G.
-    boxes : list of Box
-    rounds : int
-        ``ROOT_ROUNDS`` where the boxes have no multipliers yet.
-    first : float
-        Rounds that the moments count for.
-    level : float
-        Rounds end once a bound is at most this.
-    by_signs : float
-        A box is cut along a row, not an axis, where what is not known of its sign costs more than this share of the
-        distance to ``level``.
-    n_threads : int
-        Changes nothing in the answer.
-    """
-    sizes = scalar.sizes * (1.0 + (len(scalar.y) + 4) * EPS)
-    # deadlines and interrupts are heard between pieces of about a tenth of a second
-    piece = max(1, int(PIECE_WORK / (rounds * scalar.y.size * len(scalar.linear) + 1)))
-
-    def work(part: list[Box]) -> tuple[np.ndarray, np.ndarray]:
-        bounds, cuts = np.empty(len(part)), np.empty(len(part), dtype=np.int64)
-        signs = np.array([box.sign for box in part])
-        packed = [
-            np.array([getattr(box, name) for box in part])
-            for name in ("centre", "width", "x", "X", "d", "e", "shares", "fixed")
-        ]
-        arguments: list[Any] = [
-            scalar.y, signs[:, None] * scalar.signs, signs[:, None] * scalar.linear,
-            sizes, np.array([box.chart for box in part]), np.array([box.side for box in part]),
-            *packed, rounds, first, 1.5 if rounds == ROOT_ROUNDS else DELAY, level, by_signs, bounds, cuts,
-        ]  # fmt: skip
-        bound_boxes(*arguments)
-        for place, box in enumerate(part):
-            box.x, box.X, box.d, box.e, box.shares = (array[place].copy() for array in packed[2:7])
-        return bounds, cuts
-
-    parts = [boxes[k : k + piece] for k in range(0, len(boxes), piece)]
-    if piece * n_threads > len(boxes):
-        parts = [boxes[k::n_threads] for k in range(min(n_threads, len(boxes)))]
-    if n_threads > 1:
-        with ThreadPoolExecutor(n_threads) as pool:
-            found = list(pool.map(work, parts))
-    else:
-        found = [work(part) for part in parts]
-    for part, (bounds, cuts) in zip(parts, found, strict=True):
-        for box, bound, cut in zip(part, bounds, cuts, strict=True):
-            box.bound, box.cut = min(box.bound, float(bound)), int(cut)
-
-
-def roots(n_rows: int, rank: int) -> Iterator[Box]:
-    """All directions, with both signs of G: what a search begins with."""
-    for sign in (1.0, -1.0):
-        for chart in range(rank):
-            for side in (1.0, -1.0):
-                centre, width = np.zeros(rank), np.ones(rank)
-                centre[chart], width[chart] = side, 0.0
-                yield Box(
-                    np.inf, sign, chart, side, centre, width, np.zeros(rank), np.eye(rank) / rank, np.zeros(rank),
-                    np.zeros(1), np.full((n_rows, OPTIONS), UNSET, np.uint8),
-                    np.zeros(n_rows, np.uint8), -1,
-                )  # fmt: skip
 
 
 class MomentSearch:
@@ -241,19 +125,23 @@ class MomentSearch:
         while self._open and self.nodes < max_nodes and not self.is_full:
             if not self.depth_first and self.bound <= self._level(rtol):
                 break
-            count = min(BATCH, len(self._open))
-            first = INHERITED if self.bound > NEAR * self.best else INHERITED_NEAR
-            boxes = [heapq.heappop(self._open)[2] for _ in range(count)]
-            rounds = ROUNDS_TO_GOAL if self.goal > 0.0 else ROUNDS
+            boxes = [heapq.heappop(self._open)[2] for _ in range(min(BATCH, len(self._open)))]
+            highest = max(box.bound for box in boxes)
+            first = INHERITED_NEAR if self.by_signs or highest <= NEAR * self.best else INHERITED
+            far = self.goal <= 0.0 or (self.by_signs and highest > NEAR_GOAL * self.best)
+            rounds = ROUNDS if far else ROUNDS_TO_GOAL
             self._look([half for box in boxes for half in box.halves()], rounds, first, rtol)
         return self.bound
 
     def _look(self, boxes: list[Box], rounds: int, first: float, rtol: float) -> None:
         """Bound boxes; keep those that stay open."""
+        level, share = self._level(rtol), self._share
         bound_all(
-            self.scalar, boxes, rounds=rounds, first=first, level=self._level(rtol), by_signs=self._share,
-            n_threads=self.n_threads,
+            self.scalar, boxes, rounds=rounds, first=first, level=level, by_signs=share,
+            narrows=math.isfinite(share), n_threads=self.n_threads,
         )  # fmt: skip
+        if math.isfinite(share):
+            self._closed = max(self._closed, level)  # what was left out does not exceed it
         self.nodes += len(boxes)
         self.offer(np.array([box.x for box in boxes]))
         level = self._level(rtol)

@@ -44,6 +44,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from covopt.oracles.cones.narrowing import FREE, OFF, ON, narrow
 from covopt.oracles.cones.sphere_form import on_sphere, proved_on_sphere
 
 EPS = 2.0**-52
@@ -52,13 +53,15 @@ SMALLEST = 2.0**-40
 TINY = 2.0**-500
 OPTIONS = 4  # t and the last two lines of the list, beside zero
 GROWTH, STEEPEST = 0.25, 8.0  # of multipliers, for thin boxes need large ones
-FREE, ON, OFF = 0, 1, 2  # what is assumed of the sign of a row on a box: nothing, t ≥ 0, t ≤ 0
+PULL = 1.2  # of the multiplier of w_0
+MANY = 0.1  # of the undecided rows, whose signs have to be new for a box to be bounded once more
 UNSET = 255  # in the shares of a box that has no parent
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def bound_box(
-    rows, weights, linear, sizes, a, side, u0, s, x, X, d, e, shares, fixed, rounds, first, delay, H, by_signs
+    rows, weights, linear, sizes, a, side, u0, s, x, X, d, e, shares, fixed, rounds, first, delay, H, by_signs,
+    narrows,
 ):  # fmt: skip
     """Bound F over the unit vectors of one box.
 
@@ -87,12 +90,16 @@ def bound_box(
         The rounds end once the bound is at most H.
     by_signs : float
         A row is cut along where what its sign would say costs more than this share of bound − H.
+    narrows : bool
+        Where the bound is above H, leave out of the box, in place, what has F ≤ H (:mod:`.narrowing`).
 
     Returns
     -------
     bound : float
     axis : int
         Where to cut: an axis, r + i for the sign of row i, −1 where the box is too small or empty.
+    is_narrower : bool
+        Whether so much was left out that another look pays.
     """
     n, r = rows.shape
     near, far = 1.0, 1.0
@@ -116,7 +123,7 @@ def bound_box(
             c += rows[i, j] * u0[j]
             radius += abs(rows[i, j]) * s[j]
         if (c >= radius and fixed[i] == OFF) or (c <= -radius and fixed[i] == ON):
-            return 0.0, -1
+            return 0.0, -1, False
         if c >= radius:
             for j in range(r):
                 g[j] += weights[i] * rows[i, j]
@@ -270,7 +277,7 @@ def bound_box(
                 growth = GROWTH * d[j] * min(excess / (square + TINY), STEEPEST)
                 d[j] = max(0.0, d[j] + step * (H * excess + growth))
         outside = square - (W + least) * w[a] * side + W * least
-        e[0] = max(0.0, e[0] + 4.0 * H * step * outside / ((W - least) ** 2 + 1e-12))
+        e[0] = max(0.0, e[0] + PULL * H * step * outside / ((W - least) ** 2 + 1e-12))
 
     for q in range(m):
         for k in range(OPTIONS):
@@ -279,6 +286,13 @@ def bound_box(
     allowance = EPS * (2 * n + 8 * rounds + 16 * r + 64) * best_size
     bound = proved_on_sphere(best_M, best_b, best_nu, best_mu, np.empty((r + 1, r + 1)))
     bound += best_const + allowance
+    n_rows, n_axes = 0, 0
+    if narrows and bound > H:
+        units = EPS * (2 * n + 8 * rounds + 16 * r + 64)
+        n_rows, n_axes = narrow(
+            best_M, best_b, best_nu, best_mu, best_const + allowance, H, units, Y, weight, index, fixed, a, side,
+            u0, s,
+        )  # fmt: skip
     axis, most = -1, -1.0
     for j in range(r):
         if s[j] > SMALLEST and abs(u0[j]) + s[j] < 2.0**50 * s[j]:
@@ -287,11 +301,11 @@ def bound_box(
             gain = np.sqrt(inside) * (score[j] + H * s[j])
             if gain > most:
                 axis, most = j, gain
-    if m > 0:
-        row = np.argmax(doubts)
-        if doubts[row] > by_signs * (bound - H):
-            axis = r + index[row]
-    return bound, axis
+    worst = by_signs * max(bound - H, TINY)
+    for q in range(m):
+        if doubts[q] > worst and fixed[index[q]] == FREE:
+            axis, worst = r + index[q], doubts[q]
+    return bound, axis, n_axes > 0 or n_rows > MANY * m
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -315,12 +329,14 @@ def bound_boxes(
     delay,
     H,
     by_signs,
+    narrows,
     bounds,
     cuts,
+    narrower,
 ):
     """Bound many boxes, one per place of the arrays; ``weights`` and ``linear`` are given for each box."""
     for place in range(len(axes)):
-        bounds[place], cuts[place] = bound_box(
+        bounds[place], cuts[place], narrower[place] = bound_box(
             rows, weights[place], linear[place], sizes, axes[place], sides[place], u0[place], s[place], x[place],
-            X[place], d[place], e[place], shares[place], fixed[place], rounds, first, delay, H, by_signs,
+            X[place], d[place], e[place], shares[place], fixed[place], rounds, first, delay, H, by_signs, narrows,
         )  # fmt: skip

@@ -1,0 +1,105 @@
+r"""What of a box can be left out, because its bound says so.
+
+A quadratic bound says F(w) ≤ wᵀMw + b·w + c = B − Q(w) with Q(w) ≥ 0 on the sphere. Where F exceeds a level H,
+Q(w) < B − H: an ellipsoid around ŵ = ½(ν − M)⁻¹b. A half-space y·w ≤ 0 misses it when (y·ŵ)² > (B − H) yᵀ(ν − M)⁻¹y
+and y·ŵ > 0. Then the sign of a row is known, or half of the box is not needed.
+
+That is found in plain floating point, and shown: where y·w ≤ 0, F(w) ≤ wᵀMw + (b − κy)·w + c for every κ ≥ 0, and
+a Cholesky factorisation bounds this as it does the whole box. Half-spaces are given by rows, or by one axis of the
+box whose centre is exact; b − κy is off by 2ε(|b_j| + |κy_j|) in a coordinate, which counts as :mod:`.quadratic`
+counts everything else.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from covopt.oracles.cones.sphere_form import factor, proved_on_sphere, shift, solve
+
+FREE, ON, OFF = 0, 1, 2  # what is assumed of the sign of a row on a box: nothing, t ≥ 0, t ≤ 0
+SURE = 1.02  # how far the ellipsoid has to be missed before it is shown
+LIFT = 1e-13  # of ν and μ, for a factor that exists
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def missed(M, b, nu, mu, rest, H, w, A, y, units, tilted, z, scratch):
+    """Return 1 where F ≤ H is shown for all w with y·w ≤ 0, −1 for y·w ≥ 0, 0 for neither.
+
+    Parameters
+    ----------
+    M, b, nu, mu, rest : ndarray, ndarray, float, float, float
+        F is at most wᵀMw + b·w + rest, and that at most ν + μ + rest.
+    H : float
+    w, A : ndarray of shape (r,), (r, r)
+        Centre of the ellipsoid, and the factor of ν − M.
+    y : ndarray of shape (r,)
+    units : float
+        Rounding for each unit of the size of the terms.
+    tilted, z, scratch : ndarray
+        Scratch.
+    """
+    height = 0.0
+    for j in range(len(b)):
+        height += y[j] * w[j]
+        z[j] = y[j]
+    solve(A, z, True)
+    square = (z * z).sum()
+    if not height * height > SURE * (nu + mu + rest - H) * square:
+        return 0
+    kappa, size = 2.0 * height / square, 0.0
+    for j in range(len(b)):
+        tilted[j] = b[j] - kappa * y[j]
+        size += 8.0 * abs(kappa * y[j]) + 2.0 * abs(b[j])
+    if proved_on_sphere(M, tilted, nu, mu - height * height / square, scratch) + rest + units * size <= H:
+        return 1 if height > 0.0 else -1
+    return 0
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def narrow(M, b, nu, mu, rest, H, units, Y, weights, index, fixed, a, side, u0, s):
+    """Fix signs of rows that count positively and halve the box, where F ≤ H is shown for what is left out.
+
+    The signs of other rows stay free: what bounds those from below is lost where one is assumed.
+
+    Parameters
+    ----------
+    M, b, nu, mu, rest, H, units
+        As for :func:`missed`.
+    Y, weights, index : ndarray of shape (m, r), (m,), (m,)
+        Undecided rows, their signs, and their places in ``fixed``.
+    fixed : ndarray of shape (n,), uint8
+        Changed in place, as are the centre ``u0`` and the half-widths ``s``.
+    a, side : int, float
+        Chart.
+
+    Returns
+    -------
+    (int, int)
+        Rows whose sign is new, axes along which the box is half as wide.
+    """
+    r = len(b)
+    A, scratch = np.empty((r, r)), np.empty((r + 1, r + 1))
+    w, z, tilted, y = np.empty(r), np.empty(r), np.empty(r), np.empty(r)
+    lift = LIFT * (abs(nu) + abs(mu))
+    nu, mu = nu + lift, mu + lift
+    if not nu + mu + rest < np.inf or not factor(M, nu, 0.0, A):
+        return 0, 0
+    shift(A, b, w)
+    n_rows, n_axes = 0, 0
+    for q in range(len(Y)):
+        if weights[q] > 0.0:
+            found = missed(M, b, nu, mu, rest, H, w, A, Y[q], units, tilted, z, scratch)
+            if found != 0:
+                fixed[index[q]] = ON if found > 0 else OFF
+                n_rows += 1
+    for j in range(r):
+        if s[j] > 0.0:
+            y[:] = 0.0
+            y[j], y[a] = 1.0, -u0[j] * side
+            found = missed(M, b, nu, mu, rest, H, w, A, y, units, tilted, z, scratch)
+            if found != 0:
+                s[j] *= 0.5
+                u0[j] += found * s[j]
+                n_axes += 1
+    return n_rows, n_axes
