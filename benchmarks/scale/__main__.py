@@ -26,7 +26,8 @@ def main() -> None:
     command.add_argument("--cells", type=float, default=1e8, help="1e9 take 8 GiB of disk as .npy")
     command.add_argument("--only", nargs="*", choices=["npy", "parquet"], default=["npy", "parquet"])
     command.add_argument("--folder", help="where the files go, for a while")
-    commands.add_parser("memory")
+    command = commands.add_parser("memory")
+    command.add_argument("--only", default="", metavar="WORD", help="commands whose names have it in them")
     commands.add_parser("messages")
     command = commands.add_parser("kills")
     command.add_argument("--only", nargs="*", choices=list(kills.CASES), default=list(kills.CASES))
@@ -37,7 +38,7 @@ def main() -> None:
     elif asked.command == "cells":
         cells.run(asked.cells, asked.only, asked.folder)
     elif asked.command == "memory":
-        memory.run()
+        memory.run(asked.only)
     elif asked.command == "messages":
         messages.run()
     elif asked.command == "kills":

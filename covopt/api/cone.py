@@ -13,6 +13,7 @@ from threadpoolctl import threadpool_limits
 from covopt.api.interpolation_task import ROOM
 from covopt.api.rounds import heard
 from covopt.certificates.certify import conclude, residual_of
+from covopt.checks.memory import memory_left, plan
 from covopt.checks.speaking import tell_result
 from covopt.checks.timing import timing
 from covopt.checks.validation import (
@@ -31,13 +32,15 @@ from covopt.limits import now
 from covopt.losses import Loss, SquaredError
 from covopt.network import ReLUNetwork
 from covopt.oracles.base import Oracle, Pricing
-from covopt.oracles.choose import exact_oracle
+from covopt.oracles.choose import exact_oracle, oracle_bytes
 from covopt.problems.cone import ConeProblem
 from covopt.problems.reduction import Reduction, reduce_data
 from covopt.solution import Solution
 from covopt.solvers.cone.all_masses import finish_masses
 from covopt.solvers.cone.frank_wolfe import VARIANTS, FrankWolfe, FrankWolfeState
 from covopt.status import Status
+
+MASSES = 450.0  # bytes of the covariances and the restricted master, for a pair of rows and an output
 
 
 @dataclass(frozen=True)
@@ -186,7 +189,7 @@ def frank_wolfe(
     Raises
     ------
     InputError
-        When the input cannot be used.
+        When the input cannot be used, or would take more memory than there may be.
     BudgetError
         When the arrangement is too large for the exact oracle.
 
@@ -208,6 +211,11 @@ def frank_wolfe(
     # as a certificate will compute it: more threads round differently
     with threadpool_limits(1, user_api="blas"):
         problem, reduction = _reduce(data, output_bias, lam)
+    outputs = problem.targets.shape[1]
+    plan(
+        MASSES * len(problem.rows) ** 2 * outputs + oracle_bytes(problem.rows, outputs if outputs > 1 else 0),
+        memory_left(), 'solver="auto" of min_norm ends with a bracket there.', what=f"Frank–Wolfe ({variant})",
+    )  # fmt: skip
     begin = None if start is None else _check_start(start, data, reduction)
     unit = reduction.value_scale * (lam if lam > 0 else 1.0)
 

@@ -16,6 +16,7 @@ from covopt.arrangement.bigint import interior_points
 from covopt.arrangement.reduction import FLOAT_ZERO, Reduced, flag_coordinates, lift, reduce
 from covopt.arrangement.sweep import sweep
 from covopt.arrangement.tableau import LARGEST_ZERO, SMALLEST_NONZERO, UNRESOLVED
+from covopt.checks.memory import memory_left, plan
 from covopt.checks.speaking import tell
 from covopt.checks.validation import check_count
 from covopt.errors import PrecisionWarning
@@ -30,6 +31,7 @@ _SEEDS = (0, 1, 2)
 _BLOCK = 1 << 20
 _LARGEST_PART = 1 << 22  # half-cells that one process makes at a time: about a second
 _NO_PREFIX: tuple[int, ...] = ()
+_STREAM = "covopt.arrangement.iter_cells gives them in blocks, covopt cells --out FILE.npy writes them."
 
 
 class Separation(NamedTuple):
@@ -216,6 +218,17 @@ def half_blocks(
         yield half, int(stats[-1])
 
 
+def cell_bytes(n_cells: int, n_samples: int) -> float:
+    """Return how many bytes it takes to make that many cells in memory: words of the halves twice, packed bytes.
+
+    Examples
+    --------
+    >>> cell_bytes(10, 65)
+    410.0
+    """
+    return n_cells * (2.0 * 8 * -(-n_samples // 64) + -(-n_samples // 8))
+
+
 def enumerate_cells(X: Any, *, bias: float = 0.0, n_jobs: int = 1) -> Arrangement:
     r"""Enumerate the activation patterns of a table of points.
 
@@ -243,7 +256,8 @@ def enumerate_cells(X: Any, *, bias: float = 0.0, n_jobs: int = 1) -> Arrangemen
     Raises
     ------
     InputError
-        If X is not a finite table with at least one row, or ``bias`` or ``n_jobs`` is not usable.
+        If X is not a finite table with at least one row, ``bias`` or ``n_jobs`` is not usable, or the cells would
+        take more memory than there may be (four fifths of what is free).
 
     Warns
     -----
@@ -274,13 +288,21 @@ def enumerate_cells(X: Any, *, bias: float = 0.0, n_jobs: int = 1) -> Arrangemen
     if reduced.rank == 0:
         none = Separation(0.0, np.inf)
         return Arrangement(_nothing_to_cut(reduced), reduced.n_samples, 0, none, reduced.exact)
-    # every worker gets several parts, since parts differ in cost
     half_cells = sum(comb(len(reduced.masks) - 1, i) for i in range(reduced.rank))
-    shared = n_jobs != 1 or active_cluster() is not None
+    shared = n_jobs != 1 or active_cluster() is not None  # then each gets several parts
     size = max(1 << 12, min(half_cells // 16, _LARGEST_PART)) if shared else 2 * half_cells
+    needed, limit = cell_bytes(2 * half_cells, reduced.n_samples), memory_left()
+    if needed > limit:
+        if not reduced.exact:  # in general position, as a rule; integers may have far fewer
+            plan(needed, limit, _STREAM)
+        size = min(size, _BLOCK)
     for seed in _SEEDS:
         run = Run(reduced, seed)
-        blocks = [half for half, _ in half_blocks(run, size=size, n_jobs=n_jobs, keep=True)]
+        blocks, found = [], 0
+        for half, count in half_blocks(run, size=size, n_jobs=n_jobs, keep=True):
+            found += 2 * count
+            plan(cell_bytes(found, reduced.n_samples), limit, _STREAM)
+            blocks.append(half)
         if not (reduced.exact and run.unresolved):
             packed = _as_bytes(blocks[0] if len(blocks) == 1 else np.concatenate(blocks), reduced)
             break

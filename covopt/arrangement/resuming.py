@@ -11,7 +11,7 @@ import os
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -96,7 +96,10 @@ class Resumable:
                 os.replace(self.part, self.path)
             except BaseException as error:
                 with patiently():
-                    os.ftruncate(stream.fileno(), state["offset"])  # on a full disk, room for the checkpoint
+                    with suppress(
+                        OSError
+                    ):  # on a full disk, room for the checkpoint; nothing on one that is read-only
+                        os.ftruncate(stream.fileno(), state["offset"])
                     self._keep(stream, state)
                 if isinstance(error, OSError):
                     raise InputError(

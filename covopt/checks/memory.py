@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from pathlib import Path
 
 from covopt.checks.validation import check_number
-from covopt.errors import InputError, MemoryLimitWarning
+from covopt.errors import BudgetError, InputError, MemoryLimitWarning
 from covopt.limits import TimeUp
 
 SHARE = 0.8  # of what is free, that is taken without being asked
@@ -67,12 +67,27 @@ def limit_bytes(memory_limit_gib: float | None) -> int:
     )
 
 
-def plan(needed: float, limit: int, advice: str) -> None:
+def plan(
+    needed: float,
+    limit: int,
+    advice: str,
+    *,
+    what: str = "this",
+    error: type[InputError] | type[BudgetError] = InputError,
+) -> None:
     """Refuse work that needs more bytes than the limit, before it begins.
+
+    Parameters
+    ----------
+    needed, limit : float
+    advice, what : str
+        What to do instead, and what needs them.
+    error : type
+        What is raised: a :class:`~covopt.errors.BudgetError` for work that callers know to do without.
 
     Raises
     ------
-    InputError
+    InputError or BudgetError
 
     Examples
     --------
@@ -81,9 +96,11 @@ def plan(needed: float, limit: int, advice: str) -> None:
     covopt.errors.InputError: this needs about 2.8 GiB of memory; the limit is 1 GiB. Use fewer rows.
     """
     if needed > limit:
-        raise InputError(
-            f"this needs about {needed / GIB:.2g} GiB of memory; the limit is {limit / GIB:.2g} GiB. {advice}"
-        )
+        raise error(f"{what} needs about {_gib(needed)} of memory; the limit is {_gib(limit)}. {advice}")
+
+
+def _gib(size: float) -> str:
+    return f"{size / GIB:,.0f} GiB" if size > 10 * GIB else f"{size / GIB:.2g} GiB"
 
 
 _limit: ContextVar[int | None] = ContextVar("memory limit", default=None)
@@ -152,7 +169,7 @@ def gives_way(needed: float, what: str, instead: str) -> bool:
     if needed <= 1 << 20 or needed <= (limit := memory_left()):
         return False
     warnings.warn(
-        f"{what} needs about {needed / GIB:.2g} GiB of memory; the limit is {limit / GIB:.2g} GiB: {instead}.",
+        f"{what} needs about {_gib(needed)} of memory; the limit is {_gib(limit)}: {instead}.",
         MemoryLimitWarning,
         stacklevel=4,
     )
@@ -195,7 +212,7 @@ def check_room(held: float, more: float, what: str) -> None:
     needed, limit = (more, limit_bytes(None)) if given is None else (held + more, given)
     if needed > limit:
         warnings.warn(
-            f"{what} would take {needed / GIB:.2g} GiB of memory; the limit is {limit / GIB:.2g} GiB: it ends with "
+            f"{what} would take {_gib(needed)} of memory; the limit is {_gib(limit)}: it ends with "
             "the best bracket so far.",
             MemoryLimitWarning,
             stacklevel=4,

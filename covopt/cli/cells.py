@@ -72,6 +72,7 @@ def _cells(
 ) -> dict[str, Any]:
     import numpy as np
 
+    from covopt.arrangement.enumeration import cell_bytes
     from covopt.arrangement.files import STREAMED, most_cells, write_cells
     from covopt.checks.memory import plan
     from covopt.limits import TimeUp, seconds_left
@@ -88,11 +89,11 @@ def _cells(
         tell = lambda count: report(f"{count:,} {expected}")  # noqa: E731
         return {"n_cells": write_cells(X, out, bias=bias, n_jobs=n_jobs, report=tell, checkpoint=checkpoint)}
     report(f"enumerating, {expected[3:]}")
-    # words of the halves, the packed bytes, and what compresses them
     plan(
-        most * (2.0 * 8 * -(-len(X) // 64) + -(-len(X) // 8)), limit,
+        cell_bytes(most, len(X)),
+        limit,
         "Save them with --out FILE.npy or FILE.parquet, which stream, or count them with --count-only.",
-    )  # fmt: skip
+    )
     from covopt import enumerate_cells
 
     arrangement = enumerate_cells(X, bias=bias, n_jobs=n_jobs)

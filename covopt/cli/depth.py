@@ -13,6 +13,7 @@ from covopt.cli.options import (
     Encoding,
     Features,
     Json,
+    MemoryLimit,
     Out,
     OutputBias,
     Quiet,
@@ -43,11 +44,12 @@ def depth(
     duplicates: Duplicates = "error",
     seed: Seed = None,
     out: Out = None,
+    memory_limit: MemoryLimit = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Bracket the norm of the smallest network of depth L through the points: a network, and a bound below all."""
-    with reporting(as_json) as heard:
+    with reporting(as_json, memory_limit=memory_limit) as heard:
         check_outputs(out, inputs=(table,))
         check_suffix(out, JSON)
         from covopt.data import table_files

@@ -7,9 +7,12 @@ import math
 import numpy as np
 from scipy import sparse
 
+from covopt.checks.memory import memory_left, plan
 from covopt.completely_positive.moment_model import MomentModel
 from covopt.completely_positive.moment_symmetry import Reduction, automorphisms
-from covopt.errors import SolverError
+from covopt.errors import BudgetError, SolverError
+
+ENTRY_BYTES = 112.0  # of the solver, for each entry of the squares of its semidefinite blocks
 
 
 def solve_moments(
@@ -35,6 +38,8 @@ def solve_moments(
 
     Raises
     ------
+    BudgetError
+        The solver would take more memory than there may be.
     SolverError
         The relaxation is infeasible as far as the solver can tell, or there is no point.
 
@@ -67,6 +72,10 @@ def _conic(
     method: str,
     time_limit_s: float | None,
 ) -> tuple[np.ndarray, float]:
+    plan(
+        ENTRY_BYTES * sum((order * (order + 1) // 2) ** 2 for order in blocks), memory_left(),
+        "Take level 1, or the bounds without moments.", what="the moment relaxation", error=BudgetError,
+    )  # fmt: skip
     import clarabel
 
     weights = np.ones(len(b))

@@ -95,7 +95,7 @@ def moment_bound(
         Not square, symmetric and finite, a negative entry, a zero diagonal entry in a nonzero row, or an unknown
         option.
     BudgetError
-        A semidefinite block of order above 80, or more than 2000 maximal cliques.
+        A semidefinite block of order above 80, more than 2000 maximal cliques, or more memory than there may be.
     SolverError
         The solver finds the relaxation infeasible (then A is not completely positive, as far as it can tell), or
         stops without a point.

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from covopt.api.fit_task import FitTask
+from covopt.checks.memory import gives_way
 from covopt.checks.speaking import tell_bound, tell_found
 from covopt.depth.cost import MOST_DEPTH
 from covopt.depth.decay import decay, objective
@@ -17,7 +18,7 @@ from covopt.depth.layers import Layout
 from covopt.depth.linear import check_depth
 from covopt.depth.polish import trim
 from covopt.depth.starts import deeper, of_shallow, random_start
-from covopt.depth.upper import EXTRA, KEPT, WIDTH, Found, distinct
+from covopt.depth.upper import DESCENT, EXTRA, KEPT, WIDTH, Found, distinct
 from covopt.errors import InputError
 from covopt.limits import TimeUp, limited, now
 from covopt.status import Status
@@ -212,7 +213,10 @@ class _Training:
     def _improve(self, layout: Layout, theta: np.ndarray, source: str) -> Found:
         """Descend, drop silent neurons, keep."""
         X = self.data.X
-        low = decay(layout, theta, X, self.loss, self.lam)
+        if gives_way(DESCENT * layout.size, f"a descent over {layout.size:,} weights", "it is left out"):
+            low = theta
+        else:
+            low = decay(layout, theta, X, self.loss, self.lam)
         small, trimmed = trim(layout, low, silent=SILENT * max(1.0, float(np.abs(low).max()) ** 2))
         value = objective(small, trimmed, X, self.loss, self.lam)
         before = objective(layout, low, X, self.loss, self.lam)

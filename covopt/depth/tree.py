@@ -36,6 +36,7 @@ from operator import mul
 
 import numpy as np
 
+from covopt.checks import memory
 from covopt.depth.tree_boxes import least_over_boxes
 from covopt.exact.rounding import (
     above,
@@ -52,6 +53,7 @@ from covopt.oracles.pricing import price
 
 MOST_CORNERS = 2**10  # of a box of c: beyond it the bound is not computed
 MOST_NUMBERS = 2**26  # held at once
+LAYER_BYTES = 40.0  # of a number of a layer and what is made of it
 _LOST = 1e-300  # more than the products of a layer lose where they underflow
 _EXP_ROOM = 1.0 - 2.0**-44  # exp, log and pow err by less than 4 units each, some thirty of them in a row
 
@@ -174,6 +176,10 @@ class Recursion:
         ndarray of shape (m,)
         """
         count = c.shape[1]
+        whole = LAYER_BYTES * self.size * count
+        step = max(1, count * int(memory.room(whole)) // max(int(whole), 1))
+        if step < count:  # what a machine has no room for goes in pieces
+            return np.concatenate([self.gauge(c[:, at : at + step]) for at in range(0, count, step)])
         heights = np.repeat(self.first[:, None], count, axis=1)
         room = 1.0 + gamma(self._n + 12)
         shifts = self._shifts[:, None]

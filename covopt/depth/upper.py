@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from covopt.api import min_norm
+from covopt.checks.memory import gives_way, memory_left
 from covopt.data import Data
 from covopt.depth.alternating import alternate
 from covopt.depth.decay import adam, decay
@@ -17,6 +18,7 @@ from covopt.depth.rank_one import rank_one_starts
 from covopt.depth.starts import deeper, of_shallow, random_start
 from covopt.errors import InputError
 from covopt.losses import make_loss
+from covopt.losses.interpolation import INTERPOLATES
 
 KEPT = 3  # networks that go on to the next depth
 EXTRA = (0, 2)  # small random neurons that a layer gets
@@ -33,6 +35,10 @@ NEAR = 1e-3  # of max |y|²: what training misses at most, that descent goes on 
 WIDTH = 8
 LEAST_BOTTLENECK = 3  # layers beyond which a bottleneck of one neuron is a start
 SMALL = 20  # numbers in Y: more starts, and exact solves of pairs of layers
+NEWTON, DESCENT = (
+    32.0,
+    500.0,
+)  # bytes for an entry of Newton's matrix and what solves with it, and for a weight
 PASSES = 1e-10  # of max|y|, a tenth of what counts as interpolation: enough where the time is up
 
 Found = tuple[float, Layout, np.ndarray]
@@ -68,6 +74,8 @@ class UpperSearch:
         self._rng = np.random.default_rng(random_state)
         self._small = data.n_samples * data.n_outputs <= SMALL
         self._best: Found | None = None
+        self._first: list[Found] | None = None
+        self._is_said = False
         self._loss = make_loss("squared")
         self._loss.encode_targets(data.Y)
 
@@ -130,7 +138,12 @@ class UpperSearch:
         return (norm_of(layout, theta), layout, theta) if miss <= NEAR * size else None
 
     def _shallow(self) -> list[Found]:
-        """Return the shallow optimum, where there is one."""
+        """Return the shallow optimum, where there is one; it is solved for once."""
+        if self._first is None:
+            self._first = self._solved()
+        return self._first
+
+    def _solved(self) -> list[Found]:
         try:
             solution = min_norm(
                 self.data.X, self.data.Y, bias=self.data.bias, output_bias=self.output_bias,
@@ -159,9 +172,19 @@ class UpperSearch:
                 layout, self._rng, float(np.abs(data.Y).max()), float(np.abs(data.lifted).max())
             )
 
+    def _has_no_room(self, layout: Layout) -> bool:
+        """Whether Newton's method, with a row for a number of Y and a column for a weight, has no room; said once."""
+        needed = (NEWTON * self.data.Y.size + DESCENT) * layout.size
+        if self._is_said:
+            return needed > memory_left()
+        self._is_said = gives_way(needed, f"a search over {layout.size:,} weights", "such are left out")
+        return self._is_said
+
     def _improve(self, layout: Layout, theta: np.ndarray, source: str) -> list[Found]:
         """Descend, polish, keep; polish the start itself where the descent leads to no network through the points."""
         X, Y = self.data.X, self.data.Y
+        if self._has_no_room(layout):
+            return []
         for guess in (descend(layout, theta, X, Y), theta):
             answer = polish(layout, guess, X, Y)
             if answer is not None:
@@ -186,12 +209,18 @@ class UpperSearch:
             while layout.depth < self.depth:
                 layout, theta = next(iter(deeper(layout, theta, self._rng, extra=0)))
             missed = float(np.abs(layout.forward(theta, X)[1][-1] - Y).max())
-            if missed <= PASSES * float(np.abs(Y).max()):  # Newton steps on many rows take seconds
+            no_room = self._has_no_room(layout)
+            # Newton steps on many rows take seconds
+            if missed <= (INTERPOLATES if no_room else PASSES) * float(np.abs(Y).max()):
                 return norm_of(layout, theta), layout, theta
+            if no_room:
+                continue
             found = meet(layout, theta, X, Y)
             if found is not None:
                 return norm_of(layout, found), layout, found
         for layout, theta in self._random_starts(self.depth, 20):
+            if self._has_no_room(layout):
+                break
             found = meet(layout, descend(layout, theta, X, Y, outer=4), X, Y)
             if found is not None:
                 return norm_of(layout, found), layout, found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -69,6 +70,12 @@ def lock(path: Path, what: str = "") -> Callable[[], None]:
         raise InputError(f"another process writes {name}; wait for it, or choose another file.") from None
     except OSError as error:
         raise InputError(f"cannot write {name}: {error.strerror or error}.") from None
+
+    for half in path.parent.glob(
+        f".{glob.escape(path.name)}.*.part"
+    ):  # what a run that was killed had begun to write
+        with suppress(OSError):
+            half.unlink()
 
     def release() -> None:
         held.release()

@@ -67,7 +67,7 @@ def exact_oracle(
     """
     n_threads = available_threads() if n_threads is None else n_threads
     if n_outputs == 0:
-        _plan(SORTED * len(rows) ** 2 if rows.shape[1] == 3 else 0.0, beside)
+        _plan(oracle_bytes(rows, 0, budget=budget), beside)
         return FaceOracle(rows, budget=budget, n_threads=n_threads)
     if rows_are_orthogonal(rows):
         if len(rows) > MOST_ORTHOGONAL_ROWS:
@@ -76,11 +76,26 @@ def exact_oracle(
                 f"{MOST_ORTHOGONAL_ROWS}"
             )
         return OrthantOracle(rows)
-    walked = rows.shape[1] == 3 and len(rows) > MOST_TABLED
-    faces = count_lattice(*rows.shape)
-    if walked or faces <= budget:  # beyond it the oracle refuses, whatever the memory is
-        _plan(SORTED_VECTORS * len(rows) ** 2 if walked else TABLED * faces, beside)
+    _plan(oracle_bytes(rows, n_outputs, budget=budget), beside)
     return VectorFaceOracle(rows, budget=budget, n_threads=n_threads)
+
+
+def oracle_bytes(rows: np.ndarray, n_outputs: int, *, budget: float = DEFAULT_FACE_BUDGET) -> float:
+    """Return about how many bytes :func:`exact_oracle` keeps; 0 where they are few, and where it refuses in any case.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> [oracle_bytes(np.ones((100, 3)), k) for k in (0, 2)]
+    [320000.0, 500000.0]
+    """
+    n, rank = rows.shape
+    if n_outputs == 0:
+        return float(SORTED * n**2 if rank == 3 else 0)
+    if rank == 3 and n > MOST_TABLED:
+        return float(SORTED_VECTORS * n**2)
+    faces = count_lattice(n, rank)
+    return TABLED * faces if faces <= budget else 0.0
 
 
 def _plan(needed: float, beside: float) -> None:

@@ -27,6 +27,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from covopt.checks.memory import memory_left, plan
 from covopt.errors import BudgetError, InputError
 from covopt.exact.parallel_rows import first_of_each, merge_lines
 from covopt.exact.rank import exact_rank, numerical_rank
@@ -40,6 +41,7 @@ from covopt.oracles.vector.lattice_proof import MOST_EXACT, prove_lattice
 from covopt.potentials import LabelNoise
 
 WARM = 64
+FACE_BYTES, SIGN_BYTES = 400.0, 64.0  # of a face of the table; of a row's signs on a face of a block
 WHITENED = (
     1e-13  # singular value, relative to the largest: what is left is divided by; what it rounds is computed
 )
@@ -163,6 +165,12 @@ class LabelNoiseOracle:
                 f"the exact label-noise oracle would look at {count_lattice(n, self.rank):.3g} faces ({n} rows in "
                 f"dimension {self.rank}) at a cost of {self.n_faces:.3g}, above the budget of {budget:.3g}"
             )
+        faces = count_lattice(n, self.rank)
+        plan(
+            FACE_BYTES * faces + SIGN_BYTES * min(faces, BLOCK) * n, memory_left(),
+            'There is no other one; use fewer rows, or potential="variation".',
+            what="the exact label-noise oracle", error=BudgetError,
+        )  # fmt: skip
         self._lengths = np.linalg.norm(white, axis=1)
         # how far rows may be from the multiples of lines that stand for them; quotients by the norms are rounded
         shifted = white[self._live] - self._ratio[:, None] * self.lines[self._line_of]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from covopt.arrangement.enumeration import enumerate_cells
+from covopt.arrangement.files import most_cells
+from covopt.checks.memory import memory_left, plan
 from covopt.oracles.faces import FaceOracle
 from covopt.problems.shallow import ShallowProblem
 from covopt.solvers.column_generation import FEASIBLE, Point
@@ -12,6 +14,11 @@ from covopt.solvers.conic import solve_conic
 from covopt.solvers.merging import merge_in_cells, polish
 from covopt.status import Status
 
+ROW_BYTES, AXIS_BYTES = (
+    250.0,
+    7500.0,
+)  # of a cell in the program and its factors, for each row and each dimension
+INSTEAD = 'solver="auto" needs far less.'
 ROUNDS = 4
 EXACT = 1e-11  # residual relative to max|y|
 BESIDE = (
@@ -36,7 +43,20 @@ def solve_all_cells(
     -------
     (Point, str)
         The point, and the name of the backend that ran.
+
+    Raises
+    ------
+    InputError
+        When the program takes more memory than there may be.
     """
+    n, rank = problem.rows.shape
+    most = most_cells(problem.rows)
+    plan(
+        most * (ROW_BYTES * n + AXIS_BYTES * rank),
+        memory_left(),
+        INSTEAD,
+        what=f"the program of {most:,} cells",
+    )
     patterns = enumerate_cells(problem.rows).patterns
     found = solve_conic(
         problem, patterns, backend=backend, tol=min(tol / 10, 1e-9), time_limit_s=time_limit_s

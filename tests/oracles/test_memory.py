@@ -5,6 +5,11 @@ import pytest
 
 import covopt
 from covopt.checks.memory import memory_left, memory_limited, room
+from covopt.completely_positive.moments import moment_bound
+from covopt.data import Data
+from covopt.depth.lower import tree_families
+from covopt.depth.tree import LAYER_BYTES, Recursion
+from covopt.depth.upper import UpperSearch
 from covopt.errors import BudgetError, InputError, MemoryLimitWarning
 from covopt.oracles.branch_and_bound import BranchAndBoundOracle
 from covopt.oracles.choose import exact_oracle
@@ -124,3 +129,56 @@ def test_limits_are_numbers():
         memory_limited(-1.0),
     ):
         pass
+
+
+MORE = {
+    "cells": (lambda X, y: covopt.enumerate_cells(X, bias=1.0), "iter_cells gives them in blocks"),
+    "Frank–Wolfe": (covopt.frank_wolfe, "Frank–Wolfe .* needs about 0.018 GiB"),
+    "all cells": (lambda X, y: covopt.min_norm(X, y, solver="conic:CLARABEL"), "the program of 39,802 cells"),
+    "label noise": (
+        lambda X, y: covopt.min_norm(X, y, potential="label-noise"),
+        "the exact label-noise oracle",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MORE)
+def test_what_has_nothing_weaker_is_refused_before_it_begins(name, plane):
+    work, said = MORE[name]
+    with memory_limited(0.001), pytest.raises((InputError, BudgetError), match=said):
+        work(*plane)
+
+
+def test_cells_of_a_degenerate_table_are_counted_as_they_come():
+    X = np.random.default_rng(0).integers(-1, 2, (60, 4))  # at most 66 thousand cells, and far fewer
+    with memory_limited(1e-3):
+        assert covopt.enumerate_cells(X).n_cells < 1e4
+    with memory_limited(1e-5), pytest.raises(InputError, match=r"this needs about .* FILE.npy writes them"):
+        covopt.enumerate_cells(X)
+
+
+def test_moments_and_deep_networks_leave_out_what_is_too_large():
+    with memory_limited(1e-5), pytest.raises(BudgetError, match="the moment relaxation needs about"):
+        moment_bound(np.diag([1.0, 2.0, 3.0, 4.0]) + 1.0, level=1)
+    X = np.sort(np.random.default_rng(0).standard_normal((80, 1)), axis=0)
+    data = Data.validate(X, np.random.default_rng(1).standard_normal(80), bias=1.0)
+    search = UpperSearch(data, 3, "none", None, 0, lambda *_: None)
+    with (
+        memory_limited(3e-3),
+        pytest.warns(MemoryLimitWarning, match=r"weights needs about .* such are left out"),
+    ):
+        _, layout, theta = search.cheap()
+    assert layout.depth == 3
+    np.testing.assert_allclose(layout.forward(theta, data.X)[1][-1], data.Y, atol=1e-9)
+
+
+def test_the_recursion_of_trees_goes_in_pieces(monkeypatch):
+    data = Data.validate([[1.0], [-0.5]], [1.0, 0.5], bias=1.0)
+    (family,) = tree_families(data, 4, "none", upper=8.0, scales=(1.0,))
+    recursion = Recursion(family, data.lifted, 1.0, 4)
+    c = np.random.default_rng(0).uniform(0.1, 2.0, (2, 500))
+    whole = recursion.gauge(c)
+    monkeypatch.setattr("covopt.checks.memory.SMALL", 0)
+    with memory_limited(1e-4):
+        assert LAYER_BYTES * recursion.size * 500 > memory_left()
+        np.testing.assert_allclose(recursion.gauge(c), whole, rtol=1e-14)
