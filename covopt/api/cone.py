@@ -299,7 +299,7 @@ def _check_start(start: Any, data: Data, reduction: Reduction) -> tuple[np.ndarr
     if not np.isfinite(masses).all() or (masses < 0).any():
         worst = int(np.flatnonzero(~(masses >= 0) | ~np.isfinite(masses))[0])
         raise InputError(f"start.masses must be finite and not negative; entry {worst} is {masses[worst]}")
-    inner = neurons @ reduction.basis
+    inner = reduction.lower_neurons(neurons)
     lengths = np.linalg.norm(inner, axis=1)
     kept = (lengths > 0) & (masses > 0)
     # a neuron's part outside of the data's span costs and does nothing; its length belongs to the mass

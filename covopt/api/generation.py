@@ -22,6 +22,7 @@ from covopt.solvers.heuristic import solve_heuristic
 from covopt.solvers.one_input import solve_one_input
 from covopt.solvers.quick import has_no_room, is_out_of_reach, master_bytes, solve_quickly
 from covopt.solvers.sharpen import sharpen
+from covopt.solvers.thin import Thin, generate_thin
 from covopt.status import Status
 
 QUICK_S = 5.0  # for the bound beside a network along a line
@@ -70,13 +71,17 @@ def _generate(problem: ShallowProblem, solver: str, options: dict[str, Any]) -> 
     if plane is not None and not (plane.is_clear and master_bytes(problem) <= memory_left()):
         return solve_one_input(plane, **options), "column-generation"
     oracle = None
+    thin = Thin.of(problem.rows) if plane is None and solver != "relaxation" else None
     if solver != "relaxation":
         with contextlib.suppress(BudgetError):
-            oracle = exact_oracle(problem.rows, problem.vector_outputs, beside=master_bytes(problem))
+            rows = problem.rows if thin is None else thin.closer
+            oracle = exact_oracle(rows, problem.vector_outputs, beside=master_bytes(problem))
     if solver != "relaxation" and suits(problem):
         return _generate_by_boxes(problem, options)
     if oracle is None:
         return _generate_heuristically(problem, options, only_relaxation=solver == "relaxation")
+    if thin is not None:
+        return generate_thin(problem, thin, oracle, **options), "column-generation"
     point = generate(problem, oracle, **options)
     if plane is not None and point.status is Status.GAP:
         other = solve_one_input(plane, **options)

@@ -22,6 +22,7 @@ from covopt.checks.trail import Seen, Trail, following
 from covopt.data import Data
 from covopt.data.scaling import Scaling
 from covopt.errors import InputError
+from covopt.exact.far_rows import without_middle
 from covopt.limits import now
 from covopt.network import ReLUNetwork
 from covopt.network.exact_products import with_exact_products
@@ -227,7 +228,12 @@ class InterpolationTask:
         }  # fmt: skip
 
     def _hold(self, point: Point) -> Callable[[np.ndarray, float], np.ndarray] | None:
-        """Return what keeps Λᵀx of one input, which the solver knows better than the dual's doubles say."""
+        """Return what keeps Λᵀx of one input, which the solver knows better than the dual's doubles say.
+
+        Of rows brought closer the sum along their middle goes.
+        """
+        if self.reduced[1].is_far:
+            return lambda dual, factor: without_middle(self.data.lifted, dual)
         if point.moments is None or self.data.n_features != 1:
             return None
         problem, reduction = self.reduced

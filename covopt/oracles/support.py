@@ -27,6 +27,7 @@ import numpy as np
 
 from covopt.checks.memory import room
 from covopt.errors import BudgetError
+from covopt.exact.far_rows import FarRows
 from covopt.exact.rounding import (
     TINY,
     dot_bounds,
@@ -41,15 +42,12 @@ from covopt.oracles.bounds import gauge_bound, narrow
 from covopt.oracles.branch_and_bound import BranchAndBoundOracle
 from covopt.oracles.choose import exact_oracle
 from covopt.oracles.claims import ATTAINED, BY_BOXES, BY_CHORDS, CLAIM_SLACK, shown_again
-from covopt.oracles.conditioning import all_clear
 from covopt.oracles.cones.fan import fan_of_boxes
 from covopt.oracles.cones.gauge import box_gauge
 from covopt.oracles.cones.moments import quadratic_gauge
 from covopt.oracles.cones.vector_gauge import vector_box_gauge
 from covopt.oracles.faces import DEFAULT_FACE_BUDGET, FaceOracle
-from covopt.oracles.scalar.sphere import ALLOWANCE as SPHERE_ALLOWANCE
-from covopt.oracles.scalar.sphere import CLEAR as SPHERE_CLEAR
-from covopt.oracles.scalar.sphere import MOST_PROVED
+from covopt.oracles.scalar.sphere import proved_bound
 from covopt.oracles.sizes import to_size_one
 from covopt.oracles.vector_faces import MOST_TABLED, VectorFaceOracle
 
@@ -157,6 +155,11 @@ def bound_gauge(
     >>> bound_gauge(np.array([[1e200, 0.0], [1e200, 1e-200]]), np.array([1e-200, -1e-200])).value >= 0.0
     True
     """
+    outputs = dual.reshape(len(dual), -1)
+    live = rows.any(axis=1) & outputs.any(axis=1)
+    far = FarRows.of(rows[live])
+    if far is not None:
+        return _bound_far(far, rows[live], outputs[live], budget, claim)
     scaled = to_size_one(rows, dual)
     if scaled is None:
         return GaugeBound(0.0, True, EXACT)
@@ -171,6 +174,17 @@ def bound_gauge(
         return found._replace(value=up(math.ldexp(value, top)))
     except OverflowError:
         return found._replace(value=math.inf)
+
+
+def _bound_far(
+    far: FarRows, rows: np.ndarray, dual: np.ndarray, budget: float, claim: float | None
+) -> GaugeBound:
+    """Bound h of rows far from the origin by that of rows brought closer, and by the sum of all rows."""
+    closer = bound_gauge(far.rows, dual, budget=budget, claim=None if claim is None else claim / far.stretch)
+    paid = far.paid(lengths_up(dual))
+    value, linear = up(up(far.stretch * closer.value) + paid), far.linear_up(rows, dual)
+    exact = closer.exact and linear <= value <= (1.0 + ATTAINED) * closer.value
+    return GaugeBound(max(value, linear), exact, closer.method if exact or not closer.exact else VALID)
 
 
 def _bound_units(rows: np.ndarray, dual: np.ndarray, budget: float, claim: float | None = None) -> GaugeBound:
@@ -238,8 +252,9 @@ def _bound_scalar(
         if signs.exact:
             return signs
         bound = signs.value
-    if r == 3 and start is not None and proved_faces(rows, dual, start):
-        return GaugeBound(start, True, EXACT)
+    proved = proved_bound(rows, dual, start, 0.5 * ATTAINED) if r == 3 and start is not None else None
+    if proved is not None:
+        return GaugeBound(proved, True, EXACT)
     if claim is not None and claim > 0.0 and (start is None or r > MOST_DIMENSIONS):
         chords = r <= MOST_DIMENSIONS
         most = int(BOXES_PER_FACE * budget) if chords else quadratic_limit(len(rows), r, budget)
@@ -252,7 +267,13 @@ def _bound_scalar(
     if start is None:
         limit, rtol = int(MORE_BOXES * BOXES_PER_FACE * budget), LOOSE_TOLERANCE
     if r <= MOST_DIMENSIONS and limit > 0:
-        boxes = box_gauge(rows, dual, start=start, rtol=rtol, max_nodes=limit)
+        # how sharp boxes can be depends on where: of rows that all point nearly one way it is far better across
+        near = (
+            oracle.price(dual, threshold=start, max_neurons=1).neurons
+            if start is not None and r == 3
+            else None
+        )
+        boxes = box_gauge(rows, dual, start=start, neurons=near, rtol=rtol, max_nodes=limit)
         if (
             start is not None and abs(boxes.best_value) > (1.0 + ATTAINED) * start
         ):  # faces too low are no hint
@@ -300,14 +321,6 @@ def _beyond_faces(rows: np.ndarray, dual: np.ndarray, bound: float, budget: floa
             return GaugeBound(boxes.upper_bound, False, BY_BOXES)
         return GaugeBound(min(bound, relaxed), False, VALID)
     return GaugeBound(min(bound, _relaxed(rows, dual)), False, VALID)
-
-
-def proved_faces(rows: np.ndarray, dual: np.ndarray, bound: float) -> bool:
-    """Whether the faces' bound in three dimensions needs no boxes: proved, and the maximum but for its allowance."""
-    lipschitz = 2.0 * float(np.abs(dual) @ np.linalg.norm(rows, axis=1))
-    return bool(SPHERE_ALLOWANCE * lipschitz <= 0.5 * ATTAINED * bound) and all_clear(
-        rows, margin=SPHERE_CLEAR, most=MOST_PROVED
-    )
 
 
 def _bound_vector(rows: np.ndarray, dual: np.ndarray, budget: float) -> GaugeBound:

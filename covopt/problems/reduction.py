@@ -16,6 +16,7 @@ from scipy.linalg import qr
 from covopt.data import Data
 from covopt.data.rows import RowNames
 from covopt.errors import InputError
+from covopt.exact.far_rows import FarRows
 from covopt.exact.parallel_rows import merge_lines
 from covopt.exact.rank import COMPUTED, numerical_rank
 from covopt.problems.shallow import ShallowProblem
@@ -23,6 +24,9 @@ from covopt.problems.shallow import ShallowProblem
 CONSISTENT = 1e-12
 NEGLIGIBLE = 1e-18  # price of an offset, relative to what the neurons cost at least, that nobody will notice
 SHORTEST = 1e-140  # of the largest row: squares of shorter ones would be zero
+STILL_FAR = (
+    2.0**20
+)  # how far away rows may be: what constants cost, which is in proportion, is then negligible
 SMALLEST = 1e-301  # sizes between this and its inverse leave room for what is computed with them
 
 
@@ -63,11 +67,25 @@ class Reduction:
         self, neurons: np.ndarray, weights: np.ndarray, offset: float | np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, float | np.ndarray]:
         """Return neurons (m, r), weights and offset of the reduced problem; inputs of a vector problem are (m, k)."""
-        return (
-            neurons @ self.basis,
-            self._lower(weights) / self.value_scale,
-            self._lower(offset) / self.target_scale,
-        )
+        weights = self._lower(weights) / self.value_scale
+        inner = self.lower_neurons(neurons)
+        if self.is_far:  # neurons of length one again
+            lengths = np.linalg.norm(inner, axis=1)
+            inner = inner / lengths[:, None]
+            weights = weights * lengths.reshape(-1, *[1] * (weights.ndim - 1))
+        return inner, weights, self._lower(offset) / self.target_scale
+
+    @property
+    def is_far(self) -> bool:
+        """Whether the rows were brought closer."""
+        squares = np.einsum("ij,ij->j", self.basis, self.basis)
+        return bool(squares.min(initial=1.0) < 0.5)
+
+    def lower_neurons(self, neurons: np.ndarray) -> np.ndarray:
+        """Return neurons (m, D) in the coordinates of the reduced problem."""
+        if not self.is_far:
+            return neurons @ self.basis
+        return neurons @ (self.basis / np.einsum("ij,ij->j", self.basis, self.basis))
 
     def invert_dual(self, dual: np.ndarray) -> np.ndarray:
         """Return the dual on all N rows in the user's units."""
@@ -111,12 +129,12 @@ def reduce_data(data: Data, output_bias: str) -> tuple[ShallowProblem, Reduction
         that the cost has no place in double precision.
     """
     keep = data.independent_rows
-    basis = data.basis
+    basis, rows = reduce_rows(data.lifted[keep], data.basis)
     targets, outputs = reduce_outputs(data.Y)
     row_scale = target_scale = 1.0
     if len(keep):
         with np.errstate(over="ignore"):
-            row_scale = float(np.linalg.norm(data.lifted[keep] @ basis, axis=1).max())
+            row_scale = float(np.linalg.norm(rows, axis=1).max())
         target_scale = float(np.abs(targets[keep]).max()) or 1.0
     check_size("X or bias", "the largest row has norm", row_scale)
     check_size("Y", "the largest target is", target_scale)
@@ -125,8 +143,11 @@ def reduce_data(data: Data, output_bias: str) -> tuple[ShallowProblem, Reduction
     row_scale, target_scale = _power_of_two(row_scale), _power_of_two(target_scale)
     check_rows(data.lifted[keep])
     if data.bias == 0 and len(keep):
-        keep = opposite_rows(data.X @ basis / row_scale, targets / target_scale, keep, data.row_names)
-    rows = data.lifted[keep] @ basis / row_scale
+        every = np.zeros((data.n_samples, basis.shape[1]))
+        every[keep] = rows / row_scale
+        left = opposite_rows(every, targets / target_scale, keep, data.row_names)
+        keep, rows = left, rows[np.isin(keep, left)]
+    rows = rows / row_scale
     offset_cost = {"none": np.inf, "free": 0.0}.get(output_bias)
     if offset_cost is None:  # ½ b² with b = B / β, in units of the reduced value
         offset_cost = (row_scale / data.bias) * (target_scale / data.bias)
@@ -135,6 +156,25 @@ def reduce_data(data: Data, output_bias: str) -> tuple[ShallowProblem, Reduction
             offset_cost = 0.0  # solved as free: Λᵀ1 = 0 to more digits than a double has
     problem = ShallowProblem(rows, targets[keep] / target_scale, offset_cost)
     return problem, Reduction(keep, data.n_samples, basis, row_scale, target_scale, outputs)
+
+
+def reduce_rows(lifted: np.ndarray, basis: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return V and X̃ V for a basis of the rows: where they are far from the origin, of rows brought closer.
+
+    Parameters
+    ----------
+    lifted : ndarray of shape (N, D)
+    basis : ndarray of shape (D, r)
+
+    Examples
+    --------
+    >>> years = np.column_stack([np.arange(1990.0, 2020.0), np.ones(30)])
+    >>> reduce_rows(years, np.eye(2))[0]
+    array([[1., 0.],
+           [0., 1.]])
+    """
+    far = FarRows.of(lifted, STILL_FAR) if 2 < basis.shape[1] == lifted.shape[1] else None
+    return (basis, lifted @ basis) if far is None else (far.basis, far.rows)
 
 
 def _power_of_two(value: float) -> float:

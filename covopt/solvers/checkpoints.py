@@ -91,6 +91,34 @@ def checkpoints_of(problem: Any) -> Checkpoints | None:
     return current if current is not None and current.problem is problem else None
 
 
+@contextmanager
+def in_other_coordinates(problem: Any, inside: Any, convert: Callable[[Any], Any]) -> Iterator[None]:
+    """Let rounds on a problem in other coordinates be kept as those of the problem itself.
+
+    Parameters
+    ----------
+    problem, inside : object
+        The problem, and the one that the rounds in the block are on.
+    convert : callable
+        Makes of a point of theirs one of the problem's, without changing it.
+    """
+    outer = checkpoints_of(problem)
+    if outer is None:
+        yield
+        return
+    inner = Checkpoints(
+        inside,
+        lambda point, state: outer._keep(convert(point), state),
+        every_s=outer._every_s,
+        state=outer._start,
+    )
+    try:
+        with checkpointing(inner):
+            yield
+    finally:
+        outer.state, outer._start = inner.state or outer.state, inner._start
+
+
 # ---------------------------------------------------------------------- arrays and numbers as JSON
 def to_json(state: State) -> dict[str, Any]:
     """Return a state as JSON types; arrays keep their shape.

@@ -37,7 +37,9 @@ above 10⁻¹² (:func:`~covopt.oracles.conditioning.all_clear`) this is proved:
   crossing is off by 16u(1 + q), q by 8u(1 + q)², the rest by 40u Lip, and 128u(1 + q) are owed to the signs
   themselves.
 
-So |F| ≤ the largest length met + 40u Lip; 128u Lip are added. Without clear position a crossing that is sorted
+So |F| ≤ the largest length met + 40u Lip; who needs a proof adds 128u Lip. What is added here is the same with the
+sizes that rows have in the planes of the circles, Σ|μ_i|(|z_i|·|e₁| + |z_i|·|e₂|) entry by entry: along rows that all
+point nearly one way everything cancels, and no circle sees it. Without clear position a crossing that is sorted
 wrongly moves the walk across a circle where |z_j·w| is a few u‖z_j‖; then the bound is a hint
 (:mod:`covopt.oracles.support`).
 """
@@ -47,6 +49,7 @@ from __future__ import annotations
 import numpy as np
 
 from covopt.limits import in_pieces
+from covopt.oracles.conditioning import all_clear
 from covopt.oracles.scalar.sphere_walk import ALLOWANCE, find_leans, sum_rows, walk
 
 CLEAR = 1e-12  # volume of three unit rows above which the bound is proved
@@ -121,6 +124,7 @@ class SphereSweep:
         self.norms = np.linalg.norm(self.rows, axis=1)
         first, second = circle_frames(self.rows / self.norms[:, None])
         self._frames = np.ascontiguousarray(first), np.ascontiguousarray(second)
+        self._spread = np.abs(first) + np.abs(second)
         crossings = sort_crossings(self.rows, *self._frames)
         self._crossings = *crossings, *self._find_leans(*crossings)
         self.truncated = False  # whether the last pricing left peaks out because a circle had too many
@@ -160,4 +164,30 @@ class SphereSweep:
         in_pieces(work, n, first=50, n_threads=n_threads if n >= 400 else 1)
         self.truncated = bool((count == per_circle).any())
         chosen = np.arange(per_circle) < count[:, None]
-        return found[chosen], value[chosen], float(best.max()) + rounding
+        sizes = np.abs(linear) + np.abs(mu) @ np.abs(self.rows)
+        seen = float((self._spread @ sizes).max())
+        return found[chosen], value[chosen], float(best.max()) + ALLOWANCE * min(seen, lipschitz)
+
+
+def proved_bound(rows: np.ndarray, dual: np.ndarray, found: float, close: float) -> float | None:
+    """Return the bound that the head of this file proves, None where it needs boxes.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n, 3)
+    dual : ndarray of shape (n,)
+    found : float
+        Of :meth:`SphereSweep.price`.
+    close : float
+        Share of it that the allowance may be.
+
+    Examples
+    --------
+    >>> proved_bound(np.eye(3), np.ones(3), 3.0**0.5, 1e-9) is None
+    False
+    """
+    # a little more than Lip, whatever rows are on one line
+    paid = ALLOWANCE * 2.0 * float(np.abs(dual) @ np.linalg.norm(rows, axis=1))
+    if paid > close * found or not all_clear(rows, margin=CLEAR, most=MOST_PROVED):
+        return None
+    return float(np.nextafter(found + paid, np.inf))

@@ -25,6 +25,12 @@ def _dot(a, b):
 
 
 @njit(cache=True, nogil=True)
+def _blur(lean, other):
+    """Angle between two crossings that rounding can account for: 1/s ≤ 1 + |lean| for the sine s of two circles."""
+    return SIGN_TOLERANCE * (2.0 + abs(lean) + abs(other))
+
+
+@njit(cache=True, nogil=True)
 def _add(total, error, a, term):
     """Compensated ``total[a] += term``."""
     new = total[a] + term
@@ -57,8 +63,11 @@ def find_leans(rows, norms, first, second, order, cosine, sine, after, lean, tie
             slope = c * _dot(rows[j], second[i]) - s * _dot(rows[j], first[i])
             slope = after[i, k] * max(abs(slope), LEAST_SLOPE * norms[j])
             lean[i, k] = _dot(rows[j], rows[i]) / norms[i] / slope
-            cn, sn = (cosine[i, k + 1], sine[i, k + 1]) if k + 1 < m else (-cosine[i, 0], -sine[i, 0])
-            if c * sn - s * cn <= 2.0 * TIE and c * cn + s * sn > 0.0:
+        for k in range(m):
+            c, s, n = cosine[i, k], sine[i, k], (k + 1) % m
+            cn, sn = (cosine[i, n], sine[i, n]) if k + 1 < m else (-cosine[i, 0], -sine[i, 0])
+            near = max(2.0 * TIE, _blur(lean[i, k], lean[i, n]))
+            if c * sn - s * cn <= near and c * cn + s * sn > 0.0:
                 tied[i] = True
 
 
@@ -223,7 +232,7 @@ def _largest(values):
 
 @njit(cache=True, nogil=True)
 def _look(
-    rows, norms, mu, e1, e2, normal, order, cosine, sine, total, gradient,
+    rows, norms, mu, e1, e2, normal, order, cosine, sine, lean, total, gradient,
     threshold, rounding, i, k, running, found, found_value, count,
 ):  # fmt: skip
     """Look at the vertex k of circle i, the arc behind it and the cells beside, in both halves; see :func:`walk`."""
@@ -234,7 +243,10 @@ def _look(
     cv, sv, cn, sn = cosine[k], sine[k], cosine[k + 1], sine[k + 1]
     cb, sb = (cosine[k - 1], sine[k - 1]) if k > 0 else (-cosine[m - 1], -sine[m - 1])
     gap = cv * sn - sv * cn
-    lone = gap > TIE and cb * sv - sb * cv > TIE
+    blur, before = _blur(lean[k], lean[k + 1]), _blur(lean[k], lean[k - 1] if k > 0 else lean[m - 1])
+    # longer than a quarter of the circle: sin alone cannot tell 0 from π
+    beyond = cv * cn + sv * sn < 0.0
+    lone = gap > max(TIE, blur) and cb * sv - sb * cv > max(TIE, before)
     for half in range(2):
         orient = 1.0 - 2.0 * half
         for a in range(3):
@@ -263,6 +275,10 @@ def _look(
                 ):
                     _insert(found, found_value, count, i, w, orient, value)
 
+        if (
+            gap <= blur and not beyond
+        ):  # crossings that may as well be one: what is between them may not exist
+            continue
         for want in range(2):
             sign = 1.0 - 2.0 * want
             inside = min(sign * (cv * uy - sv * ux), sign * (ux * sn - uy * cn))
@@ -278,10 +294,6 @@ def _look(
                         w[a] = ux * e1[a] + uy * e2[a]
                     _insert(found, found_value, count, i, w, orient * sign / value, sign * value)
 
-        # longer than a quarter of the circle: sin alone cannot tell 0 from π
-        beyond = cv * cn + sv * sn < 0.0
-        if gap <= SIGN_TOLERANCE and not beyond:
-            continue
         for a in range(3):
             if beyond:  # the ends turned inwards by a quarter do not cancel on half a circle
                 middle[a] = (sn - sv) * e1[a] + (cv - cn) * e2[a]
@@ -370,7 +382,7 @@ def walk(
         for k in range(m):
             if marked[k]:
                 running = _look(
-                    rows, norms, mu, e1, e2, normal, order[i], c[2:-2], s[2:-2], total, gradient,
+                    rows, norms, mu, e1, e2, normal, order[i], c[2:-2], s[2:-2], leans[2:-2], total, gradient,
                     threshold, rounding, i, k, running, found, found_value, count,
                 )  # fmt: skip
         best[i] = running

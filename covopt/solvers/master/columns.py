@@ -372,9 +372,10 @@ def _settle(rows, there, atoms, chosen, stays):
     for x in range(len(chosen)):
         j = chosen[x]
         inside = True
+        outside = OUTSIDE * max(1.0, np.sqrt(_dot(there[x], there[x])))  # of cost one, but maybe longer
         for i in range(n):
             t = _dot(rows[i], there[x])
-            if (atoms[j, i] > 0.0 and t <= 0.0) or (atoms[j, i] == 0.0 and t > OUTSIDE):
+            if (atoms[j, i] > 0.0 and t <= 0.0) or (atoms[j, i] == 0.0 and t > outside):
                 inside = False
                 break
         stays[x] = inside

@@ -1,0 +1,210 @@
+r"""Rows far from the origin for their spread: coordinates in which nearly the same neurons cost nearly the same.
+
+Seconds since 1970 make rows x̃ = (x, β) of 1.6·10⁹ that differ by little across. With v₀ along the middle of the rows
+and V' across, x̃ = z₀ v₀ + V' z', every neuron that has a kink among the points is V'-wards but for a part
+|w₀| ≤ ρ‖w'‖, ρ = max_i ‖z'_i‖ / z_{i0} ≪ 1, and its cost does not know of w₀ to order ρ²: the common length of the
+rows does not matter, only that it is large. So rows may be brought closer: B = (v₀/κ, V'), κ a power of two,
+ŷ_i = Bᵀx̃_i, neurons w = B u. Three sorts of neurons are there (‖w‖ = 1, and F(w) = Λᵀσ(X̃w)):
+
+- all rows active: F(w) = Λᵀ X̃ w, at most ‖Λᵀ X̃‖;
+- no row active: F(w) = 0;
+- rows of both signs, or on the hyperplane: some row has ŷ_{i0} u₀ and ŷ'_i·u' of opposite signs, so that
+  |u₀| ≤ ρ_y ‖u'‖ with ρ_y = max_i ‖ŷ'_i‖ / ŷ_{i0}. With G = BᵀB, 1 = uᵀGu ≥ ‖u'‖² (1 − δ),
+  δ = ‖G' − I‖ + 2ρ_y ‖G'₀‖, and ‖u‖² ≤ (1 + ρ_y²)/(1 − δ).
+
+ŷ is rounded to y; in u that is paid by Σ_i ‖Λ_i‖ (ρ_y |ŷ_{i0} − y_{i0}| + ‖ŷ'_i − y'_i‖). Hence
+
+.. math::
+    h_x(\Lambda) \le \max\Bigl(\|\Lambda^\top \tilde X\|,\
+      \sqrt{\tfrac{1 + \rho_y^2}{1 - \delta}}\, h_y(\Lambda) + \text{paid}\Bigr),
+
+and a network B u costs at most what u costs, up to ‖G' − I‖: κ ≥ 1. Nothing is lost but order ρ_y² and what constants
+cost, which is next to nothing where rows are long.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from covopt.exact.rounding import (
+    TINY,
+    UNIT,
+    dot_bounds,
+    exponents,
+    gamma,
+    lengths_up,
+    total_up,
+    two_product,
+    two_sum,
+    up,
+)
+
+NEAR = 4096.0  # 1/ρ that rows are brought to: half of its inverse square is what costs are off by
+MOST_LOST = 1e-9  # δ: columns of the frame that are less orthogonal than that are no use
+SLACK = 1.0 + 64.0 * UNIT
+
+
+@dataclass(frozen=True)
+class FarRows:
+    """Rows that are far away, and the coordinates that bring them closer; make one with :meth:`of`.
+
+    Attributes
+    ----------
+    basis : ndarray of shape (D, D)
+        B.
+    rows : ndarray of shape (N, D)
+        y.
+    stretch : float
+        At least the root of (1 + ρ_y²)/(1 − δ).
+    across : float
+        At least ρ_y.
+    slips : ndarray of shape (N, D)
+        At least |ŷ − y|.
+    """
+
+    basis: np.ndarray
+    rows: np.ndarray
+    stretch: float
+    across: float
+    slips: np.ndarray
+
+    @classmethod
+    def of(cls, rows: np.ndarray, near: float = NEAR) -> FarRows | None:
+        """Return coordinates for rows that are further away than need be, None for all others.
+
+        Parameters
+        ----------
+        rows : ndarray of shape (N, D)
+            Of full column rank.
+        near : float
+            1/ρ that they are brought to.
+
+        Examples
+        --------
+        >>> seconds = 1.6e9 + 1e6 * np.arange(5.0)
+        >>> far = FarRows.of(np.column_stack([seconds, np.arange(5.0) ** 2, np.ones(5)]))
+        >>> round(float(far.rows[:, 0].max() / far.rows[:, 1].max())), far.stretch < 1 + 1e-7
+        (4155, True)
+        >>> FarRows.of(np.eye(3)) is None
+        True
+        """
+        n, dimension = rows.shape
+        if n == 0 or dimension < 2:
+            return None
+        power = int(exponents(np.abs(rows).max(axis=0, initial=0.0)[None])[0])
+        scaled = np.ldexp(rows, -power)
+        lengths = np.sqrt((scaled * scaled).sum(axis=1))
+        if not lengths.min() > 0.0:
+            return None
+        middle = (scaled / lengths[:, None]).mean(axis=0)
+        middle /= max(float(np.linalg.norm(middle)), TINY)
+        if (scaled @ middle < 0.9 * lengths).any():
+            return None
+        basis = frame(middle)
+        kept = coordinates(rows, basis)
+        ratio = float((np.linalg.norm(kept[:, 1:], axis=1) / kept[:, 0]).max())
+        if not 0.0 < ratio < 0.25 / near:
+            return None
+        basis[:, 0] = np.ldexp(basis[:, 0], math.frexp(ratio * near)[1])
+        found, size = coordinates(rows, basis), np.abs(basis)
+        second = (2.0 * (dimension + 2) * UNIT) ** 2
+        slips = (UNIT * np.abs(found) + second * (np.abs(rows) @ size) + math.ldexp(TINY, power)) * SLACK
+        lengths = lengths_up(found[:, 1:]) + lengths_up(slips[:, 1:])
+        across = up(float((lengths / (found[:, 0] - slips[:, 0])).max()) * SLACK)
+        off = np.abs(basis.T @ basis - np.eye(dimension)) + gamma(dimension + 4) * (size.T @ size)
+        loss = (
+            up(float(np.linalg.norm(off[1:, 1:])) + 2.0 * across * float(np.linalg.norm(off[0, 1:]))) * SLACK
+        )
+        if not loss < MOST_LOST:
+            return None
+        stretch = up(math.sqrt(up(up(1.0 + up(across * across)) / (1.0 - 2.0 * loss))) * SLACK)
+        return cls(basis, found, stretch, across, slips)
+
+    def paid(self, sizes: np.ndarray) -> float:
+        """Bound what rounding the rows changes F by, for ‖Λ_i‖ of these sizes."""
+        each = (self.slips[:, 0] * self.across + lengths_up(self.slips[:, 1:])) * SLACK
+        return up(self.stretch * total_up(sizes, each))
+
+    def linear_up(self, rows: np.ndarray, dual: np.ndarray) -> float:
+        """Bound ‖Λᵀ X̃‖ from above, from the rows as given and the dual of shape (N, k)."""
+        sums = np.array([[max(map(abs, dot_bounds(part, column))) for column in rows.T] for part in dual.T])
+        return float(lengths_up(sums.reshape(1, -1))[0])
+
+
+def without_middle(rows: np.ndarray, dual: np.ndarray) -> np.ndarray:
+    """Return a dual with Λᵀ X̃ across the middle of the rows only, to rounding: it may be large there.
+
+    Where all rows are active F(w) = Λᵀ X̃ w, and what rows brought closer bound by one may be κ along the middle. It
+    is worth next to nothing: every row gives up its share.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (N, D)
+    dual : ndarray of shape (N,) or (N, k)
+        Zero on rows that are to stay out.
+
+    Examples
+    --------
+    >>> rows = np.column_stack([1e9 + np.arange(4.0), np.arange(4.0) ** 2, np.ones(4)])
+    >>> moved = without_middle(rows, np.array([[1.0], [-2.0], [1.0], [1e-5]]))
+    >>> bool(np.abs(moved.T @ rows).max() < 10.0)
+    True
+    """
+    found = dual.reshape(len(dual), -1).copy()
+    live = found.any(axis=1) & rows.any(axis=1)
+    far = FarRows.of(rows[live])
+    if far is None:
+        return dual
+    shares = 1.0 / (far.rows[:, 0] * np.count_nonzero(live))
+    for column in found.T:
+        for _ in range(2):
+            low, high = dot_bounds(column[live], far.rows[:, 0])
+            column[live] -= 0.5 * (low + high) * shares
+    return found.reshape(dual.shape)
+
+
+def coordinates(rows: np.ndarray, basis: np.ndarray) -> np.ndarray:
+    """Return X B, every entry to about one rounding of itself, however much cancels.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (N, D)
+    basis : ndarray of shape (D, r)
+
+    Examples
+    --------
+    >>> float(coordinates(np.array([[1e9, 1.0]]), np.array([[-1e-9], [1.0]]))[0, 0])
+    -6.228159145777985e-17
+    """
+    total = np.zeros((len(rows), basis.shape[1]))
+    rest = np.zeros_like(total)
+    for a in range(rows.shape[1]):
+        product, error = two_product(rows[:, a, None], basis[None, a, :])
+        total, slip = two_sum(total, product)
+        rest = rest + (slip + error)
+    return total + rest
+
+
+def frame(first: np.ndarray) -> np.ndarray:
+    """Return orthonormal columns that begin with a unit vector, each entry of them to its own digits.
+
+    Examples
+    --------
+    >>> frame(np.array([0.6, 0.8])).round(9)
+    array([[ 0.6,  0.8],
+           [ 0.8, -0.6]])
+    """
+    largest = int(np.argmax(np.abs(first)))
+    side = math.copysign(1.0, first[largest])
+    mirror = side * first
+    mirror[largest] += 1.0
+    columns = [first]
+    for j in range(len(first)):
+        if j != largest:
+            column = (-side * first[j] / mirror[largest]) * mirror
+            column[j] += 1.0
+            columns.append(column)
+    return np.array(columns).T.copy()

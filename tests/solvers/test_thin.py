@@ -1,0 +1,189 @@
+"""Several inputs in any units: years, incomes, seconds and milliseconds since 1970 beside ordinary columns."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import covopt
+from covopt.exact.far_rows import FarRows, coordinates, frame, without_middle
+from covopt.oracles.choose import exact_oracle
+from covopt.oracles.support import bound_gauge
+from covopt.problems.shallow import ShallowProblem
+from covopt.solvers.column_generation import generate
+from covopt.solvers.thin import Thin, ThinOracle, ThinUnit, generate_thin
+
+
+def column(kind: str, n: int, rng: np.random.Generator) -> np.ndarray:
+    if kind == "year":
+        return rng.permutation(1871.0 + np.arange(n))
+    if kind == "income":
+        return np.exp(rng.uniform(np.log(1e4), np.log(1e6), n)).round()
+    if kind == "seconds":
+        return (1.6e9 + rng.uniform(0.0, 3e7, n)).round()
+    if kind == "milliseconds":
+        return (1.6e12 + rng.uniform(0.0, 3e10, n)).round()
+    if kind == "yes/no":
+        return rng.integers(0, 2, n).astype(float)
+    return rng.standard_normal(n)
+
+
+def table(kinds: tuple[str, ...], n: int) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(n)
+    X = np.column_stack([column(kind, n, rng) for kind in kinds])
+    unit = (X - X.mean(axis=0)) / X.std(axis=0)
+    return X, np.sin(2.0 * unit[:, 0]) + unit[:, -1] * unit[:, 0] + 0.1 * rng.standard_normal(n)
+
+
+def check(kinds: tuple[str, ...], n: int, **options) -> None:
+    solution = covopt.min_norm(*table(kinds, n), **options)
+    assert solution.status.code == "certified", (kinds, n, solution.gap)
+    assert len(solution.network) <= n
+    assert covopt.verify(solution).ok
+
+
+PAIRS = [
+    ("year", "plain"), ("income", "plain"), ("seconds", "plain"), ("milliseconds", "plain"), ("year", "income"),
+    ("seconds", "income"), ("milliseconds", "seconds"), ("year", "yes/no"), ("seconds", "yes/no"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("kinds", [PAIRS[2], PAIRS[7]])
+def test_two_inputs_are_certified(kinds):
+    check(kinds, 30)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n", [30, 60])
+@pytest.mark.parametrize("kinds", PAIRS)
+def test_more_tables_of_two_inputs_are_certified(kinds, n):
+    if (kinds, n) == (PAIRS[8], 60):
+        pytest.skip("boxes do not show what the faces say: rows of one answer meet in one point")
+    check(kinds, n)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kinds", PAIRS)
+@pytest.mark.parametrize("lam", ["0.1max", "1e-3max", "1e-6max"])
+def test_fits_are_certified(kinds, lam):
+    solution = covopt.fit(*table(kinds, 40), lam=lam)
+    assert solution.status.code == "certified"
+    assert covopt.verify(solution).ok
+
+
+def test_order_of_rows_and_columns_and_powers_of_two_change_nothing():
+    X, y = table(("seconds", "plain"), 12)
+    one = covopt.min_norm(X, y)
+    rows = np.random.default_rng(1).permutation(12)
+    for other in (
+        covopt.min_norm(X[rows][:, ::-1], y[rows]),
+        covopt.min_norm(2.0**-20 * X, y, bias=2.0**-20),
+    ):
+        assert other.status.code == "certified"
+        scale = 1.0 if other.data.bias == 1.0 else 2.0**-20
+        assert other.cost * scale == pytest.approx(one.cost, rel=2e-6)
+
+
+def test_a_turn_by_whole_numbers_changes_nothing():
+    """(3, 4)/5 turns the columns; in fives the numbers stay whole."""
+    X, y = table(("year", "plain"), 12)
+    X[:, 1] = np.round(100.0 * X[:, 1])
+    turned = X @ np.array([[3.0, 4.0], [-4.0, 3.0]])
+    one, other = covopt.min_norm(5.0 * X, y, bias=5.0), covopt.min_norm(turned, y, bias=5.0)
+    assert one.status.code == other.status.code == "certified"
+    assert other.cost == pytest.approx(one.cost, rel=2e-6)
+
+
+# ---------------------------------------------------------------------- the parts
+def test_products_are_those_of_fractions():
+    rng = np.random.default_rng(0)
+    rows = np.column_stack([1.7e12 + rng.uniform(0.0, 1e6, 5).round(), rng.standard_normal(5), np.ones(5)])
+    basis = frame(rows.mean(axis=0) / np.linalg.norm(rows.mean(axis=0)))
+    found = coordinates(rows, basis)
+    for i in range(5):
+        for j in range(3):
+            exact = sum(Fraction(rows[i, a]) * Fraction(basis[a, j]) for a in range(3))
+            assert abs(Fraction(found[i, j]) - exact) <= abs(exact) * Fraction(2) ** -52
+
+
+@pytest.mark.parametrize("n_outputs", [1, 2])
+def test_no_neuron_exceeds_the_bound_of_rows_brought_closer(n_outputs):
+    """Neurons with a kink among the points, at which sums cancel, in fractions."""
+    rng = np.random.default_rng(n_outputs)
+    rows = np.column_stack([1.6e9 + rng.uniform(0.0, 1e6, 9).round(), rng.standard_normal(9), np.ones(9)])
+    dual = without_middle(rows, rng.standard_normal((9, n_outputs)))
+    bound = bound_gauge(rows, dual[:, 0] if n_outputs == 1 else dual).value
+    far = FarRows.of(rows)
+    assert far is not None
+    best = 0.0
+    for _ in range(200):
+        row, across = far.rows[rng.integers(9)], rng.standard_normal(2)
+        u = np.append(-(row[1:] @ across) / row[0], across)  # silent at the row
+        w = far.basis @ (u / np.abs(u).max())
+        heights = [
+            sum(Fraction(a) * Fraction(b) for a, b in zip(row, w.tolist(), strict=True))
+            for row in rows.tolist()
+        ]
+        sums = [
+            sum(Fraction(m) * max(t, 0) for m, t in zip(part, heights, strict=True))
+            for part in dual.T.tolist()
+        ]
+        best = max(best, float(np.hypot.reduce([float(s) for s in sums])) / float(np.linalg.norm(w)))
+    assert 0.5 * bound < best <= bound
+
+
+def test_all_rows_active_may_be_what_decides():
+    rows = np.column_stack([1.6e9 + np.arange(5.0), np.arange(5.0) ** 2, np.ones(5)])
+    dual = np.array([1.0, -2.0, 1.0, 0.0, 1e-6])
+    assert bound_gauge(rows, dual).value == pytest.approx(float(np.linalg.norm(dual @ rows)), rel=1e-9)
+
+
+def test_a_sum_is_taken_out_of_the_dual():
+    rows = np.column_stack([1.6e9 + np.arange(6.0), np.arange(6.0) ** 2, np.ones(6)])
+    dual = np.random.default_rng(0).standard_normal(6)
+    moved = without_middle(rows, dual)
+    assert np.abs(moved @ rows).max() < 30.0 < np.abs(dual @ rows).max()
+    plain = np.random.default_rng(0).standard_normal((6, 3))
+    assert np.array_equal(without_middle(plain, dual), dual)
+
+
+def test_frames_are_those_of_the_cost():
+    X, _ = table(("year", "yes/no"), 20)
+    thin = Thin.of(np.column_stack([X, np.ones(20)]))
+    assert thin is not None and not thin.is_far
+    unit = ThinUnit(thin)
+    neurons = unit.normalise(np.random.default_rng(0).standard_normal((4, 3)))
+    frames = np.stack([np.linalg.qr(np.column_stack([p, np.eye(3)]))[0].T for p in neurons])
+    frames[1, 2:] = 0.0
+    dims = np.array([3, 2, 3, 3])
+    unit.fit_frames(neurons, np.zeros((4, 20)), frames, dims)
+    for p, frame_, d in zip(neurons, frames, dims, strict=True):
+        turned = frame_[:d] @ thin.turn.T
+        assert np.abs(turned @ turned.T - np.eye(d)).max() < 1e-9
+        assert np.array_equal(frame_[0], p)
+
+
+def test_the_oracle_is_that_of_the_rows():
+    X, y = table(("income", "plain"), 15)
+    rows = np.column_stack([X, np.ones(15)]) / 1e6
+    thin = Thin.of(rows)
+    dual = y - y.mean()
+    ours = ThinOracle(thin, exact_oracle(thin.closer, 0)).price(dual * thin.size)
+    assert ours.upper_bound == pytest.approx(exact_oracle(rows, 0).price(dual).upper_bound, rel=1e-9)
+    outputs = np.maximum(ours.neurons @ thin.rows.T, 0.0) @ (dual * thin.size)
+    assert outputs == pytest.approx(ours.values, rel=1e-6, abs=1e-12)
+
+
+@pytest.mark.parametrize("offset_cost", [np.inf, 0.0, 1e-3])
+def test_other_coordinates_have_the_same_answer(offset_cost):
+    X, y = table(("income", "plain"), 12)
+    problem = ShallowProblem(np.column_stack([X, np.ones(12)]) / 1e6, y, offset_cost)
+    thin = Thin.of(problem.rows)
+    ours = generate_thin(problem, thin, exact_oracle(thin.closer, 0), tol=1e-6)
+    other = generate(problem, exact_oracle(problem.rows, 0), tol=1e-6)
+    assert ours.gap <= 1e-6
+    assert ours.upper_bound == pytest.approx(other.upper_bound, rel=2e-6)
+    assert ours.lower_bound == pytest.approx(other.upper_bound, rel=2e-6)
+    assert np.abs(problem.residual(ours.neurons, ours.weights, ours.offset)).max() < 1e-9
