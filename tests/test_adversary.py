@@ -45,6 +45,12 @@ ONCE_REFUTED = [
     ("traceback", "depth/fit:5000002"),
     ("traceback", "forged/open:1000053"),
     ("traceback", "forged/open:1000265"),
+    ("bound in units of the network", "hostile/costly:13"),
+    ("gauge that nothing is compared with", "hostile/gauge:10"),
+    ("another table", "hostile/table:9"),
+    ("believed checkpoint", "hostile/path:9"),
+    ("believed checkpoint", "hostile/proof:9"),
+    ("kink for a derivative", "hostile/function:12"),
 ]
 
 

@@ -7,7 +7,18 @@ from zlib import crc32
 
 import numpy as np
 
-from benchmarks.adversary import deep, files, forged, matrices, proved, questions, solves, tables, ties
+from benchmarks.adversary import (
+    deep,
+    files,
+    forged,
+    hostile,
+    matrices,
+    proved,
+    questions,
+    solves,
+    tables,
+    ties,
+)
 from benchmarks.adversary.outcome import Outcome
 
 Instance = Callable[[np.random.Generator], Outcome]
@@ -39,6 +50,7 @@ CLASSES: dict[str, tuple[Instance, float]] = {
     "proof/troubled": (proved.troubled, SOLVE_SHARE),
     "proof/forged": (proved.forged, SOLVE_SHARE),
     "proof/overstated": (proved.overstated, SOLVE_SHARE / 2),
+    **{f"hostile/{name}": (ask, SOLVE_SHARE / 2) for name, ask in hostile.CLASSES.items()},
     **{f"file/{kind}": (files.damaged(kind), SOLVE_SHARE) for kind in files.KINDS},
     "file/table": (files.damaged_table, SOLVE_SHARE),
 }

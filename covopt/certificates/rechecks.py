@@ -80,8 +80,21 @@ def _feasible(solution: Any, found: Certificate) -> list[Check]:
     close = abs(found.gauge - stated.gauge) <= 1e-6
     ok = (found.gauge <= 1 + 1e-6 and close) or not found.exact
     ok |= not stated.exact and found.gauge <= stated.gauge + 1e-6  # more is known now than was
+    ok &= _reached(solution) <= stated.gauge * (1.0 + AGREES) + 1e-6
     detail = f"max over all neurons of |<dual, activations>| is at most {found.gauge:.12g}"
     return [Check("dual feasible", ok, detail)]
+
+
+def _reached(solution: Any) -> float:
+    """Return what the network's own neurons reach of the dual's maximum: no bound on it is below that."""
+    network, rows = solution.network, solution.data.lifted
+    if not _norm(solution) or not len(network) or network.hidden_weights.shape[1] != rows.shape[1]:
+        return 0.0
+    with np.errstate(all="ignore"):
+        units = network.hidden_weights / np.linalg.norm(network.hidden_weights, axis=1)[:, None]
+        heights = np.maximum(rows @ units.T, 0.0).T @ solution.dual.reshape(len(rows), -1)
+        found = np.linalg.norm(heights, axis=1)
+    return float(np.where(np.isfinite(found), found, 0.0).max())
 
 
 def _words(solution: Any, found: Certificate) -> list[Check]:

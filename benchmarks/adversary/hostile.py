@@ -1,0 +1,177 @@
+"""What somebody may do with a file, never with a table: costly networks, nearly the same table, edited checkpoints.
+
+Also a function that is written down with kinks that it does not have.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import tempfile
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import covopt
+from benchmarks.adversary.forged import honest
+from benchmarks.adversary.outcome import Outcome, held, refuted, worst
+from benchmarks.adversary.solves import bound_holds, fit_bound_holds, quiet, random_output_bias, verifies
+from covopt.certificates.prove_keeping import RESUME, digest_of
+from covopt.depth import function_brackets
+from covopt.errors import CovoptError
+from covopt.network import DeepReLUNetwork
+
+Document = dict[str, Any]
+CLEARLY = 1e-6  # by which a stated bound is raised at least
+STRENGTHS = [0.1, 0.01]
+
+
+def _accepted(content: Document) -> bool:
+    try:
+        return bool(quiet(covopt.verify, covopt.Solution.from_dict(content)).ok)
+    except CovoptError:
+        return False
+
+
+# ---------------------------------------------------------------------- files
+def costly(rng: np.random.Generator) -> Outcome:
+    """Two neurons that cancel make the network as costly as one likes: no bound may hide behind them."""
+    solution = honest(rng)
+    if not np.any(solution.dual) or solution.lower_bound <= 0:
+        return held()
+    content = copy.deepcopy(solution.to_dict())
+    net, size = content["network"], 10.0 ** rng.uniform(1, 8)
+    way = rng.standard_normal(solution.network.hidden_weights.shape[1])
+    out = rng.standard_normal(solution.data.n_outputs)
+    net["hidden_weights"] += [(size * way).tolist()] * 2
+    net["output_weights"] += [(size * out).tolist(), (-size * out).tolist()]
+    net["n_neurons"] += 2
+    padded = covopt.Solution.from_dict(content)
+    fit, cost = solution.loss is not None, padded.network.squared_norm
+    upper = cost
+    if fit:
+        upper = float(solution.lam) * cost
+        padded_loss = float(solution.loss.value(padded.network.bare().predict(solution.data.X)))
+        content["certificate"] |= {"loss_value": padded_loss, "objective": upper + padded_loss}
+        upper += padded_loss
+    lower = min(solution.lower_bound * (1 + 10.0 ** rng.uniform(np.log10(CLEARLY), 7)), 0.9 * upper)
+    content |= {"cost": cost, "lower_bound": lower, "gap": 1 - lower / upper, "status": "gap"}
+    if lower > solution.lower_bound * (1 + CLEARLY) and _accepted(content):
+        return refuted(f"accepted a bound of {lower:.9g}, {solution.lower_bound:.9g} is proved")
+    return held()
+
+
+def gauge(rng: np.random.Generator) -> Outcome:
+    """A gauge below what the network's own neurons reach, where the oracle's answer is no maximum."""
+    n = int(rng.integers(2, 6))
+    solution = quiet(
+        covopt.min_norm, rng.standard_normal((n, 2)), rng.standard_normal(n), solver="relaxation"
+    )
+    content = copy.deepcopy(solution.to_dict())
+    content["certificate"]["gauge"] *= 1 - 10.0 ** rng.uniform(-3, 0)
+    return refuted("accepted a gauge that is too small") if _accepted(content) else held()
+
+
+def table(rng: np.random.Generator) -> Outcome:
+    """A table within 1e-12 of the largest entries: what is verified for it has to hold for it."""
+    n = int(rng.integers(3, 6))
+    X, Y = rng.standard_normal((n, 1)), rng.standard_normal(n)
+    near = 10.0 ** rng.uniform(-12, -8)
+    X[0], X[1], X[-1] = 0.0, near, 1e3
+    other = X.copy()
+    other[1] += float(rng.choice([-0.5, 1.0, 9.0])) * near * rng.random()
+    fit, output_bias = bool(rng.random() < 0.5), random_output_bias(rng, 1.0)
+    options: dict[str, Any] = {"output_bias": output_bias, "time_limit_s": 3.0}
+    if fit:
+        options["lam"] = 10.0 ** rng.uniform(-12, -2)
+    solution = quiet(covopt.fit if fit else covopt.min_norm, X, Y, **options)
+    order = rng.permutation(n)
+    if not quiet(covopt.verify, solution, other[order], Y[order]).ok:
+        return held()
+    if not fit:
+        return bound_holds(other, Y, 1.0, output_bias, solution.network, solution.lower_bound, rng)
+    moved = quiet(covopt.fit, other, Y, **options)  # for its table and its loss
+    moved.certificate = solution.certificate
+    return fit_bound_holds(moved, rng)
+
+
+# ---------------------------------------------------------------------- checkpoints
+def path(rng: np.random.Generator) -> Outcome:
+    """A path whose checkpoint was edited: what comes back passes its verification and is below the networks."""
+    n = int(rng.integers(3, 6))
+    X, Y = rng.standard_normal((n, 1)), rng.standard_normal(n)
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "path.json"
+        quiet(
+            covopt.path,
+            X,
+            Y,
+            lams=[*STRENGTHS, 1e-3],
+            checkpoint=covopt.Checkpoint(file, every_s=0.0, keep=True),
+        )
+        content = json.loads(file.read_text())
+        point = content["solutions"][int(rng.integers(2))]
+        name = str(rng.choice(["lower_bound", "cost", "tol", "gap", "dual", "output_weights"]))
+        factor = 10.0 ** rng.uniform(-3, 3)
+        holder = point["network"] if name == "output_weights" else point
+        holder[name] = (factor * np.array(holder[name])).tolist()
+        if name == "tol":
+            point["tol"], point["dual"] = 0.99, (0.5 * np.array(point["dual"])).tolist()
+        file.write_text(json.dumps(content))
+        found = quiet(covopt.path, X, Y, lams=STRENGTHS, checkpoint=file)
+    return worst([held(), *(o for s in found for o in (verifies(s), fit_bound_holds(s, rng)))])
+
+
+def proof(rng: np.random.Generator) -> Outcome:
+    """A proof whose checkpoint was edited, its hash made anew: what is returned is below the networks."""
+    solution = honest(rng)
+    if solution.data.n_outputs > 1 or not np.any(solution.dual):
+        return held()
+    made = quiet(solution.prove)
+    content = made.to_dict() | {"lower_bound": abs(made.lower_bound) * (1 + 10.0 ** rng.uniform(-3, 9))}
+    if rng.random() < 0.5:
+        state = {"boxes": 0, "searches": {"ended": {}, "running": None}, "checked": {}}
+        content[RESUME] = {
+            "version": 1, "covopt": covopt.__version__, "digest": digest_of(state), "state": state
+        }  # fmt: skip
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "proof.json"
+        file.write_text(json.dumps(content))
+        again = quiet(solution.prove, checkpoint=file)
+    if again.lower_bound > made.lower_bound * (1 + 1e-9):
+        return refuted(f"went on to {again.lower_bound:.9g}, {made.lower_bound:.9g} is proved")
+    return held()
+
+
+# ---------------------------------------------------------------------- functions
+def function(rng: np.random.Generator) -> Outcome:
+    """A function with kinks that cancel: its lower bound is below a network that has none of them."""
+    d, width, k = int(rng.integers(1, 3)), int(rng.integers(1, 4)), int(rng.integers(1, 3))
+    inner = rng.integers(-3, 4, (width, d)).astype(float)
+    shift, outer = rng.integers(-2, 3, width).astype(float), rng.integers(-2, 3, (k, width)).astype(float)
+    kinks = int(rng.integers(1, 4))
+    ways = rng.integers(-2, 3, (kinks, d)).astype(float)
+    rise = rng.integers(-4, 5, (k, kinks)).astype(float)
+    # c σ(u·x) − c σ(−u·x) = c u·x, and what takes it away again is active on the box
+    away = -rise @ ways
+    top = np.abs(away).sum(axis=1) + 1.0
+    wasteful = DeepReLUNetwork(
+        [np.vstack([inner, ways, -ways, away]), np.hstack([outer, rise, -rise, np.eye(k)])],
+        [np.concatenate([shift, np.zeros(2 * kinks), top]), -top],
+    )
+    X = rng.integers(-2, 3, (int(rng.integers(1, 6)), d)) / 2.0
+    for L, low, _ in function_brackets(wasteful, X, (2, 3, int(rng.integers(4, 40)))):
+        own = sum(
+            (Fraction(v) ** 2 for part in (inner, shift, outer) for v in part.ravel().tolist()), Fraction(0)
+        )
+        if Fraction(low) > own + (L - 2) * width:
+            return refuted(f"depth {L}: {low:.9g} is above a network of {float(own) + (L - 2) * width:.9g}")
+    return held()
+
+
+CLASSES: dict[str, Callable[[np.random.Generator], Outcome]] = {
+    "costly": costly, "gauge": gauge, "table": table, "path": path, "proof": proof, "function": function
+}  # fmt: skip
