@@ -13,7 +13,7 @@ import numpy as np
 
 from covopt.certificates.certify import Certificate
 from covopt.checks.claims import Check
-from covopt.exact.rounding import relative_gap
+from covopt.exact.rounding import allowance, relative_gap
 from covopt.losses.interpolation import INTERPOLATES
 from covopt.status import Status
 
@@ -86,14 +86,16 @@ def _feasible(solution: Any, found: Certificate) -> list[Check]:
 
 
 def _reached(solution: Any) -> float:
-    """Return what the network's own neurons reach of the dual's maximum: no bound on it is below that."""
+    """Return what the network's own neurons reach of the dual's maximum at least: no bound on it is below that."""
     network, rows = solution.network, solution.data.lifted
     if not _norm(solution) or not len(network) or network.hidden_weights.shape[1] != rows.shape[1]:
         return 0.0
     with np.errstate(all="ignore"):
         units = network.hidden_weights / np.linalg.norm(network.hidden_weights, axis=1)[:, None]
-        heights = np.maximum(rows @ units.T, 0.0).T @ solution.dual.reshape(len(rows), -1)
-        found = np.linalg.norm(heights, axis=1)
+        dual = solution.dual.reshape(len(rows), -1)
+        found = np.linalg.norm(np.maximum(rows @ units.T, 0.0).T @ dual, axis=1)
+        size = float(np.linalg.norm(dual, axis=1) @ np.linalg.norm(rows, axis=1))
+        found = found - allowance(rows.size + dual.size + len(rows), size)
     return float(np.where(np.isfinite(found), found, 0.0).max())
 
 
