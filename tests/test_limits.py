@@ -77,9 +77,24 @@ COMMANDS = {
     "prove": ("prove", "large.json", "--out", "proof.json", *LIMITED),
     "train": ("train", "large.csv", *TARGET, "--widths", "4", "--seeds", "1", *LIMITED),
     "predict": ("predict", "large.json", "large.csv"),
+    "solve --solver": ("solve", "small.csv", *TARGET, "--solver", "frank-wolfe:vanilla", *LIMITED),
 }  # fmt: skip
 SLOW_COMMANDS = {
     "solve --solver relaxation": ("solve", "large.csv", *TARGET, "--solver", "relaxation", *LIMITED),
+    **{
+        f"solve --solver {solver}": ("solve", "small.csv", *TARGET, "--solver", solver, *LIMITED)
+        for solver in (
+            "conic:CLARABEL", "conic:SCS", "frank-wolfe:sliding", "frank-wolfe:fully-corrective",
+            "frank-wolfe:pairwise",
+        )
+    },
+    "solve, 2000 rows, frank-wolfe": ("solve", "middle.csv", *TARGET, "--solver", "frank-wolfe:sliding", *LIMITED),
+    "solve, standardised": ("solve", "large.csv", *TARGET, "--standardise", "--output-bias", "free", *LIMITED),
+    "solve --plot": ("solve", "middle.csv", *TARGET, "--plot", "figure.png", *LIMITED),
+    "fit, logistic": ("fit", "classes.csv", *TARGET, "--loss", "logistic", *LIMITED),
+    "fit, squared hinge": ("fit", "classes.csv", *TARGET, "--loss", "squared-hinge", *LIMITED),
+    "fit --depth": ("fit", "large.csv", *TARGET, "--depth", "3", *LIMITED),
+    "verify --exact of a fit": ("verify", "large.json", "--exact", *LIMITED),
     "fit, huber": ("fit", "large.csv", *TARGET, "--loss", "huber", "--lam", "0.01max", *LIMITED),
     "path from λ_max": ("path", "large.csv", *TARGET, *LIMITED),
     "train --cross-check": (*TRAIN, "4", "--cross-check", *LIMITED),
@@ -99,6 +114,11 @@ def test_every_command_keeps_its_limit(command, tables, monkeypatch):
         pytest.importorskip("torch")
     monkeypatch.chdir(tables)
     arguments = (COMMANDS | SLOW_COMMANDS)[command]
+    for name, rows in (("middle.csv", 2000), ("classes.csv", 100_000)):
+        if name in arguments and not Path(name).exists():
+            content = np.random.default_rng(1).standard_normal((rows, 3))
+            content[:, 2] = content[:, 2] if name == "middle.csv" else content[:, 0] > 0
+            np.savetxt(name, content, delimiter=",", header="a,b,y", comments="", fmt="%.6f")
     for again in (True, False):
         began = time.process_time(), time.perf_counter()  # others may be running, or threads of this process
         result = CliRunner().invoke(app, [*arguments, "--json"])
@@ -117,6 +137,23 @@ def test_every_command_keeps_its_limit(command, tables, monkeypatch):
     if command in STOPPED and result.exit_code == 3:  # else this machine was fast enough
         assert not found["in_time"]
         assert [check["name"] for check in found["checks"] if not check["ok"]] == ["time limit"]
+
+
+@pytest.mark.slow
+def test_pictures_of_many_neurons_take_no_longer_than_a_solve(tmp_path):
+    pytest.importorskip("matplotlib")
+    pytest.importorskip("plotly")
+    content = np.random.default_rng(0).standard_normal((20_000, 3))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", MemoryLimitWarning)
+        found = covopt.min_norm(content[:, :2], content[:, 2], time_limit_s=LIMIT)
+    assert len(found.network) == 20_000
+    began = time.process_time()
+    found.plot(tmp_path / "figure.png")
+    covopt.explore.write_page(found, tmp_path / "page.html")
+    assert time.process_time() - began < 20.0
+    said = (tmp_path / "page.html").read_text()
+    assert "The table has the 400 costliest of 20000 neurons, the pictures the 1000 costliest." in said
 
 
 def test_a_check_without_time_is_no_failed_check(monkeypatch):

@@ -12,7 +12,8 @@ from threadpoolctl import threadpool_limits
 
 from covopt.api.interpolation_task import ROOM
 from covopt.api.rounds import heard
-from covopt.certificates.certify import conclude, residual_of
+from covopt.api.stopping import Clock, in_time
+from covopt.certificates.certify import Conclusion, conclude, residual_of
 from covopt.checks.memory import memory_left, plan
 from covopt.checks.speaking import tell_result
 from covopt.checks.timing import timing
@@ -28,19 +29,22 @@ from covopt.checks.validation import (
 from covopt.data import Data
 from covopt.data.tabular import check_finite, to_matrix
 from covopt.errors import InputError
-from covopt.limits import now
+from covopt.limits import TimeUp, limited, now, patiently
 from covopt.losses import Loss, SquaredError
 from covopt.network import ReLUNetwork
 from covopt.oracles.base import Oracle, Pricing
 from covopt.oracles.choose import exact_oracle, oracle_bytes
 from covopt.problems.cone import ConeProblem
 from covopt.problems.reduction import Reduction, reduce_data
+from covopt.problems.shallow import ShallowProblem
 from covopt.solution import Solution
 from covopt.solvers.cone.all_masses import finish_masses
-from covopt.solvers.cone.frank_wolfe import VARIANTS, FrankWolfe, FrankWolfeState
+from covopt.solvers.cone.frank_wolfe import VARIANTS, FrankWolfe, FrankWolfePoint, FrankWolfeState
+from covopt.solvers.quick import is_out_of_reach, solve_quickly
 from covopt.status import Status
 
 MASSES = 450.0  # bytes of the covariances and the restricted master, for a pair of rows and an output
+QUICK_SHARE = 0.3  # of the time, for the bound of a few points beside a network along a line
 
 
 @dataclass(frozen=True)
@@ -218,6 +222,7 @@ def frank_wolfe(
     )  # fmt: skip
     begin = None if start is None else _check_start(start, data, reduction)
     unit = reduction.value_scale * (lam if lam > 0 else 1.0)
+    clock = Clock(time_limit_s, began)
 
     def finish(network, dual, status, history, active, jitter=0.0) -> FrankWolfeSolution:
         loss: Loss | None = None
@@ -225,10 +230,24 @@ def frank_wolfe(
             loss = SquaredError(total=True)
             loss.encode_targets(data.Y)
         dual = dual.reshape(data.Y.shape) if data.n_outputs > 1 else dual.reshape(-1)
-        found = conclude(
-            data, network, dual * (1.0 - ROOM), stopped=status, tol=tol,
-            settled=lam == 0 and np.isinf(problem.offset), output_bias=output_bias, loss=loss, lam=lam,
-        )  # fmt: skip
+        settled = lam == 0 and np.isinf(problem.offset)
+
+        def concluded(of: np.ndarray, **more: Any) -> Conclusion:
+            return conclude(
+                data,
+                network,
+                of,
+                stopped=status,
+                tol=tol,
+                output_bias=output_bias,
+                loss=loss,
+                lam=lam,
+                **more,
+            )
+
+        found = in_time(
+            clock, lambda: concluded(dual * (1.0 - ROOM), settled=settled), lambda: concluded(0.0 * dual)
+        )
         rounds = [{**each, "upper_bound": each["cost"]} for each in history]
         solution = FrankWolfeSolution(
             data, output_bias, "variation", network, *found, tol, f"frank-wolfe:{variant}", rounds,
@@ -247,23 +266,49 @@ def frank_wolfe(
             return finish(network, dual, Status.CERTIFIED, [], none)
         oracle = _make_oracle(problem)
         solver = FrankWolfe(
-            problem, oracle, variant=variant, tol=tol, max_iter=max_iter, time_limit_s=time_limit_s,
-            start=begin, callback=heard(callback), random_state=random_state, value_unit=unit,
+            problem, oracle, variant=variant, tol=tol, max_iter=max_iter, start=begin, callback=heard(callback),
+            random_state=random_state, value_unit=unit, time_limit_s=clock.for_solver(problem.rows.shape[1]),
         )  # fmt: skip
-        point = solver.solve()
+        point = _solved(solver, clock)
+        if point.status is Status.INTERRUPTED:
+            clock = clock.hurried()
+        best = point.neurons, point.weights, point.offset
         # few neurons may cost half of what the tolerance leaves
         slack = 0.5 * max(0.02 * tol, tol - point.gap)
-        neurons, weights, offset = finish_masses(
-            problem, point.neurons, point.weights, point.offset, slack=slack
+        best = in_time(clock, lambda: finish_masses(problem, *best, slack=slack), lambda: best, share=0.5)
+        shallow = problem.network_problem
+        if isinstance(shallow, ShallowProblem) and not 0 < len(best[0]) <= problem.targets.size:
+            with patiently():  # stopped before there was a network, or before it was finished
+                left = 0.0 if point.lower_bound > 0.0 or time_limit_s is None else QUICK_SHARE * time_limit_s
+                quick = solve_quickly(shallow, time_limit_s=left)
+            best = quick.neurons, quick.weights.reshape(len(quick.neurons), -1), np.atleast_1d(quick.offset)
+            if left > 0.0:
+                point.dual = problem.inner_dual(quick.dual.reshape(problem.targets.shape))
+        network = _invert_network(data, reduction, *best, output_bias)
+        found = in_time(
+            clock,
+            lambda: oracle.price(problem.outer_dual(point.dual), threshold=np.inf, max_neurons=1).upper_bound,
+            lambda: np.inf,
+            share=0.7,
         )
-        network = _invert_network(data, reduction, neurons, weights, offset, output_bias)
-        gauge = oracle.price(problem.outer_dual(point.dual), threshold=np.inf, max_neurons=1).upper_bound
-        inner, _ = problem.dual_bound(point.dual, gauge)
+        inner, _ = problem.dual_bound(point.dual, found) if np.isfinite(found) else (0.0 * point.dual, 0.0)
         dual = reduction.invert_dual(_as_reduced(problem.outer_dual(inner), reduction))
         active = ActiveSet(
             point.active_neurons @ reduction.basis.T, point.active_masses * reduction.value_scale
         )
         return finish(network, dual, point.status, point.history, active, point.jitter)
+
+
+def _solved(solver: FrankWolfe, clock: Clock) -> FrankWolfePoint:
+    """Return what the rounds end with; where one of them would make the result late, what they have by then."""
+    try:
+        if not is_out_of_reach(solver.problem.network_problem, solver.time_limit_s):
+            with limited(clock.until_late(0.25)):
+                return solver.solve()
+    except TimeUp:
+        pass
+    solver.point.status = Status.TIME_LIMIT
+    return solver.point
 
 
 def _reduce(data: Data, output_bias: str, lam: float) -> tuple[ConeProblem, Reduction]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from covopt.api.stopping import Clock
 from covopt.checks.memory import NoRoom, memory_left
-from covopt.errors import BudgetError
+from covopt.errors import BudgetError, SolverError
 from covopt.limits import TimeUp, limited, now, patiently
 from covopt.oracles.choose import exact_oracle
 from covopt.oracles.faces import FaceOracle
@@ -25,6 +25,7 @@ from covopt.solvers.sharpen import sharpen
 from covopt.solvers.thin import Thin, generate_thin
 from covopt.status import Status
 
+CONIC = "conic:"
 QUICK_S = 5.0  # for the bound beside a network along a line
 BOX_SHARE = 0.7  # of the time limit, before the heuristic takes over
 SHARPEN_GAP = 1e-9  # a dual this accurate shows the tight set, and Newton's method can finish on it
@@ -38,12 +39,13 @@ def generate_in_time(
     point, status, name = (
         None,
         Status.TIME_LIMIT if clock.limit is not None else Status.GAP,
-        "column-generation",
+        "column-generation" if not solver.startswith(CONIC) else solver,
     )
-    plane = None if solver == "relaxation" else HalfPlane.of(problem)
-    if plane is None and has_no_room(problem):
+    as_asked = solver.startswith(CONIC)
+    plane = None if solver == "relaxation" or as_asked else HalfPlane.of(problem)
+    if plane is None and not as_asked and has_no_room(problem):
         status = Status.GAP
-    elif plane is not None or not is_out_of_reach(problem, seconds):
+    elif plane is not None or as_asked or not is_out_of_reach(problem, seconds):
         try:
             with limited(seconds):
                 point, name = _generate(problem, solver, options | {"time_limit_s": seconds})
@@ -51,6 +53,10 @@ def generate_in_time(
             status = Status.GAP
         except TimeUp:
             status = Status.TIME_LIMIT
+        except SolverError:
+            if seconds is None:
+                raise
+            status = Status.TIME_LIMIT  # a cone program that was stopped before its first point
         except KeyboardInterrupt:
             status = Status.INTERRUPTED
         if point is not None and np.isfinite(point.upper_bound):
@@ -66,7 +72,11 @@ def generate_in_time(
 
 
 def _generate(problem: ShallowProblem, solver: str, options: dict[str, Any]) -> tuple[Point, str]:
-    """Column generation with the best oracle that can be afforded, and its name."""
+    """Column generation with the best oracle that can be afforded, or what was asked for, and its name."""
+    if solver.startswith(CONIC):
+        from covopt.solvers.reference import solve_all_cells
+
+        return solve_all_cells(problem, solver.removeprefix(CONIC), options["tol"], options["time_limit_s"])
     plane = None if solver == "relaxation" else HalfPlane.of(problem)
     if plane is not None and not (plane.is_clear and master_bytes(problem) <= memory_left()):
         return solve_one_input(plane, **options), "column-generation"

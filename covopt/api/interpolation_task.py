@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from covopt.api.generation import generate_in_time, zero_point
+from covopt.api.generation import CONIC, generate_in_time, zero_point
 from covopt.api.resuming import joined, opened, resumable
 from covopt.api.rounds import Callback, observer
 from covopt.api.stopping import Clock, in_time
@@ -186,15 +186,11 @@ class InterpolationTask:
         problem, _ = self.reduced
         if not len(problem.rows) or not problem.targets.any():
             return zero_point(problem), "closed form"
-        if self.solver.startswith("conic:"):
-            if problem.is_vector:
-                raise InputError(
-                    f"solver={self.solver!r} handles one output (a cell may need several neurons with more), but Y "
-                    f'has {self.data.n_outputs} columns of rank {problem.targets.shape[1]}; use solver="auto"'
-                )
-            from covopt.solvers.reference import solve_all_cells
-
-            return solve_all_cells(problem, self.solver.removeprefix("conic:"), self.tol, self.time_limit_s)
+        if self.solver.startswith(CONIC) and problem.is_vector:
+            raise InputError(
+                f"solver={self.solver!r} handles one output (a cell may need several neurons with more), but Y "
+                f'has {self.data.n_outputs} columns of rank {problem.targets.shape[1]}; use solver="auto"'
+            )
         options: dict[str, Any] = {
             "tol": self.tol, "time_limit_s": self.time_limit_s, "random_state": self.random_state,
             "callback": observe,

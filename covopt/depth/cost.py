@@ -9,6 +9,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from covopt.api import min_norm
+from covopt.checks.memory import GIB, memory_left
 from covopt.checks.speaking import speaking, tell_bound, tell_found
 from covopt.checks.validation import check_output_bias, check_random_state, check_time_limit, check_tol, said
 from covopt.data import Data
@@ -19,14 +20,16 @@ from covopt.depth.lower import Bound, closed_bounds, shares_bounds, tree_bounds
 from covopt.depth.shares import DEPTH as SHARED_DEPTH
 from covopt.depth.solution import DeepSolution
 from covopt.depth.upper import Found, UpperSearch
-from covopt.errors import InputError
+from covopt.errors import BudgetError, InputError
 from covopt.exact.rounding import relative_gap
 from covopt.limits import TimeUp, limited, now
 from covopt.network import DeepReLUNetwork
 from covopt.solution import Solution
 from covopt.status import Status
 
+ACTIVATIONS = 16.0  # bytes for a point, a neuron and a layer: as many neurons as points, and their slopes
 MOST_DEPTH = 40
+LATE, HURRY_S = 0.1, 100.0  # share of the time limit, or of so many seconds, for a cheap network at the end
 LEAST_GOAL = 5e-4  # of the bound by shares: boxes double with each halving
 _UPPER_SHARE = 0.6  # of a time limit
 
@@ -93,6 +96,8 @@ def representation_cost(
     ------
     InputError
         When the input cannot be used, or no network of this depth interpolates it.
+    BudgetError
+        When the memory has no room for a network through so many points.
 
     Examples
     --------
@@ -117,6 +122,12 @@ def representation_cost(
         )  # fmt: skip
     began = now()
     data = Data.validate(X, Y, bias=bias, duplicates=duplicates)
+    held = ACTIVATIONS * float(data.n_samples) ** 2 * L
+    if held > memory_left():
+        raise BudgetError(
+            f"a deep network through {data.n_samples} points takes about {held / GIB:.2g} GiB of activations, more "
+            "than there may be; use fewer rows, or covopt.fit(depth=...), whose networks are narrow."
+        )
     with speaking(verbose), threadpool_limits(1, user_api="blas"):
         task = _Task(data, L, output_bias, tol, began, limit, random_state, callback)
         return task.run()
@@ -163,10 +174,22 @@ class _Task:
         except KeyboardInterrupt:
             self.status = Status.INTERRUPTED
         if self.best is None:
-            self.best = self.search.cheap()
+            self.best = self._cheap()
         if self.status not in (Status.INTERRUPTED, Status.CALLBACK):
             self._below()
         return self._solution()
+
+    def _cheap(self) -> Found:
+        """Return some network through the points, soon."""
+        late = LATE * (self.limit or HURRY_S)
+        try:
+            with limited(late):
+                return self.search.cheap()
+        except TimeUp:
+            raise BudgetError(
+                f"no network of depth {self.depth} through {self.data.n_samples} points was found in time; give more "
+                "time or fewer rows, or use covopt.fit(depth=...), whose networks need not pass through them."
+            ) from None
 
     def _left(self, share: float = 1.0) -> float | None:
         if self.limit is None:

@@ -111,17 +111,24 @@ def _lipschitz(X: np.ndarray, Y: np.ndarray, depth: int) -> Iterator[PairBound]:
 
 
 def _steepest(X: np.ndarray, Y: np.ndarray) -> tuple[int, int]:
-    """Return the pair with the largest ‖y_i − y_j‖/‖x_i − x_j‖, to rounding."""
+    """Return the pair with the largest ‖y_i − y_j‖/‖x_i − x_j‖, to rounding; of many rows only of neighbours."""
+    if len(X) > MOST_COMPARED and X.shape[1]:
+        orders = np.argsort(X, axis=0, kind="stable")
+        first, second = orders[:-1].ravel(), orders[1:].ravel()
+        j = int(np.argmax(_slopes(X[second] - X[first], Y[second] - Y[first])))
+        return int(first[j]), int(second[j])
     best, pair = -1.0, (0, 1)
     for i in range(len(X) - 1):
-        run = np.linalg.norm(X[i + 1 :] - X[i], axis=1)
-        rise = np.linalg.norm(Y[i + 1 :] - Y[i], axis=1)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            slope = np.where(run > 0, rise / run, 0.0)
+        slope = _slopes(X[i + 1 :] - X[i], Y[i + 1 :] - Y[i])
         j = int(np.argmax(slope))
         if slope[j] > best:
             best, pair = float(slope[j]), (i, i + 1 + j)
     return pair
+
+
+def _slopes(runs: np.ndarray, rises: np.ndarray) -> np.ndarray:
+    run, rise = np.linalg.norm(runs, axis=1), np.linalg.norm(rises, axis=1)
+    return np.divide(rise, run, out=np.zeros_like(run), where=run > 0)
 
 
 def _without_bias(X: np.ndarray, Y: np.ndarray, depth: int) -> Iterator[PairBound]:
@@ -174,6 +181,10 @@ def _unit(table: np.ndarray) -> np.ndarray:
 
 def _best_quadrant(X: np.ndarray, Y: np.ndarray, ratio: np.ndarray, depth: int) -> tuple[int, int] | None:
     """Return the pair with x_i·x_j ≥ 0 and the largest cost, to rounding; None where there is none."""
+    if len(X) > MOST_COMPARED:  # those that cost most alone
+        rows = np.sort(np.argsort(-ratio, kind="stable")[:MOST_COMPARED])
+        pair = _best_quadrant(X[rows], Y[rows], ratio[rows], depth)
+        return None if pair is None else (int(rows[pair[0]]), int(rows[pair[1]]))
     best, found = -1.0, None
     p = 1.0 / depth
     for i in np.argsort(-ratio, kind="stable").tolist():

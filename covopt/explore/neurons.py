@@ -15,13 +15,14 @@ from covopt.plotting.function import INK
 from covopt.potentials import make_potential
 
 MOST_ROWS = 400  # of the table
+MOST_NEURONS = 1000  # that are described: each is looked at on all points
 MOST_WEIGHTS = 6  # of a neuron that are written out; of more the largest are
 ON_THE_KINK = 1e-9  # |x̃·w| of |x̃||w|
 
 
 @dataclass(frozen=True)
 class Neurons:
-    """Neurons in the order of their cost, the costliest first.
+    """Neurons in the order of their cost, the costliest first; of many the costliest alone.
 
     Attributes
     ----------
@@ -82,7 +83,7 @@ def describe(solution: Any) -> Neurons:
     cost = make_potential(solution.potential).weigh(lifted, hidden) * np.linalg.norm(outputs, axis=1)
     if solution.potential == "variation":
         cost *= 2  # ‖W‖² counts both layers
-    order = np.argsort(-cost, kind="stable")
+    order = np.argsort(-cost, kind="stable")[:MOST_NEURONS]
     hidden, outputs, cost = hidden[order], outputs[order], cost[order]
     positive = (
         outputs[np.arange(len(outputs)), np.abs(outputs).argmax(axis=1)] > 0

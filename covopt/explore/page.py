@@ -18,7 +18,7 @@ from covopt.errors import InputError
 from covopt.explore.dual import dual_panel
 from covopt.explore.function import function_panels
 from covopt.explore.many_inputs import slice_panels
-from covopt.explore.neurons import MOST_ROWS, cell_figure, describe, in_your_units
+from covopt.explore.neurons import MOST_NEURONS, MOST_ROWS, cell_figure, describe, in_your_units
 from covopt.explore.panels import MOST_OUTPUTS, MOST_POINTS, Panel
 from covopt.explore.progress import path_panel, round_solutions, rounds_panel
 from covopt.files import write_atomically
@@ -212,7 +212,8 @@ def _notes(solution: Any, steps: Sequence[Any], is_path: bool, given: int) -> li
         said.append("Kinks are drawn on the first output; every output bends there.")
     most = max(len(s.network) for s in steps)
     if most > MOST_ROWS:
-        said.append(f"The table has the {MOST_ROWS} costliest of {counted(most, 'neuron')}.")
+        drawn = f", the pictures the {MOST_NEURONS} costliest" if most > MOST_NEURONS else ""
+        said.append(f"The table has the {MOST_ROWS} costliest of {counted(most, 'neuron')}{drawn}.")
     return said
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from covopt.errors import BudgetError
-from covopt.plotting.function import INK, POSITIVE, count, legend_below, limits, new_axes
+from covopt.plotting.function import INK, POSITIVE, costs_and_signs, count, legend_below, limits, new_axes
 from covopt.plotting.wording import label_of
 from covopt.potentials import make_potential
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 FLOOR = 1e-16  # of the slack, on a logarithmic axis
+MOST_NEURONS = 2000  # whose slack is drawn: each is an inner product with all points
 DECADES = 2.0  # that a logarithmic axis shows at least
 
 
@@ -213,13 +214,20 @@ def _plot_slack(solution: Any, ax: Axes) -> Axes:
     from matplotlib.ticker import MaxNLocator
 
     lifted, dual = solution.data.lifted, scaled_dual(solution)
+    hidden, cost = np.asarray(solution.network.hidden_weights), costs_and_signs(solution.network)[0]
     ax.set_xlabel("neurons, sorted by slack")
     ax.set_ylabel(f"slack  1 − |⟨λ, σ(X̃w)⟩|,  {unit_of(solution)} = 1")
     ax.set_title("how far the dual function stays below its bound", fontsize="medium")
     sets = (
         ("tight set", _tight_neurons(solution), "o", False),
-        ("neurons of the network", np.asarray(solution.network.hidden_weights), ".", True),
+        (
+            "neurons of the network",
+            hidden[np.sort(np.argsort(-cost, kind="stable")[:MOST_NEURONS])],
+            ".",
+            True,
+        ),
     )
+    of_all = f" costliest of {len(hidden)}" if len(hidden) > MOST_NEURONS else ""
     for label, neurons, marker, filled in sets:
         if len(neurons) == 0:
             continue
@@ -227,7 +235,7 @@ def _plot_slack(solution: Any, ax: Axes) -> Axes:
         ax.plot(
             np.arange(1, len(slack) + 1), np.maximum(slack, FLOOR), marker, ms=6.0,
             mfc=POSITIVE if filled else "none", mec=POSITIVE if filled else INK, mew=0.9,
-            label=f"{label} ({len(slack)})", zorder=3 if filled else 2,
+            label=f"{label} ({len(slack)}{of_all if filled else ''})", zorder=3 if filled else 2,
         )  # fmt: skip
     if not ax.lines:
         ax.set(xticks=[], yticks=[])

@@ -43,10 +43,8 @@ def legend_below(ax: Axes, handles: list[Any] | None = None, columns: int = 2) -
 
 
 def predict_columns(network: Any, X: np.ndarray) -> np.ndarray:
-    """Return outputs (N, k), in pieces so that many neurons on a fine grid stay within memory."""
-    step = max(1, 4_000_000 // max(1, len(network.hidden_weights)))
-    parts = [np.asarray(network.predict(X[i : i + step])) for i in range(0, len(X), step)]
-    return np.concatenate([p.reshape(len(p), -1) for p in parts])
+    """Return outputs (N, k)."""
+    return np.asarray(network.predict(X)).reshape(len(X), -1)
 
 
 def costs_and_signs(network: Any) -> tuple[np.ndarray, np.ndarray]:

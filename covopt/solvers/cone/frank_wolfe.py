@@ -23,7 +23,7 @@ import numpy as np
 from scipy.linalg import LinAlgError
 
 from covopt.checks.timing import stage
-from covopt.limits import now
+from covopt.limits import TimeUp, now
 from covopt.oracles.base import Pricing
 from covopt.problems.cone import ConeProblem
 from covopt.solvers.cone.all_masses import FittedMasses, InterpolatingMasses
@@ -265,14 +265,20 @@ class FrankWolfe(GenerationLoop):
         rounds = kind(
             problem, self.oracle, moves=self.variant == "sliding", note=note, start=self._given, tol=self.tol,
             max_rounds=self.max_rounds, random_state=self._seed,
+            time_limit_s=None if self._deadline is None else max(self._deadline - now(), 1e-6),
         )  # fmt: skip
-        found = rounds.solve()
+        try:
+            found = rounds.solve()
+        except TimeUp:
+            found = rounds.point
+            found.status = Status.TIME_LIMIT
         k = problem.targets.shape[1]
         point.neurons, point.weights = found.neurons, found.weights.reshape(-1, k)
         point.offset, point.value = np.reshape(found.offset, k), 2.0 * found.upper_bound
         point.dual = problem.inner_dual(found.dual.reshape(-1, k))
         point.lower_bound, point.exact = 2.0 * found.lower_bound, rounds.oracle.exact
-        point.active_neurons, point.active_masses = rounds.active_set
+        with contextlib.suppress(IndexError, ValueError):  # stopped within a step its arrays may not fit
+            point.active_neurons, point.active_masses = rounds.active_set
         if point.status is Status.GAP:  # what the rounds themselves have met
             point.status = found.status
 
