@@ -3,7 +3,7 @@
     python benchmarks/micro/bench_checkpoints.py [--points 1000] [--every 2] [--repeats 3]
 
 Minimal-norm networks through standard normal points of the plane and standard normal targets, to 1e-6: without a
-checkpoint, with one every so many seconds, then stopped after two thirds of the rounds and gone on with. Wall
+checkpoint, with one every so many seconds, then stopped after two thirds of the rounds and gone on with. Processor
 seconds, the least of all repeats, in turn; one BLAS and one compiled thread. Compilation is not timed.
 """
 
@@ -25,9 +25,9 @@ import covopt
 
 
 def timed(solve: Callable[..., covopt.Solution], **options: Any) -> tuple[float, covopt.Solution]:
-    began = time.perf_counter()
+    began = time.process_time()
     solution = solve(**options)
-    return time.perf_counter() - began, solution
+    return time.process_time() - began, solution
 
 
 def is_round(number: int, state: Any) -> bool:
@@ -48,9 +48,9 @@ def measure(points: int, every: float, repeats: int) -> None:
         plain, kept, rest = [], [], []
         for _ in range(repeats):
             marks: list[float] = []
-            began = time.perf_counter()
+            began = time.process_time()
             seconds, whole = timed(
-                solve, callback=lambda state, marks=marks: marks.append(time.perf_counter())
+                solve, callback=lambda state, marks=marks: marks.append(time.process_time())
             )
             plain.append(seconds)
             rounds = len(whole.history)

@@ -73,8 +73,12 @@ class CheckpointFile(KeptFile):
             if of_path != bool(self.path_found):
                 what = "a path" if self.path_found else "one solve"
                 raise InputError(f"the checkpoint {self.path} is of {what}; choose another file.")
-        except BaseException:
+        except BaseException as error:
             self.close()
+            if isinstance(error, SolutionFileError):
+                raise SolutionFileError(
+                    f"the checkpoint {self.path} cannot be gone on with: {error}"
+                ) from None
             raise
         self.content = None
 
@@ -84,7 +88,7 @@ class CheckpointFile(KeptFile):
             return
         self.found = Solution.from_dict(content)
         if not all(type(each.get("round", 0)) is int for each in self.found.history):
-            raise SolutionFileError("the checkpoint is damaged: the rounds of its history are not counted")
+            raise SolutionFileError("it is damaged: the rounds of its history are not counted")
         state = content.get(RESUME)
         if state is None:
             return
@@ -92,7 +96,7 @@ class CheckpointFile(KeptFile):
             self.start = from_json(state)
             _check_positive(self.start)
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-            raise SolutionFileError(f"the checkpoint is damaged: {error}") from error
+            raise SolutionFileError(f"it is damaged: {error}") from error
 
     def offer_path(self, solutions: SolutionPath) -> None:
         """Write the points of a path so far where that is due."""

@@ -171,8 +171,9 @@ def test_a_damaged_state_is_refused(change, match, tmp_path):
     content = json.loads(file.read_text())
     change(content["resume"])
     file.write_text(json.dumps(content))
-    with pytest.raises(SolutionFileError, match=match):
+    with pytest.raises(SolutionFileError, match=match) as said:
         covopt.min_norm(X, Y, checkpoint=file)
+    assert str(said.value).startswith(f"the checkpoint {file} cannot be gone on with: ")
     assert not (tmp_path / "run.checkpoint.lock").exists()
 
 

@@ -17,5 +17,5 @@ def test_fifty_kills_lose_nothing(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_tables()
     row = chain(name, 50)
-    assert row.held == row.kept >= 25
+    assert row.held == row.kept >= 40  # the others were killed before there was anything to keep
     assert row.same
