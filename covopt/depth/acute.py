@@ -22,12 +22,13 @@ below zero off the diagonal. Where it is negative the constraint is idle, and th
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 from scipy.optimize import minimize
 
-from covopt.exact.rounding import below, down
+from covopt.exact.rounding import below, down, root_down, root_up
 
 _ROOM = 2.0**-40  # of each term: some thirty roundings, square roots and powers among them
 
@@ -76,8 +77,7 @@ def acute_value(
         return 0.0
     pull = None
     if moment is not None:
-        # −y₁·y₂, the cosine's part of G⁻¹, and G_ii for the reach
-        pull = _size(-moment * unit**2 / shrink), _size(c * unit**2 / det), _size(a), _size(b)
+        pull = _Pull(a, b, c * unit**2, -moment * unit**2 / shrink, depth)
     found = _minimum((numbers[0], numbers[1]), numbers[2], (numbers[3], numbers[4]), depth, pull)
     return below(Fraction(down(found)) * Fraction(4) ** turns) if found > 0.0 else 0.0
 
@@ -123,7 +123,7 @@ def _minimum(
     product: float,
     targets: tuple[float, float],
     depth: int,
-    pull: tuple[float, float, float, float] | None,
+    pull: _Pull | None,
 ) -> float:
     start = np.log(np.sqrt(np.array(targets) / np.array(inverse)))
     answer = minimize(
@@ -138,32 +138,43 @@ def _minimum(
     high = (depth - 1.0) * math.log(value / (depth - 1.0)) - np.log(np.array(inverse))
     reach = np.maximum(np.abs(answer.x - low), np.abs(high - answer.x)) + 1e-6
     if pull is not None:
-        reach = _far(answer.x, value, inverse, product, targets, depth, pull) * np.ones(2)
-        if not math.isfinite(reach[0]):
+        scale = np.exp(answer.x)
+        if not pull.holds(*scale.tolist()):
             return 0.0
+        reach = np.full(2, pull.reach(scale, value, targets))
     size = value * (1.0 + float(reach.sum()))
     return value - float((np.abs(gradient) * reach).sum()) - _ROOM * size
 
 
-def _far(
-    logs: np.ndarray,
-    value: float,
-    inverse: tuple[float, float],
-    product: float,
-    targets: tuple[float, float],
-    depth: int,
-    pull: tuple[float, float, float, float],
-) -> float:
-    """Return how far, in logarithms of eigenvalues, the best M can be; infinite for a negative slope in M₁₂."""
-    moment, cosine, *sizes = pull
-    a, b = np.exp(logs).tolist()
-    trace, det = inverse[0] * a + inverse[1] * b, product * a * b
-    root = math.sqrt(max(trace**2 - 4.0 * det, 0.0))
-    large, p = 0.5 * (trace + root), 1.0 / (depth - 1)
-    small = det / large
-    if root <= 1e-6 * trace or moment / (a * b) < (1.0 + 1e-6) * cosine * (large**p - small**p) / root:
-        return math.inf
-    # Tr G⁻¹M ≤ (value/(L − 1))^{L−1}, so M ⪯ that times G; and ‖y_i‖²(M⁻¹)_ii ≤ value
-    most = (value / (depth - 1)) ** (depth - 1) * (sizes[0] / a + sizes[1] / b)
-    least = value * (a / targets[0] + b / targets[1])
-    return max(math.log(most), math.log(least), 0.0) + 1e-6
+@dataclass(frozen=True)
+class _Pull:
+    """What moves M off the diagonal with several outputs: x₁·x₁, x₂·x₂, x₁·x₂ and −y₁·y₂."""
+
+    first: Fraction
+    second: Fraction
+    shared: Fraction
+    moment: Fraction
+    depth: int
+
+    def holds(self, a: float, b: float) -> bool:
+        """Say whether the slope in M₁₂ at diag(a, b) is not negative, in fractions and roots that are bounded."""
+        A, B, n = Fraction(a), Fraction(b), self.depth - 1
+        gram = self.first * self.second - self.shared**2
+        trace, det = (self.second * A + self.first * B) / gram, A * B / gram
+        square = trace**2 - 4 * det
+        large = (trace + Fraction(root_up(square, 2))) / 2
+        small = det / large
+        # (large^p − small^p)/(large − small), p = 1/n, from above: t^p is concave, so no more than the slope at small
+        rise = Fraction(root_up(small, n)) / (n * small)
+        root = Fraction(root_down(square, 2))
+        if root > 0:
+            rise = min(rise, (Fraction(root_up(large, n)) - Fraction(root_down(small, n))) / root)
+        return self.moment / (A * B) >= self.shared / gram * rise
+
+    def reach(self, scale: np.ndarray, value: float, targets: tuple[float, float]) -> float:
+        """Return how far, in logarithms of eigenvalues, the best M can be."""
+        # Tr G⁻¹M ≤ (value/(L − 1))^{L−1}, so M ⪯ that times G; and ‖y_i‖²(M⁻¹)_ii ≤ value
+        sizes = np.array([float(self.first), float(self.second)])
+        most = (value / (self.depth - 1)) ** (self.depth - 1) * float((sizes / scale).sum())
+        least = value * float((scale / np.array(targets)).sum())
+        return max(math.log(most), math.log(least), 0.0) + 1e-6

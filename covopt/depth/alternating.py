@@ -8,7 +8,8 @@ With the features before layer ℓ and the pre-activations after layer ℓ + 1 f
 
 (FL22 Prop 3), a convex problem. So the norm never rises along
 
-- **alternating solves**: :func:`covopt.min_norm` puts the global minimum of each pair of layers in its place;
+- **alternating solves**: the solver of :func:`covopt.min_norm` puts the global minimum of each pair of layers in its
+  place;
 - **sliding**: Frank–Wolfe over S from the neurons that stand there, which slide within their faces, new ones
   inserted where the exact oracle finds them.
 
@@ -22,13 +23,17 @@ import warnings
 
 import numpy as np
 
-from covopt.api import min_norm
 from covopt.api.cone import frank_wolfe
+from covopt.api.generation import generate_in_time, zero_point
+from covopt.api.stopping import Clock
+from covopt.data import Data
 from covopt.depth.descent import norm_of
 from covopt.depth.layers import Layout
 from covopt.errors import CovoptError
-from covopt.limits import checkpoint
+from covopt.limits import checkpoint, now
 from covopt.network import ReLUNetwork
+from covopt.problems.reduction import reduce_data
+from covopt.solvers.finish import finish_network
 
 TOL = 1e-5  # of a pair: what descent does afterwards needs no more
 GAINS = 1e-4  # relative, of a sweep over all pairs: less ends it
@@ -53,7 +58,7 @@ def alternate(
     X : ndarray of shape (N, d)
     Y : ndarray of shape (N, k)
     slide : bool
-        Frank–Wolfe with sliding neurons in the place of :func:`covopt.min_norm`.
+        Frank–Wolfe with sliding neurons in the place of that.
     max_sweeps : int
 
     Returns
@@ -122,12 +127,29 @@ def _shallow(
     """Return the smallest two layers from these features to these targets; None where there are none."""
     if not targets.any():
         return None
-    solve = frank_wolfe if slide else min_norm
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return solve(
-                features, targets, bias=bias, output_bias=output_bias, tol=TOL, duplicates="mean"
-            ).network
+            if slide:
+                return frank_wolfe(
+                    features, targets, bias=bias, output_bias=output_bias, tol=TOL, duplicates="mean"
+                ).network
+            return _uncertified(Data.validate(features, targets, bias=bias, duplicates="mean"), output_bias)
     except CovoptError:  # opposite features without biases, faces beyond the budget
         return None
+
+
+def _uncertified(data: Data, output_bias: str) -> ReLUNetwork:
+    """Return what ``min_norm`` does, without its certificate: that takes longer than the network."""
+    problem, reduction = reduce_data(data, output_bias)
+    point = zero_point(problem)
+    if len(problem.rows) and problem.targets.any():
+        options = {"tol": TOL, "random_state": None, "callback": None}
+        point, _ = generate_in_time(problem, "auto", options, Clock(None, now()))
+    neurons, weights, offset = point.neurons, point.weights, point.offset
+    if not point.finished:
+        neurons, weights, offset = finish_network(problem, neurons, weights, offset)
+    units, scaled, moved = reduction.invert_network(neurons, weights, offset)
+    return ReLUNetwork.from_neurons(
+        units, scaled, bias=data.bias, offset=moved, counts_output_bias=output_bias != "free"
+    )

@@ -31,7 +31,9 @@ ACTIVATIONS = 16.0  # bytes for a point, a neuron and a layer: as many neurons a
 MOST_DEPTH = 40
 LATE, HURRY_S = 0.1, 100.0  # share of the time limit, or of so many seconds, for a cheap network at the end
 LEAST_GOAL = 5e-4  # of the bound by shares: boxes double with each halving
-_UPPER_SHARE = 0.6  # of a time limit
+FELL = 0.95  # of the norm at which the tree bound was made: below it is made again, for other sizes of layers
+_FIRST_SHARE, _TREE_SHARE, _UPPER_SHARE = 0.5, 0.75, 0.9  # of a time limit, when each part ends
+_SHARED = 0.6  # the same for the last where shares are to come
 
 
 def representation_cost(
@@ -157,6 +159,7 @@ class _Task:
         self.search = UpperSearch(data, depth, output_bias, limit, random_state, self._offer)
         self.best: Found | None = None
         self.bounds: list[Bound] = []
+        self.trees: list[Bound] = []
         self.history: list[dict[str, Any]] = []
         self.status = Status.HEURISTIC
 
@@ -165,8 +168,10 @@ class _Task:
         try:
             self._zero()
             self._at_once()
-            with limited(self._left(_UPPER_SHARE)):
-                self.search.run()
+            with limited(self._left(_FIRST_SHARE)):
+                self.search.first()
+                if self.best is None:
+                    self.search.rest()
         except TimeUp:
             self.status = Status.TIME_LIMIT
         except _Stop:
@@ -175,8 +180,10 @@ class _Task:
             self.status = Status.INTERRUPTED
         if self.best is None:
             self.best = self._cheap()
-        if self.status not in (Status.INTERRUPTED, Status.CALLBACK):
-            self._below()
+        self._meanwhile(_TREE_SHARE, self._trees)  # seconds, and what follows gains little
+        ends = _SHARED if self.depth == SHARED_DEPTH else _UPPER_SHARE
+        self._meanwhile(ends, self.search.rest)
+        self._meanwhile(1.0, self._below)
         return self._solution()
 
     def _cheap(self) -> Found:
@@ -237,30 +244,40 @@ class _Task:
         if self.bounds:
             self._note("lower", self.bounds[0].value, self.bounds[0].title)
 
-    def _below(self) -> None:
-        assert self.best is not None
-        upper = self.best[0]
+    def _meanwhile(self, share: float, work: Callable[[], None]) -> None:
+        """Do one part of the work up to a share of the time, unless somebody stopped or the bracket is closed."""
         try:
-            if self._closed():
+            if self.status in (Status.INTERRUPTED, Status.CALLBACK) or self._closed():
                 return
-            with limited(self._left()):
-                found = tree_bounds(
-                    self.data, self.depth, self.output_bias, upper=upper, weights=self.search.dual
-                )
-                self._add(found)
-                goal = max(LEAST_GOAL, 0.9 * self.tol)
-                level = self.bounds[0].value if self.bounds else 0.0
-                if self.depth == SHARED_DEPTH and level < (1.0 - goal) * upper:
-                    shared = shares_bounds(
-                        self.data, self.output_bias, upper=upper, goal=goal, level=level, tree=found
-                    )
-                    self._add(shared)
+            with limited(self._left(share)):
+                work()
         except TimeUp:
             self.status = Status.TIME_LIMIT
         except _Stop:
             pass
         except KeyboardInterrupt:
             self.status = Status.INTERRUPTED
+
+    def _trees(self) -> None:
+        """Bound by trees, whose sizes of layers are about those of the best network so far."""
+        assert self.best is not None
+        self.trees = tree_bounds(
+            self.data, self.depth, self.output_bias, upper=self.best[0], weights=self.search.dual
+        )
+        self._add(self.trees)
+
+    def _below(self) -> None:
+        assert self.best is not None
+        upper = self.best[0]
+        if not self.trees or upper < FELL * (self.trees[0].cutoff or upper):
+            self._trees()
+        goal = max(LEAST_GOAL, 0.9 * self.tol)
+        level = self.bounds[0].value if self.bounds else 0.0
+        if self.depth == SHARED_DEPTH and level < (1.0 - goal) * upper:
+            shared = shares_bounds(
+                self.data, self.output_bias, upper=upper, goal=goal, level=level, tree=self.trees
+            )
+            self._add(shared)
 
     def _add(self, found: list[Bound]) -> None:
         self.bounds = sorted([*self.bounds, *found], key=lambda bound: -bound.value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -19,8 +20,8 @@ from covopt.errors import CovoptError
 from covopt.limits import TimeUp, seconds_left
 
 MOST_ROWS = 5  # a family is closed over sets of positive rows: 2^rows of them
-LEVELS = (0.3, 1.0, 3.0)  # of c, times the upper bound's mean layer
-LOW_LEVELS = (0.1, 0.3, 1.0)  # the same for more layers than four
+LEVELS = (0.3, 0.5, 1.0, 3.0)  # of c, times the upper bound's mean layer
+LOW_LEVELS = (0.1, 0.3, 0.5, 1.0)  # the same for more layers than four
 MANY_LAYERS = 4
 MAX_BOXES = 3000
 FEW_ROWS = 2  # whose multipliers are found to the last digits: brackets of two rows close
@@ -50,12 +51,15 @@ class Bound:
         Of the tree bound.
     shares : Shares or None
         Of the bound by shares.
+    cutoff : float or None
+        The norm beyond which the tree bound did not look. Any is valid; None for that of the network beside it.
     """
 
     value: float
     pair: PairBound | None = None
     families: tuple[Family, ...] = ()
     shares: Shares | None = None
+    cutoff: float | None = None
 
     @property
     def title(self) -> str:
@@ -108,7 +112,7 @@ def tree_bounds(
     value = tree_bound(
         families, data.X, data.Y, depth, data.bias, output_bias, cutoff=upper, max_boxes=MAX_BOXES
     )
-    return [Bound(value, None, tuple(families))] if value > 0 else []
+    return [Bound(value, None, tuple(families), cutoff=upper)] if value > 0 else []
 
 
 def shares_bounds(
@@ -241,7 +245,7 @@ def recompute_bound(bound: Bound, data: Data, depth: int, output_bias: str, cost
     depth : int
     output_bias : {"none", "penalized", "free"}
     cost : float
-        The squared norm of the network beside it: the tree bound looks at layers no larger.
+        The squared norm of the network beside it: bounds without a cutoff of their own look at layers no larger.
 
     Returns
     -------
@@ -264,7 +268,7 @@ def recompute_bound(bound: Bound, data: Data, depth: int, output_bias: str, cost
             depth,
             data.bias,
             output_bias,
-            cutoff=cost,
+            cutoff=cost if bound.cutoff is None else bound.cutoff,
             max_boxes=MAX_BOXES,
         )
     except (CovoptError, ValueError, LookupError, ArithmeticError) as error:
@@ -279,6 +283,7 @@ def bound_to_dict(bound: Bound) -> dict[str, Any]:
         "pair": None if bound.pair is None else asdict(bound.pair),
         "families": [family_to_dict(family) for family in bound.families],
         **({} if bound.shares is None else {"shares": shares_to_dict(bound.shares)}),
+        **({} if bound.cutoff is None else {"cutoff": bound.cutoff}),
     }
 
 
@@ -306,6 +311,13 @@ def bound_from_dict(content: dict[str, Any]) -> Bound:
     shares = content.get("shares")
     if pair is None and not families and shares is None:
         raise ValueError("a bound rests on nothing")
+    cutoff = content.get("cutoff")
+    if cutoff is not None and not 0.0 < float(cutoff) < math.inf:
+        raise ValueError(f"a bound looks at norms up to {str(cutoff)[:40]}")
     return Bound(
-        float(content["value"]), pair, tuple(families), None if shares is None else shares_from_dict(shares)
+        float(content["value"]),
+        pair,
+        tuple(families),
+        None if shares is None else shares_from_dict(shares),
+        None if cutoff is None else float(cutoff),
     )

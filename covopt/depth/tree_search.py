@@ -13,6 +13,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.optimize import linprog
 
+from covopt.arrangement.highs import linear_program
 from covopt.depth.tree import Child, Family, child_of, needs
 from covopt.exact.rank import row_span
 from covopt.limits import checkpoint
@@ -43,6 +44,7 @@ class TreeSearch:
         self._oracle = exact_oracle(np.ascontiguousarray(self._rows[self._live]), 0, n_threads=1)
         self._points: list[np.ndarray] = []
         self._c = 1.0
+        self.tol = 1e-7
 
     def use(self, c: float) -> None:
         """Set c_1, forgetting the points of B_1 at another."""
@@ -71,33 +73,29 @@ class TreeSearch:
         room = np.maximum(-vector, 0.0)
         index = np.flatnonzero(room)
         mu = room.copy() if all(on >> int(i) & 1 for i in np.flatnonzero(vector > 0)) else np.zeros(n)
-        best, best_mu, attained = np.inf, mu, np.zeros(n)
+        value, z = self._attain(base - mu)
+        if not len(index) or value == 0.0:
+            return value, mu, z
+        best, best_mu, attained = value, mu, z
+        self._points.append(z)
+        program = _Epigraph(base, index, room, self._points[-MOST_POINTS:])
         for _ in range(40):
-            value, z = self._attain(base - mu)
-            if value < best:
-                best, best_mu = value, mu
-                attained = z
-            if not len(index) or value == 0.0:
-                return value, mu, z
-            self._points.append(z)
-            points = np.array(self._points[-MOST_POINTS:])
-            matrix = np.vstack([points[:, index], -points[:, index]])
-            answer = linprog(
-                np.r_[np.zeros(len(index)), 1.0],
-                A_ub=np.column_stack([-matrix, -np.ones(len(matrix))]),
-                b_ub=-np.r_[points @ base, -(points @ base)],
-                bounds=[*((0.0, room[i]) for i in index), (0.0, None)],
-                method="highs",
-            )
-            if answer.x is None:
+            answer = program.solve()
+            if answer is None:
                 break
-            if answer.fun >= best * (1.0 - 1e-7) - 1e-12:
-                weights = -answer.ineqlin.marginals
-                half = len(points)
-                attained = (weights[:half] - weights[half:]) @ points
+            height, inner, weights = answer
+            if height >= best * (1.0 - self.tol) - 1e-12:
+                attained = weights @ np.array(program.points)
                 break
             mu = np.zeros(n)
-            mu[index] = np.clip(answer.x[:-1], 0.0, room[index])
+            mu[index] = np.clip(inner, 0.0, room[index])
+            value, z = self._attain(base - mu)
+            if value < best:
+                best, best_mu, attained = value, mu, z
+            if value == 0.0:
+                break
+            self._points.append(z)
+            program.add(z)
         return best, best_mu, attained
 
     def _price(self, vector: np.ndarray, cuts: list[np.ndarray]) -> float:
@@ -212,6 +210,53 @@ class TreeSearch:
         """Return the family of a λ as the certificate wants it."""
         members, children, root = self.close(found)
         return Family(rows, direction, members, children, root)
+
+
+class _Epigraph:
+    """min t s.t. t ≥ |⟨ν_T − μ, z⟩| for the points z so far, 0 ≤ μ ≤ ν⁻: a program that grows by rows."""
+
+    def __init__(
+        self, base: np.ndarray, index: np.ndarray, room: np.ndarray, points: list[np.ndarray]
+    ) -> None:
+        self.base, self.index, self.points = base, index, list(points)
+        table = np.array(points)
+        rows = np.vstack([self._rows(table, 1.0), self._rows(table, -1.0)])
+        heights = table @ base
+        m = len(index)
+        self._model = linear_program(
+            np.r_[np.zeros(m), 1.0],
+            rows,
+            (np.r_[heights, -heights], np.full(2 * len(table), np.inf)),
+            (np.zeros(m + 1), np.r_[room[index], np.inf]),
+            presolve="off",
+            threads=1,
+        )
+        self._old = len(table)
+
+    def _rows(self, table: np.ndarray, sign: float) -> np.ndarray:
+        return np.column_stack([sign * table[:, self.index], np.ones(len(table))])
+
+    def add(self, z: np.ndarray) -> None:
+        """Add a point."""
+        columns = np.arange(len(self.index) + 1, dtype=np.int32)
+        for sign in (1.0, -1.0):
+            row = self._rows(z[None], sign)[0]
+            self._model.addRow(sign * float(z @ self.base), np.inf, len(row), columns, row)
+        self.points.append(z)
+
+    def solve(self) -> tuple[float, np.ndarray, np.ndarray] | None:
+        """Return the height, μ on its rows and the weights of the points; None where it is not solved."""
+        self._model.run()
+        if self._model.modelStatusToString(self._model.getModelStatus()) != "Optimal":
+            return None
+        found = self._model.getSolution()
+        inner = np.array(found.col_value)
+        duals = np.array(found.row_dual)
+        old = self._old
+        weights = np.empty(len(self.points))
+        weights[:old] = duals[:old] - duals[old : 2 * old]
+        weights[old:] = duals[2 * old :: 2] - duals[2 * old + 1 :: 2]
+        return float(inner[-1]), inner[:-1], weights
 
 
 def _balanced(vector: np.ndarray) -> np.ndarray:

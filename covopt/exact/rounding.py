@@ -99,6 +99,20 @@ def root_down(value: Fraction, n: int) -> float:
     return max(0.0, _ldexp(guess, power, down))
 
 
+def root_up(value: Fraction, n: int) -> float:
+    """Bound the n-th root of a rational number from above, to a few units; zero for negative ones.
+
+    Examples
+    --------
+    >>> root_up(Fraction(8), 3), Fraction(root_up(Fraction(2), 2)) ** 2 > 2
+    (2.0, True)
+    """
+    found = root_down(value, n)
+    while Fraction(found) ** n < value:
+        found = up(found)
+    return found
+
+
 def gamma(n: int) -> float:
     """Bound nu/(1 − nu) from above, the relative error of n roundings.
 

@@ -284,3 +284,19 @@ def test_two_acute_rows_with_two_outputs_at_an_obtuse_angle_close_the_bracket(Y,
         kind == "quadrant"
     ):  # the slope in the entry off the diagonal is negative: the diagonal is not the best
         assert recompute(bound, data.X, data.Y, 3, 0.0, "none") == 0.0
+
+
+@pytest.mark.parametrize("depth", [2, 3, 6])
+def test_the_slope_off_the_diagonal_decides_to_nine_digits(depth):
+    # two alike rows: the best M is a multiple of the identity, and the slope there vanishes at one −y₁·y₂
+    cosine, size, p = 0.4, 3.0, 1.0 / (depth - 1)
+    low, high = 1.0 / (1.0 + cosine), 1.0 / (1.0 - cosine)
+    a = (2.0 * size / (low**p + high**p)) ** (1.0 / (1.0 + p))
+    edge = a**2 * cosine / (1.0 - cosine**2) * a ** (p - 1.0) * (high**p - low**p) / (high - low)
+    assert edge < size  # else no two targets are like that
+    gram, squares = (Fraction(1), Fraction(1), Fraction(cosine)), (Fraction(size), Fraction(size))
+    inside, outside = (
+        acute_value(gram, squares, depth, -Fraction(edge * (1.0 + turn))) for turn in (1e-7, -1e-7)
+    )
+    assert inside == pytest.approx((depth - 1) * a**p * (low**p + high**p) + 2.0 * size / a, rel=1e-8)
+    assert outside == 0.0
