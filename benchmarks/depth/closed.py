@@ -35,6 +35,26 @@ def known() -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
     yield "obtuse, k = 2, y1.y2 < 0", _rows(OBTUSE), np.array([[1.0, 0.2], [-0.9, 0.5]])
 
 
+def with_biases() -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
+    """Yield name, X, Y of two rows with targets of one sign, for networks with biases of weight one."""
+    yield "acute, same sign, biases", _rows(ACUTE), np.array([0.7, 1.0])
+    rng = np.random.default_rng(8)
+    yield "(seed 8), same sign, biases", rng.standard_normal((2, 1)), rng.standard_normal(2)
+
+
+def chain_value(X: np.ndarray, Y: np.ndarray, depth: int) -> float:
+    """Return the least of one neuron a layer, all of them on at both rows: a minimum over L − 1 numbers."""
+    from scipy.optimize import minimize
+
+    def cost(logs: np.ndarray) -> float:
+        squares = np.exp(logs)  # of a_2 … a_L
+        products = np.cumprod(squares[::-1])[::-1]  # of what is above layer ℓ
+        gram = products[0] * (X @ X.T) + products.sum() * np.ones((2, 2))
+        return float(squares.sum() + Y @ np.linalg.solve(gram, Y))
+
+    return float(minimize(cost, np.zeros(depth - 1), method="BFGS", tol=1e-12).fun)
+
+
 def unknown() -> Iterator[tuple[str, np.ndarray, np.ndarray, float]]:
     """Yield name, X, Y, β of small tables that have no closed form here."""
     yield "acute, k = 1, biases", _rows(ACUTE), np.array([1.0, -0.7]), 1.0
@@ -90,6 +110,13 @@ def run_closed(depths: list[int] | None) -> None:
         for depth in asked
     ]
     print(f"closed to 1e-6: {sum(gap <= 1e-6 for gap in gaps)} of {len(gaps)}, largest gap {max(gaps):.1e}")
+    gaps = []
+    for name, X, Y in with_biases():
+        for depth in asked:
+            gaps.append(_line(name, X, Y, depth, 1.0, chain_value(X, Y, depth)))
+    print(
+        f"with biases, closed to 1e-6: {sum(gap <= 1e-6 for gap in gaps)} of {len(gaps)}, largest gap {max(gaps):.1e}"
+    )
     print("linear maps of random matrices 3 by 4: L times the Schatten enclosure, and the network")
     rng = np.random.default_rng(0)
     for depth in asked:

@@ -261,8 +261,10 @@ class _Task:
     def _trees(self) -> None:
         """Bound by trees, whose sizes of layers are about those of the best network so far."""
         assert self.best is not None
+        upper, layout, theta = self.best
+        sizes = np.array([float((w**2).sum()) for w in layout.split(theta)])
         self.trees = tree_bounds(
-            self.data, self.depth, self.output_bias, upper=self.best[0], weights=self.search.dual
+            self.data, self.depth, self.output_bias, upper=upper, weights=self.search.dual, sizes=sizes
         )
         self._add(self.trees)
 

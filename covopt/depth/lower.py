@@ -15,6 +15,9 @@ from covopt.depth.shares_files import shares_from_dict, shares_to_dict
 from covopt.depth.shares_search import SharesSearch
 from covopt.depth.tree import Family, tree_bound
 from covopt.depth.tree_files import family_from_dict, family_to_dict, whole
+from covopt.depth.tree_refine import MAX_BOXES as MANY_BOXES
+from covopt.depth.tree_refine import TOL as FINE_TOL
+from covopt.depth.tree_refine import refine
 from covopt.depth.tree_search import TreeSearch
 from covopt.errors import CovoptError
 from covopt.limits import TimeUp, seconds_left
@@ -87,7 +90,13 @@ def closed_bounds(data: Data, depth: int, output_bias: str) -> list[Bound]:
 
 
 def tree_bounds(
-    data: Data, depth: int, output_bias: str, *, upper: float, weights: np.ndarray | None = None
+    data: Data,
+    depth: int,
+    output_bias: str,
+    *,
+    upper: float,
+    weights: np.ndarray | None = None,
+    sizes: np.ndarray | None = None,
 ) -> list[Bound]:
     """Return the tree bound, by families for a few sizes of the layers.
 
@@ -100,18 +109,27 @@ def tree_bounds(
         The squared norm of some network through the points.
     weights : ndarray of shape (N,) or (N, k), optional
         A dual of the shallow problem: says which rows, and which direction of the outputs, matter.
+    sizes : ndarray of shape (L,), optional
+        ‖W_ℓ‖² of that network: tables of two rows have their multipliers found there.
 
     Returns
     -------
     list of Bound
         One, or none where nothing was found in time.
     """
-    families = tree_families(data, depth, output_bias, upper=upper, weights=weights)
+    refined = data.n_samples == FEW_ROWS and data.bias > 0 and sizes is not None
+    families = tree_families(
+        data, depth, output_bias, upper=upper, weights=weights, scales=(1.0,) if refined else None
+    )
     if not families:
         return []
-    value = tree_bound(
-        families, data.X, data.Y, depth, data.bias, output_bias, cutoff=upper, max_boxes=MAX_BOXES
-    )
+    if refined and len(families[0].rows) == FEW_ROWS:
+        assert sizes is not None
+        families, value = refine(families[0], data, depth, output_bias, upper=upper, sizes=sizes[: depth - 2])
+    else:
+        value = tree_bound(
+            families, data.X, data.Y, depth, data.bias, output_bias, cutoff=upper, max_boxes=MAX_BOXES
+        )
     return [Bound(value, None, tuple(families), cutoff=upper)] if value > 0 else []
 
 
@@ -261,16 +279,12 @@ def recompute_bound(bound: Bound, data: Data, depth: int, output_bias: str, cost
                 return 0.0, f"; shares bound networks of {DEPTH} layers"
             biased = "none" if data.bias == 0.0 else output_bias
             return shares_bound(bound.shares, data.X, data.Y, data.bias, biased, cutoff=cost), ""
+        few = all(len(family.rows) == FEW_ROWS for family in bound.families) and data.bias > 0
         found = tree_bound(
-            list(bound.families),
-            data.X,
-            data.Y,
-            depth,
-            data.bias,
-            output_bias,
+            list(bound.families), data.X, data.Y, depth, data.bias, output_bias,
             cutoff=cost if bound.cutoff is None else bound.cutoff,
-            max_boxes=MAX_BOXES,
-        )
+            tol=FINE_TOL if few else 1e-3, max_boxes=MANY_BOXES if few else MAX_BOXES,
+        )  # fmt: skip
     except (CovoptError, ValueError, LookupError, ArithmeticError) as error:
         return 0.0, f"; {error}"
     return found, ""

@@ -38,17 +38,7 @@ import numpy as np
 
 from covopt.checks import memory
 from covopt.depth.tree_boxes import least_over_boxes
-from covopt.exact.rounding import (
-    above,
-    allowance,
-    below,
-    dot_bounds,
-    down,
-    gamma,
-    lengths_up,
-    root_down,
-    up,
-)
+from covopt.exact.rounding import above, allowance, below, dot_bounds, down, gamma, lengths_up, root_down, up
 from covopt.oracles.pricing import price
 
 MOST_CORNERS = 2**10  # of a box of c: beyond it the bound is not computed
@@ -260,16 +250,34 @@ def tree_bound(
     ValueError
         Where a family is damaged.
     """
+    return tree_least(families, X, Y, depth, bias, output_bias, cutoff=cutoff, tol=tol, max_boxes=max_boxes)[
+        0
+    ]
+
+
+def tree_least(
+    families: list[Family],
+    X: np.ndarray,
+    Y: np.ndarray,
+    depth: int,
+    bias: float,
+    output_bias: str,
+    *,
+    cutoff: float,
+    tol: float,
+    max_boxes: int,
+) -> tuple[float, np.ndarray | None]:
+    """Return what :func:`tree_bound` does, and the c where it is least; None where no c is looked for."""
     terms = [t for t in (_Term.of(f, X, Y, depth, bias, output_bias) for f in families) if t is not None]
     if not terms:
-        return 0.0
+        return 0.0, None
     if depth == 2:
-        return min(cutoff, max(t.value(np.zeros((0, 1)), np.zeros((0, 1))) for t in terms))
+        return min(cutoff, max(t.value(np.zeros((0, 1)), np.zeros((0, 1))) for t in terms)), None
     if bias == 0.0:
-        return min(cutoff, max(t.closed_form() for t in terms))
+        return min(cutoff, max(t.closed_form() for t in terms)), None
     corners = 2.0 ** (depth - 2)
     if corners > MOST_CORNERS or corners * max(t.recursion.size for t in terms) > MOST_NUMBERS:
-        return 0.0
+        return 0.0, None
     return least_over_boxes(terms, depth - 2, cutoff, tol, max_boxes)
 
 
@@ -321,7 +329,7 @@ def tree_curve(
         asked = replace(term, inner=s)
         if bias == 0.0:
             return min(cutoff, asked.closed_form())
-        return least_over_boxes([asked], depth - 2, cutoff, tol, max_boxes)
+        return least_over_boxes([asked], depth - 2, cutoff, tol, max_boxes)[0]
 
     return at
 
