@@ -169,9 +169,9 @@ class _Task:
             self._zero()
             self._at_once()
             with limited(self._left(_FIRST_SHARE)):
-                self.search.first()
+                self.search.begin()
                 if self.best is None:
-                    self.search.rest()
+                    self.search.go_on()
         except TimeUp:
             self.status = Status.TIME_LIMIT
         except _Stop:
@@ -182,7 +182,7 @@ class _Task:
             self.best = self._cheap()
         self._meanwhile(_TREE_SHARE, self._trees)  # seconds, and what follows gains little
         ends = _SHARED if self.depth == SHARED_DEPTH else _UPPER_SHARE
-        self._meanwhile(ends, self.search.rest)
+        self._meanwhile(ends, self.search.go_on)
         self._meanwhile(1.0, self._below)
         return self._solution()
 

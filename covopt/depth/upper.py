@@ -79,7 +79,7 @@ class UpperSearch:
         self._loss = make_loss("squared")
         self._loss.encode_targets(data.Y)
 
-    def first(self) -> None:
+    def begin(self) -> None:
         """One network in a few seconds, most often a good one: a layer is put in before the last, again and again."""
         rng = np.random.default_rng(self.random_state)
         kept = self._shallow()[:1]
@@ -89,7 +89,7 @@ class UpperSearch:
             found = [self._improve(*start, f"depth {layout.depth} continued") for start in starts]
             kept = distinct([entry for entries in found for entry in entries], 1)
 
-    def rest(self) -> None:
+    def go_on(self) -> None:
         """Continuation in the depth, then a bottleneck, random and trained starts, then pairs of layers."""
         kept = self._shallow() or self._random(3)
         while kept and kept[0][1].depth < self.depth:
