@@ -31,6 +31,7 @@ from covopt.cli.options import (
     Table,
     TimeLimit,
     Tol,
+    again,
     check_plot,
     checkpoint_of,
     reading,
@@ -49,6 +50,7 @@ from covopt.cli.report import (
 )
 from covopt.cli.tables import JSON, check_suffix
 
+SMALLER = 0.1  # times λ, what a hint that it is large leads to
 FOR_LAMBDA = 0.1  # of the time, for λ_max after a solve that did not need it
 Target = Annotated[
     str, typer.Option(metavar="Y", help="Target column: numbers, or labels for classification.")
@@ -148,6 +150,7 @@ def table_of(solution: Any, table: Any) -> dict[str, Any]:
 
 
 def fit(
+    context: typer.Context,
     table: Table,
     *,
     target: Target,
@@ -218,6 +221,7 @@ def fit(
             solution.plot(plot)
         code = Exit.CERTIFIED if solution.status.code == "certified" else Exit.NOT_CERTIFIED
         extra = _beside(solution, X, Y, options, None if time_limit is None else FOR_LAMBDA * time_limit)
+        extra["next"] = _next(context, extra["hint"], lam)
         if as_json:
             print_json(
                 {
@@ -230,6 +234,8 @@ def fit(
             for line in [*_extra_lines(extra, default=lam is None), *left_out_lines(read)]:
                 typer.echo(line)
             say_saved(out, plot)
+            if extra["next"] is not None:
+                typer.echo(f"{'try':<14} {extra['next']}")
         raise typer.Exit(code)
 
 
@@ -272,6 +278,23 @@ def _beside(
         "lambda_max": top or None,
         "lam_over_lambda_max": solution.lam / top if top else None,
     }
+
+
+def _next(context: typer.Context, hint: str | None, lam: str | None) -> str | None:
+    """Return the command that does what a hint says; None where the hint asks for nothing that an option gives."""
+    from covopt.api.lambdas import DEFAULT_LAMBDA
+
+    if hint is None:
+        return None
+    if "--standardise" in hint:
+        return again(context, "--standardise")
+    if "--lam" not in hint:
+        return None
+    share, is_share, _ = (lam or DEFAULT_LAMBDA).partition("max")
+    with contextlib.suppress(ValueError):
+        smaller = f"{SMALLER * float(share or 1.0):g}{is_share}"
+        return again(context, "--lam", smaller, without=("resume", "lam"))
+    return None
 
 
 def _extra_lines(extra: dict[str, Any], *, default: bool) -> list[str]:

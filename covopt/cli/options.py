@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -78,6 +79,32 @@ def reading(sep: str | None, encoding: str, decimal: str) -> Any:
     from covopt.data.readers import Text
 
     return Text("\t" if sep in ("\\t", "tab") else sep, encoding, decimal)
+
+
+def again(context: typer.Context, *more: str, without: tuple[str, ...] = ("resume",)) -> str:
+    """Return the command that was given with more options, as a shell takes it.
+
+    Parameters
+    ----------
+    context : typer.Context
+    *more : str
+    without : tuple of str
+        Parameters that are left out.
+    """
+    words = ["covopt", context.info_name or ""]
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        source = context.get_parameter_source(name)
+        if source is None or source.name != "COMMANDLINE" or name in without:
+            continue
+        value = context.params[name]
+        if parameter.param_type_name == "argument":
+            words.append(str(value))
+        elif isinstance(value, bool):
+            words.append((parameter.opts if value else parameter.secondary_opts)[0])
+        else:
+            words += [parameter.opts[0], str(value)]
+    return shlex.join([*words, *more])
 
 
 def checkpoint_of(out: Path | None, *, resume: bool, every_s: float, kept: bool = True) -> Any:

@@ -1,6 +1,7 @@
 """``--standardise`` on the command line: every face takes the columns of the user's table."""
 
 import json
+import shlex
 
 import numpy as np
 import pandas as pd
@@ -51,6 +52,17 @@ def test_json_says_it(folder):
     assert raw["r2"] < 0.0
     assert "income spreads" in raw["hint"]
     assert "--standardise" in raw["hint"]
+    # what is said to be tried next does what is promised
+    assert raw["next"] == shlex.join(
+        ["covopt", "fit", str(folder / "t.csv"), "--target", "y", "--json", "--standardise"]
+    )
+    assert json.loads(run(*shlex.split(raw["next"])[1:]).stdout)["r2"] == content["r2"] > 0.5
+    poor = run(
+        "fit", folder / "t.csv", "--target", "y", "--standardise", "--lam", "0.99max", "--output-bias", "free"
+    )
+    assert "λ is large for this table" in poor.stdout
+    assert poor.stdout.splitlines()[-1].endswith("--output-bias free --standardise --lam 0.099max")
+    assert content["next"] is None
 
 
 def test_predict_verify_and_prove_take_the_raw_table(folder):
