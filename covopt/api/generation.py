@@ -20,9 +20,9 @@ from covopt.solvers.box_generation import solve_by_boxes, suits
 from covopt.solvers.column_generation import Point, generate
 from covopt.solvers.heuristic import solve_heuristic
 from covopt.solvers.one_input import solve_one_input
-from covopt.solvers.quick import has_no_room, is_out_of_reach, master_bytes, solve_quickly
+from covopt.solvers.quick import has_no_room, is_out_of_reach, master_bytes
 from covopt.solvers.sharpen import sharpen
-from covopt.solvers.thin import Thin, generate_thin
+from covopt.solvers.thin import Thin, generate_thin, solve_thin_quickly
 from covopt.status import Status
 
 CONIC = "conic:"
@@ -64,7 +64,7 @@ def generate_in_time(
     with patiently():
         left = 0.4 * (seconds or QUICK_S) if status is not Status.INTERRUPTED else QUICK_S
         share = min(QUICK_S, clock.until_late(0.0) or QUICK_S, left)
-        quick = solve_quickly(problem, time_limit_s=share, random_state=options["random_state"])
+        quick = solve_thin_quickly(problem, time_limit_s=share, random_state=options["random_state"])
     quick.status = status if point is None else point.status
     if point is not None and point.lower_bound > quick.lower_bound:
         quick.dual, quick.lower_bound, quick.proof = point.dual, point.lower_bound, point.proof

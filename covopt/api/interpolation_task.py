@@ -34,9 +34,10 @@ from covopt.problems.shallow import ShallowProblem
 from covopt.solution import Solution
 from covopt.solution.snapshots import Snapshot
 from covopt.solvers.column_generation import Point
+from covopt.solvers.few import with_few_neurons
 from covopt.solvers.finish import finish_network
 from covopt.solvers.label_noise import solve_label_noise
-from covopt.solvers.quick import solve_quickly
+from covopt.solvers.thin import solve_thin_quickly
 from covopt.status import Status
 
 ROOM = 2.0**-36  # between the dual and its constraint, for what the proof that none exceeds it costs
@@ -83,7 +84,7 @@ class InterpolationTask:
 
         def halfway(point: Point) -> Solution:
             if not np.isfinite(point.upper_bound):
-                quick = solve_quickly(problem, time_limit_s=0.0)
+                quick = solve_thin_quickly(problem, time_limit_s=0.0)
                 point = replace(point, neurons=quick.neurons, weights=quick.weights, offset=quick.offset)
             network = self._network(point.neurons, point.weights, point.offset)
             dual, certificate, _ = self._concluded(point, network)
@@ -109,10 +110,10 @@ class InterpolationTask:
                 neurons, weights, offset = in_time(
                     clock.hurried() if point.status is Status.INTERRUPTED else clock,
                     lambda: finish_network(problem, *best),
-                    lambda: _at_most_n(problem, best),
+                    lambda: with_few_neurons(problem, *best),
                     share=0.5,
                 )
-            network = self._network(neurons, weights, offset)
+            network = self._network(*with_few_neurons(problem, neurons, weights, offset))
             if point.moments is not None and self.data.n_features == 1:
                 network = with_exact_products(network, self.data.X[:, 0], self.data.Y)
             dual, certificate, status = self._conclude(point, network, clock)
@@ -246,11 +247,3 @@ class InterpolationTask:
             now() - self.began, self.random_state, proof, timings=watch.seconds(),
         )  # fmt: skip
         return solution
-
-
-def _at_most_n(problem: ShallowProblem, found: tuple) -> tuple:
-    """Return a network that was not finished, or where it has more than N·k neurons one along a line."""
-    if len(found[0]) <= problem.targets.size:
-        return found
-    quick = solve_quickly(problem, time_limit_s=0.0)
-    return (quick.neurons, quick.weights, quick.offset) if len(quick.neurons) else found

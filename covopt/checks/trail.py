@@ -99,8 +99,8 @@ _current: ContextVar[Trail | None] = ContextVar("trail", default=None)
 
 
 @contextmanager
-def following(trail: Trail) -> Iterator[Trail]:
-    """Let the rounds in the block be kept."""
+def following(trail: Any) -> Iterator[Any]:
+    """Let the rounds in the block be kept in a trail; in None none are."""
     token = _current.set(trail)
     try:
         yield trail

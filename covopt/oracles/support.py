@@ -70,6 +70,7 @@ PATIENCE = 30.0  # times the nodes of a pricing, where a whole check may be made
 FIRST_LOOK = 3.0  # the same before boxes
 MOST_QUADRATIC_DIMENSIONS = 64
 QUADRATIC_TOLERANCE = 1e-7
+MOST_WALKED = 4  # dimensions up to which faces say where the maximum is
 FAN_CALLS = 24  # output directions that are asked about
 FAN_TOLERANCE = 1e-3
 HINT_FACES = 5e6  # in five dimensions and more
@@ -268,11 +269,8 @@ def _bound_scalar(
         limit, rtol = int(MORE_BOXES * BOXES_PER_FACE * budget), LOOSE_TOLERANCE
     if r <= MOST_DIMENSIONS and limit > 0:
         # how sharp boxes can be depends on where: of rows that all point nearly one way it is far better across
-        near = (
-            oracle.price(dual, threshold=start, max_neurons=1).neurons
-            if start is not None and r == 3
-            else None
-        )
+        few = start is not None and r <= MOST_WALKED
+        near = oracle.price(dual, threshold=start, max_neurons=1).neurons if few else None
         boxes = box_gauge(rows, dual, start=start, neurons=near, rtol=rtol, max_nodes=limit)
         if (
             start is not None and abs(boxes.best_value) > (1.0 + ATTAINED) * start

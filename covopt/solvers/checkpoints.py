@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from covopt.checks.timing import stage
+from covopt.checks.trail import Trail, following, trail_of
 
 SHARE = 0.01  # of the time that has passed since the last one, that a checkpoint may take
 
@@ -102,21 +103,33 @@ def in_other_coordinates(problem: Any, inside: Any, convert: Callable[[Any], Any
     convert : callable
         Makes of a point of theirs one of the problem's, without changing it.
     """
-    outer = checkpoints_of(problem)
-    if outer is None:
-        yield
-        return
-    inner = Checkpoints(
-        inside,
-        lambda point, state: outer._keep(convert(point), state),
-        every_s=outer._every_s,
-        state=outer._start,
-    )
+    outer, trail = checkpoints_of(problem), trail_of(problem)
+    inner = None
+    if outer is not None:
+        inner = Checkpoints(
+            inside,
+            lambda point, state: outer._keep(convert(point), state),
+            every_s=outer._every_s,
+            state=outer._start,
+        )
+    turned = None if trail is None else _Turned(trail, inside, convert)
     try:
-        with checkpointing(inner):
+        with checkpointing(inner), following(turned):
             yield
     finally:
-        outer.state, outer._start = inner.state or outer.state, inner._start
+        if outer is not None and inner is not None:
+            outer.state, outer._start = inner.state or outer.state, inner._start
+
+
+class _Turned(Trail):
+    """A trail of rounds on a problem in other coordinates."""
+
+    def __init__(self, trail: Trail, inside: Any, convert: Callable[[Any], Any]):
+        self.problem, self._trail, self._convert = inside, trail, convert
+
+    def offer(self, point: Any) -> None:
+        """See the base class."""
+        self._trail.offer(self._convert(point))
 
 
 # ---------------------------------------------------------------------- arrays and numbers as JSON

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from covopt.checks.timing import stage
@@ -146,6 +148,22 @@ def _sparsified(problem, neurons, weights, offset):
     kept = caratheodory(columns.reshape(-1, len(mass)), mass)
     live = kept > 0
     return neurons[live], weights[live] * (kept / mass)[live, None], offset
+
+
+def sparsified(problem: ShallowProblem, neurons: np.ndarray, weights: np.ndarray, offset: Any) -> tuple:
+    """Return what Carathéodory leaves of a network, its weights corrected to interpolate: at most N·k neurons.
+
+    Parameters
+    ----------
+    problem : ShallowProblem
+    neurons : ndarray of shape (m, r)
+    weights : ndarray of shape (m,) or (m, k)
+    offset : float or ndarray of shape (k,)
+    """
+    if problem.is_vector:
+        return _by_weights(problem, *_sparsified(problem, neurons, weights, offset))
+    kept = caratheodory(problem.atoms(neurons), weights)
+    return _by_least_change(problem, neurons[kept != 0.0], kept[kept != 0.0], offset)
 
 
 def _by_weights(problem, neurons, weights, offset):

@@ -22,6 +22,7 @@ from covopt.solvers.checkpoints import in_other_coordinates
 from covopt.solvers.column_generation import Point, generate
 from covopt.solvers.finish import finish_network
 from covopt.solvers.merging import Faces, Unit, merge_in_cells
+from covopt.solvers.quick import solve_quickly
 
 THIN = 1e3  # ratio of the sizes of two coordinates from which rows are a thin cone
 LEAST = (
@@ -218,6 +219,13 @@ def generate_thin(problem: ShallowProblem, thin: Thin, inner: Oracle, **options:
             lower_bound=point.lower_bound / thin.size, dual=point.dual / thin.size,
         )  # fmt: skip
 
+    tell = options.get("callback")
+    if tell is not None:
+        options["callback"] = lambda state: tell(
+            replace(
+                state, lower_bound=state.lower_bound / thin.size, upper_bound=state.upper_bound / thin.size
+            )
+        )
     with in_other_coordinates(problem, inside, back):
         point = generate(inside, oracle, unit=oracle.unit, **options | {"tol": SHARE * options["tol"]})
     if not problem.is_vector and np.isfinite(point.upper_bound):
@@ -226,3 +234,25 @@ def generate_thin(problem: ShallowProblem, thin: Thin, inner: Oracle, **options:
         )
         point.upper_bound, point.finished = inside.primal_value(point.weights, point.offset), True
     return back(point)
+
+
+def solve_thin_quickly(problem: ShallowProblem, **options: Any) -> Point:
+    """Return the cheap network and the bound of a few points, of rows in a thin cone as of any others.
+
+    Parameters
+    ----------
+    problem : ShallowProblem
+    **options
+        Of :func:`~covopt.solvers.quick.solve_quickly`.
+    """
+    thin = Thin.of(problem.rows)
+    if thin is None:
+        return solve_quickly(problem, **options)
+    point = solve_quickly(replace(problem, rows=thin.closer), **options)
+    # along a line in coordinates of size one: others are lost in what all rows have in common
+    plain = solve_quickly(replace(problem, rows=thin.rows), **options | {"time_limit_s": 0.0})
+    neurons, weights = thin.units(plain.neurons, plain.weights)
+    return replace(
+        point, neurons=neurons, weights=weights, upper_bound=problem.primal_value(weights, plain.offset)
+        if len(weights) else np.inf,
+    )  # fmt: skip

@@ -11,9 +11,11 @@ import covopt
 from covopt.exact.far_rows import FarRows, coordinates, frame, without_middle
 from covopt.oracles.choose import exact_oracle
 from covopt.oracles.support import bound_gauge
+from covopt.problems.reduction import reduce_rows
 from covopt.problems.shallow import ShallowProblem
 from covopt.solvers.column_generation import generate
-from covopt.solvers.thin import Thin, ThinOracle, ThinUnit, generate_thin
+from covopt.solvers.few import with_few_neurons
+from covopt.solvers.thin import Thin, ThinOracle, ThinUnit, generate_thin, solve_thin_quickly
 
 
 def column(kind: str, n: int, rng: np.random.Generator) -> np.ndarray:
@@ -50,9 +52,9 @@ PAIRS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("kinds", [PAIRS[2], PAIRS[7]])
-def test_two_inputs_are_certified(kinds):
-    check(kinds, 30)
+@pytest.mark.parametrize("kinds", [PAIRS[2], PAIRS[7], ("seconds", "year", "plain")])
+def test_years_and_seconds_beside_are_certified(kinds):
+    check(kinds, 20)
 
 
 @pytest.mark.slow
@@ -61,6 +63,15 @@ def test_two_inputs_are_certified(kinds):
 def test_more_tables_of_two_inputs_are_certified(kinds, n):
     if (kinds, n) == (PAIRS[8], 60):
         pytest.skip("boxes do not show what the faces say: rows of one answer meet in one point")
+    check(kinds, n)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n", [20, 30])
+@pytest.mark.parametrize(
+    "kinds", [*((first, second, "plain") for first, second in PAIRS[:5]), (*PAIRS[8], "plain")]
+)
+def test_tables_of_three_inputs_are_certified(kinds, n):
     check(kinds, n)
 
 
@@ -187,3 +198,37 @@ def test_other_coordinates_have_the_same_answer(offset_cost):
     assert ours.upper_bound == pytest.approx(other.upper_bound, rel=2e-6)
     assert ours.lower_bound == pytest.approx(other.upper_bound, rel=2e-6)
     assert np.abs(problem.residual(ours.neurons, ours.weights, ours.offset)).max() < 1e-9
+
+
+def test_the_history_is_in_the_users_units():
+    seen = []
+    solution = covopt.min_norm(*table(("year", "plain"), 12), callback=seen.append)
+    assert solution.history[-1]["lower_bound"] <= solution.cost * (1.0 + 1e-6)
+    assert solution.history[-1]["upper_bound"] == pytest.approx(solution.cost, rel=1e-5)
+    assert len(seen) == len(solution.history) and solution.snapshots
+
+
+def test_a_network_where_there_is_no_time_for_any_other():
+    X, y = table(("milliseconds", "income"), 30)
+    problem = ShallowProblem(reduce_rows(np.column_stack([X, np.ones(30)]), np.eye(3))[1] / 1e9, y)
+    point = solve_thin_quickly(problem, time_limit_s=0.0)
+    assert 0 < len(point.neurons) <= 30
+    assert np.abs(problem.residual(point.neurons, point.weights)).max() < 1e-9
+    assert point.upper_bound == pytest.approx(float(np.abs(point.weights).sum()))
+
+
+@pytest.mark.parametrize("n_outputs", [1, 2])
+def test_no_more_neurons_than_targets(n_outputs):
+    rng = np.random.default_rng(n_outputs)
+    rows = np.column_stack([rng.standard_normal((6, 2)), np.ones(6)])
+    neurons = rng.standard_normal((40, 3))
+    neurons /= np.linalg.norm(neurons, axis=1, keepdims=True)
+    weights = rng.standard_normal((40, n_outputs) if n_outputs > 1 else 40)
+    targets = np.maximum(rows @ neurons.T, 0.0) @ weights
+    problem = ShallowProblem(rows, targets)
+    network = with_few_neurons(problem, neurons, weights, 0.0 if n_outputs == 1 else np.zeros(n_outputs))
+    assert 0 < len(network[0]) <= targets.size
+    assert np.abs(problem.residual(*network)).max() < 1e-9
+    # points that a network does not meet leave nothing to take apart: one along a line comes instead
+    other = with_few_neurons(ShallowProblem(rows, 2.0 * targets), neurons, weights, network[2])
+    assert 0 < len(other[0]) <= targets.size

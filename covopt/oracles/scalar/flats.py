@@ -33,6 +33,9 @@ fixed pseudorandom vectors of length δ = 1e-13; the sweep works on the moved ro
    it a polyhedron, and a linear function that is bounded on the true cone is optimal on the moved one at a basis that
    was one before (dual feasibility does not see the right-hand side). So it meets a circle of truly independent rows.
 
+Rows that nearly all point one way are moved by δ of each column's own size, and what is allowed for is that of the
+coordinates of the maximum.
+
 Together with rounding (the gradient is a sum of n terms) the bound adds 24 δ (‖g₀‖ + Σ|μ_i|). This is a
 hint and no proof: rows of a circle that are dependent up to s let its plane turn by u/s, beyond what sign
 tests tolerate. No certificate takes it (:mod:`covopt.oracles.support` asks boxes, and begins where the hint
@@ -52,6 +55,8 @@ from covopt.oracles.scalar.flat_walk import sort_circles, walk
 from covopt.parallel import active_cluster
 
 ALLOWANCE = 24 * DELTA
+SILENT, RANK = 1e-9, 1e-11  # height of a unit row that vanishes, and what counts as zero among such rows
+THIN = 1e-2  # size of a column of unit rows beside another's, below which rows are moved in proportion
 BUFFER = 4096
 FACES_PER_CHUNK = 5e6  # about a tenth of a second: interrupts and deadlines wait for no longer
 MOST_KEPT = 1e8  # arcs whose order is kept from one pricing to the next: 100 MB
@@ -115,7 +120,10 @@ class FlatSweep:
         self.norms = np.linalg.norm(self.rows, axis=1)
         moved = np.random.default_rng(20).standard_normal((n, r))
         moved *= DELTA / np.linalg.norm(moved, axis=1, keepdims=True)
-        self._units = self.rows / self.norms[:, None] + moved
+        units = self.rows / self.norms[:, None]
+        sizes = np.abs(units).max(axis=0)
+        self._is_thin = bool(sizes.min() < THIN * sizes.max())
+        self._units = units + (moved * sizes if self._is_thin else moved)
         self._kept: Orders | None = {} if self.n_faces <= min(MOST_KEPT, room(self.n_faces)) else None
 
     def price(
@@ -177,6 +185,8 @@ class FlatSweep:
         neurons = np.concatenate([top[None]] * (best > 0) + [part[0] for part in parts])
         if len(neurons) == 0:  # F vanishes
             neurons = np.eye(1, r)
+        if self._is_thin:
+            neurons = self._back_on_faces(neurons)
         values = neurons @ linear + np.maximum(neurons @ self.rows.T, 0.0) @ mu
         order = np.argsort(-np.abs(values), kind="stable")
         chosen = [order[0]]
@@ -186,7 +196,22 @@ class FlatSweep:
             if not _seen(neurons, values, chosen, p):
                 chosen.append(p)
         lipschitz = float(np.linalg.norm(linear) + np.abs(weight).sum())
+        if self._is_thin:  # what every coordinate is worth where the maximum is
+            at = np.abs(neurons[order[0]])
+            lipschitz = min(
+                lipschitz, float(np.abs(linear) @ at + np.abs(weight) @ (np.abs(self._units) @ at))
+            )
         return neurons[chosen], values[chosen], max(best, abs(values[order[0]])) + ALLOWANCE * lipschitz
+
+    def _back_on_faces(self, neurons: np.ndarray) -> np.ndarray:
+        """Take out of neurons what rounding left along rows that vanish there: of a long gradient that is much."""
+        units = self.rows / self.norms[:, None]
+        found = neurons.copy()
+        for j in range(len(found)):
+            silent = units[np.abs(units @ found[j]) < SILENT]
+            for _ in range(2 if len(silent) else 0):
+                found[j] -= np.linalg.lstsq(silent, silent @ found[j], rcond=RANK)[0]
+        return found / np.linalg.norm(found, axis=1, keepdims=True)
 
 
 def _walk_part(

@@ -1,0 +1,35 @@
+"""More than N neurons (N·k with k outputs) are never needed, and never returned."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from covopt.problems.shallow import ShallowProblem
+from covopt.solvers.column_generation import PASSES
+from covopt.solvers.finish import sparsified
+from covopt.solvers.thin import solve_thin_quickly
+
+
+def with_few_neurons(
+    problem: ShallowProblem, neurons: np.ndarray, weights: np.ndarray, offset: Any
+) -> tuple[np.ndarray, np.ndarray, Any]:
+    """Return a network with at most N·k neurons: the given one, what Carathéodory leaves, or one along a line.
+
+    Parameters
+    ----------
+    problem : ShallowProblem
+    neurons : ndarray of shape (m, r)
+        Unit.
+    weights : ndarray of shape (m,) or (m, k)
+    offset : float or ndarray of shape (k,)
+    """
+    most = problem.targets.size
+    if len(neurons) <= most:
+        return neurons, weights, offset
+    fewer = sparsified(problem, neurons, weights, offset)
+    if len(fewer[0]) <= most and np.abs(problem.residual(*fewer)).max(initial=0.0) <= PASSES:
+        return fewer
+    quick = solve_thin_quickly(problem, time_limit_s=0.0)
+    return (quick.neurons, quick.weights, quick.offset) if len(quick.neurons) else (neurons, weights, offset)
