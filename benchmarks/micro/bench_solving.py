@@ -2,20 +2,24 @@
 
     python benchmarks/micro/bench_solving.py [--quick]
     python benchmarks/micro/bench_solving.py --table [--repeats 1] [--large]
+    python benchmarks/micro/bench_solving.py --steps [60 250 500 1000] [--targets noise smooth] [--tol 1e-6]
 
 Points are standard normal, bias 1. Targets: "noise" is standard normal, "smooth" is sin(2 x₁) cos(x₂),
 summed over neighbouring coordinates beyond the plane. Against all cells processor seconds count, one BLAS
 thread. The gaps of covopt are those that covopt.verify recomputes from the raw data; of the reference the
 cost it found is printed beside covopt's. Compilation is not timed. ``--table`` prints the table of
 docs/limits.md: covopt alone, one BLAS and one compiled thread, wall seconds, the least of all repeats, and the
-gap; run it on an idle machine.
+gap; run it on an idle machine. ``--steps`` prints rounds, the systems of equations solved in them, processor
+and wall seconds, and the largest memory so far (``--steps 5000 --targets noise`` is the largest solve of the docs).
 """
 
 from __future__ import annotations
 
 import argparse
+import resource
 import time
 from collections.abc import Callable
+from unittest.mock import patch
 
 import numba
 import numpy as np
@@ -25,6 +29,7 @@ import covopt
 from covopt.data import Data
 from covopt.problems.reduction import reduce_data
 from covopt.solvers.conic import solve_conic
+from covopt.solvers.master.system import System
 
 
 def make_plane(n: int, d: int, target: str, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -109,6 +114,23 @@ def table(repeats: int, large: bool, limit: float) -> None:
         print(" |")
 
 
+def steps(sizes: list[int], targets: list[str], tol: float, limit: float) -> None:
+    """Print rounds, systems, seconds and memory, row by row."""
+    print("| points | targets | rounds | systems | processor s | wall s | gap | neurons | peak MiB |")
+    print("| --- |" + " --- |" * 8)
+    for n in sizes:
+        for target in targets:
+            X, y = make_plane(n, 2, target)
+            with patch.object(System, "__init__", autospec=True, side_effect=System.__init__) as systems:
+                solution, processor, gap = solve(X, y, tol, limit, time.process_time)
+            wall = sum(solution.timings.values())
+            peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+            counts = (
+                f"{len(solution.history)} | {systems.call_count} | {processor:.2f} | {wall:.2f} | {gap:.0e}"
+            )
+            print(f"| {n} | {target} | {counts} | {len(solution.network)} | {peak:.0f} |", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
     parser.add_argument("--quick", action="store_true", help="small sizes only, half a minute")
@@ -118,6 +140,11 @@ def main() -> None:
     parser.add_argument("--table", action="store_true", help="the table of docs/limits.md alone")
     parser.add_argument("--repeats", type=int, default=1, help="solves of each entry of it (default 1)")
     parser.add_argument("--large", action="store_true", help="2000 points, too")
+    parser.add_argument(
+        "--steps", type=int, nargs="*", metavar="N", help="rounds, systems, time and memory at these sizes"
+    )
+    parser.add_argument("--targets", nargs="+", choices=["noise", "smooth"], default=["noise", "smooth"])
+    parser.add_argument("--tol", type=float, default=1e-6, help="tolerance of --steps (default 1e-6)")
     arguments = parser.parse_args()
     for d in (2, 3, 4):  # compile
         solve(*make_plane(10, d, "noise", seed=1), 1e-6, 600.0)
@@ -125,6 +152,16 @@ def main() -> None:
         numba.set_num_threads(1)
         with threadpool_limits(1):
             table(arguments.repeats, arguments.large, arguments.limit)
+        return
+    if arguments.steps is not None:
+        numba.set_num_threads(1)
+        with threadpool_limits(1):
+            steps(
+                arguments.steps or [60, 120, 250, 500, 1000],
+                arguments.targets,
+                arguments.tol,
+                arguments.limit,
+            )
         return
 
     for n in (30,) if arguments.quick else (30, 60):

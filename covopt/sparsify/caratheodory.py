@@ -45,9 +45,12 @@ def caratheodory(atoms: np.ndarray, weights: np.ndarray, *, rank_tol: float = AT
     order = np.argsort(-masses, kind="stable")[: np.count_nonzero(masses)]
     kept = order[:n]
     extra = max(32, n // 8)  # few at a time: rounding errors grow along an elimination
+    regular = True  # until the heaviest columns are nearly dependent: then lighter ones are no better
     for start in range(n, len(order), extra):
         batch = np.concatenate([kept, order[start : start + extra]])
-        masses[batch] = _spend_surplus(atoms[:, batch] * sign[batch], masses[batch], rank_tol)
+        masses[batch], regular = _spend_surplus(
+            atoms[:, batch] * sign[batch], masses[batch], rank_tol, regular
+        )
         kept = batch[masses[batch] > 0]
     masses[kept] = _spend_dependent(atoms[:, kept] * sign[kept], masses[kept], rank_tol)
     return sign * masses
@@ -59,22 +62,29 @@ def _normalise(signed: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return signed / scale, scale
 
 
-def _spend_surplus(signed: np.ndarray, masses: np.ndarray, rank_tol: float) -> np.ndarray:
-    """More columns than rows: null vectors by solving for the last columns, or, where that is ill-posed, by QR."""
+def _spend_surplus(
+    signed: np.ndarray, masses: np.ndarray, rank_tol: float, regular: bool
+) -> tuple[np.ndarray, bool]:
+    """More columns than rows: null vectors by solving for the last columns, or by QR where that is ill-posed.
+
+    Returns the masses, and whether it was well-posed; where it is known not to be, it is not tried.
+    """
     unit, scale = _normalise(signed)
     if unit.shape[1] <= len(unit):
-        return masses
-    return _eliminate(_surplus_rows(unit, rank_tol), masses * scale, 1.0 / scale) / scale
+        return masses, regular
+    null = _surplus_rows(unit) if regular else None
+    rows = _null_rows(unit, rank_tol) if null is None else null
+    return _eliminate(rows, masses * scale, 1.0 / scale) / scale, null is not None
 
 
-def _surplus_rows(unit: np.ndarray, rank_tol: float) -> np.ndarray:
-    """Null vectors (−B⁻¹E, I) of unit columns (B, E) as rows, B square; by QR where B is nearly singular."""
+def _surplus_rows(unit: np.ndarray) -> np.ndarray | None:
+    """Null vectors (−B⁻¹E, I) of unit columns (B, E) as rows, B square; None where B is nearly singular."""
     n, m = unit.shape
     square = np.asfortranarray(unit[:, :n])
     factor, pivots, failed = dgetrf(square)
     size = float(np.abs(square).sum(axis=0).max(initial=0.0))
     if failed or dgecon(factor, size)[0] < SQUARE:
-        return _null_rows(unit, rank_tol)
+        return None
     null = np.zeros((m - n, m))
     null[:, :n] = -dgetrs(factor, pivots, unit[:, n:])[0].T
     null[:, n:] = np.eye(m - n)

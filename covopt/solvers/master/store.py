@@ -73,4 +73,5 @@ def _move_up(rows, chosen):
     """Write row chosen[i], ascending, to row i."""
     for i in range(len(chosen)):
         if chosen[i] != i:
-            rows[i] = rows[chosen[i]]
+            for a in range(rows.shape[1]):  # entry by entry: numba compiles much more for a slice
+                rows[i, a] = rows[chosen[i], a]
