@@ -428,6 +428,19 @@ def test_a_gauge_below_what_its_own_neurons_reach_is_refused():
     assert covopt.verify(changed(found, set_at("certificate", "gauge", to=0.5))).failed == ["dual feasible"]
 
 
+def test_far_rows_with_a_free_output_bias_pass_their_own_verification():
+    # taking out what the dual has along the middle of the rows left 1ᵀλ = 2e-8
+    X, y = [[1e7, 2e7], [1e7 - 1, 2e7 + 2], [1e7 + 1, 2e7 - 1], [1e7 - 3, 2e7]], [1.0, -1.0, 0.5, 2.0]
+    found = covopt.min_norm(X, y, output_bias="free")
+    assert float(np.sum(found.dual)) == 0.0
+    checked = covopt.verify(found)
+    assert checked.ok
+    # 1e-16 of 1e7 times the slopes is more than the residual that is allowed
+    assert "as doubles compute it; rounding may hide" in checked.summary()
+    near = covopt.verify(covopt.min_norm([[0.0], [1.0]], [0.0, 1.0]))
+    assert "rounding may hide" not in near.summary()
+
+
 def test_a_tiny_strength_excuses_no_norm():
     found = covopt.fit([[0.0], [0.0], [1.0]], [0.0, 1.0, 1.0], lam=1e-11).to_dict()
     found["cost"] *= 2.0

@@ -16,12 +16,15 @@ from typing import Any
 import numpy as np
 
 import covopt
+from benchmarks.adversary import tables
+from benchmarks.adversary.exactly import fractions, outputs
 from benchmarks.adversary.forged import honest
 from benchmarks.adversary.outcome import Outcome, held, refuted, worst
 from benchmarks.adversary.solves import bound_holds, fit_bound_holds, quiet, random_output_bias, verifies
 from covopt.certificates.prove_keeping import RESUME, digest_of
 from covopt.depth import function_brackets
 from covopt.errors import CovoptError
+from covopt.losses.interpolation import INTERPOLATES
 from covopt.network import DeepReLUNetwork
 
 Document = dict[str, Any]
@@ -96,6 +99,26 @@ def table(rng: np.random.Generator) -> Outcome:
     moved = quiet(covopt.fit, other, Y, **options)  # for its table and its loss
     moved.certificate = solution.certificate
     return fit_bound_holds(moved, rng)
+
+
+def residual(rng: np.random.Generator) -> Outcome:
+    """Far points: where the residual is more than the 1e-9 that doubles show, a verification says that it may be."""
+    n, d = int(rng.integers(2, 7)), int(rng.integers(1, 3))
+    X, bias = tables.ALL_TABLES[str(rng.choice(["far", "units", "row-sizes", "odd-bias"]))](rng, n, d)
+    Y, output_bias = tables.targets(rng, X), random_output_bias(rng, bias)
+    solution = quiet(
+        covopt.min_norm, X, Y, bias=bias, output_bias=output_bias, duplicates="mean", time_limit_s=3.0
+    )
+    if not solution.certificate.interpolates:
+        return held()
+    goals = fractions(solution.data.Y)
+    size = max(abs(y) for row in goals for y in row) or Fraction(1)
+    pairs = zip(outputs(solution.data.X, solution.network), goals, strict=True)
+    worst_miss = max(abs(f - y) for row, goal in pairs for f, y in zip(row, goal, strict=True)) / size
+    said = next(c.detail for c in quiet(covopt.verify, solution).checks if c.name == "interpolation")
+    if worst_miss > INTERPOLATES and "rounding may hide" not in said:
+        return refuted(f"misses by {float(worst_miss):.2e} of max |y| where it says {said}")
+    return held()
 
 
 # ---------------------------------------------------------------------- checkpoints
@@ -173,5 +196,6 @@ def function(rng: np.random.Generator) -> Outcome:
 
 
 CLASSES: dict[str, Callable[[np.random.Generator], Outcome]] = {
-    "costly": costly, "gauge": gauge, "table": table, "path": path, "proof": proof, "function": function
+    "costly": costly, "gauge": gauge, "table": table, "residual": residual, "path": path, "proof": proof,
+    "function": function,
 }  # fmt: skip
