@@ -4,6 +4,7 @@ python -m benchmarks.depth brackets [--only I …] [--seeds 1000]
 python -m benchmarks.depth training [--only I …] [--seeds 1000]
 python -m benchmarks.depth closed [--depths L …]
 python -m benchmarks.depth shares [--count 12]
+python -m benchmarks.depth fits
 python -m benchmarks.depth pieces [--count 5]
 python -m benchmarks.depth figure NAME [--paper] [--device cuda] [--out FILE.png] [--share 0.001]
 python -m benchmarks.depth paper [NAME …] [--device cuda]
@@ -27,6 +28,7 @@ def main() -> None:
     plain.add_argument("--seeds", type=int, default=1000)
     forms = commands.add_parser("closed", help="tables whose cost is known in closed form, L = 2 … 10")
     forms.add_argument("--depths", type=int, nargs="*")
+    commands.add_parser("fits", help="brackets of deep networks trained with weight decay")
     small = commands.add_parser("shares", help="three layers and few rows, closed to 1e-3")
     small.add_argument("--count", type=int, default=12)
     pieces = commands.add_parser("pieces", help="Jacobian ranks of widths 16 and four layers over the square")
@@ -53,6 +55,10 @@ def main() -> None:
         from benchmarks.depth.closed import run_closed
 
         run_closed(asked.depths)
+    elif asked.command == "fits":
+        from benchmarks.depth.fits import run_fits
+
+        run_fits()
     elif asked.command == "shares":
         from benchmarks.depth.brackets import run_small
 

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import numpy as np
 from scipy.optimize import linprog
 
 from covopt.data import Data
-from covopt.depth.lower import tree_families
 from covopt.depth.rays import ORIGIN, FitBound, evaluate, round_flows
+from covopt.depth.tree_search import TreeSearch
 from covopt.limits import TimeUp
 from covopt.losses import Loss
 
-MOST_ROWS = 4  # of a tree: a second or two
+MOST_ROWS = 6  # of a tree: a second or two
+SCALE = 0.5  # of the mean layer: c at which the family's μ are chosen; it hardly matters
+ROUGH = 1e-4  # of each μ
 MOST_TRANSPORTED = 60  # rows: a linear program over their pairs
 
 
@@ -109,23 +110,17 @@ def _transport(data: Data, residuals: np.ndarray) -> FitBound | None:
 def _trees(
     data: Data, loss: Loss, depth: int, output_bias: str, outputs: np.ndarray, upper: float
 ) -> list[FitBound]:
-    """Return the families that bound R_L(X, F) for the trained outputs F: their multipliers are nearly the dual."""
+    """Return the family of the trained network's residuals: at the best network they are the dual."""
     counted = np.flatnonzero(loss.weights[:, 0] > 0.0)  # where a row costs nothing, residuals are zero
-    loss, outputs = loss.take(counted), outputs[counted]
-    residuals = -loss.gradient(outputs)
-    fitted = Data(data.X[counted], outputs, data.bias, data.feature_names, data.target_names)
-    box = loss.domain_box()
-    families = tree_families(
-        fitted,
-        depth,
-        output_bias,
-        upper=upper,
-        weights=residuals,
-        box=box,
-        scales=(0.5,),
-        most_rows=MOST_ROWS,
-    )
-    rows = [tuple(counted[list(family.rows)].tolist()) for family in families]
-    return [
-        FitBound(0.0, (), None, replace(family, rows=own)) for family, own in zip(families, rows, strict=True)
-    ]
+    residuals = np.zeros_like(outputs)
+    residuals[counted] = -loss.take(counted).gradient(outputs[counted])
+    column, direction = _main(residuals)
+    rows = np.sort(np.argsort(-np.abs(column), kind="stable")[:MOST_ROWS])
+    rows = rows[column[rows] != 0.0]
+    free = output_bias == "free" and data.bias > 0.0
+    found = column[rows] - (column[rows].mean() if free and len(rows) else 0.0)
+    if not found.any() or not data.lifted[rows].any():
+        return []
+    search = TreeSearch(data.lifted[rows], found, data.bias, free=free, tol=ROUGH)
+    search.use(SCALE * upper / depth)
+    return [FitBound(0.0, (), None, search.family(tuple(rows.tolist()), direction, found))]

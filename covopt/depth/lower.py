@@ -178,9 +178,7 @@ def tree_families(
     *,
     upper: float,
     weights: np.ndarray | None = None,
-    box: tuple[np.ndarray, np.ndarray] | None = None,
     scales: tuple[float, ...] | None = None,
-    most_rows: int = MOST_ROWS,
 ) -> list[Family]:
     """Return families of multipliers for a few sizes of the layers.
 
@@ -188,13 +186,10 @@ def tree_families(
     ----------
     data, depth, output_bias, upper, weights
         As in :func:`tree_bounds`.
-    box : tuple of ndarray of shape (N, k), optional
-        Bounds on minus the multipliers that a loss has, up to a factor: those of a forbidden sign become zero.
     scales : tuple of float, optional
         Of c, times the mean layer of ``upper``; what is best for the depth by default.
-    most_rows : int
     """
-    rows = _choose_rows(data, weights, most_rows)
+    rows = _choose_rows(data, weights)
     direction = _choose_direction(data, weights)
     targets = data.Y[list(rows)] @ (np.ones(1) if direction is None else np.array(direction))
     lifted = data.lifted[list(rows)]
@@ -210,8 +205,6 @@ def tree_families(
         for c in levels:
             search.use(c)
             found, value = search.multipliers(tol=COARSE if len(rows) > FEW_ROWS else FINE)
-            if box is not None:
-                found = _allowed(found, rows, direction, box)
             if value > 0 and found.any():
                 families.append(search.family(rows, direction, found))
     except TimeUp:
@@ -220,28 +213,16 @@ def tree_families(
     return families
 
 
-def _allowed(
-    found: np.ndarray,
-    rows: tuple[int, ...],
-    direction: tuple[float, ...] | None,
-    box: tuple[np.ndarray, np.ndarray],
-) -> np.ndarray:
-    if direction is not None:
-        return found
-    low, high = (np.asarray(side)[list(rows), 0] for side in box)
-    return np.where(((found > 0) & (low >= 0)) | ((found < 0) & (high <= 0)), 0.0, found)
-
-
-def _choose_rows(data: Data, weights: np.ndarray | None, most: int) -> tuple[int, ...]:
+def _choose_rows(data: Data, weights: np.ndarray | None) -> tuple[int, ...]:
     """Return the rows with the largest multipliers; all where they are few."""
-    if data.n_samples <= most:
+    if data.n_samples <= MOST_ROWS:
         return tuple(range(data.n_samples))
     size = (
         np.abs(data.Y).max(axis=1)
         if weights is None
         else np.abs(weights.reshape(len(data.X), -1)).max(axis=1)
     )
-    return tuple(sorted(np.argsort(-size, kind="stable")[:most].tolist()))
+    return tuple(sorted(np.argsort(-size, kind="stable")[:MOST_ROWS].tolist()))
 
 
 def _choose_direction(data: Data, weights: np.ndarray | None) -> tuple[float, ...] | None:

@@ -34,9 +34,13 @@ class TreeSearch:
     bias : float
     free : bool
         Keep λ ⟂ 1.
+    tol : float
+        Relative, of the height at which a μ is good enough.
     """
 
-    def __init__(self, lifted: np.ndarray, targets: np.ndarray, bias: float, *, free: bool = False) -> None:
+    def __init__(
+        self, lifted: np.ndarray, targets: np.ndarray, bias: float, *, free: bool = False, tol: float = 1e-7
+    ) -> None:
         self.targets, self.bias, self.free = targets, bias, free
         basis = row_span(lifted)
         self._rows = np.ascontiguousarray(lifted @ basis.T)
@@ -44,7 +48,7 @@ class TreeSearch:
         self._oracle = exact_oracle(np.ascontiguousarray(self._rows[self._live]), 0, n_threads=1)
         self._points: list[np.ndarray] = []
         self._c = 1.0
-        self.tol = 1e-7
+        self.tol = tol
 
     def use(self, c: float) -> None:
         """Set c_1, forgetting the points of B_1 at another."""

@@ -33,7 +33,7 @@ def fitted():
 def test_a_deep_fit_is_bracketed_and_verified(fitted):
     assert isinstance(fitted, DeepFit)
     assert fitted.status == "heuristic"
-    assert 0.5 * fitted.objective < fitted.lower_bound < fitted.objective
+    assert 0.9 * fitted.objective < fitted.lower_bound < fitted.objective  # the residuals are nearly the dual
     assert fitted.objective == pytest.approx(
         np.mean((fitted.network.predict(X) - Y) ** 2) + fitted.lam * fitted.network.squared_norm
     )
