@@ -97,6 +97,8 @@ SLOW_COMMANDS = {
     "verify --exact of a fit": ("verify", "large.json", "--exact", *LIMITED),
     "fit, huber": ("fit", "large.csv", *TARGET, "--loss", "huber", "--lam", "0.01max", *LIMITED),
     "path from λ_max": ("path", "large.csv", *TARGET, *LIMITED),
+    "train, deep": ("train", "large.csv", *TARGET, "--widths", "8x8", "--seeds", "4", *LIMITED),
+    "path, one λ": ("path", "large.csv", *TARGET, "--lams", "0.001", "--out", "path.json", *LIMITED),
     "train --cross-check": (*TRAIN, "4", "--cross-check", *LIMITED),
     "train --plateau": (*TRAIN, "2,4", "--plateau", *LIMITED),
     "depth": ("depth", "small.csv", *TARGET, "--depth", "3", *LIMITED),

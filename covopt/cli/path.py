@@ -105,6 +105,8 @@ def path(
                 **options,
             )  # fmt: skip
         asked = n_lams if grid is None else len(set(grid))
+        if not solutions:  # stopped within the first point: there is nothing to read from such a file
+            out = plot = None
         if out is not None:
             from covopt.api.path_files import save_path
 
@@ -113,7 +115,7 @@ def path(
         settle(checkpoint, finished=ended)
         if rows is not None:
             save_table(solutions.to_frame(), rows)
-        if plot is not None and solutions:
+        if plot is not None:
             from covopt.plotting import save_figure
             from covopt.plotting.path import plot_path
 

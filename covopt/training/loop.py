@@ -20,6 +20,8 @@ from covopt.training.schedule import Phase
 
 Tensor = Any
 COPIES = 6  # of the weights, that a batch has
+HEARD_S = 0.2  # seconds between two looks at the clock, where steps are slow
+MANY = 100_000  # networks times points, from which on they may be
 CHECK_EVERY = 100  # steps between tests of convergence and divergence; results depend on it, so it is fixed
 RUNNING, CONVERGED, DIVERGED = STATUSES = ("running", "converged", "diverged")
 
@@ -89,6 +91,8 @@ class Runner:
         self.objectives = np.full(count, np.nan)
         self.history: list[tuple[int, int, np.ndarray, np.ndarray]] = []
         self.phase, self.step, self.elapsed_s = 0, 0, 0.0
+        self._is_slow = len(problem.inputs) * len(problem.members) > MANY
+        self._pace = HEARD_S  # seconds of a step
         self.batches: list[Batch] = []
         self.interrupted: Callable[[], bool] = lambda: False
         on_cpu = problem.inputs.device.type == "cpu"
@@ -135,6 +139,7 @@ class Runner:
             done = [task.result() for task in tasks]
             wall = time.perf_counter() - began
             self.elapsed_s += wall
+            self._pace = wall / max(target - self.step, 1)
             total = sum(spent for _, spent in done) or 1.0
             for batches, spent in done:
                 index = np.concatenate([b.index for b in batches])
@@ -156,7 +161,8 @@ class Runner:
         if self.record_every:
             before = sum(p.steps for p in self.schedule[: self.phase])
             target = min(target, ((before + self.step) // self.record_every + 1) * self.record_every - before)
-        return target
+        # where steps are slow somebody who says stop is heard in between; what is computed does not depend on it
+        return min(target, self.step + max(1, int(HEARD_S / self._pace))) if self._is_slow else target
 
     # ------------------------------------------------------------------ batches
     def _form(self, phase: Phase) -> None:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from covopt.training.schedule import Phase
 
 COUNTED = 32  # runs of more networks count effective neurons when asked
+COUNTED_ENTRIES = 300_000  # networks times points, more with each layer: beyond, too
 
 
 @dataclass(eq=False)
@@ -111,10 +112,11 @@ class TrainingRun:
         classification, which has error_rate instead), gradient_norm, effective_neurons, gap (to the certified bound
         of the reference, relative; NaN without one), status, steps, time_s (its share of the wall time).
         ``effective_neurons`` are the hidden neurons left by ``network.reduce(X, preserve="outputs")``; in runs of
-        more than 32 networks they are missing until :meth:`count_neurons` is called.
+        more than 32 networks, and of some on many points, they are missing until :meth:`count_neurons` is called.
         """
         pd = required("pandas", "covopt.training", "train")
-        if self._neurons is None and len(self) <= COUNTED:
+        entries = len(self) * len(self.X) * (self.architecture.depth - 1) ** 2
+        if self._neurons is None and len(self) <= COUNTED and entries <= COUNTED_ENTRIES:
             self.count_neurons()
         table = self._numbers.copy()
         neurons = self._neurons or [None] * len(self)
