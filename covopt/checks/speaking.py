@@ -54,6 +54,16 @@ def tell(level: int, text: str, event: str, **values: Any) -> None:
         logger.log(level, "%s", text, extra={"event": {"event": event, **values}})
 
 
+def tell_timings(solution: Any) -> None:
+    """Log where the time of a solve went.
+
+    Parameters
+    ----------
+    solution : Solution or DeepSolution
+    """
+    tell(logging.DEBUG, described(solution.timings), "timings", seconds=solution.timings)
+
+
 def tell_result(solution: Any) -> None:
     """Log what a solve found and where its time went.
 
@@ -61,7 +71,7 @@ def tell_result(solution: Any) -> None:
     ----------
     solution : Solution
     """
-    tell(logging.DEBUG, described(solution.timings), "timings", seconds=solution.timings)
+    tell_timings(solution)
     tell(
         logging.INFO, repr(solution), "result", status=solution.status.code, objective=solution.objective,
         lower_bound=solution.lower_bound, gap=solution.gap, n_neurons=len(solution.network), lam=solution.lam,

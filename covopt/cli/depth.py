@@ -92,6 +92,7 @@ def depth(
                     "left_out": read.left_out,
                     "bias": solution.data.bias,
                     "time_s": solution.time_s,
+                    "timings": solution.timings,
                     "notes": solution.data.notes,
                     "warnings": heard,
                     "solution_file": out,

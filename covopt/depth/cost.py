@@ -10,7 +10,8 @@ from threadpoolctl import threadpool_limits
 
 from covopt.api import min_norm
 from covopt.checks.memory import GIB, memory_left
-from covopt.checks.speaking import speaking, tell_bound, tell_found
+from covopt.checks.speaking import speaking, tell_bound, tell_found, tell_timings
+from covopt.checks.timing import Stopwatch, stage, timing
 from covopt.checks.validation import check_output_bias, check_random_state, check_time_limit, check_tol, said
 from covopt.data import Data
 from covopt.depth.descent import norm_of
@@ -130,8 +131,8 @@ def representation_cost(
             f"a deep network through {data.n_samples} points takes about {held / GIB:.2g} GiB of activations, more "
             "than there may be; use fewer rows, or covopt.fit(depth=...), whose networks are narrow."
         )
-    with speaking(verbose), threadpool_limits(1, user_api="blas"):
-        task = _Task(data, L, output_bias, tol, began, limit, random_state, callback)
+    with speaking(verbose), threadpool_limits(1, user_api="blas"), timing(began) as watch:
+        task = _Task(data, L, output_bias, tol, began, limit, random_state, callback, watch)
         return task.run()
 
 
@@ -152,7 +153,9 @@ class _Task:
         limit: float | None,
         random_state: int | None,
         callback: Callable[[dict[str, Any]], Any] | None,
+        watch: Stopwatch,
     ) -> None:
+        self.watch = watch
         self.data, self.depth, self.output_bias, self.tol = data, depth, output_bias, tol
         self.began, self.limit, self.callback = began, limit, callback
         self.random_state = random_state
@@ -238,6 +241,7 @@ class _Task:
             raise _Stop
 
     # ------------------------------------------------------------------ from below
+    @stage("closed bounds")
     def _at_once(self) -> None:
         """Take the closed forms first: whatever stops the search, they stand."""
         self.bounds = closed_bounds(self.data, self.depth, self.output_bias)
@@ -258,6 +262,7 @@ class _Task:
         except KeyboardInterrupt:
             self.status = Status.INTERRUPTED
 
+    @stage("tree bound")
     def _trees(self) -> None:
         """Bound by trees, whose sizes of layers are about those of the best network so far."""
         assert self.best is not None
@@ -276,9 +281,10 @@ class _Task:
         goal = max(LEAST_GOAL, 0.9 * self.tol)
         level = self.bounds[0].value if self.bounds else 0.0
         if self.depth == SHARED_DEPTH and level < (1.0 - goal) * upper:
-            shared = shares_bounds(
-                self.data, self.output_bias, upper=upper, goal=goal, level=level, tree=self.trees
-            )
+            with stage("bound by shares"):
+                shared = shares_bounds(
+                    self.data, self.output_bias, upper=upper, goal=goal, level=level, tree=self.trees
+                )
             self._add(shared)
 
     def _add(self, found: list[Bound]) -> None:
@@ -297,10 +303,11 @@ class _Task:
         network: DeepReLUNetwork = layout.to_network(theta)
         solution = DeepSolution(
             self.data, self.depth, self.output_bias, network, self.bounds, self.status, self.tol, self.history,
-            now() - self.began, self.random_state,
+            now() - self.began, self.random_state, timings=self.watch.seconds(),
         )  # fmt: skip
         if solution.gap <= self.tol:
             solution.status = Status.CERTIFIED
+        tell_timings(solution)
         tell_found(
             solution,
             repr(solution),

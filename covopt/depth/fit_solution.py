@@ -47,7 +47,6 @@ class DeepFit(DeepSolution):
     potential: ClassVar[str] = "variation"
     solver: ClassVar[str] = "descent"
     lambda_max: ClassVar[None] = None
-    timings: ClassVar[None] = None
     scaling: ClassVar[None] = None
 
     def __post_init__(self) -> None:
@@ -189,7 +188,7 @@ class DeepFit(DeepSolution):
                 network_from_dict(content["network"], data.bias, problem["output_bias"]),
                 [bound_from_dict(bound) for bound in content["bounds"]], Status.from_code(content["status"]),
                 float(content["tol"]), list(content["history"]), float(content["time_s"]), content["random_state"],
-                float(problem["lam"]), loss, weights,
+                float(problem["lam"]), loss, weights, dict(content.get("timings", {})),
             )  # fmt: skip
             found.check_stated(content, ("cost", "objective", "lower_bound"))
             return found

@@ -9,7 +9,8 @@ import numpy as np
 
 from covopt.api.fit_task import FitTask
 from covopt.checks.memory import gives_way
-from covopt.checks.speaking import tell_bound, tell_found
+from covopt.checks.speaking import tell_bound, tell_found, tell_timings
+from covopt.checks.timing import stage, timing
 from covopt.depth.cost import MOST_DEPTH
 from covopt.depth.decay import decay, objective
 from covopt.depth.fit_bounds import fit_bounds
@@ -17,6 +18,7 @@ from covopt.depth.fit_solution import DeepFit
 from covopt.depth.layers import Layout
 from covopt.depth.linear import check_depth
 from covopt.depth.polish import trim
+from covopt.depth.rays import FitBound
 from covopt.depth.starts import deeper, of_shallow, random_start
 from covopt.depth.upper import DESCENT, EXTRA, KEPT, WIDTH, Found, distinct
 from covopt.errors import InputError
@@ -111,7 +113,25 @@ class _Training:
 
     def run(self) -> DeepFit:
         """Search above, then below."""
-        bounds = []
+        with timing(self.began) as watch:
+            bounds = self._search()
+        _, layout, theta = self.best
+        task = self.task
+        found = DeepFit(
+            self.data, self.depth, task.output_bias, layout.to_network(theta), bounds, self.status, task.tol,
+            self.history, now() - self.began, task.random_state, self.lam, self.loss, task.sample_weight,
+            watch.seconds(),
+        )  # fmt: skip
+        if found.gap <= task.tol:
+            found.status = Status.CERTIFIED
+        tell_timings(found)
+        tell_found(
+            found, repr(found), objective=found.objective, lower_bound=found.lower_bound, gap=found.gap
+        )
+        return found
+
+    def _search(self) -> list[FitBound]:
+        bounds: list[FitBound] = []
         try:
             self._note("upper", self.best[0], "constant")
             with limited(self._left(_UPPER_SHARE)):
@@ -125,7 +145,7 @@ class _Training:
         value, layout, theta = self.best
         if self.status not in (Status.INTERRUPTED, Status.CALLBACK):
             try:
-                with limited(self._left(1.0)):
+                with limited(self._left(1.0)), stage("bounds"):
                     bounds = fit_bounds(
                         self.data, self.loss, self.lam, self.depth, self.task.output_bias,
                         layout.forward(theta, self.data.X)[1][-1], value,
@@ -138,17 +158,7 @@ class _Training:
                 self.status = Status.CALLBACK
             except KeyboardInterrupt:
                 self.status = Status.INTERRUPTED
-        task = self.task
-        found = DeepFit(
-            self.data, self.depth, task.output_bias, layout.to_network(theta), bounds, self.status, task.tol,
-            self.history, now() - self.began, task.random_state, self.lam, self.loss, task.sample_weight,
-        )  # fmt: skip
-        if found.gap <= task.tol:
-            found.status = Status.CERTIFIED
-        tell_found(
-            found, repr(found), objective=found.objective, lower_bound=found.lower_bound, gap=found.gap
-        )
-        return found
+        return bounds
 
     def _left(self, share: float) -> float | None:
         return None if self.limit is None else max(0.05, share * self.limit - (now() - self.began))
@@ -188,6 +198,7 @@ class _Training:
     def _is_large(self, layout: Layout) -> bool:
         return self.data.n_samples * sum(layout.widths) > LARGE
 
+    @stage("shallow optimum")
     def _shallow(self) -> list[Found]:
         """Return the shallow optimum for λ and for a tenth of it: where depth makes norms dear, more is a start."""
         found = []
@@ -210,6 +221,7 @@ class _Training:
         for _ in range(1 if self._is_large(layout) else RANDOM_STARTS):
             yield random_start(layout, self.rng, size, float(np.abs(data.lifted).max()))
 
+    @stage("descent")
     def _improve(self, layout: Layout, theta: np.ndarray, source: str) -> Found:
         """Descend, drop silent neurons, keep."""
         X = self.data.X

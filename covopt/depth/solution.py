@@ -64,6 +64,7 @@ class DeepSolution:
     lam: float | None = None  # with a loss: see DeepFit
     loss: Loss | None = None
     sample_weight: np.ndarray | None = None
+    timings: dict[str, float] = field(default_factory=dict)  # seconds by stage, as in Solution
 
     @property
     def cost(self) -> float:
@@ -235,6 +236,7 @@ class DeepSolution:
             "bounds": self._bounds_to_dict(),
             "random_state": self.random_state,
             "time_s": self.time_s,
+            "timings": self.timings,
             "history": self.history,
         }
 
@@ -261,6 +263,7 @@ class DeepSolution:
                 network_from_dict(content["network"], data.bias, problem["output_bias"]),
                 [bound_from_dict(bound) for bound in content["bounds"]], Status.from_code(content["status"]),
                 float(content["tol"]), list(content["history"]), float(content["time_s"]), content["random_state"],
+                timings=dict(content.get("timings", {})),
             )  # fmt: skip
             found.check_stated(content, ("cost", "lower_bound"))
             return found

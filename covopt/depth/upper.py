@@ -8,6 +8,7 @@ import numpy as np
 
 from covopt.api import min_norm
 from covopt.checks.memory import gives_way, memory_left
+from covopt.checks.timing import stage
 from covopt.data import Data
 from covopt.depth.alternating import alternate
 from covopt.depth.decay import adam, decay
@@ -130,11 +131,13 @@ class UpperSearch:
             if k % 2 == 1 and self._best[0] > (1.0 - PAYS) * before:
                 return
 
+    @stage("pairs of layers")
     def _alternate(self, layout: Layout, theta: np.ndarray, *, slide: bool) -> None:
         source = "sliding neurons, layer by layer" if slide else "alternating shallow solves"
         layout, theta = alternate(layout, theta, self.data.X, self.data.Y, slide=slide, max_sweeps=SWEEPS)
         self._improve(layout, theta, source)
 
+    @stage("training")
     def _train(self, layout: Layout, theta: np.ndarray) -> Found | None:
         """Train with weight decay that falls; None where the points are missed."""
         X, Y = self.data.X, self.data.Y
@@ -151,6 +154,7 @@ class UpperSearch:
             self._first = self._solved()
         return self._first
 
+    @stage("shallow optimum")
     def _solved(self) -> list[Found]:
         try:
             solution = min_norm(
@@ -188,6 +192,7 @@ class UpperSearch:
         self._is_said = gives_way(needed, f"a search over {layout.size:,} weights", "such are left out")
         return self._is_said
 
+    @stage("descent")
     def _improve(self, layout: Layout, theta: np.ndarray, source: str) -> list[Found]:
         """Descend, polish, keep; polish the start itself where the descent leads to no network through the points."""
         X, Y = self.data.X, self.data.Y

@@ -89,6 +89,7 @@ DEEP_SOLUTION: Table = {
     "bounds": each(record, "bounds"),
     "random_state": maybe(whole),
     "time_s": finite,
+    "timings": maybe(seconds, absent=True),
     "history": each(record, "steps"),
 }
 

@@ -56,6 +56,26 @@ def test_timings_are_kept_in_the_file_and_checked_there(tmp_path):
             covopt.Solution.from_dict({**content, "timings": wrong})
 
 
+DEEP = {
+    "cost": (lambda: covopt.representation_cost(X, Y, depth=3, time_limit_s=0.2), {"closed bounds", "descent"}),
+    "fit": (lambda: covopt.fit(X, Y, lam=0.1, depth=3, time_limit_s=0.2), {"shallow optimum", "descent"}),
+}
+
+
+@pytest.mark.parametrize("name", DEEP)
+def test_the_stages_of_deep_networks_sum_to_their_time_and_are_kept(name, tmp_path):
+    work, known = DEEP[name]
+    found = work()
+    stages = {key: spent for key, spent in found.timings.items() if key != "compiling"}
+    assert known <= set(stages)
+    assert sum(stages.values()) == pytest.approx(found.time_s, abs=2e-3)
+    found.save(tmp_path / "deep.json")
+    assert covopt.load(tmp_path / "deep.json").timings == found.timings
+    content = found.to_dict()
+    del content["timings"]  # a file of an earlier version
+    assert type(found).from_dict(content).timings == {}
+
+
 def test_a_stage_within_another_one_stops_its_clock():
     clock = [0.0]
 
