@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from covopt.certificates.prove import EXTRA_BOXES, float_link, problem_of, prove
 from covopt.errors import InputError
+from covopt.exact.far_rows import FarRows
 from covopt.losses.interpolation import INTERPOLATES
 from covopt.parallel import spread_with_rechecks
 from covopt.proofs import CheckedBound, CheckedNetwork, Problem, Proof, check_network, check_proof
@@ -72,7 +73,7 @@ def _claims(solution: Any, data: Data, proof: Proof | None) -> list[Claim]:
             )
     except (InputError, ValueError) as error:
         return [*claims, Claim("exact lower bound", False, str(error))]
-    return [*claims, *_bound(solution, network, proof, bound)]
+    return [*claims, *_bound(solution, network, proof, bound, far=FarRows.of(data.lifted) is not None)]
 
 
 def exact_of_cp_rank(certificate: CPRankCertificate) -> Claim:
@@ -114,7 +115,9 @@ def _loss(solution: Any, network: CheckedNetwork) -> Claim:
     return Claim("exact objective", ok, f"at most {_above(objective):.16g}, stated {solution.objective:.16g}")
 
 
-def _bound(solution: Any, network: CheckedNetwork, proof: Proof, bound: CheckedBound) -> list[Claim]:
+def _bound(
+    solution: Any, network: CheckedNetwork, proof: Proof, bound: CheckedBound, *, far: bool
+) -> list[Claim]:
     proved, stated = bound.lower_bound, Fraction(solution.lower_bound)
     upper = network.cost if solution.loss is None else None
     if network.loss is not None:
@@ -124,7 +127,12 @@ def _bound(solution: Any, network: CheckedNetwork, proof: Proof, bound: CheckedB
     text = f"{float_below(proved):.16g} proved {how}, stated {solution.lower_bound:.16g}"
     if not ok and solution.proof is not None:  # multipliers of a semidefinite relaxation
         text = f"NOT exact: {solution.lower_bound:.16g} rests on eigenvalues in floating point; {text}"
-    claims = [Claim("exact lower bound", ok or solution.proof is not None, text)]
+    elif not ok and far:
+        text = (
+            f"NOT exact: {solution.lower_bound:.16g} rests on rows brought closer to the origin, in floating point "
+            f"rounded outwards; {text}"
+        )
+    claims = [Claim("exact lower bound", ok or solution.proof is not None or far, text)]
     claimed = Fraction(proof.lower_bound)
     if claimed > proved:
         claims.append(

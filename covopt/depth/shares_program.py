@@ -16,6 +16,7 @@ import numpy as np
 from scipy import sparse
 
 from covopt.depth.shares import Box, classes_of, limits_of
+from covopt.exact.parallel_rows import scaled_norms
 from covopt.exact.rank import row_span
 from covopt.limits import checkpoint
 from covopt.oracles.choose import exact_oracle
@@ -95,10 +96,8 @@ class Program:
         self._live = self._rows.any(axis=1)
         asked = np.ascontiguousarray(self._rows[self._live])
         self._oracle = exact_oracle(asked, 0 if len(groups) == 1 else len(groups), n_threads=1)
-        norms = np.linalg.norm(asked, axis=1)[:, None]
-        self._atoms = [
-            np.maximum(self._rows @ w, 0.0) for w in np.concatenate([asked / norms, -asked / norms])
-        ]
+        units = scaled_norms(asked)[0]
+        self._atoms = [np.maximum(self._rows @ w, 0.0) for w in np.concatenate([units, -units])]
         self._linear = self._inequalities()
 
     @property

@@ -82,3 +82,12 @@ def test_the_first_of_each_is_kept_in_order():
     vectors = np.array([[0.6, 0.8], [1.0, -1e-12], [0.6 + 1e-12, 0.8], [1.0, 0.0], [1.0, 1e-6]])
     assert first_of_each(vectors).tolist() == [0, 1, 4]
     assert first_of_each(vectors, 5).tolist() == [0, 1]
+
+
+def test_tiny_rows_are_lines_like_others():
+    rows = np.array([[1.0, 2.0], [0.5, 1.0], [-3.0, 1.0]])
+    small = np.array([1e-200, 1e-180, 1e-210])[:, None] * rows
+    with np.errstate(all="raise", under="ignore"):
+        lines, line_of, ratio = merge_lines(small)
+    assert line_of.tolist() == merge_lines(rows)[1].tolist()
+    assert np.allclose(ratio[:, None] * lines[line_of] / small, 1.0)

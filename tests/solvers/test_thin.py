@@ -232,3 +232,13 @@ def test_no_more_neurons_than_targets(n_outputs):
     # points that a network does not meet leave nothing to take apart: one along a line comes instead
     other = with_few_neurons(ShallowProblem(rows, 2.0 * targets), neurons, weights, network[2])
     assert 0 < len(other[0]) <= targets.size
+
+
+def test_exact_checks_say_what_stays_floating_point():
+    solution = covopt.min_norm(*table(("seconds", "plain"), 8))
+    found = covopt.verify(solution, exact=True)
+    detail = {check.name: check.detail for check in found.checks}["exact lower bound"]
+    assert found.ok
+    assert "proved by" in detail
+    if "NOT exact" in detail:
+        assert "rows brought closer" in detail

@@ -99,7 +99,7 @@ class Box:
 
     def centre(self, level: float) -> None:
         """Give every multiplier the product ``level``."""
-        self.force = level / self.slack
+        self.force = np.maximum(level / self.slack, SMALLEST)
 
     def settle(self, u: np.ndarray) -> None:
         """After heights have changed by themselves: nothing, slacks do not depend on them here."""

@@ -40,6 +40,7 @@ CORRECTORS, TRIAL, GAIN = 4, 0.2, 0.02  # Gondzio's correctors: how many, how fa
 BENT = 0.5  # least height of a column whose bending counts
 LIGHT = 1e-5  # least mass of one, as a share of the largest
 UNBOUNDED = 1e100  # edge of a domain that has none
+RUN_OFF = 1e100  # multipliers that no network has: points a few units in the last place apart ask for them
 HALVINGS = 8
 FAR = 1e3  # growth of the outputs that a dual asks for, above which Newton's model means nothing
 
@@ -171,6 +172,8 @@ class Master:
             stiff = edges.hessian()[0].reshape(dual.shape)
             blocks = _with_diagonal(blocks, stiff)
         level = self.level
+        if not cones.sizes.max(initial=0.0) < RUN_OFF:
+            raise LinAlgError("the multipliers have run off")
         tangents, scales = self._tangents(u)
         rows = np.empty((len(tangents), dual.size))
         columns.tangent_rows(tangents, scales, rows)
@@ -191,6 +194,8 @@ class Master:
                 edge_push, edge_inner = edges.push(edge_aim, share)
                 rhs -= edge_push.reshape(rhs.shape)
             change, offset = system.solve(rhs, -share * sums)
+            if not np.isfinite(change).all():
+                raise LinAlgError("the step is not finite")
             moved = cones.respond(inner, fold.times(change), share)
             edge = edges.respond(edge_inner, change.reshape(-1, 1), share) if edges is not None else ()
             return change, offset, moved, edge
@@ -215,15 +220,16 @@ class Master:
         goal = max(centring * level, min(level, missing * gap * value / count))
         edge_aim = edges.second_order(affine[3], goal) if edges is not None else 0.0
         found = direction(cones.second_order(affine[2], goal), edge_aim, 1.0)
-        if not np.isfinite(found[0]).all():
-            raise LinAlgError("the step is not finite")
         primal, far = longest(found)
         for _ in range(CORRECTORS):
             if primal + far > 2.0 - GAIN:
                 break
             trial = min(1.0, primal + TRIAL), min(1.0, far + TRIAL)
             edge_aim = edges.correction(found[3], *trial, goal) if edges is not None else 0.0
-            more = direction(cones.correction(found[2], *trial, goal), edge_aim, 0.0)
+            try:
+                more = direction(cones.correction(found[2], *trial, goal), edge_aim, 0.0)
+            except LinAlgError:  # the step is good without it
+                break
             better = (
                 found[0] + more[0],
                 found[1] + more[1],
