@@ -441,6 +441,12 @@ def test_far_rows_with_a_free_output_bias_pass_their_own_verification():
     assert "rounding may hide" not in near.summary()
 
 
+def test_standardised_columns_far_from_zero_pass_their_own_verification():
+    # their mean is 1e-4 by rounding, and their spread was found off by its square
+    found = covopt.min_norm([[999999999999.8978], [999999999998.3989]], [1.0, 2.0], standardise=True)
+    assert covopt.verify(found).ok
+
+
 def test_a_tiny_strength_excuses_no_norm():
     found = covopt.fit([[0.0], [0.0], [1.0]], [0.0, 1.0, 1.0], lam=1e-11).to_dict()
     found["cost"] *= 2.0

@@ -175,7 +175,9 @@ def misses(data: Data, scaling: Scaling, weights: np.ndarray | None, *, targets:
     _, found = standardise(data, weights, targets=targets)
     constant = np.ptp(data.X, axis=0) == 0.0 if data.bias > 0 else ~data.X.any(axis=0)
     far = np.abs(found.centre) > MOVED + ROUNDING * np.abs(scaling.centre) / scaling.scale
-    wide = np.where(constant, scaling.scale != 1.0, np.abs(found.scale - 1.0) > MOVED)
+    # about a mean that rounding moved the spread is √(1 − mean²)
+    apart = np.abs(found.scale - 1.0) > MOVED + found.centre**2
+    wide = np.where(constant, scaling.scale != 1.0, apart)
     if data.bias == 0 and (scaling.centre.any() or scaling.target_centre.any()):
         return "is centred, which a network without bias cannot undo"
     if (far | wide).any():
