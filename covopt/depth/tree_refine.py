@@ -48,6 +48,7 @@ def refine(
         lifted, data.Y[rows] @ (np.ones(1) if direction is None else np.array(direction)), data.bias
     )
     families, best, c, tol = [family], 0.0, sizes, COARSE
+    valued = families  # those that the best bound is of, whenever the time is up
     try:
         for _ in range(ROUNDS):
             checkpoint()
@@ -61,6 +62,7 @@ def refine(
                     families, data.X, data.Y, depth, data.bias, output_bias, cutoff=upper, tol=tol,
                     max_boxes=MAX_BOXES,
                 )  # fmt: skip
+                valued = families
                 if tol <= TOL or 1.0 - best / upper > 4.0 * tol:
                     break
                 tol = max(0.1 * tol, TOL)
@@ -71,7 +73,7 @@ def refine(
             c = found
     except TimeUp:
         pass
-    return families, best
+    return valued, best
 
 
 def _at(
