@@ -12,11 +12,11 @@ from covopt.api.stopping import Clock
 from covopt.checks.memory import NoRoom, memory_left
 from covopt.errors import BudgetError, SolverError
 from covopt.limits import TimeUp, limited, now, patiently
-from covopt.oracles.choose import exact_oracle
+from covopt.oracles.choose import boxes_are_cheaper, exact_oracle, face_seconds
 from covopt.oracles.faces import FaceOracle
 from covopt.problems.half_plane import HalfPlane
 from covopt.problems.shallow import ShallowProblem
-from covopt.solvers.box_generation import solve_by_boxes, suits
+from covopt.solvers.box_generation import solve_by_boxes
 from covopt.solvers.column_generation import Point, generate
 from covopt.solvers.heuristic import solve_heuristic
 from covopt.solvers.one_input import solve_one_input
@@ -28,7 +28,8 @@ from covopt.status import Status
 CONIC = "conic:"
 QUICK_S = 5.0  # for the bound beside a network along a line
 BOX_SHARE = 0.7  # of the time limit, before the heuristic takes over
-SHARPEN_GAP = 1e-9  # a dual this accurate shows the tight set, and Newton's method can finish on it
+SHARPEN_GAP = 1e-9  # a dual this accurate shows the tight set, and Newton's method can finish on it,
+SHARPEN_S = 5.0  # where faces take no longer: boxes do not show it
 
 
 def generate_in_time(
@@ -80,19 +81,27 @@ def _generate(problem: ShallowProblem, solver: str, options: dict[str, Any]) -> 
     plane = None if solver == "relaxation" else HalfPlane.of(problem)
     if plane is not None and not (plane.is_clear and master_bytes(problem) <= memory_left()):
         return solve_one_input(plane, **options), "column-generation"
-    oracle = None
     thin = Thin.of(problem.rows) if plane is None and solver != "relaxation" else None
-    if solver != "relaxation":
+    first, limit, began = None, options["time_limit_s"], now()
+    if solver != "relaxation" and _is_for_boxes(problem, options["tol"], is_thin=thin is not None):
+        share = None if limit is None else BOX_SHARE * limit
+        first = solve_by_boxes(problem, **options | {"time_limit_s": share})
+        if first.status not in (Status.GAP, Status.TIME_LIMIT):
+            return first, "column-generation with boxes"
+        if limit is not None:
+            limit = max(limit - (now() - began), (1.0 - BOX_SHARE) * limit)
+            options |= {"time_limit_s": limit}
+    oracle = None
+    in_time = first is None or limit is None or face_seconds(*problem.rows.shape) < limit
+    if solver != "relaxation" and in_time:
         with contextlib.suppress(BudgetError):
             rows = problem.rows if thin is None else thin.closer
             oracle = exact_oracle(rows, problem.vector_outputs, beside=master_bytes(problem))
-    if solver != "relaxation" and suits(problem):
-        return _generate_by_boxes(problem, options)
     if oracle is None:
-        return _generate_heuristically(problem, options, only_relaxation=solver == "relaxation")
+        return _generate_heuristically(problem, options, only_relaxation=solver == "relaxation", first=first)
     if thin is not None:
-        return generate_thin(problem, thin, oracle, **options), "column-generation"
-    point = generate(problem, oracle, **options)
+        return _better_of(generate_thin(problem, thin, oracle, **options), first), "column-generation"
+    point = _better_of(generate(problem, oracle, **options), first)
     if plane is not None and point.status is Status.GAP:
         other = solve_one_input(plane, **options)
         point = other if other.gap < point.gap else point
@@ -102,36 +111,42 @@ def _generate(problem: ShallowProblem, solver: str, options: dict[str, Any]) -> 
     return point, "column-generation"
 
 
-def _generate_by_boxes(problem: ShallowProblem, options: dict[str, Any]) -> tuple[Point, str]:
-    """Column generation with proofs by boxes; where they do not end, the heuristic's bracket too."""
-    limit = options["time_limit_s"]
-    began = now()
-    first = solve_by_boxes(
-        problem, **options | {"time_limit_s": None if limit is None else BOX_SHARE * limit}
-    )
-    if first.status not in (Status.GAP, Status.TIME_LIMIT):
-        return first, "column-generation with boxes"
-    if limit is not None:
-        limit = max(limit - (now() - began), (1.0 - BOX_SHARE) * limit)
-    known = first if np.isfinite(first.upper_bound) and first.dual.any() else None
-    first = dataclasses.replace(first)  # what follows may write into the other
-    point, name = _generate_heuristically(problem, options | {"time_limit_s": limit, "found": known})
-    if first.upper_bound < point.upper_bound:
-        point.neurons, point.weights, point.offset = first.neurons, first.weights, first.offset
-        point.upper_bound = first.upper_bound
-    if first.lower_bound > point.lower_bound:
-        point.dual, point.lower_bound, point.proof = first.dual, first.lower_bound, None
-    return point, name
+def _is_for_boxes(problem: ShallowProblem, tol: float, is_thin: bool) -> bool:
+    """Whether boxes come first; where networks are sharpened and for thin rows only if faces take long."""
+    by_faces = is_thin or tol <= SHARPEN_GAP
+    if problem.is_vector or (by_faces and face_seconds(*problem.rows.shape) < SHARPEN_S):
+        return False
+    return boxes_are_cheaper(problem.rows)
 
 
 def _generate_heuristically(
-    problem: ShallowProblem, options: dict[str, Any], *, only_relaxation: bool = False
+    problem: ShallowProblem,
+    options: dict[str, Any],
+    *,
+    only_relaxation: bool = False,
+    first: Point | None = None,
 ) -> tuple[Point, str]:
-    """Column generation by branch and bound or local search, bracketed by the best valid bound at hand."""
-    point = solve_heuristic(problem, **options, only_relaxation=only_relaxation)
+    """Column generation by branch and bound or local search, bracketed by the best valid bound at hand.
+
+    ``first`` is where boxes have ended: the search starts there, and the bracket is the better one of both.
+    """
+    known = first if first is not None and np.isfinite(first.upper_bound) and first.dual.any() else None
+    if first is not None:
+        first = dataclasses.replace(first)  # what follows may write into the other
+    point = solve_heuristic(problem, **options, only_relaxation=only_relaxation, found=known)
     search = "local search" if point.status is Status.HEURISTIC else "branch and bound"
     bound = ", bound by a semidefinite relaxation" if point.proof is not None else ""
-    return point, f"column-generation with {search}{bound}"
+    return _better_of(point, first), f"column-generation with {search}{bound}"
+
+
+def _better_of(point: Point, first: Point | None) -> Point:
+    """Give a point the network and the dual of an earlier one, where those are better."""
+    if first is not None and first.upper_bound < point.upper_bound:
+        point.neurons, point.weights, point.offset = first.neurons, first.weights, first.offset
+        point.upper_bound = first.upper_bound
+    if first is not None and first.lower_bound > point.lower_bound:
+        point.dual, point.lower_bound, point.proof = first.dual, first.lower_bound, None
+    return point
 
 
 def _sharpened(problem: ShallowProblem, oracle: FaceOracle, point: Point) -> Point:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from covopt.checks.memory import gives_way
 from covopt.errors import BudgetError
-from covopt.oracles.faces import DEFAULT_FACE_BUDGET, FaceOracle
+from covopt.oracles.faces import DEFAULT_FACE_BUDGET, FaceOracle, count_faces
 from covopt.oracles.orthant import OrthantOracle, rows_are_orthogonal
 from covopt.oracles.vector.face_lattice import count_lattice
 from covopt.oracles.vector_faces import MOST_TABLED, VectorFaceOracle
@@ -96,6 +98,60 @@ def oracle_bytes(rows: np.ndarray, n_outputs: int, *, budget: float = DEFAULT_FA
         return float(SORTED_VECTORS * n**2)
     faces = count_lattice(n, rank)
     return TABLED * faces if faces <= budget else 0.0
+
+
+# fitted by benchmarks/micro/bench_choice.py: logarithms of the seconds of a solve to 1e-6
+BY_FACES = (-11.77, 0.807)  # 1, log of the faces
+BY_BOXES = (-6.185, -0.172, 0.362, 0.316, 1.011)  # 1, D, log N, D log N, ties · log of the condition number
+BOX_DIMENSIONS = range(5, 9)  # below, faces are as quick; beyond, boxes do not end
+
+
+def face_seconds(n: int, rank: int) -> float:
+    """Return about what a solve takes that looks at every face in each round, one output."""
+    constant, slope = BY_FACES
+    return math.exp(constant + slope * math.log(max(count_faces(n, rank), 1.0)))
+
+
+def box_seconds(rows: np.ndarray) -> float:
+    """Return about what a solve takes that looks for neurons and proves by boxes, one output.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (N, r)
+        Of full column rank. Grids cost more than other tables, in proportion to how badly they are scaled.
+
+    Examples
+    --------
+    >>> rows = np.random.default_rng(0).standard_normal((30, 5)) * [1.0, 0.3, 0.1, 0.05, 0.02]
+    >>> box_seconds(rows) < box_seconds(rows.round(1))
+    True
+    """
+    n, rank = rows.shape
+    constant, by_rank, by_rows, both, by_ties = BY_BOXES
+    shares = [1.0 - len(np.unique(column)) / n for column in rows.T if np.ptp(column) > 0.0]
+    spread = float(np.mean(shares)) * math.log(np.linalg.cond(rows)) if shares else 0.0
+    return math.exp(constant + by_rank * rank + (by_rows + both * rank) * math.log(n) + by_ties * spread)
+
+
+def boxes_are_cheaper(rows: np.ndarray) -> bool:
+    """Whether boxes are the oracle of a solve with one output: in five to eight dimensions, by the fit above.
+
+    Where there are more faces than :func:`exact_oracle` takes they are in any case.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (N, r)
+        Of full column rank.
+
+    Examples
+    --------
+    >>> rows = np.random.default_rng(0).standard_normal((200, 12))
+    >>> [boxes_are_cheaper(rows[:n, :rank]) for n, rank in ((200, 3), (10, 5), (60, 6), (40, 12))]
+    [False, False, True, False]
+    """
+    if rows.shape[1] not in BOX_DIMENSIONS:
+        return False
+    return count_faces(*rows.shape) > DEFAULT_FACE_BUDGET or box_seconds(rows) < face_seconds(*rows.shape)
 
 
 def _plan(needed: float, beside: float) -> None:

@@ -21,7 +21,6 @@ from covopt.limits import TimeUp, limited
 from covopt.oracles.base import Pricing
 from covopt.oracles.bounds import gauge_bound
 from covopt.oracles.cones import box_gauge
-from covopt.oracles.faces import count_faces
 from covopt.problems.shallow import ShallowProblem
 from covopt.solvers.box_pricing import CLOSE, WALKED, SearchedThenProved
 from covopt.solvers.checkpoints import State
@@ -38,23 +37,6 @@ NEWS = 0.8  # of the distance of the bounds, that is worth a note
 NODES_PER_S = 200_000
 WORTH = 0.5  # share of the gap that a proof has to close
 MOST_COLUMNS = 4  # for each row, that one round adds
-FEWEST_DIMENSIONS, MOST_DIMENSIONS = 5, 8
-FEWEST_FACES = 2e7  # below, looking at every face is quicker
-
-
-def suits(problem: ShallowProblem) -> bool:
-    """Whether boxes are the oracle to try: one output, five to eight dimensions, many faces.
-
-    Examples
-    --------
-    >>> rows = np.random.default_rng(0).standard_normal((60, 6))
-    >>> suits(ShallowProblem(rows, np.ones(60))), suits(ShallowProblem(rows[:, :3], np.ones(60)))
-    (True, False)
-    """
-    n, rank = problem.rows.shape
-    if problem.is_vector or not FEWEST_DIMENSIONS <= rank <= MOST_DIMENSIONS:
-        return False
-    return count_faces(n, rank) > FEWEST_FACES
 
 
 class BoxGeneration(ColumnGeneration):
@@ -83,6 +65,8 @@ class BoxGeneration(ColumnGeneration):
 
     def restore(self, state: State) -> bool:
         """See the base class; the network and the columns, and the dual that was proved."""
+        if "proved" not in state:  # of a run that looked at faces
+            return False
         known = state["proved"]["dual"], float(state["proved"]["value"])
         if known[0].shape != self.proved[0].shape or not super().restore(state):
             return False

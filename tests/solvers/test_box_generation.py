@@ -1,17 +1,22 @@
 """Column generation in five dimensions and more: only what boxes proved is reported."""
 
+import dataclasses
+
 import numpy as np
 import pytest
+from sklearn.datasets import load_iris
 
 import covopt
+from covopt.api import generation
 from covopt.limits import TimeUp
 from covopt.oracles.bounds import gauge_bound
+from covopt.oracles.choose import box_seconds, boxes_are_cheaper, face_seconds
 from covopt.oracles.cones import box_gauge
 from covopt.oracles.faces import FaceOracle
 from covopt.oracles.support import VALID, GaugeBound
 from covopt.problems.shallow import ShallowProblem
 from covopt.solvers import box_pricing
-from covopt.solvers.box_generation import BoxGeneration, solve_by_boxes, suits
+from covopt.solvers.box_generation import BoxGeneration, solve_by_boxes
 from covopt.solvers.box_pricing import Pool, SearchedThenProved
 from covopt.solvers.column_generation import generate
 from covopt.status import Status
@@ -134,7 +139,35 @@ def test_fifty_points_with_four_features():
 
 
 def test_which_problems_suit():
-    assert suits(instance(60, 6, 0))
-    assert not suits(instance(60, 9, 0))
-    assert not suits(instance(60, 4, 0))
-    assert not suits(instance(12, 5, 0))
+    """Boxes from where they are clearly cheaper by the fitted seconds; both grow with the rows and the dimension."""
+    rows = np.random.default_rng(0).standard_normal((60, 9))
+    assert [boxes_are_cheaper(rows[:, :r]) for r in (3, 4, 5, 6, 8, 9)] == [
+        False,
+        False,
+        True,
+        True,
+        True,
+        False,
+    ]
+    assert [boxes_are_cheaper(rows[:n, :5]) for n in (8, 10, 25)] == [False, False, True]
+    assert face_seconds(20, 5) < face_seconds(40, 5) < face_seconds(40, 6)
+    assert box_seconds(rows[:20, :5]) < box_seconds(rows[:40, :5]) < box_seconds(rows[:40, :6])
+    iris = np.column_stack([np.unique(load_iris().data, axis=0)[::4], np.ones(38)])
+    assert not boxes_are_cheaper(iris) and boxes_are_cheaper(rows[:38, :5])
+
+
+def test_faces_follow_where_boxes_do_not_end(monkeypatch):
+    """A network and a bound that boxes leave are kept; faces make the certificate where they can be afforded."""
+    generator = np.random.default_rng(1)
+    X, y = generator.standard_normal((16, 4)), generator.standard_normal(16)
+    assert boxes_are_cheaper(np.column_stack([X, np.ones(16)]))
+    by_boxes = covopt.min_norm(X, y)
+
+    def given_up(*arguments, **options):
+        return dataclasses.replace(solve_by_boxes(*arguments, **options), status=Status.GAP)
+
+    monkeypatch.setattr(generation, "solve_by_boxes", given_up)
+    by_faces = covopt.min_norm(X, y)
+    assert by_boxes.solver == "column-generation with boxes" and by_faces.solver == "column-generation"
+    assert by_faces.status is by_boxes.status is Status.CERTIFIED
+    assert by_faces.cost == pytest.approx(by_boxes.cost, rel=3e-6)
