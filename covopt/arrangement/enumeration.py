@@ -291,7 +291,8 @@ def enumerate_cells(X: Any, *, bias: float = 0.0, n_jobs: int = 1) -> Arrangemen
     half_cells = sum(comb(len(reduced.masks) - 1, i) for i in range(reduced.rank))
     shared = n_jobs != 1 or active_cluster() is not None  # then each gets several parts
     size = max(1 << 12, min(half_cells // 16, _LARGEST_PART)) if shared else 2 * half_cells
-    needed, limit = cell_bytes(2 * half_cells, reduced.n_samples), memory_left()
+    needed = cell_bytes(2 * half_cells, reduced.n_samples)
+    limit = memory_left(needed)
     if needed > limit:
         if not reduced.exact:  # in general position, as a rule; integers may have far fewer
             plan(needed, limit, _STREAM)

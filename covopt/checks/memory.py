@@ -132,16 +132,24 @@ def memory_limited(memory_limit_gib: float | None) -> Iterator[None]:
         _limit.reset(token)
 
 
-def memory_left() -> int:
+def memory_left(needed: float = float("inf")) -> int:
     """Return how many bytes work may be planned with: the limit around the caller, else four fifths of what is free.
+
+    Parameters
+    ----------
+    needed : float
+        Bytes that are asked for; where they are few, and no limit was given, the system is not asked: that takes as
+        long as ten thousand cells do.
 
     Examples
     --------
-    >>> memory_left() > 0
-    True
+    >>> memory_left() > 0, memory_left(1000) == SMALL
+    (True, True)
     """
     limit = _limit.get()
-    return limit_bytes(None) if limit is None else limit
+    if limit is not None:
+        return limit
+    return SMALL if needed <= SMALL else limit_bytes(None)
 
 
 class NoRoom(TimeUp):
