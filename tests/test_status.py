@@ -62,3 +62,14 @@ def test_conic_solvers_are_certified(backend):
     assert found.cost == pytest.approx(covopt.min_norm(X, y).cost, rel=2e-6)
     assert len(found.network) <= 12
     assert np.isfinite(found.gap)
+
+
+@pytest.mark.slow
+def test_a_cone_program_of_many_cells_interpolates():
+    pytest.importorskip("cvxpy")
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((30, 2)).round(3)
+    y = (np.abs(X[:, 0]) + 0.3 * X[:, 1]).round(3)
+    found = covopt.min_norm(X, y, solver="conic:CLARABEL")
+    assert found.certificate.residual < 1e-12  # the merged network missed the points by 2.5e-9
+    assert found.status.code == "certified"

@@ -60,7 +60,7 @@ def generate_in_time(
             status = Status.TIME_LIMIT  # a cone program that was stopped before its first point
         except KeyboardInterrupt:
             status = Status.INTERRUPTED
-        if point is not None and np.isfinite(point.upper_bound):
+        if point is not None and (as_asked or np.isfinite(point.upper_bound)):
             return point, name
     with patiently():
         left = 0.4 * (seconds or QUICK_S) if status is not Status.INTERRUPTED else QUICK_S
