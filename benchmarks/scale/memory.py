@@ -76,6 +76,7 @@ CASES = (
     Case("fit, label noise, 50 points", ("fit", "half.csv", *Y, *NOISE, *FIT), LIMIT,
          ("fit", "tiny.csv", *Y, *NOISE, *FIT)),
     Case("depth 3, 1500 points", ("depth", "plane.csv", *Y, *DEEP), LIMIT, ("depth", "few.csv", *Y, *DEEP)),
+    Case("depth 3, 1500 points, more room", ("depth", "plane.csv", *Y, *DEEP), 0.2, ("depth", "few.csv", *Y, *DEEP)),
     Case("depth 12, 5 points", ("depth", "five.csv", *Y, "--depth", "12", *TIME), LIMIT,
          ("depth", "five.csv", *Y, *DEEP)),
     Case("fit of depth 3, 1500 points", ("fit", "plane.csv", *Y, "--lam", "0.001max", *DEEP), LIMIT,

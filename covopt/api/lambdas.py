@@ -118,8 +118,13 @@ def largest_lambda(task: FitTask, time_limit_s: float | None = None) -> LargestL
                 found = bound_gauge(rows, asked).value
                 met = LocalSearchOracle(rows, random_state=0).search(asked).upper_bound
         except TimeUp:
-            if task.potential != "variation":
+            if task.potential != "variation" and time_limit_s is None:
                 raise
+            if task.potential != "variation":  # nothing weaker bounds it
+                raise InputError(
+                    f"lam is a share of λ_max, which takes longer than the {time_limit_s:.2g} s that it may with "
+                    f"potential={task.potential!r}; give lam as a number, or a longer time limit."
+                ) from None
             with unlimited():
                 found, met = gauge_bound(rows, asked, n_rounds=HURRIED), _linear(rows, asked)
         slack = max(slack, found / met - 1.0)

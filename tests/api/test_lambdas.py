@@ -89,3 +89,11 @@ def test_the_command(tmp_path):
     refused = run("fit", table, "--target", "y", "--lam", "much")
     assert refused.exit_code == 1
     assert 'λ_max: "0.1max"' in refused.stderr
+
+
+def test_a_share_that_cannot_be_found_in_time_with_label_noise_is_said():
+    X = np.random.default_rng(0).standard_normal((40, 2))
+    with pytest.raises(
+        InputError, match=r"lam is a share of λ_max, which takes longer than the .* give lam as a number"
+    ):
+        covopt.fit(X, X[:, 0] ** 2, lam="0.1max", potential="label-noise", time_limit_s=0.02)

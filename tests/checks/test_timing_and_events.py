@@ -57,7 +57,10 @@ def test_timings_are_kept_in_the_file_and_checked_there(tmp_path):
 
 
 DEEP = {
-    "cost": (lambda: covopt.representation_cost(X, Y, depth=3, time_limit_s=0.2), {"closed bounds", "descent"}),
+    "cost": (
+        lambda: covopt.representation_cost(X, Y, depth=3, time_limit_s=0.2),
+        {"closed bounds", "descent"},
+    ),
     "fit": (lambda: covopt.fit(X, Y, lam=0.1, depth=3, time_limit_s=0.2), {"shallow optimum", "descent"}),
 }
 
