@@ -97,9 +97,7 @@ def reporting(
             where = f"{error.filename}: " if error.filename else ""
             raise fail(f"{where}{error.strerror or error}", Exit.INPUT_ERROR) from None
         except MemoryError:
-            raise fail(
-                "out of memory; use fewer rows or features, or --count-only", Exit.INPUT_ERROR
-            ) from None
+            raise fail("out of memory; use fewer rows or features", Exit.INPUT_ERROR) from None
         except ClusterLost as error:
             raise fail(f"{error}; there was nothing to save yet", Exit.NOT_CERTIFIED) from None
         except KeyboardInterrupt:
