@@ -67,6 +67,12 @@ def test_more_tables_of_two_inputs_are_certified(kinds, n):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("kinds", PAIRS[:3])
+def test_a_hundred_rows_are_certified(kinds):
+    check(kinds, 100)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [20, 30])
 @pytest.mark.parametrize(
     "kinds", [*((first, second, "plain") for first, second in PAIRS[:5]), (*PAIRS[8], "plain")]
