@@ -82,6 +82,8 @@ def _generate(problem: ShallowProblem, solver: str, options: dict[str, Any]) -> 
     if plane is not None and not (plane.is_clear and master_bytes(problem) <= memory_left()):
         return solve_one_input(plane, **options), "column-generation"
     thin = Thin.of(problem.rows) if plane is None and solver != "relaxation" else None
+    if thin is not None and problem.is_vector and not thin.is_far:
+        thin = None  # with several outputs the oracle's bounds are sharper for the rows as they are
     first, limit, began = None, options["time_limit_s"], now()
     if solver != "relaxation" and _is_for_boxes(problem, options["tol"], is_thin=thin is not None):
         share = None if limit is None else BOX_SHARE * limit
