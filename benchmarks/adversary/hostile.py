@@ -102,7 +102,7 @@ def table(rng: np.random.Generator) -> Outcome:
 
 
 def residual(rng: np.random.Generator) -> Outcome:
-    """Far points: where the residual is more than the 1e-9 that doubles show, a verification says that it may be."""
+    """Far points: a network that is said to interpolate does so in fractions, not only as doubles compute it."""
     n, d = int(rng.integers(2, 7)), int(rng.integers(1, 3))
     X, bias = tables.ALL_TABLES[str(rng.choice(["far", "units", "row-sizes", "odd-bias"]))](rng, n, d)
     Y, output_bias = tables.targets(rng, X), random_output_bias(rng, bias)
@@ -115,9 +115,10 @@ def residual(rng: np.random.Generator) -> Outcome:
     size = max(abs(y) for row in goals for y in row) or Fraction(1)
     pairs = zip(outputs(solution.data.X, solution.network), goals, strict=True)
     worst_miss = max(abs(f - y) for row, goal in pairs for f, y in zip(row, goal, strict=True)) / size
-    said = next(c.detail for c in quiet(covopt.verify, solution).checks if c.name == "interpolation")
-    if worst_miss > INTERPOLATES and "rounding may hide" not in said:
-        return refuted(f"misses by {float(worst_miss):.2e} of max |y| where it says {said}")
+    if worst_miss > INTERPOLATES * (1 + 1e-6):
+        return refuted(
+            f"misses by {float(worst_miss):.2e} of max |y|, stated {solution.certificate.residual:.2e}"
+        )
     return held()
 
 

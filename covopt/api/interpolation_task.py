@@ -34,6 +34,7 @@ from covopt.problems.shallow import ShallowProblem
 from covopt.solution import Solution
 from covopt.solution.snapshots import Snapshot
 from covopt.solvers.column_generation import Point
+from covopt.solvers.digits import meet
 from covopt.solvers.few import with_few_neurons
 from covopt.solvers.finish import finish_network
 from covopt.solvers.label_noise import solve_label_noise
@@ -116,6 +117,7 @@ class InterpolationTask:
             network = self._network(*with_few_neurons(problem, neurons, weights, offset))
             if point.moments is not None and self.data.n_features == 1:
                 network = with_exact_products(network, self.data.X[:, 0], self.data.Y)
+            network = meet(network, self.data.lifted, self.data.Y)
             dual, certificate, status = self._conclude(point, network, clock)
             if clock.interrupted and status is not Status.CERTIFIED:
                 status = Status.INTERRUPTED

@@ -21,6 +21,7 @@ from covopt.certificates.gauges import BY_PROOF, Gauge, make_gauge
 from covopt.checks.timing import stage
 from covopt.checks.wording import counted
 from covopt.data import Data
+from covopt.exact.outputs import outputs_of_far
 from covopt.exact.rounding import below, relative_gap, up
 from covopt.losses import Interpolation, Loss
 from covopt.losses.interpolation import INTERPOLATES, relative_residual
@@ -121,7 +122,18 @@ class Conclusion(NamedTuple):
 
 def residual_of(data: Data, network: ReLUNetwork) -> float:
     """max_i |f(x_i) − y_i| / max_i |y_i| (absolute when all targets vanish)."""
-    return relative_residual(network.bare().predict(data.X).reshape(data.Y.shape), data.Y)
+    return relative_residual(_outputs(data, network), data.Y)
+
+
+def _outputs(data: Data, network: ReLUNetwork) -> np.ndarray:
+    """Return what the network says at the points, its weights as they are: with more digits where points are far."""
+    own = network.bare()  # the table is the one that was solved
+    computed = own.predict(data.X).reshape(data.Y.shape)
+    if own.hidden_weights.shape[1] != data.lifted.shape[1]:
+        return computed
+    offset = own.bias * own.output_bias
+    found = outputs_of_far(data.lifted, own.hidden_weights, own.output_weights, offset, data.Y)
+    return computed if found is None else found
 
 
 def certify(
@@ -195,7 +207,7 @@ def certify(
     """
     loss = loss or through_points(data)
     gauge = gauge or make_gauge(data, output_bias=output_bias, loss=loss, lam=lam, potential=potential)
-    outputs = network.bare().predict(data.X)  # the table is the one that was solved
+    outputs = _outputs(data, network)
     part, cost, full = loss.take(gauge.keep), gauge.cost(network), dual.reshape(len(dual), -1)
     asked = full[gauge.keep]
     bias, free = data.bias if output_bias == "penalized" else 0.0, output_bias == "free"
