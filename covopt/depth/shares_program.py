@@ -88,7 +88,7 @@ class Program:
         self._unit = np.sqrt(cutoff) * self._size  # of ν
         self._cutoff, self._rows = cutoff, rows / self._size
         self._targets = targets / (cutoff * self._unit)
-        self._shift = bias**2 / (cutoff * self._size**2)  # β² where M is in these units, times ν²
+        self._shift = float(bias / self._unit) ** 2  # β² where M is in these units, times ν²
         self._penalty = self._shift / cutoff if penalized else 0.0
         self._positive, self._groups = positive, groups
         self._kinds = classes_of(positive)

@@ -10,8 +10,9 @@ import numpy as np
 
 from covopt.exact.rounding import allowance, two_product, two_sum
 
-BLOCK = 2**20  # entries of the arrays that are worked on at a time
-HIDDEN = 1e-10  # of the largest target, that doubles may be wrong by
+MOST = 1e7  # pairs of points and neurons: about a second
+BLOCK = 2**16  # entries of the arrays that are worked on at a time: they stay in the cache
+HIDDEN = 5e-10  # of the largest target, that doubles may be wrong by
 SAFE = 2.0**400  # sizes between which a product of two numbers and its error are doubles
 
 
@@ -75,10 +76,11 @@ def misses(
         live = heights > 0.0
         heights, rest = np.where(live, heights, 0.0), np.where(live, rest, 0.0)
         for output, column in enumerate(weights.T):
-            total, low = two_sum(np.full(len(rows), offset[output]), -targets[block, output])
-            for neuron, weight in enumerate(column):
-                total, low = _add(total, low + weight * rest[:, neuron], heights[:, neuron], weight)
-            found[block, output] = total + low
+            product, error = two_product(heights, column)
+            ends = offset[output] - targets[block, output]
+            total, low = _total(np.column_stack([product, ends]), (error + rest * column).sum(axis=1))
+            exact = two_sum(np.full(len(rows), offset[output]), -targets[block, output])[1]
+            found[block, output] = total + (low + exact)
     return found
 
 
@@ -87,17 +89,31 @@ def outputs_of_far(
 ) -> np.ndarray | None:
     """Return outputs to twice the digits; None where doubles hide less than ``HIDDEN`` of the largest target.
 
+    So it is for more than ``MOST`` pairs of points and neurons: outputs are then believed as doubles compute them.
+
     Parameters
     ----------
     lifted, hidden, weights, offset, targets
         As for :func:`misses`. Where that is out of reach, outputs are as far from the targets as rounding allows.
     """
     parts = lifted, hidden, weights, offset
+    if len(lifted) * len(hidden) > MOST:
+        return None
     hides = blur(*parts)
     if not hides > HIDDEN * (float(np.abs(targets).max(initial=0.0)) or 1.0):
         return None
     missed = misses(*parts, targets)
     return targets + (hides if missed is None else missed)
+
+
+def _total(values: np.ndarray, low: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Add up rows by halves, what every sum loses to ``low``."""
+    while values.shape[1] > 1:
+        half = values.shape[1] // 2
+        sums, lost = two_sum(values[:, :half], values[:, half : 2 * half])
+        low = low + lost.sum(axis=1)
+        values = np.column_stack([sums, values[:, 2 * half :]])
+    return values[:, 0], low
 
 
 def _add(total: np.ndarray, low: np.ndarray, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
