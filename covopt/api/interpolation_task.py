@@ -231,9 +231,8 @@ class InterpolationTask:
 
         Of rows brought closer the sum along their middle goes.
         """
-        free = (
-            self.reduced[0].offset_cost == 0
-        )  # Λᵀ1 = 0 has to hold to the last digit, and next to nothing is left
+        # Λᵀ1 = 0 has to hold to the last digit, and next to nothing is left
+        free = self.reduced[0].offset_cost == 0
         if self.reduced[1].is_far and not free:
             return lambda dual, factor: without_middle(self.data.lifted, dual)
         if point.moments is None or self.data.n_features != 1:

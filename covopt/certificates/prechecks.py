@@ -143,9 +143,8 @@ def _same_points(solution: Any, X: Any, Y: Any) -> tuple[list[Check], Pair | Non
     check, given = _compare_tables(table, mine, sort=True)
     if given is None:
         return [check], None
-    _, own = np.unique(
-        group_equal_rows(solution.data.X), return_inverse=True
-    )  # rows that were merged for that
+    # rows that were merged for that
+    _, own = np.unique(group_equal_rows(solution.data.X), return_inverse=True)
     return [check], (given[0][own], given[1][own])
 
 

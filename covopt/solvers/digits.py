@@ -46,22 +46,24 @@ def meet(network: ReLUNetwork, lifted: np.ndarray, targets: np.ndarray) -> ReLUN
     sizes = np.linalg.norm(network.output_weights, axis=1)[:, None]
     heights = np.maximum(lifted @ network.hidden_weights.T, 0.0)
     inverse = LeastNorm(np.ascontiguousarray((heights * sizes[:, 0]).T))
-    given, best, least, first = network, network, np.inf, np.inf
+    best, missed = network, targets - found
+    first = least = float(np.abs(missed).max()) / scale
     for _ in range(ROUNDS):
-        missed = np.full(1, np.inf) if found is None else targets - found
+        if least <= ENOUGH:
+            break
+        change = np.column_stack([inverse.solve(column) for column in missed.T])
+        changed = replace(best, output_weights=best.output_weights + sizes * change)
+        found = outputs_of_far(lifted, *parts(changed), targets)
+        if found is None:
+            break
+        missed = targets - found
         left = float(np.abs(missed).max()) / scale
         if not left < least:
             break
-        best, least, first = network, left, left if first == np.inf else first
-        if left <= ENOUGH:
-            break
-        change = np.column_stack([inverse.solve(column) for column in missed.T])
-        network = replace(network, output_weights=network.output_weights + sizes * change)
-        found = outputs_of_far(lifted, *parts(network), targets)
-    through = (
-        least <= INTERPOLATES < first
-    )  # a network that misses the points has no cost to be compared with
-    return best if through or best.squared_norm <= (1.0 + COSTS) * given.squared_norm else given
+        best, least = changed, left
+    # a network that misses the points has no cost to be compared with
+    through = least <= INTERPOLATES < first
+    return best if through or best.squared_norm <= (1.0 + COSTS) * network.squared_norm else network
 
 
 def parts(network: ReLUNetwork) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -25,9 +25,8 @@ from covopt.solvers.merging import Faces, Unit, merge_in_cells
 from covopt.solvers.quick import solve_quickly
 
 THIN = 1e3  # ratio of the sizes of two coordinates from which rows are a thin cone
-LEAST = (
-    1e-5  # size of the shortest coordinates beside the second that are told apart: frames lose what is beyond
-)
+# size of the shortest coordinates beside the second that are told apart: frames lose what is beyond
+LEAST = 1e-5
 SHARE = 0.5  # of the tolerance: the rest is for what bringing rows closer costs
 ALONG = 0.9  # cosine to the middle of all rows that every row has then
 

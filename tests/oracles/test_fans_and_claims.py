@@ -148,9 +148,8 @@ def test_a_claim_that_is_attained_is_found_attained_though_ascents_miss_it(monke
     known = box_gauge(rows, dual, rtol=1e-9)
     away = -known.best_neuron[None]
     monkeypatch.setattr(Scalar, "starts", lambda self, rng: away @ transfer(rows, dual).V)
-    monkeypatch.setattr(
-        Scalar, "ascend", lambda self, points: (points, None)
-    )  # as one that ends in a lesser maximum
+    # as one that ends in a lesser maximum
+    monkeypatch.setattr(Scalar, "ascend", lambda self, points: (points, None))
     shown = shown_again(rows, dual, known.upper_bound, max_nodes=10**6, by_chords=True)
     assert shown[0] <= (1.0 + ATTAINED) * shown[1]
 
