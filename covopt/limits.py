@@ -185,11 +185,11 @@ def _set_timer() -> None:
 
 
 def _on_alarm(number: int, frame: FrameType | None) -> None:
-    if seconds_left() <= 0.0 and not _is_loading(frame):
+    if seconds_left() <= 0.0 and not is_loading(frame):
         raise TimeUp
 
 
-def _is_loading(frame: FrameType | None) -> bool:
+def is_loading(frame: FrameType | None) -> bool:
     """Whether a module is being imported or numba is at work: half of that is worse than none, so it ends first."""
     while frame is not None:
         name = frame.f_code.co_filename
@@ -289,7 +289,7 @@ def patiently() -> Iterator[Callable[[], bool]]:
 
 def interrupt(number: int, frame: FrameType | None) -> None:
     """Raise KeyboardInterrupt; where an import or numba is at work, when that has ended."""
-    if not _is_loading(frame):
+    if not is_loading(frame):
         signal.default_int_handler(number, frame)
     again = threading.Timer(LATER_S, signal.raise_signal, (number,))
     again.daemon = True

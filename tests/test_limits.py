@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors.numpy import save_file
 from typer.testing import CliRunner
 
 import covopt
@@ -55,6 +56,15 @@ def tables(tmp_path_factory) -> Path:
             fitted = covopt.fit(X, y, lam=0.001, time_limit_s=LIMIT)
         fitted.save(folder / f"{name}.json")
     factor = rng.integers(0, 5, (18, 9))
+    rng = np.random.default_rng(0)
+    layers = {
+        "0.weight": (64, 2),
+        "0.bias": (64,),
+        "2.weight": (64, 64),
+        "2.bias": (64,),
+        "4.weight": (1, 64),
+    }
+    save_file({k: rng.standard_normal(s) for k, s in layers.items()}, folder / "model.safetensors")
     np.savetxt(folder / "matrix.csv", factor.T @ factor, delimiter=",", fmt="%d")
     return folder
 
@@ -77,6 +87,7 @@ COMMANDS = {
     "prove": ("prove", "large.json", "--out", "proof.json", *LIMITED),
     "train": ("train", "large.csv", *TARGET, "--widths", "4", "--seeds", "1", *LIMITED),
     "predict": ("predict", "large.json", "large.csv"),
+    "reduce": ("reduce", "model.safetensors", "large.csv", *TARGET, "--out", "less.safetensors", *LIMITED),
     "solve --solver": ("solve", "small.csv", *TARGET, "--solver", "frank-wolfe:vanilla", *LIMITED),
 }  # fmt: skip
 SLOW_COMMANDS = {
@@ -133,6 +144,9 @@ def test_every_command_keeps_its_limit(command, tables, monkeypatch):
         assert 0 < found["n_neurons"] <= found["n_samples"]
     if command == "cp-rank":
         assert found["lower"] >= 1
+    if command == "reduce":
+        assert found["ended"] == "time_limit"
+        assert found["output_change"] <= 1e-9 * found["largest_output"]
     if command == "cells":
         assert found["at_most"] == 9_999_900_002
         assert result.exit_code == 3

@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
-from covopt.cli import bench, depth, fit, path, predict, solve, train
+from covopt.cli import bench, depth, explore, fit, path, predict, reduce, solve, train
 from covopt.cli.cluster import Cluster
 from covopt.cli.options import (
     Bias,
@@ -326,69 +326,8 @@ def prove(
         raise typer.Exit(code)
 
 
-@app.command()
-def explore(
-    solution: Annotated[
-        Path,
-        typer.Argument(metavar="FILE.json", help="A solution, or a path: what solve, fit and path saved."),
-    ],
-    *,
-    out: Annotated[Path, typer.Option("--out", metavar="PAGE.html", help="Where to write the page.")],
-    as_json: Json = False,
-    quiet: Quiet = False,
-) -> None:
-    """Write one HTML page to look around in: the function, the dual function, neurons, a slider."""
-    with reporting(as_json) as heard:
-        import covopt
-        from covopt.explore.page import check_page_path, write_page
-
-        check_outputs(out, inputs=(solution,))
-        check_page_path(out)
-        with Progress("drawing", enabled=not (as_json or quiet)):
-            write_page(covopt.load(solution), out)
-        if as_json:
-            print_json({"page_file": out, "exit_code": int(Exit.CERTIFIED), "warnings": heard})
-        elif not quiet:
-            typer.echo(f"{'saved':<10} {out}; open it in any browser")
-
-
-@app.command()
-def reduce(
-    model: Annotated[
-        Path,
-        typer.Argument(metavar="MODEL", help="State dict of Linear and ReLU: .safetensors, .pt or .pth."),
-    ],
-    table: Table,
-    *,
-    out: Annotated[Path, typer.Option(metavar="FILE", help="The smaller model, in the same format.")],
-    target: NoInputs = None,
-    features: Features = None,
-    sep: Sep = None,
-    encoding: Encoding = "utf-8",
-    decimal: Decimal = ".",
-    preserve: Annotated[
-        Literal["covariances", "outputs"],
-        typer.Option(
-            help="Keep every pair (K, Kσ) and the outputs on the table, or the outputs alone at a lower norm.",
-        ),
-    ] = "covariances",
-    as_json: Json = False,
-    quiet: Quiet = False,
-) -> None:
-    """Cut a trained ReLU network to fewer neurons: same outputs on the table, no larger norm."""
-    with reporting(as_json) as heard:
-        check_outputs(out, inputs=(model, table))
-        from covopt.cli.reduce import lines, run_reduce
-
-        with Progress("reducing", enabled=not (as_json or quiet)):
-            found = run_reduce(
-                model, table, target, features, out, preserve, text=reading(sep, encoding, decimal)
-            )
-        if as_json:
-            print_json({**found, "model_file": out, "exit_code": int(Exit.CERTIFIED), "warnings": heard})
-        elif not quiet:
-            for line in [*lines(found), f"{'saved':<14} {out}"]:
-                typer.echo(line)
+app.command(epilog=explore.EPILOG)(explore.explore)
+app.command(epilog=_EPILOG)(reduce.reduce)
 
 
 def main() -> None:

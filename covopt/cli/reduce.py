@@ -1,13 +1,72 @@
-"""What ``covopt reduce`` computes."""
+"""The command ``covopt reduce``: a trained network with fewer neurons."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
+
+import typer
 
 from covopt.checks.wording import counted
+from covopt.cli.options import (
+    Decimal,
+    Encoding,
+    Features,
+    Json,
+    NoInputs,
+    Quiet,
+    Sep,
+    Table,
+    TimeLimit,
+    reading,
+)
+from covopt.cli.report import Exit, Progress, check_outputs, print_json, reporting
 
 ACTIVATIONS = "a state dict does not name activations: every hidden layer is taken to be a ReLU"
+ENDED = {
+    "time_limit": "the time limit was reached; this is the smallest model that there was time for",
+    "interrupted": "interrupted; this is the smallest model so far",
+}
+
+
+def reduce(
+    model: Annotated[
+        Path,
+        typer.Argument(metavar="MODEL", help="State dict of Linear and ReLU: .safetensors, .pt or .pth."),
+    ],
+    table: Table,
+    *,
+    out: Annotated[Path, typer.Option(metavar="FILE", help="The smaller model, in the same format.")],
+    target: NoInputs = None,
+    features: Features = None,
+    sep: Sep = None,
+    encoding: Encoding = "utf-8",
+    decimal: Decimal = ".",
+    preserve: Annotated[
+        Literal["covariances", "outputs"],
+        typer.Option(
+            help="Keep every pair (K, Kσ) and the outputs on the table, or the outputs alone at a lower norm.",
+        ),
+    ] = "covariances",
+    time_limit: TimeLimit = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Cut a trained ReLU network to fewer neurons: same outputs on the table, no larger norm."""
+    with reporting(as_json) as heard:
+        check_outputs(out, inputs=(model, table))
+        with Progress("reducing", enabled=not (as_json or quiet)):
+            found = run_reduce(
+                model, table, target, features, out, preserve, text=reading(sep, encoding, decimal),
+                time_limit_s=time_limit,
+            )  # fmt: skip
+        code = Exit.CERTIFIED if found["ended"] == "finished" else Exit.NOT_CERTIFIED
+        if as_json:
+            print_json({**found, "model_file": out, "exit_code": int(code), "warnings": heard})
+        elif not quiet:
+            for line in [*lines(found), f"{'saved':<14} {out}"]:
+                typer.echo(line)
+        raise typer.Exit(code)
 
 
 def run_reduce(
@@ -19,14 +78,19 @@ def run_reduce(
     preserve: str,
     *,
     text: Any = None,
+    time_limit_s: float | None = None,
 ) -> dict[str, Any]:
     """Reduce a model on the points of a table, write it, and return what to print."""
     import numpy as np
 
+    from covopt.checks.validation import check_time_limit
     from covopt.data.table_files import read_table
     from covopt.errors import InputError
+    from covopt.limits import now
     from covopt.network.state_dict import format_of, read_model, write_model
+    from covopt.sparsify.reduction import last_in_time
 
+    began, limit = now(), check_time_limit(time_limit_s)
     found = read_model(model)
     if format_of(out) != found.format:
         raise InputError(
@@ -43,7 +107,8 @@ def run_reduce(
             f"takes {network.n_inputs}; choose them with --features, and leave targets out with --target."
         )
     before = network.predict(X)
-    small = network.reduce(X, preserve=preserve)
+    left = None if limit is None else limit - (now() - began)
+    small, ended = last_in_time(network.reductions(X, preserve=preserve), network, left)
     written = write_model(out, found, small)
 
     def change(other: Any) -> float:
@@ -63,6 +128,7 @@ def run_reduce(
         "output_change": change(small),
         "output_change_rounded": change(written),
         "dtypes": list(found.dtypes),
+        "ended": ended,
         "note": ACTIVATIONS,
     }
 
@@ -83,4 +149,5 @@ def lines(found: dict[str, Any]) -> list[str]:
         f"{found['output_change_rounded']:.1e} as written ({', '.join(sorted(set(found['dtypes'])))}); "
         f"largest output {found['largest_output']:.4g}",
         f"{'note':<14} {found['note']}",
+        *([f"{'ended':<14} {ENDED[found['ended']]}"] if found["ended"] in ENDED else []),
     ]

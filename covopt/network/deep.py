@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -247,26 +248,58 @@ class DeepReLUNetwork:
         >>> all(w <= 15 for w in small.widths), bool(np.allclose(small.predict(X), net.predict(X)))
         (True, True)
         """
+        found = self
+        for found in self.reductions(X, preserve=preserve):  # noqa: B007
+            pass
+        return found
+
+    def reductions(self, X: Any, *, preserve: str = "covariances") -> Iterator[DeepReLUNetwork]:
+        """Yield networks on the way to the one of :meth:`reduce`, each as good as all before it.
+
+        Parameters
+        ----------
+        X : array_like of shape (N, d)
+        preserve : {"covariances", "outputs"}
+
+        Yields
+        ------
+        DeepReLUNetwork
+
+        Raises
+        ------
+        InputError
+            When X does not fit or ``preserve`` is unknown.
+
+        Examples
+        --------
+        >>> net = DeepReLUNetwork([np.ones((9, 2)), np.ones((1, 9))])
+        >>> [n.widths for n in net.reductions([[1.0, 0.0], [2.0, 1.0]])][-1]
+        (1,)
+        """
         from covopt.sparsify.reduction import PRESERVES
 
         check_choice("preserve", preserve, PRESERVES)
         features = check_inputs(X, self.n_inputs)
-        found = self._sweep(features, preserve)
+        found = self
+        for found in self._sweep(features, preserve):
+            yield found
         if preserve == "outputs" and len(self.widths) > 1:
             # each layer was reduced before the one after it had changed
             for _ in range(_SWEEPS):
-                again = found._sweep(features, preserve)
+                again = found
+                for again in found._sweep(features, preserve):  # noqa: B007
+                    pass
                 worth = again.squared_norm < 0.99 * found.squared_norm or sum(again.widths) < sum(
                     found.widths
                 )
                 if not worth:
                     break
                 found = again
-        return found
+                yield found
 
-    def _sweep(self, features: np.ndarray, preserve: str) -> DeepReLUNetwork:
+    def _sweep(self, features: np.ndarray, preserve: str) -> Iterator[DeepReLUNetwork]:
         from covopt.sparsify.layer import HiddenLayer
-        from covopt.sparsify.reduction import reduce_layer
+        from covopt.sparsify.reduction import reductions
 
         layers = [(w, b) for w, b in self.layers]
         for ell in range(len(layers) - 1):
@@ -276,11 +309,11 @@ class DeepReLUNetwork:
             constant = 0.0 if shift is None else self.bias
             free = ell + 2 == len(layers) and not self.counts_output_bias
             layer = HiddenLayer(lifted, incoming, after.T, constant, shift, free, self.slope)
-            found = reduce_layer(layer, preserve=preserve)
-            if len(found) == 0:  # frameworks want a neuron per layer: a silent one
-                found = found.with_neurons(np.zeros((1, incoming.shape[1])), np.zeros((1, len(after))))
-            into = found.incoming
-            layers[ell] = (into, None) if b is None else (into[:, :-1], into[:, -1])
-            layers[ell + 1] = (found.outgoing.T, found.offset)
-            features = found.activations
-        return replace(self, weights=[w for w, _ in layers], biases=[b for _, b in layers])
+            silent = np.zeros((1, incoming.shape[1])), np.zeros((1, len(after)))
+            for smaller in chain([layer], reductions(layer, preserve=preserve)):
+                layer = smaller if len(smaller) else smaller.with_neurons(*silent)  # frameworks want a neuron
+                into = layer.incoming
+                layers[ell] = (into, None) if b is None else (into[:, :-1], into[:, -1])
+                layers[ell + 1] = (layer.outgoing.T, layer.offset)
+                yield replace(self, weights=[w for w, _ in layers], biases=[b for _, b in layers])
+            features = layer.activations

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from typing import TypeVar
 
 import numpy as np
 from scipy.linalg import lstsq, svd
 
 from covopt.exact.rank import ATOMS, numerical_rank
+from covopt.limits import TimeUp, limited
 from covopt.sparsify.caratheodory import caratheodory
 from covopt.sparsify.layer import EPS, HiddenLayer, as_good, least_outgoing, project_incoming
 from covopt.sparsify.merging import balance, drop_silent, merge_aligned, merge_in_cells, merge_planar
@@ -16,6 +19,8 @@ PRESERVES = ("covariances", "outputs")
 PAIR_DRIFT = 1e-10  # largest relative change of K and Kᵠ at which a reduction is taken
 _SWEEPS = 6
 _LOOSE = 1e-8  # dependent up to the error of ill-conditioned output weights: they are solved for again
+
+Smaller = TypeVar("Smaller")
 
 
 def reduce_layer(layer: HiddenLayer, *, preserve: str = "covariances") -> HiddenLayer:
@@ -57,55 +62,110 @@ def reduce_layer(layer: HiddenLayer, *, preserve: str = "covariances") -> Hidden
     >>> len(reduce_layer(wide)) <= 10 + 10, len(reduce_layer(wide, preserve="outputs")) <= 4 * 3 - 3
     (True, True)
     """
+    for smaller in reductions(layer, preserve=preserve):
+        layer = smaller
+    return layer
+
+
+def reductions(layer: HiddenLayer, *, preserve: str) -> Iterator[HiddenLayer]:
+    """Yield the layers on the way to the one of :func:`reduce_layer`, each as good as all before it."""
     return _keep_outputs(layer) if preserve == "outputs" else _keep_pair(layer)
 
 
-def pair(layer: HiddenLayer) -> tuple[np.ndarray, np.ndarray]:
-    """Return K and σ(Z)σ(Z)ᵀ, without the constant β²11ᵀ."""
-    z = layer.preactivations
-    a = layer.activate(z)
-    return z @ z.T, a @ a.T
+def last_in_time(
+    smaller: Iterable[Smaller], first: Smaller, time_limit_s: float | None
+) -> tuple[Smaller, str]:
+    """Return the last of a series, or the last there was time for, and how it ended.
+
+    Parameters
+    ----------
+    smaller : iterable
+    first : object
+        Returned where there was time for none.
+    time_limit_s : float or None
+
+    Returns
+    -------
+    last : object
+    ended : {"finished", "time_limit", "interrupted"}
+
+    Examples
+    --------
+    >>> last_in_time([2, 1], 3, None)
+    (1, 'finished')
+    >>> from itertools import count
+    >>> last_in_time((1 for i in count() if i < 1), 3, 0.05)
+    (1, 'time_limit')
+    """
+    last, ended = first, "finished"
+    try:
+        with limited(time_limit_s):
+            for last in smaller:  # noqa: B007
+                pass
+    except TimeUp:
+        ended = "time_limit"
+    except KeyboardInterrupt:
+        ended = "interrupted"
+    return last, ended
 
 
-def _same_pair(old: tuple[np.ndarray, np.ndarray], new: HiddenLayer) -> bool:
-    return all(
-        np.linalg.norm(a - b) <= PAIR_DRIFT * np.linalg.norm(a) + EPS**2
-        for a, b in zip(old, pair(new), strict=True)
-    )
+def _same_pair(old: HiddenLayer, new: HiddenLayer) -> bool:
+    """Whether K and σ(Z)σ(Z)ᵀ are the same up to rounding."""
+    was, now = old.preactivations, new.preactivations
+    return _same_squares(was, now) and _same_squares(old.activate(was), new.activate(now))
 
 
-def _keep_pair(layer: HiddenLayer) -> HiddenLayer:
-    outputs, norm, covariances = layer.outputs, layer.squared_norm, pair(layer)
+def _same_squares(was: np.ndarray, now: np.ndarray) -> bool:
+    """Compare A Aᵀ and B Bᵀ, for more rows than columns through the triangle of (A, B): no matrix of N² entries."""
+    if was.shape[1] + now.shape[1] < len(was):
+        upper, count = _triangle(np.hstack([was, now])), was.shape[1]
+        was, now = upper[:, :count], upper[:, count:]
+    square = was @ was.T
+    return bool(np.linalg.norm(square - now @ now.T) <= PAIR_DRIFT * np.linalg.norm(square) + EPS**2)
 
-    def better(new: HiddenLayer, old: HiddenLayer) -> HiddenLayer:
-        if len(new) < len(old) and as_good(new, outputs, norm) and _same_pair(covariances, new):
-            return new
-        return old
+
+def _triangle(columns: np.ndarray) -> np.ndarray:
+    return np.asarray(np.linalg.qr(columns, mode="r"))
+
+
+def _keep_pair(layer: HiddenLayer) -> Iterator[HiddenLayer]:
+    outputs, norm, given = layer.outputs, layer.squared_norm, layer
+
+    def is_better(new: HiddenLayer) -> bool:
+        return len(new) < len(layer) and as_good(new, outputs, norm) and _same_pair(given, new)
 
     for merge in (lambda x: drop_silent(x, keep_negative=True), merge_aligned, merge_planar):
-        layer = better(merge(layer), layer)
+        merged = merge(layer)
+        if is_better(merged):
+            layer = merged
+            yield layer
     if len(layer) == 0:
-        return layer
+        return
     z = layer.preactivations
     size = (z**2).sum(axis=0)  # atoms of unit size: large neurons must not blur small ones
     masses = _vertex(_pair_atoms(layer, z / np.sqrt(size)), (layer.incoming**2).sum(axis=1) / size, size)
     fewer = np.flatnonzero(masses)
     if len(fewer) == len(layer):
-        return layer
+        return
     scaled = layer.with_neurons(
         np.sqrt(masses[fewer])[:, None] * layer.incoming[fewer], layer.outgoing[fewer]
     )
-    return better(least_outgoing(scaled, outputs), layer)
+    solved = least_outgoing(scaled, outputs)
+    if is_better(solved):
+        yield solved
 
 
-def _keep_outputs(layer: HiddenLayer) -> HiddenLayer:
+def _keep_outputs(layer: HiddenLayer) -> Iterator[HiddenLayer]:
     outputs, best = layer.outputs, layer
 
-    def better(new: HiddenLayer, old: HiddenLayer) -> HiddenLayer:
-        lower = new.squared_norm < old.squared_norm
-        return new if as_good(new, outputs, old.squared_norm) and (lower or len(new) < len(old)) else old
+    def is_better(new: HiddenLayer) -> bool:
+        lower = new.squared_norm < best.squared_norm
+        return (lower or len(new) < len(best)) and as_good(new, outputs, best.squared_norm)
 
-    best = better(layer.with_neurons(project_incoming(layer.inputs, layer.incoming), layer.outgoing), best)
+    projected = layer.with_neurons(project_incoming(layer.inputs, layer.incoming), layer.outgoing)
+    if is_better(projected):
+        best = projected
+        yield best
     for _ in range(_SWEEPS):
         width = len(best)
         for step in (
@@ -115,10 +175,12 @@ def _keep_outputs(layer: HiddenLayer) -> HiddenLayer:
             lambda x: _spend_contributions(x, outputs),
             lambda x: balance(least_outgoing(_spend_contributions(x, outputs, _LOOSE), outputs)),
         ):
-            best = better(step(best), best)
+            found = step(best)
+            if is_better(found):
+                best = found
+                yield best
         if len(best) in (0, width):
             break
-    return best
 
 
 def _spend_contributions(layer: HiddenLayer, outputs: np.ndarray, rank_tol: float = ATOMS) -> HiddenLayer:
@@ -159,6 +221,8 @@ def _vertex(atoms: np.ndarray, costs: np.ndarray, start: np.ndarray, rank_tol: f
 
 def _coordinates(columns: np.ndarray) -> np.ndarray:
     """Coordinates of the columns in an orthonormal basis of their span."""
+    if len(columns) > columns.shape[1]:  # the same singular values and right vectors from the triangle
+        columns = _triangle(columns)
     _, values, right = svd(columns, full_matrices=False, check_finite=False)
     rank = numerical_rank(values, EPS)
     return values[:rank, None] * right[:rank]

@@ -9,13 +9,19 @@ from covopt.network import ReLUNetwork
 from covopt.sparsify.caratheodory import caratheodory
 from covopt.sparsify.layer import HiddenLayer, as_good, least_outgoing, project_incoming
 from covopt.sparsify.merging import balance, cells, merge_aligned, merge_in_cells, merge_planar
-from covopt.sparsify.reduction import pair, reduce_layer
+from covopt.sparsify.reduction import reduce_layer
 
 
 def covariances(network, X):
     z = network.lift(X) @ network.hidden_weights.T
     a = np.maximum(z, 0)
     return z @ z.T, a @ a.T + network.bias**2
+
+
+def pair(layer):
+    z = layer.preactivations
+    a = layer.activate(z)
+    return z @ z.T, a @ a.T
 
 
 def random_network(rng, m, d, k, *, bias=1.0, offset=False):
