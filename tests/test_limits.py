@@ -91,6 +91,7 @@ COMMANDS = {
     "solve --solver": ("solve", "small.csv", *TARGET, "--solver", "frank-wolfe:vanilla", *LIMITED),
 }  # fmt: skip
 SLOW_COMMANDS = {
+    "explore": ("explore", "large.json", "--out", "page.html", *LIMITED),
     "solve --solver relaxation": ("solve", "large.csv", *TARGET, "--solver", "relaxation", *LIMITED),
     **{
         f"solve --solver {solver}": ("solve", "small.csv", *TARGET, "--solver", solver, *LIMITED)
@@ -170,6 +171,18 @@ def test_pictures_of_many_neurons_take_no_longer_than_a_solve(tmp_path):
     assert time.process_time() - began < 20.0
     said = (tmp_path / "page.html").read_text()
     assert "The table has the 400 costliest of 20000 neurons, the pictures the 1000 costliest." in said
+
+
+@pytest.mark.slow
+def test_a_network_of_a_hundred_thousand_neurons_is_verified(tmp_path):
+    content = np.random.default_rng(0).standard_normal((100_000, 3))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", MemoryLimitWarning)
+        covopt.min_norm(content[:, :2], content[:, 2], time_limit_s=LIMIT).save(tmp_path / "large.json")
+    began = time.process_time()
+    found = covopt.verify(covopt.load(tmp_path / "large.json"), time_limit_s=30.0)
+    assert not found.failed  # all pairs of points and neurons at once were 75 GiB
+    assert time.process_time() - began < 30.0
 
 
 def test_a_check_without_time_is_no_failed_check(monkeypatch):

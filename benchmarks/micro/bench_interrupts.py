@@ -6,10 +6,11 @@
         SIGINT, SIGTERM and both after 3 s: seconds to the end, exit code, whether what was saved can be read
     python benchmarks/micro/bench_interrupts.py limits --only cells --tables large
 
-Tables of 100 000 x 2, 1000 x 2 and 442 x 10. Seconds are those of the processor (one thread), so that a busy machine
-tells the same. A signal waits in CPython until compiled code returns: the stretch is measured by a timer of the
-processor's time, every 10 ms, whose handler notes what has passed since it last ran and which line it interrupts.
-Imports and numba's loading of kernels are left out: they end before a deadline or an interrupt is raised.
+Tables of 100 000 x 2, 1000 x 2 and 442 x 10. Seconds are those of the processor (one thread), and limits are made to
+count them too, so that a busy machine tells the same; those of importing and of reading the table are in them. A
+signal waits in CPython until compiled code returns: the stretch is measured by a timer of the processor's time, every
+10 ms, whose handler notes what has passed since it last ran and which line it interrupts. Imports and numba's loading
+of kernels are left out: they end before a deadline or an interrupt is raised.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from types import FrameType
+from types import FrameType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -127,6 +128,7 @@ def listen(path: str, words: list[str]) -> None:
     from covopt import limits
     from covopt.cli import app
 
+    limits.time = SimpleNamespace(perf_counter=time.process_time)  # type: ignore[assignment]
     longest: dict[str, float] = {}
     last = time.process_time()
 
@@ -251,7 +253,7 @@ def measure_limit(name: str, table: str, words: tuple[str, ...]) -> None:
     stretches = json.loads(Path("stretches").read_text()) if Path("stretches").exists() else {}
     longest = sorted(stretches.items(), key=lambda pair: -pair[1])[:3]
     told = "; ".join(f"{seconds:.2f} {place}" for place, seconds in longest) or f"below {HEARD}"
-    late = min(found["seconds"], found["wall"]) - LIMIT
+    late = found["seconds"] - LIMIT
     beyond = f"{late:+.1f}" if name not in UNLIMITED else f"({found['seconds']:.1f} s in all)"
     print(
         f"| {name} | {table} | {beyond} | {told} | {found['code']} | {found['saved']} | {found['said']} |",

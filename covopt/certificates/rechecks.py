@@ -18,6 +18,10 @@ from covopt.losses.interpolation import INTERPOLATES
 from covopt.status import Status
 
 AGREES = 1e-9  # relative difference at which a stated number equals the recomputed one
+PAIRS_PER_PIECE = 5_000_000
+MOST_PAIRS = (
+    400_000_000  # of points and neurons, for which the dual point is evaluated at the network's own neurons
+)
 
 
 def _size(found: Certificate) -> float:
@@ -92,8 +96,15 @@ def _reached(solution: Any) -> float:
         return 0.0
     with np.errstate(all="ignore"):
         units = network.hidden_weights / np.linalg.norm(network.hidden_weights, axis=1)[:, None]
+        units = units[
+            :: max(1, len(rows) * len(units) // MOST_PAIRS)
+        ]  # of very many some, since all must be below
         dual = solution.dual.reshape(len(rows), -1)
-        found = np.linalg.norm(np.maximum(rows @ units.T, 0.0).T @ dual, axis=1)
+        step = max(1, PAIRS_PER_PIECE // len(rows))
+        pieces = (units[start : start + step] for start in range(0, len(units), step))
+        found = np.linalg.norm(
+            np.concatenate([np.maximum(part @ rows.T, 0.0) @ dual for part in pieces]), axis=1
+        )
         size = float(np.linalg.norm(dual, axis=1) @ np.linalg.norm(rows, axis=1))
         found = found - allowance(rows.size + dual.size + len(rows), size)
     return float(np.where(np.isfinite(found), found, 0.0).max())

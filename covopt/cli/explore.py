@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from covopt.cli.options import Json, Quiet
+from covopt.cli.options import Json, Quiet, TimeLimit
 from covopt.cli.report import Exit, Progress, check_outputs, print_json, reporting
 
 EPILOG = (
@@ -22,6 +22,7 @@ def explore(
     ],
     *,
     out: Annotated[Path, typer.Option("--out", metavar="PAGE.html", help="Where to write the page.")],
+    time_limit: TimeLimit = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -33,8 +34,12 @@ def explore(
         check_outputs(out, inputs=(solution,))
         check_page_path(out)
         with Progress("drawing", enabled=not (as_json or quiet)):
-            write_page(covopt.load(solution), out)
+            left_out = write_page(covopt.load(solution), out, time_limit_s=time_limit)
+        code = Exit.NOT_CERTIFIED if left_out else Exit.CERTIFIED
         if as_json:
-            print_json({"page_file": out, "exit_code": int(Exit.CERTIFIED), "warnings": heard})
+            print_json({"page_file": out, "left_out": left_out, "exit_code": int(code), "warnings": heard})
         elif not quiet:
+            if left_out:
+                typer.echo(f"{'left out':<10} {', '.join(left_out)}, for want of time")
             typer.echo(f"{'saved':<10} {out}; open it in any browser")
+        raise typer.Exit(code)

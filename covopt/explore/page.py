@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from html import escape
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from covopt.checks.optional import required
+from covopt.checks.validation import check_time_limit
 from covopt.checks.wording import counted
 from covopt.errors import InputError
 from covopt.explore.dual import dual_panel
@@ -22,12 +23,20 @@ from covopt.explore.neurons import MOST_NEURONS, MOST_ROWS, cell_figure, describ
 from covopt.explore.panels import MOST_OUTPUTS, MOST_POINTS, Panel
 from covopt.explore.progress import path_panel, round_solutions, rounds_panel
 from covopt.files import write_atomically
+from covopt.limits import TimeUp, limited, now
 from covopt.solution.summary import summary_rows
 
+Drawn = TypeVar("Drawn")
 MOST_STEPS = 60  # of a path; each has its own figures
 
 
-def write_page(found: Any, path: str | os.PathLike[str], *, title: str | None = None) -> None:
+def write_page(
+    found: Any,
+    path: str | os.PathLike[str],
+    *,
+    title: str | None = None,
+    time_limit_s: float | None = None,
+) -> list[str]:
     """Write one HTML file that shows a solution, or a path with a slider along it.
 
     Of one or two inputs: the function with its kinks; of more: slices and predicted against actual. Then the dual
@@ -42,6 +51,13 @@ def write_page(found: Any, path: str | os.PathLike[str], *, title: str | None = 
         Ends in .html.
     title : str, optional
         Of the page.
+    time_limit_s : float, optional
+        Pictures that there is no time for are left out; the table of neurons is always there.
+
+    Returns
+    -------
+    list of str
+        What was left out; the page says so, too.
 
     Raises
     ------
@@ -56,12 +72,15 @@ def write_page(found: Any, path: str | os.PathLike[str], *, title: str | None = 
     >>> solution = covopt.min_norm([[0.0], [1.0], [2.0]], [0.0, 1.0, 0.0])
     >>> file = pathlib.Path(tempfile.mkdtemp()) / "page.html"
     >>> covopt.explore.write_page(solution, file)
+    []
     >>> file.read_text().startswith("<!doctype html>")
     True
     """
     check_page_path(path)
-    content = page_html(found, title=title).encode()
+    left_out: list[str] = []
+    content = page_html(found, title=title, time_limit_s=time_limit_s, left_out=left_out).encode()
     write_atomically(Path(path), lambda stream: stream.write(content))
+    return left_out
 
 
 def check_page_path(path: str | os.PathLike[str]) -> None:
@@ -80,13 +99,22 @@ def check_page_path(path: str | os.PathLike[str]) -> None:
         raise InputError(f"{os.fspath(path)}: a page is written as .html; change the extension.")
 
 
-def page_html(found: Any, *, title: str | None = None) -> str:
+def page_html(
+    found: Any,
+    *,
+    title: str | None = None,
+    time_limit_s: float | None = None,
+    left_out: list[str] | None = None,
+) -> str:
     """Return the page of :func:`write_page` as text.
 
     Parameters
     ----------
     found : Solution, or sequence of Solution
     title : str, optional
+    time_limit_s : float, optional
+    left_out : list of str, optional
+        Gets what there was no time for.
 
     Raises
     ------
@@ -97,32 +125,49 @@ def page_html(found: Any, *, title: str | None = None) -> str:
     """
     steps, is_path = _steps_of(found)
     offline = required("plotly.offline", "covopt explore", "explore")
+    began, limit = now(), check_time_limit(time_limit_s)
+    late: list[str] = []
+
+    def in_time(what: str, draw: Callable[[], Drawn]) -> Drawn | None:
+        try:
+            with limited(None if limit is None else limit - (now() - began)):
+                return draw()
+        except TimeUp:
+            late.append(what)
+            return None
+
     last = steps[-1]
     progress: Panel | None
     if is_path:
-        progress, says = path_panel(steps)
-        shows = list(range(len(steps)))
+        progress, says = in_time("the path", lambda: path_panel(steps)) or (None, [])
+        steps = steps if says else [last]
+        shows = list(range(len(says)))
     else:
-        progress, says, shows = rounds_panel(last)
+        progress, says, shows = in_time("the rounds", lambda: rounds_panel(last)) or (None, [], [])
         steps = [*(round_solutions(last) if says else []), last]
     neurons = [describe(s) for s in steps]
     seen = [s.in_your_units() for s in steps]
     notes = _notes(last, steps, is_path, len(found) if is_path else 1)
-    if progress is None:
+    if progress is None and not late:
         notes.append("The solve had no rounds to move along.")
-    dual, about_tight = dual_panel(steps, neurons, of_rounds=not is_path)
-    many = last.data.n_features not in (1, 2)
-    bent = [in_your_units(n, s) for n, s in zip(neurons, steps, strict=True)]
-    panels = slice_panels(seen) if many else function_panels(seen, bent)
-    cells = Panel(
-        "cells", "Which points each neuron sees",
-        "A row for each neuron; shaded where it is active, black where its kink passes through the point (to 1e-9), "
-        "white where it is silent. Neurons of one cell have equal rows.",
-        [cell_figure(s, n) for s, n in zip(steps, neurons, strict=True)],
-    )  # fmt: skip
-    panels = [*panels, dual, cells]
+
+    def function() -> list[Panel]:
+        if last.data.n_features not in (1, 2):
+            return slice_panels(seen)
+        return function_panels(seen, [in_your_units(n, s) for n, s in zip(neurons, steps, strict=True)])
+
+    panels = in_time("the function", function) or []
+    dual, about_tight = in_time(
+        "the dual function", lambda: dual_panel(steps, neurons, of_rounds=not is_path)
+    ) or (None, [])
+    cells = in_time("the neurons' points", lambda: _cell_panel(steps, neurons))
+    panels = [*panels, *(panel for panel in (dual, cells) if panel is not None)]
     if progress is not None:
         panels = [progress, *panels] if is_path else [*panels, progress]
+    if late:
+        notes.append(f"There was no time for {' and '.join(late)}.")
+        if left_out is not None:
+            left_out.extend(late)
     beside = [p for p in panels if not p.wide]
     if len(beside) % 2:
         beside[-1].wide = True
@@ -150,6 +195,15 @@ def page_html(found: Any, *, title: str | None = None) -> str:
     for name, text in parts.items():  # plotly's own text comes last: it is not searched for marks
         template = template.replace(f"<!--{name}-->", text, 2 if name == "TITLE" else 1)
     return template
+
+
+def _cell_panel(steps: Sequence[Any], neurons: Sequence[Any]) -> Panel:
+    return Panel(
+        "cells", "Which points each neuron sees",
+        "A row for each neuron; shaded where it is active, black where its kink passes through the point (to 1e-9), "
+        "white where it is silent. Neurons of one cell have equal rows.",
+        [cell_figure(s, n) for s, n in zip(steps, neurons, strict=True)],
+    )  # fmt: skip
 
 
 def _steps_of(found: Any) -> tuple[list[Any], bool]:

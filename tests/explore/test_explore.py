@@ -51,6 +51,16 @@ def path():
     return covopt.path(X[:, :1], y, n_lams=4)
 
 
+def test_pictures_that_there_is_no_time_for_are_left_out(plane, tmp_path):
+    page = tmp_path / "page.html"
+    left_out = write_page(plane, page, time_limit_s=1e-6)
+    assert left_out == ["the rounds", "the function", "the dual function", "the neurons' points"]
+    said = page.read_text()
+    assert panels_of(said) == {}
+    assert content_of(said)["tables"][-1]["rows"]
+    assert "There was no time for the rounds and the function and" in words_of(said)
+
+
 def test_neurons_come_with_cost_cell_side_and_slack(line):
     found = describe(line)
     assert found.cost.sum() == pytest.approx(line.cost)
