@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -23,7 +24,12 @@ if TYPE_CHECKING:
 DEFAULT_LAMBDA = "0.1max"
 TINY = 1e-300
 HURRIED = 10  # rounds of the bound that takes the place of a search
-PROVED_LAMBDA = 1e-4  # accuracy of λ_max where its equation has bounds for values
+PROVED_LAMBDA = 1e-4  # accuracy to which the last root of its equation is told from others
+LEAST_LAMBDA = 1e-9  # of the largest that is met: below it λ_max is rounding
+SMALL_STEP = (
+    0.02  # over which a convex function of λ/(ρ + λ) exceeds its chord in λ by less than that accuracy
+)
+LARGE_STEP = 0.5  # for losses whose slopes are not linear
 SHARE = re.compile(r"\s*(?P<share>[^\s*]*?)\s*\*?\s*max\s*", re.IGNORECASE)
 
 
@@ -98,11 +104,12 @@ def largest_lambda(task: FitTask, time_limit_s: float | None = None) -> LargestL
     """
     slack = 0.0
 
-    def excess(lam: float) -> float:
+    def excess(lam: float, *, no_constant: bool = False) -> float:
         """Gauge of the dual of the best constant, or a bound on it where it is not known exactly."""
         problem, _ = task.reduced(lam)
         live = problem.rows.any(axis=1)
-        dual = problem.project_dual(constant_dual(problem))[live]
+        zero = np.zeros((len(problem.rows), problem.n_outputs))
+        dual = problem.project_dual(problem.dual_of(zero) if no_constant else constant_dual(problem))[live]
         if not dual.any():
             return 0.0
         asked = np.ascontiguousarray(dual[:, 0] if dual.shape[1] == 1 else dual)
@@ -130,27 +137,55 @@ def largest_lambda(task: FitTask, time_limit_s: float | None = None) -> LargestL
         slack = max(slack, found / met - 1.0)
         return found
 
-    scale = 1.0
-    at_one = excess(scale)
     if task.output_bias != "penalized":
-        return LargestLambda(at_one, slack)  # −∇C/λ: the gauge at λ is that at 1, divided by λ
-    if at_one == 0.0:
-        return LargestLambda(0.0, slack)
-    high = at_one
-    while excess(high) > 1.0:
-        high *= 2.0
-    low = 0.5 * high
-    while excess(low) <= 1.0:
-        low *= 0.5
-        if low < 1e-9 * high:
-            return LargestLambda(0.0, slack)
-    if slack == 0.0:
-        exact = brentq(lambda lam: excess(lam) - 1.0, low, high, xtol=1e-15 * high, rtol=1e-14)
-        return LargestLambda(float(exact), slack)
-    while high - low > PROVED_LAMBDA * high:  # bounds do not fall smoothly: keep the side that is proved
-        middle = 0.5 * (low + high)
-        low, high = (low, middle) if excess(middle) <= 1.0 else (middle, high)
+        return LargestLambda(excess(1.0), slack)  # −∇C/λ: the gauge at λ is that at 1, divided by λ
+
+    def height(lam: float) -> float:
+        """λ times the excess, the gauge of −∇C; at infinity the constant is zero."""
+        return excess(1.0, no_constant=True) if lam == math.inf else lam * excess(lam)
+
+    low, high = last_crossing(height, linear=task.loss.name == "squared")
+    if low > 0.0 and slack == 0.0:
+        high = float(brentq(lambda lam: excess(lam) - 1.0, low, high, xtol=1e-15 * high, rtol=1e-14))
     return LargestLambda(high, slack)
+
+
+def last_crossing(height: Callable[[float], float], *, linear: bool) -> tuple[float, float]:
+    """Return a bracket of the largest λ with H(λ) = λ, zeros where there is none.
+
+    H(λ) is the gauge of −∇C at the best constant under a penalty, which depends on λ: it may fall and rise again, so
+    that H(λ) ≤ λ at one λ says nothing of larger ones. Where −∇C is linear in the constant, H is between two λ at
+    most the larger of its values there, as a gauge is convex. Other losses are looked at once an octave.
+
+    Parameters
+    ----------
+    height : callable
+        H; it must take infinity.
+    linear : bool
+        Whether −∇C is linear in the constant.
+
+    Examples
+    --------
+    >>> low, high = last_crossing(lambda lam: 1.0 if lam > 0.5 else 0.0, linear=True)
+    >>> low < 1.0 <= high, high - low <= 1.1e-4
+    (True, True)
+    """
+    high = height(math.inf)
+    while (at := height(high)) > high:
+        high = at
+    found, low, least = at, 0.0, LEAST_LAMBDA * high
+    while high > 0.0 and high - low > PROVED_LAMBDA * high:
+        # from what H is at most on: there H(λ) ≤ λ at both ends of a step means the same between them
+        middle = max(found, 0.5 * (low + high) if low > 0.0 else 0.0 if linear else LARGE_STEP * high)
+        middle = min(middle, max(0.5 * (low + high), (1.0 - SMALL_STEP) * high))
+        if middle < least:
+            return 0.0, 0.0
+        at = height(middle)
+        if at > middle:
+            low = middle
+        else:
+            high, found = middle, at
+    return low, high
 
 
 def _linear(rows: np.ndarray, dual: np.ndarray) -> float:

@@ -231,11 +231,9 @@ def count_cells(X: Any, *, bias: float = 0.0, budget: float = _BUDGET) -> int:
     n, r = len(reduced.masks), reduced.rank
     if r == 0:
         return 1
-    # independent hyperplanes, or lines through the origin of a plane
-    if n == r:
-        return 2**n
-    if r == 2:
-        return 2 * n
+    if r in (2, n):  # independent hyperplanes, or lines through the origin of a plane
+        Run(reduced, 0).warn()
+        return 2**n if n == r else 2 * n
     if reduced.exact:
         return _count_exactly(reduced, budget)
     vertices = sum(comb(n - 1, i) for i in range(r))

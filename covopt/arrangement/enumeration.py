@@ -22,9 +22,7 @@ from covopt.checks.validation import check_count
 from covopt.errors import PrecisionWarning
 from covopt.parallel import active_cluster, check_n_jobs, map_tasks
 
-# Float data: rounding reaches about 1e-13; a quantity between these two could be either.
-_TRUSTED_ZERO = 1e-12
-_TRUSTED_NONZERO = 1e-10
+_TRUSTED_ZERO, _TRUSTED_NONZERO = 1e-12, 1e-10  # rounding reaches 1e-13; what is between could be either
 # Rows whose minors are below this have nonzero minors far above rounding, relative to the largest.
 _TRUSTED_MINOR = 1e9
 _SEEDS = (0, 1, 2)
@@ -94,7 +92,7 @@ class Run:
         self.masks = np.ascontiguousarray(reduced.masks[1:])
         self.largest_zero = reduced.largest_zero
         self.smallest_nonzero = reduced.smallest_nonzero
-        self.unresolved = 0.0
+        self.unresolved = float(reduced.blurred)
 
     @property
     def arrays(self) -> tuple[np.ndarray, ...]:
@@ -118,10 +116,12 @@ class Run:
         if self.reduced.exact:
             return
         if self.largest_zero > _TRUSTED_ZERO or self.smallest_nonzero < _TRUSTED_NONZERO or self.unresolved:
+            why = "rows that differ by rounding were taken for one"
+            if not self.reduced.blurred:
+                why = f"relative quantities up to {self.largest_zero:.2g} were counted as zero and from "
+                why += f"{self.smallest_nonzero:.2g} as nonzero, too close to tell degenerate from nearly degenerate"
             warnings.warn(
-                f"the cells are in doubt: relative quantities up to {self.largest_zero:.2g} were counted as "
-                f"zero and from {self.smallest_nonzero:.2g} as nonzero, too close for floating point to tell "
-                "degenerate from nearly degenerate; give the table as integers or short decimals for exact "
+                f"the cells are in doubt: {why}; give the table as integers or short decimals for exact "
                 "tests, or merge nearly equal points",
                 PrecisionWarning,
                 stacklevel=4,
@@ -262,8 +262,9 @@ def enumerate_cells(X: Any, *, bias: float = 0.0, n_jobs: int = 1) -> Arrangemen
     Warns
     -----
     PrecisionWarning
-        If the data are not integers after scaling and the gap between what counted as zero and as nonzero
-        is too small to trust. Columns of integers or short decimals are tested exactly and never warn.
+        If the gap between what counted as zero and as nonzero is too small to trust, or rows on different lines were
+        taken for one. Columns of integers or short decimals are tested exactly and never warn; in other tables a
+        dependence to 1e-12 counts as one without a word, as rounding leaves such.
 
     See Also
     --------

@@ -7,6 +7,7 @@ Each kept row remembers, as a bit mask, which samples flip when its sign does.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -48,6 +49,8 @@ class Reduced:
         The integers modulo each prime, (t, n, rank) and (t,); empty when ``integers`` is None.
     largest_zero, smallest_nonzero : float
         Relative quantities met in the rank and the merging.
+    blurred : bool
+        Whether rows on different lines were taken for one.
     """
 
     n_samples: int
@@ -61,6 +64,7 @@ class Reduced:
     primes: np.ndarray
     largest_zero: float
     smallest_nonzero: float
+    blurred: bool = False
 
     @property
     def exact(self) -> bool:
@@ -154,6 +158,17 @@ def _merge_floats(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, float, floa
     return rank_of[classes.ravel()], signs, zero, nonzero
 
 
+def _are_parallel(rows: np.ndarray, others: np.ndarray) -> bool:
+    """Say whether each row is a multiple of the other of its number, in exact arithmetic."""
+    apart = (rows != others).any(axis=1)
+    for row, other in zip(rows[apart].tolist(), others[apart].tolist(), strict=True):
+        lead = next(k for k, entry in enumerate(other) if entry)
+        mine, its = Fraction(row[lead]), Fraction(other[lead])
+        if any(Fraction(a) * its != Fraction(b) * mine for a, b in zip(row, other, strict=True)):
+            return False
+    return True
+
+
 def _whiten(rows: np.ndarray, rank: int | None) -> tuple[np.ndarray, float, float]:
     """Return unit rows in nearly isotropic coordinates of the row space, and the two singular values
     (relative) on either side of the rank.
@@ -215,7 +230,7 @@ def reduce(floats: np.ndarray, integers: np.ndarray | None, *, patterns: bool = 
         return Reduced(
             n_samples, 0, nothing, empty, np.zeros_like(live), live, kept, no_residues, no_primes, 0.0, np.inf
         )
-    zero_distance, nonzero_distance = 0.0, np.inf
+    zero_distance, nonzero_distance, blurred = 0.0, np.inf, False
     if integers is not None:
         classes, signs = _merge_integers(integers[nonzero])
         first = np.unique(classes, return_index=True)[1]
@@ -231,6 +246,11 @@ def reduce(floats: np.ndarray, integers: np.ndarray | None, *, patterns: bool = 
         classes, signs, zero, other = _merge_floats(white)
         zero_distance, nonzero_distance = max(zero, zero_distance), min(other, nonzero_distance)
         first = np.unique(classes, return_index=True)[1]
+        entries = floats[nonzero]
+        blurred = bool(
+            ((entries / np.abs(entries).max(axis=1, keepdims=True) == 0.0) & (entries != 0.0)).any()
+        )
+        blurred = blurred or not _are_parallel(entries, entries[first][classes])
         white, kept, residues, primes = white[first], None, no_residues, no_primes
     signs = signs * signs[first][classes]
     n_kept, rank = white.shape
@@ -251,6 +271,7 @@ def reduce(floats: np.ndarray, integers: np.ndarray | None, *, patterns: bool = 
         primes=primes,
         largest_zero=zero_distance,
         smallest_nonzero=nonzero_distance,
+        blurred=blurred,
     )
 
 

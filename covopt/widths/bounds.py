@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import warnings
+from contextlib import suppress
 from dataclasses import dataclass
 from math import comb
 from typing import TYPE_CHECKING, Any
@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from covopt.arrangement.counting import count_cells
+from covopt.arrangement.reduction import lift
 from covopt.checks.html import html_table
 from covopt.checks.optional import required
 from covopt.checks.validation import check_output_bias
 from covopt.checks.wording import counted
 from covopt.completely_positive.clique_cover import clique_cover_bound
 from covopt.data import Data
-from covopt.errors import BudgetError, PrecisionWarning
+from covopt.errors import BudgetError
 from covopt.exact.rank import rank_at_least
 from covopt.exact.rounding import gamma
 from covopt.widths.lower import bend_bound, rank_at_most
@@ -236,15 +237,11 @@ def _by_cells(data: Data, rows: np.ndarray, r: int, q: int) -> list[SparsityBoun
 
 def _count(X: np.ndarray, bias: float, n: int, r: int) -> tuple[int, str]:
     most = min(2 * sum(comb(n - 1, i) for i in range(r)), 2**n)
-    if most <= _COUNT_BUDGET:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", PrecisionWarning)
-            try:
-                cells = count_cells(X, bias=bias, budget=_COUNT_BUDGET)
-            except (BudgetError, PrecisionWarning):
-                pass
-            else:
-                return cells, f"{cells} cells counted"
+    # of other tables what rounding cannot tell from degenerate counts as degenerate, and cells are missing
+    if most <= _COUNT_BUDGET and lift(X, bias)[1] is not None:
+        with suppress(BudgetError):
+            cells = count_cells(X, bias=bias, budget=_COUNT_BUDGET)
+            return cells, f"{cells} cells counted"
     return most, f"at most {most} cells (general position)"
 
 

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 import covopt
 from covopt.api.fit_task import FitTask
-from covopt.api.lambdas import LargestLambda, largest_lambda, parse_lam
+from covopt.api.lambdas import LargestLambda, largest_lambda, last_crossing, parse_lam
 from covopt.cli import app
 from covopt.datasets import make_smooth
 from covopt.errors import InputError, NotCertifiedWarning
@@ -68,6 +68,28 @@ def test_without_time_a_bound_takes_the_place_of_the_maximum():
     exact, hurried = largest_lambda(task), largest_lambda(task, 1e-9)
     assert hurried.value >= exact.value / (1.0 + exact.slack)
     assert hurried.value / (1.0 + hurried.slack) <= exact.value
+
+
+def test_the_last_of_several_roots_is_lambda_max():
+    """Under a penalised bias the gauge falls below λ at 0.3 and is above it again from 0.9 to 448."""
+    points, targets, bias = [[3000.0], [0.0]], np.array([0.8995, 0.9005]), 30.0
+    top = covopt.lambda_max(points, targets, bias=bias, output_bias="penalized")
+    # there the neuron along the first row: its slope at the best constant is λ
+    far = np.hypot(3000.0, bias)
+    slope = far * (targets[0] - bias**2 / (bias**2 + top) * targets.mean()) / 2.0
+    assert top == pytest.approx(slope, rel=1e-3)
+    assert len(covopt.fit(points, targets, lam=5.0, bias=bias, output_bias="penalized").network) == 1
+
+
+def test_a_height_that_touches_lambda_twice():
+    dips = np.array([0.5, 3.0, 3.1, 40.0])
+
+    def height(lam):
+        return 41.0 if lam >= 41.0 else float(lam * (1.0 + np.prod(np.sign(dips - lam)) * 0.1))
+
+    low, high = last_crossing(height, linear=False)
+    assert low <= 41.0 <= high <= low * (1.0 + 2e-4)
+    assert last_crossing(lambda lam: 0.0, linear=True) == (0.0, 0.0)
 
 
 def test_estimators_take_shares():

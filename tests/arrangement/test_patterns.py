@@ -1,5 +1,6 @@
 """The patterns themselves: realised, unique, independent of how the table is presented."""
 
+import warnings
 from itertools import product
 
 import numpy as np
@@ -151,6 +152,17 @@ def test_nearly_degenerate_floats_warn_with_both_numbers(nearly):
         count_cells(X)
     with pytest.warns(PrecisionWarning, match="cells are in doubt"):
         list(iter_cells(X))
+
+
+@pytest.mark.parametrize("bias", [0.0, 1.0])
+def test_different_rows_that_are_taken_for_one_warn(bias):
+    X = (1.0 + 1e-14 * np.arange(10.0))[:, None] if bias else np.array([[0.3, 0.7], [0.6, 1.4 + 1e-15]])
+    for question in (count_cells, enumerate_cells):
+        with pytest.warns(PrecisionWarning, match="rows that differ by rounding were taken for one"):
+            question(X, bias=bias)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        count_cells(np.sqrt([[2.0, 3.0], [8.0, 12.0], [2.0, 3.0]]))  # multiples and copies are one
 
 
 def test_large_nearly_degenerate_integers_are_exact():

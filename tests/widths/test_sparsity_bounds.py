@@ -150,3 +150,9 @@ def test_errors():
         covopt.sparsity_bounds([[1.0]], [1.0], bias=0.0, output_bias="free")
     with pytest.raises(InputError, match="X has 2 rows but Y has 1"):
         covopt.sparsity_bounds([[0.0], [1.0]], [1.0])
+
+
+def test_points_that_rounding_cannot_tell_apart_are_points():
+    found = covopt.sparsity_bounds((1.0 + 1e-14 * np.arange(10.0))[:, None], [0.0, 1.0] * 5)
+    assert found.lower == 4
+    assert all(bound.value >= 4 for bound in found.bounds if bound.kind == "upper")
