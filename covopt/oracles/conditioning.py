@@ -1,73 +1,18 @@
-r"""When faces may be believed: rows whose arrangement double precision decides safely.
+r"""When crossings of circles can be told apart: three unit rows with a volume that rounding does not come near.
 
-The faces of the arrangement {w : z_i·w = 0} are determined by the signs of the determinants det(z_i₁, …, z_i_r)
-of all sets of r rows (its oriented matroid). The oracles by faces decide these signs in floating point, by
-sorting angles or by reflections one row after the other, with errors of a few u/σ for unit rows, σ the volume of
-r − 1 of them. A determinant δ is σ times the height of the last row over the flat of the others, so a height is
-decided rightly where δ > C u; it is asked here that every |δ| exceed 10⁻⁹, a million times more than the rounding
-of any of these steps, or that the r rows are dependent EXACTLY, in rational arithmetic: then their common flat is
-found as one flat, rows that vanish on it move by rounding only, and the oracles' allowances pay for that. What
-lies between (rows that nearly depend on each other: clusters, points far from the origin, units that differ by
-many orders) is refused.
-
-The determinants themselves are formed as heights over generalised cross products, which are sums of products of unit
-rows: their error is below 10⁻¹³ for r ≤ 8 or so, and thus far below the margin.
+Let |det| > 10⁻¹² for every three unit rows in three dimensions. With s_j = |z_j × z_i|, two crossings on circle i are
+apart by an angle of at least 10⁻¹²/(s_j s_k) ≥ ½ 10⁻¹²(1/s_j + 1/s_k), and each is off by at most 16u/s < 2·10⁻¹⁵/s.
+At the middle of an arc |z_l·w| ≥ ¼ 10⁻¹² for the same reason, while its computed value is off by 16u; both margins
+are above a hundred. So a walk that sorts crossings visits every arc with the signs that it has.
 """
 
 from __future__ import annotations
 
-from itertools import combinations
-from math import comb
-
 import numpy as np
 from numba import njit
 
-from covopt.exact.rank import exact_rank
-
-CLEAR = 1e-9
-MOST_MINORS = 2e7
-MOST_TRIPLES = 1000  # rows: a fifth of a second
-MOST_EXACT = 3000
-CHUNK = 20_000
-
-
-def in_clear_position(rows: np.ndarray, given: np.ndarray | None = None) -> bool:
-    """Whether every r rows are independent by a wide margin, or dependent exactly.
-
-    Parameters
-    ----------
-    rows : ndarray of shape (N, r)
-        Without zero rows.
-    given : ndarray of shape (N, D), optional
-        What the rows were computed from by a linear map that is one to one: dependence is decided by them.
-
-    Returns
-    -------
-    bool
-        False also where deciding it would take too long.
-
-    Examples
-    --------
-    >>> square = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [2.0, 2.0]])
-    >>> in_clear_position(square), in_clear_position(square + np.array([[0.0], [0.0], [0.0], [1e-12]]) * [0.0, 1.0])
-    (True, False)
-    """
-    n, r = rows.shape
-    if r == 1:
-        return True
-    if n < r or comb(n, r - 1) * n > MOST_MINORS:
-        return False
-    units = rows / np.linalg.norm(rows, axis=1, keepdims=True)
-    unclear: set[tuple[int, ...]] = set()
-    for chosen in _subsets(n, r - 1):
-        heights = np.abs(_cross(units[chosen]) @ units.T)
-        np.put_along_axis(heights, chosen, 1.0, axis=1)
-        sets, row = np.nonzero(heights <= CLEAR)
-        unclear.update(tuple(sorted((*chosen[s].tolist(), int(j)))) for s, j in zip(sets, row, strict=True))
-        if len(unclear) > MOST_EXACT:
-            return False
-    source = rows if given is None else given
-    return all(exact_rank(source[list(chosen)]) < r for chosen in unclear)
+CLEAR = 1e-12
+MOST_TRIPLES = 3000  # rows: some seconds
 
 
 @njit(cache=True, nogil=True)
@@ -86,16 +31,15 @@ def _least_volume(units: np.ndarray, enough: float) -> float:
     return least
 
 
-def all_clear(rows: np.ndarray, *, margin: float = CLEAR, most: int = MOST_TRIPLES) -> bool:
-    """Whether all volumes of three unit rows in three dimensions exceed a margin: no two crossings can be confused.
+def all_clear(rows: np.ndarray) -> bool:
+    """Whether all volumes of three unit rows in three dimensions exceed 10⁻¹²: no two crossings can be confused.
+
+    With more than ``MOST_TRIPLES`` rows the answer is no: there are N³/6 volumes.
 
     Parameters
     ----------
     rows : ndarray of shape (N, 3)
         Without zero rows.
-    margin : float
-    most : int
-        Rows beyond which the answer is no: there are N³/6 volumes.
 
     Examples
     --------
@@ -103,24 +47,4 @@ def all_clear(rows: np.ndarray, *, margin: float = CLEAR, most: int = MOST_TRIPL
     (True, False)
     """
     units = np.ascontiguousarray(rows / np.linalg.norm(rows, axis=1, keepdims=True))
-    return len(rows) <= most and bool(_least_volume(units, margin) > margin)
-
-
-def _subsets(n: int, size: int):
-    """All subsets in chunks."""
-    chosen = list(combinations(range(n), size))
-    for start in range(0, len(chosen), CHUNK):
-        yield np.array(chosen[start : start + CHUNK], dtype=np.int64).reshape(-1, size)
-
-
-def _cross(vectors: np.ndarray) -> np.ndarray:
-    """Generalised cross products: det(v₁, …, v_{r−1}, x) = c·x, for stacks of shape (m, r − 1, r)."""
-    m, size, r = vectors.shape
-    if size == 1:
-        return np.stack([-vectors[:, 0, 1], vectors[:, 0, 0]], axis=1)
-    if size == 2:
-        return np.cross(vectors[:, 0], vectors[:, 1])
-    found = np.empty((m, r))
-    for column in range(r):
-        found[:, column] = (-1.0) ** (r - 1 + column) * np.linalg.det(np.delete(vectors, column, axis=2))
-    return found
+    return len(rows) <= MOST_TRIPLES and bool(_least_volume(units, CLEAR) > CLEAR)

@@ -5,8 +5,8 @@ the face's span. The kernels differ by dimension: :mod:`covopt.oracles.scalar`. 
 unit rows hardly have are dropped first, and paid for: the walk leaves circles of nearly dependent rows out, and of
 rows in one narrow cluster it would see none at all.
 
-What certificates may take of it: in three dimensions the bound is proved where rows are clear
-(:mod:`covopt.oracles.scalar.sphere`); everywhere else it is a hint, and :mod:`covopt.oracles.support` asks boxes.
+What certificates may take of it: in three dimensions there is a second bound that is proved
+(:meth:`FaceOracle.proved_bound`); everywhere else it is a hint, and :mod:`covopt.oracles.support` asks boxes.
 """
 
 from __future__ import annotations
@@ -146,6 +146,20 @@ class FaceOracle:
         """
         bound = self._candidates(*self._merged(dual), np.inf, False)[2]
         return float(bound + np.abs(dual) @ self._merging)
+
+    def proved_bound(self, dual: np.ndarray, most: float) -> float | None:
+        """Return a bound on h(λ) that rounding does not hurt, in three dimensions; None where it exceeds ``most``.
+
+        Parameters
+        ----------
+        dual : ndarray of shape (N,)
+        most : float
+        """
+        if self._sphere is None:
+            return None
+        paid = (1.0 + ROUNDING) * float(np.abs(dual) @ self._merging)
+        proved = self._sphere.prove(*self._merged(dual), most - paid, n_threads=self.n_threads)
+        return None if proved is None else float(np.nextafter(proved + paid, np.inf))
 
     def _merged(self, dual: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Weights of the lines and the linear part."""

@@ -8,8 +8,7 @@ transfer of :mod:`covopt.exact.rounding`. What is left goes to
 - one coordinate: a closed form; two: the arcs, in integers (:mod:`covopt.oracles.arcs`);
 - orthogonal rows, several outputs: the tree of :class:`~covopt.oracles.orthant.OrthantOracle`;
 - several outputs: faces, where :mod:`~covopt.oracles.vector.lattice_proof` has shown that they are right;
-- faces in three dimensions, where :func:`~covopt.oracles.conditioning.all_clear` has shown that no two crossings can
-  be confused: their allowance is derived in :mod:`covopt.oracles.scalar.sphere`;
+- faces in three dimensions, unless two rows are nearly parallel: :mod:`covopt.oracles.scalar.sphere` has the proof;
 - boxes of directions (:mod:`covopt.oracles.cones`), which decide nothing by rounding: else first, with one output;
 - branch and bound over signs, where faces are too many: with one output before boxes, with several outputs a fan
   of their directions as well;
@@ -47,7 +46,6 @@ from covopt.oracles.cones.gauge import box_gauge
 from covopt.oracles.cones.moments import quadratic_gauge
 from covopt.oracles.cones.vector_gauge import vector_box_gauge
 from covopt.oracles.faces import DEFAULT_FACE_BUDGET, FaceOracle
-from covopt.oracles.scalar.sphere import proved_bound
 from covopt.oracles.sizes import to_size_one
 from covopt.oracles.vector_faces import MOST_TABLED, VectorFaceOracle
 
@@ -58,6 +56,7 @@ BOXES_PER_FACE = 2e-3  # boxes for each face of the budget: 10⁶ by default, a 
 MORE_BOXES = 6  # times as many where faces are out of reach
 BOXES_PER_ROW = 4000  # the same for each row, where those are more: a grid of 650 points takes 800 for each
 PAIRS_PER_BOX = 0.5  # pairs of boxes, for several outputs
+BY_FACES = 1e-9  # what their proof may add; boxes are sharper
 BOX_TOLERANCE = 1e-11  # up to so many faces it costs no more boxes than 1e-6 would
 LOOSE_TOLERANCE = 2e-8  # with more, about half as many boxes
 MOST_DIMENSIONS = 8  # beyond, boxes do not end
@@ -253,7 +252,7 @@ def _bound_scalar(
         if signs.exact:
             return signs
         bound = signs.value
-    proved = proved_bound(rows, dual, start, 0.5 * ATTAINED) if r == 3 and start is not None else None
+    proved = None if start is None else oracle.proved_bound(dual, (1.0 + BY_FACES) * start)
     if proved is not None:
         return GaugeBound(proved, True, EXACT)
     if claim is not None and claim > 0.0 and (start is None or r > MOST_DIMENSIONS):

@@ -48,10 +48,8 @@ from covopt.errors import BudgetError, InputError
 from covopt.exact.parallel_rows import first_of_each, merge_lines
 from covopt.exact.rounding import UNIT, gamma, lengths_up, total_up, up
 from covopt.oracles.base import Pricing
-from covopt.oracles.conditioning import CLEAR, all_clear
+from covopt.oracles.conditioning import all_clear
 from covopt.oracles.faces import DEFAULT_FACE_BUDGET, count_faces
-from covopt.oracles.scalar.sphere import CLEAR as SPHERE_CLEAR
-from covopt.oracles.scalar.sphere import MOST_PROVED
 from covopt.oracles.vector.doubts import settle_doubts
 from covopt.oracles.vector.face_kernel import sum_maps, visit
 from covopt.oracles.vector.face_lattice import FaceLevel, build_lattice, count_lattice, unpack
@@ -67,6 +65,7 @@ VISITS_PER_ARC = 4
 BLOCK = 1 << 14
 INTERIOR = 1e-12
 CROSSING = 16 * UNIT  # what the crossing of two circles at a right angle may be off by
+APART = 1e-9  # sine of two rows above which circles may be believed
 WARM = 64
 CLIMBS = 8
 
@@ -155,8 +154,8 @@ class VectorFaceOracle:
             self.sweep = VectorSphereSweep(self.lines)
             least = self.sweep.least_part
             # the rest is asked for where a certificate needs it
-            self._faces_known = None if least > CLEAR else False
-            self.widest = CROSSING / least if least > CLEAR else 0.0
+            self._faces_known = None if least > APART else False
+            self.widest = CROSSING / least if least > APART else 0.0
         else:
             self._lattice = build_lattice(self.lines)
             proof = prove_lattice(self.lines, self._lattice)
@@ -175,7 +174,7 @@ class VectorFaceOracle:
     def proved(self) -> bool:
         """Whether the bound is one in exact arithmetic; otherwise it is a hint."""
         if self._faces_known is None:
-            self._faces_known = all_clear(self.lines, margin=SPHERE_CLEAR, most=MOST_PROVED)
+            self._faces_known = all_clear(self.lines)
         return self._span is None and self._faces_known
 
     def forget(self) -> None:

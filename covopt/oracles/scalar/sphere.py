@@ -17,31 +17,39 @@ The walk covers half a circle: on the antipodal arc F(−w) = ⟨g − 2g₀ −
 Maxima of F on circle i need μ_i ≤ 0 (a concave kink), minima μ_i ≥ 0, so each circle is searched for one sign;
 cells are searched for both.
 
-Rounding. The upper bound adds 64 ε·Lip, Lip = ‖g₀‖ + Σ|μ_i|‖z_i‖ (ε = 2u). Where every three unit rows have a volume
-above 10⁻¹² (:func:`~covopt.oracles.conditioning.all_clear`) this is proved:
+Rounding. The bound of a pricing adds 128u Lip, Lip = ‖g₀‖ + Σ|μ_i|‖z_i‖ (u = 2⁻⁵³): a hint, good wherever crossings
+are told apart. :meth:`SphereSweep.prove` walks once more, looks at the cells beside every arc whatever their indices,
+and takes gradients for inside that a row z_l contradicts by at most T‖z_l‖. With q the largest height of a row over
+its slope along another's circle, so that the sines of two circles are above 1/(1 + q), it shows
 
-- *Order and signs are right.* With s_j = |z_j × z_i| and unit rows, two crossings on circle i are apart by an angle
-  of at least 10⁻¹²/(s_j s_k) ≥ ½ 10⁻¹²(1/s_j + 1/s_k), and each is off by at most 16u/s < 2·10⁻¹⁵/s. At the middle of
-  an arc |z_l·w| ≥ ¼ 10⁻¹² for the same reason, while its computed value is off by 16u; both margins are above a
-  hundred. So every arc is visited with the signs that it has.
-- *Gradients.* Products are off by u of themselves and compensated sums by u of theirs, so the total by 3u Lip in
-  norm; the first g is half of the total less the sum over the half circle, and g is off by 6u Lip, u by 10u Lip, e by
-  12u Lip. Frames are orthonormal to 8u and orthogonal to z_i to 8u; coordinates of u, its length and the slopes at an
-  arc's ends are off by less than 40u Lip in all.
-- *No face is missed.* A maximum of F inside a face has the face's signs and slopes ≥ 0 exactly; the computed ones are
-  accepted down to −128u Lip (times ‖z_j‖ for the signs of a cell). What is accepted besides is the length of the
-  gradient of a face next to it, which only raises the bound. F has no maximum on circle i where μ_i > 0: there the
-  two slopes across it have a positive sum.
-- *Nor by screening.* It allows 256u Lip, and 256u(1 + q)² Lip for signs of cells, where it adds q times a height to
-  the slope at a crossing; q is the height of the crossing row over its slope along the circle, and 1/s ≤ 1 + q. The
-  crossing is off by 16u(1 + q), q by 8u(1 + q)², the rest by 40u Lip, and 128u(1 + q) are owed to the signs
-  themselves.
+    h ≤ (1 + η²) · (largest length met + paid),    η = 400u n (1 + q),    where T ≥ 3.1 η h,
 
-So |F| ≤ the largest length met + 40u Lip; who needs a proof adds 128u Lip. What is added here is the same with the
-sizes that rows have in the planes of the circles, Σ|μ_i|(|z_i|·|e₁| + |z_i|·|e₂|) entry by entry: along rows that all
-point nearly one way everything cancels, and no circle sees it. Without clear position a crossing that is sorted
-wrongly moves the walk across a circle where |z_j·w| is a few u‖z_j‖; then the bound is a hint
-(:mod:`covopt.oracles.support`).
+for rows in any position: collinear points, lattices, clusters. Let S be Σ|μ_i||z_i| + |g₀| entry by entry. Then
+paid = 64u max_i S·(|e₁| + |e₂|) + 4u Σ|μ_i|‖z_i‖κ_i + 16u‖S‖ with the κ_i below.
+
+- *On circles nothing is missed.* Circle i stands for the plane of e₁ and e₂ as they are: z_i is orthogonal to it to
+  4u‖z_i‖κ_i, κ_i the entries of e₁·z_i and e₂·z_i in absolute values, for unit z_i. Row j has coordinates x, y there
+  which are off by 3u(|z_j|·|e₁|), 3u(|z_j|·|e₂|), and the direction of its crossing by another 13u: it is that of a
+  row 16u |z_j|·(|e₁| + |e₂|) away. So the walk, in whatever order crossings are sorted, is the exact walk of nearby
+  rows. Their F differs by 16u S·(|e₁| + |e₂|), the gradients, which sum the given rows, by as much again; products
+  that are off by u, compensated sums, coordinates and lengths add less than half of that. Every crossing counts where
+  the circle is concave (μ_i ≤ 0 for maxima, so that silence only raises F), and every arc whose slopes at its ends
+  have the right sign up to 128u Lip; an arc shorter than the blur, 64u(1 + q) ≤ η/4, is no better than its ends.
+- *Maxima near concave circles.* Let F have the maximum h of |F| at w*, in a closed cell of gradient e = h w*. On the
+  way to a concave circle at a distance of at most η only convex ones are crossed, so F ≥ ⟨e, w⟩ where it is reached:
+  a value of h cos η, less what concave rows may have at a point of the plane that stands for their circle.
+- *Others.* Else F is convex on the cap of radius η about w*, so D = F − ⟨e, ·⟩ ≥ 0 is at most h(1 − cos η) on it and
+  its gradients in the cap of half the radius are at most hη(1 + 2η). If no circle comes as near as η/4 let C be the
+  cell of w*: its circumference is at least 2π sin(η/4). Else let C be a cell beside a piece, between two crossings,
+  of the chord that such a circle cuts from the cap of radius η/2, .86η long at least. In both cases an edge of C is
+  as long as L = .86η/n > 340u(1 + q). Crossings are off by 32u(1 + q) < L/10, so the arc that is walked there is
+  longer than the blur, and at its middle every row is above 100u‖z_l‖ and has the sign that it has in C. The gradient
+  of C is e + ∇D: its length is at least h cos(η/2), it is within 1.1η of w* and 1.6η of a point of C, so a row
+  contradicts it by at most 1.7ηh‖z_l‖ < T‖z_l‖. It is met; gradients are off by 8u‖S‖.
+- *Nor by screening*, which allows twice as much: 2T(1 + q)² for signs of cells, where it adds q times a height to the
+  slope at a crossing, T(1 + q) of which is owed to T.
+
+What is accepted besides only raises the bound, hardly: by the square of T.
 """
 
 from __future__ import annotations
@@ -49,11 +57,11 @@ from __future__ import annotations
 import numpy as np
 
 from covopt.limits import in_pieces
-from covopt.oracles.conditioning import all_clear
-from covopt.oracles.scalar.sphere_walk import ALLOWANCE, find_leans, sum_rows, walk
+from covopt.oracles.scalar.sphere_walk import ALLOWANCE, EPS, find_leans, sum_rows, walk
 
-CLEAR = 1e-12  # volume of three unit rows above which the bound is proved
-MOST_PROVED = 3000  # rows whose triples are looked at: some seconds
+ETA = 200 * EPS  # times n(1 + q): η of the head
+WIDEST = 1e-4  # of η, for which the head's expansions hold
+BEYOND = 3.2  # times ηh: T
 
 
 def circle_frames(normals: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -122,11 +130,16 @@ class SphereSweep:
     def __init__(self, rows: np.ndarray):
         self.rows = np.ascontiguousarray(rows, dtype=float)
         self.norms = np.linalg.norm(self.rows, axis=1)
-        first, second = circle_frames(self.rows / self.norms[:, None])
+        normals = self.rows / self.norms[:, None]
+        first, second = circle_frames(normals)
         self._frames = np.ascontiguousarray(first), np.ascontiguousarray(second)
         self._spread = np.abs(first) + np.abs(second)
         crossings = sort_crossings(self.rows, *self._frames)
         self._crossings = *crossings, *self._find_leans(*crossings)
+        flat = np.abs(normals), np.abs(first)
+        # what e₁·z and e₂·z cancel from, e₂ = z × e₁
+        turned = flat[0][:, [1, 2, 0]] * flat[1][:, [2, 0, 1]] + flat[0][:, [2, 0, 1]] * flat[1][:, [1, 2, 0]]
+        self._tilts = self.norms * (flat[0] * (flat[1] + turned)).sum(axis=1)  # ‖z‖κ
         self.truncated = False  # whether the last pricing left peaks out because a circle had too many
 
     def _find_leans(self, order, cosine, sine, after) -> tuple[np.ndarray, np.ndarray]:
@@ -144,6 +157,29 @@ class SphereSweep:
         self, mu: np.ndarray, linear: np.ndarray, threshold: float, *, per_circle: int = 4, n_threads: int = 2
     ) -> tuple[np.ndarray, np.ndarray, float]:
         """Return peaks of |F| above ``threshold`` (neurons, signed values) and an upper bound on |F|."""
+        found, value, count, best = self._walk(mu, linear, threshold, per_circle, n_threads)
+        self.truncated = bool((count == per_circle).any())
+        chosen = np.arange(per_circle) < count[:, None]
+        seen = float((self._spread @ self._sizes(mu, linear)).max())
+        bound = float(best.max()) + ALLOWANCE * min(seen, self._lipschitz(mu, linear))
+        return found[chosen], value[chosen], bound
+
+    def _sizes(self, mu: np.ndarray, linear: np.ndarray) -> np.ndarray:
+        return np.abs(linear) + np.abs(mu) @ np.abs(self.rows)
+
+    def _lipschitz(self, mu: np.ndarray, linear: np.ndarray) -> float:
+        return float(np.linalg.norm(linear) + np.abs(mu) @ self.norms)
+
+    def _walk(
+        self,
+        mu: np.ndarray,
+        linear: np.ndarray,
+        threshold: float,
+        per_circle: int,
+        n_threads: int,
+        beyond: float = 0.0,
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Walk all circles: their peaks, how many they are, and the largest length met; ``beyond`` is T."""
         n = len(self.rows)
         found = np.empty((n, per_circle, 3))
         value = np.empty((n, per_circle))
@@ -151,43 +187,39 @@ class SphereSweep:
         best = np.zeros(n)
         weighted = mu[:, None] * self.rows
         whole, error = sum_rows(linear, weighted)
-        lipschitz = float(np.linalg.norm(linear) + np.abs(mu) @ self.norms)
         # where the maximum on an arc falls on its end, rounding must not hide both
-        rounding = ALLOWANCE * lipschitz
+        rounding = max(ALLOWANCE * self._lipschitz(mu, linear), beyond)
+        crossings = (*self._crossings[:-1], np.ones(n, dtype=bool)) if beyond else self._crossings
 
         def work(start: int, stop: int) -> None:
             walk(
-                self.rows, self.norms, *self._frames, *self._crossings, mu, weighted, whole, error, rounding,
+                self.rows, self.norms, *self._frames, *crossings, mu, weighted, whole, error, rounding,
                 threshold, start, stop, found, value, count, best,
             )  # fmt: skip
 
         in_pieces(work, n, first=50, n_threads=n_threads if n >= 400 else 1)
-        self.truncated = bool((count == per_circle).any())
-        chosen = np.arange(per_circle) < count[:, None]
-        sizes = np.abs(linear) + np.abs(mu) @ np.abs(self.rows)
-        seen = float((self._spread @ sizes).max())
-        return found[chosen], value[chosen], float(best.max()) + ALLOWANCE * min(seen, lipschitz)
+        return found, value, count, best
 
+    def prove(self, mu: np.ndarray, linear: np.ndarray, most: float, *, n_threads: int = 2) -> float | None:
+        """Return a bound on |F| that the head of this file proves; None where it would not be below ``most``.
 
-def proved_bound(rows: np.ndarray, dual: np.ndarray, found: float, close: float) -> float | None:
-    """Return the bound that the head of this file proves, None where it needs boxes.
-
-    Parameters
-    ----------
-    rows : ndarray of shape (n, 3)
-    dual : ndarray of shape (n,)
-    found : float
-        Of :meth:`SphereSweep.price`.
-    close : float
-        Share of it that the allowance may be.
-
-    Examples
-    --------
-    >>> proved_bound(np.eye(3), np.ones(3), 3.0**0.5, 1e-9) is None
-    False
-    """
-    # a little more than Lip, whatever rows are on one line
-    paid = ALLOWANCE * 2.0 * float(np.abs(dual) @ np.linalg.norm(rows, axis=1))
-    if paid > close * found or not all_clear(rows, margin=CLEAR, most=MOST_PROVED):
+        Examples
+        --------
+        >>> square = np.array([[1.0, 0.0, 1.0], [0.0, 1.0, 1.0], [1.0, 1.0, 1.0], [2.0, 2.0, 1.0]])
+        >>> round(SphereSweep(square).prove(np.ones(4), np.zeros(3), 7.0), 9) == round(48**0.5, 9)
+        True
+        """
+        lipschitz = self._lipschitz(mu, linear)
+        eta = ETA * len(self.rows) * (1.0 + float(np.abs(self._crossings[4]).max()))
+        sizes = self._sizes(mu, linear)
+        paid = 32.0 * float((self._spread @ sizes).max()) + 2.0 * float(np.abs(mu) @ self._tilts)
+        paid = EPS * (paid + 8.0 * float(np.linalg.norm(sizes)))
+        if not eta <= WIDEST or most <= paid:
+            return None
+        bound = lipschitz
+        for _ in range(2):  # the first bound says how far gradients may be beyond their cells in the second
+            found = float(self._walk(mu, linear, np.inf, 1, n_threads, BEYOND * eta * bound)[-1].max())
+            bound = min(bound, float(np.nextafter((1.0 + eta * eta) * (found + paid), np.inf)))
+            if bound <= most:
+                return bound
         return None
-    return float(np.nextafter(found + paid, np.inf))

@@ -12,10 +12,10 @@ Nearly everything is ruled out for all arcs of a circle at once, with derived ma
 
 What counts, what is in doubt and why is told in :mod:`covopt.oracles.vector_faces`. Where every three unit rows have
 a volume above 10⁻¹² order and signs are right, all arcs are longer than SLIP, and a crossing of two circles is off by
-at most 16u/s, s the sine of their angle: the argument of :mod:`covopt.oracles.scalar.sphere`, which sorts them. An
-arc's end tolerates SLIP/s, eight times as much, and a row's height SLIP. The map before the first crossing is half of
-the sum of both ends, and a map is off by 10u S, S = ‖L‖ + Σ‖μ_j‖‖z_j‖; frames are orthonormal to 8u: both are inside
-the map's error. What ``worst`` adds to the gap of a piece in doubt is what the form of a vertex may be off by.
+at most 16u/s, s the sine of their angle (:mod:`covopt.oracles.conditioning`). An arc's end tolerates SLIP/s, eight
+times as much, and a row's height SLIP. The map before the first crossing is half of the sum of both ends, and a map
+is off by 10u S, S = ‖L‖ + Σ‖μ_j‖‖z_j‖; frames are orthonormal to 8u: both are inside the map's error. What ``worst``
+adds to the gap of a piece in doubt is what the form of a vertex may be off by.
 """
 
 from __future__ import annotations
