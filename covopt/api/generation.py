@@ -93,7 +93,27 @@ def _generate(problem: ShallowProblem, solver: str, options: dict[str, Any]) -> 
         if limit is not None:
             limit = max(limit - (now() - began), (1.0 - BOX_SHARE) * limit)
             options |= {"time_limit_s": limit}
-    oracle = None
+    kept = None if first is None else dataclasses.replace(first)  # what follows may write into the other
+    try:
+        return _without_boxes(problem, solver, options, plane, thin, first)
+    except (TimeUp, NoRoom, KeyboardInterrupt) as stop:
+        if kept is None or not np.isfinite(kept.upper_bound):
+            raise
+        if isinstance(stop, KeyboardInterrupt):
+            kept.status = Status.INTERRUPTED
+        return kept, "column-generation with boxes"
+
+
+def _without_boxes(
+    problem: ShallowProblem,
+    solver: str,
+    options: dict[str, Any],
+    plane: HalfPlane | None,
+    thin: Thin | None,
+    first: Point | None,
+) -> tuple[Point, str]:
+    """Faces, or a heuristic where they are too many; ``first`` is where boxes have ended."""
+    oracle, limit = None, options["time_limit_s"]
     in_time = first is None or limit is None or face_seconds(*problem.rows.shape) < limit
     if solver != "relaxation" and in_time:
         with contextlib.suppress(BudgetError):
@@ -134,7 +154,7 @@ def _generate_heuristically(
     """
     known = first if first is not None and np.isfinite(first.upper_bound) and first.dual.any() else None
     if first is not None:
-        first = dataclasses.replace(first)  # what follows may write into the other
+        first = dataclasses.replace(first)
     point = solve_heuristic(problem, **options, only_relaxation=only_relaxation, found=known)
     search = "local search" if point.status is Status.HEURISTIC else "branch and bound"
     bound = ", bound by a semidefinite relaxation" if point.proof is not None else ""

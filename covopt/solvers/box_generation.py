@@ -151,7 +151,8 @@ class BoxGeneration(ColumnGeneration):
             with contextlib.suppress(TimeUp), limited(LAST_S):
                 self._prove_belief(self.oracle.max_nodes)
         if self.proved[1] == 0.0 and point.dual.any():
-            self.proved = self.problem.scale_dual(point.dual, gauge_bound(self.problem.rows, point.dual))
+            with contextlib.suppress(TimeUp):  # the network stays, however late a bound is
+                self.proved = self.problem.scale_dual(point.dual, gauge_bound(self.problem.rows, point.dual))
         point.dual, point.lower_bound = self.proved
         if point.status is Status.CERTIFIED and point.gap > self.tol:  # the time was up during the proof
             point.status = Status.TIME_LIMIT

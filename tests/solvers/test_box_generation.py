@@ -171,3 +171,24 @@ def test_faces_follow_where_boxes_do_not_end(monkeypatch):
     assert by_boxes.solver == "column-generation with boxes" and by_faces.solver == "column-generation"
     assert by_faces.status is by_boxes.status is Status.CERTIFIED
     assert by_faces.cost == pytest.approx(by_boxes.cost, rel=3e-6)
+
+
+@pytest.mark.parametrize("stop", [TimeUp, KeyboardInterrupt])
+def test_a_search_after_boxes_that_is_stopped_leaves_their_network(monkeypatch, stop):
+    """Boxes ended late with 65 on the iris table, the search after them had no time: 36900 along a line came back."""
+    generator = np.random.default_rng(1)
+    X, y = generator.standard_normal((12, 4)), generator.standard_normal(12)
+
+    def given_up(*arguments, **options):
+        return dataclasses.replace(solve_by_boxes(*arguments, **options), status=Status.GAP)
+
+    def stopped(problem, solver, options, plane, thin, first):
+        first.dual, first.upper_bound = np.zeros_like(first.dual), np.inf  # half done
+        raise stop
+
+    monkeypatch.setattr(generation, "boxes_are_cheaper", lambda rows: True)
+    monkeypatch.setattr(generation, "solve_by_boxes", given_up)
+    monkeypatch.setattr(generation, "_without_boxes", stopped)
+    solution = covopt.min_norm(X, y)
+    assert solution.gap < 1e-5 and solution.solver == "column-generation with boxes"
+    assert covopt.verify(solution).ok
