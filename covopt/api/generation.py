@@ -20,7 +20,7 @@ from covopt.solvers.box_generation import solve_by_boxes
 from covopt.solvers.column_generation import Point, generate
 from covopt.solvers.heuristic import solve_heuristic
 from covopt.solvers.one_input import solve_one_input
-from covopt.solvers.quick import has_no_room, is_out_of_reach, master_bytes
+from covopt.solvers.quick import finishing_seconds, has_no_room, is_out_of_reach, master_bytes
 from covopt.solvers.sharpen import sharpen
 from covopt.solvers.thin import Thin, generate_thin, solve_thin_quickly
 from covopt.status import Status
@@ -36,14 +36,15 @@ def generate_in_time(
     problem: ShallowProblem, solver: str, options: dict[str, Any], clock: Clock
 ) -> tuple[Point, str]:
     """Generate columns where the table leaves room for it; a network through the points in any case."""
-    seconds = clock.for_solver(problem.rows.shape[1])
+    as_asked = solver.startswith(CONIC)
+    plane = None if solver == "relaxation" or as_asked else HalfPlane.of(problem)
+    finishing = finishing_seconds(problem) if plane is None else 0.0
+    seconds = clock.for_solver(problem.rows.shape[1], finishing)
     point, status, name = (
         None,
         Status.TIME_LIMIT if clock.limit is not None else Status.GAP,
         "column-generation" if not solver.startswith(CONIC) else solver,
     )
-    as_asked = solver.startswith(CONIC)
-    plane = None if solver == "relaxation" or as_asked else HalfPlane.of(problem)
     if plane is None and not as_asked and has_no_room(problem):
         status = Status.GAP
     elif plane is not None or as_asked or not is_out_of_reach(problem, seconds):

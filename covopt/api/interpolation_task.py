@@ -108,10 +108,11 @@ class InterpolationTask:
             )
             neurons, weights, offset = best = point.neurons, point.weights, point.offset
             if not point.finished:
+                soon = clock.hurried() if point.status is Status.INTERRUPTED else clock
                 neurons, weights, offset = in_time(
-                    clock.hurried() if point.status is Status.INTERRUPTED else clock,
+                    soon,
                     lambda: finish_network(problem, *best),
-                    lambda: with_few_neurons(problem, *best),
+                    lambda: with_few_neurons(problem, *best, time_limit_s=soon.until_late()),
                     share=0.5,
                 )
             network = self._network(*with_few_neurons(problem, neurons, weights, offset))

@@ -35,12 +35,13 @@ class Clock:
     def __init__(self, time_limit_s: float | None, began: float):
         self.limit, self.began, self.interrupted = time_limit_s, began, False
 
-    def for_solver(self, rank: int) -> float | None:
-        """Return the seconds that the solver may take from now."""
+    def for_solver(self, rank: int, finishing_s: float = 0.0) -> float | None:
+        """Return the seconds that the solver may take from now, so that there are some to finish in."""
         if self.limit is None:
             return None
         share = SOLVING if rank <= MOST_DIMENSIONS else SOLVING_BEYOND
-        return max(1e-6, share * self.limit - (now() - self.began))
+        end = min(share * self.limit, self.limit - finishing_s)
+        return max(1e-6, end - (now() - self.began))
 
     def until_late(self, share: float = 1.0) -> float | None:
         """Return the seconds from now until a result would be late."""

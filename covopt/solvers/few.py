@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import numpy as np
 
+from covopt.limits import TimeUp, limited
 from covopt.problems.shallow import ShallowProblem
 from covopt.solvers.column_generation import PASSES
 from covopt.solvers.finish import sparsified
@@ -13,7 +15,11 @@ from covopt.solvers.thin import solve_thin_quickly
 
 
 def with_few_neurons(
-    problem: ShallowProblem, neurons: np.ndarray, weights: np.ndarray, offset: Any
+    problem: ShallowProblem,
+    neurons: np.ndarray,
+    weights: np.ndarray,
+    offset: Any,
+    time_limit_s: float | None = None,
 ) -> tuple[np.ndarray, np.ndarray, Any]:
     """Return a network with at most N·k neurons: the given one, what Carathéodory leaves, or one along a line.
 
@@ -24,11 +30,15 @@ def with_few_neurons(
         Unit.
     weights : ndarray of shape (m,) or (m, k)
     offset : float or ndarray of shape (k,)
+    time_limit_s : float, optional
+        For Carathéodory.
     """
     most = problem.targets.size
     if len(neurons) <= most:
         return neurons, weights, offset
-    fewer = sparsified(problem, neurons, weights, offset)
+    fewer = neurons, weights, offset
+    with contextlib.suppress(TimeUp), limited(time_limit_s):
+        fewer = sparsified(problem, neurons, weights, offset)
     if len(fewer[0]) <= most and np.abs(problem.residual(*fewer)).max(initial=0.0) <= PASSES:
         return fewer
     quick = solve_thin_quickly(problem, time_limit_s=0.0)
