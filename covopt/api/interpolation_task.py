@@ -13,6 +13,7 @@ from covopt.api.resuming import joined, opened, resumable
 from covopt.api.rounds import Callback, observer
 from covopt.api.stopping import Clock, in_time
 from covopt.certificates.certify import conclude
+from covopt.certificates.conjugate import balanced
 from covopt.certificates.gauges import LabelNoiseGauge, VariationGauge
 from covopt.certificates.moments import hold_moments
 from covopt.checks.checkpoints import Checkpoint
@@ -232,10 +233,11 @@ class InterpolationTask:
 
         Of rows brought closer the sum along their middle goes.
         """
-        # Λᵀ1 = 0 has to hold to the last digit, and next to nothing is left
-        free = self.reduced[0].offset_cost == 0
-        if self.reduced[1].is_far and not free:
-            return lambda dual, factor: without_middle(self.data.lifted, dual)
+        if self.reduced[1].is_far:
+            if self.reduced[0].offset_cost > 0:
+                return lambda dual, factor: without_middle(self.data.lifted, dual)
+            # Λᵀ1 = 0 has to hold to the last digit
+            return lambda dual, factor: balanced(without_middle(self.data.lifted, dual, keep_sums=True))
         if point.moments is None or self.data.n_features != 1:
             return None
         problem, reduction = self.reduced

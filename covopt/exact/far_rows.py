@@ -134,7 +134,7 @@ class FarRows:
         return float(lengths_up(sums.reshape(1, -1))[0])
 
 
-def without_middle(rows: np.ndarray, dual: np.ndarray) -> np.ndarray:
+def without_middle(rows: np.ndarray, dual: np.ndarray, *, keep_sums: bool = False) -> np.ndarray:
     """Return a dual with Λᵀ X̃ across the middle of the rows only, to rounding: it may be large there.
 
     Where all rows are active F(w) = Λᵀ X̃ w, and what rows brought closer bound by one may be κ along the middle. It
@@ -145,6 +145,8 @@ def without_middle(rows: np.ndarray, dual: np.ndarray) -> np.ndarray:
     rows : ndarray of shape (N, D)
     dual : ndarray of shape (N,) or (N, k)
         Zero on rows that are to stay out.
+    keep_sums : bool
+        Whether Λᵀ1 stays what it is, to rounding.
 
     Examples
     --------
@@ -158,7 +160,14 @@ def without_middle(rows: np.ndarray, dual: np.ndarray) -> np.ndarray:
     far = FarRows.of(rows[live])
     if far is None:
         return dual
-    shares = 1.0 / (far.rows[:, 0] * np.count_nonzero(live))
+    if keep_sums:
+        away = far.rows[:, 0] - far.rows[:, 0].mean()
+        square = float(away @ away)
+        if not square > 0.0:
+            return dual
+        shares = away / square
+    else:
+        shares = 1.0 / (far.rows[:, 0] * np.count_nonzero(live))
     for column in found.T:
         for _ in range(2):
             low, high = dot_bounds(column[live], far.rows[:, 0])

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from covopt.exact.rounding import up
+from covopt.exact.rounding import dot_bounds, lengths_up, up
 
 MOST_ENTRIES = 100_000  # of the dual: some seconds
 FINER = 64  # bits by which numbers are refined before a root is taken in integers
@@ -79,6 +79,28 @@ def arc_gauge(rows: np.ndarray, dual: np.ndarray) -> float:
         if _slope(xx, xy, yy, u, v) > 0 > _slope(xx, xy, yy, after.u, after.v):
             best = max(best, _ratio_up(_top_eigenvalue(xx, xy, yy), 1 << (2 * FINER + 1), power))
     return up(math.sqrt(best)) if best else 0.0
+
+
+def line_gauge(heights: np.ndarray, dual: np.ndarray) -> float:
+    """Return h(Λ) for rows of one number, upwards, by a look at both directions.
+
+    Parameters
+    ----------
+    heights : ndarray of shape (N,)
+    dual : ndarray of shape (N, k)
+
+    Examples
+    --------
+    >>> line_gauge(np.array([2.0, -1.0]), np.array([[3.0], [8.0]])) >= 8.0
+    True
+    """
+    best = 0.0
+    for side in (1.0, -1.0):
+        active = np.maximum(side * heights, 0.0)
+        ends = [dot_bounds(active, column) for column in dual.T]
+        largest = np.array([[max(abs(low), abs(high)) for low, high in ends]])
+        best = max(best, float(lengths_up(largest)[0]) if len(ends) > 1 else float(largest[0, 0]))
+    return best
 
 
 def _slope(xx: int, xy: int, yy: int, u: int, v: int) -> int:

@@ -9,6 +9,8 @@ transfer of :mod:`covopt.exact.rounding`. What is left goes to
 - orthogonal rows, several outputs: the tree of :class:`~covopt.oracles.orthant.OrthantOracle`;
 - several outputs: faces, where :mod:`~covopt.oracles.vector.lattice_proof` has shown that they are right;
 - faces in three dimensions, unless two rows are nearly parallel: :mod:`covopt.oracles.scalar.sphere` has the proof;
+- faces in three dimensions in integers (:mod:`covopt.proofs.checker.faces`), of rows far from the origin and where
+  nothing else ends, if they are not too many;
 - boxes of directions (:mod:`covopt.oracles.cones`), which decide nothing by rounding: else first, with one output;
 - branch and bound over signs, where faces are too many: with one output before boxes, with several outputs a fan
   of their directions as well;
@@ -29,14 +31,13 @@ from covopt.errors import BudgetError
 from covopt.exact.far_rows import FarRows
 from covopt.exact.rounding import (
     TINY,
-    dot_bounds,
     lengths_up,
     operator_norm_up,
     total_up,
     transfer_up,
     up,
 )  # fmt: skip
-from covopt.oracles.arcs import MOST_ENTRIES, arc_gauge
+from covopt.oracles.arcs import MOST_ENTRIES, arc_gauge, line_gauge
 from covopt.oracles.bounds import gauge_bound, narrow
 from covopt.oracles.branch_and_bound import BranchAndBoundOracle
 from covopt.oracles.choose import exact_oracle
@@ -48,6 +49,8 @@ from covopt.oracles.cones.vector_gauge import vector_box_gauge
 from covopt.oracles.faces import DEFAULT_FACE_BUDGET, FaceOracle
 from covopt.oracles.sizes import to_size_one
 from covopt.oracles.vector_faces import MOST_TABLED, VectorFaceOracle
+from covopt.proofs.checker.arithmetic import float_below, sqrt_above
+from covopt.proofs.checker.faces import DIMENSION, square_above
 
 STARTS = 128
 KEPT_ROWS = 500  # oracles of larger tables are not kept: their presorting takes much memory
@@ -62,6 +65,7 @@ LOOSE_TOLERANCE = 2e-8  # with more, about half as many boxes
 MOST_DIMENSIONS = 8  # beyond, boxes do not end
 MORE_TABLED = 150  # rows in three dimensions up to which a table of faces, .2 s, comes before boxes
 TABLE_BYTES = 21e6  # of such a table
+MOST_ARCS = 60_000  # N² k, in three dimensions, up to which faces are looked at in integers: some 2 s
 QUADRATIC_WORK = 16.0  # operations on boxes with quadratics for each face of the budget: 8·10⁹, some 15 s
 MOST_QUADRATIC_BOXES = 60_000
 FEW_ROWS = 4.0  # rows per dimension up to which signs are tried where faces have been walked
@@ -157,8 +161,12 @@ def bound_gauge(
     """
     outputs = dual.reshape(len(dual), -1)
     live = rows.any(axis=1) & outputs.any(axis=1)
-    far = FarRows.of(rows[live])
+    by_integers = rows.shape[1] == DIMENSION and budget >= 1.0
+    by_integers = by_integers and np.count_nonzero(live) ** 2 * outputs.shape[1] <= MOST_ARCS
+    far = FarRows.of(rows[live]) if rows.shape[1] > 2 else None  # in the plane integers take any rows
     if far is not None:
+        if by_integers:
+            return _in_integers(rows[live], outputs[live])
         return _bound_far(far, rows[live], outputs[live], budget, claim)
     scaled = to_size_one(rows, dual)
     if scaled is None:
@@ -169,11 +177,18 @@ def bound_gauge(
     if claim is not None:
         claim = math.ldexp(claim, -top) if 0.0 < claim < math.inf and abs(top) < 900 else None
     found = _bound_units(units, weights, budget, claim)
+    if by_integers and not found.exact:
+        return _in_integers(rows[live], outputs[live])
     value = up(up(found.value) + lost)
     try:
         return found._replace(value=up(math.ldexp(value, top)))
     except OverflowError:
         return found._replace(value=math.inf)
+
+
+def _in_integers(rows: np.ndarray, dual: np.ndarray) -> GaugeBound:
+    """Look at all faces in integers: no choice of units and no rows that nearly depend on each other spoil them."""
+    return GaugeBound(-float_below(-sqrt_above(square_above(rows, dual))), True, EXACT)
 
 
 def _bound_far(
@@ -212,23 +227,12 @@ def _bound_full(rows: np.ndarray, dual: np.ndarray, budget: float, claim: float 
     if len(rows) == 0:
         return GaugeBound(0.0, True, EXACT)
     if rows.shape[1] == 1:
-        return GaugeBound(_on_a_line(rows[:, 0], dual), True, EXACT)
+        return GaugeBound(line_gauge(rows[:, 0], dual), True, EXACT)
     if budget < 1.0:  # no time for any search
         return GaugeBound(_relaxed(rows, dual[:, 0] if dual.shape[1] == 1 else dual), False, VALID)
     if dual.shape[1] == 1:
         return _bound_scalar(rows, dual[:, 0], budget, claim)
     return _bound_vector(rows, dual, budget)
-
-
-def _on_a_line(heights: np.ndarray, dual: np.ndarray) -> float:
-    """Look at both directions of dimension one."""
-    best = 0.0
-    for side in (1.0, -1.0):
-        active = np.maximum(side * heights, 0.0)
-        ends = [dot_bounds(active, column) for column in dual.T]
-        largest = np.array([[max(abs(low), abs(high)) for low, high in ends]])
-        best = max(best, float(lengths_up(largest)[0]) if len(ends) > 1 else float(largest[0, 0]))
-    return best
 
 
 def _bound_scalar(

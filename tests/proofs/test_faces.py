@@ -1,0 +1,116 @@
+"""All faces in integers: against closed forms, the arcs of the plane, dense directions, boxes; at rows that meet."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from covopt.oracles.arcs import arc_gauge
+from covopt.oracles.cones.gauge import box_gauge
+from covopt.oracles.cones.vector_gauge import vector_box_gauge
+from covopt.oracles.support import bound_gauge
+from covopt.proofs.checker.faces import arcs_of, negative, planes_of, square_above
+
+
+def gauge(rows: np.ndarray, dual: np.ndarray) -> float:
+    return math.sqrt(square_above(np.asarray(rows, dtype=float), np.asarray(dual, dtype=float)))
+
+
+def test_closed_forms():
+    assert square_above(np.eye(3), np.array([3.0, 4.0, 12.0])) == 169
+    assert square_above(np.array([[2.0], [-1.0]]), np.array([3.0, 8.0])) == 64
+    assert square_above(np.array([[1.0, 1.0]]), np.array([[3.0, 4.0]])) == pytest.approx(50.0, rel=1e-12)
+    assert square_above(np.zeros((2, 3)), np.ones(2)) == 0
+    assert square_above(np.eye(3), np.zeros((3, 2))) == 0
+    # orthogonal rows and weights that are not negative: all rows are active where it is largest
+    dual = np.array([[3.0, 0.0], [0.0, 4.0], [3.0, 1.0]])
+    assert gauge(np.eye(3), dual) == pytest.approx(np.linalg.norm(dual, 2), rel=1e-11)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_against_directions_arcs_and_boxes(seed):
+    """Whole numbers make rows meet, repeat and oppose each other."""
+    rng = np.random.default_rng(seed)
+    n, d, k = int(rng.integers(1, 8)), int(rng.integers(1, 4)), int(rng.integers(1, 4))
+    rows = rng.integers(-2, 3, (n, d)).astype(float) if seed % 2 else rng.standard_normal((n, d))
+    dual = rng.integers(-2, 3, (n, k)).astype(float) if seed % 3 else rng.standard_normal((n, k))
+    found = gauge(rows, dual)
+    directions = rng.standard_normal((20_000, d))
+    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+    brute = np.linalg.norm(np.maximum(directions @ rows.T, 0.0) @ dual, axis=1).max()
+    assert brute * (1.0 - 1e-12) <= found <= brute * (1.0 + 1e-2) + 1e-300
+    if d == 2:
+        assert found == pytest.approx(arc_gauge(rows, dual), rel=1e-11)
+    boxes = box_gauge(rows, dual[:, 0]) if k == 1 else vector_box_gauge(rows, dual)
+    if dual.any() and rows.any():
+        assert boxes.closed
+        assert found == pytest.approx(boxes.upper_bound, rel=1e-7, abs=1e-12)
+
+
+def test_a_turn_by_whole_numbers_and_the_order_of_rows_change_nothing():
+    rng = np.random.default_rng(1)
+    rows, dual = rng.integers(-9, 10, (7, 3)).astype(float), rng.integers(-9, 10, 7).astype(float)
+    turn = np.array([[3.0, 4.0, 0.0], [-4.0, 3.0, 0.0], [0.0, 0.0, 5.0]])
+    one, order = square_above(rows, dual), rng.permutation(7)
+    assert square_above((rows @ turn)[order], dual[order]) == 25 * one
+    assert square_above(np.ldexp(rows, 400), np.ldexp(-dual, -700)) == one / 4**300
+
+
+def test_rows_that_meet_far_away():
+    """Seconds beside yes and no: rows of one answer meet in one point, and boxes do not end there."""
+    rng = np.random.default_rng(3)
+    seconds = (1.6e9 + rng.uniform(0.0, 3e7, 12)).round()
+    rows = np.column_stack([seconds, rng.integers(0, 2, 12), np.ones(12)])
+    dual = rng.standard_normal(12)
+    dual -= dual.mean()
+    found = bound_gauge(rows, dual)
+    assert found.exact
+    assert found.value == pytest.approx(gauge(rows, dual), rel=1e-15)
+    # moved to their middle by whole numbers, and with the column in units of a power of two, boxes see it too
+    near = np.column_stack([(seconds - 1.6e9) / 2.0**24, rows[:, 1:]])
+    assert gauge(near, dual) == pytest.approx(box_gauge(near, dual).upper_bound, rel=1e-8)
+
+
+def test_a_start_above_stays():
+    assert square_above(np.eye(3), np.ones(3), Fraction(7)) == 7
+    assert square_above(np.eye(3), np.ones((3, 2)), Fraction(100)) == 100
+
+
+def test_more_columns_are_refused():
+    with pytest.raises(ValueError, match="at most 3 numbers, not of 4"):
+        square_above(np.eye(4), np.ones(4))
+
+
+def test_a_circle_is_walked_once_around():
+    rng = np.random.default_rng(5)
+    rows = rng.integers(-3, 4, (6, 3)).tolist()
+    planes = planes_of(rows, [[1]] * 6)
+    for i, plane in enumerate(planes):
+        arcs = list(arcs_of(planes, i))
+        total = 0.0
+        for arc, after in zip(arcs, [*arcs[1:], arcs[0]], strict=True):
+            a, b = np.array(arc.a, dtype=float), np.array(arc.b, dtype=float)
+            angle = math.atan2(np.cross(a, b) @ np.array(plane.normal) / np.linalg.norm(plane.normal), a @ b)
+            assert 0.0 < angle < math.pi
+            assert np.abs(np.cross(b, after.a)).max() == 0.0 and b @ np.array(after.a) > 0.0
+            total += angle
+            middle = a / np.linalg.norm(a) + b / np.linalg.norm(b)
+            own = np.array([row for row in rows if np.cross(row, plane.normal).any()])
+            assert np.array(arc.slopes[0]) == pytest.approx(own[own @ middle > 0].sum(axis=0))
+        assert total == pytest.approx(2.0 * math.pi)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_negative_directions_are_found_where_there_are_some(seed):
+    rng = np.random.default_rng(seed)
+    half = rng.integers(-2, 3, (3, 3))
+    form = half + half.T if seed % 2 else half @ half.T - (seed % 4 == 0) * np.eye(3, dtype=int)
+    found = negative(form.tolist())
+    least = np.linalg.eigvalsh(form).min()
+    if found is None:
+        assert least > -1e-9
+    else:
+        assert np.array(found) @ form @ np.array(found) < 0
