@@ -76,7 +76,7 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no s
 
 def reading(sep: str | None, encoding: str, decimal: str) -> Any:
     """Return how text tables are read."""
-    from covopt.data.readers import Text
+    from covopt.data.text_tables import Text
 
     return Text("\t" if sep in ("\\t", "tab") else sep, encoding, decimal)
 

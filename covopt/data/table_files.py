@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,8 +16,9 @@ from covopt.checks.optional import required
 from covopt.checks.validation import suggest
 from covopt.checks.wording import one_line
 from covopt.data.columns import content_of, is_counter, is_unnamed_index, to_numbers
-from covopt.data.readers import UNNAMED, Raw, Text, read_raw
+from covopt.data.readers import UNNAMED, raw_blocks, read_raw
 from covopt.data.tabular import check_finite
+from covopt.data.text_tables import Raw, Text
 from covopt.errors import InputError, TableWarning
 
 if TYPE_CHECKING:
@@ -126,7 +127,37 @@ def read_table(
     {'town': "text, as in 'Bern'"}
     """
     path = Path(path)
-    raw = read_raw(path, text or Text())
+    return _choose(read_raw(path, text or Text()), path, target, features, labels, weight)
+
+
+def read_inputs(path: str | Path, features: Sequence[str], *, text: Text | None = None) -> Iterator[Table]:
+    """Read some columns of a file a block of rows after the other; what is no text comes as one.
+
+    Parameters
+    ----------
+    path, features, text
+        As for :func:`read_table`.
+
+    Raises
+    ------
+    InputError
+        As :func:`read_table`, and for what is not finite.
+    """
+    path = Path(path)
+    for raw in raw_blocks(path, text or Text()):
+        found = _choose(raw, path, None, features, False, None)
+        found.check_inputs()
+        yield found
+
+
+def _choose(
+    raw: Raw,
+    path: Path,
+    target: str | Sequence[str] | None,
+    features: str | Sequence[str] | None,
+    labels: bool,
+    weight: str | None,
+) -> Table:
     frame, groups = raw.frame, raw.groups
     columns = list(frame.columns)
     if not columns or len(frame) == 0:

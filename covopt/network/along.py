@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from covopt.checks.memory import SMALL, room
+
+PAIR = 16  # bytes
 PAIRS_PER_PIECE = 5_000_000
 MANY_PAIRS = 200_000_000
 PARALLEL = 1e-14
@@ -25,19 +28,36 @@ def outputs(lifted: np.ndarray, hidden: np.ndarray, weights: np.ndarray) -> np.n
            [0.]])
     """
     pairs = len(lifted) * len(hidden)
-    if pairs <= PAIRS_PER_PIECE:
+    most = pairs_at_a_time(pairs)
+    if pairs <= most:
         return np.maximum(lifted @ hidden.T, 0.0) @ weights
     if pairs > MANY_PAIRS:
         found = _by_sorting(lifted, hidden, weights)
         if found is not None:
             return found
-    length = max(1, PAIRS_PER_PIECE // len(hidden))
+    length = max(1, most // len(hidden))
     return np.concatenate(
         [
             np.maximum(lifted[start : start + length] @ hidden.T, 0.0) @ weights
             for start in range(0, len(lifted), length)
         ]
     )
+
+
+def pairs_at_a_time(pairs: int) -> int:
+    """Return how many pairs of points and neurons are looked at together: as many as the cache, or memory, holds.
+
+    Parameters
+    ----------
+    pairs : int
+        That there are.
+
+    Examples
+    --------
+    >>> pairs_at_a_time(10**9) <= PAIRS_PER_PIECE
+    True
+    """
+    return PAIRS_PER_PIECE if PAIR * pairs <= SMALL else room(PAIR * PAIRS_PER_PIECE) // PAIR
 
 
 def _by_sorting(lifted: np.ndarray, hidden: np.ndarray, weights: np.ndarray) -> np.ndarray | None:

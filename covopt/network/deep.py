@@ -146,10 +146,13 @@ class DeepReLUNetwork:
         features = check_inputs(X, self.n_inputs)
         found: list[np.ndarray] = []
         for w, b in self.layers:
-            z = features @ w.T
-            found.append(z if b is None else z + self.bias * b)
+            found.append(self._after(features, w, b))
             features = self.activate(found[-1])
         return found
+
+    def _after(self, features: np.ndarray, w: np.ndarray, b: np.ndarray | None) -> np.ndarray:
+        z = features @ w.T
+        return z if b is None else z + self.bias * b
 
     def predict(self, X: Any) -> np.ndarray:
         """Return the outputs, of shape (N,) for one output and (N, k) for more.
@@ -163,7 +166,17 @@ class DeepReLUNetwork:
         InputError
             When X has another number of columns, or entries that are not finite.
         """
-        outputs = self.representations(X)[-1]
+        from covopt.network.along import pairs_at_a_time
+
+        features, widest = check_inputs(X, self.n_inputs), max(len(w) for w in self.weights)
+        length = max(1, pairs_at_a_time(2 * len(features) * widest) // (2 * widest))
+        parts = []
+        for start in range(0, len(features), length):
+            z = features[start : start + length]
+            for ell, (w, b) in enumerate(self.layers):
+                z = self._after(self.activate(z) if ell else z, w, b)
+            parts.append(z)
+        outputs = np.concatenate(parts)
         return outputs[:, 0] if outputs.shape[1] == 1 else outputs
 
     def to_torch(self) -> Any:

@@ -19,9 +19,9 @@ from typer.testing import CliRunner
 from covopt.cli import app
 from covopt.data import Data
 from covopt.data.columns import content_of, is_counter, to_numbers
-from covopt.data.readers import Text
 from covopt.data.rows import RowNames
 from covopt.data.table_files import read_table
+from covopt.data.text_tables import Text
 from covopt.datasets import load_table
 from covopt.errors import InputError, TableWarning
 
@@ -227,7 +227,7 @@ def test_archives_that_are_no_table(tmp_path, monkeypatch):
         archive.writestr("t.csv", TABLE)
         archive.writestr("__MACOSX/._t.csv", b"\0\5")
     assert len(read_table(path, target="y", text=Text(None, "utf-8", ",")).X) == 2
-    monkeypatch.setattr("covopt.data.readers.MOST_INFLATED", 10)
+    monkeypatch.setattr("covopt.data.text_tables.MOST_INFLATED", 10)
     (tmp_path / "t.csv.gz").write_bytes(gzip.compress(TABLE.encode()))
     assert "inflates to more than" in refused(tmp_path / "t.csv.gz")
     assert "unknown file type '.gz'" in refused(tmp_path / "t.npz.gz")

@@ -1,0 +1,357 @@
+"""Tables of text: CSV and its kin, compressed or from standard input, at once or a block of lines after the other."""
+
+from __future__ import annotations
+
+import bz2
+import codecs
+import csv
+import gzip
+import io
+import lzma
+import os
+import re
+import sys
+import warnings
+import zipfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+import numpy as np
+
+from covopt.checks.memory import SMALL, memory_left, plan, room
+from covopt.checks.optional import required
+from covopt.checks.wording import one_line
+from covopt.data.rows import RowNames
+from covopt.errors import InputError
+from covopt.files import check_archive
+from covopt.files.archive import MOST_INFLATED
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+STDIN = "-"
+COMPRESSED = (".gz", ".bz2", ".xz", ".zip")
+DELIMITERS = {".csv": ",;\t", ".tsv": "\t", ".txt": "\t,;"}
+WIDE = ("utf-16", "utf-32")
+SAMPLE = 1 << 16  # bytes that tell how many numbers there are
+OF_A_BYTE, OF_A_NUMBER = 2, 28  # bytes that memory takes for them
+FEWER = "Leave out rows or columns."
+LEAST_BLOCK, MOST_BLOCK, BLOCKS = 1 << 16, 1 << 23, 40  # bytes of a block; what part of the memory it may be
+
+
+@dataclass(frozen=True)
+class Text:
+    """How to read a table of text.
+
+    Attributes
+    ----------
+    sep : str, optional
+        What separates columns; by default comma, semicolon or tab, whichever the first line has most of.
+    encoding : str
+    decimal : str
+        The decimal point.
+    """
+
+    sep: str | None = None
+    encoding: str = "utf-8"
+    decimal: str = "."
+
+
+@dataclass(frozen=True)
+class Raw:
+    """A file as a frame.
+
+    Attributes
+    ----------
+    frame : pandas.DataFrame
+    groups : dict
+        Names of arrays of an NPZ file to their columns.
+    rows : RowNames
+        What messages call the rows.
+    kind : str or None
+        The name of an index that makes messages do so, None where rows count from 0.
+    labels : ndarray
+    """
+
+    frame: pd.DataFrame
+    groups: dict[str, list[str]] = field(default_factory=dict)
+    kind: str | None = None
+    labels: np.ndarray | None = None
+
+    @property
+    def rows(self) -> RowNames:
+        """What messages call the rows."""
+        return RowNames() if self.kind is None else RowNames(self.labels, self.kind)
+
+
+def check_text(text: Text) -> None:
+    """Refuse separators, decimal points and encodings that are none.
+
+    Parameters
+    ----------
+    text : Text
+
+    Raises
+    ------
+    InputError
+        Naming the option.
+    """
+    if text.sep is not None and len(text.sep) != 1:
+        raise InputError(f"sep must be one character (\\t for a tab); received {text.sep!r}.")
+    if text.decimal not in (".", ","):
+        raise InputError(f"decimal must be '.' or ','; received {text.decimal!r}.")
+    if text.sep == text.decimal:
+        raise InputError(f"sep and decimal are both {text.sep!r}; columns could not be told from decimals.")
+    try:
+        "".encode(text.encoding)
+    except LookupError:
+        raise InputError(
+            f"encoding {text.encoding!r} is unknown; try utf-8, latin-1, cp1252 or utf-16."
+        ) from None
+
+
+def read_text(path: Path, suffix: str, text: Text) -> Raw:
+    """Read a table of text as a whole.
+
+    Parameters
+    ----------
+    path : Path
+    suffix : str
+        ``.csv``, ``.tsv`` or ``.txt``: what it is under its compression.
+    text : Text
+
+    Raises
+    ------
+    InputError
+        Where it is no table, or takes more memory than there may be.
+    """
+    most = min(MOST_INFLATED, memory_left()) if path.suffix.lower() in COMPRESSED else memory_left()
+    with _opened(path) as stream:
+        size = os.fstat(stream.fileno()).st_size if path.suffix.lower() == suffix else 0
+        head = stream.read(min(SAMPLE, most + 1))
+        _check_room(path, max(size, len(head)), head)
+        raw = head + stream.read(most + 1 - len(head))
+    if len(raw) > most:
+        if most == MOST_INFLATED:
+            raise InputError(f"{path} inflates to more than {MOST_INFLATED >> 20} MiB; unpack it first.")
+        plan(len(raw), most, FEWER, what=f"the table {path}")
+    _check_room(path, len(raw), head)
+    return _frame_of(path, suffix, raw, text)
+
+
+def text_blocks(path: Path, suffix: str, text: Text) -> Iterator[Raw]:
+    """Read a table of text a block of whole lines after the other, so that memory holds one of them.
+
+    Rows are called by their lines in the file. What UTF-16 and UTF-32 encode, whose lines do not end in a byte of
+    their own, comes as a whole.
+
+    Parameters
+    ----------
+    path, suffix, text
+        As for :func:`read_text`.
+    """
+    if text.encoding.lower().replace("_", "-").startswith(WIDE):
+        yield read_text(path, suffix, text)
+        return
+    size = max(LEAST_BLOCK, room(MOST_BLOCK * BLOCKS, 1.0) // BLOCKS)
+    with _opened(path) as stream:
+        head = b""
+        while not head.removeprefix(codecs.BOM_UTF8).strip() and (line := _lines_of(stream, 0, path)):
+            head += line
+        block = _lines_of(stream, size, path)
+        yield _frame_of(path, suffix, head + block, text)
+        before, skipped = 0, 0
+        while True:
+            before, skipped = before + _count_lines(block), skipped + len(block)
+            block = _lines_of(stream, size, path)
+            if not block:
+                return
+            if not block.strip():
+                continue
+            try:
+                yield _frame_of(path, suffix, head + block, text, before)
+            except UnicodeDecodeError as error:
+                error.start += skipped
+                raise
+
+
+def _lines_of(stream: IO[bytes], size: int, path: Path) -> bytes:
+    """Read so many bytes and on to the end of a line outside of quotes; nothing at the end of the file."""
+    found = stream.read(size) + stream.readline(MOST_BLOCK)
+    while found.count(b'"') % 2 and (more := stream.readline(MOST_BLOCK)):
+        found += more
+        if len(found) > size + MOST_BLOCK:
+            break
+    if len(found) >= size + MOST_BLOCK:
+        raise InputError(f"{path} has a line of more than {MOST_BLOCK >> 20} MiB; is it a table?")
+    return found
+
+
+def _count_lines(raw: bytes) -> int:
+    return raw.count(b"\n") + raw.count(b"\r") - raw.count(b"\r\n")
+
+
+def _check_room(path: Path, size: int, head: bytes) -> None:
+    """Refuse a table that memory has no room for; how many numbers a byte holds is that of its first bytes."""
+    numbers = size * (max(map(head.count, (b",", b";", b"\t"))) + head.count(b"\n") + 1) / max(len(head), 1)
+    check_size(path, OF_A_BYTE * size + OF_A_NUMBER * numbers)
+
+
+def check_size(path: Path, needed: float) -> None:
+    """Refuse a table that memory has no room for.
+
+    Parameters
+    ----------
+    path : Path
+    needed : float
+        Bytes.
+
+    Raises
+    ------
+    InputError
+    """
+    if needed > SMALL:
+        plan(needed, memory_left(needed), FEWER, what=f"the table {path}")
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[IO[bytes]]:
+    """Open a table of text, standard input and compressed ones too."""
+    if str(path) == STDIN:
+        yield sys.stdin.buffer
+        return
+    suffix = path.suffix.lower()
+    if suffix != ".zip":
+        opener: Any = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}.get(suffix, Path.open)
+        with opener(path, "rb") as stream:
+            yield stream
+        return
+    check_archive(path)
+    with zipfile.ZipFile(path) as archive:
+        names = [n for n in archive.namelist() if not n.endswith("/") and not n.startswith("__MACOSX/")]
+        if len(names) != 1:
+            raise InputError(f"{path} holds {len(names)} files; a table is one file.")
+        with archive.open(names[0]) as inner:
+            yield inner
+
+
+def _frame_of(path: Path, suffix: str, raw: bytes, text: Text, before: int = 0) -> Raw:
+    """Return the frame of a text, of whose lines so many are left out between the first and the second."""
+    pd = required("pandas", "reading a table", "tables")
+    wide = text.encoding.lower().replace("_", "-").startswith(WIDE)
+    if b"\x00" in raw and not wide:
+        raise InputError(
+            f"{path} holds zero bytes, which no text does; is it a table of another kind? For UTF-16 give "
+            "--encoding utf-16 (encoding=...)."
+        )
+    utf8 = text.encoding.lower() in ("utf-8", "utf8")
+    content, plain = raw.decode("utf-8-sig" if utf8 else text.encoding), utf8 and raw.isascii()
+    head = next((line for line in _each_line(content) if line.strip()), "")
+    if not head:
+        raise InputError(f"{path} is empty; the first line must name the columns.")
+    candidates = [c for c in DELIMITERS[suffix] if c != text.decimal]
+    delimiter = text.sep or max(candidates, key=lambda c: (head.count(c), -candidates.index(c)))
+    names = [n.strip() for n in next(csv.reader([head], delimiter=delimiter))]
+    if pd.to_numeric(pd.Series(names, dtype=object), errors="coerce").notna().all():
+        raise InputError(
+            f"{path}: the first line must name the columns; it holds numbers ({head.strip()[:60]})."
+        )
+    check_unique(names, path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # newer releases of pandas round correctly without being asked
+        warnings.simplefilter("error", pd.errors.ParserWarning)  # fields beyond the header would be lost
+        try:
+            frame = pd.read_csv(
+                io.BytesIO(raw if plain else content.encode()),
+                sep=delimiter,
+                decimal=text.decimal,
+                skipinitialspace=True,
+                index_col=False,
+                float_precision="round_trip",
+            )
+        except (pd.errors.ParserError, pd.errors.ParserWarning) as error:
+            raise InputError(
+                _too_wide(content, delimiter, len(names), path, before) or f"{path}: {error}"
+            ) from None
+    frame.columns = [str(c).strip() for c in frame.columns]
+    if text.decimal == ",":
+        _check_points(frame, path)
+    return Raw(frame, kind="line", labels=before + _lines(content, delimiter, len(frame)))
+
+
+def _each_line(content: str) -> Iterator[str]:
+    """Yield the lines with their ends; StringIO would hold four bytes for every letter."""
+    for line in re.finditer(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+", content):
+        yield line[0]
+
+
+def _too_wide(content: str, delimiter: str, width: int, path: Path, skipped: int) -> str:
+    """Say which line has more fields than the header; nothing where none has."""
+    reader = csv.reader(_each_line(content), delimiter=delimiter)
+    before = 0
+    for record in reader:
+        if len(record) > width and any(field.strip() for field in record[width:]):
+            return (
+                f"{path}: line {skipped + before + 1} has {len(record)} fields, but the first line names {width} "
+                f"column{'' if width == 1 else 's'}. Titles and comments above the names have to go; --sep (sep=...) "
+                "names another separator."
+            )
+        before = reader.line_num
+    return ""
+
+
+def _check_points(frame: pd.DataFrame, path: Path) -> None:
+    """Refuse 1.000 where the decimal is a comma: it would be one thousand in one country and one in another."""
+    for name in frame.columns[[not _is_numeric(kind) for kind in frame.dtypes]]:
+        pointed = frame[name].dropna().astype(str)
+        pointed = pointed[pointed.str.fullmatch(r"\s*[+-]?\d*\.\d*(?:[eE][+-]?\d+)?\s*")]
+        if len(pointed):
+            raise InputError(
+                f"{path}: column {name!r} holds '{one_line(pointed.iloc[0], 40)}', a point although the decimal is a "
+                "comma; take points between thousands out, or leave --decimal (decimal=...) away."
+            )
+
+
+def _is_numeric(kind: Any) -> bool:
+    """Return whether pandas calls a type of column numeric."""
+    pd = required("pandas", "reading a table", "tables")
+    return pd.api.types.is_numeric_dtype(kind)
+
+
+def _lines(content: str, delimiter: str, n_rows: int) -> np.ndarray:
+    """Return the line on which each row begins, counted from 1 as editors do."""
+    content = content.replace("\r\n", "\n").replace("\r", "\n")
+    end = len(content)
+    while end and content[end - 1] == "\n":
+        end -= 1
+    if content.count("\n", 0, end) == n_rows:  # neither blank lines nor line ends within quotes
+        return np.arange(2, n_rows + 2)
+    reader, found, before = csv.reader(_each_line(content), delimiter=delimiter), [], 0
+    for record in reader:
+        if len(record) > 1 or (record and record[0].strip()):
+            found.append(before + 1)
+        before = reader.line_num
+    return np.array(found[1 : n_rows + 1])
+
+
+def check_unique(names: Sequence[str], path: Path) -> None:
+    """Refuse two columns of one name.
+
+    Parameters
+    ----------
+    names : sequence of str
+    path : Path
+
+    Raises
+    ------
+    InputError
+        Naming them.
+    """
+    repeated = sorted({n for n in names if list(names).count(n) > 1})
+    if repeated:
+        raise InputError(
+            f"{path} has more than one column called {', '.join(map(repr, repeated))}; rename or drop them."
+        )
