@@ -13,6 +13,7 @@ from covopt.cli.options import (
     Encoding,
     Features,
     Json,
+    MemoryLimit,
     NoInputs,
     Quiet,
     Sep,
@@ -49,11 +50,12 @@ def reduce(
         ),
     ] = "covariances",
     time_limit: TimeLimit = None,
+    memory_limit: MemoryLimit = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Cut a trained ReLU network to fewer neurons: same outputs on the table, no larger norm."""
-    with reporting(as_json) as heard:
+    with reporting(as_json, memory_limit=memory_limit) as heard:
         check_outputs(out, inputs=(model, table))
         with Progress("reducing", enabled=not (as_json or quiet)):
             found = run_reduce(

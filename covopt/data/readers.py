@@ -33,7 +33,7 @@ UNNAMED = "Unnamed: "
 _PARQUET = (".parquet", ".pq")
 _FEATHER = (".feather", ".arrow")
 _EXCEL = (".xlsx", ".xls", ".ods")
-OF_A_NUMBER, OF_FEATHER, OF_NPZ, OF_EXCEL = 40, 14, 3, 10  # bytes taken for a number, or for a byte of the file
+OF_A_NUMBER, OF_NPZ, OF_EXCEL = 40, 3, 10  # bytes taken for a number, or for a byte of the file
 KINDS = "CSV (.csv, .tsv, .txt; also .gz, .bz2, .xz or .zip of it), Parquet, Feather, Excel or NPZ"
 
 
@@ -127,11 +127,20 @@ def _read_arrow(path: Path, suffix: str) -> Raw:
         check_unique(list(pq.read_schema(path).names), path)
         frame = pd.read_parquet(path)
     else:
-        check_size(path, OF_FEATHER * path.stat().st_size)
+        check_size(path, OF_A_NUMBER * _feather_numbers(path))
         frame = pd.read_feather(path)
         check_unique([str(c) for c in frame.columns], path)
     frame.columns = [str(c) for c in frame.columns]
     return Raw(frame)
+
+
+def _feather_numbers(path: Path) -> int:
+    dataset = required("pyarrow.dataset", str(path), "parquet")
+    try:
+        found = dataset.dataset(path, format="feather")
+        return int(found.count_rows() * len(found.schema))
+    except (OSError, ValueError):  # of the first version, which is not compressed
+        return path.stat().st_size // 4
 
 
 def _read_excel(path: Path) -> Raw:

@@ -21,7 +21,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
-from covopt.checks.memory import SMALL, memory_left, plan, room
+from covopt.checks.memory import memory_left, plan, room
 from covopt.checks.optional import required
 from covopt.checks.wording import one_line
 from covopt.data.rows import RowNames
@@ -213,8 +213,7 @@ def check_size(path: Path, needed: float) -> None:
     ------
     InputError
     """
-    if needed > SMALL:
-        plan(needed, memory_left(needed), FEWER, what=f"the table {path}")
+    plan(needed, memory_left(needed), FEWER, what=f"the table {path}")
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from typing import IO, Any
 
 import numpy as np
 
+from covopt.checks.memory import memory_left, plan
 from covopt.checks.optional import required
 from covopt.checks.wording import one_line
 from covopt.errors import InputError
@@ -17,6 +18,7 @@ from covopt.files import check_archive, write_atomically
 from covopt.network.deep import DeepReLUNetwork
 
 SUFFIXES = {".safetensors": "safetensors", ".pt": "torch", ".pth": "torch"}
+OF_A_BYTE = 8  # bytes that reading and writing take for one of the file
 _KEY = re.compile(r"^(?P<prefix>(?:.*\.)?)(?P<index>\d+)\.(?P<kind>[A-Za-z_]\w*)$")
 _SAVE = 'save its state dict: torch.save(model.state_dict(), "model.pt")'
 
@@ -79,6 +81,8 @@ def read_model(path: str | Path) -> ModelFile:
         raise InputError(f"{path} is a folder; give the path of a model file.")
     if not path.exists():
         raise InputError(f"{path} does not exist.")
+    needed = OF_A_BYTE * path.stat().st_size
+    plan(needed, memory_left(needed), "Use a machine with more.", what=f"the model {path}")
     metadata: dict[str, str] = {}
     if kind == "safetensors":
         tensors, dtypes, metadata = _read_safetensors(path)

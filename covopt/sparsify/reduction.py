@@ -9,6 +9,8 @@ from typing import TypeVar
 import numpy as np
 from scipy.linalg import lstsq, svd
 
+from covopt.checks.memory import memory_left, plan
+from covopt.checks.wording import counted
 from covopt.exact.rank import ATOMS, numerical_rank
 from covopt.limits import TimeUp, limited
 from covopt.sparsify.caratheodory import caratheodory
@@ -18,6 +20,7 @@ from covopt.sparsify.merging import balance, drop_silent, merge_aligned, merge_i
 PRESERVES = ("covariances", "outputs")
 PAIR_DRIFT = 1e-10  # largest relative change of K and Kᵠ at which a reduction is taken
 _SWEEPS = 6
+FEWER = "Give it fewer rows: a sample of the table."
 _LOOSE = 1e-8  # dependent up to the error of ill-conditioned output weights: they are solved for again
 
 Smaller = TypeVar("Smaller")
@@ -69,6 +72,11 @@ def reduce_layer(layer: HiddenLayer, *, preserve: str = "covariances") -> Hidden
 
 def reductions(layer: HiddenLayer, *, preserve: str) -> Iterator[HiddenLayer]:
     """Yield the layers on the way to the one of :func:`reduce_layer`, each as good as all before it."""
+    (n, width), m, k = layer.inputs.shape, len(layer), layer.outgoing.shape[1]
+    by_pairs = min(n, m) * (min(n, m) + 1) // 2 + min(n, width) * (min(n, width) + 1) // 2
+    atoms = min(2 * m + 20, n * k if preserve == "outputs" else by_pairs)
+    needed = 8.0 * (6 * n * (m + width) + 7 * m * atoms + 3 * n * k)
+    plan(needed, memory_left(needed), FEWER, what=f"the reduction of {counted(m, 'neuron')}")
     return _keep_outputs(layer) if preserve == "outputs" else _keep_pair(layer)
 
 

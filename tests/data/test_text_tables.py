@@ -80,4 +80,7 @@ def test_a_table_that_there_is_no_room_for(tmp_path, suffix):
     with memory_limited(0.0005), pytest.raises(InputError, match=r"the table .* needs about .* the limit is"):
         read_table(path, target=None)
     with memory_limited(0.0005 if "csv" in suffix else 0.1):
-        assert sum(len(each.X) for each in read_inputs(path, list("abc") if suffix != "npz" else ["x0"])) > 99_000
+        assert (
+            sum(len(each.X) for each in read_inputs(path, list("abc") if suffix != "npz" else ["x0"]))
+            > 99_000
+        )

@@ -1,5 +1,7 @@
 """What would take more memory than there may be is refused before it takes any, in a sentence."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -11,10 +13,14 @@ from covopt.depth.lower import tree_families
 from covopt.depth.tree import LAYER_BYTES, Recursion
 from covopt.depth.upper import UpperSearch
 from covopt.errors import BudgetError, InputError, MemoryLimitWarning
+from covopt.network.along import outputs
+from covopt.network.deep import DeepReLUNetwork
 from covopt.oracles.branch_and_bound import BranchAndBoundOracle
 from covopt.oracles.choose import exact_oracle
 from covopt.oracles.heights import heights
 from covopt.oracles.signs.sign_tree import SignTree
+from covopt.sparsify.layer import HiddenLayer
+from covopt.sparsify.reduction import reduce_layer
 
 
 @pytest.mark.parametrize(
@@ -182,3 +188,29 @@ def test_the_recursion_of_trees_goes_in_pieces(monkeypatch):
     with memory_limited(1e-4):
         assert LAYER_BYTES * recursion.size * 500 > memory_left()
         np.testing.assert_allclose(recursion.gauge(c), whole, rtol=1e-14)
+
+
+@pytest.mark.parametrize(("preserve", "said"), [("covariances", "0.0071"), ("outputs", "0.0059")])
+def test_a_reduction_keeps_to_the_limit(preserve, said):
+    rng = np.random.default_rng(0)
+    layer = HiddenLayer(*(rng.standard_normal(shape) for shape in ((300, 3), (200, 3), (200, 1))))
+    with (
+        memory_limited(0.001),
+        pytest.raises(InputError, match=f"of 200 neurons needs about {said} GiB .* fewer rows"),
+    ):
+        reduce_layer(layer, preserve=preserve)
+
+
+def test_predictions_are_made_in_pieces():
+    rng = np.random.default_rng(0)
+    X, hidden, output = (rng.standard_normal(shape) for shape in ((3000, 3), (600, 3), (2, 600)))
+    network = DeepReLUNetwork([hidden, output])
+    whole = network.predict(X)
+    with memory_limited(0.0001):
+        tracemalloc.start()
+        np.testing.assert_allclose(network.predict(X), whole, rtol=1e-12, atol=1e-11)
+        found = outputs(X, hidden, output.T)
+        np.testing.assert_allclose(found, whole, rtol=1e-12, atol=1e-11)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    assert peak < 8 * 3000 * 600 / 10
