@@ -10,8 +10,25 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
+from safetensors.numpy import save_file
 
-MIB = 1024.0  # of ru_maxrss, KiB
+MIB = 1024.0  # KiB
+# not what wait4 says: a new process inherits the peak of the one that started it
+MEASURED = """
+import atexit, re, runpy, sys
+def told():
+    with open("/proc/self/status") as status, open("peak", "w") as file:
+        file.write(re.search(r"VmHWM:\\s+(\\d+)", status.read())[1])
+atexit.register(told)
+runpy.run_module("covopt", run_name="__main__", alter_sys=True)
+"""
+MADE = {  # files that commands read, and the commands that make them
+    "f.json": ("solve", "few.csv", "--target", "y"),
+    "s.json": ("solve", "space.csv", "--target", "y"),
+    "more.json": ("solve", "more.csv", "--target", "y"),
+    "path.json": ("path", "mid.csv", "--target", "y", "--n-lams", "10"),
+}
 
 
 class Case(NamedTuple):
@@ -85,6 +102,24 @@ CASES = (
     Case("train --cross-check", ("train", "mid.csv", *Y, "--widths", "32", "--seeds", "8", "--steps", "100",
                                  "--cross-check"), 0.1,
          ("train", "few.csv", *Y, "--widths", "4", "--seeds", "2", "--steps", "100", "--cross-check")),
+    Case("predict, 1 000 000 rows (52 MB)", ("predict", "f.json", "rows.csv", "--out", "p.csv"), LIMIT,
+         ("predict", "f.json", "few.csv", "--out", "q.csv")),
+    Case("predict, the same as Parquet", ("predict", "f.json", "rows.parquet", "--out", "p.csv"), LIMIT,
+         ("predict", "f.json", "few.csv", "--out", "q.csv")),
+    Case("predict, the same to Parquet", ("predict", "f.json", "rows.csv", "--out", "p.parquet"), LIMIT,
+         ("predict", "f.json", "few.csv", "--out", "q.parquet")),
+    Case("solve of them", ("solve", "rows.csv", *Y, *TIME), LIMIT, ("solve", "few.csv", *Y, *TIME)),
+    Case("reduce, 100 neurons on 20 000 rows", ("reduce", "wide.safetensors", "some.csv", *Y, "--out", "r.safetensors"),
+         LIMIT, ("reduce", "narrow.safetensors", "few.csv", *Y, "--out", "n.safetensors")),
+    Case("reduce, 100 neurons on 5000 rows", ("reduce", "wide.safetensors", "part.csv", *Y, "--out", "r.safetensors"),
+         LIMIT, ("reduce", "narrow.safetensors", "few.csv", *Y, "--out", "n.safetensors")),
+    Case("reduce --preserve outputs, the same",
+         ("reduce", "wide.safetensors", "part.csv", *Y, "--out", "r.safetensors", "--preserve", "outputs"),
+         LIMIT, ("reduce", "narrow.safetensors", "few.csv", *Y, "--out", "n.safetensors", "--preserve", "outputs")),
+    Case("explore, 1000 points", ("explore", "more.json", "--out", "e.html"), LIMIT,
+         ("explore", "f.json", "--out", "g.html")),
+    Case("explore, a path of 10 through 300 points", ("explore", "path.json", "--out", "e.html"), LIMIT,
+         ("explore", "f.json", "--out", "g.html")),
     Case("count of cells", ("cells", "cells.csv", *Y, "--count-only"), LIMIT,
          ("cells", "few.csv", *Y, "--count-only")),
 )  # fmt: skip
@@ -95,7 +130,8 @@ def _write_tables() -> None:
     shapes = (
         ("plane", 1500, 2, 1), ("less", 700, 2, 1), ("more", 1000, 2, 1), ("wide", 300, 8, 1), ("three", 400, 2, 3),
         ("space", 60, 3, 1), ("cells", 60, 6, 1), ("few", 40, 2, 1), ("mid", 300, 2, 1), ("half", 50, 2, 1),
-        ("less-cells", 30, 2, 1), ("tiny", 10, 2, 1), ("five", 5, 2, 1),
+        ("less-cells", 30, 2, 1), ("tiny", 10, 2, 1), ("five", 5, 2, 1), ("part", 5000, 2, 1), ("some", 20_000, 2, 1),
+        ("rows", 1_000_000, 2, 1),
     )  # fmt: skip
     for name, n, d, k in shapes:
         X = rng.standard_normal((n, d))
@@ -103,6 +139,10 @@ def _write_tables() -> None:
         table = np.column_stack([X, Y, rng.standard_normal((n, k - 1))])
         head = ",".join([*"abcdefgh"[:d], *"yzv"[:k]])
         np.savetxt(f"{name}.csv", table, delimiter=",", header=head, comments="", fmt="%.17g")
+    Path("rows.parquet").write_bytes(pd.read_csv("rows.csv").to_parquet())
+    for name, width in (("wide", 100), ("narrow", 10)):
+        weights = {"0.weight": rng.standard_normal((width, 2)), "0.bias": rng.standard_normal(width)}
+        save_file({**weights, "2.weight": rng.standard_normal((1, width))}, f"{name}.safetensors")
     for name, size in (("matrix", 7), ("small", 5)):
         B = rng.integers(0, 3, (size + 2, size))
         np.savetxt(f"{name}.csv", B.T @ B, delimiter=",", fmt="%d")
@@ -116,13 +156,13 @@ def _peak(words: tuple[str, ...]) -> tuple[float, int, str]:
     """Return the peak in MiB, the exit code and the last line of a command in a process of its own."""
     environment = {**os.environ, "PYTHONPATH": os.environ.get("PYTHONPATH") or str(Path(__file__).parents[2])}
     with tempfile.TemporaryFile() as said:
-        child = subprocess.Popen([sys.executable, *words], stdout=said, stderr=said, env=environment)
-        _, status, used = os.wait4(child.pid, 0)
-        child.returncode = os.waitstatus_to_exitcode(status)
+        code = subprocess.run(
+            [sys.executable, "-c", MEASURED, *words], stdout=said, stderr=said, env=environment, check=False
+        ).returncode
         said.seek(0)
         lines = said.read().decode().strip().splitlines()
     told = [line for line in lines if line.startswith(("error", "warning", "status"))]
-    return used.ru_maxrss / MIB, child.returncode, (told or lines or [""])[0]
+    return float(Path("peak").read_text()) / MIB, code, (told or lines or [""])[0]
 
 
 def run(only: str = "") -> None:
@@ -137,8 +177,11 @@ def run(only: str = "") -> None:
             for case in CASES:
                 if only not in case.name:
                     continue
-                bare = _peak(("-m", "covopt", *case.little))[0]
-                peak, code, said = _peak(("-m", "covopt", *case.words, "--memory-limit", str(case.limit)))
+                for file in {*case.words[1:], *case.little[1:]} & set(MADE):
+                    if "--out" not in case.words or file not in case.words[case.words.index("--out") :]:
+                        _peak((*MADE[file], "--out", file))
+                bare = _peak(case.little)[0]
+                peak, code, said = _peak((*case.words, "--memory-limit", str(case.limit)))
                 beyond = max(peak - bare, 0.0)
                 print(
                     f"| {case.name} | {case.limit * 1024:.0f} | {beyond:.0f} | {code} | {said[:150]} |",

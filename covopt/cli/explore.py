@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from covopt.cli.options import Json, Quiet, TimeLimit
+from covopt.cli.options import Json, MemoryLimit, Quiet, TimeLimit
 from covopt.cli.report import Exit, Progress, check_outputs, print_json, reporting
 
 EPILOG = (
@@ -23,11 +23,12 @@ def explore(
     *,
     out: Annotated[Path, typer.Option("--out", metavar="PAGE.html", help="Where to write the page.")],
     time_limit: TimeLimit = None,
+    memory_limit: MemoryLimit = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Write one HTML page to look around in: the function, the dual function, neurons, a slider."""
-    with reporting(as_json) as heard:
+    with reporting(as_json, memory_limit=memory_limit) as heard:
         import covopt
         from covopt.explore.page import check_page_path, write_page
 

@@ -19,7 +19,7 @@ from covopt.files import write_atomically
 if TYPE_CHECKING:
     import pandas as pd
 
-ENTRY, TEXT = 40, 200  # bytes that an entry takes in a table that is written as a whole, and in JSON
+ENTRY, TEXT = 80, 200  # bytes that an entry takes in a table that is written as a whole, and in JSON
 
 
 def predict(

@@ -38,6 +38,7 @@ DELIMITERS = {".csv": ",;\t", ".tsv": "\t", ".txt": "\t,;"}
 WIDE = ("utf-16", "utf-32")
 SAMPLE = 1 << 16  # bytes that tell how many numbers there are
 OF_A_BYTE, OF_A_NUMBER = 2, 28  # bytes that memory takes for them
+NEVER_ASKED = 1 << 20  # bytes below which every machine has room
 FEWER = "Leave out rows or columns."
 LEAST_BLOCK, MOST_BLOCK, BLOCKS = 1 << 16, 1 << 23, 40  # bytes of a block; what part of the memory it may be
 
@@ -128,7 +129,9 @@ def read_text(path: Path, suffix: str, text: Text) -> Raw:
     InputError
         Where it is no table, or takes more memory than there may be.
     """
-    most = min(MOST_INFLATED, memory_left()) if path.suffix.lower() in COMPRESSED else memory_left()
+    most = max(memory_left(), NEVER_ASKED)
+    if path.suffix.lower() in COMPRESSED:
+        most = min(MOST_INFLATED, most)
     with _opened(path) as stream:
         size = os.fstat(stream.fileno()).st_size if path.suffix.lower() == suffix else 0
         head = stream.read(min(SAMPLE, most + 1))
@@ -213,7 +216,8 @@ def check_size(path: Path, needed: float) -> None:
     ------
     InputError
     """
-    plan(needed, memory_left(needed), FEWER, what=f"the table {path}")
+    if needed > NEVER_ASKED:
+        plan(needed, memory_left(needed), FEWER, what=f"the table {path}")
 
 
 @contextmanager

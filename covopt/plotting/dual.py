@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from covopt.errors import BudgetError
+from covopt.network.along import pairs_at_a_time
+from covopt.oracles.heights import heights
 from covopt.plotting.function import INK, POSITIVE, costs_and_signs, count, legend_below, limits, new_axes
 from covopt.plotting.wording import label_of
 from covopt.potentials import make_potential
@@ -26,9 +28,7 @@ def dual_values(
     length = make_potential(potential).weigh(lifted, neurons)
     unit = neurons / np.where(length > 0, length, 1.0)[:, None]
     dual = np.asarray(dual, dtype=float).reshape(len(lifted), -1)
-    step = max(1, 4_000_000 // max(1, len(lifted)))
-    parts = [np.maximum(unit[i : i + step] @ lifted.T, 0.0) @ dual for i in range(0, len(unit), step)]
-    values = np.concatenate(parts) if parts else np.zeros((0, dual.shape[1]))
+    values = heights(lifted, dual, unit)
     return values[:, 0] if dual.shape[1] == 1 else np.linalg.norm(values, axis=1)
 
 
@@ -82,7 +82,7 @@ def along_kinks(solution: Any, places: np.ndarray, right: np.ndarray) -> np.ndar
     directions = np.column_stack([sign, -sign * places / data.bias])
     length = make_potential(solution.potential).weigh(data.lifted, directions)
     length = np.where(length > 0, length, 1.0)
-    step = max(1, 4_000_000 // max(1, len(x)))
+    step = max(1, pairs_at_a_time(len(x) * len(places)) // max(1, len(x)))
     parts = [
         np.maximum(sign[i : i + step, None] * (x[None] - places[i : i + step, None]), 0.0) @ dual
         for i in range(0, len(places), step)

@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from covopt.checks.memory import memory_left, plan
+from covopt.errors import BudgetError
 from covopt.oracles.base import Oracle
 from covopt.problems.shallow import ShallowProblem
 from covopt.solvers.merging import ON_PLANE
@@ -64,16 +66,26 @@ def tight_set(problem: ShallowProblem, oracle: Oracle, dual: np.ndarray, *, slac
     dual : ndarray of shape (N,) or (N, k)
         Feasible.
     slack : float
+
+    Raises
+    ------
+    BudgetError
+        When there are so many that memory has no room to compare them.
     """
     pricing = oracle.price(dual, threshold=1.0 - slack, complete=True)
     tight = np.abs(pricing.values) >= 1.0 - slack
     neurons, values = pricing.neurons[tight], pricing.values[tight]
     units = problem.rows / np.linalg.norm(problem.rows, axis=1, keepdims=True)
-    side = np.sign(np.where(np.abs(neurons @ units.T) > ON_PLANE, neurons @ units.T, 0.0))
+    needed = len(neurons) * (17.0 * len(units) + 12.0 * len(neurons))
+    plan(
+        needed, memory_left(needed), "It is not computed.", what=f"a tight set of {len(neurons)}", error=BudgetError
+    )  # fmt: skip
+    side = neurons @ units.T
+    side = np.sign(np.where(np.abs(side) > ON_PLANE, side, 0.0)).astype(np.int8)
     if problem.is_vector:
         found = _vector_set(problem, dual, neurons, values, side, slack)
         return found if getattr(oracle, "sees_all", True) else replace(found, isolated=False)
-    above, below = (side > 0).astype(float), (side < 0).astype(float)
+    above, below = (side > 0).astype(np.float32), (side < 0).astype(np.float32)
     together = (above @ below.T + below @ above.T == 0) & (values[:, None] * values > 0)
     kept: list[int] = []
     for j in range(len(neurons)):
