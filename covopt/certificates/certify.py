@@ -34,6 +34,7 @@ from covopt.potentials import Potential, VariationNorm
 from covopt.status import Status
 
 WALKED_BY_FACES = 4  # dimensions up to which faces say what boxes have to show
+SCALED = 4  # times at most that a dual is divided by its gauge
 INFEASIBLE = 1e-8  # the bound is divided by the gauge; the dual itself is divided by it beyond this
 VARIATION = VariationNorm()
 
@@ -302,7 +303,10 @@ def conclude(
 
     dual = settle(dual, 1.0)
     found = ask()
-    if found.gauge > 1.0 + INFEASIBLE and found.exact:  # the solver's oracle saw less than the certificate's
+    for _ in range(SCALED):
+        if not (found.gauge > 1.0 + INFEASIBLE and found.exact):
+            break
+        # the solver's oracle saw less than the certificate's, or the multiple was moved, too
         dual = settle(dual / found.gauge, 1.0 / found.gauge)
         found = ask()
     if through and 1.0 + INFEASIBLE < found.gauge < np.inf:

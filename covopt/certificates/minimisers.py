@@ -99,6 +99,10 @@ class Minimisers:
         problem, _ = self._reduced
         return exact_oracle(problem.rows, problem.vector_outputs)
 
+    def _misses(self) -> bool:
+        """Whether the network does not pass through the points, as where a limit ended a solve without any."""
+        return residual_of(self.data, self.network) > INTERPOLATES
+
     @cached_property
     def _refined(self) -> tuple[Oracle, np.ndarray, np.ndarray, np.ndarray, float | np.ndarray]:
         """Oracle, dual and network, solved on to a gap of 1e-9 when this solution is coarser."""
@@ -148,6 +152,8 @@ class Minimisers:
         """Whether there is one minimal-norm network only, with the reason."""
         problem, _ = self._reduced
         if not len(problem.rows) or self.network.squared_norm == 0:
+            if self._misses():
+                return Uniqueness(None, "this network has no neuron and does not pass through the points", 0)
             return Uniqueness(True, "the zero network is the only one of norm zero", 0)
         try:
             oracle, dual, _, weights, offset = self._refined
@@ -165,6 +171,9 @@ class Minimisers:
         """See :meth:`covopt.solution.Solution.sparsest`."""
         problem, reduction = self._reduced
         own = len(self.network)
+        if own == 0 and self._misses():
+            why = "this network has no neuron and does not pass through the points"
+            return Sparsest(self.network, 0, 0, False, False, why)
         if own == 0:
             return Sparsest(self.network, 0, 0, True, True, "the zero network has no neuron")
         oracle, dual, neurons, weights, offset = self._refined

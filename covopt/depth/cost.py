@@ -19,7 +19,7 @@ from covopt.depth.layers import Layout
 from covopt.depth.linear import check_depth
 from covopt.depth.lower import Bound, closed_bounds, shares_bounds, tree_bounds
 from covopt.depth.shares import DEPTH as SHARED_DEPTH
-from covopt.depth.solution import DeepSolution
+from covopt.depth.solution import AGREES, DeepSolution
 from covopt.depth.upper import Found, UpperSearch
 from covopt.errors import BudgetError, InputError
 from covopt.exact.rounding import relative_gap
@@ -227,6 +227,8 @@ class _Task:
         norm = norm_of(layout, theta)
         if layout.depth != self.depth or (self.best is not None and norm >= self.best[0]):
             return
+        if self.bounds and norm < (1.0 - AGREES) * self.bounds[0].value:
+            return  # it misses points that matter by little: targets of 1e-12 cost a share of (1e-12)^{2/L}
         self.best = (norm, layout, theta)
         self._note("upper", norm, source)
         if self._closed():
@@ -305,6 +307,13 @@ class _Task:
             self.data, self.depth, self.output_bias, network, self.bounds, self.status, self.tol, self.history,
             now() - self.began, self.random_state, timings=self.watch.seconds(),
         )  # fmt: skip
+        if solution.lower_bound > (1.0 + AGREES) * solution.cost:
+            least = float(np.abs(self.data.Y[self.data.Y != 0.0]).min() / np.abs(self.data.Y).max())
+            missed = solution.lower_bound / solution.cost - 1.0
+            raise BudgetError(
+                f"no network of depth {self.depth} was found that meets the small targets as well: they go down to "
+                f"{least:.1g} of the largest and cost {missed:.1g} of the norm; scale the outputs, or leave them out."
+            )
         if solution.gap <= self.tol:
             solution.status = Status.CERTIFIED
         tell_timings(solution)

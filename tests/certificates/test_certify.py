@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import covopt
 from covopt.certificates.certify import certify, conclude, residual_of
 from covopt.data import Data
-from covopt.losses import Interpolation
+from covopt.losses import Interpolation, make_loss
 from covopt.network import ReLUNetwork
 from covopt.potentials import LabelNoise
 from covopt.status import Status
@@ -186,3 +186,25 @@ def test_label_noise_is_a_potential_of_the_same_certificate():
         found = certify(good.data, good.network, good.dual, output_bias="free", potential=potential)
         assert found == good.certificate
         assert found.bound.endswith(f"in the {potential.name} potential")
+
+
+def test_a_dual_that_settling_moves_is_divided_by_its_gauge_again():
+    """Weights of thirteen orders: the multiple is moved, too: its gauge was 1.00002, which verify refuses."""
+    loss = make_loss("softmax-cross-entropy")
+    weights = [
+        454117.1546447802,
+        1.3300579137938418e-07,
+        0.0025395610037834836,
+        4.93128246326223e-07,
+        0.087691588249721,
+    ]
+    targets = loss.encode_targets([1, 1, 0, 1, 0], weights)
+    data = Data.validate([[-1.0], [-1.0], [0.0], [2.0], [-2.0]], targets, bias=1.0, interpolates=False)
+    column = np.array([-2.70711177, -7.75481824e-13, 2.06066190, -3.53550969e-01, 1.00000085])
+    network = ReLUNetwork(np.ones((1, 2)), np.zeros((1, 2)))
+    found = conclude(
+        data, network, np.column_stack([column, -column]), stopped=Status.GAP, tol=1e-6, output_bias="free",
+        loss=loss, lam=1e-12,
+    )  # fmt: skip
+    assert 0.999 < found.certificate.gauge <= 1.0 + 1e-8
+    assert found.certificate.lower_bound > 2.05e-10

@@ -1,3 +1,5 @@
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -102,3 +104,13 @@ def test_a_unique_minimiser_is_found_from_every_seed(case):
     ]
     size = np.abs(case.y).max() or 1.0
     np.testing.assert_allclose(outputs[0], outputs[1], atol=3e-3 * size)
+
+
+def test_no_network_is_not_the_only_one():
+    solution = covopt.min_norm([[0.0], [1.0]], [0.0, 1.0])
+    nothing = covopt.ReLUNetwork(np.zeros((0, 2)), np.zeros((0, 1)))
+    stopped = dataclasses.replace(solution, network=nothing)
+    assert stopped.is_unique is None
+    assert "does not pass through the points" in stopped.uniqueness.reason
+    assert not stopped.sparsest().proven
+    assert covopt.min_norm([[0.0], [1.0]], [0.0, 0.0]).is_unique

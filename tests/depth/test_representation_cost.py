@@ -14,7 +14,7 @@ from covopt.depth.layers import Layout
 from covopt.depth.polish import polish, trim
 from covopt.depth.tree import Child, Recursion, needs, tree_bound
 from covopt.depth.tree_search import TreeSearch
-from covopt.errors import InputError, SolutionFileError
+from covopt.errors import BudgetError, InputError, SolutionFileError
 
 
 @pytest.mark.parametrize("depth", [3, 6])
@@ -280,3 +280,14 @@ def test_polish_ends_at_a_point_where_nothing_moves():
     again = polish(small, found, X, Y)
     assert again is not None
     assert (again[1] ** 2).sum() == pytest.approx(float((found**2).sum()), rel=1e-7)
+
+
+def test_a_small_target_that_is_missed_is_no_bracket():
+    """A network that misses -1e-12 passes for an interpolant, and is below the proved bound by 0.4 %."""
+    try:
+        found = representation_cost([[1.0], [-1.0]], [1.0, -1e-12], depth=10, bias=0.0, time_limit_s=1.0)
+    except BudgetError as error:
+        assert "meets the small targets as well: they go down to 1e-12" in str(error)
+    else:
+        assert found.lower_bound <= found.cost
+        assert covopt.verify(found)
