@@ -21,14 +21,17 @@ FEWEST, MOST = 9, 64
 
 
 class Short(NamedTuple):
-    """Parameters ``t`` and ``error`` of the rows' crossings, bits of what is ``negative``, the ``bit`` of each row.
+    """Parameters ``t`` of the rows' crossings, with their allowances from ``low`` to ``high``, what ``inverse`` they
+    have, the rows ``below`` each as bits, the ``bit`` of each row.
 
     ``tables[g, v]`` (W words) has the samples that change sign with the rows of byte g whose bits are v.
     """
 
     t: Any
-    error: Any
-    negative: Any
+    low: Any
+    high: Any
+    inverse: Any
+    below: Any
     bit: Any
     tables: Any
 
@@ -53,52 +56,57 @@ def make_short(masks, base):
     bit = np.zeros(width, dtype=np.int64)
     for j in range(MOST):
         bit[j] = np.int64(1) << j
-    return Short(np.full(width, np.inf), np.zeros(width), np.zeros(width, dtype=np.int64), bit, tables)
+    below = np.zeros(width, dtype=np.int64)
+    return Short(np.zeros(width), np.zeros(width), np.zeros(width), np.zeros(width), below, bit, tables)
 
 
 @njit(cache=True, inline="always")
-def _cross(tableaux, states, scales, d, level, free, width, up, look, t, error, bit):
+def _cross(tableaux, states, scales, d, level, free, width, up, look, t, low, high, inverse, bit):
     """Fill in where each row crosses, and ``look`` times its error; return what is negative before all crossings."""
     negative = np.int64(0)
     for j in range(width):
-        inverse = up / tableaux[d, free, j]
-        at = -tableaux[d, level, j] * inverse
+        over = up / tableaux[d, free, j]
+        at = -tableaux[d, level, j] * over
+        error = look * scales[d, j] * (1.0 + abs(at)) * abs(over)
         is_free = states[d, j] == FREE
+        inverse[j] = over
         t[j] = at if is_free else np.inf
-        error[j] = look * scales[d, j] * (1.0 + abs(at)) * abs(inverse) if is_free else 0.0
-        negative |= bit[j] if is_free & (inverse > 0.0) else 0
+        low[j] = at - error if is_free else np.inf
+        high[j] = at + error if is_free else np.inf
+        negative |= bit[j] if is_free & (over > 0.0) else 0
     return negative
 
 
 @njit(cache=True, inline="always")
-def _nearest(t, error, n, at, own):
-    """How far the nearest other crossing is, relative to the allowance of both."""
-    least = np.inf
+def _look_closely(t, low, high, n, b, bit):
+    """Return what crosses before row b, and how far the nearest crossing is, relative to the allowance of both."""
+    before, least = np.int64(0), np.inf
     for j in range(n):
-        if t[j] < np.inf:
-            least = min(least, abs(t[j] - at) / (error[j] + own))
-    return least
+        before |= bit[j] if t[j] < t[b] else 0
+        if t[j] < np.inf and j != b:
+            least = min(least, 2.0 * abs(t[j] - t[b]) / ((high[j] - low[j]) + (high[b] - low[b])))
+    return before, least
 
 
 @njit(cache=True, inline="always")
-def _add_chosen(tableaux, d, free, c, slope, first, n, bit, below):
+def _add_chosen(tableaux, d, c, slope, first, n, width, inverse, bit, below):
     """Add the sign of a chosen row at every vertex; return how many signs are in doubt.
 
     It comes from the dual of the objective: −sign(y) with c_{ℓ+1} = Σ y_i x_i modulo the flag vectors before it.
     """
     doubtful = 0
-    for b in range(first, n):
-        part = slope / tableaux[d, free, b] * tableaux[d, c, b]
+    for b in range(width):  # the first vertices for nothing: whole vectors
+        part = slope * inverse[b] * tableaux[d, c, b]
         dual = tableaux[d, c, n] - part
-        doubtful += abs(dual) <= GENERIC_DOUBT * (abs(part) + 1.0)
+        doubtful += (abs(dual) <= GENERIC_DOUBT * (abs(part) + 1.0)) & (first <= b) & (b < n)
         below[b] |= bit if dual > 0 else 0
     return doubtful
 
 
 @njit(cache=True, fastmath=FAST, error_model="numpy")
 def use_short_lines(
-    tableaux, states, scales, used, column_of, chosen, d, start, level, infinity, n, rest, t, error, below, bit,
-    tables, stats, out, count, keep,
+    tableaux, states, scales, used, column_of, chosen, d, start, level, infinity, n, rest, t, low, high, inverse,
+    below, bit, tables, stats, out, count, keep,
 ):  # fmt: skip
     """Use the vertices of the lines through the first ``d`` chosen rows and one more, from ``start`` on.
 
@@ -119,8 +127,9 @@ def use_short_lines(
     if n_free != n - d:
         return start, count
     width = padded(n + 1)
-    for j in range(n, width):
-        t[j] = np.inf
+    every = np.int64(0)
+    for j in range(width):
+        every |= bit[j]
     # only what is nearer than anything before is measured
     look = max(DOUBT, min(stats[SMALLEST_NONZERO], 1.0))
     for a in range(start, n - 1):
@@ -139,18 +148,18 @@ def use_short_lines(
         if nearest <= DOUBT or abs(slope) < GENERIC_DOUBT:
             return a, count
         up = 1.0 if slope > 0 else -1.0
-        negative = _cross(tableaux, states, scales, d + 1, level, free, width, up, look, t, error, bit)
+        negative = _cross(
+            tableaux, states, scales, d + 1, level, free, width, up, look, t, low, high, inverse, bit
+        )
         for b in range(a + 1, n):
-            at, own = t[b], error[b]
-            t[b] = np.inf
-            # counts, not minima: these would not be vectorised
-            before, near = np.int64(0), 0
+            begins, ends = low[b], high[b]
+            before, after = np.int64(0), bit[b]
             for j in range(width):
-                before |= bit[j] if t[j] < at else 0
-                near += abs(t[j] - at) <= error[j] + own
-            if near > 0:
-                nearest = min(nearest, look * _nearest(t, error, n, at, own))
-            t[b] = at
+                before |= bit[j] if high[j] < begins else 0
+                after |= bit[j] if low[j] > ends else 0
+            if before | after != every:
+                before, near = _look_closely(t, low, high, n, b, bit)
+                nearest = min(nearest, look * near)
             below[b] = before ^ negative
         if nearest <= DOUBT:
             return a, count
@@ -159,12 +168,15 @@ def use_short_lines(
         if not keep:
             count += n - 1 - a
             continue
+        along = up * slope
         for k in range(d):
             doubtful = _add_chosen(
-                tableaux, d + 1, free, column_of[k], slope, a + 1, n, bit[chosen[k]], below
+                tableaux, d + 1, column_of[k], along, a + 1, n, width, inverse, bit[chosen[k]], below
             )
             stats[UNRESOLVED] += doubtful
-        stats[UNRESOLVED] += _add_chosen(tableaux, d + 1, free, column, slope, a + 1, n, bit[a], below)
+        stats[UNRESOLVED] += _add_chosen(
+            tableaux, d + 1, column, along, a + 1, n, width, inverse, bit[a], below
+        )
         for b in range(a + 1, n):
             rows = below[b]
             for w in range(n_words):

@@ -96,8 +96,8 @@ def _sweep_levels(problem, low, high, prefix, stack, line, test, keep):
                     output = room(output, (n - b) * (n - b + 1) // 2, none, none)
                     b, output.counters[CELLS] = use_short_lines(
                         stack.tableaux, stack.states, stack.scales, stack.used, stack.column_of, stack.chosen, d, b,
-                        level, problem.first, n, line.error, short.t, short.error, short.negative, short.bit,
-                        short.tables, test.stats, output.out, output.counters[CELLS], keep,
+                        level, problem.first, n, line.error, short.t, short.low, short.high, short.inverse,
+                        short.below, short.bit, short.tables, test.stats, output.out, output.counters[CELLS], keep,
                     )  # fmt: skip
             if b > n - k + d:
                 d -= 1
