@@ -156,7 +156,7 @@ def limited(seconds: float | None) -> Iterator[None]:
     outer = len(deadlines)
     deadlines.append(now() + max(seconds, 1e-6))
     timed = _has_timer()
-    previous = signal.signal(signal.SIGALRM, _on_alarm) if timed else None
+    previous = signal.signal(signal.SIGALRM, on_alarm) if timed else None
     try:
         if timed:
             _set_timer()
@@ -177,14 +177,15 @@ def limited(seconds: float | None) -> Iterator[None]:
 def _has_timer() -> bool:
     if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
         return False
-    return signal.getsignal(signal.SIGALRM) in (signal.SIG_DFL, _on_alarm)  # else it is somebody else's
+    return signal.getsignal(signal.SIGALRM) in (signal.SIG_DFL, on_alarm)  # else it is somebody else's
 
 
 def _set_timer() -> None:
     signal.setitimer(signal.ITIMER_REAL, max(seconds_left(), 1e-6), AGAIN_S)
 
 
-def _on_alarm(number: int, frame: FrameType | None) -> None:
+def on_alarm(number: int, frame: FrameType | None) -> None:
+    """Raise TimeUp where a deadline is over, but not within an import."""
     if seconds_left() <= 0.0 and not is_loading(frame):
         raise TimeUp
 

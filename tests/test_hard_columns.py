@@ -25,8 +25,8 @@ def test_nothing_is_said_of_columns_of_one_size():
     ("column", "factor", "shift", "words"),
     [
         (1, 9.0, 2005.0, ["b: ", "far from zero", "subtract 200"]),
-        (2, 5e4, 0.0, ["c: ", "is large beside", "divide by 10"]),
-        (0, 1e-5, 0.0, ["a: ", "is small beside", "multiply by 10"]),
+        (2, 5e4, 0.0, ["c: ", "is large, the others' is about", "divide by 10"]),
+        (0, 1e-5, 0.0, ["a: ", "is small, the others' is about", "multiply by 10"]),
         (1, 1e8, 1.4e9, ["b: ", "far from zero", "subtract 14", "divide by 1000"]),
         (1, 9.0, -2005.0, ["b: ", "far from zero", "add 20"]),
     ],

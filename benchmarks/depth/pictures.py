@@ -6,6 +6,11 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.colors import ListedColormap
+from matplotlib.ticker import MaxNLocator
+
+SHADES = ("0.95", "0.75", "0.88", "0.65")  # of four classes, neighbours apart
+MARKERS = "os^D"
 
 
 def draw_spectra(found: dict[str, Any]) -> Any:
@@ -29,18 +34,23 @@ def draw_spectra(found: dict[str, Any]) -> Any:
 def draw_norms(found: dict[str, Any]) -> Any:
     """BN23 Figure 1: the norm against the depth, and the singular values that say why."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
-    for color, ((size, lam), rows) in zip(("C0", "C3"), found["ladders"].items(), strict=False):
+    styles = (("C0", "-", "C0"), ("C3", "--", "w"))
+    for (color, line, face), ((size, lam), rows) in zip(styles, found["ladders"].items(), strict=False):
         depths, norms, ranks, slopes = (np.array(column, dtype=float) for column in zip(*rows, strict=True))
         name = f"$\\sum E y^2$ = {size:g}, $\\lambda$ = {lam:g}"
-        left.plot(depths, norms, "-", color=color, alpha=0.4, zorder=0)
+        left.plot(depths, norms, line, color=color, alpha=0.4, zorder=0)
         for rank, marker in ((2, "o"), (3, "^"), (4, "s")):
             on = ranks == rank
             if on.any():
-                left.plot(depths[on], norms[on], marker, ms=4, color=color, label=f"{name}, rank {rank}")
+                left.plot(
+                    depths[on], norms[on], marker, ms=4, color=color, mfc=face, label=f"{name}, rank {rank}"
+                )
         middles = 0.5 * (depths[1:] + depths[:-1])
-        right.plot(middles, np.diff(norms), "o", ms=4, color=color, label=f"rise from L to L + 1, {name}")
         right.plot(
-            depths, slopes, "-", color=color, label="$\\sum \\bar s^2(1 - 2\\log \\bar s)$ of the middle"
+            middles, np.diff(norms), "o", ms=4, color=color, mfc=face, label=f"rise from L to L + 1, {name}"
+        )
+        right.plot(
+            depths, slopes, line, color=color, label="$\\sum \\bar s^2(1 - 2\\log \\bar s)$ of the middle"
         )
     left.set(xlabel="depth L", title="$\\|W\\|^2$ of the trained network")
     left.legend(frameon=False, fontsize="x-small")
@@ -48,6 +58,8 @@ def draw_norms(found: dict[str, Any]) -> Any:
         right.axhspan(0.95 * rank, 1.05 * rank, color="0.9", zorder=0)
     right.set(xlabel="depth L", ylim=(0, 3.6), title="slope; grey: 5 % about 2 and 3")
     right.legend(frameon=False, fontsize="x-small", loc="lower right")
+    for ax in (left, right):
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     return figure
 
 
@@ -60,10 +72,18 @@ def draw_classes(found: dict[str, Any], reach: float = 4.0) -> Any:
     for ax, ((depth, lam), network) in zip(axes, networks.items(), strict=True):
         classes = network.predict(grid).argmax(axis=1).reshape(300, 300)
         ax.imshow(
-            classes, extent=(-reach, reach, -reach, reach), origin="lower", cmap="Pastel1", vmin=0, vmax=8
-        )
-        ax.scatter(*found["X"].T, c=found["labels"], cmap="Set1", vmin=0, vmax=8, s=3)
-        ax.set(title=f"L = {depth}, λ = {lam:g}", xticks=[], yticks=[])
+            classes, extent=(-reach, reach, -reach, reach), origin="lower", cmap=ListedColormap(SHADES),
+            vmin=0, vmax=3,
+        )  # fmt: skip
+        for label, marker in enumerate(MARKERS):
+            points = found["X"][found["labels"] == label]
+            ax.plot(
+                *points.T, marker, ms=2.5, color="k", mfc="w" if label % 2 else "k", mew=0.5, ls="",
+                label=f"class {label}",
+            )  # fmt: skip
+        ax.set(title=f"L = {depth}, λ = {lam:g}", xlabel="$x_0$")
+    axes[0].set_ylabel("$x_1$")
+    axes[0].legend(frameon=True, fontsize="x-small", loc="upper left", markerscale=1.5)
     return figure
 
 
@@ -74,10 +94,11 @@ def draw_autoencoders(found: dict[str, Any]) -> Any:
     for ax, ((seed, depth), (X, noisy, out)) in zip(axes, parts.items(), strict=True):
         for a, b in zip(noisy[:60], out[:60], strict=True):
             ax.plot(*np.array([a, b]).T, color="0.7", lw=0.6)
-        ax.plot(*X.T, ".", ms=3, color="C0")
-        ax.plot(*noisy[:60].T, ".", ms=3, color="C2")
-        ax.plot(*out[:60].T, ".", ms=3, color="C1")
+        ax.plot(*X.T, ".", ms=2, color="k", label="without noise")
+        ax.plot(*noisy[:60].T, "x", ms=3, color="0.55", label="noisy")
+        ax.plot(*out[:60].T, "o", ms=3, color="C1", mfc="w", label="sent to")
         ax.set(title=f"curve {seed}, L = {depth}", xticks=[], yticks=[], aspect="equal")
+    axes[0].legend(frameon=False, fontsize="x-small")
     return figure
 
 
@@ -97,8 +118,12 @@ def draw_symmetry(found: dict[str, Any]) -> Any:
     """BN23 Figure 2: singular values; descents in the middle layer; distances in a plane across w."""
     network, task, layer = found["network"], found["task"], found["layer"]
     figure, axes = plt.subplots(1, 3, figsize=(10.5, 3.2), layout="constrained")
-    axes[0].plot(np.arange(1, len(found["values"]) + 1), found["values"], "o-", ms=3)
+    for k, values in enumerate(np.asarray(found["values"]).T):
+        marker = "o^sDv"[k % 5]
+        axes[0].plot(np.arange(1, len(values) + 1), values, f"{marker}-", ms=3, label=f"$s_{k + 1}$")
     axes[0].set(xlabel="layer", title=r"singular values of $W_\ell$")
+    axes[0].xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes[0].legend(frameon=False, fontsize="small", ncols=2)
     paths = task.path(found["v"][:25])
     flat = network.representations(paths.reshape(-1, paths.shape[2]))[layer - 1]
     middle = flat.mean(axis=0)
@@ -107,7 +132,8 @@ def draw_symmetry(found: dict[str, Any]) -> Any:
     for k in range(places.shape[1]):
         axes[1].plot(*places[:, k].T, "-", lw=0.9)
         axes[1].plot(*places[0, k], "k.", ms=3)
-    axes[1].set(title=f"descents, seen in $Z_{{{layer}}}$", xticks=[], yticks=[])
+    axes[1].set(title=f"descents (dot: start), seen in $Z_{{{layer}}}$", xticks=[], yticks=[])
+    axes[1].set(xlabel="first principal axis", ylabel="second")
     across = np.linalg.svd(task.w[None], full_matrices=True)[2][1:3]
     line = np.linspace(-1.5, 1.5, 61)
     grid = np.stack(np.meshgrid(line, line), axis=-1).reshape(-1, 2) @ across + 0.5 * task.w
@@ -117,7 +143,7 @@ def draw_symmetry(found: dict[str, Any]) -> Any:
     shown = axes[2].imshow(far, extent=(-1.5, 1.5, -1.5, 1.5), origin="lower", cmap="viridis")
     axes[2].plot(0.8, 0.0, "wo", ms=5, mec="k")
     figure.colorbar(shown, ax=axes[2])
-    axes[2].set(title=f"distance in $Z_{{{layer}}}$ to the white point")
+    axes[2].set(title=f"distance in $Z_{{{layer}}}$ to the white point", xlabel="two coordinates across $w$")
     return figure
 
 

@@ -4,7 +4,7 @@
         with --time-limit 3: seconds beyond it, and the longest stretches without a look at signals, with their lines
     python benchmarks/micro/bench_interrupts.py signals
         SIGINT, SIGTERM and both after 3 s: seconds to the end, exit code, whether what was saved can be read
-    python benchmarks/micro/bench_interrupts.py limits --only cells --tables large
+    python benchmarks/micro/bench_interrupts.py limits --only cells fit --tables large --limit 2
 
 Tables of 100 000 x 2, 1000 x 2 and 442 x 10. Seconds are those of the processor (one thread), and limits are made to
 count them too, so that a busy machine tells the same; those of importing and of reading the table are in them. A
@@ -140,6 +140,11 @@ def listen(path: str, words: list[str]) -> None:
             longest[place] = max(longest.get(place, 0.0), passed)
         last = time.process_time()
 
+    def raised(number: int, frame: FrameType | None) -> None:
+        heard(number, frame)
+        on_alarm(number, frame)
+
+    on_alarm, limits.on_alarm = limits.on_alarm, raised
     signal.signal(signal.SIGPROF, heard)
     signal.setitimer(signal.ITIMER_PROF, 0.01, 0.01)
     try:
@@ -220,7 +225,10 @@ def main() -> None:
     """Print a table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("what", choices=("limits", "signals"))
-    parser.add_argument("--only", default="", help="commands whose names have this word in them")
+    parser.add_argument(
+        "--only", nargs="*", default=[""], help="commands whose names begin with one of these"
+    )
+    parser.add_argument("--limit", type=float, default=LIMIT, help="seconds of processor for a command")
     parser.add_argument("--tables", nargs="*", default=list(ROWS), choices=ROWS)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
@@ -240,20 +248,25 @@ def main() -> None:
             )
         for name, words in CASES.items():
             for table in options.tables:
-                if options.only not in name or (name in ("demo", "bench") and table != options.tables[0]):
+                if not name.startswith(tuple(options.only)) or (
+                    name in ("demo", "bench") and table != options.tables[0]
+                ):
                     continue
                 told = tuple(word.replace("T", table, 1) if word.startswith("T") else word for word in words)
-                (measure_limit if options.what == "limits" else measure_signals)(name, table, told)
+                if options.what == "limits":
+                    measure_limit(name, table, told, options.limit)
+                else:
+                    measure_signals(name, table, told)
 
 
-def measure_limit(name: str, table: str, words: tuple[str, ...]) -> None:
+def measure_limit(name: str, table: str, words: tuple[str, ...], limit: float) -> None:
     """Print the row of a command with a limit."""
-    limited = words if name in UNLIMITED else (*words, "--time-limit", f"{LIMIT:g}")
+    limited = words if name in UNLIMITED else (*words, "--time-limit", f"{limit:g}")
     found = run(limited, listening="stretches")
     stretches = json.loads(Path("stretches").read_text()) if Path("stretches").exists() else {}
     longest = sorted(stretches.items(), key=lambda pair: -pair[1])[:3]
     told = "; ".join(f"{seconds:.2f} {place}" for place, seconds in longest) or f"below {HEARD}"
-    late = found["seconds"] - LIMIT
+    late = found["seconds"] - limit
     beyond = f"{late:+.1f}" if name not in UNLIMITED else f"({found['seconds']:.1f} s in all)"
     print(
         f"| {name} | {table} | {beyond} | {told} | {found['code']} | {found['saved']} | {found['said']} |",

@@ -12,6 +12,7 @@ from typer.core import TyperGroup
 
 from covopt.cli import bench, depth, explore, fit, path, predict, reduce, solve, train
 from covopt.cli.cluster import Cluster
+from covopt.cli.examples import COMMANDS, texts
 from covopt.cli.options import (
     Bias,
     CheckpointEvery,
@@ -39,11 +40,19 @@ _EPILOG = (
     "(the best bracket so far is still printed and saved); 4 verification failed."
 )
 
+_BEGIN = (
+    "\b\nTo begin:\n  covopt demo\n  covopt solve table.csv --target y --out solution.json\n"
+    "  covopt COMMAND --help\n\n"
+)
+
 UsageError: Any = typer.BadParameter.__mro__[1]  # click's, or that of the copy within typer
 
 
 class _Group(TyperGroup):
-    """Say usage errors as JSON too, where that was asked for."""
+    """Say usage errors as JSON too, where that was asked for; list what somebody new needs first."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return sorted(super().list_commands(ctx), key=list(COMMANDS).index)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         ctx.meta["covopt.json"] = "--json" in args
@@ -62,7 +71,7 @@ app = typer.Typer(
     name="covopt",
     cls=_Group,
     help="Exact minimal-norm ReLU networks, the proof that they are optimal, and its checker.",
-    epilog=_EPILOG,
+    epilog=_BEGIN + _EPILOG,
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode=None,
@@ -102,11 +111,11 @@ def _root(
                 context.call_on_close(partial(silence, write_events(log_json)))
 
 
-app.command(epilog=_EPILOG)(solve.solve)
-app.command(epilog=_EPILOG)(solve.demo)
+app.command(**texts("solve", _EPILOG))(solve.solve)
+app.command(**texts("demo", _EPILOG))(solve.demo)
 
 
-@app.command()
+@app.command(**texts("cells"))
 def cells(
     table: Table,
     *,
@@ -167,15 +176,15 @@ def cells(
             raise typer.Exit(Exit.NOT_CERTIFIED)
 
 
-app.command(epilog=_EPILOG)(fit.fit)
-app.command(epilog=_EPILOG)(path.path)
-app.command(epilog=_EPILOG)(depth.depth)
-app.command()(predict.predict)
-app.command(epilog=bench.EPILOG)(bench.bench)
-app.command(epilog=train.EPILOG)(train.train)
+app.command(**texts("fit", _EPILOG))(fit.fit)
+app.command(**texts("path", _EPILOG))(path.path)
+app.command(**texts("depth", _EPILOG))(depth.depth)
+app.command(**texts("predict"))(predict.predict)
+app.command(**texts("bench", bench.EPILOG))(bench.bench)
+app.command(**texts("train", train.EPILOG))(train.train)
 
 
-@app.command("cp-rank", epilog=_EPILOG)
+@app.command("cp-rank", **texts("cp-rank", _EPILOG))
 def cp_rank(
     source: Annotated[
         Path,
@@ -223,7 +232,7 @@ def cp_rank(
         raise typer.Exit(code)
 
 
-@app.command(epilog=_EPILOG)
+@app.command(**texts("verify", _EPILOG))
 def verify(
     solution: Annotated[Path, typer.Argument(metavar="FILE.json", help="Any JSON file that covopt saved.")],
     table: Annotated[
@@ -275,7 +284,7 @@ def verify(
         raise typer.Exit(code)
 
 
-@app.command(epilog=_EPILOG)
+@app.command(**texts("prove", _EPILOG))
 def prove(
     solution: Annotated[
         Path, typer.Argument(metavar="FILE.json", help="A file that solve or fit saved, with one output.")
@@ -326,8 +335,8 @@ def prove(
         raise typer.Exit(code)
 
 
-app.command(epilog=explore.EPILOG)(explore.explore)
-app.command(epilog=_EPILOG)(reduce.reduce)
+app.command(**texts("explore", explore.EPILOG))(explore.explore)
+app.command(**texts("reduce", _EPILOG))(reduce.reduce)
 
 
 def main() -> None:

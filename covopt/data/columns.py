@@ -55,7 +55,7 @@ class Content:
         """Why the column is no feature."""
         return {
             "dates": f"dates or times, as in {self.example}",
-            "two": f"two words, {self.example}: 0 and 1 would make it one",
+            "two": f"two words, {self.example}: write 0 and 1 to use it",
             "text": f"text, as in {self.example}",
         }.get(self.kind, "")
 
@@ -77,7 +77,7 @@ def content_of(series: pd.Series) -> Content:
     >>> content_of(pd.Series(["1", "$2"])).why
     'it has a sign of money: write the number alone'
     >>> content_of(pd.Series(["no", "yes", "no"])).reason
-    "two words, 'no' and 'yes': 0 and 1 would make it one"
+    "two words, 'no' and 'yes': write 0 and 1 to use it"
     """
     pd = required("pandas", "reading a table", "tables")
     kind = str(series.dtype).lower()

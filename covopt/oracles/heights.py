@@ -1,10 +1,12 @@
-"""The dual function at many neurons, in pieces that memory has room for."""
+"""The dual function at many neurons, in pieces that memory has room for, and signals."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from covopt.checks.memory import room
+
+PAIRS_PER_PIECE = 4_000_000  # of rows and neurons, a tenth of a second: signals are heard in between
 
 
 def heights(rows: np.ndarray, dual: np.ndarray, points: np.ndarray) -> np.ndarray:
@@ -25,8 +27,9 @@ def heights(rows: np.ndarray, dual: np.ndarray, points: np.ndarray) -> np.ndarra
     >>> heights(np.eye(2), np.array([3.0, 4.0]), np.array([[0.0, 1.0], [-1.0, 0.5]]))
     array([4., 2.])
     """
-    needed = 16 * len(rows) * len(points)
-    pieces = -(-needed // max(room(needed, 0.1), 1)) if needed else 1
+    pairs = len(rows) * len(points)
+    pieces = -(-16 * pairs // max(room(16 * pairs, 0.1), 1)) if pairs else 1
+    pieces = min(max(pieces, -(-pairs // PAIRS_PER_PIECE), 1), max(1, len(points)))
     if pieces == 1:
         return np.maximum(points @ rows.T, 0.0) @ dual
     return np.concatenate([np.maximum(part @ rows.T, 0.0) @ dual for part in np.array_split(points, pieces)])

@@ -229,7 +229,8 @@ def plot_loss_against_width(
         if test:
             ax.plot(best["width"], best[test], "--", mfc="white", label=f"test{tail}", zorder=2, **style)
         if rows.groupby("width").size().max() > 1:
-            ax.plot(rows["width"], rows[train], "_", color=color, ms=7, mew=1.0, zorder=1)
+            label = None if "every trial" in ax.get_legend_handles_labels()[1] else "every trial"
+            ax.plot(rows["width"], rows[train], "_", color=color, ms=7, mew=1.0, zorder=1, label=label)
         if starts and value in starts:
             at = float(np.interp(starts[value], best["width"], best[train]))
             ax.annotate(

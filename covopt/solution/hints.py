@@ -46,7 +46,7 @@ def hint(solution: Solution) -> str:
     """Return why a solution fits badly, or may be about units, and what helps; nothing where there is nothing to say.
 
     Said where R² is below 0.1, where the accuracy is not above the share of the largest class, and where the spreads
-    of two columns differ by more than a thousand. Of a run that was stopped early it says that.
+    of two columns differ by more than a thousand. Of a run that was stopped early it says that, unless units are why.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ def hint(solution: Solution) -> str:
     units = [] if solution.scaling is not None else _units(solution, whether_offset=bool(bad))
     if not bad and not units:
         return ""
-    if bad and solution.status.code in STOPPED and solution.gap > POOR:
+    if bad and not units and solution.status.code in STOPPED and solution.gap > POOR:
         stopped = f"the run was stopped at a gap of {solution.gap:.2g}"
         return f"{bad}: {stopped}. More time finds a better network (--time-limit)."
     if not units:

@@ -94,6 +94,6 @@ def _advice(column: np.ndarray, middle: float, spread: float, typical: float) ->
         ratio = 10.0 ** abs(power)
         if not why:
             size = "large" if power > 0 else "small"
-            why.append(f"its spread of {spread:.2g} is {size} beside {typical:.2g} of the others")
+            why.append(f"its spread of {spread:.2g} is {size}, the others' is about {typical:.2g}")
         what.append(f"{'divide' if power > 0 else 'multiply'} by {ratio:.15g}")
     return f"{ends}, {', '.join(why)}: {' and '.join(what)}" if what else ""

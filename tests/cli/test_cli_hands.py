@@ -2,15 +2,18 @@
 
 import json
 import os
+import shlex
 
 import numpy as np
 import pandas as pd
 import pytest
+import typer
 from typer.testing import CliRunner
 
 import covopt
 from covopt.api.prediction import predict_columns, quality
 from covopt.cli import app
+from covopt.cli.examples import COMMANDS
 from covopt.cli.tables import save_table
 from covopt.datasets import make_random_plane
 
@@ -307,3 +310,16 @@ def test_cells_that_do_not_fit_are_streamed(folder):
         streamed["n_cells"] == json.loads(run(*cells).stdout)["n_cells"] == len(np.load(folder / "cells.npy"))
     )
     assert "memory_limit must be a positive number of GiB" in run(*cells, "--memory-limit", "0").stderr
+
+
+def test_every_command_has_a_line_and_an_example_that_parses():
+    group = typer.main.get_command(app)
+    with group.make_context("covopt", ["demo"]) as context:
+        assert group.list_commands(context) == list(COMMANDS)
+        for name, (short, example) in COMMANDS.items():
+            assert len(short) <= 66  # else a terminal of 80 columns cuts it short
+            program, called, *arguments = shlex.split(example)
+            assert (program, called) == ("covopt", name)
+            command = group.get_command(context, name)
+            command.make_context(name, arguments, parent=context)
+            assert example in run(name, "--help").stdout

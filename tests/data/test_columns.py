@@ -112,7 +112,7 @@ def test_every_column_that_is_left_out_has_a_reason(write):
     assert found.left_out == {
         "town": "text, as in 'Bern'",
         "day": "dates or times, as in '2020-01-01'",
-        "open": "two words, 'no' and 'yes': 0 and 1 would make it one",
+        "open": "two words, 'no' and 'yes': write 0 and 1 to use it",
         "w": "the sample weight",
     }
     assert found.weights.tolist() == [1, 1, 1]

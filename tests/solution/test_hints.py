@@ -87,3 +87,7 @@ def test_a_run_that_was_stopped_is_not_told_to_take_a_smaller_lambda():
     assert hint(found).endswith(
         "the run was stopped at a gap of 0.9. More time finds a better network (--time-limit)."
     )
+    offset = covopt.fit(X, y + 1000.0, lam="0.5max")
+    offset.status = Status.TIME_LIMIT
+    offset.certificate = replace(offset.certificate, gap=0.9)
+    assert "--standardise" in hint(offset)  # more time does not help where units are why
