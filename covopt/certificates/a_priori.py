@@ -16,6 +16,7 @@ zero, whose products with a centred Λ cancel, cost what they lose.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -25,13 +26,15 @@ from covopt.certificates.dual_bound import NOTHING, Moved, dual_bound
 from covopt.checks.validation import check_choice
 from covopt.data import Data
 from covopt.exact.definite import product_error_up, spectral_norm_up
+from covopt.exact.parallel_rows import scaled_norms
 from covopt.exact.rank import COMPUTED, numerical_rank
-from covopt.exact.rounding import below, down, gamma, lengths_up, operator_norm_up, up
+from covopt.exact.rounding import below, down, gamma, lengths_up, operator_norm_up, root_down, up
 from covopt.losses import Interpolation
 from covopt.oracles.bounds import gauge_bound
 from covopt.problems.shallow import ShallowProblem
 
 CHUNK = 512
+SMALLEST = 1e-290  # of size one: shorter rows bound nothing here
 
 
 @dataclass(frozen=True)
@@ -164,16 +167,24 @@ def _two_points(inputs: np.ndarray, targets: np.ndarray, kept: np.ndarray) -> AP
         slopes = np.divide(change, apart, out=np.zeros_like(apart), where=apart > 0)
         i, j = np.unravel_index(int(slopes.argmax()), slopes.shape)
         if slopes[i, j] > best:
-            best, pair = float(slopes[i, j]), (int(kept[start + i]), int(kept[j]))
-    source = (
-        f"2 |y_i − y_j| / |x_i − x_j| at rows {pair[0]} and {pair[1]}: the network is that steep somewhere"
-    )
-    return _bound("two points", best, inputs.shape[1] + targets.shape[1], source)
+            best, pair = float(slopes[i, j]), (start + int(i), int(j))
+    rows = f"rows {kept[pair[0]]} and {kept[pair[1]]}"
+    source = f"2 |y_i − y_j| / |x_i − x_j| at {rows}: the network is that steep somewhere"
+    run, rise = (_squared_apart(*table[list(pair)]) for table in (inputs, targets))  # floats chose the pair
+    value = below(2 * Fraction(root_down(rise / run, 2))) if run else 0.0
+    return APrioriBound("two points", value, source)
+
+
+def _squared_apart(one: np.ndarray, other: np.ndarray) -> Fraction:
+    """Return ‖one − other‖²."""
+    pairs = zip(one.tolist(), other.tolist(), strict=True)
+    return sum(((Fraction(a) - Fraction(b)) ** 2 for a, b in pairs), Fraction(0))
 
 
 def _one_point(rows: np.ndarray, targets: np.ndarray, kept: np.ndarray, offset_cost: float) -> APrioriBound:
-    lengths, sizes = np.linalg.norm(rows, axis=1), np.linalg.norm(targets, axis=1)
-    steps = 1.0 / lengths
+    lengths, sizes = (np.ldexp(*scaled_norms(table)[1:]) for table in (rows, targets))
+    # where a length is no normal number its digits are rounding
+    steps = np.divide(1.0, lengths, out=np.zeros_like(lengths), where=np.minimum(lengths, sizes) > SMALLEST)
     values = sizes * steps
     if not np.isinf(offset_cost):
         steps = np.minimum(steps, offset_cost * sizes)

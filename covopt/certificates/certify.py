@@ -21,7 +21,7 @@ from covopt.certificates.gauges import BY_PROOF, Gauge, make_gauge
 from covopt.checks.timing import stage
 from covopt.checks.wording import counted
 from covopt.data import Data
-from covopt.exact.outputs import outputs_of_far
+from covopt.exact.outputs import offset_of, outputs_of_far
 from covopt.exact.rounding import below, relative_gap, up
 from covopt.losses import Interpolation, Loss
 from covopt.losses.interpolation import INTERPOLATES, relative_residual
@@ -132,7 +132,7 @@ def _outputs(data: Data, network: ReLUNetwork) -> np.ndarray:
     computed = own.predict(data.X).reshape(data.Y.shape)
     if own.hidden_weights.shape[1] != data.lifted.shape[1]:
         return computed
-    offset = own.bias * own.output_bias
+    offset = offset_of(own.bias, own.output_bias)
     found = outputs_of_far(data.lifted, own.hidden_weights, own.output_weights, offset, data.Y)
     return computed if found is None else found
 

@@ -37,6 +37,20 @@ def blur(lifted: np.ndarray, hidden: np.ndarray, weights: np.ndarray, offset: np
     return allowance(len(hidden) + lifted.shape[1], size) if np.isfinite(size) else np.inf
 
 
+def offset_of(bias: float, output_bias: np.ndarray) -> np.ndarray:
+    """Return β times the output biases, in two parts of shape (2, k): the product, and what it is rounded by.
+
+    Examples
+    --------
+    >>> offset_of(1.0 + 2.0**-52, np.array([1.0 - 2.0**-52])).tolist() == [[1.0], [-(2.0**-104)]]
+    True
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        product, error = two_product(np.full_like(output_bias, bias), output_bias)
+    inside = (np.abs(product) < SAFE) & (np.abs(product) > 1.0 / SAFE) & np.isfinite(error)
+    return np.array([product, np.where(inside, error, 0.0)])
+
+
 def misses(
     lifted: np.ndarray, hidden: np.ndarray, weights: np.ndarray, offset: np.ndarray, targets: np.ndarray
 ) -> np.ndarray | None:
@@ -47,7 +61,8 @@ def misses(
     lifted : ndarray of shape (N, D)
     hidden : ndarray of shape (m, D)
     weights : ndarray of shape (m, k)
-    offset : ndarray of shape (k,)
+    offset : ndarray of shape (2, k)
+        In two parts: :func:`offset_of`.
     targets : ndarray of shape (N, k)
 
     Returns
@@ -60,7 +75,7 @@ def misses(
     >>> z, w = np.array([[1e9 + 0.25, 1.0]]), np.array([[0.1, -1e8]])
     >>> float(np.maximum(z @ w.T, 0.0)[0, 0])
     0.025000005960464478
-    >>> float(misses(z, w, np.ones((1, 1)), np.zeros(1), np.zeros((1, 1)))[0, 0])
+    >>> float(misses(z, w, np.ones((1, 1)), np.zeros((2, 1)), np.zeros((1, 1)))[0, 0])
     0.025000005551115125
     """
     sizes = [np.abs(part[part != 0.0]) for part in (lifted, hidden, weights)]
@@ -77,10 +92,10 @@ def misses(
         heights, rest = np.where(live, heights, 0.0), np.where(live, rest, 0.0)
         for output, column in enumerate(weights.T):
             product, error = two_product(heights, column)
-            ends = offset[output] - targets[block, output]
+            ends = offset[0, output] - targets[block, output]
             total, low = _total(np.column_stack([product, ends]), (error + rest * column).sum(axis=1))
-            exact = two_sum(np.full(len(rows), offset[output]), -targets[block, output])[1]
-            found[block, output] = total + (low + exact)
+            exact = two_sum(np.full(len(rows), offset[0, output]), -targets[block, output])[1]
+            found[block, output] = total + (low + exact + offset[1, output])
     return found
 
 
@@ -99,7 +114,7 @@ def outputs_of_far(
     parts = lifted, hidden, weights, offset
     if len(lifted) * len(hidden) > MOST:
         return None
-    hides = blur(*parts)
+    hides = blur(*parts[:3], offset[0])
     if not hides > HIDDEN * (float(np.abs(targets).max(initial=0.0)) or 1.0):
         return None
     missed = misses(*parts, targets)

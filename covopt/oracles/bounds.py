@@ -41,6 +41,8 @@ class _Quadratic(NamedTuple):
         return up(quadratic_up(self.matrix, self.linear, self.level, self.height) + self.rest)
 
 
+# of rows whose squares vanish; what comes out is proved or left out
+@np.errstate(divide="ignore", invalid="ignore")
 def _quadratic_maximum(matrix: np.ndarray, linear: np.ndarray) -> tuple[float, float, np.ndarray]:
     """Find the ν that makes ν + ¼ bᵀ(ν − M)⁻¹b least; return both terms, and a near maximiser of wᵀMw + b·w."""
     eigenvalues, vectors = np.linalg.eigh(matrix)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from covopt.exact.outputs import outputs_of_far
+from covopt.exact.outputs import offset_of, outputs_of_far
 from covopt.losses.interpolation import INTERPOLATES
 from covopt.network import ReLUNetwork
 from covopt.solvers.least_norm import LeastNorm
@@ -67,5 +67,5 @@ def meet(network: ReLUNetwork, lifted: np.ndarray, targets: np.ndarray) -> ReLUN
 
 
 def parts(network: ReLUNetwork) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return hidden weights, output weights and what the output bias adds."""
-    return network.hidden_weights, network.output_weights, network.bias * network.output_bias
+    """Return hidden weights, output weights and what the output bias adds, in two parts."""
+    return network.hidden_weights, network.output_weights, offset_of(network.bias, network.output_bias)

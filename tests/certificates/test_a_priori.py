@@ -128,3 +128,13 @@ def test_the_nuclear_norm_of_one_line_is_attained_to_rounding():
             if bound.name == "nuclear norm":  # exact for any data, tight here
                 assert Fraction(bound.value) ** 2 <= 4 * square
                 assert bound.value >= 2 * float(square) ** 0.5 * (1 - 1e-12)
+
+
+def test_lengths_whose_squares_are_no_doubles_bound_no_more_than_they_should():
+    """One point said 1.8e308 of a row of 2.5e-162; it costs 2/2.5e-162. Differences of 1e-162 are off by a tenth."""
+    tiny = 2.5e-162
+    for bound in a_priori_bounds([[tiny, 0.0], [0.0, 1.0]], [1.0, 0.0], bias=0.0):
+        assert bound.value <= 2.0 / tiny
+    for step in (tiny, 2.3e-162, 4.1e-162):  # one neuron (1, 0) passes through all of these
+        for bound in a_priori_bounds([[0.0, 0.0], [step, 0.0], [0.0, 1.0]], [0.0, 1.0, 0.0]):
+            assert bound.value <= 2.0 / step

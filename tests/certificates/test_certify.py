@@ -1,5 +1,7 @@
 """The certificate: every bound it states is one, by brute force."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -208,3 +210,13 @@ def test_a_dual_that_settling_moves_is_divided_by_its_gauge_again():
     )  # fmt: skip
     assert 0.999 < found.certificate.gauge <= 1.0 + 1e-8
     assert found.certificate.lower_bound > 2.05e-10
+
+
+def test_the_residual_knows_what_the_output_bias_is_rounded_by():
+    x, w, b, bias = 1e11, 0.1, -9999.999900000001, 1e6
+    network = ReLUNetwork(np.array([[w, 0.0]]), np.ones((1, 1)), bias, np.array([b]), False)
+    data = Data.validate([[x]], [1e-6], bias=bias)
+    exact = Fraction(w) * Fraction(x) + Fraction(bias) * Fraction(b) - Fraction(1e-6)
+    assert residual_of(data, network) == pytest.approx(abs(float(exact)) / 1e-6, rel=1e-12)
+    rounded = Fraction(bias * b) - Fraction(bias) * Fraction(b)
+    assert abs(rounded) > abs(exact) / 10**9
