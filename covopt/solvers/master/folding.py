@@ -14,7 +14,6 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 from scipy.linalg.blas import dsyr2k, dsyrk
-from scipy.spatial import cKDTree
 
 from covopt.solvers.master.grouping import grouped_gram
 from covopt.solvers.master.store import Room
@@ -22,7 +21,8 @@ from covopt.solvers.master.store import Room
 WORTH = 128  # columns from which on looking for pairs pays
 WORTH_ROWS = 100  # the same for rows
 GROUPED = 600  # rows from which on products by groups are faster, in three dimensions
-OPPOSITE = 4e-15  # distance of −w that is rounding
+OPPOSITE = 4e-15  # distance of −w, entry by entry, that is rounding
+NEAR = 1e-14  # the same for a product with a fixed vector
 FAST = {"reassoc", "contract", "nsz"}  # sums in any order
 
 
@@ -160,14 +160,20 @@ def _pairs(
     every, none = np.arange(m), np.zeros(0, dtype=np.int64)
     if m < WORTH or not worth:
         return every, none, none
-    distance, other = cKDTree(neurons).query(-neurons, distance_upper_bound=OPPOSITE)
-    found = np.isfinite(distance) & neurons.any(axis=1)
-    other = np.where(found, other, every)
-    mutual = found & (other[other] == every) & (other != every)
-    folds = mutual & ((weights < weights[other]) | ((weights == weights[other]) & (every > other)))
-    kept = np.flatnonzero(~folds)
-    mates = np.flatnonzero(folds)
-    return kept, mates, np.searchsorted(kept, other[mates])
+    # opposites are neighbours in the order of |w·v|; strangers that part them cost a pair, and are rare
+    place = np.abs(neurons @ np.sin(1.0 + np.arange(neurons.shape[1])))
+    order = np.argsort(place, kind="stable")
+    near = np.flatnonzero(np.diff(place[order]) <= NEAR)
+    one, two = order[near], order[near + 1]
+    distance = np.abs(neurons[one] + neurons[two]).max(axis=1, initial=0.0)
+    pair = (distance <= OPPOSITE) & neurons[one].any(axis=1)
+    pair[1:] &= ~(pair[:-1] & (two[:-1] == one[1:]))  # each column in one pair
+    one, two = one[pair], two[pair]
+    lighter = (weights[one] < weights[two]) | ((weights[one] == weights[two]) & (one > two))
+    goes, stays = np.where(lighter, one, two), np.where(lighter, two, one)
+    mates, stays = np.sort(goes), stays[np.argsort(goes)]
+    kept = np.delete(every, mates)
+    return kept, mates, np.searchsorted(kept, stays)
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
