@@ -8,6 +8,7 @@ from zlib import crc32
 import numpy as np
 
 from benchmarks.adversary import (
+    claims,
     deep,
     files,
     forged,
@@ -50,6 +51,7 @@ CLASSES: dict[str, tuple[Instance, float]] = {
     "proof/troubled": (proved.troubled, SOLVE_SHARE),
     "proof/forged": (proved.forged, SOLVE_SHARE),
     "proof/overstated": (proved.overstated, SOLVE_SHARE / 2),
+    **{f"claims/{name}": (ask, SOLVE_SHARE / 2) for name, ask in claims.CLASSES.items()},
     **{f"hostile/{name}": (ask, SOLVE_SHARE / 2) for name, ask in hostile.CLASSES.items()},
     **{f"file/{kind}": (files.damaged(kind), SOLVE_SHARE) for kind in files.KINDS},
     "file/table": (files.damaged_table, SOLVE_SHARE),
