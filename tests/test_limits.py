@@ -23,7 +23,7 @@ from covopt.arrangement import counting
 from covopt.arrangement.reduction import lift, reduce
 from covopt.cli import app
 from covopt.data.tabular import Named
-from covopt.errors import BudgetError, MemoryLimitWarning
+from covopt.errors import BudgetError, CovoptWarning, MemoryLimitWarning
 from covopt.limits import (
     TimeUp,
     checkpoint,
@@ -275,6 +275,26 @@ def test_ctrl_c_in_cp_rank_keeps_what_is_known(monkeypatch, tables):
     found = covopt.cp_rank(np.loadtxt(tables / "matrix.csv", delimiter=","), time_limit_s=5.0)
     assert found.lower >= 9
     assert any("interrupted" in note for note in found.notes)
+
+
+def test_ctrl_c_while_lambda_max_is_looked_for_still_gives_a_network(monkeypatch):
+    from covopt.api.fit_task import FitTask
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(FitTask, "oracle", interrupt)
+    X = np.random.default_rng(0).standard_normal((40, 2))
+    y = np.abs(X[:, 0])
+    found = covopt.fit(X, y, lam="0.01max")
+    assert found.status.code == "interrupted"
+    assert len(found.network) > 0
+    assert covopt.verify(found).ok
+    with pytest.warns(CovoptWarning):  # what is proved of λ_max, and where the path stopped
+        (point,) = covopt.path(X, y, n_lams=5)
+    assert point.status.code in ("interrupted", "certified")
+    with pytest.raises(KeyboardInterrupt):
+        covopt.lambda_max(X, y)
 
 
 def test_a_deadline_is_raised_once_and_only_inside():

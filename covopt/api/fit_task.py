@@ -12,7 +12,7 @@ from covopt.api.fit_targets import aligned, check_size, name_of
 from covopt.api.lambdas import LargestLambda, largest_lambda, parse_lam
 from covopt.api.resuming import CheckpointFile, joined, resumable
 from covopt.api.rounds import observer
-from covopt.api.stopping import Clock, in_time
+from covopt.api.stopping import Clock, face_budget, in_time
 from covopt.api.warm_starts import warm_start
 from covopt.certificates.certify import Conclusion, conclude
 from covopt.certificates.gauges import LabelNoiseGauge
@@ -30,12 +30,10 @@ from covopt.data import Data
 from covopt.data.scaling import Scaling, standardise
 from covopt.data.tabular import to_matrix
 from covopt.errors import BudgetError, InputError, NotCertifiedWarning
-from covopt.limits import TimeUp, limited, now
+from covopt.limits import TimeUp, limited, now, patiently
 from covopt.losses import make_loss
 from covopt.network import ReLUNetwork
 from covopt.oracles.choose import exact_oracle
-from covopt.oracles.faces import DEFAULT_FACE_BUDGET
-from covopt.oracles.support import WHOLE_CHECK_S
 from covopt.potentials import LabelNoise, make_potential
 from covopt.problems.label_noise import LabelNoiseTask, check_label_noise, reduce_label_noise_fit
 from covopt.problems.reduction import Reduction
@@ -52,7 +50,6 @@ from covopt.solvers.regularised.points import FitPoint
 from covopt.solvers.regularised.quick import fit_quickly
 from covopt.status import Status
 
-LEAST_CHECK_S = 0.5
 BRIEF = 0.02  # share of the search that a first look is
 HOPELESS = 0.05  # the gap with which it is the last one
 FOR_LAMBDA = 0.15  # of the time, where a share of λ_max is asked for
@@ -62,9 +59,8 @@ FOR_QUICK = 0.2, 0.6  # of the time, for the few neurons that are found first th
 QUICK = "a few neurons with local search"
 SOLVERS = ("auto", "column-generation")
 ENDED = (Status.TIME_LIMIT, Status.INTERRUPTED, Status.CALLBACK)
-INSIDE = (
-    0.999  # share of the tolerance that solvers aim at: the certificate's allowance for rounding needs room
-)
+INSIDE = 0.999  # share of the tolerance that solvers aim at: rounding in the certificate needs room
+SOON_S = 1.0  # for a few neurons after an interrupt
 
 
 class FitTask:
@@ -112,7 +108,7 @@ class FitTask:
                 )
         self._oracle: Any = None
         self._largest: LargestLambda | None = None
-        self.interrupted = False  # while a result was being finished
+        self.interrupted = False  # while λ_max was looked for, or a result was being finished
         self.is_brief = False  # whether a first look has to do where the bound stays far away
         self.keeps_rounds = True  # for pictures of them; along a path every point is its own picture
 
@@ -273,19 +269,21 @@ class FitTask:
         out_of_reach = no_room or is_out_of_reach(problem, limit)
         quick, status = None, Status.GAP if no_room else Status.TIME_LIMIT
 
-        def few(share: float) -> FitPoint:
-            seconds = None if limit is None else share * limit
+        def few(seconds: float | None) -> FitPoint:
             return fit_quickly(problem, time_limit_s=seconds, random_state=self.random_state)
 
         try:
+            if self.interrupted:
+                raise KeyboardInterrupt
             if self.potential == "variation" and (out_of_reach or (limit and len(problem.rows) > MANY_ROWS)):
-                quick = few(FOR_QUICK[out_of_reach])
+                quick = few(None if limit is None else FOR_QUICK[out_of_reach] * limit)
             if not out_of_reach:
                 with limited(limit):
                     point, name = self._generate(problem, options)
-                ended = point.status is Status.TIME_LIMIT and self.potential == "variation"
+                ended = point.status in ENDED and self.potential == "variation"
                 if ended and not len(point.neurons):  # a first round took all the time
-                    quick = few(0.05)
+                    with patiently():
+                        quick = few(SOON_S if limit is None else min(SOON_S, 0.05 * limit))
                 if quick is not None and quick.upper_bound < point.upper_bound:
                     point = dataclasses.replace(
                         point, neurons=quick.neurons, weights=quick.weights, offset=quick.offset,
@@ -296,6 +294,9 @@ class FitTask:
             pass
         except KeyboardInterrupt:
             status = Status.INTERRUPTED
+            if quick is None and self.potential == "variation":
+                with patiently():
+                    quick = few(SOON_S)
         if clock.limit is None and status is Status.TIME_LIMIT:
             status = Status.GAP
         if quick is not None:
@@ -358,7 +359,7 @@ class FitTask:
         }  # fmt: skip
         found = in_time(
             clock,
-            lambda: self._concluded(point, network, dual, _budget(name, clock), options),
+            lambda: self._concluded(point, network, dual, face_budget(name, clock), options),
             lambda: in_time(
                 clock,
                 lambda: conclude(self.data, network, dual, budget=0.0, **options),
@@ -390,11 +391,3 @@ class FitTask:
 
 def _way(point: FitPoint) -> str:
     return " with local search" if point.status is Status.HEURISTIC else " with branch and bound"
-
-
-def _budget(name: str, clock: Clock) -> float:
-    """Return as many faces as there is time for, where there are too many; a verification may take all."""
-    left = clock.until_late(0.0)
-    if " with " not in name or left is None:
-        return DEFAULT_FACE_BUDGET
-    return DEFAULT_FACE_BUDGET * min(1.0, max(left, LEAST_CHECK_S) / WHOLE_CHECK_S)

@@ -146,6 +146,8 @@ def fit(
     with speaking(verbose), one_blas_thread(), opened(kept) as file:
         if depth > 2:
             strength = task.strength(lam, time_limit_s)
+            if task.interrupted:
+                raise KeyboardInterrupt
             fitted: Any = deep.fit_deep(
                 task, strength, depth, time_limit_s=time_limit_s, callback=callback, began=began
             )
@@ -206,7 +208,10 @@ def lambda_max(
         X, Y, loss, bias, output_bias, sample_weight, potential, "auto", 1e-6, None, standardised=standardise
     )  # fmt: skip
     with one_blas_thread():
-        return task.lambda_max()
+        task.largest()
+    if task.interrupted:
+        raise KeyboardInterrupt
+    return task.lambda_max()
 
 
 def path(

@@ -12,7 +12,7 @@ from scipy.optimize import brentq
 
 from covopt.checks.validation import check_positive
 from covopt.errors import BudgetError, InputError
-from covopt.limits import TimeUp, limited, unlimited
+from covopt.limits import TimeUp, limited, patiently, unlimited
 from covopt.oracles.bounds import gauge_bound
 from covopt.oracles.local_search import LocalSearchOracle
 from covopt.oracles.support import bound_gauge
@@ -100,7 +100,8 @@ def largest_lambda(task: FitTask, time_limit_s: float | None = None) -> LargestL
     ----------
     task : FitTask
     time_limit_s : float, optional
-        For each maximum over the neurons; then a bound that needs no search takes its place.
+        For each maximum over the neurons; then, and after an interrupt, which ``task.interrupted`` tells, a bound
+        that needs no search takes its place.
     """
     slack = 0.0
 
@@ -117,6 +118,8 @@ def largest_lambda(task: FitTask, time_limit_s: float | None = None) -> LargestL
         nonlocal slack
         try:
             with limited(time_limit_s):
+                if task.interrupted:
+                    raise KeyboardInterrupt
                 try:
                     return task.oracle(problem).price(asked, threshold=np.inf).upper_bound
                 except BudgetError:
@@ -124,15 +127,17 @@ def largest_lambda(task: FitTask, time_limit_s: float | None = None) -> LargestL
                         raise
                 found = bound_gauge(rows, asked).value
                 met = LocalSearchOracle(rows, random_state=0).search(asked).upper_bound
-        except TimeUp:
-            if task.potential != "variation" and time_limit_s is None:
+        except (TimeUp, KeyboardInterrupt) as stop:
+            interrupted = isinstance(stop, KeyboardInterrupt)
+            if task.potential != "variation" and (interrupted or time_limit_s is None):
                 raise
+            task.interrupted |= interrupted
             if task.potential != "variation":  # nothing weaker bounds it
                 raise InputError(
                     f"lam is a share of λ_max, which takes longer than the {time_limit_s:.2g} s that it may with "
                     f"potential={task.potential!r}; give lam as a number, or a longer time limit."
                 ) from None
-            with unlimited():
+            with unlimited(), patiently():
                 found, met = gauge_bound(rows, asked, n_rounds=HURRIED), _linear(rows, asked)
         slack = max(slack, found / met - 1.0)
         return found

@@ -6,11 +6,14 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from covopt.limits import TimeUp, limited, now, patiently, unlimited
+from covopt.oracles.faces import DEFAULT_FACE_BUDGET
+from covopt.oracles.support import WHOLE_CHECK_S
 
 SOLVING = 0.75  # share of the time for the solver; the rest is for finishing and the certificate
 GRACE, GRACE_S = 0.08, 0.7  # of the limit, and seconds, by which a result may be late
 HURRY_S, HURRY = 10.0, 0.1  # seconds, and share of what has passed, for what follows an interrupt
 MOST_DIMENSIONS, SOLVING_BEYOND = 4, 0.65  # certificates by boxes take longer
+LEAST_CHECK_S = 0.5  # for a certificate
 
 Answer = TypeVar("Answer")
 
@@ -83,3 +86,18 @@ def in_time(
                 return otherwise()
         finally:
             clock.interrupted |= interrupted()
+
+
+def face_budget(name: str, clock: Clock) -> float:
+    """Return as many faces as there is time for, where there are too many; a verification may take all.
+
+    Parameters
+    ----------
+    name : str
+        Of the solver: "column-generation with ..." where the faces are too many to be looked at one by one.
+    clock : Clock
+    """
+    left = clock.until_late(0.0)
+    if " with " not in name or left is None:
+        return DEFAULT_FACE_BUDGET
+    return DEFAULT_FACE_BUDGET * min(1.0, max(left, LEAST_CHECK_S) / WHOLE_CHECK_S)

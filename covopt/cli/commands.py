@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from functools import partial
 from pathlib import Path
@@ -340,5 +341,9 @@ app.command(**texts("reduce", _EPILOG))(reduce.reduce)
 
 
 def main() -> None:
-    """Run the command line."""
-    app()
+    """Run the command line; signals that come when it has ended change nothing of how it ended."""
+    try:
+        app()
+    finally:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_IGN)

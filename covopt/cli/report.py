@@ -101,7 +101,9 @@ def reporting(
         except ClusterLost as error:
             raise fail(f"{error}; there was nothing to save yet", Exit.NOT_CERTIFIED) from None
         except KeyboardInterrupt:
-            raise fail(INTERRUPTED, Exit.NOT_CERTIFIED) from None
+            with patiently():  # one more may be on its way
+                failure = fail(INTERRUPTED, Exit.NOT_CERTIFIED)
+            raise failure from None
         except Exception as error:
             # Ctrl-C inside an extension module that is being imported comes out as its ImportError
             if _is_interruption(error):
