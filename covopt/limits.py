@@ -22,6 +22,7 @@ logger = logging.getLogger("covopt")
 COMPILING = "compiling, once per installation"
 PIECE_S = 0.1  # seconds that a piece of compiled work is made to take
 AGAIN_S = 0.2  # seconds after which a deadline that was swallowed is raised again
+LONGEST_S = 1e9  # that a timer of the system counts
 LATER_S = 0.02  # seconds after which an interrupt is raised again that came while numba was at work
 PATIENCE = 2  # signals that are noted while results are being finished; the next one is raised
 _state = threading.local()
@@ -181,7 +182,7 @@ def _has_timer() -> bool:
 
 
 def _set_timer() -> None:
-    signal.setitimer(signal.ITIMER_REAL, max(seconds_left(), 1e-6), AGAIN_S)
+    signal.setitimer(signal.ITIMER_REAL, min(max(seconds_left(), 1e-6), LONGEST_S), AGAIN_S)
 
 
 def on_alarm(number: int, frame: FrameType | None) -> None:

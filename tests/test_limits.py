@@ -119,6 +119,11 @@ SLOW_COMMANDS = {
 STOPPED = ("verify --exact",)  # what cannot end in so short a time, and says what was done before
 
 
+def test_a_limit_beyond_what_timers_count():
+    with limited(1e300):
+        assert seconds_left() > 1e200
+
+
 @pytest.mark.parametrize(
     "command",
     [*COMMANDS, *(pytest.param(command, marks=pytest.mark.slow) for command in SLOW_COMMANDS)],

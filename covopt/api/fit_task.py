@@ -215,8 +215,7 @@ class FitTask:
             "random_state": self.random_state, "callback": observer(problem.strength, history, callback, began),
         }  # fmt: skip
 
-        def halfway(point: FitPoint) -> Solution:
-            own = Clock(None, began)
+        def halfway(point: FitPoint, own: Clock) -> Solution:
             point = dataclasses.replace(point, status=Status.INTERRUPTED)
             solution = self._certified(lam, point, reduced, "column-generation", history, own)
             if own.interrupted:

@@ -84,12 +84,14 @@ class InterpolationTask:
         history: list[dict[str, float]] = []
         clock = Clock(self.time_limit_s, self.began)
 
-        def halfway(point: Point) -> Solution:
+        def halfway(point: Point, clock: Clock) -> Solution:
             if not np.isfinite(point.upper_bound):
                 quick = solve_thin_quickly(problem, time_limit_s=0.0)
                 point = replace(point, neurons=quick.neurons, weights=quick.weights, offset=quick.offset)
             network = self._network(point.neurons, point.weights, point.offset)
-            dual, certificate, _ = self._concluded(point, network)
+            dual, certificate, _ = self._conclude(point, network, clock)
+            if clock.interrupted:
+                raise KeyboardInterrupt
             status = Status.INTERRUPTED
             return self._solution(
                 network, dual, certificate, status, "column-generation", history, watch, point.proof

@@ -12,15 +12,17 @@ import numpy as np
 from covopt.api.path_files import FORMAT as PATH
 from covopt.api.path_files import path_from_dict, save_path
 from covopt.api.solution_path import SolutionPath
+from covopt.api.stopping import Allowance, Clock
 from covopt.certificates.certify import Conclusion, conclude
 from covopt.certificates.prechecks import not_finite, structure
-from covopt.checks.checkpoints import Checkpoint
+from covopt.checks.checkpoints import EVERY_S, SHARE, Checkpoint
 from covopt.checks.kept import KeptFile
 from covopt.checks.speaking import logger
 from covopt.data import Data
 from covopt.errors import InputError, SolutionFileError
+from covopt.exact.rounding import relative_gap
 from covopt.files import write_json
-from covopt.limits import patiently
+from covopt.limits import now, patiently
 from covopt.losses import Loss
 from covopt.solution import Solution
 from covopt.solvers.checkpoints import Checkpoints, State, checkpointing, from_json, to_json
@@ -236,7 +238,7 @@ def resumable(
     file: CheckpointFile | None,
     problem: Any,
     *,
-    halfway: Callable[[Any], Solution],
+    halfway: Callable[[Any, Clock], Solution],
     better: Callable[[Solution, Solution], Solution],
     asked: tuple[Any, ...],
 ) -> Iterator[Callable[[Solution], Solution]]:
@@ -248,7 +250,7 @@ def resumable(
     problem : object
         The solver's, whose rounds are kept.
     halfway : callable
-        Makes a certified solution of a solver's point.
+        Makes a certified solution of a solver's point in the time of a clock, beyond which its bound is a weak one.
     better : callable
         Makes of the solution and an earlier one the solution with the better network and the better dual.
     asked : tuple
@@ -263,10 +265,10 @@ def resumable(
         yield lambda solution: solution
         return
     file.check_same(*asked)
-    found = file.found
+    found, certified = file.found, _InTime(halfway, file.every_s)
     kept = Checkpoints(
-        problem, lambda point, state: file.write_solution(_after(halfway(point), found), state), every_s=file.every_s,
-        state=file.start,
+        problem, lambda point, state: file.write_solution(_after(certified(point), found), state),
+        every_s=file.every_s, state=file.start,
     )  # fmt: skip
 
     def conclude(solution: Solution) -> Solution:
@@ -278,6 +280,39 @@ def resumable(
 
     with checkpointing(kept):
         yield conclude
+
+
+class _InTime:
+    """Certified solutions of rounds for checkpoints, all of them in a hundredth of the time that has passed.
+
+    A certificate may take seconds where the solver's rounds are bounded by less than it looks at. One that is given
+    up is tried again when twice the time may be spent on it; until then the bound is that of the last one.
+    """
+
+    def __init__(self, halfway: Callable[[Any, Clock], Solution], every_s: float):
+        self._halfway, self._began = halfway, now() if every_s else -np.inf
+        self._spent = self._given_up = 0.0
+        self._best: Solution | None = None
+
+    def __call__(self, point: Any) -> Solution:
+        began = now()
+        left = SHARE * max(began - self._began, EVERY_S) - self._spent
+        given = left if left >= 2.0 * self._given_up else 0.0
+        solution = self._halfway(point, Allowance(None if given == np.inf else given))
+        took = now() - began
+        self._spent += took
+        if 0.0 < given < took:
+            self._given_up = given
+        best = self._best
+        if best is None or best.lower_bound < solution.lower_bound:
+            self._best = solution
+            return solution
+        stated, bound = solution.certificate, best.certificate
+        certificate = replace(
+            stated, lower_bound=bound.lower_bound, gap=relative_gap(stated.objective, bound.lower_bound),
+            gauge=bound.gauge, exact=bound.exact, bound=bound.bound,
+        )  # fmt: skip
+        return replace(solution, dual=best.dual, proof=best.proof, certificate=certificate)
 
 
 def joined(

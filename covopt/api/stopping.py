@@ -66,6 +66,32 @@ class Clock:
         return Clock(end if self.limit is None else min(self.limit, end), self.began)
 
 
+class Allowance(Clock):
+    """Seconds, from now, that something beside the solve may take: no grace, and no hurry; 0 is not to begin at all.
+
+    Parameters
+    ----------
+    seconds : float or None
+        None for no limit.
+
+    Examples
+    --------
+    >>> Allowance(2.0).until_late(0.5) <= 1.0, Allowance(None).until_late() is None
+    (True, True)
+    """
+
+    def __init__(self, seconds: float | None):
+        super().__init__(seconds, now())
+
+    def until_late(self, share: float = 1.0) -> float | None:
+        """See the base class."""
+        return None if self.limit is None else max(0.0, share * self.limit - (now() - self.began))
+
+    def hurried(self) -> Clock:
+        """See the base class."""
+        return self
+
+
 def in_time(
     clock: Clock, work: Callable[[], Answer], otherwise: Callable[[], Answer], share: float = 1.0
 ) -> Answer:
@@ -77,9 +103,12 @@ def in_time(
     >>> in_time(clock, lambda: next(i for i in range(10**9) if i < 0), lambda: -1)
     -1
     """
+    left = clock.until_late(share)
+    if left == 0.0:
+        return otherwise()
     with patiently() as interrupted:
         try:
-            with limited(clock.until_late(share)):
+            with limited(left):
                 return work()
         except TimeUp:
             with unlimited():

@@ -12,6 +12,7 @@ from covopt.checks.validation import check_number
 from covopt.errors import InputError
 
 EVERY_S = 60.0
+SHARE = 0.01  # of the time that has passed since the last one, that a checkpoint may take
 
 
 class Checkpoint:

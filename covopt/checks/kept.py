@@ -7,13 +7,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from covopt.checks.checkpoints import Checkpoint
+from covopt.checks.checkpoints import SHARE, Checkpoint
 from covopt.errors import CheckpointWarning, InputError
 from covopt.files import read_json, write_json
 from covopt.files.locked import lock
 from covopt.limits import now
-
-SHARE = 0.01  # of the time that has passed since the last one, that a checkpoint may take
 
 
 class KeptFile:

@@ -69,7 +69,7 @@ def is_said(reason: Reason) -> bool:
     False
     """
     pattern = _REASONS.get((reason.side, reason.method))
-    found = None if pattern is None else pattern.fullmatch(reason.text)
+    found = pattern.fullmatch(reason.text) if pattern is not None and isinstance(reason.text, str) else None
     if found is None:
         return False
     most = found.groupdict().get("most")

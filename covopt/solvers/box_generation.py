@@ -63,12 +63,14 @@ class BoxGeneration(ColumnGeneration):
             None if state is None else {**state, "proved": {"dual": self.proved[0], "value": self.proved[1]}}
         )
 
+    def shapes(self) -> dict[str, Any]:
+        """See the base class."""
+        return {**super().shapes(), "proved": {"dual": self.proved[0].shape, "value": float}}
+
     def restore(self, state: State) -> bool:
         """See the base class; the network and the columns, and the dual that was proved."""
-        if "proved" not in state:  # of a run that looked at faces
-            return False
         known = state["proved"]["dual"], float(state["proved"]["value"])
-        if known[0].shape != self.proved[0].shape or not super().restore(state):
+        if not super().restore(state):
             return False
         self.proved = known
         self.point.dual, self.point.lower_bound = known

@@ -15,10 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from covopt.checks.checkpoints import SHARE
 from covopt.checks.timing import stage
 from covopt.checks.trail import Trail, following, trail_of
-
-SHARE = 0.01  # of the time that has passed since the last one, that a checkpoint may take
 
 State = dict[str, Any]
 
@@ -130,6 +129,47 @@ class _Turned(Trail):
     def offer(self, point: Any) -> None:
         """See the base class."""
         self._trail.offer(self._convert(point))
+
+
+def check_shapes(state: Any, shapes: dict[str, Any]) -> None:
+    """Refuse a state that is not made of such arrays and numbers.
+
+    Parameters
+    ----------
+    state : dict
+    shapes : dict
+        Names to the shapes of arrays, or to such a dict; ``float`` for numbers. Letters in shapes are sizes that have
+        to agree.
+
+    Raises
+    ------
+    ValueError
+
+    Examples
+    --------
+    >>> check_shapes({"dual": np.ones(3), "gap": 0.5}, {"dual": ("N",), "gap": float})
+    >>> check_shapes({"dual": np.ones(3), "u": np.ones((2, 1))}, {"dual": ("N",), "u": ("N", 1)})
+    Traceback (most recent call last):
+    ValueError: u has the shape (2, 1)
+    """
+    _check_shapes(state, shapes, {})
+
+
+def _check_shapes(state: Any, shapes: dict[str, Any], sizes: dict[str, int]) -> None:
+    for name, shape in shapes.items():
+        value = state.get(name) if isinstance(state, dict) else None
+        if isinstance(shape, dict):
+            _check_shapes(value, shape, sizes)
+        elif shape is float:
+            if not isinstance(value, int | float):
+                raise ValueError(f"{name} is no number")
+        elif not isinstance(value, np.ndarray):
+            raise ValueError(f"{name} is no array")
+        elif len(value.shape) != len(shape) or any(
+            size != (sizes.setdefault(wanted, size) if isinstance(wanted, str) else wanted)
+            for size, wanted in zip(value.shape, shape, strict=True)
+        ):
+            raise ValueError(f"{name} has the shape {value.shape}")
 
 
 # ---------------------------------------------------------------------- arrays and numbers as JSON

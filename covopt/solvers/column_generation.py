@@ -199,6 +199,14 @@ class ColumnGeneration(Driver):
         if costs[best] <= near or due or done:
             self._offer_candidate(step, step.candidates[best])
 
+    def bounds_of(self, kept: dict[str, Any]) -> tuple[float, float]:
+        """See the base class."""
+        neurons, weights, offset = kept["neurons"], kept["weights"], kept["offset"]
+        missed = np.abs(self.problem.residual(neurons, weights, offset)).max(initial=0.0)
+        passes = missed <= 10.0 * PASSES * np.abs(self.problem.targets).max(initial=0.0)
+        upper = self.problem.primal_value(weights, offset) if passes else np.inf
+        return upper, self.problem.dual_value(kept["dual"])
+
     def _offer_candidate(self, step: Step, candidate: Candidate) -> None:
         """Make networks of a candidate: without its lightest neurons or, at the end, of the columns in use alone."""
         cones, columns = self.master.cones, self.master.columns

@@ -22,6 +22,7 @@ from scipy.linalg import LinAlgError
 
 from covopt.checks.timing import stage
 from covopt.oracles.base import Oracle, Pricing
+from covopt.oracles.heights import heights
 from covopt.solvers.checkpoints import State
 from covopt.solvers.loop import GenerationLoop
 from covopt.solvers.master.newton import REFINED, Master, Step
@@ -30,6 +31,7 @@ from covopt.solvers.merging import Unit
 from covopt.solvers.schedule import Schedule
 
 PROGRESS = 0.5  # of the gap, that counts as such
+SAME = 1e-6  # relative difference at which a kept bound is that of the kept points
 RISE = 1e-3  # of the lower bound, as a share of the gap, that counts as progress
 ACCURATE = 1e-13  # relative accuracy that no restricted solve is asked to pass
 
@@ -86,6 +88,10 @@ class Driver(GenerationLoop):
         """Keep the best network of a step where it is the best so far; ``due`` asks for one even far from the end."""
 
     @abstractmethod
+    def bounds_of(self, kept: dict[str, Any]) -> tuple[float, float]:
+        """Return the cost of a kept network, infinite where it is none, and the value of a kept dual."""
+
+    @abstractmethod
     def _best_dual(self) -> np.ndarray:
         """Return the best feasible dual, shape (N, k), moved into the interior of the domain and the balls."""
 
@@ -116,14 +122,37 @@ class Driver(GenerationLoop):
             **{name: {each: getattr(part, each).copy() for each in part.KEPT} for name, part in parts.items()},
         }  # fmt: skip
 
-    def restore(self, state: State) -> bool:
+    def shapes(self) -> dict[str, Any]:
         """See the base class."""
         master, point = self.master, self.point
-        neurons, live, stated = state["neurons"], state["live"], state["point"]
-        fits = neurons.shape == (len(live), master.columns.rows.shape[1]) and len(live) > 0
-        fits &= state["dual"].shape == master.dual.shape and state["offset"].shape == master.offset.shape
-        fits &= stated["dual"].shape == point.dual.shape and ("edges" in state) == (master.edges is not None)
-        if not fits or not master.columns.restore(neurons, live.astype(bool)):
+        rank, k = master.columns.rows.shape[1], master.dual.shape[1]
+        outputs = np.shape(point.weights)[1:]
+        parts = {"cones": master.cones.shapes("m", k)}
+        if master.edges is not None:
+            parts["edges"] = master.edges.shapes(master.edges.slack.shape[1], k)
+        return {
+            "neurons": ("m", rank), "live": ("m",), "dual": master.dual.shape, "offset": master.offset.shape,
+            "dual_gap": float, "is_patient": float, **parts,
+            "point": {
+                "neurons": ("p", rank), "weights": ("p", *outputs), "offset": np.shape(point.offset) or float,
+                "upper_bound": float, "dual": point.dual.shape, "lower_bound": float,
+            },
+        }  # fmt: skip
+
+    def restore(self, state: State) -> bool:
+        """See the base class."""
+        master, point, neurons = self.master, self.point, state["neurons"]
+        with np.errstate(all="ignore"):
+            if not len(neurons) or not np.allclose(self.normalise(neurons), neurons, rtol=1e-6, atol=1e-9):
+                raise ValueError("its neurons are not of cost one")
+            stated = [state["point"][name] for name in ("upper_bound", "lower_bound")]
+            found = self.bounds_of(state["point"])
+            if not np.allclose(stated, found, rtol=SAME, atol=SAME * min(map(abs, found))):
+                raise ValueError("its bounds are not those of its network and its dual")
+            dual = state["point"]["dual"].reshape(master.dual.shape)
+            if not (np.linalg.norm(heights(master.columns.rows, dual, neurons), axis=1) <= 1.0 + SAME).all():
+                raise ValueError("its dual is not feasible")
+        if not master.columns.restore(neurons, state["live"].astype(bool)):
             self.master = Master(self.objective, self.unit.fit_frames)
             return False
         master.dual, master.offset = state["dual"], state["offset"]
@@ -132,7 +161,7 @@ class Driver(GenerationLoop):
                 setattr(part, each, state[name][each])
         self.dual_gap, self.is_patient = float(state["dual_gap"]), bool(state["is_patient"])
         for name in self.KEPT_POINT:
-            setattr(point, name, stated[name])
+            setattr(point, name, state["point"][name])
         self._is_halfway = not self.is_patient
         return True
 

@@ -7,6 +7,7 @@ path and Frank–Wolfe's variants are such rounds.
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,8 +17,9 @@ import numpy as np
 
 from covopt.checks.memory import NoRoom
 from covopt.checks.trail import trail_of
+from covopt.errors import CheckpointWarning
 from covopt.limits import TimeUp, limited, now
-from covopt.solvers.checkpoints import State, checkpoints_of
+from covopt.solvers.checkpoints import State, check_shapes, checkpoints_of
 from covopt.status import Status
 
 
@@ -97,10 +99,34 @@ class GenerationLoop(ABC):
         """Go on from what an earlier solve kept; whether there was something."""
         kept = checkpoints_of(self._problem)
         state = None if kept is None else kept.start_for(self)
-        return state is not None and self.restore(state)
+        if state is None:
+            return False
+        try:
+            check_shapes(state, self.shapes())
+            fits = self.restore(state)
+            why = "they are of other columns"
+        except ValueError as error:
+            fits, why = False, str(error)
+        if not fits:
+            warnings.warn(
+                f"the rounds in the checkpoint do not fit ({why}); they begin anew.",
+                CheckpointWarning,
+                stacklevel=2,
+            )
+        return fits
+
+    def shapes(self) -> dict[str, Any]:
+        """Return what a state is made of, as :func:`~covopt.solvers.checkpoints.check_shapes` takes it."""
+        return {}
 
     def restore(self, state: State) -> bool:
-        """Take over a state; whether it fits."""
+        """Take over a state of these shapes; whether it fits.
+
+        Raises
+        ------
+        ValueError
+            For one that is damaged; then nothing is taken over.
+        """
         return False
 
     @property

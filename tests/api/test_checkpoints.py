@@ -15,7 +15,9 @@ import pytest
 from filelock import FileLock
 
 import covopt
+from covopt.api import resuming
 from covopt.errors import CheckpointWarning, InputError, SolutionFileError
+from covopt.solvers import checkpoints
 from tests.stopped_runs import fill_disk
 
 RNG = np.random.default_rng(5)
@@ -59,6 +61,29 @@ def test_a_stopped_solve_goes_on_where_it_was(name, tmp_path):
     assert second.time_s > first.time_s
     assert second.timings["pricing"] >= first.timings["pricing"]
     assert sorted(os.listdir(tmp_path)) == []  # neither the checkpoint nor its lock is left
+
+
+@pytest.mark.parametrize("name", ["interpolation", "squared"])
+def test_a_certificate_takes_a_hundredth_of_the_time_or_is_the_last_one(name, tmp_path, monkeypatch):
+    file, seen = tmp_path / "run.checkpoint", []
+    monkeypatch.setattr(checkpoints, "SHARE", np.inf)  # a checkpoint after every round
+    monkeypatch.setattr(resuming, "SHARE", 0.0)  # and no time for a certificate
+
+    def look(state):
+        if file.exists():
+            found = covopt.load(file)
+            seen.append((found.lower_bound, found.objective))
+            assert len(seen) not in (1, 9, 12) or covopt.verify(found).ok
+            monkeypatch.setattr(resuming, "SHARE", 1e9 if len(seen) == 8 else 0.0)
+        return len(seen) == 12
+
+    SOLVES[name](checkpoint=covopt.Checkpoint(file, every_s=1e-9), callback=look)
+    lower, upper = np.transpose(seen)
+    assert (lower[:8] == 0.0).all()
+    assert lower[8] > 0.0
+    assert (lower[8:] == lower[8]).all()
+    assert (np.diff(upper[8:]) < 0).any()
+    assert SOLVES[name](checkpoint=file).status.code == "certified"
 
 
 def test_it_is_written_in_time_and_is_a_solution(tmp_path):
@@ -111,9 +136,19 @@ def test_nothing_in_the_file_is_believed(tmp_path):
         point["dual"]["values"] = [10.0 * value for value in point["dual"]["values"]]
         point["upper_bound"] = 1e-3
 
-    forge(too_low)
+    def in_all_of_the_state(content):
+        point = content["resume"]["point"]
+        point["lower_bound"] *= 10.0
+        point["dual"]["values"] = [10.0 * value for value in point["dual"]["values"]]
+
+    def without_its_network(content):
+        content["resume"]["point"]["upper_bound"] *= 0.1
+
+    assert forge(too_low).status.code == "certified"
     assert forge(too_high).status.code == "certified"
-    forge(in_the_state)
+    for change in (in_the_state, in_all_of_the_state, without_its_network):
+        with pytest.warns(CheckpointWarning, match="begin anew"):
+            assert forge(change).status.code == "certified"
 
 
 def test_nothing_in_the_file_of_a_path_is_believed(tmp_path):
@@ -177,13 +212,28 @@ def test_a_damaged_state_is_refused(change, match, tmp_path):
     assert not (tmp_path / "run.checkpoint.lock").exists()
 
 
-def test_a_state_of_other_shapes_is_left_aside(tmp_path):
+DAMAGES = {  # in the state of the rounds, each of which once ended a run with a traceback or without a certificate
+    "neurons": {"shape": [2, 9], "values": [0.0] * 18},
+    "dual": 1.0,
+    "is_patient": "x",
+    "cones": {"slack": {"shape": [1], "values": [1.0]}},
+    "point": {"lower_bound": 0.0},
+    "live": {"shape": [0], "values": []},
+}
+
+
+@pytest.mark.parametrize("name", [*DAMAGES, "length"])
+def test_a_damaged_state_is_left_aside(name, tmp_path):
     file = tmp_path / "run.checkpoint"
-    covopt.min_norm(X, Y, checkpoint=file, callback=stop_at(4))
+    covopt.min_norm(X[:20], Y[:20], checkpoint=file, callback=stop_at(4))
     content = json.loads(file.read_text())
-    content["resume"]["neurons"] = {"shape": [2, 9], "values": [0.0] * 18}
+    if name == "length":
+        content["resume"]["neurons"]["values"][5] *= 1e9
+    else:
+        content["resume"][name] = DAMAGES[name]
     file.write_text(json.dumps(content))
-    assert covopt.min_norm(X, Y, checkpoint=file).status.code == "certified"
+    with pytest.warns(CheckpointWarning, match=r"in the checkpoint do not fit .*; they begin anew"):
+        assert covopt.min_norm(X[:20], Y[:20], checkpoint=file).status.code == "certified"
 
 
 @pytest.mark.parametrize(

@@ -89,10 +89,16 @@ class RegularisedGeneration(Driver):
         state = super().state() if self.following is None else None
         return None if state is None else {**state, "centre": self.centre.copy()}
 
+    def shapes(self) -> dict[str, Any]:
+        """See the base class."""
+        return {**super().shapes(), "centre": self.point.dual.shape}
+
     def restore(self, state: State) -> bool:
         """See the base class."""
+        if not super().restore(state):
+            return False
         self.centre = state["centre"]
-        return self.centre.shape == self.point.dual.shape and super().restore(state)
+        return True
 
     # ------------------------------------------------------------------ the start
     def _start(self) -> bool:
@@ -216,6 +222,12 @@ class RegularisedGeneration(Driver):
 
     def _add_spanning(self) -> None:
         """Nothing: with a loss no outputs have to be reached."""
+
+    def bounds_of(self, kept: dict[str, Any]) -> tuple[float, float]:
+        """See the base class."""
+        neurons, weights, offset = kept["neurons"], kept["weights"], kept["offset"]
+        fitted = self.problem.fitted(neurons, weights, offset)
+        return self.problem.primal_value(fitted, weights, offset), self.problem.dual_value(kept["dual"])
 
     def offer(self, neurons: np.ndarray, weights: np.ndarray, offset: np.ndarray) -> bool:
         """Keep a network where it is the best so far; returns whether it is."""
