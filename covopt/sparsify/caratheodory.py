@@ -20,7 +20,7 @@ def caratheodory(atoms: np.ndarray, weights: np.ndarray, *, rank_tol: float = AT
 
     Moves along null vectors of the atoms, each in the direction in which Σ|c_j| does not grow, until an entry
     vanishes; at most rank(atoms) ≤ N neurons remain (Fisher–Jerome; SP20 after eq. 21). Many columns are taken in
-    batches of at most N more than remain, so that each null space stays small.
+    batches of at most N/2 more than remain, so that each null space stays small.
 
     Parameters
     ----------
@@ -44,10 +44,12 @@ def caratheodory(atoms: np.ndarray, weights: np.ndarray, *, rank_tol: float = AT
     masses = np.abs(weights).astype(float)
     order = np.argsort(-masses, kind="stable")[: np.count_nonzero(masses)]
     kept = order[:n]
-    extra = max(32, n // 8)  # few at a time: rounding errors grow along an elimination
-    regular = True  # until the heaviest columns are nearly dependent: then lighter ones are no better
-    for start in range(n, len(order), extra):
+    start, regular = n, True  # until the heaviest columns are nearly dependent: then lighter ones are no better
+    while start < len(order):
+        # few at a time, for rounding errors grow along an elimination; pivots cost more, and keep them small
+        extra = max(32, n // 8 if regular else n // 2)
         batch = np.concatenate([kept, order[start : start + extra]])
+        start += extra
         masses[batch], regular = _spend_surplus(
             atoms[:, batch] * sign[batch], masses[batch], rank_tol, regular
         )
