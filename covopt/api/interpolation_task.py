@@ -35,10 +35,10 @@ from covopt.problems.shallow import ShallowProblem
 from covopt.solution import Solution
 from covopt.solution.snapshots import Snapshot
 from covopt.solvers.column_generation import Point
-from covopt.solvers.digits import meet
-from covopt.solvers.few import with_few_neurons
+from covopt.solvers.exact_outputs import meet
 from covopt.solvers.finish import finish_network
 from covopt.solvers.label_noise import solve_label_noise
+from covopt.solvers.neuron_limit import with_few_neurons
 from covopt.solvers.thin import solve_thin_quickly
 from covopt.status import Status
 
@@ -245,7 +245,14 @@ class InterpolationTask:
         problem, reduction = self.reduced
         known = point.moments[0] if problem.is_vector else point.moments[0, 0]
         wanted = np.atleast_1d(reduction.raise_outputs(known)) * (1.0 - ROOM)
-        return lambda dual, factor: hold_moments(self.data.X[:, 0], dual, wanted * factor)
+        keep, inputs = reduction.keep, self.data.X[reduction.keep, 0]
+
+        def hold(dual: np.ndarray, factor: float) -> np.ndarray:
+            held = dual.copy()
+            held[keep] = hold_moments(inputs, dual[keep], wanted * factor)
+            return held
+
+        return hold
 
     def _solution(
         self, network, dual, certificate, status, name, history, watch: Stopwatch, proof=None

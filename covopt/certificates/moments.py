@@ -11,12 +11,16 @@ none that is fine enough: there the sum is made zero, exactly, which costs next 
 from __future__ import annotations
 
 from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 
 CLOSE = Fraction(1, 2**40)  # distance of the sum, relative to one, at which it is left alone
+HARDLY = Fraction(1, 2**22)  # of a sum, by which it may be too large
 ENOUGH = Fraction(1, 2)  # size of a sum that is wanted to be zero: bounds are of one
 MOVES = (2**12, 2**16, 2**20, 2**24)  # units, the fewest first
+UNLIKE = 2.0**20  # ratio of two neighbours' entries from which they are no pair
+FEW = 6  # pairs that are moved
 LARGEST = 2**24  # units by which an entry may be moved
 
 
@@ -28,6 +32,7 @@ def hold_moments(inputs: np.ndarray, dual: np.ndarray, wanted: np.ndarray) -> np
     inputs : ndarray of shape (N,)
     dual : ndarray of shape (N,) or (N, k)
     wanted : ndarray of shape (k,)
+        Where a column's sum is not zero, rows on which it vanishes may be given next to nothing.
 
     Returns
     -------
@@ -46,6 +51,7 @@ def hold_moments(inputs: np.ndarray, dual: np.ndarray, wanted: np.ndarray) -> np
     """
     found = dual.reshape(len(dual), -1).copy()
     for column, goal in zip(found.T, np.ravel(wanted).tolist(), strict=True):
+        _hold_by_neighbours(inputs, column, Fraction(goal))
         _hold(inputs, column, Fraction(goal))
         _cancel(inputs, column, Fraction(goal))
     return found.reshape(dual.shape)
@@ -55,6 +61,50 @@ def _sum(inputs: np.ndarray, column: np.ndarray) -> Fraction:
     """Return Σ λ_i x_i exactly."""
     terms = (Fraction(w) * Fraction(x) for w, x in zip(column.tolist(), inputs.tolist(), strict=True) if w)
     return sum(terms, Fraction(0))
+
+
+def _hold_by_neighbours(inputs: np.ndarray, column: np.ndarray, goal: Fraction) -> None:
+    """Move neighbours against each other, each pair by its own unit: what is between them hardly changes."""
+    live, left = np.flatnonzero(column), goal - _sum(inputs, column)
+    order = live[np.argsort(inputs[live], kind="stable")].tolist()
+    found, before = [], abs(left)
+    if before <= CLOSE:
+        return
+    is_balanced = not sum(map(Fraction, column.tolist()))
+    idle = np.flatnonzero((column == 0.0) & (inputs != 0.0))
+    if len(idle) and not is_balanced:  # next to nothing on a row that had nothing is fine enough
+        column[idle[0]] = float(left / Fraction(float(inputs[idle[0]])))
+        return
+    for i, j in pairwise(order):
+        sizes = sorted((abs(float(column[i])), abs(float(column[j]))))
+        distance = Fraction(float(inputs[j])) - Fraction(float(inputs[i]))
+        if distance and sizes[1] < UNLIKE * sizes[0]:
+            unit = Fraction(float(np.spacing(sizes[1])))
+            found.append((unit * distance, unit, i, j))
+    found = sorted(found)[:FEW]
+    if len(found) < FEW and not is_balanced:  # the sum of a few rows alone may change, too
+        units = [Fraction(float(np.spacing(abs(column[j])))) for j in order[:FEW]]
+        alone = zip(units, order, strict=False)
+        found += [(unit * Fraction(float(inputs[j])), unit, j, j) for unit, j in alone if inputs[j]]
+    moves = [(part[0], [int(j == k) for k in range(len(found))]) for j, part in enumerate(found)]
+    allowed = max(2 * before, HARDLY / 2**12 * Fraction(float(np.abs(inputs).max())))
+    best: tuple[Fraction, dict[int, Fraction]] = before, {}
+    for largest in (1, 2**6, *MOVES[:-1]):
+        rest, counts = left, [0] * len(found)
+        for effect, move in _finer(moves, largest):
+            times = round(rest / effect)
+            counts = [count + times * m for count, m in zip(counts, move, strict=True)]
+            rest -= times * effect
+        moved: dict[int, Fraction] = {}
+        for times, (_, unit, i, j) in zip(counts, found, strict=True):
+            for row, sign in ((i, -1), (j, 1)) if i != j else ((j, 1),):
+                moved[row] = moved.get(row, Fraction(float(column[row]))) + sign * times * unit
+        between = max((abs(times * part[0]) for times, part in zip(counts, found, strict=True)), default=0)
+        exact = all(Fraction(float(value)) == value for value in moved.values())
+        if abs(rest) < best[0] and between <= allowed and exact:
+            best = abs(rest), moved
+    for row, value in best[1].items():
+        column[row] = float(value)
 
 
 def _hold(inputs: np.ndarray, column: np.ndarray, goal: Fraction) -> None:
@@ -99,7 +149,7 @@ def _hold(inputs: np.ndarray, column: np.ndarray, goal: Fraction) -> None:
 def _cancel(inputs: np.ndarray, column: np.ndarray, goal: Fraction) -> None:
     """Bring Σ λ_i x_i next to zero where it is too large for any bound, all λ multiples of one unit."""
     live, size = np.flatnonzero(column), abs(_sum(inputs, column))
-    if len(live) < 3 or size <= max(ENOUGH, abs(goal) * (1 + CLOSE)):
+    if len(live) < 3 or size <= max(ENOUGH, abs(goal) * (1 + HARDLY)):
         return
     unit = float(np.spacing(np.abs(column).max()))
     units = [int(count) for count in np.rint(column / unit)]

@@ -25,7 +25,7 @@ CONSISTENT = 1e-12
 NEGLIGIBLE = 1e-18  # price of an offset, relative to what the neurons cost at least, that nobody will notice
 SHORTEST = 1e-140  # of the largest row: squares of shorter ones would be zero
 # how far away rows may be: what constants cost, which is in proportion, is then negligible
-STILL_FAR = 2.0**20
+STILL_FAR = 2.0**24
 SMALLEST = 1e-301  # sizes between this and its inverse leave room for what is computed with them
 
 

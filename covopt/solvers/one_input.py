@@ -11,6 +11,7 @@ inside arcs come in by pricing, which is a closed form; where the points are far
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,7 @@ MOST_DENSE = (
 ROUNDS = 40
 CANCELS = 1e-8  # of the squares of two parts, what the square of their sum must exceed
 REFINEMENTS = 4
+NOTHING = 0.1  # of the tolerance
 FLOOR = 1e-9  # share of the largest weight that a neuron at rest may take without being told
 RIDGE = 1e-14
 
@@ -344,4 +346,13 @@ def solve_one_input(plane: HalfPlane, **options: Any) -> Point:
     >>> point.status.code, bool(point.gap < 1e-9), len(point.neurons) <= 5
     ('certified', True, True)
     """
+    cost, most = plane.problem.offset_cost, NOTHING * options["tol"]
+    if plane.constant is not None and 0.0 < cost < np.inf:
+        # what an offset can save: (Λᵀ1)²/2ρ, where Λᵀ1 = Λᵀ Z e is at most |e|
+        saved = 0.5 * float(plane.constant @ plane.constant) / cost
+        if saved <= most * float(np.abs(plane.demands[:-2]).sum()):
+            without = HalfPlane.of(replace(plane.problem, offset_cost=np.inf))
+            point = None if without is None else OneInput(without, **options).solve()
+            if point is not None and saved <= most * point.lower_bound:
+                return replace(point, lower_bound=point.lower_bound - saved)
     return OneInput(plane, **options).solve()

@@ -9,6 +9,7 @@ import pytest
 
 import covopt
 from covopt.certificates.moments import hold_moments
+from covopt.errors import InputError
 from covopt.network.exact_products import with_exact_products
 from covopt.oracles.arcs import arc_gauge
 from covopt.oracles.cones.gauge import box_gauge
@@ -225,3 +226,54 @@ def test_regular_times_are_certified(seed):
     x = np.linspace(1.6e9, 1.7e9, 15)
     y = np.cumsum(np.random.default_rng(seed).standard_normal(15))
     assert covopt.min_norm(x[:, None], y).status is covopt.Status.CERTIFIED
+
+
+def stamps(unit: str, n: int, rng: np.random.Generator) -> np.ndarray:
+    """Random stamps as doubles have them: numbers near 2⁶² are multiples of 512."""
+    middle, spread = {
+        "milliseconds": (1.7e12, 3e10), "microseconds": (1.7e15, 3e13), "nanoseconds": (1.7e18, 1e15),
+        "half a year of nanoseconds": (1.7e18, 1.6e16), "gaps of all sizes": (1.7e18, 1e15),
+        "the last of 63 bits": (2.0**62 - 1e16, 1e16), "fractions": (1.7e9, 3e7 * 2**0.5),
+    }[unit]  # fmt: skip
+    share = rng.random(n)
+    if unit == "gaps of all sizes":  # 1e9 to 1e15 nanoseconds
+        share = np.cumsum(10.0 ** rng.uniform(-6.0, 0.0, n))
+    found = middle + spread * share
+    return np.unique(found if unit == "fractions" else found.round())
+
+
+def check_stamps(unit: str, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    x = rng.permutation(stamps(unit, int(rng.integers(5, 60)), rng))
+    y = rng.permutation(targets(len(x))) if seed % 2 else targets(len(x))
+    for output_bias in ("none", "penalized", "free"):
+        solution = covopt.min_norm(x[:, None], y, output_bias=output_bias)
+        assert solution.status.code == "certified", (output_bias, solution.gap, solution.certificate.residual)
+        assert len(solution.network) <= len(x)
+        assert covopt.verify(solution).ok
+
+
+UNITS = (
+    "milliseconds", "microseconds", "nanoseconds", "half a year of nanoseconds", "the last of 63 bits", "fractions",
+    "gaps of all sizes",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", [1, 6])
+@pytest.mark.parametrize("unit", UNITS)
+def test_random_stamps_are_certified(unit, seed):
+    check_stamps(unit, seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("unit", UNITS)
+def test_more_random_stamps_are_certified(unit):
+    for seed in range(10, 40):
+        check_stamps(unit, seed)
+
+
+def test_stamps_that_doubles_cannot_tell_apart_are_refused_in_a_sentence():
+    with pytest.raises(InputError) as caught:
+        covopt.min_norm([[2.0**62], [2.0**62 + 256.0], [2.0**61]], [0.0, 1.0, 2.0])
+    assert str(caught.value).count("\n") == 0
+    assert "0" in str(caught.value) and "1" in str(caught.value)

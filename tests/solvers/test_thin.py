@@ -14,7 +14,7 @@ from covopt.oracles.support import bound_gauge
 from covopt.problems.reduction import reduce_rows
 from covopt.problems.shallow import ShallowProblem
 from covopt.solvers.column_generation import generate
-from covopt.solvers.few import with_few_neurons
+from covopt.solvers.neuron_limit import with_few_neurons
 from covopt.solvers.thin import Thin, ThinOracle, ThinUnit, generate_thin, solve_thin_quickly
 
 
