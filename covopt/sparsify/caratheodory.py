@@ -44,10 +44,8 @@ def caratheodory(atoms: np.ndarray, weights: np.ndarray, *, rank_tol: float = AT
     masses = np.abs(weights).astype(float)
     order = np.argsort(-masses, kind="stable")[: np.count_nonzero(masses)]
     kept = order[:n]
-    start, regular = (
-        n,
-        True,
-    )  # regular until the heaviest columns are nearly dependent: lighter ones are no better
+    start = n
+    regular = True  # until the heaviest columns are nearly dependent: then lighter ones are no better
     while start < len(order):
         # few at a time, for rounding errors grow along an elimination; pivots cost more, and keep them small
         extra = max(32, n // 8 if regular else n // 2)
