@@ -210,7 +210,8 @@ class SphereSweep:
         True
         """
         lipschitz = self._lipschitz(mu, linear)
-        eta = ETA * len(self.rows) * (1.0 + float(np.abs(self._crossings[4]).max()))
+        leans = self._crossings[4]
+        eta = ETA * len(self.rows) * (1.0 + float(max(leans.max(), -leans.min())))
         sizes = self._sizes(mu, linear)
         paid = 32.0 * float((self._spread @ sizes).max()) + 2.0 * float(np.abs(mu) @ self._tilts)
         paid = EPS * (paid + 8.0 * float(np.linalg.norm(sizes)))
