@@ -2,7 +2,7 @@
 
 python -m benchmarks.depth brackets [--only I …] [--seeds 1000]
 python -m benchmarks.depth training [--only I …] [--seeds 1000]
-python -m benchmarks.depth closed [--depths L …]
+python -m benchmarks.depth closed [--depths L …] [--biases]
 python -m benchmarks.depth shares [--count 12]
 python -m benchmarks.depth fits
 python -m benchmarks.depth pieces [--count 5]
@@ -28,6 +28,7 @@ def main() -> None:
     plain.add_argument("--seeds", type=int, default=1000)
     forms = commands.add_parser("closed", help="tables whose cost is known in closed form, L = 2 … 10")
     forms.add_argument("--depths", type=int, nargs="*")
+    forms.add_argument("--biases", action="store_true", help="only two rows with biases")
     commands.add_parser("fits", help="brackets of deep networks trained with weight decay")
     small = commands.add_parser("shares", help="three layers and few rows, closed to 1e-3")
     small.add_argument("--count", type=int, default=12)
@@ -54,7 +55,7 @@ def main() -> None:
     elif asked.command == "closed":
         from benchmarks.depth.closed import run_closed
 
-        run_closed(asked.depths)
+        run_closed(asked.depths, asked.biases)
     elif asked.command == "fits":
         from benchmarks.depth.fits import run_fits
 

@@ -17,7 +17,7 @@ from covopt.data import Data
 from covopt.depth.descent import norm_of
 from covopt.depth.layers import Layout
 from covopt.depth.linear import check_depth
-from covopt.depth.lower import Bound, closed_bounds, shares_bounds, tree_bounds
+from covopt.depth.lower import Bound, chain_bounds, closed_bounds, shares_bounds, tree_bounds
 from covopt.depth.shares import DEPTH as SHARED_DEPTH
 from covopt.depth.solution import AGREES, DeepSolution
 from covopt.depth.upper import Found, UpperSearch
@@ -32,7 +32,7 @@ ACTIVATIONS = 16.0  # bytes for a point, a neuron and a layer: as many neurons a
 MOST_DEPTH = 40
 LATE, HURRY_S = 0.1, 100.0  # share of the time limit, or of so many seconds, for a cheap network at the end
 LEAST_GOAL = 5e-4  # of the bound by shares: boxes double with each halving
-FELL = 0.95  # of the norm at which the tree bound was made: below it is made again, for other sizes of layers
+FELL = 0.95  # of the norm at which trees and chains were made: below it they are made again
 _FIRST_SHARE, _TREE_SHARE, _UPPER_SHARE = 0.5, 0.75, 0.9  # of a time limit, when each part ends
 _SHARED = 0.6  # the same for the last where shares are to come
 
@@ -163,6 +163,7 @@ class _Task:
         self.best: Found | None = None
         self.bounds: list[Bound] = []
         self.trees: list[Bound] = []
+        self.looked = np.inf  # the norm at which trees and chains were made
         self.history: list[dict[str, Any]] = []
         self.status = Status.HEURISTIC
 
@@ -268,17 +269,20 @@ class _Task:
     def _trees(self) -> None:
         """Bound by trees, whose sizes of layers are about those of the best network so far."""
         assert self.best is not None
-        upper, layout, theta = self.best
-        sizes = np.array([float((w**2).sum()) for w in layout.split(theta)])
-        self.trees = tree_bounds(
-            self.data, self.depth, self.output_bias, upper=upper, weights=self.search.dual, sizes=sizes
-        )
-        self._add(self.trees)
+        upper = self.best[0]
+        closed = [bound for bound in self.bounds if bound.pair is not None]
+        found = chain_bounds(self.data, self.depth, self.output_bias, upper=upper, closed=closed)
+        self.looked, self.trees = upper, []
+        if self.data.n_samples > 2 or not found or relative_gap(upper, found[0].value) > LEAST_GOAL:
+            self.trees = tree_bounds(
+                self.data, self.depth, self.output_bias, upper=upper, weights=self.search.dual
+            )
+        self._add(sorted([*found, *self.trees], key=lambda bound: -bound.value))
 
     def _below(self) -> None:
         assert self.best is not None
         upper = self.best[0]
-        if not self.trees or upper < FELL * (self.trees[0].cutoff or upper):
+        if upper < FELL * self.looked:
             self._trees()
         goal = max(LEAST_GOAL, 0.9 * self.tol)
         level = self.bounds[0].value if self.bounds else 0.0

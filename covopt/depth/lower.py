@@ -9,15 +9,14 @@ from typing import Any
 import numpy as np
 
 from covopt.data import Data
+from covopt.depth.gram_chain import MOST_CELLS, GramChain, gram_bound, gram_from_dict
+from covopt.depth.gram_search import gram_search
 from covopt.depth.pairs import PairBound, pair_bounds, recompute
 from covopt.depth.shares import DEPTH, Shares, shares_bound
 from covopt.depth.shares_files import shares_from_dict, shares_to_dict
 from covopt.depth.shares_search import SharesSearch
 from covopt.depth.tree import Family, tree_bound
 from covopt.depth.tree_files import family_from_dict, family_to_dict, whole
-from covopt.depth.tree_refine import MAX_BOXES as MANY_BOXES
-from covopt.depth.tree_refine import TOL as FINE_TOL
-from covopt.depth.tree_refine import refine
 from covopt.depth.tree_search import TreeSearch
 from covopt.errors import CovoptError
 from covopt.limits import TimeUp, seconds_left
@@ -27,8 +26,10 @@ LEVELS = (0.3, 0.5, 1.0, 3.0)  # of c, times the upper bound's mean layer
 LOW_LEVELS = (0.1, 0.3, 0.5, 1.0)  # the same for more layers than four
 MANY_LAYERS = 4
 MAX_BOXES = 3000
-FEW_ROWS = 2  # whose multipliers are found to the last digits: brackets of two rows close
-FINE, COARSE = 1e-9, 3e-4
+TOL = 1e-3  # of the minimum over c
+OLD_ROWS, OLD_TOL, OLD_BOXES = 2, 1e-7, 6000  # the same for trees on two rows with biases, in files of before
+FINE, COARSE = 5e-7, 1e-3  # goals for two rows alone, and for two of many
+FEW_CELLS = 4000  # of a layer, for two of many
 _TITLES = {
     "lipschitz": "the Lipschitz bound of rows {rows}",
     "row": "row {rows} alone",
@@ -54,8 +55,11 @@ class Bound:
         Of the tree bound.
     shares : Shares or None
         Of the bound by shares.
+    chain : GramChain or None
+        Of two rows with biases.
     cutoff : float or None
-        The norm beyond which the tree bound did not look. Any is valid; None for that of the network beside it.
+        The norm beyond which the tree bound, or the one by a chain, did not look. Any is valid; None for that of the
+        network beside it.
     """
 
     value: float
@@ -63,10 +67,15 @@ class Bound:
     families: tuple[Family, ...] = ()
     shares: Shares | None = None
     cutoff: float | None = None
+    chain: GramChain | None = None
 
     @property
     def title(self) -> str:
         """What it is, in words."""
+        if self.chain is not None:
+            return "rows {} and {} with biases: shortest paths over cells of their covariances".format(
+                *self.chain.rows
+            )
         if self.shares is not None:
             what = "signs" if len(self.shares.groups) <= 2 else "classes"
             return f"branch and bound over the shares of {what} on {len(self.shares.rows)} rows"
@@ -96,7 +105,6 @@ def tree_bounds(
     *,
     upper: float,
     weights: np.ndarray | None = None,
-    sizes: np.ndarray | None = None,
 ) -> list[Bound]:
     """Return the tree bound, by families for a few sizes of the layers.
 
@@ -109,28 +117,50 @@ def tree_bounds(
         The squared norm of some network through the points.
     weights : ndarray of shape (N,) or (N, k), optional
         A dual of the shallow problem: says which rows, and which direction of the outputs, matter.
-    sizes : ndarray of shape (L,), optional
-        ‖W_ℓ‖² of that network: tables of two rows have their multipliers found there.
 
     Returns
     -------
     list of Bound
         One, or none where nothing was found in time.
     """
-    refined = data.n_samples == FEW_ROWS and data.bias > 0 and sizes is not None
-    families = tree_families(
-        data, depth, output_bias, upper=upper, weights=weights, scales=(1.0,) if refined else None
-    )
+    families = tree_families(data, depth, output_bias, upper=upper, weights=weights)
     if not families:
         return []
-    if refined and len(families[0].rows) == FEW_ROWS:
-        assert sizes is not None
-        families, value = refine(families[0], data, depth, output_bias, upper=upper, sizes=sizes[: depth - 2])
-    else:
-        value = tree_bound(
-            families, data.X, data.Y, depth, data.bias, output_bias, cutoff=upper, max_boxes=MAX_BOXES
-        )
+    value = tree_bound(
+        families, data.X, data.Y, depth, data.bias, output_bias, cutoff=upper, tol=TOL, max_boxes=MAX_BOXES
+    )
     return [Bound(value, None, tuple(families), cutoff=upper)] if value > 0 else []
+
+
+def chain_bounds(
+    data: Data, depth: int, output_bias: str, *, upper: float, closed: list[Bound]
+) -> list[Bound]:
+    """Return the bound by the pair of rows that the closed forms find dearest, exact for two rows with biases.
+
+    Parameters
+    ----------
+    data : Data
+    depth : int
+    output_bias : {"none", "penalized", "free"}
+    upper : float
+        The squared norm of some network through the points.
+    closed : list of Bound
+        Of :func:`closed_bounds`.
+
+    Returns
+    -------
+    list of Bound
+        One or none.
+    """
+    pairs = [bound.pair.rows for bound in closed if bound.pair is not None and len(bound.pair.rows) == 2]
+    if data.bias == 0.0 or not pairs:
+        return []
+    rows = (0, 1) if data.n_samples == 2 else pairs[0]
+    found = gram_search(
+        (rows[0], rows[1]), data.X, data.Y, depth, data.bias, output_bias, upper=upper,
+        goal=FINE if data.n_samples == 2 else COARSE, most=MOST_CELLS if data.n_samples == 2 else FEW_CELLS,
+    )  # fmt: skip
+    return [] if found is None else [Bound(found[0], chain=found[1], cutoff=upper)]
 
 
 def shares_bounds(
@@ -178,7 +208,6 @@ def tree_families(
     *,
     upper: float,
     weights: np.ndarray | None = None,
-    scales: tuple[float, ...] | None = None,
 ) -> list[Family]:
     """Return families of multipliers for a few sizes of the layers.
 
@@ -186,8 +215,6 @@ def tree_families(
     ----------
     data, depth, output_bias, upper, weights
         As in :func:`tree_bounds`.
-    scales : tuple of float, optional
-        Of c, times the mean layer of ``upper``; what is best for the depth by default.
     """
     rows = _choose_rows(data, weights)
     direction = _choose_direction(data, weights)
@@ -199,12 +226,11 @@ def tree_families(
     families: list[Family] = []
     try:
         search = TreeSearch(lifted, targets, data.bias, free=free)
-        if scales is None:
-            scales = LEVELS if depth <= MANY_LAYERS else LOW_LEVELS
+        scales = LEVELS if depth <= MANY_LAYERS else LOW_LEVELS
         levels = [scale * upper / depth for scale in scales] if data.bias > 0 and depth > 2 else [1.0]
         for c in levels:
             search.use(c)
-            found, value = search.multipliers(tol=COARSE if len(rows) > FEW_ROWS else FINE)
+            found, value = search.multipliers()
             if value > 0 and found.any():
                 families.append(search.family(rows, direction, found))
     except TimeUp:
@@ -260,11 +286,16 @@ def recompute_bound(bound: Bound, data: Data, depth: int, output_bias: str, cost
                 return 0.0, f"; shares bound networks of {DEPTH} layers"
             biased = "none" if data.bias == 0.0 else output_bias
             return shares_bound(bound.shares, data.X, data.Y, data.bias, biased, cutoff=cost), ""
-        few = all(len(family.rows) == FEW_ROWS for family in bound.families) and data.bias > 0
+        if bound.chain is not None:
+            return gram_bound(
+                bound.chain, data.X, data.Y, depth, data.bias, output_bias,
+                cutoff=cost if bound.cutoff is None else bound.cutoff,
+            ), ""  # fmt: skip
+        few = all(len(family.rows) == OLD_ROWS for family in bound.families) and data.bias > 0
         found = tree_bound(
             list(bound.families), data.X, data.Y, depth, data.bias, output_bias,
             cutoff=cost if bound.cutoff is None else bound.cutoff,
-            tol=FINE_TOL if few else 1e-3, max_boxes=MANY_BOXES if few else MAX_BOXES,
+            tol=OLD_TOL if few else TOL, max_boxes=OLD_BOXES if few else MAX_BOXES,
         )  # fmt: skip
     except (CovoptError, ValueError, LookupError, ArithmeticError) as error:
         return 0.0, f"; {error}"
@@ -278,6 +309,7 @@ def bound_to_dict(bound: Bound) -> dict[str, Any]:
         "pair": None if bound.pair is None else asdict(bound.pair),
         "families": [family_to_dict(family) for family in bound.families],
         **({} if bound.shares is None else {"shares": shares_to_dict(bound.shares)}),
+        **({} if bound.chain is None else {"chain": asdict(bound.chain)}),
         **({} if bound.cutoff is None else {"cutoff": bound.cutoff}),
     }
 
@@ -304,7 +336,8 @@ def bound_from_dict(content: dict[str, Any]) -> Bound:
         )
     families = [family_from_dict(entry) for entry in content["families"]]
     shares = content.get("shares")
-    if pair is None and not families and shares is None:
+    chain = content.get("chain")
+    if pair is None and not families and shares is None and chain is None:
         raise ValueError("a bound rests on nothing")
     cutoff = content.get("cutoff")
     if cutoff is not None and not 0.0 < float(cutoff) < math.inf:
@@ -315,4 +348,5 @@ def bound_from_dict(content: dict[str, Any]) -> Bound:
         tuple(families),
         None if shares is None else shares_from_dict(shares),
         None if cutoff is None else float(cutoff),
+        None if chain is None else gram_from_dict(chain),
     )

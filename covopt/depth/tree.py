@@ -250,34 +250,16 @@ def tree_bound(
     ValueError
         Where a family is damaged.
     """
-    return tree_least(families, X, Y, depth, bias, output_bias, cutoff=cutoff, tol=tol, max_boxes=max_boxes)[
-        0
-    ]
-
-
-def tree_least(
-    families: list[Family],
-    X: np.ndarray,
-    Y: np.ndarray,
-    depth: int,
-    bias: float,
-    output_bias: str,
-    *,
-    cutoff: float,
-    tol: float,
-    max_boxes: int,
-) -> tuple[float, np.ndarray | None]:
-    """Return what :func:`tree_bound` does, and the c where it is least; None where no c is looked for."""
     terms = [t for t in (_Term.of(f, X, Y, depth, bias, output_bias) for f in families) if t is not None]
     if not terms:
-        return 0.0, None
+        return 0.0
     if depth == 2:
-        return min(cutoff, max(t.value(np.zeros((0, 1)), np.zeros((0, 1))) for t in terms)), None
+        return min(cutoff, max(t.value(np.zeros((0, 1)), np.zeros((0, 1))) for t in terms))
     if bias == 0.0:
-        return min(cutoff, max(t.closed_form() for t in terms)), None
+        return min(cutoff, max(t.closed_form() for t in terms))
     corners = 2.0 ** (depth - 2)
     if corners > MOST_CORNERS or corners * max(t.recursion.size for t in terms) > MOST_NUMBERS:
-        return 0.0, None
+        return 0.0
     return least_over_boxes(terms, depth - 2, cutoff, tol, max_boxes)
 
 
@@ -329,7 +311,7 @@ def tree_curve(
         asked = replace(term, inner=s)
         if bias == 0.0:
             return min(cutoff, asked.closed_form())
-        return least_over_boxes([asked], depth - 2, cutoff, tol, max_boxes)[0]
+        return least_over_boxes([asked], depth - 2, cutoff, tol, max_boxes)
 
     return at
 

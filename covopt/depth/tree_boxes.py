@@ -15,16 +15,14 @@ from covopt.limits import checkpoint
 LEAST_SHARE = 1e-7  # of the upper bound: smaller c are charged nothing
 
 
-def least_over_boxes(
-    terms: list[Any], dim: int, cutoff: float, tol: float, max_boxes: int
-) -> tuple[float, np.ndarray]:
-    """Bound min over c ≥ 0 of Σc + max over terms, by branch and bound over log c; and say where it is least."""
+def least_over_boxes(terms: list[Any], dim: int, cutoff: float, tol: float, max_boxes: int) -> float:
+    """Bound min over c ≥ 0 of Σc + max over terms, by branch and bound over log c."""
     least = LEAST_SHARE * cutoff
     start = (np.full(dim, math.log(least)), np.full(dim, math.log(cutoff)))
     corners = np.array(list(product((0.0, 1.0), repeat=dim))).T
 
-    def below(low: np.ndarray, high: np.ndarray) -> tuple[float, float, np.ndarray]:
-        """Return a bound on the box, a value in it, and where that is."""
+    def below(low: np.ndarray, high: np.ndarray) -> tuple[float, float]:
+        """Return a bound on the box, and a value in it."""
         x = low[:, None] + (high - low)[:, None] * corners
         c = np.exp(x)
         middle = np.exp(0.5 * (low + high))
@@ -34,9 +32,9 @@ def least_over_boxes(
             bottom = term.over(tops[-1:])
             value = max(value, float(middle.sum() + bottom[0]))
             best = max(best, _box_bound(term, x, tops[:-1], low, high))
-        return best, value, middle
+        return best, value
 
-    bound, value, where = below(*start)
+    bound, value = below(*start)
     heap: list[tuple[float, int, Any]] = [(bound, 0, start)]
     best_value, count = min(cutoff, value), 1
     while heap and count < max_boxes:
@@ -50,14 +48,13 @@ def least_over_boxes(
         for side in (0, 1):
             lower, upper = low.copy(), high.copy()
             (upper if side == 0 else lower)[axis] = middle
-            found, value, middle_c = below(lower, upper)
-            if value < best_value:
-                best_value, where = value, middle_c
+            found, value = below(lower, upper)
+            best_value = min(best_value, value)
             count += 1
             heapq.heappush(heap, (max(bound, found), count, (lower, upper)))
     # c below the least is charged nothing; Σc above the cutoff is above it
     total = heap[0][0] if heap else cutoff
-    return max(0.0, down(min(cutoff, total) - up(2.0 * dim * least))), where
+    return max(0.0, down(min(cutoff, total) - up(2.0 * dim * least)))
 
 
 def _box_bound(term: Any, x: np.ndarray, tops: np.ndarray, low: np.ndarray, high: np.ndarray) -> float:

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.optimize import minimize
 
 import covopt
 from covopt.data import Data
@@ -22,7 +21,6 @@ from covopt.depth import (
     schatten_between,
 )
 from covopt.depth.acute import acute_value
-from covopt.depth.lower import bound_from_dict, bound_to_dict, recompute_bound, tree_bounds
 from covopt.depth.obtuse import obtuse_value
 from covopt.depth.pairs import pair_bounds, recompute
 from covopt.errors import InputError
@@ -302,26 +300,3 @@ def test_the_slope_off_the_diagonal_decides_to_nine_digits(depth):
     )
     assert inside == pytest.approx((depth - 1) * a**p * (low**p + high**p) + 2.0 * size / a, rel=1e-8)
     assert outside == 0.0
-
-
-@pytest.mark.parametrize("depth", [3, pytest.param(4, marks=pytest.mark.slow)])
-def test_two_rows_with_biases_and_targets_of_one_sign_are_closed_by_trees(depth):
-    # one neuron a layer, on at both rows: y = A_1(w·x) + βΣ A_ℓ b_ℓ, A_ℓ = a_{ℓ+1} … a_L; w, b by least norms
-    points, y = np.array([[1.0, 0.0], [0.7, 1.1]]), np.array([0.7, 1.0])
-
-    def cost(logs):
-        squares = np.exp(logs)
-        products = np.cumprod(squares[::-1])[::-1]
-        gram = products[0] * points @ points.T + products.sum()
-        return squares.sum() + y @ np.linalg.solve(gram, y)
-
-    truth = float(minimize(cost, np.zeros(depth - 1), method="BFGS", tol=1e-12).fun)
-    data = Data.validate(points, y, bias=1.0)
-    upper = truth * (1.0 + 1e-9)
-    bound = tree_bounds(data, depth, "none", upper=upper, sizes=np.full(depth, truth / depth))[0]
-    assert truth * (1.0 - 1e-6) <= bound.value <= truth * (1.0 + 1e-9)
-    value, why = recompute_bound(bound, data, depth, "none", 0.9 * truth)  # its own cutoff counts
-    assert (value, why) == (bound.value, "")
-    assert bound_from_dict(bound_to_dict(bound)).cutoff == upper
-    with pytest.raises(ValueError, match="looks at norms up to"):
-        bound_from_dict(bound_to_dict(replace(bound, cutoff=-1.0)))

@@ -1,0 +1,253 @@
+r"""Cells of 2 × 2 covariances: what a step into one costs from below, to second order in its size.
+
+Of two rows, M = σ(Z)σ(Z)ᵀ + β²11ᵀ after a layer is two points of a Euclidean space at distance D, their line at
+squared distance 1/v − β² from the origin, whose foot is c·D from their middle. With α = 1/D²,
+
+.. math::
+    \operatorname{Tr} \bar M' M^{-1} = \frac{\alpha}{\alpha'} + v\,\Bigl(\frac{1}{v'} - \beta^2
+        + \frac{(c' - c)^2}{\alpha'}\Bigr) = u\,m_1 + 2 w\,m_2 + v\,(m_3 - \beta^2),
+
+linear in (u, v, w) = (α + c²v, v, cv), the coordinates of B = M⁻¹, and convex in those of B′. What is left to pay
+at B is concave in B (an infimum of linear functions) and grows with it. So on a polytope that covers a cell of
+(α, c, v) the step is above its tangent, what is left above its interpolation from the vertices, and the least of the
+two together is at a vertex: what is lost is of second order. Vertices are (α, c, v) at the ends, the lower ones with
+α less v(c₁ − c₀)²/4: the parabola α + c²v lies above its chord less that.
+
+σ asks for M̄₁₂ ≥ 0, that is g = u − v/4 − β²uv + β²w² ≥ 0. Linear up to a bounded rest on a cell, it takes part of the
+polytope away.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+LOST = 2.0**-40  # of the sizes of all terms: some forty roundings
+INFEASIBLE, CUT, INSIDE, WILD = (
+    -1,
+    0,
+    1,
+    2,
+)  # kinds of cells: no state in it, M̄₁₂ = 0 within, none, α below zero
+NOTHING = 1e300
+
+
+@njit(cache=True, nogil=True)
+def tables(
+    low: np.ndarray,
+    high: np.ndarray,
+    beta2: float,
+    points: np.ndarray,
+    slopes: np.ndarray,
+    sizes: np.ndarray,
+    room: np.ndarray,
+    kinds: np.ndarray,
+) -> None:
+    """Fill in what cells need for :func:`step`.
+
+    Parameters
+    ----------
+    low, high : ndarray of shape (n, 3)
+        Ends of (α, c, v).
+    beta2 : float
+        β².
+    points : ndarray of shape (n, 8, 3)
+        To be filled: vertices as (u, v, w).
+    slopes : ndarray of shape (n, 8, 3)
+        To be filled: the tangent of the step at a vertex is slopes·(u, v, w) of where it starts.
+    sizes : ndarray of shape (n, 3)
+        To be filled: of all terms of the slopes.
+    room : ndarray of shape (n, 8)
+        To be filled: g at the vertices, from above.
+    kinds : ndarray of shape (n,)
+        To be filled.
+    """
+    for i in range(low.shape[0]):
+        a0, c0, v0 = low[i, 0], low[i, 1], low[i, 2]
+        a1, c1, v1 = high[i, 0], high[i, 1], high[i, 2]
+        far = max(c0 * c0, c1 * c1) - 0.25
+        near = (0.0 if c0 * c1 <= 0.0 else min(c0 * c0, c1 * c1)) - 0.25
+        most = (1.0 / v0 if v0 > 0.0 else NOTHING) - beta2 + far / (a0 if far > 0.0 else a1)
+        least = 1.0 / v1 - beta2 + near / (a1 if near > 0.0 else a0)
+        slack = 1e-9 * (1.0 / v1 + beta2 + 1.0 / a0)
+        kinds[i] = INFEASIBLE if most < -slack else (INSIDE if least > slack else CUT)
+        # the tangent is taken where a cell that begins at v = 0 is cheapest
+        a, c, v = math.sqrt(a0 * a1), 0.5 * (c0 + c1), (math.sqrt(v0 * v1) if v0 > 0.1 * v1 else v1)
+        u, w = a + c * c * v, c * v
+        m1, m2, m3 = 1.0 / a, -c / a, u / (a * v)
+        bend = 0.25 * (c1 - c0) ** 2
+        at_u, at_v, at_w = 1.0 - beta2 * v, -0.25 - beta2 * u, 2.0 * beta2 * w
+        level = u - 0.25 * v - beta2 * u * v + beta2 * w * w
+        reach_u = reach_v = reach_w = 0.0
+        sizes[i, 0], sizes[i, 1], sizes[i, 2] = 0.0, 0.0, 0.0
+        scale = abs(u) + v + beta2 * (u * v + w * w)
+        for j in range(8):
+            vj, cj = v1 if j & 1 else v0, c1 if j & 2 else c0
+            square = cj * cj * vj
+            # a little lower, by more than rounding: what is left to pay grows with B
+            aj = (a1 if j & 4 else a0 - vj * bend) * (1.0 - LOST) - 2.0**-46 * (square + vj * bend)
+            if aj <= 2.0**-44 * square and kinds[i] != INFEASIBLE:
+                kinds[i] = WILD
+            uj, wj = aj + square, cj * vj
+            vj *= 1.0 - 2.0**-46
+            points[i, j, 0], points[i, j, 1], points[i, j, 2] = uj, vj, wj
+            du, dv, dw = uj - u, vj - v, wj - w
+            reach_u, reach_v, reach_w = max(reach_u, abs(du)), max(reach_v, abs(dv)), max(reach_w, abs(dw))
+            # M(B) is above M − M·dB·M
+            x11, x12 = m1 * du + m2 * dw, m1 * dw + m2 * dv
+            x21, x22 = m2 * du + m3 * dw, m2 * dw + m3 * dv
+            slopes[i, j, 0] = m1 - x11 * m1 - x12 * m2
+            slopes[i, j, 1] = m3 - beta2 - x21 * m2 - x22 * m3
+            slopes[i, j, 2] = 2.0 * (m2 - x11 * m2 - x12 * m3)
+            pu, pv, pw = abs(uj) + u, vj + v, abs(wj) + abs(w)
+            y11, y12 = m1 * pu + abs(m2) * pw, m1 * pw + abs(m2) * pv
+            y21, y22 = abs(m2) * pu + m3 * pw, abs(m2) * pw + m3 * pv
+            sizes[i, 0] = max(sizes[i, 0], m1 + y11 * m1 + y12 * abs(m2))
+            sizes[i, 1] = max(sizes[i, 1], m3 + beta2 + y21 * abs(m2) + y22 * m3)
+            sizes[i, 2] = max(sizes[i, 2], 2.0 * (abs(m2) + y11 * abs(m2) + y12 * m3))
+            room[i, j] = level + at_u * du + at_v * dv + at_w * dw
+            scale = max(scale, abs(uj) + vj + beta2 * (pu * pv + pw * pw))
+        if kinds[i] == WILD:  # no tangent: what the step costs at least, number by number
+            slopes[i, 0, 0], slopes[i, 0, 1] = 1.0 / a1, 1.0 / v1 - beta2 - LOST * beta2
+            slopes[i, 1, 0], slopes[i, 1, 1] = c0, c1
+        rest = beta2 * (reach_w * reach_w + reach_u * reach_v) + LOST * scale
+        for j in range(8):
+            room[i, j] += rest
+
+
+@njit(cache=True, nogil=True)
+def step(
+    at: np.ndarray,
+    i: int,
+    slopes: np.ndarray,
+    sizes: np.ndarray,
+    room: np.ndarray,
+    kinds: np.ndarray,
+    left: np.ndarray,
+    ends: np.ndarray,
+) -> float:
+    """Return a lower bound on the step from B = ``at`` into cell i and what is left to pay there.
+
+    Parameters
+    ----------
+    at : ndarray of shape (3,)
+        (u, v, w).
+    i : int
+    slopes, sizes, room, kinds : ndarray
+        Of :func:`tables`.
+    left : ndarray of shape (n, 8)
+        Lower bounds on what is left to pay at the vertices.
+    ends : ndarray of shape (8,)
+        Scratch.
+    """
+    if kinds[i] == INFEASIBLE:
+        return NOTHING
+    u, v, w = at[0], at[1], at[2]
+    if kinds[i] == WILD:
+        if v <= 0.0:
+            return 0.0
+        c = w / v
+        apart = max(0.0, slopes[i, 1, 0] - c, c - slopes[i, 1, 1]) * (1.0 - LOST) - LOST * abs(c)
+        across = max(0.0, u - w * c - LOST * u) + v * max(0.0, apart) ** 2
+        return max(0.0, (across * slopes[i, 0, 0] + v * max(0.0, slopes[i, 0, 1])) * (1.0 - LOST))
+    best, most = NOTHING, 0.0
+    for j in range(8):
+        value = u * slopes[i, j, 0] + v * slopes[i, j, 1] + w * slopes[i, j, 2] + left[i, j]
+        ends[j] = value
+        most = max(most, left[i, j])
+        if value < best and (kinds[i] == INSIDE or room[i, j] >= 0.0):
+            best = value
+    if kinds[i] == CUT:
+        for j in range(8):
+            if room[i, j] >= 0.0 or ends[j] >= best:
+                continue
+            for k in range(8):
+                if room[i, k] > 0.0:
+                    share = -room[i, j] / (room[i, k] - room[i, j])
+                    best = min(best, ends[j] + share * (ends[k] - ends[j]))
+    if best >= NOTHING:
+        return NOTHING
+    lost = LOST * (u * sizes[i, 0] + v * sizes[i, 1] + abs(w) * sizes[i, 2] + most)
+    return max(0.0, best - 4.0 * lost)
+
+
+@njit(cache=True, nogil=True)
+def cheapest(
+    at: np.ndarray,
+    child: np.ndarray,
+    slopes: np.ndarray,
+    sizes: np.ndarray,
+    room: np.ndarray,
+    kinds: np.ndarray,
+    left: np.ndarray,
+    above: float,
+) -> float:
+    """Return the least of :func:`step` over the leaves of a tree of cells, ``above`` where all are above it.
+
+    Parameters
+    ----------
+    at : ndarray of shape (3,)
+    child : ndarray of shape (n,)
+        The first of the two parts of a cell, the second follows it; 0 for a leaf.
+    slopes, sizes, room, kinds, left : ndarray
+        As in :func:`step`.
+    above : float
+    """
+    best = above
+    ends = np.empty(8)
+    stack, costs = np.empty(256, dtype=np.int64), np.empty(256)
+    stack[0], costs[0] = 0, step(at, 0, slopes, sizes, room, kinds, left, ends)
+    size = 1
+    while size > 0:
+        size -= 1
+        i, cost = stack[size], costs[size]
+        if cost >= best:
+            continue
+        k = child[i]
+        if k == 0:
+            best = cost
+            continue
+        first = max(cost, step(at, k, slopes, sizes, room, kinds, left, ends))
+        second = max(cost, step(at, k + 1, slopes, sizes, room, kinds, left, ends))
+        if first < second:
+            stack[size], costs[size], stack[size + 1], costs[size + 1] = k + 1, second, k, first
+        else:
+            stack[size], costs[size], stack[size + 1], costs[size + 1] = k, first, k + 1, second
+        size += 2
+    return best
+
+
+@njit(cache=True, nogil=True)
+def refill(
+    which: np.ndarray,
+    points: np.ndarray,
+    left: np.ndarray,
+    child: np.ndarray,
+    slopes: np.ndarray,
+    sizes: np.ndarray,
+    room: np.ndarray,
+    kinds: np.ndarray,
+    beyond: np.ndarray,
+    above: float,
+) -> None:
+    """Bound what is left to pay at the vertices of some cells by the cells of the next layer.
+
+    Parameters
+    ----------
+    which : ndarray of shape (m,)
+        Cells.
+    points : ndarray of shape (n, 8, 3)
+        Their vertices.
+    left : ndarray of shape (n, 8)
+        To be raised.
+    child, slopes, sizes, room, kinds, beyond : ndarray
+        The tree of cells of the next layer, as in :func:`cheapest`.
+    above : float
+        Nothing larger is looked for.
+    """
+    for i in which:
+        for j in range(8):
+            found = cheapest(points[i, j], child, slopes, sizes, room, kinds, beyond, above)
+            left[i, j] = max(left[i, j], found)

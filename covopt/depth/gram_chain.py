@@ -1,0 +1,397 @@
+r"""Two rows with biases at any depth: what they cost, by a shortest path over cells of 2 × 2 covariances.
+
+For two rows M_ℓ ≥ 0 entrywise, so M_ℓ⁻¹ has no positive entry off the diagonal, zᵀM_ℓ⁻¹z ≥ σ(z)ᵀM_ℓ⁻¹σ(z), and
+the hidden layers from the second on may be taken linear; the first as well where x̃₁·x̃₂ ≥ 0:
+
+.. math::
+    R_L = \min_{\bar M_\ell \succeq 0,\ \bar M_\ell \ge 0} c(\bar M_1)
+        + \sum_{\ell = 2}^{L - 1} \operatorname{Tr} \bar M_\ell M_{\ell - 1}^{-1}
+        + \operatorname{Tr} YY^T \bar M_{L - 1}^{-1}, \qquad M_\ell = \bar M_\ell + \beta^2 11^T
+
+(with M_{L−1} in the last term where the output bias is penalised), c(M̄) = Tr M̄G⁻¹ with G = X̃X̃ᵀ in that case, else
+at least Tr BM̄ for any B with B_ii ≤ 1/G_ii and G⁻¹ − B copositive. The states M_1, M_2, … have three numbers, a step
+costs a closed form, so R_L is a shortest path; :mod:`covopt.depth.gram_cells` bounds a step into a cell from below.
+Each layer has a tree of cells, halved where the search found it worth while; what is left to pay at the vertices of a
+layer's cells is the least over the cells of the next layer, from the last to the first. Any trees give a valid bound.
+
+Which states matter, for a chain that costs at most U: Σ(D_ℓ/D_{ℓ−1})² ≤ U bounds D_ℓ from both ends, v ≤ 1/β², and
+c may be kept between the least and the largest of c_0, c_L, −½ and ½: clipping it there brings neighbours no farther
+apart, and M̄₁₂ ≥ 0 holds where |c| ≥ ½.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from covopt.depth.gram_cells import LOST, cheapest, refill, tables
+from covopt.depth.tree_files import whole
+from covopt.exact.rounding import above, below, down, up
+
+MOST_CELLS = 30_000  # of a layer
+MOST_HALVED = 120  # times, one in another
+_LEAF = "."
+_LARGE = 1e8  # sizes beyond it, or below its inverse, are left to other bounds
+
+
+@dataclass(frozen=True)
+class GramChain:
+    """Trees of cells for two rows of a table.
+
+    Attributes
+    ----------
+    rows : tuple of int
+        Two.
+    trees : tuple of str
+        For each hidden layer but the last (with a penalised output bias the last, too), in preorder: the axis along
+        which a cell is halved (0 for α, 1 for c, 2 for v), or a point for one that is not.
+    """
+
+    rows: tuple[int, int]
+    trees: tuple[str, ...]
+
+
+class Cells:
+    """A tree of cells of one layer, and what is left to pay at their vertices.
+
+    Parameters
+    ----------
+    low, high : ndarray of shape (3,)
+        Ends of the root.
+    beta2 : float
+        β².
+    """
+
+    def __init__(self, low: np.ndarray, high: np.ndarray, beta2: float) -> None:
+        self.beta2 = beta2
+        self.low, self.high = low[None].copy(), high[None].copy()
+        self.child = np.zeros(1, dtype=np.int64)
+        self.axis = np.full(1, -1, dtype=np.int64)
+        self.points, self.slopes = np.empty((0, 8, 3)), np.empty((0, 8, 3))
+        self.sizes, self.room = np.empty((0, 3)), np.empty((0, 8))
+        self.kinds, self.left = np.empty(0, dtype=np.int64), np.empty((0, 8))
+        self.fill()
+
+    def fill(self) -> np.ndarray:
+        """Compute the tables of cells that have none yet, and return which they are."""
+        known, n = len(self.kinds), len(self.low)
+        points, slopes = np.empty((n - known, 8, 3)), np.empty((n - known, 8, 3))
+        sizes, room = np.empty((n - known, 3)), np.empty((n - known, 8))
+        kinds = np.empty(n - known, dtype=np.int64)
+        tables(self.low[known:], self.high[known:], self.beta2, points, slopes, sizes, room, kinds)
+        self.points, self.slopes = np.vstack([self.points, points]), np.vstack([self.slopes, slopes])
+        self.sizes, self.room = np.vstack([self.sizes, sizes]), np.vstack([self.room, room])
+        self.kinds, self.left = np.r_[self.kinds, kinds], np.vstack([self.left, np.zeros((n - known, 8))])
+        return np.arange(known, n)
+
+    def halve(self, cells: np.ndarray, axes: np.ndarray) -> None:
+        """Halve leaves, each along its axis; the tables of the parts are to be filled."""
+        n = len(self.low)
+        self.child[cells] = n + 2 * np.arange(len(cells))
+        self.axis[cells] = axes
+        ends_low, ends_high = self.low[cells], self.high[cells]
+        every = np.arange(len(cells))
+        a, b = ends_low[every, axes], ends_high[every, axes]
+        middle = np.where(axes == 0, np.sqrt(np.abs(a * b)), 0.5 * (a + b))
+        first, second = ends_high.copy(), ends_low.copy()
+        first[every, axes], second[every, axes] = middle, middle
+        self.low = np.vstack([self.low, np.stack([ends_low, second], axis=1).reshape(-1, 3)])
+        self.high = np.vstack([self.high, np.stack([first, ends_high], axis=1).reshape(-1, 3)])
+        self.child = np.r_[self.child, np.zeros(2 * len(cells), dtype=np.int64)]
+        self.axis = np.r_[self.axis, np.full(2 * len(cells), -1, dtype=np.int64)]
+
+    def cheapest(self, at: np.ndarray, above: float) -> float:
+        """Return the least that is to pay from B on; see :func:`covopt.depth.gram_cells.cheapest`."""
+        return float(
+            cheapest(
+                at, self.child, self.slopes, self.sizes, self.room, self.kinds, self.left, above
+            )
+        )  # fmt: skip
+
+    def written(self) -> str:
+        """Return the tree in preorder."""
+        out, stack = [], [0]
+        while stack:
+            i = stack.pop()
+            if self.child[i]:
+                out.append(str(self.axis[i]))
+                stack += [int(self.child[i]) + 1, int(self.child[i])]
+            else:
+                out.append(_LEAF)
+        return "".join(out)
+
+    def read(self, text: str) -> None:
+        """Halve the root as a tree in preorder says.
+
+        Raises
+        ------
+        ValueError
+            Where it is no tree, or too large a one.
+        """
+        if len(text) > MOST_CELLS:
+            raise ValueError(f"a layer has more than {MOST_CELLS} cells")
+        low, high, depth = [self.low[0].tolist()], [self.high[0].tolist()], [0]
+        child, axis, stack = [0], [-1], [0]
+        for sign in text:
+            if not stack:
+                raise ValueError("a tree of cells goes on after its end")
+            i = stack.pop()
+            if sign == _LEAF:
+                continue
+            if sign not in "012" or depth[i] >= MOST_HALVED:
+                raise ValueError(f"a tree of cells holds {sign!r} after {depth[i]} halvings")
+            k = axis[i] = int(sign)
+            child[i] = len(child)
+            stack += [len(child) + 1, len(child)]
+            a, b = low[i][k], high[i][k]
+            middle = math.sqrt(a * b) if k == 0 else 0.5 * (a + b)
+            low += [low[i], [*low[i][:k], middle, *low[i][k + 1 :]]]
+            high += [[*high[i][:k], middle, *high[i][k + 1 :]], high[i]]
+            depth += [depth[i] + 1] * 2
+            child += [0, 0]
+            axis += [-1, -1]
+        if stack:
+            raise ValueError("a tree of cells ends too soon")
+        self.low, self.high = np.array(low), np.array(high)
+        self.child, self.axis = np.array(child, dtype=np.int64), np.array(axis, dtype=np.int64)
+        self.fill()
+
+
+class TwoRows:
+    """The shortest path for two rows: where it starts, which states matter, and what the end costs.
+
+    Parameters
+    ----------
+    X : ndarray of shape (2, d)
+    Y : ndarray of shape (2, k)
+    depth : int
+        L ≥ 3.
+    bias : float
+        β > 0.
+    output_bias : {"none", "penalized"}
+    cutoff : float
+        U: chains that cost more are not looked at.
+
+    Raises
+    ------
+    ValueError
+        For what this bound is not about.
+    """
+
+    def __init__(
+        self, X: np.ndarray, Y: np.ndarray, depth: int, bias: float, output_bias: str, cutoff: float
+    ) -> None:
+        if len(X) != 2 or depth < 3 or not bias > 0.0 or output_bias == "free":
+            raise ValueError("chains of covariances bound two rows with biases, three layers and more")
+        self.depth, self.cutoff = depth, cutoff
+        self.penalized = output_bias == "penalized"
+        lifted = [[*map(Fraction, row), Fraction(bias)] for row in X.tolist()]
+        G = _gram(lifted)
+        self._moments = _gram([list(map(Fraction, row)) for row in Y.tolist()])
+        a, b, c = G
+        run = a + b - 2 * c
+        rise = self._moments[0] + self._moments[1] - 2 * self._moments[2]
+        beta2 = Fraction(bias) ** 2
+        self._rise = rise
+        one = self._moments[0] * self._moments[1] == self._moments[2] ** 2
+        self._opposite = one and self._moments[2] < 0
+        numbers = [a, b, run, rise, beta2, a * b - c * c]
+        if min(numbers) <= 0 or not all(
+            1.0 / _LARGE < float(n) < _LARGE for n in [*numbers, Fraction(cutoff)]
+        ):
+            raise ValueError("chains of covariances bound two rows of moderate size with different targets")
+        self.beta2 = above(beta2)
+        self.starts = _starts(a, b, c)
+        self.gram = np.array([[float(a), float(c)], [float(c), float(b)]])
+        p, q, r = map(float, self._moments)
+        self.moments = np.array([[p, r], [r, q]])
+        ends = [(b - a) / (2 * run)] if c >= 0 else []
+        ends += [(self._moments[1] - self._moments[0]) / (2 * rise), Fraction(1, 2), Fraction(-1, 2)]
+        least, most = min(ends), max(ends)
+        U = Fraction(cutoff)
+        self.roots = []
+        for ell in range(1, depth - 1 + self.penalized):
+            alpha = 1 / (run * (U / ell) ** ell), (U / (depth - ell)) ** (depth - ell) / rise
+            if alpha[0] >= alpha[1]:  # nothing so cheap
+                alpha = alpha[1] / 2, alpha[0]
+            if ell == 1 and c < 0:  # M̄_ii ≤ G_ii U: the middle is no farther from the foot than that
+                far = Fraction(up(math.sqrt(up(float(max(a, b) * U * alpha[1]))))) * 2 + 1
+                least, most = min(least, -far), max(most, far)
+            low = [down(below(alpha[0])), -up(-float(least)), 0.0]
+            high = [up(above(alpha[1])), up(float(most)), up(above(1 / beta2))]
+            self.roots.append((np.array(low), np.array(high)))
+
+    def cells(self) -> list[Cells]:
+        """Return the root of each layer."""
+        return [Cells(low, high, self.beta2) for low, high in self.roots]
+
+    def last(self, points: np.ndarray) -> np.ndarray:
+        """Bound from below what is left to pay at B of the last layer of cells.
+
+        With a penalised output bias Tr YYᵀB. Else min Tr M̄B + Tr YYᵀM̄⁻¹ over M̄ ≥ 0: 2√(Tr BS + 2√(det B det S)) where
+        M̄ ∝ B⁻¹/√det B⁻¹ + S/√det S has no negative entry, and a diagonal M̄ where it has.
+        """
+        p, q, r = (float(moment) for moment in self._moments)
+        u, v, w = points[..., 0], points[..., 1], points[..., 2]
+        first, second, mixed = (
+            np.maximum(u + w + 0.25 * v, 0.0),
+            np.maximum(u - w + 0.25 * v, 0.0),
+            0.25 * v - u,
+        )
+        size = LOST * ((np.abs(u) + np.abs(w) + v) * (p + q + abs(r)))
+        trace = np.maximum(p * first + q * second + 2.0 * r * mixed - size, 0.0)
+        if self.penalized:
+            return trace
+        det, moments = (
+            np.maximum(u * v - w * w - LOST * (u * v + w * w), 0.0),
+            max(down(float(self._moments[0] * self._moments[1] - self._moments[2] ** 2)), 0.0),
+        )
+        whole = 2.0 * np.sqrt(trace + 2.0 * np.sqrt(det * moments))
+        apart = 2.0 * (
+            np.sqrt(np.maximum(p * first - size, 0.0)) + np.sqrt(np.maximum(q * second - size, 0.0))
+        )
+        # where the two are the same to ten digits, the first: it is never the larger
+        touching = r * np.sqrt(det) - mixed * math.sqrt(moments) + 2.0**-17 * np.sqrt(p * q * first * second)
+        return np.where(touching >= 0.0, whole, apart) * (1.0 - LOST)
+
+    def end(self, B: np.ndarray) -> tuple[float, np.ndarray]:
+        """Return what is left to pay at the last B that cells speak of, to rounding, and its slope in B."""
+        S = self.moments
+        if self.penalized:
+            return float((S * B).sum()), S
+        det, moments = max(float(np.linalg.det(B)), 0.0), max(float(np.linalg.det(S)), 0.0)
+        if S[0, 1] * math.sqrt(det) < B[0, 1] * math.sqrt(moments):
+            roots = np.sqrt(np.diag(S) * np.diag(B))
+            return 2.0 * float(roots.sum()), np.diag(roots / np.diag(B))
+        root = math.sqrt(float((S * B).sum()) + 2.0 * math.sqrt(det * moments))
+        turned = np.array([[B[1, 1], -B[0, 1]], [-B[1, 0], B[0, 0]]])
+        return 2.0 * root, (S + math.sqrt(moments / det) * turned) / root
+
+    def floor(self, points: np.ndarray, k: int) -> np.ndarray:
+        """Bound from below what is left to pay at B of the k-th layer of cells, by closed forms.
+
+        With n steps to go: n(α·‖y₁ − y₂‖²)^{1/n} as for Lipschitz maps, and with the bias as a constant channel,
+        which costs one a layer, n(Tr YYᵀB)^{1/n} and, for one output and opposite signs, nΣ(y_i²/M_ii)^{1/n}.
+        """
+        n = self.depth - 1 - k
+        p, q, r = (float(moment) for moment in self._moments)
+        u, v, w = points[..., 0], points[..., 1], points[..., 2]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            det = np.maximum(u * v - w * w - LOST * (u * v + w * w), 0.0)
+            alpha = np.where(v > 0.0, det / v, 0.0)
+            first, second = u + w + 0.25 * v, u - w + 0.25 * v
+            near = LOST * (np.abs(u) + np.abs(w) + v)
+            size = near * (p + q + abs(r))
+            trace = np.maximum(p * first + q * second + 2.0 * r * (0.25 * v - u) - size, 0.0)
+            through = trace ** (1.0 / n)
+            if self._opposite:
+                parts = [np.where(x > 0.0, m * det / (x + near), 0.0) for x, m in ((second, p), (first, q))]
+                through = np.maximum(through, sum(part ** (1.0 / n) for part in parts))
+        paid = n - 2 + self.penalized
+        return np.maximum(n * (float(self._rise) * alpha) ** (1.0 / n), n * through - paid) - LOST * n * (
+            2.0 + through
+        )
+
+    def least(self, layer: Cells) -> float:
+        """Return the bound by the cells of the first layer."""
+        return max(layer.cheapest(at, self.cutoff) for at in self.starts)
+
+
+def gram_bound(
+    chain: GramChain,
+    X: np.ndarray,
+    Y: np.ndarray,
+    depth: int,
+    bias: float,
+    output_bias: str,
+    *,
+    cutoff: float,
+) -> float:
+    """Return a lower bound on R_L by two rows of a table with biases.
+
+    Parameters
+    ----------
+    chain : GramChain
+    X : ndarray of shape (N, d)
+    Y : ndarray of shape (N, k)
+    depth : int
+        L ≥ 3.
+    bias : float
+        β > 0.
+    output_bias : {"none", "penalized"}
+    cutoff : float
+        The bound returned is at most this.
+
+    Raises
+    ------
+    ValueError
+        Where the chain is damaged, or for what it is not about.
+    """
+    rows = list(chain.rows)
+    if len(rows) != 2 or rows[0] == rows[1] or any(not 0 <= i < len(X) for i in rows):
+        raise ValueError("the rows are not two rows of the table")
+    task = TwoRows(X[rows], Y[rows], depth, bias, output_bias, cutoff)
+    layers = task.cells()
+    if len(chain.trees) != len(layers):
+        raise ValueError("trees of cells are missing")
+    for k in range(len(layers) - 1, -1, -1):
+        layers[k].read(chain.trees[k])
+        pay(task, layers, k, np.arange(len(layers[k].low)))
+    return down(task.least(layers[0]))
+
+
+def pay(task: TwoRows, layers: list[Cells], k: int, which: np.ndarray) -> None:
+    """Fill in what is left to pay at the vertices of cells of layer k."""
+    layer = layers[k]
+    if k == len(layers) - 1:
+        layer.left[which] = task.last(layer.points[which])
+    else:
+        layer.left[which] = np.maximum(layer.left[which], task.floor(layer.points[which], k))
+        beyond = layers[k + 1]
+        refill(
+            which, layer.points, layer.left, beyond.child, beyond.slopes, beyond.sizes, beyond.room, beyond.kinds,
+            beyond.left, 2.0 * task.cutoff,
+        )  # fmt: skip
+
+
+def _gram(rows: list[list[Fraction]]) -> tuple[Fraction, Fraction, Fraction]:
+    first, second = rows
+    return (
+        sum((x * x for x in first), Fraction(0)),
+        sum((x * x for x in second), Fraction(0)),
+        sum((x * z for x, z in zip(first, second, strict=True)), Fraction(0)),
+    )
+
+
+def _starts(a: Fraction, b: Fraction, c: Fraction) -> list[np.ndarray]:
+    """Return (u, v, w) of matrices B with c(M̄) ≥ Tr BM̄, a little smaller than exact ones."""
+    det = a * b - c * c
+    found = [(b / det, a / det, -c / det)]
+    if c < 0:
+        cosine = -float(c) / math.sqrt(float(a * b))
+        mixed = Fraction((1.0 - 1e-9) * min(1.0, cosine / (1.0 - cosine)) / math.sqrt(float(a * b)))
+        found = [(1 / a, 1 / b, mixed), (1 / a, 1 / b, Fraction(0))]
+    out = []
+    for first, second, mixed in found:
+        v, u, w = first + second + 2 * mixed, (first + second - 2 * mixed) / 4, (first - second) / 2
+        # a little smaller, by more than rounding: what is paid grows with B
+        u, v, w = ((1 - Fraction(1, 2**36)) * value for value in (u, v, w))
+        u -= u * Fraction(1, 2**48)
+        out.append(np.array([float(u), float(v), float(w)]))
+    return out
+
+
+def gram_from_dict(content: dict[str, Any]) -> GramChain:
+    """Return trees of cells from JSON types.
+
+    Raises
+    ------
+    ValueError, TypeError, LookupError
+        Where the content is something else.
+    """
+    first, second = (whole(i) for i in content["rows"])
+    return GramChain((first, second), tuple(str(tree) for tree in content["trees"]))
