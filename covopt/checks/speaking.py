@@ -10,13 +10,14 @@ import json
 import logging
 import os
 import sys
+import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from covopt.checks.timing import described
-from covopt.errors import InputError
+from covopt.errors import CovoptWarning, InputError
 
 logger = logging.getLogger("covopt")
 _levels: dict[logging.Handler, int] = {}  # of the logger, before a handler came
@@ -137,6 +138,26 @@ def _finite(value: Any) -> Any:
     return value.item() if hasattr(value, "item") else value
 
 
+class _LogFile(logging.FileHandler):
+    """A file that may become full, or a pipe whose reader goes: a warning says so, and nothing more is written."""
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        """Say what went wrong, once."""
+        error = sys.exc_info()[1]
+        logger.removeHandler(self)
+        reason = getattr(error, "strerror", None) or error
+        warnings.warn(
+            f"the log {self.baseFilename} cannot be written: {reason}; it ends here.",
+            CovoptWarning,
+            stacklevel=2,
+        )
+
+    def close(self) -> None:
+        """Close the file; what could not be written is gone."""
+        with suppress(OSError):
+            super().close()
+
+
 def write_events(path: str | os.PathLike[str]) -> logging.Handler:
     """Append every event to a file from now on, a JSON object a line, flushed at once.
 
@@ -158,7 +179,7 @@ def write_events(path: str | os.PathLike[str]) -> logging.Handler:
         handler: logging.Handler = logging.StreamHandler(sys.stderr)
     else:
         try:
-            handler = logging.FileHandler(Path(path), encoding="utf-8")
+            handler = _LogFile(Path(path), encoding="utf-8")
         except OSError as error:
             reason = error.strerror or error
             raise InputError(f"cannot write the log {path}: {reason}; choose another file.") from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -75,8 +76,9 @@ def _local(distributed: Any, closing: ExitStack) -> Any:
 
 def _connected(distributed: Any, address: str, closing: ExitStack) -> Any:
     try:
+        asyncio.run(_answer(distributed, address))  # a client that finds nobody cannot be closed in silence
         client = distributed.Client(address, timeout=CONNECT_S, set_as_default=False)
-    except (OSError, ValueError) as error:
+    except Exception as error:  # refusals, unknown schemes, missing certificates: each has its own
         said = str(error).partition("\n")[0] or type(error).__name__
         raise ClusterError(
             f"no Dask scheduler answers at {address} ({said:.80}): start one with `dask scheduler`."
@@ -90,6 +92,11 @@ def _connected(distributed: Any, address: str, closing: ExitStack) -> Any:
             "--nworkers auto`."
         ) from None
     return client
+
+
+async def _answer(distributed: Any, address: str) -> None:
+    comm = await distributed.comm.connect(address, timeout=CONNECT_S)
+    await comm.close()
 
 
 def _check_versions(client: Any) -> None:

@@ -36,6 +36,7 @@ STDIN = "-"
 COMPRESSED = (".gz", ".bz2", ".xz", ".zip")
 DELIMITERS = {".csv": ",;\t", ".tsv": "\t", ".txt": "\t,;"}
 WIDE = ("utf-16", "utf-32")
+AT_ONCE = 1 << 22  # bytes
 SAMPLE = 1 << 16  # bytes that tell how many numbers there are
 OF_A_BYTE, OF_A_NUMBER = 2, 28  # bytes that memory takes for them
 NEVER_ASKED = 1 << 20  # bytes below which every machine has room
@@ -136,8 +137,15 @@ def read_text(path: Path, suffix: str, text: Text) -> Raw:
         size = os.fstat(stream.fileno()).st_size if path.suffix.lower() == suffix else 0
         head = stream.read(min(SAMPLE, most + 1))
         _check_room(path, max(size, len(head)), head)
-        raw = head + stream.read(most + 1 - len(head))
-    if len(raw) > most:
+        parts, length = [head], len(head)
+        while length <= most and (
+            more := stream.read(AT_ONCE)
+        ):  # asked for all of it, a stream would make room first
+            parts.append(more)
+            length += len(more)
+    raw = b"".join(parts)
+    parts.clear()
+    if length > most:
         if most == MOST_INFLATED:
             raise InputError(f"{path} inflates to more than {MOST_INFLATED >> 20} MiB; unpack it first.")
         plan(len(raw), most, FEWER, what=f"the table {path}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import time
 
 import numpy as np
@@ -12,7 +13,7 @@ import pytest
 import covopt
 from covopt.checks.speaking import JsonLines, logger, silence, write_events
 from covopt.checks.timing import Stopwatch, stage, timing
-from covopt.errors import InputError, SolutionFileError
+from covopt.errors import CovoptWarning, InputError, SolutionFileError
 from covopt.limits import compiling, now
 
 X = [[-1.0, 0.5], [0.0, 2.0], [1.0, -1.0], [2.0, 0.0]]
@@ -165,3 +166,15 @@ def test_numbers_that_are_not_finite_become_null():
 def test_a_log_that_cannot_be_written_is_said_at_once(tmp_path):
     with pytest.raises(InputError, match=r"cannot write the log .*: Is a directory; choose another file"):
         write_events(tmp_path)
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="has no full disk")
+def test_a_log_on_a_full_disk_ends_in_one_warning():
+    handler = write_events("/dev/full")
+    try:
+        with pytest.warns(CovoptWarning, match="No space left on device; it ends here") as said:
+            for _ in range(3):
+                logger.info("something")
+    finally:
+        silence(handler)
+    assert len(said) == 1

@@ -58,6 +58,12 @@ def test_what_is_wrong_in_a_later_block_is_found_at_its_line(tmp_path):
     assert "a line of more than" in _long(path)
 
 
+def test_a_limit_of_terabytes_is_not_asked_for(tmp_path):
+    (tmp_path / "t.csv").write_text("x\n1\n")
+    with memory_limited(1e6):
+        assert read_table(tmp_path / "t.csv", target=None).X.tolist() == [[1.0]]
+
+
 def _long(path):
     path.write_bytes(gzip.compress(b"x,y\n" + b"1" * 1000 + b",1\n"))
     with pytest.raises(InputError) as said:

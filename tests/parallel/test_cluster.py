@@ -139,6 +139,9 @@ def test_what_is_no_cluster_is_said(tmp_path, monkeypatch):
     for address, said in (
         ("here", "--cluster must be local or an address as tcp://host:8786; received here."),
         ("tcp://127.0.0.1:1", "no Dask scheduler answers at tcp://127.0.0.1:1"),
+        ("http://127.0.0.1:1", "unknown address scheme 'http'"),
+        ("tcp://", "no Dask scheduler answers at tcp:// (missing port"),
+        ("tls://127.0.0.1:1", "no Dask scheduler answers at tls://127.0.0.1:1"),
     ):
         result = run("solve", tmp_path / "t.csv", "--target", "y", "--cluster", address)
         assert result.exit_code == 1
