@@ -43,6 +43,8 @@ ONCE_REFUTED = [
     ("traceback", "forged/dual:1000188"),
     ("traceback", "proof/forged:3000039"),
     ("traceback", "depth/fit:5000002"),
+    ("traceback", "depth/near-line:47000000"),
+    ("traceback", "frank-wolfe/odd-bias:48000000"),
     ("traceback", "forged/open:1000053"),
     ("traceback", "forged/open:1000265"),
     ("bound in units of the network", "hostile/costly:13"),

@@ -281,7 +281,8 @@ def frank_wolfe(
             with patiently():  # stopped before there was a network, or before it was finished
                 left = 0.0 if point.lower_bound > 0.0 or time_limit_s is None else QUICK_SHARE * time_limit_s
                 quick = solve_quickly(shallow, time_limit_s=left)
-            best = quick.neurons, quick.weights.reshape(len(quick.neurons), -1), np.atleast_1d(quick.offset)
+            offset = np.atleast_1d(quick.offset)
+            best = quick.neurons, quick.weights.reshape(len(quick.neurons), len(offset)), offset
             if left > 0.0:
                 point.dual = problem.inner_dual(quick.dual.reshape(problem.targets.shape))
         network = _invert_network(data, reduction, *best, output_bias)

@@ -14,7 +14,7 @@ from covopt.errors import BudgetError, SolverError
 from covopt.limits import TimeUp, limited, now, patiently
 from covopt.oracles.choose import boxes_are_cheaper, exact_oracle, face_seconds
 from covopt.oracles.faces import FaceOracle
-from covopt.problems.half_plane import HalfPlane
+from covopt.problems.half_plane import CLEAR, HalfPlane
 from covopt.problems.shallow import ShallowProblem
 from covopt.solvers.box_generation import solve_by_boxes
 from covopt.solvers.column_generation import Point, generate
@@ -28,6 +28,7 @@ from covopt.status import Status
 CONIC = "conic:"
 QUICK_S = 5.0  # for the bound beside a network along a line
 BOX_SHARE = 0.7  # of the time limit, before the heuristic takes over
+CLOSE = 1e-2  # gap of faces that arcs do not better: of rays nearly opposite the dual's digits are lost
 SHARPEN_GAP = 1e-9  # a dual this accurate shows the tight set, and Newton's method can finish on it,
 SHARPEN_S = 5.0  # where faces take no longer: boxes do not show it
 
@@ -81,6 +82,13 @@ def _generate(problem: ShallowProblem, solver: str, options: dict[str, Any]) -> 
         return solve_all_cells(problem, solver.removeprefix(CONIC), options["tol"], options["time_limit_s"])
     plane = None if solver == "relaxation" else HalfPlane.of(problem)
     if plane is not None and not (plane.is_clear and master_bytes(problem) <= memory_left()):
+        # inputs of both signs beside a small bias: faces first, as long as they close
+        half = None if options["time_limit_s"] is None else 0.5 * options["time_limit_s"]
+        if plane.opening <= CLEAR and not is_out_of_reach(problem, half):
+            with contextlib.suppress(TimeUp, NoRoom):
+                found = _without_boxes(problem, solver, options | {"time_limit_s": half}, None, None, None)
+                if found[0].gap < CLOSE:
+                    return found
         return solve_one_input(plane, **options), "column-generation"
     thin = Thin.of(problem.rows) if plane is None and solver != "relaxation" else None
     if thin is not None and problem.is_vector and not thin.is_far:

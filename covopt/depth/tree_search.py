@@ -256,6 +256,8 @@ class _Epigraph:
         found = self._model.getSolution()
         inner = np.array(found.col_value)
         duals = np.array(found.row_dual)
+        if len(duals) != 2 * len(self.points):  # a row of numbers beyond 1e15 was not taken
+            return None
         old = self._old
         weights = np.empty(len(self.points))
         weights[:old] = duals[:old] - duals[old : 2 * old]

@@ -129,6 +129,9 @@ class HalfPlane:
             return None
         middle /= np.hypot(*middle)
         along = units @ middle
+        if along.min() <= OPEN and (rows[:, 1] > 0).all():  # a bias of 1e-9 beside inputs of both signs
+            middle = np.array([0.0, 1.0])
+            along = units[:, 1]
         if along.min() <= OPEN:
             return None
         if (rows[:, 1] > 0).all():

@@ -277,3 +277,11 @@ def test_stamps_that_doubles_cannot_tell_apart_are_refused_in_a_sentence():
         covopt.min_norm([[2.0**62], [2.0**62 + 256.0], [2.0**61]], [0.0, 1.0, 2.0])
     assert str(caught.value).count("\n") == 0
     assert "0" in str(caught.value) and "1" in str(caught.value)
+
+
+def test_a_small_bias_beside_inputs_of_both_signs():
+    """The rays of such rows are nearly opposite: a solve ended without a neuron."""
+    rng = np.random.default_rng(5)
+    found = covopt.min_norm(10.0 * rng.standard_normal((4, 1)), rng.standard_normal(4), bias=1e-5)
+    assert found.status.code == "certified"
+    assert 0 < len(found.network) <= 4
