@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
 
 from covopt.certificates.prove import EXTRA_BOXES, float_link, problem_of, prove
 from covopt.errors import InputError
 from covopt.exact.far_rows import FarRows
 from covopt.losses.interpolation import INTERPOLATES
+from covopt.oracles.support import MOST_ARCS
 from covopt.parallel import spread_with_rechecks
-from covopt.proofs import CheckedBound, CheckedNetwork, Problem, Proof, check_network, check_proof
+from covopt.proofs import (
+    CheckedBound,
+    CheckedNetwork,
+    Problem,
+    Proof,
+    check_by_faces,
+    check_network,
+    check_proof,
+)  # fmt: skip
 from covopt.proofs.checker.arithmetic import float_below
+from covopt.proofs.checker.faces import DIMENSION
 from covopt.proofs.parts import in_parts
 from covopt.status import Status
 
@@ -60,10 +73,15 @@ def _claims(solution: Any, data: Data, proof: Proof | None) -> list[Claim]:
         if proof is not None:
             return [*claims, Claim("exact lower bound", False, f"a proof was given, but {reason}")]
         return [*claims, Claim("exact lower bound", True, f"NOT exact: {reason}")]
+    far = FarRows.of(data.lifted) is not None
+    bound = None
+    if proof is None and far and by_faces_in_time(data.lifted):
+        with suppress(ValueError):  # a point that a loss's domain has moved to what is no float
+            bound = check_by_faces(problem, solution.dual.reshape(-1))
     try:
-        if proof is None:
+        if bound is None and proof is None:
             proof, bound = prove(problem, solution.dual, neurons=net.hidden_weights)
-        else:
+        elif bound is None and proof is not None:
             bound = check_proof(
                 problem,
                 solution.dual.reshape(-1),
@@ -73,7 +91,13 @@ def _claims(solution: Any, data: Data, proof: Proof | None) -> list[Claim]:
             )
     except (InputError, ValueError) as error:
         return [*claims, Claim("exact lower bound", False, str(error))]
-    return [*claims, *_bound(solution, network, proof, bound, far=FarRows.of(data.lifted) is not None)]
+    assert bound is not None
+    return [*claims, *_bound(solution, network, proof, bound, far=far and proof is not None)]
+
+
+def by_faces_in_time(rows: np.ndarray) -> bool:
+    """Whether the checker may look at all faces: rows of at most three numbers, some two seconds."""
+    return rows.shape[1] <= DIMENSION and len(rows) ** 2 <= MOST_ARCS
 
 
 def exact_of_cp_rank(certificate: CPRankCertificate) -> Claim:
@@ -116,14 +140,14 @@ def _loss(solution: Any, network: CheckedNetwork) -> Claim:
 
 
 def _bound(
-    solution: Any, network: CheckedNetwork, proof: Proof, bound: CheckedBound, *, far: bool
+    solution: Any, network: CheckedNetwork, proof: Proof | None, bound: CheckedBound, *, far: bool
 ) -> list[Claim]:
     proved, stated = bound.lower_bound, Fraction(solution.lower_bound)
     upper = network.cost if solution.loss is None else None
     if network.loss is not None:
         upper = network.loss + Fraction(solution.lam or 0.0) * network.cost
     ok = stated <= proved * (1 + Fraction(AGREES))
-    how = f"by {bound.cover.boxes} boxes in integers"
+    how = f"by {bound.cover.boxes} boxes in integers" if bound.cover.boxes else "by all faces in integers"
     text = f"{float_below(proved):.16g} proved {how}, stated {solution.lower_bound:.16g}"
     if not ok and solution.proof is not None:  # multipliers of a semidefinite relaxation
         text = f"NOT exact: {solution.lower_bound:.16g} rests on eigenvalues in floating point; {text}"
@@ -133,8 +157,7 @@ def _bound(
             f"rounded outwards; {text}"
         )
     claims = [Claim("exact lower bound", ok or solution.proof is not None or far, text)]
-    claimed = Fraction(proof.lower_bound)
-    if claimed > proved:
+    if proof is not None and Fraction(proof.lower_bound) > proved:
         claims.append(
             Claim("proof", False, f"claims {proof.lower_bound:.16g}, proves {float_below(proved):.16g}")
         )

@@ -4,8 +4,16 @@
 point and is not trusted; :mod:`covopt.proofs.proof` is the file. None of them imports a solver or an oracle.
 """
 
-from covopt.proofs.checker import CheckedBound, CheckedNetwork, check_network, check_proof
+from covopt.proofs.checker import CheckedBound, CheckedNetwork, check_by_faces, check_network, check_proof
 from covopt.proofs.problem import Problem
 from covopt.proofs.proof import Proof
 
-__all__ = ["CheckedBound", "CheckedNetwork", "Problem", "Proof", "check_network", "check_proof"]
+__all__ = [
+    "CheckedBound",
+    "CheckedNetwork",
+    "Problem",
+    "Proof",
+    "check_by_faces",
+    "check_network",
+    "check_proof",
+]

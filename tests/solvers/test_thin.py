@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
 import covopt
+from covopt.certificates.exact import exact_checks
 from covopt.exact.far_rows import FarRows, coordinates, frame, without_middle
 from covopt.oracles.choose import exact_oracle
 from covopt.oracles.support import bound_gauge
@@ -238,11 +240,23 @@ def test_no_more_neurons_than_targets(n_outputs):
     assert 0 < len(other[0]) <= targets.size
 
 
-def test_exact_checks_say_what_stays_floating_point():
-    solution = covopt.min_norm(*table(("seconds", "plain"), 8))
+@pytest.mark.parametrize("output_bias", ["none", "free"])
+def test_far_rows_are_proved_in_integers(output_bias):
+    solution = covopt.min_norm(*table(("seconds", "plain"), 8), output_bias=output_bias)
     found = covopt.verify(solution, exact=True)
     detail = {check.name: check.detail for check in found.checks}["exact lower bound"]
     assert found.ok
-    assert "proved by" in detail
-    if "NOT exact" in detail:
-        assert "rows brought closer" in detail
+    assert "proved by all faces in integers" in detail and "NOT exact" not in detail
+
+
+def test_a_bound_that_all_faces_do_not_prove_is_refused():
+    solution = covopt.min_norm(*table(("seconds", "plain"), 8))
+    higher = replace(solution.certificate, lower_bound=solution.lower_bound * (1.0 + 1e-6))
+    claims = exact_checks(replace(solution, certificate=higher), solution.data)
+    said = next(claim for claim in claims if claim.name == "exact lower bound")
+    assert not said.ok and "by all faces in integers" in said.detail
+
+
+def test_fits_of_far_rows_are_proved_by_boxes_or_faces():
+    solution = covopt.fit(*table(("seconds", "plain"), 8), loss="huber", lam="0.1max")
+    assert covopt.verify(solution, exact=True).ok

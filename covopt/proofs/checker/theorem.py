@@ -25,6 +25,7 @@ import numpy as np
 from covopt.proofs.checker.arithmetic import ZERO, dot, fractions, norm_above, on_grid, sqrt_above
 from covopt.proofs.checker.cover import Cover, check_cover
 from covopt.proofs.checker.dual import LOSSES, dual_value, move_into_domain
+from covopt.proofs.checker.faces import square_above
 from covopt.proofs.checker.network import lift
 from covopt.proofs.problem import Problem
 from covopt.proofs.proof import Proof
@@ -60,6 +61,22 @@ def check_proof(
     paid = (norm * inside + outside) * unit
     gauge = norm * (Fraction(proof.H) + cover.excess) * unit + paid
     return CheckedBound(dual_value(problem, moved, gauge), gauge, paid, cover)
+
+
+def check_by_faces(problem: Problem, dual: np.ndarray) -> CheckedBound:
+    """Return the bound of a dual point whose h is found over all faces: no proof is needed for rows of few numbers.
+
+    Raises ValueError for rows of more than three numbers with the bias, where the dual point has no value, and where
+    moving it into its domain leaves what is no float.
+    """
+    if problem.Y.shape[1] != 1 or problem.loss not in LOSSES:
+        raise ValueError("proofs are about one output, and about losses of one output")
+    moved = move_into_domain(problem, fractions(dual))
+    floats = np.array([float(value) for value in moved])
+    if fractions(floats) != moved:
+        raise ValueError("the dual point that was moved into its domain is not one of floats")
+    gauge = sqrt_above(square_above(lift(problem), floats))
+    return CheckedBound(dual_value(problem, moved, gauge), gauge, ZERO, Cover(ZERO, 0, 0))
 
 
 def _transfer(
