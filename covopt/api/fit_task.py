@@ -356,9 +356,11 @@ class FitTask:
             "stopped": point.status, "tol": self.tol, "output_bias": self.output_bias, "loss": self.loss, "lam": lam,
             "gauge": gauge, "claim": 1.0 if point.claimed else None,
         }  # fmt: skip
+        hopeless = point.status is Status.INTERRUPTED and name == QUICK  # its dual is far from optimal
+        budget = 0.0 if hopeless else face_budget(name, clock)
         found = in_time(
             clock,
-            lambda: self._concluded(point, network, dual, face_budget(name, clock), options),
+            lambda: self._concluded(point, network, dual, budget, options),
             lambda: in_time(
                 clock,
                 lambda: conclude(self.data, network, dual, budget=0.0, **options),
