@@ -71,16 +71,13 @@ class CheckpointFile(KeptFile):
         if self.content is None:
             return
         try:
-            self._read(self.content)
+            with self.named():
+                self._read(self.content)
             if of_path != bool(self.path_found):
                 what = "a path" if self.path_found else "one solve"
                 raise InputError(f"the checkpoint {self.path} is of {what}; choose another file.")
-        except BaseException as error:
+        except BaseException:
             self.close()
-            if isinstance(error, SolutionFileError):
-                raise SolutionFileError(
-                    f"the checkpoint {self.path} cannot be gone on with: {error}"
-                ) from None
             raise
         self.content = None
 

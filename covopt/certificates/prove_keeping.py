@@ -84,7 +84,8 @@ class ProofKeeper(BestProof):
         self._checked: dict[str, list[Answer]] = {}
         self._searches = SearchKeeper(self.offer)
         if file.content is not None:
-            self._read(file.content)
+            with file.named():
+                self._read(file.content)
 
     def _read(self, content: Any) -> None:
         from covopt import __version__

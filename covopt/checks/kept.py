@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from covopt.checks.checkpoints import SHARE, Checkpoint
-from covopt.errors import CheckpointWarning, InputError
+from covopt.errors import CheckpointWarning, InputError, SolutionFileError
 from covopt.files import read_json, write_json
 from covopt.files.locked import lock
 from covopt.limits import now
@@ -50,6 +50,10 @@ class KeptFile:
             raise InputError(
                 f"cannot write the checkpoint {self.path}: there is no folder {self.path.parent}."
             )
+        if self.path.exists() and not self.path.is_file():
+            raise InputError(
+                f"the checkpoint {self.path} is a folder, a pipe or a device; choose another file."
+            )
         self._release = lock(self.path, "the checkpoint")
         if self.resume and self.path.exists():
             try:
@@ -61,6 +65,21 @@ class KeptFile:
     def read(self) -> Any:
         """Return what is in the file."""
         return read_json(self.path)
+
+    @contextmanager
+    def named(self) -> Iterator[None]:
+        """Let what is wrong with the file say which file it is.
+
+        Raises
+        ------
+        SolutionFileError
+        """
+        try:
+            yield
+        except SolutionFileError as error:
+            if str(self.path) in str(error):
+                raise
+            raise SolutionFileError(f"the checkpoint {self.path} cannot be gone on with: {error}") from None
 
     @property
     def is_due(self) -> bool:

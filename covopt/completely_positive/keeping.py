@@ -49,7 +49,8 @@ class RankKeeper:
         self._readings: list[tuple[str, int, list[Piece]]] = []
         self._before: dict[tuple[str, tuple[int, ...]], dict[str, Any]] = {}
         if file.content is not None:
-            self._read(file.content)
+            with file.named():
+                self._read(file.content)
 
     def _read(self, content: Any) -> None:
         found, state = CPRankCertificate.from_dict(content), content.get(RESUME)

@@ -236,6 +236,12 @@ def test_a_damaged_state_is_left_aside(name, tmp_path):
         assert covopt.min_norm(X[:20], Y[:20], checkpoint=file).status.code == "certified"
 
 
+def test_a_pipe_is_no_checkpoint(tmp_path):
+    os.mkfifo(tmp_path / "pipe")  # reading it would wait for ever
+    with pytest.raises(InputError, match="is a folder, a pipe or a device; choose another file"):
+        covopt.min_norm(X, Y, checkpoint=tmp_path / "pipe")
+
+
 @pytest.mark.parametrize(
     ("other", "match"),
     [

@@ -90,7 +90,9 @@ def test_what_cannot_be_gone_on_with_is_said(solution, whole, tmp_path, monkeypa
     ):
         solution.prove(checkpoint=file)
     file.write_text("{}")
-    with pytest.raises(SolutionFileError, match="not a covopt proof"):
+    with pytest.raises(
+        SolutionFileError, match=r"the checkpoint .* cannot be gone on with: this is not a covopt proof"
+    ):
         solution.prove(checkpoint=file)
     with FileLock(f"{file}.lock"), pytest.raises(InputError, match="another process writes the checkpoint"):
         solution.prove(checkpoint=file)
