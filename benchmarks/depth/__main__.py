@@ -6,7 +6,7 @@ python -m benchmarks.depth closed [--depths L …] [--biases]
 python -m benchmarks.depth shares [--count 12]
 python -m benchmarks.depth fits
 python -m benchmarks.depth pieces [--count 5]
-python -m benchmarks.depth figure NAME [--paper] [--device cuda] [--out FILE.png] [--share 0.001]
+python -m benchmarks.depth figure NAME [--paper] [--device cuda] [--out FILE.png] [--share 0.001] [--outputs 2]
 python -m benchmarks.depth paper [NAME …] [--device cuda]
 """
 
@@ -40,6 +40,7 @@ def main() -> None:
     figure.add_argument("--device", default="cpu")
     figure.add_argument("--out", help="a picture")
     figure.add_argument("--share", type=float, default=1.0, help="of the steps: 0.001 shows that it starts")
+    figure.add_argument("--outputs", type=float, help="Σ E y² of rk23-1")
     long = commands.add_parser("paper", help="how long the papers' sizes take, from a few of their steps")
     long.add_argument("names", nargs="*")
     long.add_argument("--device", default="cpu")
@@ -76,6 +77,7 @@ def main() -> None:
         from benchmarks.depth import figures, teacher
 
         figures.SHARE = teacher.SHARE = asked.share
+        figures.OUTPUTS = asked.outputs
         figures.run_figure(asked.name, paper=asked.paper, device=asked.device, out=asked.out)
 
 

@@ -17,6 +17,7 @@ from covopt.network import DeepReLUNetwork
 from covopt.training import Phase, train
 
 SHARE = 1.0  # of the steps of training; the tests of the notebooks take fewer
+OUTPUTS: float | None = None  # Σ_k E y_k² of RK23 Figure 1, not in the paper; its dimension by default
 
 
 def shallow_map(
@@ -99,7 +100,7 @@ def rk23_1(*, paper: bool, device: str) -> dict[str, Any]:
     """Figure 1 of RK23: the middle layers of a deep network have the rank of the task."""
     sizes = (500, 15, 5, 50, 13, 100, 20000) if paper else (150, 8, 3, 20, 13, 30, 4000)
     n, latents, used, dim, depth, width, steps = sizes
-    X, Y = low_rank_task(n, latents, used, dim, size=float(dim), width=100)
+    X, Y = low_rank_task(n, latents, used, dim, size=float(dim) if OUTPUTS is None else OUTPUTS, width=100)
     lam = (0.05 if paper else 0.65) / depth
     network = fitted(X, Y, depth, width=width, lam=lam, steps=steps, device=device)
     found = spectra(network, X)
