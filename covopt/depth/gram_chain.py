@@ -35,7 +35,7 @@ from covopt.exact.rounding import above, below, down, up
 MOST_CELLS = 30_000  # of a layer
 MOST_HALVED = 120  # times, one in another
 _LEAF = "."
-_LARGE = 1e8  # sizes beyond it, or below its inverse, are left to other bounds
+_LARGE = 10**8  # sizes beyond it, or below its inverse, are left to other bounds
 
 
 @dataclass(frozen=True)
@@ -200,9 +200,7 @@ class TwoRows:
         one = self._moments[0] * self._moments[1] == self._moments[2] ** 2
         self._opposite = one and self._moments[2] < 0
         numbers = [a, b, run, rise, beta2, a * b - c * c]
-        if min(numbers) <= 0 or not all(
-            1.0 / _LARGE < float(n) < _LARGE for n in [*numbers, Fraction(cutoff)]
-        ):
+        if not all(1 < n * _LARGE < _LARGE**2 for n in [*numbers, Fraction(cutoff)]):
             raise ValueError("chains of covariances bound two rows of moderate size with different targets")
         self.beta2 = above(beta2)
         self.starts = _starts(a, b, c)

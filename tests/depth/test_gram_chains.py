@@ -151,3 +151,9 @@ def test_damaged_trees_are_refused(trees, message):
     for Y, kind in ((np.ones((2, 1)), "none"), (np.array([[0.7], [-1.0]]), "free")):
         with pytest.raises(ValueError, match="chains of covariances bound"):
             gram_bound(chain, POINTS, Y, 4, 1.0, kind, cutoff=9.0)
+
+
+def test_rows_of_huge_or_tiny_numbers_are_left_to_other_bounds():
+    Y = np.array([[0.7], [-1.0]])
+    for points, targets in ((1e200 * POINTS, Y), (POINTS, 1e-200 * Y), (POINTS, 1e160 * Y)):
+        assert gram_search((0, 1), points, targets, 4, 1.0, "none", upper=9.0, goal=0.1) is None
