@@ -77,7 +77,7 @@ def turns():
             yield from thinned(turned, 4, keep=lambda name: name.partition("/")[2] not in tables.ALL_TABLES)
 
 
-@pytest.mark.parametrize("name", turns())
+@pytest.mark.parametrize("name", list(turns()))
 def test_a_few_of_every_class(name):
     for seed in range(6 if name.startswith(("price", "boxes")) else 1):
         outcome = run_one((name, seed))

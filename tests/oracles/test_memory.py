@@ -180,7 +180,7 @@ def test_moments_and_deep_networks_leave_out_what_is_too_large():
 
 def test_the_recursion_of_trees_goes_in_pieces(monkeypatch):
     data = Data.validate([[1.0], [-0.5]], [1.0, 0.5], bias=1.0)
-    (family,) = tree_families(data, 4, "none", upper=8.0, scales=(1.0,))
+    family = tree_families(data, 4, "none", upper=8.0)[0]
     recursion = Recursion(family, data.lifted, 1.0, 4)
     c = np.random.default_rng(0).uniform(0.1, 2.0, (2, 500))
     whole = recursion.gauge(c)
