@@ -25,7 +25,8 @@ CONSISTENT = 1e-12
 NEGLIGIBLE = 1e-18  # price of an offset, relative to what the neurons cost at least, that nobody will notice
 SHORTEST = 1e-140  # of the largest row: squares of shorter ones would be zero
 # how far away rows may be: what constants cost, which is in proportion, is then negligible
-STILL_FAR = 2.0**24
+STILL_FAR = 2.0**20
+FARTHER = 2.0**23  # with a free output bias: what constants cost weighs more, and more still makes yes and no hard
 SMALLEST = 1e-301  # sizes between this and its inverse leave room for what is computed with them
 
 
@@ -128,7 +129,8 @@ def reduce_data(data: Data, output_bias: str) -> tuple[ShallowProblem, Reduction
         that the cost has no place in double precision.
     """
     keep = data.independent_rows
-    basis, rows = reduce_rows(data.lifted[keep], data.basis)
+    far = FARTHER if output_bias == "free" else STILL_FAR
+    basis, rows = reduce_rows(data.lifted[keep], data.basis, far)
     targets, outputs = reduce_outputs(data.Y)
     row_scale = target_scale = 1.0
     if len(keep):
@@ -157,13 +159,17 @@ def reduce_data(data: Data, output_bias: str) -> tuple[ShallowProblem, Reduction
     return problem, Reduction(keep, data.n_samples, basis, row_scale, target_scale, outputs)
 
 
-def reduce_rows(lifted: np.ndarray, basis: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def reduce_rows(
+    lifted: np.ndarray, basis: np.ndarray, still_far: float = STILL_FAR
+) -> tuple[np.ndarray, np.ndarray]:
     """Return V and X̃ V for a basis of the rows: where they are far from the origin, of rows brought closer.
 
     Parameters
     ----------
     lifted : ndarray of shape (N, D)
     basis : ndarray of shape (D, r)
+    still_far : float
+        Distance to which they are brought, over their spread.
 
     Examples
     --------
@@ -172,7 +178,7 @@ def reduce_rows(lifted: np.ndarray, basis: np.ndarray) -> tuple[np.ndarray, np.n
     array([[1., 0.],
            [0., 1.]])
     """
-    far = FarRows.of(lifted, STILL_FAR) if 2 < basis.shape[1] == lifted.shape[1] else None
+    far = FarRows.of(lifted, still_far) if 2 < basis.shape[1] == lifted.shape[1] else None
     return (basis, lifted @ basis) if far is None else (far.basis, far.rows)
 
 
