@@ -26,7 +26,7 @@ NEGLIGIBLE = 1e-18  # price of an offset, relative to what the neurons cost at l
 SHORTEST = 1e-140  # of the largest row: squares of shorter ones would be zero
 # how far away rows may be: what constants cost, which is in proportion, is then negligible
 STILL_FAR = 2.0**20
-FARTHER = 2.0**23  # with a free output bias: what constants cost weighs more, and more still makes yes and no hard
+FARTHER = 2.0**23  # with a free output bias: constants weigh more; more still makes yes and no hard
 SMALLEST = 1e-301  # sizes between this and its inverse leave room for what is computed with them
 
 
