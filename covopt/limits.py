@@ -18,6 +18,8 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
+from covopt.errors import CovoptError
+
 logger = logging.getLogger("covopt")
 COMPILING = "compiling, once per installation"
 PIECE_S = 0.1  # seconds that a piece of compiled work is made to take
@@ -151,7 +153,8 @@ def limited(seconds: float | None) -> Iterator[None]:
     time is up
     """
     if seconds is None or seconds == float("inf"):
-        yield
+        with _unmasked():
+            yield
         return
     deadlines = _deadlines()
     outer = len(deadlines)
@@ -161,7 +164,8 @@ def limited(seconds: float | None) -> Iterator[None]:
     try:
         if timed:
             _set_timer()
-        yield
+        with _unmasked():
+            yield
     finally:
         try:
             if timed:
@@ -173,6 +177,22 @@ def limited(seconds: float | None) -> Iterator[None]:
                 signal.signal(signal.SIGALRM, previous)
             if deadlines:
                 _set_timer()
+
+
+@contextmanager
+def _unmasked() -> Iterator[None]:
+    """Raise what a signal has raised where compiled code has put an error of its own in its place, as NumPy may."""
+    _state.raised = None
+    try:
+        yield
+    except CovoptError:
+        raise
+    except Exception as error:
+        if _state.raised is None:
+            raise
+        raise _state.raised from error
+    finally:
+        _state.raised = None
 
 
 def _has_timer() -> bool:
@@ -188,6 +208,7 @@ def _set_timer() -> None:
 def on_alarm(number: int, frame: FrameType | None) -> None:
     """Raise TimeUp where a deadline is over, but not within an import."""
     if seconds_left() <= 0.0 and not is_loading(frame):
+        _state.raised = TimeUp
         raise TimeUp
 
 
@@ -292,6 +313,7 @@ def patiently() -> Iterator[Callable[[], bool]]:
 def interrupt(number: int, frame: FrameType | None) -> None:
     """Raise KeyboardInterrupt; where an import or numba is at work, when that has ended."""
     if not is_loading(frame):
+        _state.raised = KeyboardInterrupt
         signal.default_int_handler(number, frame)
     again = threading.Timer(LATER_S, signal.raise_signal, (number,))
     again.daemon = True

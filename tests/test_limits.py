@@ -23,7 +23,7 @@ from covopt.arrangement import counting
 from covopt.arrangement.reduction import lift, reduce
 from covopt.cli import app
 from covopt.data.tabular import Named
-from covopt.errors import BudgetError, CovoptWarning, MemoryLimitWarning
+from covopt.errors import BudgetError, CovoptWarning, InputError, MemoryLimitWarning
 from covopt.limits import (
     TimeUp,
     checkpoint,
@@ -159,6 +159,26 @@ def test_every_command_keeps_its_limit(command, tables, monkeypatch):
     if command in STOPPED and result.exit_code == 3:  # else this machine was fast enough
         assert not found["in_time"]
         assert [check["name"] for check in found["checks"] if not check["ok"]] == ["time limit"]
+
+
+@pytest.mark.parametrize("raised", [TimeUp, KeyboardInterrupt])
+def test_what_a_signal_raised_is_not_masked_by_the_code_that_it_fell_into(raised):
+    def masked(error: Exception) -> None:
+        try:
+            if raised is KeyboardInterrupt:
+                signal.raise_signal(signal.SIGINT)
+            while True:
+                pass
+        except raised:
+            raise error from None
+
+    limit = 0.01 if raised is TimeUp else None
+    with ends_like_an_interrupt(), pytest.raises(raised), limited(limit):
+        masked(TypeError("as NumPy says of records"))
+    with ends_like_an_interrupt(), pytest.raises(InputError, match="which row"), limited(limit):
+        masked(InputError("which row"))
+    with pytest.raises(TypeError, match="records"), limited(10.0):
+        raise TypeError("records")
 
 
 @pytest.mark.slow
