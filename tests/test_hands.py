@@ -73,10 +73,12 @@ def test_a_path_is_a_list_and_a_table(tmp_path):
     assert set(frame["status"]) == {"certified"}
     assert points._repr_html_().count("<tr>") == 4
     assert repr(SolutionPath()) == "SolutionPath(no points)"
-    from covopt.api.path_files import save_path
-
-    save_path(points, tmp_path / "p.json")
-    assert isinstance(covopt.load(tmp_path / "p.json"), SolutionPath)
+    points.save(tmp_path / "p.json")
+    again = covopt.load(tmp_path / "p.json")
+    assert isinstance(again, SolutionPath)
+    assert again.to_frame().equals(frame)
+    assert len(again.plot(tmp_path / "p.svg").axes) == 4
+    assert (tmp_path / "p.svg").stat().st_size > 1000
     assert covopt.verify(points[0]).to_frame()["ok"].all()
     assert list(covopt.sparsity_bounds(X, Y).to_frame().columns) == [
         "kind",

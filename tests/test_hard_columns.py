@@ -67,3 +67,13 @@ def test_the_summary_says_it_where_the_gap_is_open():
     done = covopt.fit(X, y, lam="0.9max", tol=0.3)
     assert done.status == "certified"
     assert "hard column" not in done.summary()
+
+
+@pytest.mark.parametrize("factor", [1e-40, 1e-300])
+def test_columns_that_are_all_tiny_beside_the_bias_are_named(factor):
+    X, y = _table()
+    said = _said(factor * X, y)
+    assert [line[0] for line in said] == ["a", "b", "c"]
+    assert all(f"the bias is 1: multiply by {1 / factor:.0e}" in line for line in said), said
+    assert _said(factor * X, y, bias=factor) == []
+    assert _said(factor * X, y, bias=0.0) == []

@@ -6,14 +6,10 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from covopt.api.solution_path import SolutionPath
+from covopt.api.solution_path import FORMAT, SolutionPath
 from covopt.errors import SolutionFileError
-from covopt.files import write_json
 from covopt.files.formats import check_format
 from covopt.solution import Solution
-
-FORMAT = "covopt-path"
-SCHEMA = 1
 
 
 def save_path(solutions: Sequence[Solution], path: str | os.PathLike[str]) -> None:
@@ -32,7 +28,7 @@ def save_path(solutions: Sequence[Solution], path: str | os.PathLike[str]) -> No
     >>> len(covopt.load(file))
     2
     """
-    write_json(path, {"format": FORMAT, "schema": SCHEMA, "solutions": [s.to_dict() for s in solutions]})
+    SolutionPath(solutions).save(path)
 
 
 def path_from_dict(content: Any) -> SolutionPath:

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from covopt.api.path_files import FORMAT as PATH
 from covopt.api.path_files import path_from_dict, save_path
+from covopt.api.solution_path import FORMAT as PATH
 from covopt.api.solution_path import SolutionPath
 from covopt.api.stopping import Allowance, Clock
 from covopt.certificates.certify import Conclusion, conclude

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from covopt.checks.html import html_table
 from covopt.checks.optional import required
 from covopt.checks.wording import counted
+from covopt.files import write_json
 from covopt.solution import Solution
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.figure import Figure
 
+FORMAT = "covopt-path"
+SCHEMA = 1
 COLUMNS = ("lam", "objective", "loss", "squared_norm", "neurons", "lower_bound", "gap", "status")
 
 
@@ -61,3 +67,37 @@ class SolutionPath(list[Solution]):
         """
         pd = required("pandas", "to_frame()", "tables")
         return pd.DataFrame(self._rows(), columns=list(COLUMNS))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write one JSON file with every solution, atomically; :func:`covopt.load` reads it.
+
+        Parameters
+        ----------
+        path : path-like
+        """
+        write_json(path, {"format": FORMAT, "schema": SCHEMA, "solutions": [s.to_dict() for s in self]})
+
+    def plot(self, path: str | os.PathLike[str] | None = None) -> Figure:
+        """Draw objective, neurons and gap along λ.
+
+        Parameters
+        ----------
+        path : path-like, optional
+            Where to save the figure: .png, .pdf or .svg.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+
+        Raises
+        ------
+        InputError
+            Where the path ends in another suffix.
+        """
+        from covopt.plotting import save_figure
+        from covopt.plotting.path import plot_path
+
+        figure = plot_path(self)
+        if path is not None:
+            save_figure(figure, Path(path))
+        return figure

@@ -136,6 +136,7 @@ def solve(
         Solver,
         typer.Option(
             metavar="NAME",
+            case_sensitive=False,
             help="auto, column-generation, relaxation, conic:CLARABEL|SCS|MOSEK (slow), or "
             "frank-wolfe:sliding|fully-corrective|pairwise|vanilla.",
         ),

@@ -266,6 +266,16 @@ def is_counter(name: str, series: pd.Series) -> bool:
     )
 
 
+def is_constant(series: pd.Series) -> bool:
+    """Return whether a column of several rows holds one number in all of them.
+
+    Parameters
+    ----------
+    series : pandas.Series
+    """
+    return len(series) > 1 and series.dtype.kind in "iufb" and bool((series == series.iloc[0]).all())
+
+
 def is_unnamed_index(values: np.ndarray) -> bool:
     """Return whether a column is what pandas writes unasked: distinct whole numbers, or nothing at all.
 

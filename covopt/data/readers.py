@@ -23,6 +23,7 @@ from covopt.data.text_tables import (
     check_unique,
     read_text,
     text_blocks,
+    zipped_name,
 )
 from covopt.errors import InputError
 from covopt.files import check_archive
@@ -89,11 +90,14 @@ def _suffix(path: Path, text: Text) -> str:
     if str(path) == STDIN:
         return ".csv"
     inner = Path(path.stem) if path.suffix.lower() in COMPRESSED else path
+    if path.suffix.lower() == ".zip" and inner.suffix.lower() not in DELIMITERS and zipfile.is_zipfile(path):
+        inner = Path(zipped_name(path))
     suffix = inner.suffix.lower()
     text_only = suffix in DELIMITERS
     if not text_only and (inner != path or suffix not in {*_PARQUET, *_FEATHER, *_EXCEL, ".npz"}):
-        known = path.suffix.lower() or "(no extension)"
-        raise InputError(f"{path}: unknown file type {known!r}; use {KINDS}.")
+        known = inner.suffix.lower() or path.suffix.lower() or "(no extension)"
+        within = "" if inner.suffix == path.suffix else f" in {path.suffix.lower()}"
+        raise InputError(f"{path}: unknown file type {known!r}{within}; use {KINDS}.")
     if path.is_dir():
         raise InputError(f"{path} is a folder; give the path of a table ({KINDS}).")
     if not path.exists():

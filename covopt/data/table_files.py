@@ -15,7 +15,7 @@ import numpy as np
 from covopt.checks.optional import required
 from covopt.checks.validation import suggest
 from covopt.checks.wording import one_line
-from covopt.data.columns import content_of, is_counter, is_unnamed_index, to_numbers
+from covopt.data.columns import content_of, is_constant, is_counter, is_unnamed_index, to_numbers
 from covopt.data.readers import UNNAMED, raw_blocks, read_raw
 from covopt.data.tabular import check_finite
 from covopt.data.text_tables import Raw, Text
@@ -286,6 +286,14 @@ def _by_default(raw: Raw, columns: list[str]) -> tuple[list[str], dict[str, str]
                 TableWarning,
                 stacklevel=4,
             )
+    still = [c for c in chosen if is_constant(raw.frame[c])] if len(chosen) > 1 else []
+    if still:
+        warnings.warn(
+            f"column {still[0]!r} holds {raw.frame[still[0]].iloc[0]} in every row{_and_more(still)} and is used as "
+            "a feature, where it makes the bias cheaper; leave it out with --features (features=...).",
+            TableWarning,
+            stacklevel=4,
+        )
     told = [c for c in left_out if found[c].kind in ("dates", "two") or NEARLY.match(found[c].example)]
     if told and chosen:
         warnings.warn(
@@ -300,6 +308,10 @@ def _by_default(raw: Raw, columns: list[str]) -> tuple[list[str], dict[str, str]
             "columns left out: %s", "; ".join(f"{name} ({reason})" for name, reason in left_out.items())
         )
     return chosen, left_out
+
+
+def _and_more(names: Sequence[str]) -> str:
+    return f" ({len(names)} columns are like this)" if len(names) > 1 else ""
 
 
 def _say_nameless(frame: pd.DataFrame, dropped: list[str]) -> None:

@@ -240,13 +240,29 @@ def _opened(path: Path) -> Iterator[IO[bytes]]:
         with opener(path, "rb") as stream:
             yield stream
         return
+    member = zipped_name(path)
+    with zipfile.ZipFile(path) as archive, archive.open(member) as inner:
+        yield inner
+
+
+def zipped_name(path: Path) -> str:
+    """Return the name of the one file in a zip archive.
+
+    Parameters
+    ----------
+    path : Path
+
+    Raises
+    ------
+    InputError
+        Where it holds none, or several.
+    """
     check_archive(path)
     with zipfile.ZipFile(path) as archive:
         names = [n for n in archive.namelist() if not n.endswith("/") and not n.startswith("__MACOSX/")]
-        if len(names) != 1:
-            raise InputError(f"{path} holds {len(names)} files; a table is one file.")
-        with archive.open(names[0]) as inner:
-            yield inner
+    if len(names) != 1:
+        raise InputError(f"{path} holds {len(names)} files; a table is one file.")
+    return names[0]
 
 
 def _frame_of(path: Path, suffix: str, raw: bytes, text: Text, before: int = 0) -> Raw:

@@ -34,15 +34,18 @@ def hard_columns(data: Data) -> list[str]:
     ['year: 1990 to 2019, far from zero for its spread of 8.7: subtract 2004 and divide by 10']
     >>> hard_columns(Data.validate((X - [2004.0, 0.0]) / [10.0, 1.0], X[:, 1]))
     []
+    >>> hard_columns(Data.validate(1e-50 * X[:, 1:], X[:, 1], feature_names=("x",)))
+    ['x: -9.99961e-51 to 1e-50, its spread of 7.2e-51 is small, the bias is 1: multiply by 1e+50']
     """
     if (
         data.X.size == 0 or not np.isfinite(data.X).all()
     ):  # a damaged file says something else, for verify to tell
         return []
     with np.errstate(all="ignore"):
-        spreads = data.X.std(axis=0)
-        columns = data.X / np.abs(data.X).max(axis=0, initial=1e-300)
-    moving = np.flatnonzero((spreads > 0.0) & (columns.std(axis=0) > 1e-13) & np.isfinite(spreads))
+        size = np.maximum(np.abs(data.X).max(axis=0), 1e-307)
+        shares = (data.X / size).std(axis=0)
+        spreads = size * shares  # squares of tiny numbers are zero
+    moving = np.flatnonzero((spreads > 0.0) & (shares > 1e-13) & np.isfinite(spreads))
     if not len(moving):
         return []
     typical = _typical(spreads[moving], data.bias)
@@ -67,7 +70,23 @@ def hard_columns(data: Data) -> list[str]:
         text = _advice(data.X[:, moving[j]], float(middle[j]), float(spread[j]), typical)
         if text:
             said.append(f"{data.feature_names[moving[j]]}: {text}")
-    return said
+    return said or _beside_the_bias(data, moving, middle, spread, now)
+
+
+def _beside_the_bias(
+    data: Data, moving: np.ndarray, middle: np.ndarray, spread: np.ndarray, now: float
+) -> list[str]:
+    """Return a sentence for each column where only all of them together, in units of the bias, make it easier."""
+    if data.bias <= 0.0 or now <= SPARE:
+        return []
+    X = (data.X[:, moving] - middle) / spread * data.bias
+    if _condition(X, data.bias) * HELPS > now:
+        return []
+    texts = [
+        _advice(data.X[:, j], float(middle[i]), float(spread[i]), data.bias, "the bias is")
+        for i, j in enumerate(moving)
+    ]
+    return [f"{data.feature_names[j]}: {text}" for j, text in zip(moving, texts, strict=True) if text][:MOST]
 
 
 def _typical(spreads: np.ndarray, bias: float) -> float:
@@ -81,7 +100,9 @@ def _condition(X: np.ndarray, bias: float) -> float:
     return float(values[0] / max(values[-1], 1e-16 * values[0], 1e-300))
 
 
-def _advice(column: np.ndarray, middle: float, spread: float, typical: float) -> str:
+def _advice(
+    column: np.ndarray, middle: float, spread: float, typical: float, others: str = "the others' is about"
+) -> str:
     grain = 10.0 ** math.floor(math.log10(spread))
     start = round(middle / grain) * grain
     power = round(math.log10(spread / typical))
@@ -94,6 +115,6 @@ def _advice(column: np.ndarray, middle: float, spread: float, typical: float) ->
         ratio = 10.0 ** abs(power)
         if not why:
             size = "large" if power > 0 else "small"
-            why.append(f"its spread of {spread:.2g} is {size}, the others' is about {typical:.2g}")
+            why.append(f"its spread of {spread:.2g} is {size}, {others} {typical:.2g}")
         what.append(f"{'divide' if power > 0 else 'multiply'} by {ratio:.15g}")
     return f"{ends}, {', '.join(why)}: {' and '.join(what)}" if what else ""

@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 from covopt.cli import app
 from covopt.data import Data
-from covopt.data.columns import content_of, is_counter, to_numbers
+from covopt.data.columns import content_of, is_constant, is_counter, to_numbers
 from covopt.data.rows import RowNames
 from covopt.data.table_files import read_table
 from covopt.data.text_tables import Text
@@ -152,6 +152,26 @@ def test_a_column_that_counts_the_rows_is_warned_about(write, start):
     assert not is_counter("id", pd.Series([0.0, 1.0]))
 
 
+def test_a_column_of_one_number_is_warned_about(write):
+    path = write("a,c,d,y\n1,3,0,1\n2,3,0,2\n")
+    with pytest.warns(TableWarning, match=r"column 'c' holds 3 in every row \(2 columns are like this\)"):
+        assert read_table(path, target="y").feature_names == ("a", "c", "d")
+    assert not is_constant(pd.Series([1.0, np.nan]))
+    assert not is_constant(pd.Series([1.0]))
+
+
+def test_a_zip_may_be_called_anything(tmp_path):
+    path = tmp_path / "plain.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("__MACOSX/._t.tsv", "x")
+        archive.writestr("t.tsv", "a\ty\n1\t2\n3\t4\n")
+    assert read_table(path, target="y").X.tolist() == [[1.0], [3.0]]
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("t.doc", "a,y")
+    with pytest.raises(InputError, match=r"unknown file type '\.doc' in \.zip; use CSV"):
+        read_table(path, target="y")
+
+
 def test_lines_are_those_of_the_file(write):
     path = write('a,b,y\n\n1,"2\n",3\n\n4,5,6\n4,5,7\n')
     frame = read_table(path, target="y").features
@@ -230,7 +250,7 @@ def test_archives_that_are_no_table(tmp_path, monkeypatch):
     monkeypatch.setattr("covopt.data.text_tables.MOST_INFLATED", 10)
     (tmp_path / "t.csv.gz").write_bytes(gzip.compress(TABLE.encode()))
     assert "inflates to more than" in refused(tmp_path / "t.csv.gz")
-    assert "unknown file type '.gz'" in refused(tmp_path / "t.npz.gz")
+    assert "unknown file type '.npz' in .gz" in refused(tmp_path / "t.npz.gz")
 
 
 def test_standard_input(monkeypatch):
