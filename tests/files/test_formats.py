@@ -111,12 +111,12 @@ def test_a_file_of_another_format_is_named():
 
 
 def test_the_writers_and_the_registry_agree():
-    from covopt.api import path_files
+    from covopt.api import solution_path
     from covopt.completely_positive import certificate
     from covopt.proofs import proof
     from covopt.solution import content
 
-    for module in (content, path_files, certificate):
+    for module in (content, solution_path, certificate):
         assert FORMATS[module.FORMAT].versions[0] == module.SCHEMA
     assert FORMATS[content.FORMAT].versions[1:] == (content.SCHEMA_LOSS, content.SCHEMA_SCALED)
     assert FORMATS[proof.FORMAT].versions == (proof.VERSION,)
