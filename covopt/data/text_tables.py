@@ -292,7 +292,7 @@ def _frame_of(path: Path, suffix: str, raw: bytes, text: Text, before: int = 0) 
         warnings.simplefilter("error", pd.errors.ParserWarning)  # fields beyond the header would be lost
         try:
             frame = pd.read_csv(
-                io.BytesIO(raw if plain else content.encode()),
+                _Heard(raw if plain else content.encode()),
                 sep=delimiter,
                 decimal=text.decimal,
                 skipinitialspace=True,
@@ -307,6 +307,16 @@ def _frame_of(path: Path, suffix: str, raw: bytes, text: Text, before: int = 0) 
     if text.decimal == ",":
         _check_points(frame, path)
     return Raw(frame, kind="line", labels=before + _lines(content, delimiter, len(frame)))
+
+
+class _Heard(io.BytesIO):
+    """Bytes whose reader hears deadlines and interrupts: the parser comes back for every quarter of a megabyte."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        return super().read(size)
+
+    def read1(self, size: int | None = -1, /) -> bytes:
+        return super().read1(size)
 
 
 def _each_line(content: str) -> Iterator[str]:

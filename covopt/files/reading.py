@@ -13,6 +13,7 @@ from covopt.errors import SolutionFileError
 MOST_BYTES = 2**28
 MOST_DIGITS = 400  # of a whole number; floats have their range
 MOST_DEPTH = 24  # lists in lists; what covopt writes has seven
+LONG = 2**20  # bytes from which on signals are heard while numbers are read
 NESTING = frozenset((dict, list))  # what the parser makes, exactly
 OTHERS = bytes(set(range(256)) - set(b'[]{}"\\'))  # what says nothing about nesting
 
@@ -72,7 +73,8 @@ def parse_json(raw: bytes | str) -> Any:
     Traceback (most recent call last):
     covopt.files.reading._Refused: the name 'a' stands twice in one object
     """
-    content = json.loads(raw, parse_int=_whole, parse_constant=_constant, object_pairs_hook=_object)
+    hooks: dict[str, Any] = {"parse_float": _number} if len(raw) > LONG else {}
+    content = json.loads(raw, parse_int=_whole, parse_constant=_constant, object_pairs_hook=_object, **hooks)
     if not _is_shallow(raw):
         _check_depth(content)
     return content
@@ -89,6 +91,10 @@ def _is_shallow(raw: bytes | str) -> bool:
     for _ in range(MOST_DEPTH // 2):  # a list within an object goes in one turn
         left = left.replace(b"[]", b"").replace(b"{}", b"")
     return not left
+
+
+def _number(digits: str) -> float:
+    return float(digits)  # a call from the parser, which otherwise hears no signal before its end
 
 
 def _whole(digits: str) -> int:

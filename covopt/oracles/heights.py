@@ -6,7 +6,7 @@ import numpy as np
 
 from covopt.checks.memory import room
 
-PAIRS_PER_PIECE = 4_000_000  # of rows and neurons, a tenth of a second: signals are heard in between
+PAIRS_PER_PIECE = 1_000_000  # of rows and neurons, some hundredths of a second: signals are heard in between
 
 
 def heights(rows: np.ndarray, dual: np.ndarray, points: np.ndarray) -> np.ndarray:

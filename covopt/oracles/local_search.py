@@ -14,133 +14,21 @@ iteration, so each end jumps to the top eigenvector of its cell's form on its fl
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from covopt.exact.parallel_rows import ASCENT_DIGITS, first_of_each
 from covopt.exact.rank import FOUND, null_space
-from covopt.limits import in_pieces
 from covopt.oracles.base import Pricing
 from covopt.oracles.bounds import gauge_bound, importance
 from covopt.oracles.heights import heights
-from covopt.oracles.scalar.concave import descend, evaluate
+from covopt.oracles.scalar.climbs import climb_on, climb_outputs_on, in_turns
 
-MAX_TANGENTS = 100
-MAX_ROUNDS = 200
-MAX_TURNS = 300
 FLAT = 1e-9  # relative height at which a row counts as vanishing
-GAIN = 1e-14
 WHITE = 1e-12  # singular values below it, relative, are not rounded
 FIRST_SHARE = 8  # that part of the starts goes first where a few maxima are enough
 VIOLATED = 1.0 + 1e-9
-FIRST_ROWS = 20_000  # climbs times rows of the first piece of work
-
-
-@njit(cache=True, nogil=True)
-def _ascend(rows, mu, linear, w, value, squares, concave, theta, ell, scratch, free, shift, max_tangents):
-    """Follow tangents from w, in place; return F there. ``concave`` and ``theta`` hold the rows with μ < 0 first."""
-    n, r = rows.shape
-    count = 0
-    for i in range(n):
-        if mu[i] < 0.0:
-            concave[count] = i
-            count += 1
-    for _ in range(max_tangents):
-        for c in range(r):
-            ell[c] = linear[c]
-        j = 0
-        for i in range(n):
-            s = 0.0
-            for c in range(r):
-                s += rows[i, c] * w[c]
-            active = s > 0.0
-            if mu[i] < 0.0:
-                theta[j] = 1.0 if active else 0.0
-                j += 1
-            if active:
-                for c in range(r):
-                    ell[c] += mu[i] * rows[i, c]
-        norm = descend(
-            ell, rows, mu, squares, concave[:count], theta[:count], MAX_ROUNDS, scratch, free, shift
-        )
-        if not norm > 0.0:
-            break
-        for c in range(r):
-            ell[c] /= norm
-        found = evaluate(rows, mu, linear, ell)
-        if not found > value + GAIN * abs(found):
-            break
-        gained = found > value + 1e-9 * abs(found)
-        value = found
-        for c in range(r):
-            w[c] = ell[c]
-        if not gained:
-            break
-    return value
-
-
-@njit(cache=True, nogil=True)
-def _climb(rows, mu, linear, starts, values):
-    """Climb from every start, in place."""
-    n, r = rows.shape
-    squares = (rows**2).sum(axis=1)
-    concave, theta = np.empty(n, np.int64), np.empty(n)
-    ell, scratch, free, shift = np.empty(r), np.empty((r, 2 * r)), np.empty(r, np.int64), np.empty(r)
-    for p in range(len(starts)):
-        value = evaluate(rows, mu, linear, starts[p])
-        values[p] = _ascend(
-            rows,
-            mu,
-            linear,
-            starts[p],
-            value,
-            squares,
-            concave,
-            theta,
-            ell,
-            scratch,
-            free,
-            shift,
-            np.int64(MAX_TANGENTS),  # a literal would compile the callee once more
-        )
-
-
-@njit(cache=True, nogil=True)
-def _climb_outputs(rows, dual, starts, values):
-    """Climb on ‖Λᵀσ(Zw)‖ from every start, in place: turn the output direction, then follow one tangent."""
-    n, r = rows.shape
-    k = dual.shape[1]
-    squares = (rows**2).sum(axis=1)
-    concave, theta = np.empty(n, np.int64), np.empty(n)
-    ell, scratch, free, shift = np.empty(r), np.empty((r, 2 * r)), np.empty(r, np.int64), np.empty(r)
-    mu, output, zero = np.empty(n), np.empty(k), np.zeros(r)
-    for p in range(len(starts)):
-        w = starts[p]
-        last = 0.0
-        for _ in range(MAX_TURNS):
-            output[:] = 0.0
-            for i in range(n):
-                s = 0.0
-                for c in range(r):
-                    s += rows[i, c] * w[c]
-                if s > 0.0:
-                    for c in range(k):
-                        output[c] += s * dual[i, c]
-            norm = np.sqrt((output**2).sum())
-            if not norm > last + 1e-8 * norm:
-                last = max(norm, last)
-                break
-            last = norm
-            for i in range(n):
-                s = 0.0
-                for c in range(k):
-                    s += dual[i, c] * output[c]
-                mu[i] = s / norm
-            _ascend(rows, mu, zero, w, norm, squares, concave, theta, ell, scratch, free, shift, np.int64(1))
-        values[p] = last
 
 
 def climb(
@@ -172,10 +60,7 @@ def climb(
     points = np.array(starts, dtype=float, order="C")
     values = np.empty(len(points))
 
-    def work(start: int, stop: int) -> None:
-        _climb(rows, mu, linear, points[start:stop], values[start:stop])
-
-    _in_parts(work, len(points), len(rows), n_threads)
+    in_turns(climb_on, (rows, mu, linear), points, values, n_threads)
     return points, values
 
 
@@ -210,11 +95,8 @@ def climb_outputs(
     points = np.array(starts, dtype=float, order="C")
     values = np.empty(len(points))
 
-    def work(start: int, stop: int) -> None:
-        _climb_outputs(rows, dual, points[start:stop], values[start:stop])
-
     for digits in (5, 10):
-        _in_parts(work, len(points), len(rows), n_threads)
+        in_turns(climb_outputs_on, (rows, dual), points, values, n_threads)
         # rounded keys also bring together ends that approach one maximum from two sides
         first = first_of_each(points, digits)
         points, values = points[first], values[first]
@@ -239,11 +121,6 @@ def _settle(rows: np.ndarray, dual: np.ndarray, w: np.ndarray, value: float) -> 
     vector *= 1.0 if vector @ w >= 0 else -1.0
     found = float(np.linalg.norm(np.maximum(rows @ vector, 0.0) @ dual))
     return (vector, found) if found > value else (w, value)
-
-
-def _in_parts(work: Callable[[int, int], None], count: int, n_rows: int, n_threads: int) -> None:
-    first = max(1, min(16, FIRST_ROWS // max(n_rows, 1)))  # a deadline is heard after it
-    in_pieces(work, count, first=first, n_threads=n_threads if count >= 64 else 1)
 
 
 class LocalSearchOracle:

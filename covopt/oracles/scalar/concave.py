@@ -78,7 +78,7 @@ def _free_step(ell, rows, mu, members, theta, scratch, free, shift):
 
 @njit(cache=True, nogil=True)
 def descend(ell, rows, mu, squares, members, theta, max_rounds, scratch, free, shift):
-    """Decrease ‖ell‖ by coordinate descent and steps on the free variables; return the norm.
+    """Decrease ‖ell‖ by coordinate descent and steps on the free variables; return the norm and the rounds it took.
 
     ``ell`` enters as b + Σ θ_j μ_j z_j over the rows in ``members`` (all with μ < 0) and leaves with the
     new ``theta``. ``squares`` holds ‖z_i‖²; ``scratch`` is (r, 2r), ``free`` and ``shift`` have length r.
@@ -86,7 +86,9 @@ def descend(ell, rows, mu, squares, members, theta, max_rounds, scratch, free, s
     r = len(ell)
     last = np.inf
     square = 0.0
+    rounds = 0
     for turn in range(max_rounds):
+        rounds += 1
         for j in range(len(members)):
             i = members[j]
             s = 0.0
@@ -108,7 +110,7 @@ def descend(ell, rows, mu, squares, members, theta, max_rounds, scratch, free, s
             if square >= last * (1.0 - STALL):
                 break
             last = square
-    return np.sqrt(square)
+    return np.sqrt(square), rounds
 
 
 @njit(cache=True, nogil=True)

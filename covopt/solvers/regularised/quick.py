@@ -8,6 +8,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from covopt.limits import TimeUp, limited
+from covopt.oracles.heights import heights
 from covopt.oracles.local_search import climb, climb_outputs
 from covopt.problems.regularised import RegularisedProblem, best_constant
 from covopt.solvers.regularised.points import FitPoint
@@ -136,7 +137,7 @@ def _pulled(
     """Return the best few of the neurons that are violated, as unit vectors, and their unit output weights."""
     lengths = np.linalg.norm(points, axis=1)
     points = points[lengths > 0.0] / lengths[lengths > 0.0, None]
-    pulls = problem.atoms(points).T @ dual
+    pulls = heights(problem.rows, dual, points)
     sizes = np.linalg.norm(pulls, axis=1)
     order = np.argsort(-sizes, kind="stable")[:FRESH]
     order = order[sizes[order] > 1.0]
