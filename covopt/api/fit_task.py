@@ -12,7 +12,7 @@ from covopt.api.fit_targets import aligned, check_size, name_of
 from covopt.api.lambdas import LargestLambda, largest_lambda, parse_lam
 from covopt.api.resuming import CheckpointFile, joined, resumable
 from covopt.api.rounds import observer
-from covopt.api.stopping import Clock, face_budget, in_time
+from covopt.api.stopping import Clock, best_in_time, face_budget, in_time
 from covopt.api.warm_starts import warm_start
 from covopt.certificates.certify import Conclusion, conclude
 from covopt.certificates.gauges import LabelNoiseGauge
@@ -358,16 +358,21 @@ class FitTask:
         }  # fmt: skip
         hopeless = point.status is Status.INTERRUPTED and name == QUICK  # its dual is far from optimal
         budget = 0.0 if hopeless else face_budget(name, clock)
-        found = in_time(
-            clock,
-            lambda: self._concluded(point, network, dual, budget, options),
-            lambda: in_time(
+        def briefly() -> Conclusion:
+            return in_time(
                 clock,
                 lambda: conclude(self.data, network, dual, budget=0.0, **options),
                 lambda: conclude(self.data, network, np.zeros_like(dual), **options),
-            ),
-            share=0.5,
-        )
+                share=0.5,
+            )
+
+        def searched() -> Conclusion:
+            return self._concluded(point, network, dual, budget, options)
+
+        if clock.limit is None or gauge is not None or len(dual) <= MANY_ROWS:
+            found = in_time(clock, searched, briefly, share=0.25)
+        else:
+            found = best_in_time(clock, briefly, searched, key=lambda made: made.certificate.lower_bound)
         if clock.interrupted:
             self.interrupted = True
             if found.status is not Status.CERTIFIED:

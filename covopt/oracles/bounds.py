@@ -9,6 +9,7 @@ interpolates the rows in S only, and forgetting constraints can only lower the o
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +17,7 @@ import numpy as np
 from covopt.exact.definite import quadratic_up
 from covopt.exact.rank import numerical_rank, of_given, row_span
 from covopt.exact.rounding import allowance, lengths_up, total_up, up
+from covopt.limits import now
 from covopt.oracles.faces import count_faces
 from covopt.oracles.signs.lagrangian import UNDECIDED, bound_on_cone
 
@@ -71,8 +73,9 @@ def _quadratic_maximum(matrix: np.ndarray, linear: np.ndarray) -> tuple[float, f
     return nu, 0.25 * float((b**2 / (nu - eigenvalues)).sum()), vectors @ w
 
 
-def _one_sided_bound(rows: np.ndarray, mu: np.ndarray, n_rounds: int) -> float:
+def _one_sided_bound(rows: np.ndarray, mu: np.ndarray, n_rounds: int, seconds: float) -> float:
     """Bound max F from above; see :func:`gauge_bound`."""
+    began = now()
     norms = lengths_up(rows)
     convex, concave = mu > 0, mu < 0
     zp, p = rows[convex], mu[convex]
@@ -97,6 +100,8 @@ def _one_sided_bound(rows: np.ndarray, mu: np.ndarray, n_rounds: int) -> float:
             best = found
         step = 1.0 / (turn + 2.0)
         moments += step * (np.outer(w, w) - moments)
+        if now() - began > seconds:
+            break
         t = zm @ w
         quadratic = 0.5 * (t + t**2 / length)
         straight = t > quadratic
@@ -107,7 +112,9 @@ def _one_sided_bound(rows: np.ndarray, mu: np.ndarray, n_rounds: int) -> float:
     return trivial if best is None else min(trivial, best.proved())
 
 
-def gauge_bound(rows: np.ndarray, dual: np.ndarray, *, n_rounds: int = 60) -> float:
+def gauge_bound(
+    rows: np.ndarray, dual: np.ndarray, *, n_rounds: int = 60, seconds: float = math.inf
+) -> float:
     r"""Bound h(λ) = max_{‖w‖=1} |Σ λ_i σ(z_i·w)| from above without looking at cells.
 
     For a unit w and t_i = z_i·w, every τ_i > 0 and every (α_i, β_i) with 0 ≤ β_i ≤ min(α_i, 1 −
@@ -133,6 +140,8 @@ def gauge_bound(rows: np.ndarray, dual: np.ndarray, *, n_rounds: int = 60) -> fl
     dual : ndarray of shape (N,) or (N, k)
     n_rounds : int
         Updates of the multipliers; each costs O(N r²), with several outputs O((N + r)³).
+    seconds : float
+        After so many no other update is begun, of which the first is made in any case; not heard with several outputs.
 
     Returns
     -------
@@ -149,7 +158,7 @@ def gauge_bound(rows: np.ndarray, dual: np.ndarray, *, n_rounds: int = 60) -> fl
     """
     if dual.ndim == 2:
         return _outputs_bound(rows, dual, n_rounds)
-    return max(_one_sided_bound(rows, sign * dual, n_rounds) for sign in (1.0, -1.0))
+    return max(_one_sided_bound(rows, sign * dual, n_rounds, 0.5 * seconds) for sign in (1.0, -1.0))
 
 
 def _outputs_bound(rows: np.ndarray, dual: np.ndarray, n_rounds: int) -> float:

@@ -37,6 +37,7 @@ from covopt.exact.rounding import (
     transfer_up,
     up,
 )  # fmt: skip
+from covopt.limits import seconds_left
 from covopt.oracles.arcs import MOST_ENTRIES, arc_gauge, line_gauge
 from covopt.oracles.bounds import gauge_bound, narrow
 from covopt.oracles.branch_and_bound import BranchAndBoundOracle
@@ -76,6 +77,7 @@ QUADRATIC_TOLERANCE = 1e-7
 MOST_WALKED = 4  # dimensions up to which faces say where the maximum is
 FAN_CALLS = 24  # output directions that are asked about
 FAN_TOLERANCE = 1e-3
+HURRIED = 0.4  # share of the time left, where there is none for a search, for the rounds of the relaxation
 HINT_FACES = 5e6  # in five dimensions and more
 
 EXACT = "exact maximum over all neurons"
@@ -229,7 +231,8 @@ def _bound_full(rows: np.ndarray, dual: np.ndarray, budget: float, claim: float 
     if rows.shape[1] == 1:
         return GaugeBound(line_gauge(rows[:, 0], dual), True, EXACT)
     if budget < 1.0:  # no time for any search
-        return GaugeBound(_relaxed(rows, dual[:, 0] if dual.shape[1] == 1 else dual), False, VALID)
+        one = dual[:, 0] if dual.shape[1] == 1 else dual
+        return GaugeBound(_relaxed(rows, one, HURRIED * seconds_left()), False, VALID)
     if dual.shape[1] == 1:
         return _bound_scalar(rows, dual[:, 0], budget, claim)
     return _bound_vector(rows, dual, budget)
@@ -378,10 +381,10 @@ def sign_gauge(rows: np.ndarray, dual: np.ndarray, times: float = 1.0) -> GaugeB
     return GaugeBound(min(found.upper_bound, _relaxed(rows, dual)), False, VALID)
 
 
-def _relaxed(rows: np.ndarray, dual: np.ndarray) -> float:
-    """Return the best of the bounds that need no search."""
+def _relaxed(rows: np.ndarray, dual: np.ndarray, seconds: float = math.inf) -> float:
+    """Return the best of the bounds that need no search, which may have few rounds if so many seconds are over."""
     sizes = np.abs(dual) if dual.ndim == 1 else lengths_up(dual)
-    return min(gauge_bound(rows, dual), total_up(sizes, lengths_up(rows)))
+    return min(gauge_bound(rows, dual, seconds=seconds), total_up(sizes, lengths_up(rows)))
 
 
 def oracle_for(rows: np.ndarray, n_outputs: int, budget: float) -> Any:
