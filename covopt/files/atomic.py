@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
+from covopt.files.many_lists import many_lists
+
 ENTRIES = 50_000  # numbers, at most, that are turned into text at once: some hundredths of a second
 LOOKED_AT = 16  # entries of a list that tell how large the others are
 
@@ -59,7 +61,8 @@ def write_json(path: str | os.PathLike[str], content: Any) -> None:
     ValueError
         For a number that is not finite; then nothing is written.
     """
-    parts = [part.encode() for part in _parts_of(content)]  # all of them before the first is written
+    with many_lists():
+        parts = [part.encode() for part in _parts_of(content)]  # all of them before the first is written
     write_atomically(path, lambda stream: stream.writelines([*parts, b"\n"]))
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from covopt.errors import SolutionFileError
+from covopt.files.many_lists import many_lists
 
 MOST_BYTES = 2**28
 MOST_DIGITS = 400  # of a whole number; floats have their range
@@ -74,9 +75,10 @@ def parse_json(raw: bytes | str) -> Any:
     covopt.files.reading._Refused: the name 'a' stands twice in one object
     """
     hooks: dict[str, Any] = {"parse_float": _number} if len(raw) > LONG else {}
-    content = json.loads(raw, parse_int=_whole, parse_constant=_constant, object_pairs_hook=_object, **hooks)
-    if not _is_shallow(raw):
-        _check_depth(content)
+    with many_lists():
+        content = json.loads(raw, parse_int=_whole, parse_constant=_constant, object_pairs_hook=_object, **hooks)
+        if not _is_shallow(raw):
+            _check_depth(content)
     return content
 
 

@@ -12,6 +12,7 @@ from covopt.data.scaling import Scaling
 from covopt.errors import CovoptError, SolutionFileError
 from covopt.files.formats import check_format, read_any
 from covopt.files.layouts import SCALING, SOLUTION, SOLUTION_WITH_LOSS
+from covopt.files.many_lists import many_lists
 from covopt.files.schema import check_content, numbers, shown
 from covopt.losses import loss_from_dict
 from covopt.network import ReLUNetwork
@@ -30,6 +31,7 @@ BRACKET = ("cost", "lower_bound", "gap")
 OF_A_LOSS = ("objective", "loss_value")
 
 
+@many_lists()
 def to_content(solution: Solution) -> dict[str, Any]:
     """Return a solution as JSON types."""
     from covopt import __version__
@@ -93,6 +95,7 @@ def _loss_entries(solution: Solution) -> dict[str, Any]:
     return {"lam": solution.lam, "loss": solution.loss.parameters(), "sample_weight": weights}
 
 
+@many_lists()
 def from_content(cls: type[Solution], content: dict[str, Any]) -> Solution:
     """Make a solution of JSON types; see :meth:`Solution.from_dict`."""
     schema = check_format(content, FORMAT)
