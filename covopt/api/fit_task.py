@@ -358,6 +358,7 @@ class FitTask:
         }  # fmt: skip
         hopeless = point.status is Status.INTERRUPTED and name == QUICK  # its dual is far from optimal
         budget = 0.0 if hopeless else face_budget(name, clock)
+
         def briefly() -> Conclusion:
             return in_time(
                 clock,

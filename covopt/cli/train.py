@@ -110,7 +110,9 @@ def train(
         from covopt.checks.optional import required
         from covopt.checks.speaking import tell
 
-        required("torch", "covopt train", "train")
+        # seconds, of which the time limit counts none
+        with Progress("loading PyTorch", enabled=not (as_json or quiet)):
+            required("torch", "covopt train", "train")
         from covopt.errors import CertificateContradictedError, InputError
 
         if cross_check and plateau:

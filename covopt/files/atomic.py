@@ -98,7 +98,9 @@ def _entries(content: list[Any]) -> int:
 
 def _size(entry: Any) -> int:
     inner = entry[0] if isinstance(entry, list) and entry else None
-    return len(entry) * (len(inner) if isinstance(inner, list) else 1) if isinstance(entry, list | dict) else 1
+    return (
+        len(entry) * (len(inner) if isinstance(inner, list) else 1) if isinstance(entry, list | dict) else 1
+    )
 
 
 def _dumps(content: Any) -> str:

@@ -76,7 +76,9 @@ def parse_json(raw: bytes | str) -> Any:
     """
     hooks: dict[str, Any] = {"parse_float": _number} if len(raw) > LONG else {}
     with many_lists():
-        content = json.loads(raw, parse_int=_whole, parse_constant=_constant, object_pairs_hook=_object, **hooks)
+        content = json.loads(
+            raw, parse_int=_whole, parse_constant=_constant, object_pairs_hook=_object, **hooks
+        )
         if not _is_shallow(raw):
             _check_depth(content)
     return content

@@ -225,29 +225,30 @@ def compare(
     for i in range(len(table)):
         network = run.network(i)
         assert isinstance(network, ReLUNetwork)
-        repaired = None
-        if table["status"].iloc[i] != "diverged":
-            repaired = _comparable(solution, network)
-        floors.append(facts(solution, network)[-1].floor)
+        usable = table["status"].iloc[i] != "diverged"
+        known = facts(solution, network)
+        floors.append(known[-1].floor)
+        held = [(network, False, known)]
+        repaired, cost = None, np.inf
+        if solution.loss is not None:
+            # its own objective is what the last fact is about
+            repaired, cost = (network, known[-1].value) if usable else (None, np.inf)
+        elif usable and (repaired := _repaired(solution, network)) is not None:
+            held.append((repaired, True, facts(solution, repaired, interpolates=True)))
+            cost = repaired.squared_norm
         about = {
             **table.iloc[i].to_dict(),
             "index": i,
             "random_state": run.random_state,
             "schedule": run.schedule,
         }
-        for one, interpolates in ((network, False), (repaired, True)):
-            if one is not None:
-                for fact in facts(solution, one, interpolates=interpolates):
-                    if not fact.holds:
-                        raise report(
-                            solution,
-                            one,
-                            fact,
-                            interpolates=interpolates,
-                            about=about,
-                            path=contradiction_file,
-                        )
-        cost = _cost(solution, repaired)
+        for one, interpolates, found in held:
+            for fact in found:
+                if not fact.holds:
+                    raise report(
+                        solution, one, fact, interpolates=interpolates, about=about, path=contradiction_file
+                    )
+        cost = cost if np.isfinite(cost) else np.inf
         if repaired is not None and cost < min(costs, default=np.inf):
             best = repaired
         costs.append(cost)
@@ -258,22 +259,9 @@ def compare(
     return CrossCheck(table, certified, solution.lower_bound, best, complete, spent, run, proved)
 
 
-def _comparable(solution: Solution, network: Any) -> ReLUNetwork | None:
-    """Return the network whose cost is compared: with a loss itself, else an interpolant near it."""
-    if solution.loss is not None:
-        return network
+def _repaired(solution: Solution, network: ReLUNetwork) -> ReLUNetwork | None:
+    """Return an interpolant near a network, whose norm is compared."""
     return repair(network, solution.data, has_output_bias=solution.output_bias != "none")
-
-
-def _cost(solution: Solution, network: ReLUNetwork | None) -> float:
-    if network is None:
-        return np.inf
-    if solution.loss is None:
-        return network.squared_norm
-    assert solution.lam is not None
-    outputs = network.predict(solution.data.X).reshape(solution.data.Y.shape)
-    cost = solution.loss.value(outputs) + solution.lam * network.squared_norm
-    return cost if np.isfinite(cost) else np.inf
 
 
 def _ratio(cost: float, certified: float) -> float:

@@ -74,7 +74,7 @@ def facts(solution: Solution, network: ReLUNetwork, *, interpolates: bool = Fals
     outputs = network.predict(data.X).reshape(data.Y.shape)
     norm = network.squared_norm
     # sizes of the terms that the outputs are sums of, and what rounding leaves of a sum that long
-    sizes = np.abs(lifted) @ np.abs(network.hidden_weights).T @ np.abs(network.output_weights)
+    sizes = np.abs(lifted) @ (np.abs(network.hidden_weights).T @ np.abs(network.output_weights))
     sizes += network.bias * np.abs(network.output_bias)
     rounding = 8 * (len(network) + sum(lifted.shape) + data.n_outputs) * np.finfo(float).eps
     floor, terms = 2.0 * float((dual * outputs).sum()), 2.0 * float((np.abs(dual) * sizes).sum())

@@ -151,3 +151,13 @@ def test_subset_of_a_vector_dual_and_its_gauge():
     subset = choose_subset(rows, dual, 1e5)
     weight = np.linalg.norm(dual, axis=1) * np.linalg.norm(rows, axis=1)
     assert weight[subset].min() >= np.delete(weight, subset).max()
+
+
+def test_a_bound_that_is_given_no_time_holds():
+    rng = np.random.default_rng(0)
+    rows, dual = rng.standard_normal((300, 4)), rng.standard_normal(300)
+    directions = rng.standard_normal((2000, 4))
+    met = np.abs(np.maximum(directions @ rows.T, 0.0) @ dual / np.linalg.norm(directions, axis=1)).max()
+    best, hurried = gauge_bound(rows, dual), gauge_bound(rows, dual, seconds=0.0)
+    assert met < best <= hurried < np.inf
+    assert hurried == gauge_bound(rows, dual, n_rounds=1)

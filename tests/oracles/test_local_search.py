@@ -1,10 +1,14 @@
+import time
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from covopt.limits import TimeUp, limited
 from covopt.oracles.faces import FaceOracle
 from covopt.oracles.local_search import LocalSearchOracle, climb, climb_outputs
+from covopt.oracles.scalar import climbs
 
 
 def climb_slowly(rows, mu, linear, start):
@@ -161,3 +165,34 @@ def test_one_column_finds_what_the_scalar_search_finds():
     scalar = LocalSearchOracle(rows, n_starts=64, random_state=0).price(dual)
     vector = LocalSearchOracle(rows, n_starts=64, random_state=0).price(dual[:, None])
     assert vector.values[0] == pytest.approx(abs(scalar.values[0]), rel=1e-12)
+
+
+@pytest.mark.parametrize("n_outputs", [1, 3])
+def test_climbs_in_turns_end_where_climbs_end(n_outputs, monkeypatch):
+    rng = np.random.default_rng(0)
+    rows, dual = rng.standard_normal((400, 4)), rng.standard_normal((400, n_outputs))
+    starts = rng.standard_normal((80, 4))
+    starts /= np.linalg.norm(starts, axis=1)[:, None]
+
+    def climbed():
+        if n_outputs > 1:
+            return climb_outputs(rows, dual, starts, n_threads=2)
+        return climb(rows, dual[:, 0], np.zeros(4), starts, n_threads=2)
+
+    points, values = climbed()
+    calls = []
+    monkeypatch.setattr(climbs, "WORK", 400.0 * 200 * 5)  # a tangent is not cut
+    monkeypatch.setattr(climbs, "checkpoint", lambda: calls.append(1))
+    again = climbed()
+    assert len(calls) > 10
+    assert np.array_equal(again[0], points)
+    assert np.array_equal(again[1], values)
+
+
+def test_a_deadline_is_heard_within_one_climb():
+    rng = np.random.default_rng(0)
+    rows, mu = rng.standard_normal((100_000, 8)), rng.standard_normal(100_000)
+    began = time.process_time()
+    with pytest.raises(TimeUp), limited(0.02):
+        climb(rows, mu, np.zeros(8), np.eye(8)[:1], n_threads=1)  # a second
+    assert time.process_time() - began < 0.5

@@ -16,12 +16,16 @@ MAX_ROUNDS, LEAST_ROUNDS = 200, 8  # of a tangent
 MAX_TURNS = 300
 GAIN = 1e-14
 ENDED = -1  # instead of the steps of a climb
-WORK = 3.5e7  # rows looked at between two looks at deadlines, times their numbers: some hundredths of a second
+WORK = (
+    3.5e7  # rows looked at between two looks at deadlines, times their numbers: some hundredths of a second
+)
 MANY_STARTS = 64  # from which on threads share them
 
 
 @njit(cache=True, nogil=True)
-def _ascend(rows, mu, linear, w, value, squares, concave, theta, ell, scratch, free, shift, max_tangents, budget):
+def _ascend(
+    rows, mu, linear, w, value, squares, concave, theta, ell, scratch, free, shift, max_tangents, budget
+):
     """Follow tangents from w, in place; return F there, how many, whether that is the end, and the rows looked at.
 
     ``concave`` and ``theta`` hold the rows with μ < 0 first. ``budget`` counts rows: no tangent is begun after so many,
@@ -155,7 +159,20 @@ def climb_outputs_on(rows, dual, starts, values, steps, budget):
                     s += dual[i, c] * output[c]
                 mu[i] = s / norm
             _, _, _, looked = _ascend(
-                rows, mu, zero, w, norm, squares, concave, theta, ell, scratch, free, shift, np.int64(1), budget
+                rows,
+                mu,
+                zero,
+                w,
+                norm,
+                squares,
+                concave,
+                theta,
+                ell,
+                scratch,
+                free,
+                shift,
+                np.int64(1),
+                budget,
             )
             left -= looked + 2 * n
             steps[p] += 1
@@ -187,7 +204,11 @@ def in_turns(
     """
     n_parts = n_threads if len(points) >= MANY_STARTS else 1
     shares = [
-        (points[part::n_parts].copy(), np.empty(len(points[part::n_parts])), np.zeros(len(points[part::n_parts]), int))
+        (
+            points[part::n_parts].copy(),
+            np.empty(len(points[part::n_parts])),
+            np.zeros(len(points[part::n_parts]), int),
+        )
         for part in range(n_parts)
     ]
     budget = np.int64(WORK / (1 + problem[0].shape[1]))
