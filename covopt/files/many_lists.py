@@ -1,4 +1,4 @@
-"""Lists of numbers in hundreds of thousands, made without the collector of cycles, which would look at all again and again."""
+"""Lists in hundreds of thousands, made without the collector of cycles, which would look at all again and again."""
 
 from __future__ import annotations
 

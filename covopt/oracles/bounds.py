@@ -141,7 +141,7 @@ def gauge_bound(
     n_rounds : int
         Updates of the multipliers; each costs O(N r²), with several outputs O((N + r)³).
     seconds : float
-        After so many no other update is begun, of which the first is made in any case; not heard with several outputs.
+        After so many no other update is begun; the first is always made. Not heard with several outputs.
 
     Returns
     -------

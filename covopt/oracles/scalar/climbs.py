@@ -1,4 +1,4 @@
-"""Climbs on the dual function from many starts, compiled, and cut into turns short enough for deadlines and interrupts."""
+"""Climbs on the dual function from many starts, compiled, in turns short enough for deadlines and interrupts."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def _ascend(
 ):
     """Follow tangents from w, in place; return F there, how many, whether that is the end, and the rows looked at.
 
-    ``concave`` and ``theta`` hold the rows with μ < 0 first. ``budget`` counts rows: no tangent is begun after so many,
-    and none takes more than twice as many by itself.
+    ``concave`` and ``theta`` hold the rows with μ < 0 first. After ``budget`` rows no tangent is begun, and none by
+    itself looks at more than twice as many.
     """
     n, r = rows.shape
     count = 0
