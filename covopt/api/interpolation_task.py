@@ -16,6 +16,7 @@ from covopt.certificates.certify import conclude
 from covopt.certificates.conjugate import balanced
 from covopt.certificates.gauges import LabelNoiseGauge, VariationGauge
 from covopt.certificates.moments import hold_moments
+from covopt.certificates.near_duals import near_dual
 from covopt.checks.checkpoints import Checkpoint
 from covopt.checks.speaking import tell_result
 from covopt.checks.timing import Stopwatch, timing
@@ -25,6 +26,7 @@ from covopt.data.scaling import Scaling
 from covopt.errors import InputError
 from covopt.exact.far_rows import without_middle
 from covopt.limits import now
+from covopt.losses.interpolation import INTERPOLATES
 from covopt.network import ReLUNetwork
 from covopt.network.exact_products import with_exact_products
 from covopt.parallel.blas import one_blas_thread
@@ -36,12 +38,15 @@ from covopt.solution import Solution
 from covopt.solution.snapshots import Snapshot
 from covopt.solvers.column_generation import Point
 from covopt.solvers.exact_outputs import meet
+from covopt.solvers.exact_ramps import missed, ramp_network
 from covopt.solvers.finish import finish_network
 from covopt.solvers.label_noise import solve_label_noise
 from covopt.solvers.neuron_limit import with_few_neurons
 from covopt.solvers.thin import solve_thin_quickly
 from covopt.status import Status
 
+MOST_ROWS = 400  # whose dual is rounded with all its digits in view
+NEARLY = 0.1  # of the tolerance, that doubles may cost
 ROOM = 2.0**-36  # between the dual and its constraint, for what the proof that none exceeds it costs
 
 
@@ -121,7 +126,7 @@ class InterpolationTask:
             network = self._network(*with_few_neurons(problem, neurons, weights, offset))
             if point.moments is not None and self.data.n_features == 1:
                 network = with_exact_products(network, self.data.X[:, 0], self.data.Y)
-            network = meet(network, self.data.lifted, self.data.Y)
+            network = self._by_ramps(meet(network, self.data.lifted, self.data.Y), point)
             dual, certificate, status = self._conclude(point, network, clock)
             if clock.interrupted and status is not Status.CERTIFIED:
                 status = Status.INTERRUPTED
@@ -129,6 +134,28 @@ class InterpolationTask:
             solution = conclude_run(replace(found, snapshots=trail.snapshots(self._snapshot)))
         tell_result(solution)
         return solution
+
+    def _by_ramps(self, network: ReLUNetwork, point: Point) -> ReLUNetwork:
+        """Return a network of one input with its digits from fractions, where doubles leave too few."""
+        problem, reduction = self.reduced
+        n, least = len(reduction.keep), 2.0 * reduction.value_scale * point.lower_bound
+        if point.kinks is None or self.data.X.shape[1] + self.data.n_outputs > 2 or not 1 < n <= MOST_ROWS:
+            return network
+        inputs, targets = self.data.X[reduction.keep, 0], self.data.Y[reduction.keep, 0]
+        off = missed(network, inputs, targets)
+        if off <= INTERPOLATES and abs(network.squared_norm - least) <= NEARLY * self.tol * least:
+            return network
+        kinks = replace(
+            point.kinks, places=point.kinks.places * reduction.row_scale,
+            offset=point.kinks.offset * reduction.target_scale,
+        )  # fmt: skip
+        found = ramp_network(network, inputs, targets, kinks, is_free=problem.offset_cost == 0.0)
+        now_off = missed(found, inputs, targets)
+        if (
+            max(off, now_off) <= INTERPOLATES
+        ):  # one that misses by less than that may cost less than any through them
+            return min(found, network, key=lambda each: abs(each.squared_norm - least))
+        return found if now_off < off else network
 
     def _network(self, neurons, weights, offset) -> ReLUNetwork:
         """Return a network of the reduced problem in the user's units."""
@@ -246,10 +273,21 @@ class InterpolationTask:
         known = point.moments[0] if problem.is_vector else point.moments[0, 0]
         wanted = np.atleast_1d(reduction.raise_outputs(known)) * (1.0 - ROOM)
         keep, inputs = reduction.keep, self.data.X[reduction.keep, 0]
+        n, k = len(keep), self.data.n_outputs
+
+        def full(values: np.ndarray) -> np.ndarray:  # of the reduced outputs
+            own = values if problem.is_vector else values[:, 0]
+            return np.reshape(reduction.raise_outputs(own), (len(values), k))
 
         def hold(dual: np.ndarray, factor: float) -> np.ndarray:
             held = dual.copy()
             held[keep] = hold_moments(inputs, dual[keep], wanted * factor)
+            if point.heights is not None and point.moments is not None and n <= MOST_ROWS:
+                near = near_dual(
+                    inputs, self.data.bias, self.data.Y[keep], full(point.heights), full(point.moments),
+                    held[keep].reshape(n, k), is_free=problem.offset_cost == 0.0,
+                )  # fmt: skip
+                held[keep] = near.reshape(held[keep].shape)
             return held
 
         return hold

@@ -157,6 +157,8 @@ class Data:
     @cached_property
     def basis(self) -> np.ndarray:
         """(D, r): an orthonormal basis of the row space of the lifted rows, the identity where r = D."""
+        if self.n_features == 1 and self.bias > 0 and len(self.independent_rows) > 1:
+            return np.eye(2)  # two numbers that differ, however little
         return row_space(self.lifted[self.independent_rows])
 
 

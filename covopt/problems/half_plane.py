@@ -143,7 +143,7 @@ class HalfPlane:
         constant = None
         if problem.has_offset:
             constant = np.linalg.lstsq(rows, np.ones(len(rows)), rcond=None)[0]
-            if (rows[:, 1] == rows[0, 1]).all():  # one input: the constants are the bias
+            if (rows[:, 1] == rows[0, 1]).all():  # the constants are the bias
                 constant = np.array([0.0, 1.0 / rows[0, 1]])
             if np.abs(rows @ constant - 1.0).max() > CONSTANT:
                 return None
@@ -151,6 +151,11 @@ class HalfPlane:
             found = cls(problem, order, constant)
             room = np.isfinite(found.demands).all() and np.isfinite(found.demands**2).all()
         return found if room and found.sines.min() > 0.0 else None
+
+    @property
+    def is_lifted(self) -> bool:
+        """Whether the second number of all rows is the same: one input beside its bias."""
+        return bool((self.rows[:, 1] == self.rows[0, 1]).all() and self.rows[0, 1] > 0.0)
 
     @property
     def is_clear(self) -> bool:
@@ -265,6 +270,22 @@ class HalfPlane:
         found[points.kind == 2] = points.parts[points.kind == 2]
         return found / np.hypot(found[:, 0], found[:, 1])[:, None]
 
+    def kinks(self, points: Points) -> tuple[np.ndarray, np.ndarray]:
+        """Return the first coordinate at which each neuron turns active, rows having one second one, and its side.
+
+        At a row it is that row's own number; infinite where a neuron is constant.
+        """
+        here = np.minimum(points.arc, len(self.rows) - 2)
+        parts = points.parts / np.column_stack([self.lengths[here], self.lengths[here + 1]])
+        share = parts[:, 1] / np.where(points.kind < 2, parts.sum(axis=1), 1.0)
+        first, last = self.rows[here, 0], self.rows[here + 1, 0]
+        places = np.where(share == 1.0, last, first + share * (last - first))
+        full = points.kind == 2
+        with np.errstate(divide="ignore"):
+            places[full] = -(points.parts[full, 1] / points.parts[full, 0]) * self.rows[0, 1]
+        sides = np.where(full, np.where(points.parts[:, 0] < 0.0, -1.0, 1.0), 1.0 - 2.0 * points.kind)
+        return places, sides
+
     def rays(self) -> Points:
         """Return a neuron at every end of an arc, and some between −r_N and r_1."""
         n = len(self.rows)
@@ -299,11 +320,17 @@ class HalfPlane:
         all_values = np.concatenate(values)
         return max(best, float(all_values.max(initial=0.0))), Points.join(*found), all_values
 
+    def heights(self, unknowns: np.ndarray) -> np.ndarray:
+        """Return F(r_i) in the problem's order of rows, shape (N, k)."""
+        first = self.normals[:1] @ (self.matrix_q @ unknowns[-2:])
+        found = np.empty((len(self.rows), first.shape[1]))
+        found[self.order] = np.concatenate([first, unknowns[:-2], np.zeros_like(first)])
+        return found
+
     def dual(self, unknowns: np.ndarray) -> np.ndarray:
         """Return Λ, of the targets' shape and in the problem's order of rows."""
         q = self.matrix_q @ unknowns[-2:]
-        heights = np.concatenate([np.zeros((1, q.shape[1])), unknowns[:-2], np.zeros((1, q.shape[1]))])
-        heights = heights * self.lengths[:, None]
+        heights = self.heights(unknowns)[self.order] * self.lengths[:, None]
         normals = self.normals[:2] * self.lengths[:2, None]
         heights[0] = normals[0] @ q
         c = self.steps[:, None]

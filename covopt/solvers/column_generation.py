@@ -19,6 +19,7 @@ from covopt.oracles.base import Oracle, Pricing
 from covopt.oracles.lifted.gauge_certificate import GaugeCertificate
 from covopt.problems.shallow import ShallowProblem
 from covopt.solvers.driver import Driver
+from covopt.solvers.exact_ramps import Kinks
 from covopt.solvers.least_norm import LeastNorm
 from covopt.solvers.loop import RoundState
 from covopt.solvers.master.networks import completed, interpolate, mass, shifted
@@ -55,6 +56,8 @@ class Point:
     moments: np.ndarray | None = (
         None  # Λᵀ Z, (r, k), where it is known better than the sum of the dual's doubles
     )
+    kinks: Kinks | None = None  # where neurons of one input bend, as the solver has them
+    heights: np.ndarray | None = None  # with them F(r_i), (N, k), at the neurons that turn active at a row
 
     @property
     def gap(self) -> float:

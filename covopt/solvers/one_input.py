@@ -11,7 +11,9 @@ inside arcs come in by pricing, which is a closed form; where the points are far
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -22,6 +24,7 @@ from scipy.sparse.linalg import splu
 from covopt.limits import now
 from covopt.problems.half_plane import HalfPlane, Points
 from covopt.solvers.column_generation import Point
+from covopt.solvers.exact_ramps import Kinks
 from covopt.solvers.loop import GenerationLoop
 from covopt.sparsify.caratheodory import caratheodory
 from covopt.status import Status
@@ -78,6 +81,8 @@ class OneInput(GenerationLoop):
         return True
 
     def _iterate(self) -> None:
+        if self._is_straight():
+            return
         for _ in range(min(self.max_rounds, ROUNDS)):
             found = self._solved()
             if found is None:
@@ -96,6 +101,28 @@ class OneInput(GenerationLoop):
                 return
             self.columns = Points.join(self.columns, fresh.take(better))
             self.neurons = self.plane.neurons(self.columns)
+
+    def _is_straight(self) -> bool:
+        """With a free offset, points on a line need its slope alone: |Δy/Δx|, by the dual at its ends."""
+        plane = self.plane
+        if self.problem.offset_cost != 0.0 or not plane.is_lifted or self.problem.is_vector:
+            return False
+        x, y = ([Fraction(v) for v in values.tolist()] for values in (plane.rows[:, 0], plane.targets[:, 0]))
+        if x[0] * x[-1] < 0 or any(
+            (b - y[0]) * (x[-1] - x[0]) != (a - x[0]) * (y[-1] - y[0]) for a, b in zip(x, y, strict=True)
+        ):
+            return False
+        side = math.copysign(1.0, plane.rows[0, 0] + plane.rows[-1, 0])
+        slope = float((y[-1] - y[0]) / (x[-1] - x[0]))
+        line = np.linalg.solve(plane.matrix_q, np.array([math.copysign(1.0, slope), 0.0]))
+        share = (plane.rows[-1, 0] - plane.rows[1:-1, 0]) / (plane.rows[-1, 0] - plane.rows[0, 0])
+        bends = share * plane.rows[0, 1] / plane.lengths[1:-1] * math.copysign(1.0, slope)
+        self._offer_dual(np.concatenate([bends, line])[:, None], 1.0)
+        self.point.neurons, self.point.weights = np.array([[side, 0.0]]), np.array([side * slope])
+        self.point.offset = float(y[0] - Fraction(slope) * x[0])
+        self.point.kinks = Kinks(np.zeros(1), np.array([side]), np.array([abs(slope)]))
+        self.point.upper_bound = abs(slope)
+        return True
 
     # ------------------------------------------------------------------ restricted problems
     def _solved(self) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
@@ -212,11 +239,17 @@ class OneInput(GenerationLoop):
             self.point.lower_bound = max(value, 0.0)
             self.point.dual = self.plane.dual(step * unknowns)
             self.point.moments = self.plane.matrix_q @ (step * unknowns[-2:])
+            self.point.heights = self.plane.heights(step * unknowns)
 
     def _offer_network(self, weights: np.ndarray, offset: np.ndarray) -> None:
         mass = np.linalg.norm(weights, axis=1)
         used = mass > USED * mass.max(initial=0.0)
-        columns, kept = self.plane.completed(*_merged(self.plane, self.columns.take(used), weights[used]))
+        columns, kept = _merged(self.plane, self.columns.take(used), weights[used])
+        if self.plane.is_lifted and not self.problem.is_vector:
+            places, sides = self.plane.kinks(columns)
+            slopes = np.abs(kept[:, 0]) * np.abs(self.plane.neurons(columns)[:, 0])
+            self.point.kinks = Kinks(places, sides, slopes, float(offset[0]))
+        columns, kept = self.plane.completed(columns, kept)
         kept, offset = self._refined(columns, kept, offset)
         n, k = self.plane.targets.shape
         if len(kept) > n * k and (k == 1 or n * k <= MOST_DENSE):
