@@ -20,6 +20,10 @@ class BudgetError(CovoptError):
     """An exact computation would exceed its budget; the message gives the size and the alternatives."""
 
 
+class UnclearRanksError(BudgetError, ArithmeticError):
+    """The faces of an arrangement cannot be told from rounding, so they cannot be looked at one by one."""
+
+
 class SolverUnavailableError(CovoptError):
     """A solver was named that is not installed or has no licence."""
 

@@ -17,6 +17,7 @@ from benchmarks.adversary import (
     proved,
     questions,
     solves,
+    spheres,
     tables,
     ties,
 )
@@ -30,6 +31,7 @@ CLASSES: dict[str, tuple[Instance, float]] = {
     **{f"price/{name}": (questions.scalar(name), QUESTION_SHARE) for name in tables.ALL_TABLES},
     **{f"price-vector/{name}": (questions.vector(name), VECTOR_SHARE) for name in tables.ALL_TABLES},
     **{f"ties/{kind}": (ties.tied(kind), BOX_SHARE) for kind in ties.KINDS},
+    **{f"spheres/{kind}": (spheres.whole(kind), BOX_SHARE) for kind in spheres.KINDS},
     **{f"boxes/{name}": (questions.boxes(name), BOX_SHARE) for name in tables.ALL_TABLES},
     **{f"trees/{name}": (questions.trees(name), BOX_SHARE) for name in tables.ALL_TABLES},
     **{f"min-norm/{name}": (solves.interpolation(name), SOLVE_SHARE / 3) for name in tables.ALL_TABLES},

@@ -44,7 +44,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from covopt.errors import BudgetError, InputError
+from covopt.errors import BudgetError, InputError, UnclearRanksError
 from covopt.exact.parallel_rows import first_of_each, merge_lines
 from covopt.exact.rounding import UNIT, gamma, lengths_up, total_up, up
 from covopt.oracles.base import Pricing
@@ -150,14 +150,20 @@ class VectorFaceOracle:
             )
         self._units = self.lines / np.linalg.norm(self.lines, axis=1, keepdims=True)
         self.sweep = self._lattice = None
-        if self.rank == 3 and len(self.lines) > (MOST_TABLED if most_tabled is None else most_tabled):
+        walked = self.rank == 3 and len(self.lines) > (MOST_TABLED if most_tabled is None else most_tabled)
+        if not walked:
+            try:
+                self._lattice = build_lattice(self.lines)
+            except UnclearRanksError:
+                if self.rank != 3:
+                    raise  # in three dimensions circles are walked: that decides no rank
+        if self._lattice is None:
             self.sweep = VectorSphereSweep(self.lines)
             least = self.sweep.least_part
             # the rest is asked for where a certificate needs it
             self._faces_known = None if least > APART else False
             self.widest = CROSSING / least if least > APART else 0.0
         else:
-            self._lattice = build_lattice(self.lines)
             proof = prove_lattice(self.lines, self._lattice)
             self._faces_known = proof.proved
             slack = proof.slack if proof.proved else self._lattice.slack

@@ -7,7 +7,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.stats import special_ortho_group
 
-from covopt.errors import BudgetError, InputError
+from benchmarks.adversary import spheres, tables
+from covopt.errors import BudgetError, InputError, UnclearRanksError
 from covopt.oracles import vector_faces
 from covopt.oracles.faces import FaceOracle
 from covopt.oracles.vector.face_kernel import sum_maps, visit
@@ -410,3 +411,16 @@ def test_more_rows_than_the_table_holds():
     scalar = FaceOracle(rows).price(dual[:, 0], complete=True)
     assert column.values[0] == pytest.approx(abs(scalar.values[0]), rel=1e-12)
     assert len(column.values) == len(scalar.values)
+
+
+def test_ranks_that_rounding_hides_are_no_traceback():
+    # ten to twelve rows of few directions, moved a little: no tolerance tells parts that vanish from others
+    rng = np.random.default_rng(151)
+    rows = spheres.narrow(rng, 12)
+    with pytest.raises(UnclearRanksError):
+        build_lattice(rows)
+    assert VectorFaceOracle(rows).sweep is not None  # walked instead
+    rng = np.random.default_rng(83)
+    rows = tables.near_rays(rng, 10, 4)[0] + 10.0 ** rng.uniform(-12, -5) * rng.standard_normal((10, 4))
+    with pytest.raises(BudgetError, match="ranks"):
+        VectorFaceOracle(rows)

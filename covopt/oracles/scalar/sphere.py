@@ -217,7 +217,7 @@ class SphereSweep:
         paid = EPS * (paid + 8.0 * float(np.linalg.norm(sizes)))
         if not eta <= WIDEST or most <= paid:
             return None
-        bound = lipschitz
+        bound = float(1.0 + 2.0 * EPS * (len(self.rows) + 8)) * lipschitz
         for _ in range(2):  # the first bound says how far gradients may be beyond their cells in the second
             found = float(self._walk(mu, linear, np.inf, 1, n_threads, BEYOND * eta * bound)[-1].max())
             bound = min(bound, float(np.nextafter((1.0 + eta * eta) * (found + paid), np.inf)))

@@ -23,6 +23,8 @@ from math import comb, inf
 
 import numpy as np
 
+from covopt.errors import UnclearRanksError
+
 TOLERANCES = (1e-11, 1e-10, 1e-9, 1e-8, 1e-7, 1e-6)
 GAP = 30.0  # no part may be closer to the tolerance than by this factor
 MOVES = (0.0, 1e-8, 1e-6)
@@ -328,7 +330,7 @@ def build_lattice(rows: np.ndarray) -> FaceLattice:
 
     Raises
     ------
-    ArithmeticError
+    UnclearRanksError
         If the ranks of the rows cannot be told from rounding even after moving the rows by 1e-6.
 
     Examples
@@ -349,6 +351,6 @@ def build_lattice(rows: np.ndarray) -> FaceLattice:
             except _UnclearError:
                 continue
             return FaceLattice(cells, levels, slack + move, move)
-    raise ArithmeticError(
+    raise UnclearRanksError(
         "the ranks of these rows cannot be told from rounding; round the data to fewer digits"
     )
