@@ -20,7 +20,7 @@ from covopt.oracles.bounds import gauge_bound
 from covopt.oracles.branch_and_bound import BranchAndBoundOracle
 from covopt.oracles.faces import count_faces
 from covopt.problems.shallow import ShallowProblem
-from covopt.solvers.column_generation import generate
+from covopt.solvers.generation import generate
 
 SIZES = [(20, 5), (20, 10), (30, 7), (30, 15), (40, 20)]
 SOLVED = (40, 20)

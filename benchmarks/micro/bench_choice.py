@@ -22,7 +22,7 @@ from covopt.oracles.choose import box_seconds, boxes_are_cheaper, face_seconds
 from covopt.oracles.faces import FaceOracle, count_faces
 from covopt.problems.shallow import ShallowProblem
 from covopt.solvers.box_generation import solve_by_boxes
-from covopt.solvers.column_generation import generate
+from covopt.solvers.generation import generate
 
 GRID = [
     *(("normal", *size) for size in (

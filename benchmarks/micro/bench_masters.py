@@ -23,7 +23,7 @@ from covopt.oracles.choose import exact_oracle
 from covopt.problems.half_plane import HalfPlane
 from covopt.problems.regularised import RegularisedProblem
 from covopt.problems.shallow import ShallowProblem
-from covopt.solvers.column_generation import generate
+from covopt.solvers.generation import generate
 from covopt.solvers.master.objective import Fit
 from covopt.solvers.master.restricted import solve_restricted
 from covopt.solvers.one_input import solve_one_input

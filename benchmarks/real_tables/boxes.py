@@ -22,7 +22,7 @@ from covopt.oracles.cones import box_gauge
 from covopt.oracles.faces import FaceOracle
 from covopt.problems.shallow import ShallowProblem
 from covopt.solvers.box_generation import solve_by_boxes
-from covopt.solvers.column_generation import RoundState
+from covopt.solvers.loop import RoundState
 
 KINDS = ("normal", "integers", "lines", "grid")
 SIZES = {3: (25, 50, 100, 200), 4: (25, 50, 100), 5: (25, 50, 100), 6: (25, 50)}

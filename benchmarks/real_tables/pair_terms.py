@@ -33,7 +33,7 @@ from covopt.oracles.cones import boxes, moments
 from covopt.oracles.cones.gauge import Scalar
 from covopt.oracles.cones.transfer import transfer
 from covopt.problems.regularised import RegularisedProblem
-from covopt.solvers.regularised.points import FitPoint
+from covopt.solvers.points import Point
 
 SHARES = (0.01, 0.02)
 BOXES = (1, 640, 2560)
@@ -217,7 +217,7 @@ def one_sided(scalar: Scalar, best: float) -> tuple[list[float], np.ndarray]:
     return bounds, X / np.trace(X)
 
 
-def compare(problem: RegularisedProblem, point: FitPoint, share: float, rounds: int) -> None:
+def compare(problem: RegularisedProblem, point: Point, share: float, rounds: int) -> None:
     """Print B/h of each way."""
     dual = np.ascontiguousarray(point.dual[:, 0])
     made = transfer(problem.rows, dual)

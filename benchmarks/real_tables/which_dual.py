@@ -22,18 +22,17 @@ from covopt.oracles.cones.gauge import Scalar
 from covopt.oracles.cones.moments import MomentSearch
 from covopt.oracles.cones.transfer import transfer
 from covopt.problems.regularised import RegularisedProblem, reduce_fit
-from covopt.solvers.heuristic import Steering
+from covopt.solvers.heuristic import BelievingGeneration, Steering
 from covopt.solvers.master.objective import Fit
 from covopt.solvers.partition import for_a_cover
-from covopt.solvers.regularised.heuristic import BelievingGeneration
-from covopt.solvers.regularised.points import FitPoint
+from covopt.solvers.points import Point
 
 SHARE, LARGER = 0.01, (0.1, 0.02)
 COVERS = (0, 400, 1600)
 BOXES = (640, 10_240)
 
 
-def solved(share: float, tol: float) -> tuple[RegularisedProblem, FitPoint]:
+def solved(share: float, tol: float) -> tuple[RegularisedProblem, Point]:
     """Problem and end of column generation at this share of λ_max."""
     table = load_diabetes()
     X, y = ((values - values.mean(axis=0)) / values.std(axis=0) for values in (table.data, table.target))
@@ -47,7 +46,7 @@ def solved(share: float, tol: float) -> tuple[RegularisedProblem, FitPoint]:
 
 
 def report(
-    name: str, problem: RegularisedProblem, dual: np.ndarray, point: FitPoint, boxes: tuple[int, ...]
+    name: str, problem: RegularisedProblem, dual: np.ndarray, point: Point, boxes: tuple[int, ...]
 ) -> None:
     """B/h and gap after so many boxes."""
     began = time.process_time()

@@ -40,13 +40,13 @@ from covopt.problems.reduction import Reduction
 from covopt.problems.regularised import RegularisedProblem, best_constant, reduce_fit
 from covopt.solution import Solution
 from covopt.solution.snapshots import Snapshot
-from covopt.solvers.label_noise_fit import solve_label_noise_fit
+from covopt.solvers.brackets import has_costly_faces
+from covopt.solvers.finish import finish_network
+from covopt.solvers.heuristic import solve_heuristic
+from covopt.solvers.label_noise import solve_label_noise
+from covopt.solvers.points import Point
 from covopt.solvers.quick import has_no_room, is_out_of_reach, master_bytes
-from covopt.solvers.regularised.branched import has_costly_faces, solve_branched_fit
-from covopt.solvers.regularised.finish import finish_fit
 from covopt.solvers.regularised.generation import RegularisedGeneration
-from covopt.solvers.regularised.heuristic import solve_heuristic_fit
-from covopt.solvers.regularised.points import FitPoint
 from covopt.solvers.regularised.quick import fit_quickly
 from covopt.status import Status
 
@@ -215,7 +215,7 @@ class FitTask:
             "random_state": self.random_state, "callback": observer(problem.strength, history, callback, began),
         }  # fmt: skip
 
-        def halfway(point: FitPoint, own: Clock) -> Solution:
+        def halfway(point: Point, own: Clock) -> Solution:
             point = dataclasses.replace(point, status=Status.INTERRUPTED)
             solution = self._certified(lam, point, reduced, "column-generation", history, own)
             if own.interrupted:
@@ -259,16 +259,14 @@ class FitTask:
         tell_result(solution)
         return solution
 
-    def _point(
-        self, problem: RegularisedProblem, options: dict[str, Any], clock: Clock
-    ) -> tuple[FitPoint, str]:
+    def _point(self, problem: RegularisedProblem, options: dict[str, Any], clock: Clock) -> tuple[Point, str]:
         """Solve; where that finds nothing better in time, the best of a few neurons, or none."""
         limit = options["time_limit_s"]
         no_room = has_no_room(problem)
         out_of_reach = no_room or is_out_of_reach(problem, limit)
         quick, status = None, Status.GAP if no_room else Status.TIME_LIMIT
 
-        def few(seconds: float | None) -> FitPoint:
+        def few(seconds: float | None) -> Point:
             return fit_quickly(problem, time_limit_s=seconds, random_state=self.random_state)
 
         try:
@@ -302,14 +300,14 @@ class FitTask:
             return dataclasses.replace(quick, status=status), QUICK
         n, q = problem.rows.shape[0], problem.n_outputs
         nothing = np.zeros((0, problem.rows.shape[1]))
-        return FitPoint(
+        return Point(
             nothing, np.zeros((0, q)), best_constant(problem), np.inf, np.zeros((n, q)), 0.0, status
         ), "constant"
 
-    def _generate(self, problem: RegularisedProblem, options: dict[str, Any]) -> tuple[FitPoint, str]:
+    def _generate(self, problem: RegularisedProblem, options: dict[str, Any]) -> tuple[Point, str]:
         name = "column-generation"
         if self.potential == "variation" and has_costly_faces(problem):
-            point = solve_branched_fit(problem, **options, is_brief=self.is_brief)
+            point = solve_heuristic(problem, **options, is_brief=self.is_brief)
             if point.gap <= self.tol or point.status in ENDED:
                 return point, name + _way(point)
             options = {**options, "warm": point.warm or options.get("warm")}
@@ -318,14 +316,14 @@ class FitTask:
         except BudgetError:
             if self.potential != "variation":
                 raise
-            point = solve_heuristic_fit(problem, **options, is_brief=self.is_brief)
+            point = solve_heuristic(problem, **options, is_brief=self.is_brief)
             return point, name + _way(point)
         if oracle is not None and isinstance(self.weighing, LabelNoise):
-            return solve_label_noise_fit(problem, oracle, **options), name
+            return solve_label_noise(problem, oracle, **options), name
         return RegularisedGeneration(problem, oracle, **options).solve(), name
 
     def _certified(
-        self, lam, point: FitPoint, reduced: tuple[RegularisedProblem, Reduction], name, history, clock: Clock
+        self, lam, point: Point, reduced: tuple[RegularisedProblem, Reduction], name, history, clock: Clock
     ) -> Solution:  # fmt: skip
         problem, reduction = reduced
         if point.status is Status.INTERRUPTED:
@@ -334,7 +332,7 @@ class FitTask:
         if isinstance(self.weighing, LabelNoise):
             gauge = LabelNoiseGauge(self.label_noise(lam))
         else:
-            found = in_time(clock, lambda: finish_fit(problem, *found), lambda: found, share=0.5)
+            found = in_time(clock, lambda: finish_network(problem, *found), lambda: found, share=0.5)
         network, dual = self._in_units(lam, reduction, *found, point.dual)
         return self._solution(lam, point, network, dual, gauge, name, history, clock)
 
@@ -386,7 +384,7 @@ class FitTask:
         )  # fmt: skip
 
     def _concluded(
-        self, point: FitPoint, network: ReLUNetwork, dual: np.ndarray, budget: float, options: Any
+        self, point: Point, network: ReLUNetwork, dual: np.ndarray, budget: float, options: Any
     ) -> Conclusion:
         """Certify; where briefly, a first look decides whether the whole search is worth its time."""
         if self.is_brief and options["stopped"] is Status.HEURISTIC and not point.claimed:
@@ -396,5 +394,5 @@ class FitTask:
         return conclude(self.data, network, dual, budget=budget, **options)
 
 
-def _way(point: FitPoint) -> str:
+def _way(point: Point) -> str:
     return " with local search" if point.status is Status.HEURISTIC else " with branch and bound"

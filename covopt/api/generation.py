@@ -17,9 +17,10 @@ from covopt.oracles.faces import FaceOracle
 from covopt.problems.half_plane import CLEAR, HalfPlane
 from covopt.problems.shallow import ShallowProblem
 from covopt.solvers.box_generation import solve_by_boxes
-from covopt.solvers.column_generation import Point, generate
+from covopt.solvers.generation import generate
 from covopt.solvers.heuristic import solve_heuristic
 from covopt.solvers.one_input import solve_one_input
+from covopt.solvers.points import Point
 from covopt.solvers.quick import finishing_seconds, has_no_room, is_out_of_reach, master_bytes
 from covopt.solvers.sharpen import sharpen
 from covopt.solvers.thin import Thin, generate_thin, solve_thin_quickly

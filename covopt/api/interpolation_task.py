@@ -36,18 +36,19 @@ from covopt.problems.reduction import Reduction
 from covopt.problems.shallow import ShallowProblem
 from covopt.solution import Solution
 from covopt.solution.snapshots import Snapshot
-from covopt.solvers.column_generation import Point
 from covopt.solvers.exact_outputs import meet
 from covopt.solvers.exact_ramps import missed, ramp_network
 from covopt.solvers.finish import finish_network
 from covopt.solvers.label_noise import solve_label_noise
 from covopt.solvers.neuron_limit import with_few_neurons
+from covopt.solvers.points import Point
 from covopt.solvers.thin import solve_thin_quickly
 from covopt.status import Status
 
 MOST_ROWS = 400  # whose dual is rounded with all its digits in view
 NEARLY = 0.1  # of the tolerance, that doubles may cost
 ROOM = 2.0**-36  # between the dual and its constraint, for what the proof that none exceeds it costs
+SEARCHED = 0.7  # of the time for a certificate, that a search for a bound may take
 
 
 @dataclass(frozen=True, eq=False)
@@ -232,21 +233,28 @@ class InterpolationTask:
         return generate_in_time(problem, self.solver, options, clock)
 
     def _conclude(self, point: Point, network: ReLUNetwork, clock: Clock) -> Any:
-        """Return dual, certificate and status; in no time left the trivial bound."""
+        """Return dual, certificate and status; late by a bound without a search, in no time by the trivial one."""
         _, reduction = self.reduced
         options = self._options(point)
         return in_time(
             clock,
             lambda: self._concluded(point, network),
-            lambda: conclude(self.data, network, np.zeros_like(reduction.invert_dual(point.dual)), **options),
+            lambda: in_time(
+                clock,
+                lambda: self._concluded(point, network, budget=0.0),
+                lambda: conclude(
+                    self.data, network, np.zeros_like(reduction.invert_dual(point.dual)), **options
+                ),
+            ),
+            share=SEARCHED,
         )
 
-    def _concluded(self, point: Point, network: ReLUNetwork) -> Any:
+    def _concluded(self, point: Point, network: ReLUNetwork, **more: Any) -> Any:
         """Return dual, certificate and status, however long that takes."""
         best = self.reduced[1].invert_dual(point.dual) * (1.0 - ROOM)
         return conclude(
             self.data, network, best, settled=self.reduced[0].offset_cost == 0, proof=point.proof,
-            hold=self._hold(point), **self._options(point),
+            hold=self._hold(point), **self._options(point), **more,
         )  # fmt: skip
 
     def _options(self, point: Point) -> dict[str, Any]:

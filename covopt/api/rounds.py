@@ -10,8 +10,8 @@ import numpy as np
 
 from covopt.checks.speaking import round_line, tell
 from covopt.limits import now
-from covopt.solvers.column_generation import RoundState
 from covopt.solvers.cone.frank_wolfe import FrankWolfeState
+from covopt.solvers.loop import RoundState
 
 Callback = Callable[[RoundState], bool]
 

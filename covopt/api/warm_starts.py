@@ -11,7 +11,7 @@ from covopt.potentials import LabelNoise
 from covopt.problems.reduction import Reduction
 from covopt.problems.regularised import RegularisedProblem
 from covopt.solution import Solution
-from covopt.solvers.regularised.points import WarmStart
+from covopt.solvers.points import WarmStart
 
 if TYPE_CHECKING:
     from covopt.api.fit_task import FitTask

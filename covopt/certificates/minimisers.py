@@ -22,8 +22,8 @@ from covopt.oracles.faces import FaceOracle
 from covopt.problems.reduction import Reduction, reduce_data
 from covopt.problems.regularised import reduce_fit
 from covopt.problems.shallow import ShallowProblem, sizes
-from covopt.solvers.column_generation import generate
 from covopt.solvers.finish import finish_network
+from covopt.solvers.generation import generate
 from covopt.solvers.sharpen import sharpen
 from covopt.solvers.tight import TightSet, tight_set
 

@@ -24,7 +24,9 @@ from covopt.oracles.cones import box_gauge
 from covopt.problems.shallow import ShallowProblem
 from covopt.solvers.box_pricing import CLOSE, WALKED, SearchedThenProved
 from covopt.solvers.checkpoints import State
-from covopt.solvers.column_generation import ColumnGeneration, Point, RoundState
+from covopt.solvers.column_generation import ColumnGeneration
+from covopt.solvers.loop import RoundState
+from covopt.solvers.points import Point
 from covopt.status import Status
 
 ROUNDS = 2000
@@ -77,11 +79,12 @@ class BoxGeneration(ColumnGeneration):
         self.oracle.gap = min(self.point.gap, 1.0)
         return True
 
-    def _offer_dual(self, dual: np.ndarray, pricing: Pricing) -> None:
+    def offer_dual(self, dual: np.ndarray, pricing: Pricing) -> None:
+        """See the base class; what is only believed counts until it is refuted."""
         if self.oracle.proved:
-            self._note_proof(dual, pricing.upper_bound)
+            self._note_proof(self.objective.own(dual), pricing.upper_bound)
         else:
-            super()._offer_dual(dual, pricing)
+            super().offer_dual(dual, pricing)
 
     def _is_worth(self, dual: np.ndarray, best: float) -> bool:
         """Whether a proof would make the distance of the bounds half as large, or small enough."""
@@ -99,18 +102,15 @@ class BoxGeneration(ColumnGeneration):
         if value > self.point.lower_bound:
             self.point.dual, self.point.lower_bound = self.proved
 
-    def _correct(self, highest: float) -> None:
-        """Lower the belief: a neuron has this value at the dual point that is kept."""
-        if highest > 1.0:
-            scaled, value = self.problem.scale_dual(self.point.dual, highest)
-            self.point.dual, self.point.lower_bound = scaled, max(value, 0.0)
+    def correct(self, neurons: np.ndarray) -> None:
+        """See the base class; belief does not fall below what is proved."""
+        super().correct(neurons)
         if self.proved[1] > self.point.lower_bound:
             self.point.dual, self.point.lower_bound = self.proved
 
     def _fresh(self, pricing: Pricing, gap: float) -> np.ndarray:
         """Also correct the belief: in the dual point that is kept a neuron found now may exceed one."""
-        if len(pricing.neurons) and self.point.dual.any():
-            self._correct(float(np.abs(self.problem.atoms(pricing.neurons).T @ self.point.dual).max()))
+        self.correct(pricing.neurons)
         return pricing.neurons[: MOST_COLUMNS * self.master.dual.size]
 
     def should_stop(self) -> bool:
@@ -133,7 +133,7 @@ class BoxGeneration(ColumnGeneration):
             bound = self.oracle.lower(self.point.dual, bound)
         self._note_proof(self.point.dual, bound)
         self.oracle.pool.add(boxes.neurons[np.abs(boxes.values) > 1.0])
-        self._correct(highest)
+        self.correct(boxes.neurons)
         return bound <= 1.0 + slack or highest > 1.0 + 0.2 * slack
 
     @stage("proofs")
@@ -144,7 +144,7 @@ class BoxGeneration(ColumnGeneration):
         self._note_proof(self.point.dual, bound.upper_bound)
         if abs(bound.best_value) > 1.0:
             self.oracle.pool.add(bound.best_neuron[None])
-            self._correct(abs(bound.best_value))
+            self.correct(bound.best_neuron[None])
 
     def solve(self) -> Point:
         """Return the cheapest network and the best dual point that was proved, by a relaxation at least."""

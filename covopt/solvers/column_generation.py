@@ -7,62 +7,30 @@ weights and moves within faces corrected to interpolate.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from scipy.linalg import LinAlgError
 
 from covopt.checks.timing import stage
-from covopt.exact.rounding import relative_gap
-from covopt.oracles.base import Oracle, Pricing
-from covopt.oracles.lifted.gauge_certificate import GaugeCertificate
+from covopt.oracles.base import Oracle
 from covopt.problems.shallow import ShallowProblem
 from covopt.solvers.driver import Driver
-from covopt.solvers.exact_ramps import Kinks
 from covopt.solvers.least_norm import LeastNorm
-from covopt.solvers.loop import RoundState
 from covopt.solvers.master.networks import completed, interpolate, mass, shifted
 from covopt.solvers.master.newton import Candidate, Step
-from covopt.solvers.master.objective import Interpolation
+from covopt.solvers.master.objective import PASSES, Interpolation
+from covopt.solvers.points import Point
 from covopt.solvers.seeds import random_vertices, spanning_directions
-from covopt.status import Status
 
 ROUNDING = 1e-14
-PASSES = 0.9e-9  # what a certificate allows, nearly: for networks where nothing comes closer
 FEASIBLE = 1e-10  # largest residual, relative to max|y| = 1, at which a network counts as interpolating
 REACHED = 0.01  # of that, what corrections aim at
 HEAVY = 1e-9  # share of the largest weight below which a neuron is tried without
 HEAVIEST = 3  # columns for each unknown that are enough to interpolate well: copies of more fill memory,
 SMALL = 10**6  # unless their atoms have no more entries than this
 SPANNED = 1e-6  # what first columns may miss of targets of size one
-
-
-@dataclass
-class Point:
-    """Best points of a solver, in the units and shapes of the :class:`ShallowProblem`."""
-
-    neurons: np.ndarray
-    weights: np.ndarray
-    offset: float | np.ndarray
-    upper_bound: float
-    dual: np.ndarray
-    lower_bound: float
-    status: Status
-    history: list[RoundState] = field(default_factory=list)
-    proof: GaugeCertificate | None = None  # of the dual's gauge, where a semidefinite relaxation gave it
-    finished: bool = False  # the network is merged, and as sparse as it gets
-    claimed: bool = False  # quadratics on boxes have shown that no neuron exceeds one at the dual
-    moments: np.ndarray | None = (
-        None  # Λᵀ Z, (r, k), where it is known better than the sum of the dual's doubles
-    )
-    kinks: Kinks | None = None  # where neurons of one input bend, as the solver has them
-    heights: np.ndarray | None = None  # with them F(r_i), (N, k), at the neurons that turn active at a row
-
-    @property
-    def gap(self) -> float:
-        """Relative distance of the bounds."""
-        return relative_gap(self.upper_bound, self.lower_bound)
 
 
 class ColumnGeneration(Driver):
@@ -91,11 +59,6 @@ class ColumnGeneration(Driver):
         self.problem, self.start_neurons, self.targets = problem, start_neurons, view.targets
         # the best so far of those that miss the points by more than the tolerance is worth
         self._rough: tuple[float, Any] = np.inf, None
-        (_, rank), shape = problem.rows.shape, problem.targets.shape
-        self.point = Point(
-            np.zeros((0, rank)), np.zeros((0, *shape[1:])), np.zeros(shape[1:])[()], np.inf, np.zeros(shape), 0.0,
-            Status.GAP,
-        )  # fmt: skip
 
     def solve(self) -> Point:
         """See the base class; where no network met the tolerance, the closest one that a certificate allows."""
@@ -105,9 +68,7 @@ class ColumnGeneration(Driver):
         fits = len(columns.neurons) == len(columns.atoms) == len(weights) > 0
         if not np.isfinite(point.upper_bound) and fits and self._rough[1] is None:
             try:
-                self._offer_weights(
-                    columns.neurons, columns.atoms, weights, self.master.shift(), enough=self._negligible
-                )
+                self._offer_weights(columns.neurons, columns.atoms, weights, self.master.shift())
             except (LinAlgError, ValueError):
                 return point
         if not np.isfinite(point.upper_bound) and self._rough[0] <= PASSES:
@@ -122,10 +83,10 @@ class ColumnGeneration(Driver):
         first = self.objective.project(self.targets)
         if np.abs(first).max(initial=0.0) <= 1e-14:
             if problem.has_offset and n:
-                self.point.offset = self._own(self.targets.mean(axis=0))
+                self.point.offset = self.objective.own(self.targets.mean(axis=0))
             self.point.upper_bound = 0.0
             return False
-        pricing = self.oracle.price(self._own(first), threshold=0.0, max_neurons=max(n, 20))
+        pricing = self.price(first, 0.0, max_neurons=max(n, 20))
         self.offer_dual(first, pricing)
         master.columns.append_different(self.normalise(pricing.neurons))
         if self.start_neurons is not None:
@@ -156,29 +117,7 @@ class ColumnGeneration(Driver):
         missed = float(np.abs(other - atoms.T @ fit.solve(other)).max(initial=0.0))
         return fit.solve(self.targets)[: len(self.master.columns)], missed
 
-    # ------------------------------------------------------------------ bounds
-    def _own(self, values: np.ndarray) -> Any:
-        """Return values with an axis for outputs in the problem's own shape."""
-        return values if self.problem.is_vector else np.asarray(values[..., 0], order="C")[()]
-
-    @stage("pricing")
-    def price(self, dual: np.ndarray, threshold: float) -> Pricing:
-        """See the base class."""
-        return self.oracle.price(self._own(dual), threshold=threshold)
-
-    def offer_dual(self, dual: np.ndarray, pricing: Pricing) -> None:
-        """See the base class."""
-        self._offer_dual(self._own(dual), pricing)
-
-    def _offer_dual(self, dual: np.ndarray, pricing: Pricing) -> None:
-        scaled, value = self.problem.scale_dual(dual, pricing.upper_bound)
-        if value > self.point.lower_bound or not self.point.dual.any():
-            self.point.dual, self.point.lower_bound = scaled, max(value, 0.0)
-
-    def _best_dual(self) -> np.ndarray:
-        shrink = float(np.clip(0.1 * self.dual_gap, 1e-12, 0.1))
-        return self.point.dual.reshape(self.targets.shape) * (1.0 - shrink)
-
+    # ------------------------------------------------------------------ networks
     @property
     def _negligible(self) -> float:
         """Residual that is worth less than a tenth of the tolerance: missing the points by r saves ⟨λ, r⟩."""
@@ -192,7 +131,7 @@ class ColumnGeneration(Driver):
             return
         costs = [
             mass(step, candidate) + float(np.vdot(np.abs(candidate.left), np.abs(self.master.dual)))
-            + self.objective.cost(0.0 * candidate.weights, candidate.offset)
+            + self.problem.primal_value(0.0 * candidate.weights, candidate.offset)
             for candidate in step.candidates
         ]  # fmt: skip
         best = int(np.argmin(costs))
@@ -201,14 +140,6 @@ class ColumnGeneration(Driver):
         done = self.dual_gap <= self.tol < self.point.gap
         if costs[best] <= near or due or done:
             self._offer_candidate(step, step.candidates[best])
-
-    def bounds_of(self, kept: dict[str, Any]) -> tuple[float, float]:
-        """See the base class."""
-        neurons, weights, offset = kept["neurons"], kept["weights"], kept["offset"]
-        missed = np.abs(self.problem.residual(neurons, weights, offset)).max(initial=0.0)
-        passes = missed <= 10.0 * PASSES * np.abs(self.problem.targets).max(initial=0.0)
-        upper = self.problem.primal_value(weights, offset) if passes else np.inf
-        return upper, self.problem.dual_value(kept["dual"])
 
     def _offer_candidate(self, step: Step, candidate: Candidate) -> None:
         """Make networks of a candidate: without its lightest neurons or, at the end, of the columns in use alone."""
@@ -245,20 +176,17 @@ class ColumnGeneration(Driver):
         weights: np.ndarray,
         offset: np.ndarray,
         *,
-        enough: float,
+        enough: float | None = None,
     ) -> bool:
-        """Correct weights (m, k) to interpolate, to ``enough``; keep the network where it is the best so far.
-
-        Returns whether they do.
-        """
+        """See the base class: weights are corrected to interpolate, to ``enough``; returns whether they do."""
         weights, offset = interpolate(
             self.problem.rows, neurons, atoms, self.targets, weights, offset,
             has_offset=self.problem.has_offset, enough=REACHED * self._negligible,
             rooms=self.master.rooms[:2],
         )  # fmt: skip
-        network = neurons, self._own(weights), self._own(offset)
+        network = neurons, self.objective.own(weights), self.objective.own(offset)
         residual = float(np.abs(self.problem.residual(*network)).max())
-        if residual <= enough:
+        if residual <= (self._negligible if enough is None else enough):
             self._keep_network(*network)
             return True
         if residual < self._rough[0]:
@@ -266,21 +194,4 @@ class ColumnGeneration(Driver):
         return False
 
     def _keep_network(self, neurons: np.ndarray, weights: np.ndarray, offset: Any) -> None:
-        used = np.abs(weights) > 0 if weights.ndim == 1 else weights.any(axis=1)
-        value = self.problem.primal_value(weights, offset)
-        if value < self.point.upper_bound:
-            self.point.neurons, self.point.weights = neurons[used], weights[used]
-            self.point.offset, self.point.upper_bound = offset, value
-
-
-def generate(problem: ShallowProblem, oracle: Oracle, **options: Any) -> Point:
-    """Solve by :class:`ColumnGeneration`, with its options.
-
-    Parameters
-    ----------
-    problem : ShallowProblem
-    oracle : Oracle
-    **options
-        ``tol``, ``time_limit_s``, ``max_rounds``, ``random_state``, ``callback``, ``start_neurons``.
-    """
-    return ColumnGeneration(problem, oracle, **options).solve()
+        self.keep(self.problem.primal_value(weights, offset), neurons, weights, offset)

@@ -10,18 +10,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
-from covopt.exact.rounding import relative_gap
 from covopt.limits import now
 from covopt.oracles.claims import CLAIMED
 from covopt.oracles.cones.gauge import Scalar
 from covopt.oracles.cones.moments import MEMORY, MomentSearch
 from covopt.oracles.cones.transfer import transfer
 from covopt.oracles.support import MOST_QUADRATIC_DIMENSIONS, quadratic_limit
-from covopt.solvers.loop import RoundState
 
 ENOUGH = 1e-6  # a bound this close to a value met
 FIRST_SHARE = 0.15  # of the time, for the first look
@@ -169,31 +166,6 @@ def closed_gauge(
         if search.bound > promising * search.best or search.is_full:
             break
     return math.inf
-
-
-def reporter(
-    problem: Any, point: Any, callback: Callable[[RoundState], bool] | None
-) -> Callable[[float, str], bool]:
-    """Return what shows a solver's callback a new bound on the gauge of its dual, and why it is one.
-
-    Parameters
-    ----------
-    problem : ShallowProblem or RegularisedProblem
-    point : Point or FitPoint
-        Whose dual is bounded; its history grows.
-    callback : callable, optional
-        Of the solver.
-    """
-    columns = point.history[-1].n_columns if point.history else 0
-
-    def report(gauge: float, note: str) -> bool:
-        lower = max(problem.scale_dual(point.dual, gauge)[1], 0.0)
-        gap, number = relative_gap(point.upper_bound, lower), len(point.history)
-        state = RoundState(number, lower, point.upper_bound, gap, columns, 0.0, note)
-        point.history.append(state)
-        return callback is not None and bool(callback(state))
-
-    return report
 
 
 def _within_reach(seen: list[tuple[int, float]], spent: float, most: int) -> float:

@@ -28,7 +28,9 @@ from covopt.solvers.loop import GenerationLoop
 from covopt.solvers.master.newton import REFINED, Master, Step
 from covopt.solvers.master.objective import Objective
 from covopt.solvers.merging import Unit
+from covopt.solvers.points import Point
 from covopt.solvers.schedule import Schedule
+from covopt.status import Status
 
 PROGRESS = 0.5  # of the gap, that counts as such
 SAME = 1e-6  # relative difference at which a kept bound is that of the kept points
@@ -64,7 +66,14 @@ class Driver(GenerationLoop):
         self.schedule = schedule or Schedule()
         self.unit = unit or Unit()
         self.master = Master(objective, self.unit.fit_frames)
-        self.dual_gap = 1.0
+        n, k = self.master.dual.shape
+        # what duals are moved towards: a point in the interior of everything
+        self.dual_gap, self.centre = 1.0, np.zeros((n, k))
+        one = self.objective.own(np.zeros(k))
+        self.point = Point(
+            np.zeros((0, objective.rows.shape[1])), np.zeros((0, *np.shape(one))), one, np.inf,
+            self.objective.own(np.zeros((n, k))), 0.0 if objective.interpolates else -np.inf, Status.GAP,
+        )  # fmt: skip
         self.is_patient = False
         self._idle = 0
         self._is_halfway = False  # a kept state is of the middle of a round: its dual is to be priced first
@@ -74,34 +83,55 @@ class Driver(GenerationLoop):
         """Number of columns at present."""
         return len(self.master.columns)
 
-    # ------------------------------------------------------------------ what subclasses know
-    @abstractmethod
-    def price(self, dual: np.ndarray, threshold: float) -> Pricing:
-        """Ask the oracle about a dual of shape (N, k)."""
-
-    @abstractmethod
-    def offer_dual(self, dual: np.ndarray, pricing: Pricing) -> None:
-        """Keep a priced dual of shape (N, k), scaled into feasibility, where it is the best so far."""
-
     @abstractmethod
     def _offer_networks(self, step: Step, *, due: bool) -> None:
         """Keep the best network of a step where it is the best so far; ``due`` asks for one even far from the end."""
 
     @abstractmethod
-    def bounds_of(self, kept: dict[str, Any]) -> tuple[float, float]:
-        """Return the cost of a kept network, infinite where it is none, and the value of a kept dual."""
+    def _offer_weights(
+        self, neurons: np.ndarray, atoms: np.ndarray, weights: np.ndarray, offset: np.ndarray
+    ) -> Any:
+        """Keep the network of these weights (m, k) where it is the best so far."""
 
-    @abstractmethod
-    def _best_dual(self) -> np.ndarray:
-        """Return the best feasible dual, shape (N, k), moved into the interior of the domain and the balls."""
-
-    @abstractmethod
     def _add_spanning(self) -> Any:
-        """Add columns that stay where they are and whose atoms span all outputs."""
+        """Add columns that stay where they are and whose atoms span all outputs, where outputs must be reached."""
 
     def normalise(self, neurons: np.ndarray) -> np.ndarray:
         """Return neurons of cost one."""
         return self.unit.normalise(neurons)
+
+    @stage("pricing")
+    def price(self, dual: np.ndarray, threshold: float, max_neurons: int | None = None) -> Pricing:
+        """Ask the oracle about a dual of shape (N, k)."""
+        return self.oracle.price(self.objective.asked(dual), threshold=threshold, max_neurons=max_neurons)
+
+    def offer_dual(self, dual: np.ndarray, pricing: Pricing) -> None:
+        """Keep a priced dual of shape (N, k), scaled into feasibility, where it is the best so far."""
+        scaled, value = self.objective.scale(dual, pricing.upper_bound)
+        if value > self.point.lower_bound or not self.point.dual.any():
+            self.point.dual, self.point.lower_bound = self.objective.own(scaled), max(value, 0.0)
+
+    def correct(self, neurons: np.ndarray) -> None:
+        """Scale the dual that is kept where neurons (m, r) exceed one: an oracle may find later what it missed."""
+        dual = self.point.dual.reshape(self.master.dual.shape)
+        if not len(neurons) or not dual.any():
+            return
+        highest = float(np.linalg.norm(heights(self.objective.rows, dual, neurons), axis=1).max())
+        if highest > 1.0:
+            scaled, value = self.objective.scale(dual, highest)
+            self.point.dual, self.point.lower_bound = self.objective.own(scaled), max(value, 0.0)
+
+    def _best_dual(self) -> np.ndarray:
+        """Return the best feasible dual, shape (N, k), moved into the interior of the domain and the balls."""
+        shrink = float(np.clip(0.1 * self.dual_gap, 1e-12, 0.1))
+        return (1.0 - shrink) * self.point.dual.reshape(self.centre.shape) + shrink * self.centre
+
+    def keep(self, value: float, neurons: np.ndarray, weights: np.ndarray, offset: Any) -> None:
+        """Keep a network where it is the best so far."""
+        if value < self.point.upper_bound:  # NaN is no bound either
+            used = weights.any(axis=tuple(range(1, weights.ndim)))
+            self.point.neurons, self.point.weights = neurons[used], weights[used]
+            self.point.offset, self.point.upper_bound = offset, value
 
     # ------------------------------------------------------------------ between two runs
     KEPT_POINT = ("neurons", "weights", "offset", "upper_bound", "dual", "lower_bound")
@@ -145,11 +175,13 @@ class Driver(GenerationLoop):
         with np.errstate(all="ignore"):
             if not len(neurons) or not np.allclose(self.normalise(neurons), neurons, rtol=1e-6, atol=1e-9):
                 raise ValueError("its neurons are not of cost one")
-            stated = [state["point"][name] for name in ("upper_bound", "lower_bound")]
-            found = self.bounds_of(state["point"])
+            kept = state["point"]
+            network = kept["neurons"], kept["weights"], kept["offset"]
+            found = self.objective.reached(*network), self.objective.problem.dual_value(kept["dual"])
+            stated = kept["upper_bound"], kept["lower_bound"]
             if not np.allclose(stated, found, rtol=SAME, atol=SAME * min(map(abs, found))):
                 raise ValueError("its bounds are not those of its network and its dual")
-            dual = state["point"]["dual"].reshape(master.dual.shape)
+            dual = kept["dual"].reshape(master.dual.shape)
             if not (np.linalg.norm(heights(master.columns.rows, dual, neurons), axis=1) <= 1.0 + SAME).all():
                 raise ValueError("its dual is not feasible")
         if not master.columns.restore(neurons, state["live"].astype(bool)):
@@ -276,16 +308,14 @@ class Driver(GenerationLoop):
         share = max(float((room / np.maximum(further, 1e-300)).min()), self.schedule.least_share)
         master.dual = before + share * (master.dual - before)
         master.cones.retreat(place, share)
-        if master.edges is not None:
-            master.edges.enter(master.dual.reshape(-1, 1))
+        master.enter_edges()
 
     @stage("columns")
     def _renew(self, pricing: Pricing, *, drops: bool = True) -> int:
         """Move, add, merge and drop columns; the number of new ones."""
         master, schedule = self.master, self.schedule
         columns, cones = master.columns, master.cones
-        columns.slide(master.dual)
-        cones.settle(master.heights)
+        master.slide()
         level, before = master.level, len(columns)
         fresh = columns.append(self.normalise(self._fresh(pricing, self.dual_gap)))
         if fresh:
@@ -347,7 +377,7 @@ class Driver(GenerationLoop):
         master.dual = self._best_dual()
         master.cones.enter(master.heights)
         if master.edges is not None:
-            master.edges.enter(master.dual.reshape(-1, 1))
+            master.enter_edges()
             master.edges.lift(level)
         master.cones.lift(level)
         gap = self.dual_gap
@@ -360,8 +390,7 @@ class Driver(GenerationLoop):
                 break
             if max(step.primal, step.dual) < 1e-7 or self._is_late():
                 break
-            master.columns.slide(master.dual)
-            master.cones.settle(master.heights)
+            master.slide()
         lower = self.point.lower_bound
         pricing = self._ask()
         self._offer_networks(step, due=True)

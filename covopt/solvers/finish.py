@@ -1,12 +1,18 @@
-"""The last pass over a network: merged within cells, few neurons (N, or N·k), interpolating to rounding."""
+"""The last pass over a network: merged within cells, few neurons (N, or N·k), at no larger objective.
+
+Merging and Carathéodory keep the outputs on the data and never raise the norm. Where the network has to interpolate,
+weights and neurons are then moved, as little as possible, until it does so to rounding.
+"""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from covopt.checks.timing import stage
+from covopt.problems.regularised import RegularisedProblem
 from covopt.problems.shallow import ShallowProblem, sizes
 from covopt.solvers.least_norm import LeastNorm
 from covopt.solvers.master.networks import interpolate
@@ -22,28 +28,41 @@ MOVES, MAX_UNKNOWNS = 8, 4000  # of the moves of neurons with several outputs: h
 # least share of the largest mass that is kept, and angle within which neurons of several outputs are one
 TRIED = ((NEGLIGIBLE, 0.0), (NEGLIGIBLE, 1e-6), (1e-8, 1e-4), (1e-6, 1e-3), (1e-4, 1e-2), (1e-4, 0.1))
 
+RISE = 1e-11  # relative rise of an objective with a loss that fewer neurons may cost
+SHARES = (
+    1e-12,
+    1e-9,
+    1e-7,
+    1e-6,
+    1e-5,
+    1e-4,
+    1e-3,
+)  # of the heaviest mass, below which neurons are tried without
+
+Network = tuple[np.ndarray, np.ndarray, Any]
+
 
 @stage("finishing")
 def finish_network(
-    problem: ShallowProblem,
+    problem: ShallowProblem | RegularisedProblem,
     neurons: np.ndarray,
     weights: np.ndarray,
     offset: float | np.ndarray,
     *,
     slack: float = COSTS,
     unit: Unit | None = None,
-) -> tuple[np.ndarray, np.ndarray, float | np.ndarray]:
-    """Merge, sparsify and polish a network; each step is kept only if it interpolates at no higher cost.
+) -> Network:
+    """Merge, sparsify and polish a network; each step is kept only if the objective is no higher.
 
     Parameters
     ----------
-    problem : ShallowProblem
+    problem : ShallowProblem or RegularisedProblem
     neurons : ndarray of shape (m, r)
         Of cost one.
     weights : ndarray of shape (m,) or (m, k)
     offset : float or ndarray of shape (k,)
     slack : float
-        Relative rise of the cost that fewer neurons may bring.
+        Relative rise of the cost that fewer neurons may bring; with a loss it is 1e-11 of the objective.
     unit : Unit, optional
         What neurons cost, with one output; without it their norm.
 
@@ -51,10 +70,21 @@ def finish_network(
     -------
     (ndarray, ndarray, float or ndarray)
         Unit neurons, weights, offset.
+
+    Examples
+    --------
+    >>> from covopt.losses import make_loss
+    >>> loss = make_loss("squared")
+    >>> _ = loss.encode_targets([1.0, 2.0])
+    >>> units = np.array([[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]])
+    >>> len(finish_network(RegularisedProblem(np.eye(2), loss, 0.1), units, np.ones((3, 1)), np.zeros(1))[0])
+    1
     """
+    unit = unit or Unit()
+    if isinstance(problem, RegularisedProblem):
+        return _finish_with_loss(problem, unit, neurons, weights, offset)
     if problem.is_vector:
         return _finish_vector(problem, neurons, weights, offset, slack)
-    unit = unit or Unit()
     used = weights != 0
     best = _without_idle(problem, neurons[used], weights[used], offset)
     if not len(best[0]):
@@ -226,3 +256,43 @@ def _pass(problem: ShallowProblem, unit: Unit, neurons, weights, offset, *, spar
         problem.rows, problem.targets, faces, offset, moves_offset=problem.has_offset, rounds=10
     )
     return *unit.split(faces), offset
+
+
+def _finish_with_loss(problem: RegularisedProblem, unit: Unit, neurons, weights, offset) -> Network:
+    """Leave out what is negligible, merge within cells (one output), leave at most N·q neurons."""
+    used = sizes(weights) > 0
+    best = neurons[used], weights[used], offset
+    ceiling = _value(problem, *best) * (1.0 + RISE)
+    best = _without_lightest(problem, best, ceiling)  # an interior point leaves some weight on every column
+    for step in (partial(_merged, unit), _sparsified):
+        if len(best[0]):
+            best = _better(problem, best, step(problem, *best), ceiling)
+    return _without_lightest(problem, best, ceiling)
+
+
+def _value(problem: RegularisedProblem, neurons, weights, offset) -> float:
+    return problem.primal_value(problem.fitted(neurons, weights, offset), weights, offset)
+
+
+def _better(problem, best: Network, candidate: Network, ceiling: float) -> Network:
+    fewer = len(candidate[0]) <= len(best[0])
+    return candidate if fewer and _value(problem, *candidate) <= ceiling else best
+
+
+def _without_lightest(problem: RegularisedProblem, best: Network, ceiling: float) -> Network:
+    """Leave out the neurons below the largest share of the heaviest one that the objective allows."""
+    mass = np.linalg.norm(best[1], axis=1)
+    for share in reversed(SHARES):
+        heavy = mass > share * mass.max(initial=0.0)
+        fewer = best[0][heavy], best[1][heavy], best[2]
+        if _value(problem, *fewer) <= ceiling:
+            return fewer
+    return best
+
+
+def _merged(unit: Unit, problem: RegularisedProblem, neurons, weights, offset) -> Network:
+    if weights.shape[1] > 1:  # a cell may need several neurons with several outputs
+        return neurons, weights, offset
+    rows = problem.rows[problem.rows.any(axis=1)]
+    units, signed = unit.split(unit.merge(rows, neurons, weights[:, 0]))
+    return units, signed[:, None], offset

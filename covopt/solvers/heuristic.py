@@ -1,13 +1,8 @@
 """When the faces are too many: column generation by branch and bound, and by local search where that gives up.
 
 While branch and bound ends within its limits all bounds are proofs, as with the oracle of faces. Once it does not,
-the local search alone looks for columns and nothing proves that the network is optimal. The lower bound is then
-the best of several valid ones:
-
-- the dual of that run, divided by the bound on h(Λ) that branch and bound reached, or by a relaxation's;
-- an optimal dual of fewer points: a Λ supported on a subset S of the rows is a dual of the whole problem, and its
-  h involves only the arrangement of S, which is chosen small enough for the exact oracle;
-- the dual of the semidefinite relaxation (:mod:`covopt.solvers.relaxation`), with its proof.
+the local search alone looks for columns and nothing proves that the network is optimal: what is found later may lower
+what was believed of a dual, and the lower bound is the best of several valid ones (:mod:`covopt.solvers.brackets`).
 """
 
 from __future__ import annotations
@@ -15,35 +10,35 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
+from numpy.linalg import LinAlgError
 
-from covopt.errors import BudgetError
 from covopt.exact.rounding import relative_gap
-from covopt.limits import TimeUp, limited, now
+from covopt.limits import now
 from covopt.oracles.base import Pricing
-from covopt.oracles.bounds import choose_subset, gauge_bound, restrict
 from covopt.oracles.branch_and_bound import BranchAndBoundOracle
-from covopt.oracles.choose import exact_oracle
+from covopt.oracles.faces import DEFAULT_FACE_BUDGET
 from covopt.oracles.local_search import LocalSearchOracle
-from covopt.oracles.support import FEW_ROWS, MOST_DIMENSIONS, MOST_QUADRATIC_DIMENSIONS, STARTS, tree_limit
+from covopt.oracles.support import MOST_DIMENSIONS, MOST_QUADRATIC_DIMENSIONS, STARTS, bound_gauge, tree_limit
+from covopt.problems.regularised import RegularisedProblem
 from covopt.problems.shallow import ShallowProblem
-from covopt.solvers.column_generation import Point, RoundState, generate
-from covopt.solvers.deeper import LEAST_S, SEARCH_SHARE, TOO_WIDE, boxes_in_time, deep_gauge, reporter
-from covopt.solvers.master.objective import Interpolation
-from covopt.solvers.partition import MOST_BOXES, PARTITION_SHARE, towards_provable
-from covopt.solvers.relaxation import bracket
+from covopt.solvers.brackets import BRIEF_S, LOOK, Bracket
+from covopt.solvers.column_generation import ColumnGeneration
+from covopt.solvers.loop import RoundState
+from covopt.solvers.master.objective import Fit, Interpolation, Objective
+from covopt.solvers.points import Point, WarmStart
+from covopt.solvers.regularised.generation import RegularisedGeneration
 from covopt.status import Status
 
-SUBSET_BUDGET = 2e6
-SUBSET_BUDGET_VECTOR = 1e5
-SUBSET_TOL = 1e-3
 SLACK = 0.1
 CLOSE = 0.3  # of the tolerance, what a bound may leave
 PRICING_S = 10.0
-FINAL_S = 30.0
-RELAXATION_S = 30.0
-RELAXATION_TOL = 1e-3  # gap at which the relaxation stops splitting
+NETWORK_SHARE, NETWORK_SHARE_WIDE = 0.75, 0.5  # of the time limit; with a loss bounds by boxes take longer
+BELIEVED = 1e-3  # believed gap at which brief rounds look at what can be proved
+FAR = 0.1  # the proved gap that ends them then
+LAST_STEPS, CLEAN = 30, 1e-8  # of the master, and the complementarity that they are for
 
 
 class Steering:
@@ -104,8 +99,64 @@ class Steering:
         return self._local.search_on(dual, threshold=threshold, max_neurons=max_neurons)
 
 
+class BelievingGeneration(RegularisedGeneration):
+    """Rounds whose oracle may miss neurons: one that is found later lowers what was believed of the dual kept.
+
+    Parameters
+    ----------
+    problem : RegularisedProblem
+    oracle : Steering
+    is_brief : bool
+        Whether to end where the believed gap is small and a first look leaves the proved one large: the network
+        hardly gets better then, and no proof waits for its last digits.
+    **options
+        Of :class:`RegularisedGeneration`.
+    """
+
+    oracle: Steering
+
+    def __init__(
+        self, problem: RegularisedProblem, oracle: Steering, *, is_brief: bool = False, **options: Any
+    ):
+        super().__init__(problem, oracle, **options)
+        self._looks = is_brief
+
+    def should_stop(self) -> bool:
+        """See the base class."""
+        ended = super().should_stop()
+        if not ended and self._looks and self.oracle.trusted and self.point.gap <= BELIEVED:
+            self._looks = False
+            rows, asked = self.objective.rows[self.objective.live], self.objective.asked(self.point.dual)
+            found = bound_gauge(rows, asked, budget=LOOK * DEFAULT_FACE_BUDGET)
+            proved = self.problem.scale_dual(self.point.dual, found.value)[1]
+            self.point.is_early = relative_gap(self.point.upper_bound, max(proved, 0.0)) > FAR
+        return ended or self.point.is_early
+
+    def _finish(self) -> None:
+        """Solve the last restricted problem where the rounds ended early: fewer neurons, at a lower objective."""
+        super()._finish()
+        master, step = self.master, None
+        if not self.point.is_early:
+            return
+        with contextlib.suppress(LinAlgError):
+            for _ in range(LAST_STEPS):
+                if master.complementarity <= CLEAN * self._scale() or self._is_late():
+                    break
+                step = master.step(CLEAN, self._scale(), with_networks=True)
+                master.slide()
+            if step is not None:
+                self._offer_networks(step, due=True)
+
+    def _fresh(self, pricing: Pricing, gap: float) -> np.ndarray:
+        """See the base class."""
+        fresh = super()._fresh(pricing, gap)
+        if self.oracle.trusted:  # restarts from outside the bounds of neurons go astray
+            self.correct(fresh)
+        return fresh
+
+
 def solve_heuristic(
-    problem: ShallowProblem,
+    problem: ShallowProblem | RegularisedProblem,
     *,
     tol: float,
     time_limit_s: float | None = None,
@@ -115,17 +166,19 @@ def solve_heuristic(
     pricing_s: float = PRICING_S,
     only_relaxation: bool = False,
     found: Point | None = None,
+    warm: WarmStart | None = None,
+    is_brief: bool = False,
 ) -> Point:
     """Return a network and the best valid lower bound at hand: a proof of optimality where branch and bound ends.
 
     Parameters
     ----------
-    problem : ShallowProblem
-        With one output or several.
+    problem : ShallowProblem or RegularisedProblem
+        With one output or several, and at least one row that is not zero.
     tol : float
         Gap at which to stop.
     time_limit_s : float, optional
-        Three quarters of it are for the network.
+        Three quarters of it are for the network, half with a loss where boxes bound what it ends with.
     random_state : int, optional
     callback : callable, optional
         Sees valid bounds: the lower one stays where branch and bound left it.
@@ -133,10 +186,14 @@ def solve_heuristic(
         Largest number of faces per pricing in the exact solve on a subset.
     pricing_s : float
         Seconds after which branch and bound gives up for the rest of the run.
-    found : Point, optional
-        A network and a dual point that another search has ended with: then only the bounds are left to do.
     only_relaxation : bool
         No branch and bound and no subset: the lower bound is the semidefinite relaxation's.
+    found : Point, optional
+        A network and a dual point that another search has ended with: then only the bounds are left to do.
+    warm : WarmStart, optional
+        Where rounds with a loss begin.
+    is_brief : bool
+        Whether a first look at what can be proved may end rounds with a loss, and shorten what comes after.
 
     Returns
     -------
@@ -148,104 +205,43 @@ def solve_heuristic(
     >>> point = solve_heuristic(ShallowProblem(np.eye(3), np.array([3.0, 4.0, -6.0])), tol=1e-6)
     >>> point.status.code, round(point.upper_bound, 3)
     ('certified', 11.0)
+    >>> from covopt.losses import SquaredError
+    >>> loss = SquaredError()
+    >>> _ = loss.encode_targets([3.0, 4.0, -6.0])
+    >>> point = solve_heuristic(RegularisedProblem(np.eye(3), loss, strength=0.1), tol=1e-6)
+    >>> point.status.code, point.gap <= 1e-6
+    ('certified', True)
     """
     began = now()
     if time_limit_s is not None:
         pricing_s = min(pricing_s, 0.1 * time_limit_s)
+    pricing_s = min(pricing_s, BRIEF_S) if is_brief else pricing_s
+    view: Objective = Interpolation(problem) if isinstance(problem, ShallowProblem) else Fit(problem)
+    rows = view.rows[view.live]
     oracle = Steering(
-        problem.rows, n_outputs=problem.vector_outputs, time_limit_s=pricing_s, random_state=random_state,
+        rows, n_outputs=0 if view.is_scalar else view.n_outputs, time_limit_s=pricing_s, random_state=random_state,
         trusted=only_relaxation, tol=tol,
     )  # fmt: skip
-    if found is None:
-        point = generate(
-            problem, oracle, tol=max(tol, 1e-9), random_state=random_state, callback=oracle.observer(callback),
-            time_limit_s=None if time_limit_s is None else 0.75 * time_limit_s,
-        )  # fmt: skip
-    else:
+    wide = view.is_scalar and MOST_DIMENSIONS < rows.shape[1] <= MOST_QUADRATIC_DIMENSIONS
+    share = NETWORK_SHARE_WIDE if wide and not view.interpolates else NETWORK_SHARE
+    options: dict[str, Any] = {
+        "tol": max(tol, 1e-9), "random_state": random_state, "callback": oracle.observer(callback),
+        "time_limit_s": None if time_limit_s is None else share * time_limit_s,
+    }  # fmt: skip
+    if found is not None:
         point, oracle.trusted = found, True
+    elif isinstance(problem, ShallowProblem):
+        point = ColumnGeneration(problem, oracle, **options).solve()
+    else:
+        point = BelievingGeneration(problem, oracle, warm=warm, is_brief=is_brief, **options).solve()
     if not oracle.trusted:
         return point
-    stopped = point.status in (Status.INTERRUPTED, Status.CALLBACK)
-    left = np.inf if time_limit_s is None else max(0.1, time_limit_s - (now() - began))
-    optimal = point.dual
-    dual, lower = problem.scale_dual(point.dual, gauge_bound(problem.rows, point.dual))
-    bounds: list[Callable[[], tuple[np.ndarray, float]]] = []
-    # beyond a few rows for each dimension quadratics on boxes are what bounds best
-    quadratics = _is_for_quadratics(problem) and not only_relaxation
-    if not stopped and not only_relaxation and not (quadratics and _has_many_rows(problem)):
-        tree = BranchAndBoundOracle(
-            problem.rows, time_limit_s=min(FINAL_S, left / 3), random_state=random_state, n_starts=STARTS
-        )
-        bounds = [
-            lambda: problem.scale_dual(point.dual, tree.price(point.dual, max_neurons=1).upper_bound),
-            lambda: subset_bound(problem, point.dual, subset_budget, left / 3, random_state),
-        ]
-    for bound in bounds:
-        with contextlib.suppress(TimeUp), limited(left / 2):
-            candidate = bound()
-            if candidate[1] > lower:
-                dual, lower = candidate
-    if not stopped:
-        point.status = Status.HEURISTIC
-        if problem.rows.shape[1] > MOST_QUADRATIC_DIMENSIONS:
-            reporter(problem, point, callback)(gauge_bound(problem.rows, point.dual), TOO_WIDE)
-        if quadratics and time_limit_s is not None:
-            spare = min(SEARCH_SHARE * time_limit_s, time_limit_s - (now() - began))
-            if spare > LEAST_S:
-                if problem.offset_cost > 0:
-                    point.dual = towards_provable(
-                        Interpolation(problem), point.dual[:, None], point.neurons, boxes=MOST_BOXES, n_threads=2,
-                        time_s=PARTITION_SHARE * spare,
-                        search_boxes=boxes_in_time(len(problem.rows), problem.rows.shape[1], time_limit_s),
-                    )[:, 0]  # fmt: skip
-                spare = min(spare, time_limit_s - (now() - began))
-                report = reporter(problem, point, callback)
-                deep = deep_gauge(problem.rows, point.dual, point.neurons, time_s=spare, report=report)
-                candidate = problem.scale_dual(point.dual, deep)
-                if candidate[1] > lower:
-                    dual, lower, point.claimed = *candidate, True
-        left = np.inf if time_limit_s is None else max(0.1, time_limit_s - (now() - began))
-        with contextlib.suppress(TimeUp), limited(left):
-            relaxed = bracket(
-                problem, dual=optimal, upper_bound=point.upper_bound, tol=max(tol, RELAXATION_TOL),
-                time_limit_s=min(RELAXATION_S, left if only_relaxation else left / 3),
-            )  # fmt: skip
-            if relaxed.lower_bound > lower:
-                dual, lower, point.proof = relaxed.dual, relaxed.lower_bound, relaxed.certificate
-                point.claimed = False
-    point.dual, point.lower_bound = dual, lower
-    return point
-
-
-def _has_many_rows(problem: ShallowProblem) -> bool:
-    return len(problem.rows) > FEW_ROWS * problem.rows.shape[1]
-
-
-def _is_for_quadratics(problem: ShallowProblem) -> bool:
-    return not problem.is_vector and MOST_DIMENSIONS < problem.rows.shape[1] <= MOST_QUADRATIC_DIMENSIONS
-
-
-def subset_bound(
-    problem: ShallowProblem,
-    dual: np.ndarray,
-    budget: float | None,
-    time_limit_s: float,
-    random_state: int | None,
-) -> tuple[np.ndarray, float]:
-    """Certified optimal dual of the most important rows, with zeros elsewhere."""
-    if budget is None:
-        budget = SUBSET_BUDGET_VECTOR if problem.is_vector else SUBSET_BUDGET
-    chosen = choose_subset(problem.rows, dual, budget)
-    rows, _ = restrict(problem.rows, chosen)
-    part = ShallowProblem(rows, problem.targets[chosen], problem.offset_cost)
-    full = np.zeros_like(dual)
-    try:
-        oracle = exact_oracle(rows, dual.shape[1] if problem.is_vector else 0)
-    except BudgetError:
-        return full, 0.0
-    point = generate(
-        part, oracle, tol=SUBSET_TOL, random_state=random_state,
-        time_limit_s=time_limit_s if np.isfinite(time_limit_s) else None,
+    if point.warm is not None:  # nothing is proved of the dual
+        point.warm = dataclasses.replace(point.warm, feasible=None)
+    known = Bracket(
+        view, point, began=began, tol=tol, time_limit_s=time_limit_s, random_state=random_state, callback=callback
     )  # fmt: skip
-    full[chosen] = point.dual
-    return full, problem.dual_value(full)
+    if point.status in (Status.INTERRUPTED, Status.CALLBACK):
+        return known.conclude()
+    point.status = Status.HEURISTIC
+    return known.close(is_brief=is_brief, only_relaxation=only_relaxation, subset_budget=subset_budget)

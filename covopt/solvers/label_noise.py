@@ -1,10 +1,11 @@
-r"""Interpolation at least label-noise cost: column generation with neurons of ω(w) = 1.
+r"""Least label-noise cost, interpolating or with a loss: column generation with neurons of ω(w) = 1.
 
     primal   min  Σ_j |c_j| + …   s.t.  Σ_j σ(Z w_j) c_j + B·1 = y,   ω(w_j) = 1,
     dual     max  ⟨λ, y⟩          s.t.  |⟨λ, σ(Z w)⟩| ≤ ω(w) for all w   (1ᵀλ = 0 with a free offset),
 
-the problem of :mod:`covopt.problems.shallow` with another unit for neurons. What column generation knows about that
-unit is replaced here: how columns are scaled, the metric of a face, what a merged neuron costs, the finish.
+the problem of :mod:`covopt.problems.shallow` or of :mod:`covopt.problems.regularised` with another unit for neurons.
+What column generation knows about that unit is replaced here: how columns are scaled, the metric of a face, what a
+merged neuron costs, the finish.
 
 Two neurons of one sign may be merged where ω is convex: in a closed cell for the printed potential; where the active
 rows are the same for the exact one, whose factor jumps when a row turns active.
@@ -17,11 +18,13 @@ from typing import Any
 import numpy as np
 
 from covopt.oracles.label_noise import LabelNoiseOracle
+from covopt.problems.regularised import RegularisedProblem
 from covopt.problems.shallow import ShallowProblem
-from covopt.solvers.column_generation import ColumnGeneration, Point
 from covopt.solvers.finish import finish_network
+from covopt.solvers.generation import generate
 from covopt.solvers.master.columns import ON_PLANE, Frames
 from covopt.solvers.merging import Faces, Unit, merge_in_cells
+from covopt.solvers.points import Point
 
 MAX_ROUNDS = 150  # what is not reached by then is below the oracle's own allowance for rounding
 SINGULAR = (
@@ -92,22 +95,24 @@ class LabelNoiseUnit(Unit):
         )
 
 
-def solve_label_noise(problem: ShallowProblem, oracle: LabelNoiseOracle, **options: Any) -> Point:
+def solve_label_noise(
+    problem: ShallowProblem | RegularisedProblem, oracle: LabelNoiseOracle, **options: Any
+) -> Point:
     """Solve by column generation and finish the network.
 
     Parameters
     ----------
-    problem : ShallowProblem
+    problem : ShallowProblem or RegularisedProblem
         One output; without offset, or with a free one.
     oracle : LabelNoiseOracle
         Of the problem's rows (its ``kept`` ones).
     **options
-        ``tol``, ``time_limit_s``, ``random_state``, ``callback``.
+        Of :func:`~covopt.solvers.generation.generate`.
 
     Returns
     -------
     Point
-        Neurons of ω(w) = 1; the value is Σ|c_j|.
+        Neurons of ω(w) = 1; where they interpolate the value is Σ|c_j|.
 
     Examples
     --------
@@ -116,12 +121,20 @@ def solve_label_noise(problem: ShallowProblem, oracle: LabelNoiseOracle, **optio
     >>> point = solve_label_noise(problem, LabelNoiseOracle(problem.rows, LabelNoise()), tol=1e-6)
     >>> round(point.upper_bound * 2**0.5, 6), point.status.code
     (7.0, 'certified')
+    >>> from covopt.losses import make_loss
+    >>> loss = make_loss("squared")
+    >>> _ = loss.encode_targets([3.0, 4.0])
+    >>> problem = RegularisedProblem(np.eye(2), loss, 0.1)
+    >>> point = solve_label_noise(problem, LabelNoiseOracle(problem.rows, LabelNoise()), tol=1e-6)
+    >>> point.status.code, len(point.neurons)
+    ('certified', 1)
     """
-    options.setdefault("max_rounds", MAX_ROUNDS)
     unit = LabelNoiseUnit(oracle)
-    point = ColumnGeneration(problem, oracle, unit=unit, **options).solve()
-    point.neurons, point.weights, point.offset = finish_network(
-        problem, point.neurons, point.weights, point.offset, unit=unit
-    )
-    point.upper_bound = problem.primal_value(point.weights, point.offset)
+    if isinstance(problem, ShallowProblem):
+        options.setdefault("max_rounds", MAX_ROUNDS)
+    point = generate(problem, oracle, unit=unit, **options)
+    network = point.neurons, point.weights, point.offset
+    point.neurons, point.weights, point.offset = finish_network(problem, *network, unit=unit)
+    if isinstance(problem, ShallowProblem):
+        point.upper_bound = problem.primal_value(point.weights, point.offset)
     return point

@@ -9,8 +9,8 @@ import numpy as np
 
 from covopt.limits import TimeUp, limited
 from covopt.problems.shallow import ShallowProblem
-from covopt.solvers.column_generation import PASSES
 from covopt.solvers.finish import sparsified
+from covopt.solvers.master.objective import PASSES
 from covopt.solvers.thin import solve_thin_quickly
 
 

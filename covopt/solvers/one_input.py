@@ -23,9 +23,9 @@ from scipy.sparse.linalg import splu
 
 from covopt.limits import now
 from covopt.problems.half_plane import HalfPlane, Points
-from covopt.solvers.column_generation import Point
 from covopt.solvers.exact_ramps import Kinks
 from covopt.solvers.loop import GenerationLoop
+from covopt.solvers.points import Point
 from covopt.sparsify.caratheodory import caratheodory
 from covopt.status import Status
 

@@ -24,7 +24,7 @@ from covopt.oracles.cones.gauge import Scalar
 from covopt.oracles.cones.moments import MomentSearch
 from covopt.oracles.cones.transfer import transfer
 from covopt.solvers.deeper import extrapolated
-from covopt.solvers.master.objective import Fit, Interpolation
+from covopt.solvers.master.objective import Objective
 from covopt.solvers.master.restricted import solve_restricted
 
 BOXES, MOST_BOXES = 200, 3000  # of the last cover, without a time limit and with one
@@ -167,7 +167,7 @@ def relaxed_activations(rows: np.ndarray, dual: np.ndarray, box: Box) -> np.ndar
 
 
 def for_a_cover(
-    view: Fit | Interpolation,
+    view: Objective,
     dual: np.ndarray,
     neurons: np.ndarray,
     *,
@@ -179,7 +179,7 @@ def for_a_cover(
 
     Parameters
     ----------
-    view : Fit or Interpolation
+    view : Objective
         Of a problem with one output and no offset that has to be balanced.
     dual : ndarray of shape (N, 1)
         Λ, optimal or nearly.
@@ -200,6 +200,7 @@ def for_a_cover(
     Examples
     --------
     >>> from covopt.problems.shallow import ShallowProblem
+    >>> from covopt.solvers.master.objective import Interpolation
     >>> view = Interpolation(ShallowProblem(np.eye(9), np.arange(1.0, 10.0)))
     >>> for_a_cover(view, np.ones((9, 1)), np.eye(9)).shape
     (9, 1)
@@ -237,7 +238,7 @@ def for_a_cover(
 
 
 def towards_provable(
-    view: Fit | Interpolation,
+    view: Objective,
     dual: np.ndarray,
     neurons: np.ndarray,
     *,

@@ -15,9 +15,9 @@ from covopt.oracles.faces import count_faces
 from covopt.problems.half_plane import HalfPlane, Points
 from covopt.problems.regularised import RegularisedProblem
 from covopt.problems.shallow import ShallowProblem, sizes
-from covopt.solvers.column_generation import Point
-from covopt.solvers.heuristic import subset_bound
+from covopt.solvers.brackets import subset_bound
 from covopt.solvers.master.columns import SQUARE
+from covopt.solvers.points import Point
 from covopt.status import Status
 
 DIRECTIONS = 8

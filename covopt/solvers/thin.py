@@ -19,9 +19,10 @@ from covopt.exact.far_rows import FarRows, coordinates, frame
 from covopt.oracles.base import Oracle, Pricing
 from covopt.problems.shallow import ShallowProblem
 from covopt.solvers.checkpoints import in_other_coordinates
-from covopt.solvers.column_generation import Point, generate
 from covopt.solvers.finish import finish_network
+from covopt.solvers.generation import generate
 from covopt.solvers.merging import Faces, Unit, merge_in_cells
+from covopt.solvers.points import Point
 from covopt.solvers.quick import solve_quickly
 
 THIN = 1e3  # ratio of the sizes of two coordinates from which rows are a thin cone

@@ -14,7 +14,7 @@ from covopt.cli import app
 from covopt.errors import InputError, SolutionFileError
 from covopt.losses import Huber
 from covopt.problems.regularised import best_constant
-from covopt.solvers.regularised.points import FitPoint
+from covopt.solvers.points import Point
 from covopt.status import Status
 from tests.bank.closed_forms import CASES
 from tests.solvers.test_regularised import BIASES, NAMES, targets_for
@@ -384,7 +384,7 @@ def test_a_first_round_without_an_end_leaves_a_network(monkeypatch):
 
     def nothing(self, problem, options):
         rows, q = problem.rows, problem.n_outputs
-        none = FitPoint(
+        none = Point(
             rows[:0],
             np.zeros((0, q)),
             best_constant(problem),

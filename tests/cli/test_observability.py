@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from covopt.cli import app
 from covopt.cli.report import Progress
-from covopt.solvers.column_generation import RoundState
+from covopt.solvers.loop import RoundState
 
 TABLE = [[-1.0, 0.5, 1.0], [0.0, 2.0, 0.0], [1.0, -1.0, 1.0], [2.0, 0.0, -1.0], [0.5, 0.5, 0.3]]
 TARGET = ("t.csv", "--target", "y")

@@ -21,8 +21,10 @@ from covopt.oracles.support import VALID, GaugeBound, bound_gauge
 from covopt.oracles.vector_faces import VectorFaceOracle
 from covopt.problems.shallow import ShallowProblem
 from covopt.solvers import deeper
-from covopt.solvers.column_generation import Point
-from covopt.solvers.deeper import deep_gauge, reporter
+from covopt.solvers.brackets import Bracket
+from covopt.solvers.deeper import deep_gauge
+from covopt.solvers.master.objective import Interpolation
+from covopt.solvers.points import Point
 from covopt.status import Status
 
 
@@ -171,13 +173,16 @@ def test_a_deeper_search_tells_how_the_lower_bound_rises(noise, monkeypatch):
         seen.append(state)
         return len(seen) == 2
 
+    known_bounds = Bracket(
+        Interpolation(problem), point, began=0.0, tol=1e-6, time_limit_s=None, random_state=0, callback=callback
+    )  # fmt: skip
     deep = deep_gauge(
         rows,
         dual,
         known.best_neuron[None],
         time_s=20.0,
         n_threads=1,
-        report=reporter(problem, point, callback),
+        report=known_bounds.report,
     )
     assert len(seen) == 2 and point.history == seen  # the second answer stopped it
     assert 0.0 < seen[0].lower_bound < seen[1].lower_bound

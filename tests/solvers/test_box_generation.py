@@ -18,7 +18,7 @@ from covopt.problems.shallow import ShallowProblem
 from covopt.solvers import box_pricing
 from covopt.solvers.box_generation import BoxGeneration, solve_by_boxes
 from covopt.solvers.box_pricing import Pool, SearchedThenProved
-from covopt.solvers.column_generation import generate
+from covopt.solvers.generation import generate
 from covopt.status import Status
 
 

@@ -12,8 +12,8 @@ from covopt.oracles.choose import exact_oracle
 from covopt.oracles.faces import FaceOracle
 from covopt.oracles.support import bound_gauge
 from covopt.problems.shallow import ShallowProblem
-from covopt.solvers import heuristic
-from covopt.solvers.column_generation import generate
+from covopt.solvers import brackets, heuristic
+from covopt.solvers.generation import generate
 from covopt.solvers.heuristic import solve_heuristic
 from covopt.status import Status
 from tests.nightly import thinned
@@ -44,7 +44,7 @@ def test_branch_and_bound_reaches_the_exact_optimum(seed, offset_cost):
 )
 def test_bounds_enclose_the_exact_optimum_without_branch_and_bound(k, offset_cost, monkeypatch):
     monkeypatch.setattr(heuristic, "tree_limit", lambda *size: 1)
-    monkeypatch.setattr(heuristic, "FINAL_S", 1e-9)
+    monkeypatch.setattr(brackets, "FINAL_S", 1e-9)
     problem = instance(k, 9, 2, offset_cost)
     if k > 1:
         targets = np.random.default_rng(k).uniform(-1, 1, (9, k))
@@ -76,8 +76,8 @@ def test_min_norm_falls_back_and_says_so(monkeypatch):
 
     monkeypatch.setattr(api, "exact_oracle", scarce)
     monkeypatch.setattr(heuristic, "tree_limit", lambda *size: 1)
-    monkeypatch.setattr(heuristic, "FINAL_S", 0.0)
-    monkeypatch.setattr(heuristic, "SUBSET_BUDGET", 4e2)
+    monkeypatch.setattr(brackets, "FINAL_S", 0.0)
+    monkeypatch.setattr(brackets, "SUBSET_BUDGET", 4e2)
     monkeypatch.setattr(support, "exact_oracle", scarce)
     monkeypatch.setattr(support, "tree_limit", lambda *size: 1)
     rng = np.random.default_rng(5)

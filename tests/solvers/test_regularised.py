@@ -10,9 +10,9 @@ from covopt.data import Data
 from covopt.losses import Huber, make_loss
 from covopt.oracles.choose import exact_oracle
 from covopt.problems.regularised import RegularisedProblem, best_constant, constant_dual, reduce_fit
+from covopt.solvers.finish import finish_network
 from covopt.solvers.master.objective import Fit
 from covopt.solvers.master.restricted import solve_restricted
-from covopt.solvers.regularised.finish import finish_fit
 from covopt.solvers.regularised.generation import RegularisedGeneration
 from covopt.solvers.seeds import random_vertices
 
@@ -166,7 +166,7 @@ def test_generation_and_finish(name):
     assert point.lower_bound <= point.upper_bound
     lowers = [state.lower_bound for state in point.history]
     assert lowers == sorted(lowers)
-    network = finish_fit(problem, point.neurons, point.weights, point.offset)
+    network = finish_network(problem, point.neurons, point.weights, point.offset)
     value = problem.primal_value(problem.fitted(*network), *network[1:])
     assert value <= point.upper_bound * (1 + 1e-10)
     assert len(network[0]) <= len(problem.rows) * q

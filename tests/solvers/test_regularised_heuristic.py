@@ -10,10 +10,9 @@ from covopt.losses import make_loss
 from covopt.oracles.bounds import gauge_bound
 from covopt.oracles.choose import exact_oracle
 from covopt.problems.regularised import RegularisedProblem, reduce_fit
-from covopt.solvers.heuristic import Steering
-from covopt.solvers.regularised import heuristic
+from covopt.solvers import brackets
+from covopt.solvers.heuristic import FAR, BelievingGeneration, Steering, solve_heuristic
 from covopt.solvers.regularised.generation import RegularisedGeneration
-from covopt.solvers.regularised.heuristic import FAR, BelievingGeneration, solve_heuristic_fit
 from covopt.status import Status
 
 
@@ -39,7 +38,7 @@ def optimum(problem: RegularisedProblem) -> float:
 @pytest.mark.parametrize("zero", [False, True], ids=["", "a row of zeros"])
 def test_branch_and_bound_proves_what_the_faces_prove(loss, zero):
     problem = instance(loss, 9, 2, zero=zero)
-    point = solve_heuristic_fit(problem, tol=1e-6)
+    point = solve_heuristic(problem, tol=1e-6)
     assert point.status is Status.CERTIFIED and point.gap <= 1e-6
     best = optimum(problem)
     assert point.lower_bound <= best * (1 + 1e-7) and point.upper_bound >= best * (1 - 1e-7)
@@ -51,7 +50,7 @@ def test_local_search_keeps_a_valid_bracket(loss, classes):
         instance(loss, 9 if loss == "squared" else 12, 2) if classes == 2 else instance(loss, 9, 1, classes)
     )
     seen = []
-    point = solve_heuristic_fit(problem, tol=1e-6, pricing_s=1e-9, callback=seen.append)
+    point = solve_heuristic(problem, tol=1e-6, pricing_s=1e-9, callback=seen.append)
     assert point.status in (Status.HEURISTIC, Status.CERTIFIED)
     best = optimum(problem)
     assert 0 < point.lower_bound <= best * (1 + 1e-7)
@@ -60,7 +59,7 @@ def test_local_search_keeps_a_valid_bracket(loss, classes):
 
 
 def test_no_claim_when_stopped_before_anything_is_proved():
-    point = solve_heuristic_fit(instance("squared", 30, 8), tol=1e-6, pricing_s=1e-9, callback=lambda _: True)
+    point = solve_heuristic(instance("squared", 30, 8), tol=1e-6, pricing_s=1e-9, callback=lambda _: True)
     assert point.status is Status.CALLBACK and 0 <= point.lower_bound <= point.upper_bound
 
 
@@ -81,7 +80,7 @@ def test_a_neuron_that_was_missed_lowers_what_is_believed():
     problem = instance("squared", 12, 3)
     oracle = Steering(problem.rows, n_outputs=0, time_limit_s=1.0, random_state=0, trusted=True)
     generation = BelievingGeneration(problem, oracle, tol=1e-6)
-    dual = generation.view.first_dual()
+    dual = generation.objective.first_dual()
     found = oracle.price(dual[:, 0])
     generation.point.dual, value = problem.scale_dual(dual, 0.5 * found.upper_bound)  # half of it was met
     generation.point.lower_bound = value
@@ -93,7 +92,7 @@ def test_a_neuron_that_was_missed_lowers_what_is_believed():
 
 def test_brief_rounds_end_where_no_proof_is_in_reach():
     problem = instance("squared", 60, 8, lam=1e-3)
-    point = solve_heuristic_fit(problem, tol=1e-6, random_state=0, is_brief=True)
+    point = solve_heuristic(problem, tol=1e-6, random_state=0, is_brief=True)
     assert point.is_early
     assert point.warm.feasible is None
     assert FAR / 2 < point.gap < 1.0
@@ -105,18 +104,18 @@ def test_a_deadline_within_the_bounds_keeps_the_network(monkeypatch):
     def late(*_):
         raise TimeUp
 
-    monkeypatch.setattr(heuristic, "sign_gauge", late)
+    monkeypatch.setattr(brackets, "sign_gauge", late)
     problem = instance("squared", 50, 9, lam=0.03)
-    point = solve_heuristic_fit(problem, tol=1e-3, pricing_s=1e-3, random_state=0)
+    point = solve_heuristic(problem, tol=1e-3, pricing_s=1e-3, random_state=0)
     assert point.status is Status.HEURISTIC and len(point.neurons) > 0 and not point.claimed
     gauge = gauge_bound(problem.rows, point.dual[:, 0])
     assert 0.0 < point.lower_bound < point.upper_bound and gauge <= 1.0 + 1e-9
 
 
 def test_more_dimensions_than_boxes_are_for_say_so_in_one_sentence(monkeypatch):
-    monkeypatch.setattr(heuristic, "MOST_QUADRATIC_DIMENSIONS", 8)  # 64 take longer to reach
+    monkeypatch.setattr(brackets, "MOST_QUADRATIC_DIMENSIONS", 8)  # 64 take longer to reach
     problem = instance("squared", 50, 9, lam=0.03)
-    point = solve_heuristic_fit(problem, tol=1e-3, pricing_s=1e-3, random_state=0)
+    point = solve_heuristic(problem, tol=1e-3, pricing_s=1e-3, random_state=0)
     assert point.status is Status.HEURISTIC and 0.0 < point.lower_bound < point.upper_bound
     assert point.history[-1].note == (
         "boxes are for at most 64 dimensions (features, and one for the bias): the lower bound is a relaxation's"

@@ -15,7 +15,7 @@ from covopt.oracles.choose import exact_oracle
 from covopt.oracles.support import bound_gauge
 from covopt.problems.reduction import reduce_rows
 from covopt.problems.shallow import ShallowProblem
-from covopt.solvers.column_generation import generate
+from covopt.solvers.generation import generate
 from covopt.solvers.neuron_limit import with_few_neurons
 from covopt.solvers.thin import Thin, ThinOracle, ThinUnit, generate_thin, solve_thin_quickly
 

@@ -7,7 +7,6 @@ stay where they are (fully corrective), or with columns that follow Λ within th
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -16,11 +15,10 @@ import numpy as np
 
 from covopt.oracles.base import Pricing
 from covopt.problems.cone import ConeProblem
-from covopt.problems.regularised import RegularisedProblem
+from covopt.problems.shallow import ShallowProblem
 from covopt.solvers.column_generation import ColumnGeneration
 from covopt.solvers.driver import Driver
 from covopt.solvers.finish import finish_network
-from covopt.solvers.regularised.finish import finish_fit
 from covopt.solvers.regularised.generation import RegularisedGeneration
 
 LOOSE = 0.3  # accuracy of the masses as a share of the gap: half the time of 0.1, and as many rounds
@@ -95,12 +93,6 @@ class AllMasses(Driver):
         self.schedule = replace(self.schedule, patient_accuracy=LOOSE, network_every=2, thins_networks=False)
         self.cone, self.moves, self.note, self.given = problem, moves, note, start
 
-    @abstractmethod
-    def _offer_given(
-        self, neurons: np.ndarray, atoms: np.ndarray, weights: np.ndarray, offset: np.ndarray
-    ) -> None:
-        """Keep the network of given masses, if it is one."""
-
     @property
     def active_set(self) -> Start:
         """Neurons in use, and their masses."""
@@ -129,7 +121,7 @@ class AllMasses(Driver):
         dual = self.objective.project(problem.outer_dual(inner))
         self.offer_dual(dual, self.price(dual, 1.0))
         atoms = np.maximum(neurons @ problem.rows.T, 0.0)
-        self._offer_given(
+        self._offer_weights(
             neurons, atoms, masses[:, None] * (atoms @ dual), self.objective.kappa * dual.sum(axis=0)
         )
         self.dual_gap = min(1.0, max(self.point.gap, 1e-300))
@@ -155,15 +147,9 @@ class AllMasses(Driver):
 class InterpolatingMasses(AllMasses, ColumnGeneration):
     """The rounds without a ridge."""
 
-    def _offer_given(self, neurons, atoms, weights, offset) -> None:
-        self._offer_weights(neurons, atoms, weights, offset, enough=self._negligible)
-
 
 class FittedMasses(AllMasses, RegularisedGeneration):
     """The rounds with a ridge: the sum of squares, whose outputs K₀ has minimised out."""
-
-    def _offer_given(self, neurons, atoms, weights, offset) -> None:
-        self.offer(neurons, weights, offset)
 
 
 def finish_masses(
@@ -187,8 +173,7 @@ def finish_masses(
         Unit neurons, output weights, offset.
     """
     inner = problem.network_problem
-    if isinstance(inner, RegularisedProblem):
-        return finish_fit(inner, neurons, weights, offset)
-    given = (weights, offset) if inner.is_vector else (weights[:, 0], float(offset[0]))
+    scalar = isinstance(inner, ShallowProblem) and not inner.is_vector
+    given = (weights[:, 0], float(offset[0])) if scalar else (weights, offset)
     units, fewer, moved = finish_network(inner, neurons, *given, slack=slack)
     return units, fewer.reshape(len(units), weights.shape[1]), np.atleast_1d(moved)

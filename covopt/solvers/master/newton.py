@@ -140,6 +140,16 @@ class Master:
         """Return the offset of the iterate, shape (k,)."""
         return self.offset if self.objective.is_free else self.objective.kappa * self.dual.sum(axis=0)
 
+    def slide(self) -> None:
+        """Let columns follow the dual within their faces."""
+        self.columns.slide(self.dual)
+        self.cones.settle(self.heights)
+
+    def enter_edges(self) -> None:
+        """Take the slacks that the dual has in the domain of the loss."""
+        if self.edges is not None:
+            self.edges.enter(self.dual.reshape(-1, 1))
+
     # ------------------------------------------------------------------ a step
     @stage("master")
     def step(self, gap: float, value: float, *, with_networks: bool) -> Step:

@@ -50,7 +50,7 @@ def solve_restricted(
     master.dual = dual.copy()
     master.cones.add(master.heights, 1.0, 0.0)
     if master.edges is not None:
-        master.edges.enter(dual.reshape(-1, 1))
+        master.enter_edges()
         master.edges.centre(1.0)
     for _ in range(max_steps):
         value = max(abs(objective.value(master.dual)), 1e-300)

@@ -14,8 +14,8 @@ from scipy.spatial import cKDTree
 
 from covopt.oracles.base import Pricing
 from covopt.solvers.merging import ON_PLANE, Faces, face_matrix
+from covopt.solvers.points import WarmStart
 from covopt.solvers.regularised.newton import Curvature, NewtonPoint, solve_newton_master
-from covopt.solvers.regularised.points import WarmStart
 
 CURVED = 1e-2  # gap from which on curvature is carried
 LIGHT = 1e-6  # share of the largest weight below which a neuron does not move
@@ -45,7 +45,7 @@ class Following:
         if not len(self.weights):  # of a network without neurons: what its dual is nearly tight at
             self._append(loop.price(warm.dual, TIGHT).neurons)
             self.weights = np.zeros(len(self.neurons))
-        self.live = loop.live
+        self.live = loop.objective.live
         self.rows = loop.problem.rows[self.live]
         self.movers: tuple[Faces, np.ndarray, np.ndarray, np.ndarray, np.ndarray] | None = None
 

@@ -18,11 +18,10 @@ from covopt.solvers.master.columns import most_columns
 from covopt.solvers.master.networks import mass, shifted
 from covopt.solvers.master.newton import Step
 from covopt.solvers.master.objective import Fit
+from covopt.solvers.points import Point, WarmStart
 from covopt.solvers.regularised.following import Following
 from covopt.solvers.regularised.newton import applies
-from covopt.solvers.regularised.points import FitPoint, WarmStart
 from covopt.solvers.seeds import random_vertices
-from covopt.status import Status
 
 NEGLIGIBLE = 1e-9  # share of the largest mass below which a neuron is tried without
 CENTRE = 0.5  # of a feasible dual, that is well inside of everything
@@ -52,24 +51,17 @@ class RegularisedGeneration(Driver):
         warm: WarmStart | None = None,
         **options: Any,
     ):
-        self.view = Fit(problem)
-        super().__init__(self.view, oracle, **options)
+        self.objective: Fit
+        super().__init__(Fit(problem), oracle, **options)
         self.problem, self.warm = problem, warm
         self.following: Following | None = None
-        self.live = problem.rows.any(axis=1)
-        n, rank = problem.rows.shape
-        q = problem.n_outputs
-        self.point = FitPoint(
-            np.zeros((0, rank)), np.zeros((0, q)), np.zeros(q), np.inf, np.zeros((n, q)), -np.inf,
-            Status.GAP,
-        )  # fmt: skip
 
     @property
     def n_columns(self) -> int:
         """Number of columns at present."""
         return len(self.following.neurons) if self.following is not None else len(self.master.columns)
 
-    def solve(self) -> FitPoint:
+    def solve(self) -> Point:
         """See the base class; the point also says where another solve may start."""
         point = super().solve()
         columns, cones = self.master.columns, self.master.cones
@@ -106,8 +98,8 @@ class RegularisedGeneration(Driver):
         problem = self.problem
         nothing = np.zeros((0, problem.rows.shape[1]))
         self.offer(nothing, np.zeros((0, problem.n_outputs)), best_constant(problem))
-        first = self.view.first_dual()
-        if not self.live.any():
+        first = self.objective.first_dual()
+        if not self.objective.live.any():
             self.point.dual, self.point.lower_bound = problem.scale_dual(first, 0.0)
             return False
         if self.warm is not None and applies(problem):
@@ -121,7 +113,7 @@ class RegularisedGeneration(Driver):
             if self.following.run():
                 return
             self.following, self.warm = None, self.point.warm or self.warm
-            if not self._start_columns(self.view.first_dual()):
+            if not self._start_columns(self.objective.first_dual()):
                 return
         super()._iterate()
 
@@ -140,7 +132,7 @@ class RegularisedGeneration(Driver):
         self.centre = first * (CENTRE / max(pricing.upper_bound, 1.0))
         master.columns.append_different(self.normalise(pricing.neurons))
         count = min(int(self.schedule.seeds_per_row * n), most // 8)
-        seeds = random_vertices(problem.rows[self.live], count, self.rng)
+        seeds = random_vertices(problem.rows[self.objective.live], count, self.rng)
         master.columns.append_different(self.normalise(seeds), live=False)
         master.dual = self.centre
         level = self._level()
@@ -199,57 +191,20 @@ class RegularisedGeneration(Driver):
 
     def _enter_edges(self, level: float) -> None:
         if self.master.edges is not None:
-            self.master.edges.enter(self.master.dual.reshape(-1, 1))
+            self.master.enter_edges()
             self.master.edges.centre(level)
 
-    # ------------------------------------------------------------------ bounds
-    @stage("pricing")
-    def price(self, dual: np.ndarray, threshold: float, max_neurons: int | None = None) -> Pricing:
-        """Ask the oracle about the rows that are not zero."""
-        asked = dual[self.live]
-        asked = np.ascontiguousarray(asked[:, 0] if asked.shape[1] == 1 else asked)
-        return self.oracle.price(asked, threshold=threshold, max_neurons=max_neurons)
-
-    def offer_dual(self, dual: np.ndarray, pricing: Pricing) -> None:
-        """See the base class."""
-        scaled, value = self.problem.scale_dual(dual, pricing.upper_bound)
-        if value > self.point.lower_bound:
-            self.point.dual, self.point.lower_bound = scaled, max(value, 0.0)
-
-    def _best_dual(self) -> np.ndarray:
-        shrink = float(np.clip(0.1 * self.dual_gap, 1e-12, 0.1))
-        return (1.0 - shrink) * self.point.dual + shrink * self.centre
-
-    def _add_spanning(self) -> None:
-        """Nothing: with a loss no outputs have to be reached."""
-
-    def bounds_of(self, kept: dict[str, Any]) -> tuple[float, float]:
-        """See the base class."""
-        neurons, weights, offset = kept["neurons"], kept["weights"], kept["offset"]
-        fitted = self.problem.fitted(neurons, weights, offset)
-        return self.problem.primal_value(fitted, weights, offset), self.problem.dual_value(kept["dual"])
-
-    def offer(self, neurons: np.ndarray, weights: np.ndarray, offset: np.ndarray) -> bool:
-        """Keep a network where it is the best so far; returns whether it is."""
-        return self._offer_fitted(self.problem.fitted(neurons, weights, offset), neurons, weights, offset)
-
-    def _offer_fitted(
-        self, fitted: np.ndarray, neurons: np.ndarray, weights: np.ndarray, offset: np.ndarray
-    ) -> bool:
-        value = self.problem.primal_value(fitted, weights, offset)
-        if not value < self.point.upper_bound:  # NaN is no bound either
-            return False
-        used = weights.any(axis=1)
-        self.point.neurons, self.point.weights = neurons[used], weights[used]
-        self.point.offset, self.point.upper_bound = offset, value
-        return True
+    # ------------------------------------------------------------------ networks
+    def offer(self, neurons: np.ndarray, weights: np.ndarray, offset: np.ndarray) -> None:
+        """Keep a network where it is the best so far."""
+        self.keep(self.objective.reached(neurons, weights, offset), neurons, weights, offset)
 
     @stage("networks")
     def _offer_networks(self, step: Step, *, due: bool) -> None:
         """Offer what a step leads to, the best one first, as far as first order promises something."""
         master, problem = self.master, self.problem
         if not step.candidates:
-            self._offer_heavy(
+            self._offer_weights(
                 master.columns.neurons, master.columns.atoms, master.cones.weights, master.shift()
             )
             return
@@ -263,13 +218,13 @@ class RegularisedGeneration(Driver):
                 break
             candidate = step.candidates[chosen]
             neurons, weights, atoms = shifted(master.columns, step, candidate)
-            self._offer_heavy(neurons, atoms, weights, candidate.offset)
+            self._offer_weights(neurons, atoms, weights, candidate.offset)
 
-    def _offer_heavy(
+    def _offer_weights(
         self, neurons: np.ndarray, atoms: np.ndarray, weights: np.ndarray, offset: np.ndarray
     ) -> None:
-        """Offer a network without its lightest neurons."""
+        """See the base class; the lightest neurons are left out."""
         sizes = np.linalg.norm(weights, axis=1)
-        heavy = sizes > NEGLIGIBLE * sizes.max(initial=0.0)
-        weights = np.where(heavy[:, None], weights, 0.0)
-        self._offer_fitted(atoms.T @ weights + offset, neurons, weights, offset)
+        weights = np.where((sizes > NEGLIGIBLE * sizes.max(initial=0.0))[:, None], weights, 0.0)
+        value = self.problem.primal_value(atoms.T @ weights + offset, weights, offset)
+        self.keep(value, neurons, weights, offset)

@@ -11,7 +11,7 @@ from covopt.limits import TimeUp, limited
 from covopt.oracles.heights import heights
 from covopt.oracles.local_search import climb, climb_outputs
 from covopt.problems.regularised import RegularisedProblem, best_constant
-from covopt.solvers.regularised.points import FitPoint
+from covopt.solvers.points import Point
 from covopt.status import Status
 
 ROUNDS = 10
@@ -25,7 +25,7 @@ WORTH = 1e-4  # relative fall of the objective that another round has to bring
 
 def fit_quickly(
     problem: RegularisedProblem, *, time_limit_s: float | None, random_state: int | None = None
-) -> FitPoint:
+) -> Point:
     """Return a network of few neurons that is no worse than the best constant, and its dual point.
 
     Each round climbs to a few neurons that the dual point of the network so far violates most, on a sample of the
@@ -41,7 +41,7 @@ def fit_quickly(
 
     Returns
     -------
-    FitPoint
+    Point
         Its lower bound is 0: the dual point is not scaled.
 
     Examples
@@ -92,11 +92,11 @@ def fit_quickly(
 
 def _point(
     problem: RegularisedProblem, neurons: np.ndarray, weights: np.ndarray, offset: np.ndarray
-) -> FitPoint:
+) -> Point:
     fitted = problem.fitted(neurons, weights, offset)
     value = problem.primal_value(fitted, weights, offset)
     dual = problem.project_dual(problem.dual_of(fitted))
-    return FitPoint(neurons, weights, offset, value, dual, 0.0, Status.TIME_LIMIT)
+    return Point(neurons, weights, offset, value, dual, 0.0, Status.TIME_LIMIT)
 
 
 def _violated(

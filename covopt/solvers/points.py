@@ -1,19 +1,22 @@
-"""Where a solve with a loss begins, and where it ends."""
+"""Where a solve begins, and where it ends."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from covopt.exact.rounding import relative_gap
+from covopt.oracles.lifted.gauge_certificate import GaugeCertificate
+from covopt.solvers.exact_ramps import Kinks
 from covopt.solvers.loop import RoundState
 from covopt.status import Status
 
 
 @dataclass(frozen=True)
 class WarmStart:
-    """Where a solve ended: columns, their weights, the dual. Nothing in it depends on the units of λ.
+    """Where a solve with a loss ended: columns, their weights, the dual. Nothing in it depends on the units of λ.
 
     Attributes
     ----------
@@ -38,23 +41,27 @@ class WarmStart:
 
 
 @dataclass
-class FitPoint:
-    """Best points of the solver, in the units and shapes of the :class:`RegularisedProblem`.
-
-    ``claimed``: quadratics on boxes have shown that no neuron exceeds one at the dual.
-    """
+class Point:
+    """Best points of a solver, in the units and shapes of its problem, with a loss or without."""
 
     neurons: np.ndarray
     weights: np.ndarray
-    offset: np.ndarray
+    offset: Any  # a float, or an array of shape (k,)
     upper_bound: float
     dual: np.ndarray
     lower_bound: float
     status: Status
-    warm: WarmStart | None = None
     history: list[RoundState] = field(default_factory=list)
-    claimed: bool = False
+    warm: WarmStart | None = None  # where another solve with a loss may start
+    proof: GaugeCertificate | None = None  # of the dual's gauge, where a semidefinite relaxation gave it
+    finished: bool = False  # the network is merged, and as sparse as it gets
+    claimed: bool = False  # quadratics on boxes have shown that no neuron exceeds one at the dual
     is_early: bool = False  # whether a first look at what can be proved has ended the rounds
+    moments: np.ndarray | None = (
+        None  # Λᵀ Z, (r, k), where it is known better than the sum of the dual's doubles
+    )
+    kinks: Kinks | None = None  # where neurons of one input bend, as the solver has them
+    heights: np.ndarray | None = None  # with them F(r_i), (N, k), at the neurons that turn active at a row
 
     @property
     def gap(self) -> float:

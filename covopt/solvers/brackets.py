@@ -1,0 +1,254 @@
+"""Lower bounds where nothing proves the network optimal that a search has ended with: the best of several valid ones.
+
+- the dual of the search, divided by a bound on its gauge: quadratics over the sphere, branch and bound, signs, faces;
+- a dual that quadratics on boxes can prove (:mod:`covopt.solvers.partition`), with the boxes that there is time for;
+- where the network interpolates, an optimal dual of fewer points: a Λ supported on a subset S of the rows is a dual
+  of all, and its h involves only the arrangement of S, which is chosen small enough for the exact oracle;
+- there too the dual of the semidefinite relaxation (:mod:`covopt.solvers.relaxation`), with its proof.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from covopt.errors import BudgetError
+from covopt.exact.rounding import relative_gap
+from covopt.limits import TimeUp, limited, now
+from covopt.oracles.bounds import choose_subset, gauge_bound, restrict
+from covopt.oracles.branch_and_bound import BranchAndBoundOracle
+from covopt.oracles.choose import exact_oracle
+from covopt.oracles.faces import DEFAULT_FACE_BUDGET, count_faces
+from covopt.oracles.support import (
+    FEW_ROWS,
+    MOST_DIMENSIONS,
+    MOST_QUADRATIC_DIMENSIONS,
+    PATIENCE,
+    STARTS,
+    bound_gauge,
+    sign_gauge,
+)
+from covopt.problems.regularised import RegularisedProblem
+from covopt.problems.shallow import ShallowProblem
+from covopt.solvers.deeper import LEAST_S, SEARCH_SHARE, TOO_WIDE, boxes_in_time, closed_gauge, deep_gauge
+from covopt.solvers.generation import generate
+from covopt.solvers.loop import RoundState
+from covopt.solvers.master.objective import Objective
+from covopt.solvers.partition import BOXES, MOST_BOXES, PARTITION_SHARE, for_a_cover, towards_provable
+from covopt.solvers.points import Point
+from covopt.solvers.relaxation import bracket
+
+SUBSET_BUDGET = 2e6
+SUBSET_BUDGET_VECTOR = 1e5
+SUBSET_TOL = 1e-3
+FINAL_S, BRIEF_S = 30.0, 2.0  # of branch and bound
+RELAXATION_S = 30.0
+RELAXATION_TOL = 1e-3  # gap at which the relaxation stops splitting
+FEW_DIMENSIONS, CHEAP_FACES = 4, 1e6  # up to which faces are walked in every round
+CLOSING_SHARE = 0.3  # of the time that is left
+IN_TIME, WITHIN = 0.95, 0.9  # of what is left, so that no deadline comes first
+PARTITION_S = 10.0  # seconds that have to be left for a search of a better dual with a loss
+LOOK = 0.005  # of the search of boxes or signs, for a first look at what can be proved
+
+
+def has_costly_faces(problem: RegularisedProblem) -> bool:
+    """Whether walking all faces in every round is possible, but a search with one proof at the end is cheaper.
+
+    Examples
+    --------
+    >>> from covopt.losses import make_loss
+    >>> loss = make_loss("squared")
+    >>> _ = loss.encode_targets(np.ones(20))
+    >>> rows = np.random.default_rng(0).standard_normal((20, 6))
+    >>> [has_costly_faces(RegularisedProblem(rows[:, :r], loss, 1.0)) for r in (3, 6)]
+    [False, True]
+    """
+    n, r = int(problem.rows.any(axis=1).sum()), problem.rows.shape[1]
+    return (
+        problem.n_outputs == 1
+        and r > FEW_DIMENSIONS
+        and CHEAP_FACES < count_faces(n, r) <= DEFAULT_FACE_BUDGET
+    )
+
+
+class Bracket:
+    """The best lower bound for the network that a search has ended with, and the dual that gives it.
+
+    Parameters
+    ----------
+    view : Objective
+    point : Point
+        Of the search; it gets the bound.
+    began : float
+        When the solve began.
+    tol : float
+    time_limit_s : float, optional
+    random_state : int, optional
+    callback : callable, optional
+        Sees how boxes raise the bound.
+    """
+
+    def __init__(
+        self,
+        view: Objective,
+        point: Point,
+        *,
+        began: float,
+        tol: float,
+        time_limit_s: float | None,
+        random_state: int | None,
+        callback: Callable[[RoundState], bool] | None,
+    ):
+        self.view, self.point, self.began, self.tol = view, point, began, tol
+        self.time_limit_s, self.random_state, self.callback = time_limit_s, random_state, callback
+        self.rows, self.optimal = view.rows[view.live], point.dual.reshape(len(view.rows), -1)
+        self.lower, self._kept = -np.inf, (self.optimal, False, None)
+        self.by_gauge(self.optimal, gauge_bound(self.rows, view.asked(self.optimal)))
+
+    @property
+    def left(self) -> float:
+        """Seconds."""
+        return np.inf if self.time_limit_s is None else max(0.1, self.time_limit_s - (now() - self.began))
+
+    def offer(self, dual: np.ndarray, lower: float, claimed: bool = False, proof: Any = None) -> None:
+        """Keep a feasible dual (N, k) and its value where it is the best so far."""
+        if lower > self.lower:
+            self.lower, self._kept = lower, (dual, claimed, proof)
+
+    def by_gauge(self, dual: np.ndarray, gauge: float, *, claimed: bool = False) -> None:
+        """Offer a dual (N, k) divided by a bound on its gauge."""
+        self.offer(*self.view.scale(dual, gauge), claimed)
+
+    def conclude(self) -> Point:
+        """Give the point the best bound."""
+        dual, self.point.claimed, self.point.proof = self._kept
+        self.point.dual, self.point.lower_bound = self.view.own(dual), max(self.lower, 0.0)
+        return self.point
+
+    # ------------------------------------------------------------------ ways to bound
+    def tree(self, most_s: float) -> None:
+        """Branch and bound on the search's dual."""
+        tree = BranchAndBoundOracle(
+            self.rows, time_limit_s=most_s, random_state=self.random_state, n_starts=STARTS
+        )
+        self.by_gauge(self.optimal, tree.price(self.view.asked(self.optimal), max_neurons=1).upper_bound)
+
+    def subset(self, budget: float | None, time_s: float) -> None:
+        """Solve for a few points."""
+        dual, lower = subset_bound(self.view.problem, self.point.dual, budget, time_s, self.random_state)
+        self.offer(dual.reshape(self.optimal.shape), lower)
+
+    def quadratics(self) -> None:
+        """Bound by boxes with quadratics after signs, and with a loss few boxes, have been tried."""
+        view, point, left = self.view, self.point, self.left
+        asked = view.asked(self.optimal)
+        signs = sign_gauge(self.rows, asked, LOOK * PATIENCE if point.is_early else PATIENCE)
+        self.by_gauge(self.optimal, signs.value)
+        if signs.exact:  # the optimal dual is the best one
+            return
+        if not view.interpolates and not point.is_early:
+            closed = closed_gauge(self.rows, asked, point.neurons, tol=self.tol, time_s=CLOSING_SHARE * left)
+            if np.isfinite(closed):
+                self.by_gauge(self.optimal, closed, claimed=True)
+                return
+        limit = np.inf if self.time_limit_s is None else SEARCH_SHARE * self.time_limit_s
+        spare = min(limit, self.left)
+        if view.interpolates and not LEAST_S < spare < np.inf:
+            return
+        options: dict[str, Any] = {"time_s": PARTITION_SHARE * spare}
+        moved = self.optimal
+        if point.is_early:
+            moved = for_a_cover(view, moved, point.neurons, boxes=0, **options)
+        elif not view.is_free:
+            moved = towards_provable(
+                view, moved, point.neurons, boxes=BOXES if self.time_limit_s is None else MOST_BOXES, n_threads=2,
+                search_boxes=boxes_in_time(len(self.rows), self.rows.shape[1], self.time_limit_s), **options,
+            )  # fmt: skip
+        asked, point.dual = view.asked(moved), view.own(moved)
+        self.by_gauge(moved, gauge_bound(self.rows, asked))
+        if LEAST_S < spare < np.inf:
+            spare = min(limit, WITHIN * self.left)
+            deep = deep_gauge(self.rows, asked, point.neurons, time_s=spare, report=self.report)
+            self.by_gauge(moved, deep, claimed=True)
+
+    def relaxation(self, most_s: float) -> None:
+        """Solve the semidefinite relaxation, on regions of directions."""
+        relaxed = bracket(
+            self.view.problem, dual=self.view.own(self.optimal), upper_bound=self.point.upper_bound,
+            tol=max(self.tol, RELAXATION_TOL), time_limit_s=min(RELAXATION_S, most_s),
+        )  # fmt: skip
+        self.offer(relaxed.dual.reshape(self.optimal.shape), relaxed.lower_bound, proof=relaxed.certificate)
+
+    def report(self, gauge: float, note: str) -> bool:
+        """Show the callback a new bound on the gauge of the point's dual, and why it is one; whether to stop."""
+        point = self.point
+        lower = max(self.view.problem.scale_dual(point.dual, gauge)[1], 0.0)
+        columns, gap = (
+            point.history[-1].n_columns if point.history else 0,
+            relative_gap(point.upper_bound, lower),
+        )
+        state = RoundState(len(point.history), lower, point.upper_bound, gap, columns, 0.0, note)
+        point.history.append(state)
+        return self.callback is not None and bool(self.callback(state))
+
+    # ------------------------------------------------------------------ which of them
+    def close(self, *, is_brief: bool, only_relaxation: bool, subset_budget: float | None) -> Point:
+        """Try what there is time for, and conclude."""
+        view, left, rank = self.view, self.left, self.rows.shape[1]
+        if rank > MOST_QUADRATIC_DIMENSIONS:
+            gauge = gauge_bound(self.rows, view.asked(self.optimal))
+            self.report(gauge, TOO_WIDE)
+        # beyond a few rows for each dimension quadratics on boxes are what bounds best
+        boxes = view.is_scalar and MOST_DIMENSIONS < rank <= MOST_QUADRATIC_DIMENSIONS and not only_relaxation
+        if not view.interpolates:
+            if boxes and left > PARTITION_S:
+                with contextlib.suppress(TimeUp), limited(IN_TIME * left):
+                    self.quadratics()
+            if not view.is_scalar:
+                with contextlib.suppress(TimeUp), limited(left):
+                    self.tree(min(BRIEF_S if is_brief else FINAL_S, left))
+            if has_costly_faces(view.problem):  # as certificates do
+                self.by_gauge(self.optimal, bound_gauge(self.rows, view.asked(self.optimal)).value)
+            return self.conclude()
+        if not only_relaxation and not (boxes and len(self.rows) > FEW_ROWS * rank):
+            with contextlib.suppress(TimeUp), limited(left / 2):
+                self.tree(min(FINAL_S, left / 3))
+            with contextlib.suppress(TimeUp), limited(left / 2):
+                self.subset(subset_budget, left / 3)
+        if boxes:
+            with contextlib.suppress(TimeUp), limited(IN_TIME * self.left):
+                self.quadratics()
+        if relative_gap(self.point.upper_bound, self.lower) <= self.tol:
+            return self.conclude()
+        with contextlib.suppress(TimeUp), limited(self.left):
+            self.relaxation(self.left if only_relaxation else self.left / 3)
+        return self.conclude()
+
+
+def subset_bound(
+    problem: ShallowProblem,
+    dual: np.ndarray,
+    budget: float | None,
+    time_limit_s: float,
+    random_state: int | None,
+) -> tuple[np.ndarray, float]:
+    """Certified optimal dual of the most important rows, with zeros elsewhere."""
+    if budget is None:
+        budget = SUBSET_BUDGET_VECTOR if problem.is_vector else SUBSET_BUDGET
+    chosen = choose_subset(problem.rows, dual, budget)
+    rows, _ = restrict(problem.rows, chosen)
+    part = ShallowProblem(rows, problem.targets[chosen], problem.offset_cost)
+    full = np.zeros_like(dual)
+    try:
+        oracle = exact_oracle(rows, dual.shape[1] if problem.is_vector else 0)
+    except BudgetError:
+        return full, 0.0
+    point = generate(
+        part, oracle, tol=SUBSET_TOL, random_state=random_state,
+        time_limit_s=time_limit_s if np.isfinite(time_limit_s) else None,
+    )  # fmt: skip
+    full[chosen] = point.dual
+    return full, problem.dual_value(full)
