@@ -20,7 +20,7 @@ import numpy as np
 
 import covopt
 from covopt.arrangement.enumeration import enumerate_cells
-from covopt.solvers.conic import atom_matrix, cell_matrix, facets
+from covopt.conic.all_cells import atom_matrix, cell_matrix, facets
 
 
 def all_cells_squared(X: np.ndarray, y: np.ndarray, lam: float) -> tuple[float, float]:

@@ -26,9 +26,9 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 import covopt
+from covopt.conic.all_cells import solve_conic
 from covopt.data import Data
 from covopt.problems.reduction import reduce_data
-from covopt.solvers.conic import solve_conic
 from covopt.solvers.master.system import System
 
 

@@ -21,8 +21,9 @@ from covopt.losses import make_loss
 from covopt.oracles.cones.gauge import Scalar
 from covopt.oracles.cones.moments import MomentSearch
 from covopt.oracles.cones.transfer import transfer
+from covopt.oracles.steering import Steering
 from covopt.problems.regularised import RegularisedProblem, reduce_fit
-from covopt.solvers.heuristic import BelievingGeneration, Steering
+from covopt.solvers.heuristic import BelievingGeneration
 from covopt.solvers.master.objective import Fit
 from covopt.solvers.partition import for_a_cover
 from covopt.solvers.points import Point

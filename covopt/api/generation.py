@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from covopt.api.stopping import Clock
+from covopt.certificates.sharpen import sharpen
 from covopt.checks.memory import NoRoom, memory_left
 from covopt.errors import BudgetError, SolverError
 from covopt.limits import TimeUp, limited, now, patiently
@@ -22,7 +23,6 @@ from covopt.solvers.heuristic import solve_heuristic
 from covopt.solvers.one_input import solve_one_input
 from covopt.solvers.points import Point
 from covopt.solvers.quick import finishing_seconds, has_no_room, is_out_of_reach, master_bytes
-from covopt.solvers.sharpen import sharpen
 from covopt.solvers.thin import Thin, generate_thin, solve_thin_quickly
 from covopt.status import Status
 

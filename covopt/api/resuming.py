@@ -17,6 +17,7 @@ from covopt.certificates.certify import Conclusion, conclude
 from covopt.certificates.prechecks import not_finite, structure
 from covopt.checks.checkpoints import EVERY_S, SHARE, Checkpoint
 from covopt.checks.kept import KeptFile
+from covopt.checks.rounds import Checkpoints, State, checkpointing, from_json, to_json
 from covopt.checks.speaking import logger
 from covopt.data import Data
 from covopt.errors import InputError, SolutionFileError
@@ -25,7 +26,6 @@ from covopt.files import write_json
 from covopt.limits import now, patiently
 from covopt.losses import Loss
 from covopt.solution import Solution
-from covopt.solvers.checkpoints import Checkpoints, State, checkpointing, from_json, to_json
 from covopt.status import Status
 
 STOPPED = (Status.TIME_LIMIT, Status.INTERRUPTED, Status.CALLBACK)

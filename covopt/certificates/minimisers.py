@@ -8,7 +8,9 @@ from functools import cached_property
 import numpy as np
 
 from covopt.certificates.certify import residual_of
+from covopt.certificates.sharpen import sharpen
 from covopt.certificates.sparsity import SparseSupport, sparsest_support
+from covopt.certificates.tight import TightSet, tight_set
 from covopt.certificates.uniqueness import AMBIGUOUS, Uniqueness, analyse_uniqueness
 from covopt.data import Data
 from covopt.errors import BudgetError
@@ -24,8 +26,6 @@ from covopt.problems.regularised import reduce_fit
 from covopt.problems.shallow import ShallowProblem, sizes
 from covopt.solvers.finish import finish_network
 from covopt.solvers.generation import generate
-from covopt.solvers.sharpen import sharpen
-from covopt.solvers.tight import TightSet, tight_set
 
 ACCURATE = 1e-7  # with a larger gap the tight set cannot be read off
 NEEDED = 1e-4  # share of the cost above which a neuron's mass is no rounding

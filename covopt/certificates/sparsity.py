@@ -8,8 +8,8 @@ import highspy
 import numpy as np
 
 from covopt.arrangement.highs import linear_program
+from covopt.certificates.tight import TightSet
 from covopt.problems.shallow import ShallowProblem
-from covopt.solvers.tight import TightSet
 
 
 @dataclass(frozen=True)

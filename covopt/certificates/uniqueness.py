@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import linprog, nnls
 
+from covopt.certificates.tight import TightSet
 from covopt.checks.wording import counted
 from covopt.problems.shallow import ShallowProblem
-from covopt.solvers.tight import TightSet
 
 INDEPENDENT = 1e-8  # smallest singular value of the unit tight columns, relative to the largest
 CLEARLY = 1e-5  # the same, where the dual's error (the root of its gap) cannot have made it

@@ -12,6 +12,7 @@ import numpy as np
 
 from covopt.certificates.certify import Certificate
 from covopt.certificates.minimisers import Minimisers, Sparsest, tight_set_of_fit
+from covopt.certificates.tight import TightSet
 from covopt.certificates.uniqueness import Uniqueness
 from covopt.checks.checkpoints import as_checkpoint
 from covopt.checks.html import html_table
@@ -29,7 +30,6 @@ from covopt.proofs import Proof
 from covopt.solution.content import from_content, to_content
 from covopt.solution.snapshots import Snapshot
 from covopt.solution.summary import summary_rows
-from covopt.solvers.tight import TightSet
 from covopt.status import Status
 
 _BY_OUTPUTS = (

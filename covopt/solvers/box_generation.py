@@ -1,7 +1,7 @@
 """Column generation in five to eight dimensions: local search and boxes find columns, boxes prove.
 
 A search believes the best value that it has met and steers the master by it, but reports nothing that boxes have not
-proved (:mod:`covopt.solvers.box_pricing`). A neuron found later corrects the belief. Where proofs cost more than a
+proved (:mod:`covopt.oracles.searched`). A neuron found later corrects the belief. Where proofs cost more than a
 walk in passing, they are made once the best value exceeds one by less than a share of the gap and the proof would
 close half of it; now and then what is believed is proved anyway, so that there is a bound at any time.
 """
@@ -15,15 +15,15 @@ from typing import Any
 
 import numpy as np
 
+from covopt.checks.rounds import State
 from covopt.checks.timing import stage
 from covopt.exact.rounding import relative_gap
 from covopt.limits import TimeUp, limited
 from covopt.oracles.base import Pricing
 from covopt.oracles.bounds import gauge_bound
 from covopt.oracles.cones import box_gauge
+from covopt.oracles.searched import CLOSE, WALKED, SearchedThenProved
 from covopt.problems.shallow import ShallowProblem
-from covopt.solvers.box_pricing import CLOSE, WALKED, SearchedThenProved
-from covopt.solvers.checkpoints import State
 from covopt.solvers.column_generation import ColumnGeneration
 from covopt.solvers.loop import RoundState
 from covopt.solvers.points import Point

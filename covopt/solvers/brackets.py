@@ -21,6 +21,14 @@ from covopt.limits import TimeUp, limited, now
 from covopt.oracles.bounds import choose_subset, gauge_bound, restrict
 from covopt.oracles.branch_and_bound import BranchAndBoundOracle
 from covopt.oracles.choose import exact_oracle
+from covopt.oracles.cones.deeper import (
+    LEAST_S,
+    SEARCH_SHARE,
+    TOO_WIDE,
+    boxes_in_time,
+    closed_gauge,
+    deep_gauge,
+)
 from covopt.oracles.faces import DEFAULT_FACE_BUDGET, count_faces
 from covopt.oracles.support import (
     FEW_ROWS,
@@ -33,7 +41,6 @@ from covopt.oracles.support import (
 )
 from covopt.problems.regularised import RegularisedProblem
 from covopt.problems.shallow import ShallowProblem
-from covopt.solvers.deeper import LEAST_S, SEARCH_SHARE, TOO_WIDE, boxes_in_time, closed_gauge, deep_gauge
 from covopt.solvers.generation import generate
 from covopt.solvers.loop import RoundState
 from covopt.solvers.master.objective import Objective

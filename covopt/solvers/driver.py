@@ -20,10 +20,10 @@ from typing import Any
 import numpy as np
 from scipy.linalg import LinAlgError
 
+from covopt.checks.rounds import State
 from covopt.checks.timing import stage
 from covopt.oracles.base import Oracle, Pricing
 from covopt.oracles.heights import heights
-from covopt.solvers.checkpoints import State
 from covopt.solvers.loop import GenerationLoop
 from covopt.solvers.master.newton import REFINED, Master, Step
 from covopt.solvers.master.objective import Objective

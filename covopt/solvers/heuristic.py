@@ -18,10 +18,9 @@ from numpy.linalg import LinAlgError
 from covopt.exact.rounding import relative_gap
 from covopt.limits import now
 from covopt.oracles.base import Pricing
-from covopt.oracles.branch_and_bound import BranchAndBoundOracle
 from covopt.oracles.faces import DEFAULT_FACE_BUDGET
-from covopt.oracles.local_search import LocalSearchOracle
-from covopt.oracles.support import MOST_DIMENSIONS, MOST_QUADRATIC_DIMENSIONS, STARTS, bound_gauge, tree_limit
+from covopt.oracles.steering import Steering
+from covopt.oracles.support import MOST_DIMENSIONS, MOST_QUADRATIC_DIMENSIONS, bound_gauge
 from covopt.problems.regularised import RegularisedProblem
 from covopt.problems.shallow import ShallowProblem
 from covopt.solvers.brackets import BRIEF_S, LOOK, Bracket
@@ -32,71 +31,11 @@ from covopt.solvers.points import Point, WarmStart
 from covopt.solvers.regularised.generation import RegularisedGeneration
 from covopt.status import Status
 
-SLACK = 0.1
-CLOSE = 0.3  # of the tolerance, what a bound may leave
 PRICING_S = 10.0
 NETWORK_SHARE, NETWORK_SHARE_WIDE = 0.75, 0.5  # of the time limit; with a loss bounds by boxes take longer
 BELIEVED = 1e-3  # believed gap at which brief rounds look at what can be proved
 FAR = 0.1  # the proved gap that ends them then
 LAST_STEPS, CLEAN = 30, 1e-8  # of the master, and the complementarity that they are for
-
-
-class Steering:
-    """Branch and bound until it fails to end in its limits; from then on the best local maximum passes for h.
-
-    ``trusted`` tells the two phases apart: what is computed from the second is never reported as a bound.
-    """
-
-    def __init__(
-        self,
-        rows: np.ndarray,
-        *,
-        n_outputs: int,
-        time_limit_s: float,
-        random_state: int | None,
-        trusted: bool = False,
-        tol: float = 0.0,
-    ):
-        self._enough, self._proven = CLOSE * tol, 0.0
-        self._tree = BranchAndBoundOracle(
-            rows, node_limit=tree_limit(len(rows), rows.shape[1], n_outputs), time_limit_s=time_limit_s, slack=SLACK,
-            n_starts=2 * STARTS, random_state=random_state,
-        )  # fmt: skip
-        self._local = LocalSearchOracle(rows, random_state=random_state)
-        self.trusted = trusted
-
-    def observer(self, callback: Callable[[RoundState], bool] | None) -> Callable[[RoundState], bool]:
-        """Return a callback for rounds that shows valid bounds: the lower one stays where proofs have left it."""
-
-        def observe(state: RoundState) -> bool:
-            if not self.trusted:
-                self._proven = max(state.lower_bound, 0.0)
-            gap = relative_gap(state.upper_bound, self._proven) if self._proven > 0 else 1.0
-            return callback is not None and callback(
-                dataclasses.replace(state, lower_bound=self._proven, gap=gap)
-            )
-
-        return observe
-
-    def price(
-        self,
-        dual: np.ndarray,
-        *,
-        threshold: float = 0.0,
-        max_neurons: int | None = None,
-        complete: bool = False,
-    ) -> Pricing:
-        """Price exactly where that ends; otherwise return the best local maximum, which bounds nothing."""
-        if not self.trusted:
-            found = self._tree.price(dual, threshold=threshold, max_neurons=max_neurons, complete=complete)
-            if self._tree.interrupted:
-                raise KeyboardInterrupt
-            best = float(np.abs(found.values).max())
-            if found.exact or found.upper_bound <= best + max(1.01 * SLACK * (best - 1.0), self._enough):
-                return found
-            self.trusted = True
-            self._local.warm = self._tree.local.warm
-        return self._local.search_on(dual, threshold=threshold, max_neurons=max_neurons)
 
 
 class BelievingGeneration(RegularisedGeneration):
@@ -153,6 +92,20 @@ class BelievingGeneration(RegularisedGeneration):
         if self.oracle.trusted:  # restarts from outside the bounds of neurons go astray
             self.correct(fresh)
         return fresh
+
+
+def observer(oracle: Steering, callback: Callable[[RoundState], bool] | None) -> Callable[[RoundState], bool]:
+    """Return a callback for rounds that shows valid bounds: the lower one stays where proofs have left it."""
+    proved = 0.0
+
+    def observe(state: RoundState) -> bool:
+        nonlocal proved
+        if not oracle.trusted:
+            proved = max(state.lower_bound, 0.0)
+        gap = relative_gap(state.upper_bound, proved) if proved > 0 else 1.0
+        return callback is not None and callback(dataclasses.replace(state, lower_bound=proved, gap=gap))
+
+    return observe
 
 
 def solve_heuristic(
@@ -225,7 +178,7 @@ def solve_heuristic(
     wide = view.is_scalar and MOST_DIMENSIONS < rows.shape[1] <= MOST_QUADRATIC_DIMENSIONS
     share = NETWORK_SHARE_WIDE if wide and not view.interpolates else NETWORK_SHARE
     options: dict[str, Any] = {
-        "tol": max(tol, 1e-9), "random_state": random_state, "callback": oracle.observer(callback),
+        "tol": max(tol, 1e-9), "random_state": random_state, "callback": observer(oracle, callback),
         "time_limit_s": None if time_limit_s is None else share * time_limit_s,
     }  # fmt: skip
     if found is not None:

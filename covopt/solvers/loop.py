@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 
 from covopt.checks.memory import NoRoom
+from covopt.checks.rounds import State, check_shapes, checkpoints_of
 from covopt.checks.trail import trail_of
 from covopt.errors import CheckpointWarning
 from covopt.limits import TimeUp, limited, now
-from covopt.solvers.checkpoints import State, check_shapes, checkpoints_of
 from covopt.status import Status
 
 
@@ -116,7 +116,7 @@ class GenerationLoop(ABC):
         return fits
 
     def shapes(self) -> dict[str, Any]:
-        """Return what a state is made of, as :func:`~covopt.solvers.checkpoints.check_shapes` takes it."""
+        """Return what a state is made of, as :func:`~covopt.checks.rounds.check_shapes` takes it."""
         return {}
 
     def restore(self, state: State) -> bool:

@@ -7,10 +7,10 @@ import numpy as np
 from covopt.arrangement.enumeration import enumerate_cells
 from covopt.arrangement.files import most_cells
 from covopt.checks.memory import memory_left, plan
+from covopt.conic.all_cells import solve_conic
 from covopt.oracles.faces import FaceOracle
 from covopt.problems.shallow import ShallowProblem
 from covopt.solvers.column_generation import FEASIBLE
-from covopt.solvers.conic import solve_conic
 from covopt.solvers.master.networks import interpolate
 from covopt.solvers.merging import merge_in_cells, polish
 from covopt.solvers.points import Point

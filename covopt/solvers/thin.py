@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
+from covopt.checks.rounds import in_other_coordinates
 from covopt.exact.far_rows import FarRows, coordinates, frame
 from covopt.oracles.base import Oracle, Pricing
 from covopt.problems.shallow import ShallowProblem
-from covopt.solvers.checkpoints import in_other_coordinates
 from covopt.solvers.finish import finish_network
 from covopt.solvers.generation import generate
 from covopt.solvers.merging import Faces, Unit, merge_in_cells

@@ -123,7 +123,7 @@ def cell_minimum(
     (True, 1)
     """
     cp = required("cvxpy", "cell_minimum", "conic")
-    from covopt.solvers.backends import resolve_backend, run_backend
+    from covopt.conic.backends import resolve_backend, run_backend
 
     weighing = make_potential(potential)
     check_positive("negligible", negligible)

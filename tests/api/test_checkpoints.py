@@ -16,8 +16,8 @@ from filelock import FileLock
 
 import covopt
 from covopt.api import resuming
+from covopt.checks import rounds as checkpoints
 from covopt.errors import CheckpointWarning, InputError, SolutionFileError
-from covopt.solvers import checkpoints
 from tests.stopped_runs import fill_disk
 
 RNG = np.random.default_rng(5)

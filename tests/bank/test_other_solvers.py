@@ -5,8 +5,8 @@ from itertools import pairwise
 import pytest
 
 import covopt
+from covopt.conic.backends import why_unavailable
 from covopt.errors import BudgetError
-from covopt.solvers.backends import why_unavailable
 from tests.bank.checks import check_bracket, check_kkt, check_optimal
 from tests.bank.problems import BY_NAME, CLOSED_FORMS, COMBINATIONS
 from tests.nightly import thinned
@@ -40,7 +40,7 @@ def test_local_search(name, monkeypatch):
     """One node of the tree, so that it gives up: the network is a bracket's upper end, and its dual the lower one."""
     for module in ("generation", "fit_task"):
         monkeypatch.setattr(f"covopt.api.{module}.exact_oracle", refuse)
-    monkeypatch.setattr("covopt.solvers.heuristic.tree_limit", lambda *sizes: 1)
+    monkeypatch.setattr("covopt.oracles.steering.tree_limit", lambda *sizes: 1)
     solution = BY_NAME[name].solve(tol=1e-6, random_state=0)
     check_bracket(BY_NAME[name], solution)
     assert solution.objective >= BY_NAME[name].reference[1] * (1 - 1e-9)

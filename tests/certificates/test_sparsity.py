@@ -1,8 +1,8 @@
 import numpy as np
 
 from covopt.certificates.sparsity import sparsest_support
+from covopt.certificates.tight import TightSet
 from covopt.problems.shallow import ShallowProblem
-from covopt.solvers.tight import TightSet
 
 RING = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [0.0, -1.0]])
 QUADRANTS = np.array([[1.0, 1.0], [1.0, -1.0], [-1.0, 1.0], [-1.0, -1.0]]) / np.sqrt(2)

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import covopt
+from covopt.certificates.tight import TightSet
 from covopt.certificates.uniqueness import analyse_uniqueness
 from covopt.problems.shallow import ShallowProblem
-from covopt.solvers.tight import TightSet
 from tests.bank.closed_forms import CASES
 
 RING = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [0.0, -1.0]])

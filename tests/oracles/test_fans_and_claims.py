@@ -12,7 +12,8 @@ from covopt.data import Data
 from covopt.network import ReLUNetwork
 from covopt.oracles import support
 from covopt.oracles.claims import ATTAINED, BY_BOXES, BY_CHORDS, shown_again
-from covopt.oracles.cones import box_gauge, moments
+from covopt.oracles.cones import box_gauge, deeper, moments
+from covopt.oracles.cones.deeper import deep_gauge
 from covopt.oracles.cones.fan import MOST_OUTPUTS, fan_gauge, fan_of_boxes
 from covopt.oracles.cones.gauge import Scalar
 from covopt.oracles.cones.moments import decided_gauge, quadratic_gauge
@@ -20,9 +21,7 @@ from covopt.oracles.cones.transfer import transfer
 from covopt.oracles.support import VALID, GaugeBound, bound_gauge
 from covopt.oracles.vector_faces import VectorFaceOracle
 from covopt.problems.shallow import ShallowProblem
-from covopt.solvers import deeper
 from covopt.solvers.brackets import Bracket
-from covopt.solvers.deeper import deep_gauge
 from covopt.solvers.master.objective import Interpolation
 from covopt.solvers.points import Point
 from covopt.status import Status

@@ -6,9 +6,9 @@ from itertools import product
 import numpy as np
 import pytest
 
+from covopt.certificates.membership import Place, check_membership, cone_membership
 from covopt.errors import BudgetError, InputError
 from covopt.oracles.vector.quadratic_faces import QuadraticFaces
-from covopt.solvers.cone.membership import Place, check_membership, cone_membership
 
 KINDS = ("plain", "tied", "near zero", "cluster", "parallel", "axes")
 

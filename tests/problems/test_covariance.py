@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 import covopt
 from covopt.api.cone import ActiveSet
+from covopt.certificates.membership import Membership, Place, check_membership, cone_membership
 from covopt.errors import BudgetError, InputError
 from covopt.network import ReLUNetwork
 from covopt.oracles.vector.quadratic_faces import QuadraticFaces
 from covopt.problems.covariance import Covariances, covariance
-from covopt.solvers.cone.membership import Membership, Place, check_membership, cone_membership
 
 
 def weights_of(rng, widths, bias):

@@ -9,15 +9,15 @@ from sklearn.datasets import load_iris
 import covopt
 from covopt.api import generation
 from covopt.limits import TimeUp
+from covopt.oracles import searched as box_pricing
 from covopt.oracles.bounds import gauge_bound
 from covopt.oracles.choose import box_seconds, boxes_are_cheaper, face_seconds
 from covopt.oracles.cones import box_gauge
 from covopt.oracles.faces import FaceOracle
+from covopt.oracles.searched import Pool, SearchedThenProved
 from covopt.oracles.support import VALID, GaugeBound
 from covopt.problems.shallow import ShallowProblem
-from covopt.solvers import box_pricing
 from covopt.solvers.box_generation import BoxGeneration, solve_by_boxes
-from covopt.solvers.box_pricing import Pool, SearchedThenProved
 from covopt.solvers.generation import generate
 from covopt.status import Status
 
@@ -109,7 +109,7 @@ def test_a_pool_keeps_what_it_has_room_for(monkeypatch):
     expected = np.maximum(neurons @ rows.T, 0.0) @ dual
     np.testing.assert_allclose(np.sort(values), np.sort(expected[np.abs(expected) > 1.0]))
     np.testing.assert_allclose(np.maximum(found @ rows.T, 0.0) @ dual, values)
-    monkeypatch.setattr("covopt.solvers.box_pricing.POOL", 40)
+    monkeypatch.setattr("covopt.oracles.searched.POOL", 40)
     pool.add(generator.standard_normal((1, 3)))
     assert len(pool) == 5
 

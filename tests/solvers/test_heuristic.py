@@ -7,12 +7,12 @@ import covopt
 from covopt.api import generation as api
 from covopt.certificates import certify
 from covopt.errors import BudgetError
-from covopt.oracles import support
+from covopt.oracles import steering, support
 from covopt.oracles.choose import exact_oracle
 from covopt.oracles.faces import FaceOracle
 from covopt.oracles.support import bound_gauge
 from covopt.problems.shallow import ShallowProblem
-from covopt.solvers import brackets, heuristic
+from covopt.solvers import brackets
 from covopt.solvers.generation import generate
 from covopt.solvers.heuristic import solve_heuristic
 from covopt.status import Status
@@ -43,7 +43,7 @@ def test_branch_and_bound_reaches_the_exact_optimum(seed, offset_cost):
     ("offset_cost", "k"), thinned([(np.inf, 1), (1.0, 2), (0.0, 1), (np.inf, 2), (1.0, 1), (0.0, 2)], 2)
 )
 def test_bounds_enclose_the_exact_optimum_without_branch_and_bound(k, offset_cost, monkeypatch):
-    monkeypatch.setattr(heuristic, "tree_limit", lambda *size: 1)
+    monkeypatch.setattr(steering, "tree_limit", lambda *size: 1)
     monkeypatch.setattr(brackets, "FINAL_S", 1e-9)
     problem = instance(k, 9, 2, offset_cost)
     if k > 1:
@@ -75,7 +75,7 @@ def test_min_norm_falls_back_and_says_so(monkeypatch):
         return FaceOracle(rows, budget=min(budget, 400))
 
     monkeypatch.setattr(api, "exact_oracle", scarce)
-    monkeypatch.setattr(heuristic, "tree_limit", lambda *size: 1)
+    monkeypatch.setattr(steering, "tree_limit", lambda *size: 1)
     monkeypatch.setattr(brackets, "FINAL_S", 0.0)
     monkeypatch.setattr(brackets, "SUBSET_BUDGET", 4e2)
     monkeypatch.setattr(support, "exact_oracle", scarce)
@@ -130,7 +130,7 @@ def test_branch_and_bound_then_a_relaxation_beyond_the_budget(monkeypatch):
 
 
 def test_an_interrupt_in_a_pricing_ends_the_solve(monkeypatch):
-    real = heuristic.BranchAndBoundOracle.price
+    real = steering.BranchAndBoundOracle.price
     calls = []
 
     def price(self, dual, **options):
@@ -139,7 +139,7 @@ def test_an_interrupt_in_a_pricing_ends_the_solve(monkeypatch):
         self.interrupted = len(calls) == 3
         return found
 
-    monkeypatch.setattr(heuristic.BranchAndBoundOracle, "price", price)
+    monkeypatch.setattr(steering.BranchAndBoundOracle, "price", price)
     found = solve_heuristic(instance(0, 12, 4, np.inf), tol=1e-9, random_state=0)
     assert found.status is Status.INTERRUPTED
     assert len(calls) == 3

@@ -3,13 +3,14 @@
 import numpy as np
 import pytest
 
+from covopt.oracles.cones.cover import Cover, relaxed_activations
 from covopt.oracles.cones.moments import Box, quadratic_gauge
 from covopt.oracles.local_search import LocalSearchOracle
 from covopt.problems.regularised import constant_dual
 from covopt.problems.shallow import ShallowProblem
 from covopt.solvers.master.objective import Fit, Interpolation
 from covopt.solvers.master.restricted import solve_restricted
-from covopt.solvers.partition import Cover, for_a_cover, relaxed_activations, towards_provable
+from covopt.solvers.partition import for_a_cover, towards_provable
 from tests.solvers.test_regularised_heuristic import instance
 
 

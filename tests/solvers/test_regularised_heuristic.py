@@ -9,9 +9,10 @@ from covopt.limits import TimeUp
 from covopt.losses import make_loss
 from covopt.oracles.bounds import gauge_bound
 from covopt.oracles.choose import exact_oracle
+from covopt.oracles.steering import Steering
 from covopt.problems.regularised import RegularisedProblem, reduce_fit
 from covopt.solvers import brackets
-from covopt.solvers.heuristic import FAR, BelievingGeneration, Steering, solve_heuristic
+from covopt.solvers.heuristic import FAR, BelievingGeneration, solve_heuristic
 from covopt.solvers.regularised.generation import RegularisedGeneration
 from covopt.status import Status
 

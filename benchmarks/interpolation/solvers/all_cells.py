@@ -5,8 +5,8 @@ from benchmark_utils.stopping import NEVER, UntilOptimal, next_tolerance
 from benchopt import BaseSolver
 
 import covopt
+from covopt.conic.backends import why_unavailable
 from covopt.errors import SolverError
-from covopt.solvers.backends import why_unavailable
 
 MOST_CELLS = 2000
 TIME_LIMIT_S = 600.0

@@ -3,7 +3,7 @@
 import numpy as np
 
 import covopt
-from covopt.solvers.conic import facets
+from covopt.conic.all_cells import facets
 
 
 def too_many_cells(X, bias, limit):

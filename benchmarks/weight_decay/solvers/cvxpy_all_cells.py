@@ -11,9 +11,9 @@ from benchmark_utils.cells import all_cells, too_many_cells
 from benchmark_utils.networks import from_cells, zero_network
 from benchmark_utils.stopping import ToleranceSolver
 
+from covopt.conic.all_cells import atom_matrix, cell_matrix
+from covopt.conic.backends import resolve_backend, run_backend, value_of, why_unavailable
 from covopt.errors import SolverError
-from covopt.solvers.backends import resolve_backend, run_backend, value_of, why_unavailable
-from covopt.solvers.conic import atom_matrix, cell_matrix
 
 MOST_CELLS = 5000
 TIME_LIMIT_S = 600.0

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from covopt.checks.rounds import State
 from covopt.checks.timing import stage
 from covopt.oracles.base import Oracle, Pricing
 from covopt.problems.regularised import RegularisedProblem, best_constant
-from covopt.solvers.checkpoints import State
 from covopt.solvers.driver import Driver
 from covopt.solvers.master.columns import most_columns
 from covopt.solvers.master.networks import mass, shifted

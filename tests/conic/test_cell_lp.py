@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
+from covopt.conic.backends import why_unavailable
+from covopt.conic.cell_lp import cell_lp
 from covopt.errors import InputError
-from covopt.solvers.backends import why_unavailable
-from covopt.solvers.cell_lp import cell_lp
 from covopt.status import Status
 
 SOLVERS = ("highs", "CLARABEL", "SCS", "MOSEK")

@@ -17,9 +17,9 @@ import numpy as np
 from scipy import sparse
 
 from covopt.checks.optional import required
+from covopt.conic.backends import resolve_backend, run_backend, value_of
 from covopt.errors import InputError
 from covopt.problems.shallow import ShallowProblem
-from covopt.solvers.backends import resolve_backend, run_backend, value_of
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class ConicPoint:
     backend : str
         The backend that ran: not the one asked for when that one was unavailable.
     status : str
-        A key of :data:`covopt.solvers.backends.OUTCOMES`.
+        A key of :data:`covopt.conic.backends.OUTCOMES`.
     time_s, build_s : float
         Wall-clock time of the whole call, and the part spent before the backend was called.
     iterations : int or None

@@ -1,4 +1,4 @@
-"""Two ways to solve the small linear programs of :mod:`covopt.solvers.cell_lp`: HiGHS itself, and cvxpy."""
+"""Two ways to solve the small linear programs of :mod:`covopt.conic.cell_lp`: HiGHS itself, and cvxpy."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ import numpy as np
 
 from covopt.arrangement.highs import linear_program
 from covopt.checks.optional import required
-from covopt.errors import InputError, SolverError
-from covopt.solvers.backends import (
+from covopt.conic.backends import (
     BACKENDS,
     Backend,
     available_backends,
@@ -17,6 +16,7 @@ from covopt.solvers.backends import (
     run_backend,
     value_of,
 )
+from covopt.errors import InputError, SolverError
 
 
 class Face(Protocol):
@@ -105,7 +105,7 @@ def _run(model: Any) -> np.ndarray:
 
 
 class CvxpyBackend:
-    """Any backend of :data:`covopt.solvers.backends.BACKENDS`."""
+    """Any backend of :data:`covopt.conic.backends.BACKENDS`."""
 
     def __init__(self, backend: Backend, tol: float):
         self.name = backend.name

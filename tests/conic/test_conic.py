@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
+from covopt.conic.all_cells import ConicPoint, cell_matrix, facets, solve_conic
 from covopt.errors import InputError
 from covopt.problems.shallow import ShallowProblem
-from covopt.solvers.conic import ConicPoint, cell_matrix, facets, solve_conic
 from tests.bank.closed_forms import CASES, ProblemCase, all_cells, check_kkt, random_cases
 
 

@@ -8,9 +8,9 @@ import cvxpy as cp
 import pytest
 
 import covopt
+from covopt.conic import backends
+from covopt.conic.backends import BACKENDS, OUTCOMES, available_backends, resolve_backend, run_backend
 from covopt.errors import InputError, SolverError, SolverFallbackWarning, SolverUnavailableError
-from covopt.solvers import backends
-from covopt.solvers.backends import BACKENDS, OUTCOMES, available_backends, resolve_backend, run_backend
 
 
 @pytest.fixture
@@ -123,8 +123,8 @@ SCRIPT = """
 import warnings
 import cvxpy, mosek, numpy as np
 from covopt.problems.shallow import ShallowProblem
-from covopt.solvers.cell_lp import cell_lp
-from covopt.solvers.conic import solve_conic
+from covopt.conic.cell_lp import cell_lp
+from covopt.conic.all_cells import solve_conic
 assert "MOSEK" in cvxpy.installed_solvers()
 problem, cells = ShallowProblem(np.array([[2.0]]), np.array([3.0])), np.array([[True], [False]])
 with warnings.catch_warnings(record=True) as caught:

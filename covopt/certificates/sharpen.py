@@ -16,12 +16,12 @@ import numpy as np
 from scipy.linalg import lstsq
 from scipy.optimize import linprog
 
+from covopt.certificates.tight import TightSet, tight_set
 from covopt.checks.timing import stage
 from covopt.oracles.faces import FaceOracle
 from covopt.problems.shallow import ShallowProblem
 from covopt.solvers.finish import finish_network
 from covopt.solvers.merging import ON_PLANE
-from covopt.solvers.tight import TightSet, tight_set
 
 LARGEST_SYSTEM = 700
 STEPS = 8

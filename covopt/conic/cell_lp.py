@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import linalg
 
+from covopt.conic.linear import LinearBackend, make_linear_backend
 from covopt.errors import InputError
-from covopt.solvers.linear import LinearBackend, make_linear_backend
 from covopt.status import Status
 
 
@@ -133,7 +133,7 @@ def cell_lp(
     --------
     Two samples on the line, three neurons: x̃·θ = x, (x + 1)/√2 and 1.
 
-    >>> from covopt.solvers.cell_lp import cell_lp
+    >>> from covopt.conic.cell_lp import cell_lp
     >>> answer = cell_lp([[1.0], [3.0]], [1.0, 3.0], [[1, 0], [1, 1], [0, 1]])
     >>> answer.masses.round(6) + 0.0, round(answer.cost, 6), answer.is_unique
     (array([1., 0., 0.]), 1.0, True)

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 import covopt
+from covopt.certificates.sharpen import sharpen
 from covopt.datasets import make_random_plane, make_smooth
 from covopt.oracles.faces import FaceOracle
 from covopt.problems.reduction import reduce_data
-from covopt.solvers.sharpen import sharpen
 from tests.bank.closed_forms import CASES
 
 
