@@ -5,7 +5,7 @@ where all rows are active F(w) = q·w, q = (Λᵀx, βΛᵀ1). These are as many
 Λ_i on its own changes q by 2⁻⁵³ Σ|Λ_i||x_i|, which for stamps in nanoseconds is 10⁹ times what q may be. So up to
 ``WINDOW`` neighbours are rounded together: their whole multiples of a unit in the last place make a lattice in the
 space of those numbers, and one of its points close to what is wanted is taken (:mod:`covopt.exact.lattice`). The rows
-beside them are rounded one by one, each making up for what the ones before have left.
+beside them are rounded in windows of their own, from both ends, each making up for what the ones before have left.
 
 Only the direction of a dual counts: lengths may be given up (``STRETCH``), which with two or three rows is what
 leaves room. And far from the origin Λᵀx hardly counts for the value: zero is tried as well.
@@ -117,7 +117,8 @@ def near_dual(
     x, y = [Fraction(value) for value in rows[:, 0].tolist()], targets[order]
     best, most = given, _value(rows, y, given[order], is_free=is_free)
     ideal = _ideal(x, Fraction(bias), y, heights[order], moments, is_free=is_free)
-    for flat, stretch in product((False, True), STRETCH):
+    lengths = STRETCH if len(x) <= WINDOW else STRETCH[:1]
+    for flat, stretch in product((False, True), lengths):
         if most >= ideal * (1 - Fraction(ENOUGH)):
             break
         columns = []
@@ -175,13 +176,12 @@ def _rounded(wanted: Wanted, stretch: int, *, is_free: bool) -> list[float] | No
     units = [_unit(max(abs(value), least)) for value in goal]
     first = min(_windows(goal, n), default=(Fraction(0), 0))[1]
     last = min(first + WINDOW, n)
-    dual, x = list(goal), wanted.x
+    if is_free:  # sums of the others are multiples of what is in the window
+        units = [max(unit, min(units[first:last])) for unit in units]
+    dual = list(goal)
     for rows, towards in ((range(n - 1, last - 1, -1), -1), (range(first), 1)):
-        left = moment = Fraction(0)  # of the entries so far, and times their rows
-        for i in rows:  # all that is active at row i + towards, but for that one
-            missing = (moment - left * x[i + towards]) / (x[i] - x[i + towards])
-            dual[i] = _to_unit(goal[i] + missing, units[i])
-            left, moment = left + goal[i] - dual[i], moment + (goal[i] - dual[i]) * x[i]
+        for start in range(0, len(rows), WINDOW):
+            _one_sided(wanted, goal, dual, units, rows[: start + WINDOW], start, towards)
     window = range(first, last)
     for i in window:
         dual[i] = _to_unit(goal[i], units[i])
@@ -192,6 +192,39 @@ def _rounded(wanted: Wanted, stretch: int, *, is_free: bool) -> list[float] | No
         dual[i] += step * units[i]
     found = [float(value) for value in dual]
     return found if all(Fraction(a) == b for a, b in zip(found, dual, strict=True)) else None
+
+
+def _one_sided(
+    wanted: Wanted, goal: list[Fraction], dual: list[Fraction], units: list[Fraction], rows: range, start: int,
+    towards: int,
+) -> None:  # fmt: skip
+    """Round the rows of an end from ``start`` on: what is active on that side alone hears of no others."""
+    x, lengths = wanted.x, wanted.lengths
+    own = rows[start:]
+
+    def says(row: int, weight: Fraction) -> list[Fraction]:
+        kinks = [(x[i + towards], lengths[i + towards]) for i in own]
+        return [weight * max(towards * (kink - x[row]), Fraction(0)) / length for kink, length in kinks]
+
+    for i in own:
+        dual[i] = _to_unit(goal[i], units[i])
+    missed = [says(i, goal[i] - dual[i]) for i in rows if goal[i] != dual[i]]
+    vectors = [says(i, units[i]) for i in own]
+    for i, step in zip(
+        own, _multiples(vectors, [sum(part) for part in zip(*missed, strict=True)]), strict=True
+    ):
+        dual[i] += step * units[i]
+
+
+def _multiples(vectors: list[list[Fraction]], goal: list[Fraction]) -> list[int]:
+    """Return whole multiples of vectors whose sum is close to a goal."""
+    count = len(vectors)
+    whole = [
+        [round(value * 2**FINE) for value in vector] + [int(i == j) for j in range(count)]
+        for i, vector in enumerate(vectors)
+    ]
+    goal = goal or [Fraction(0)] * len(vectors[0])
+    return Lattice(whole).nearest([round(value * 2**FINE) for value in goal] + [0] * count)[-count:]
 
 
 def _windows(goal: list[Fraction], n: int) -> Iterator[tuple[Fraction, int]]:
@@ -245,10 +278,4 @@ def _together(
                 share = vector[p] / way[p]
                 for i in range(len(way)):
                     vector[i] = vector[i] - share * way[i] if i != p else vector[p] / 2**stretch
-    count = len(window)
-    whole = [
-        [round(value * 2**FINE) for value in vector] + [int(i == j) for j in range(count)]
-        for i, vector in enumerate(vectors)
-    ]
-    near = Lattice(whole).nearest([round(value * 2**FINE) for value in rest] + [0] * count)
-    return near[-count:]
+    return _multiples(vectors, rest)

@@ -25,8 +25,10 @@ from covopt.network import ReLUNetwork
 
 NEAR = 39  # bits of the hidden weights that may be chosen: the norm changes by less than 2⁻²⁶ of itself
 FINE = 40  # bits of numbers in lattices beyond those that count
-MOST_TOGETHER = 12  # output weights that are rounded together
+TOGETHER = 16  # output weights, about, that are rounded together
 SMALL = 2.0**-44  # share of the cost that a ramp for the last digits may have
+FREELY = 2**30  # multiples of such a ramp that count as one of others
+FINER = 16  # parts of what outputs may be off by, that its output weight is a multiple of
 CLOSE = Fraction(1, 10**11)  # of the largest target, that outputs may be off by
 ACCURATE = 2**26  # parts of that which lattices tell apart
 
@@ -259,24 +261,52 @@ def _rounded(
     left = _left(line, pairs, rounded)
     if max(map(abs, left)) <= CLOSE * line.size:
         return pairs, rounded
-    cost = max(abs(w) * math.hypot(*pair) for pair, w in zip(pairs, rounded, strict=True) if pair)
-    extra = math.sqrt(SMALL * cost)
-    more = [(math.copysign(extra, line.x[0] + line.x[-1]), 0.0), (0.0, extra)][: len(line.x) - neurons]
+    # ramps that are flat, for what is left of the others: they start with nothing
+    size = float(max(map(abs, left)))
+    reach = float(max(map(abs, line.x)))
+    more = [
+        (math.copysign(math.sqrt(size / reach), line.x[0] + line.x[-1]), 0.0),
+        (0.0, math.sqrt(size / line.bias)),
+    ]
+    more = more[: len(line.x) - neurons]
     pairs, rounded = [*pairs, *more], [*rounded, *([0.0] * len(more))]
-    if len(pairs) > MOST_TOGETHER:
-        return pairs, rounded
-    units = [Fraction(math.ulp(w or extra)) for w in rounded]
-    scale = ACCURATE / (CLOSE * line.size)
-    vectors = [
-        [round(unit * h * scale) for h in _column(line, pair)]
-        for unit, pair in zip(units, pairs, strict=True)
+    wanted = [*weights, *([Fraction(0)] * len(more))]
+    fine = CLOSE / FINER * line.size
+    units = [
+        Fraction(math.ulp(w)) if w else fine / max(_column(line, pair))
+        for w, pair in zip(rounded, pairs, strict=True)
     ]
-    count = len(pairs)
-    lattice = Lattice([[*vector, *(int(i == j) for j in range(count))] for i, vector in enumerate(vectors)])
-    steps = lattice.nearest([round(value * scale) for value in left] + [0] * count)[-count:]
-    return pairs, [
-        float(Fraction(w) + step * unit) for w, step, unit in zip(rounded, steps, units, strict=True)
-    ]
+    order = sorted(range(len(pairs)), key=lambda j: _place(pairs[j]))
+    groups = max(1, round(len(order) / TOGETHER))
+    for group in range(groups):
+        chosen = order[group * len(order) // groups : (group + 1) * len(order) // groups]
+        lost = [wanted[j] - Fraction(rounded[j]) for j in chosen]
+        free = [not rounded[j] for j in chosen]
+        steps = _together(line, [pairs[j] for j in chosen], [units[j] for j in chosen], lost, free)
+        for j, step in zip(chosen, steps, strict=True):
+            rounded[j] = float(Fraction(rounded[j]) + step * units[j])
+    return pairs, rounded
+
+
+def _place(pair: Pair | None) -> tuple[bool, float]:
+    """Return what ramps are ordered by: where they bend, the flat ones last."""
+    return (False, -pair[1] / pair[0]) if pair and pair[0] and pair[1] else (True, 0.0)
+
+
+def _together(
+    line: Line, pairs: list[Pair | None], units: list[Fraction], lost: list[Fraction], free: list[bool]
+) -> list[int]:
+    """Return whole multiples of units that make up for what rounding has taken from some output weights."""
+    scale, count, n = ACCURATE * FREELY / (CLOSE * line.size), len(pairs), len(line.x)
+    vectors, missed = [], [Fraction(0)] * n
+    for j, (pair, unit, rest) in enumerate(zip(pairs, units, lost, strict=True)):
+        heights, price = _column(line, pair), 1 if free[j] else FREELY
+        vectors.append(
+            [round(unit * height * scale) for height in heights] + [price * (i == j) for i in range(count)]
+        )
+        missed = [value + rest * height for value, height in zip(missed, heights, strict=True)]
+    near = Lattice(vectors).nearest([round(value * scale) for value in missed] + [0] * count)[n:]
+    return [times // (1 if own else FREELY) for times, own in zip(near, free, strict=True)]
 
 
 def _column(line: Line, pair: tuple[float, float] | None) -> list[Fraction]:

@@ -78,6 +78,22 @@ def test_two_stamps_alone(gap):
     assert free.status.code == none.status.code == "certified"
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("start", "least", "largest"), [(1.7e15, 3.0, 10.03), (1.7e18, 9.0, 15.0)])
+def test_gaps_of_all_sizes_are_certified(start, least, largest):
+    """Milliseconds to three hours in microseconds; seconds to eleven days in nanoseconds."""
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        n = int(rng.integers(8, 60))
+        x = np.unique(start + np.cumsum(10.0 ** rng.uniform(least, largest, n)).round())
+        y = np.sin(np.arange(len(x)) / 7.0) + 0.3 * rng.standard_normal(len(x))
+        for output_bias in ("none", "penalized", "free"):
+            solution = covopt.min_norm(x[:, None], y, output_bias=output_bias)
+            assert solution.status.code == "certified", (seed, output_bias, solution.gap)
+            assert len(solution.network) <= len(x)
+            assert covopt.verify(solution).ok
+
+
 def test_misses_are_those_of_fractions():
     x, y = 1.6e18 + np.array([0.0, 256.0]), np.array([1.0, 3.0])
     network = ReLUNetwork(np.array([[0.3, -4.5e17]]), np.array([[1e-3]]), 1.0, np.array([0.1]))
