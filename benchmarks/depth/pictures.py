@@ -159,4 +159,4 @@ DRAWN = {
 
 def draw(name: str, found: dict[str, Any], out: str) -> None:
     """Save the picture of an experiment."""
-    DRAWN[name](found).savefig(out, dpi=120)
+    DRAWN[name](found).savefig(out, dpi=150)

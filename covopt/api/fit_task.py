@@ -269,6 +269,10 @@ class FitTask:
         def few(seconds: float | None) -> Point:
             return fit_quickly(problem, time_limit_s=seconds, random_state=self.random_state)
 
+        def at_last() -> FitPoint:
+            with patiently():
+                return few(SOON_S if limit is None else min(SOON_S, 0.05 * limit))
+
         try:
             if self.interrupted:
                 raise KeyboardInterrupt
@@ -279,16 +283,16 @@ class FitTask:
                     point, name = self._generate(problem, options)
                 ended = point.status in ENDED and self.potential == "variation"
                 if ended and not len(point.neurons):  # a first round took all the time
-                    with patiently():
-                        quick = few(SOON_S if limit is None else min(SOON_S, 0.05 * limit))
+                    quick = at_last()
                 if quick is not None and quick.upper_bound < point.upper_bound:
                     point = dataclasses.replace(
                         point, neurons=quick.neurons, weights=quick.weights, offset=quick.offset,
                         upper_bound=quick.upper_bound,
                     )  # fmt: skip
                 return point, name
-        except TimeUp:
-            pass
+        except TimeUp:  # within the first round
+            if quick is None and self.potential == "variation":
+                quick = at_last()
         except KeyboardInterrupt:
             status = Status.INTERRUPTED
             if quick is None and self.potential == "variation":

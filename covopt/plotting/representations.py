@@ -235,7 +235,8 @@ def plot_loss_against_width(
             at = float(np.interp(starts[value], best["width"], best[train]))
             ax.annotate(
                 f"{starts[value]:g}", (starts[value], at), (10, 22), textcoords="offset points", ha="center",
-                fontsize="small", arrowprops={"arrowstyle": "->", "color": color},
+                fontsize="small", bbox={"fc": "white", "ec": "none", "pad": 0.5, "alpha": 0.8},
+                arrowprops={"arrowstyle": "->", "color": color},
             )  # fmt: skip
     ax.set_xlabel("width of the hidden layers")
     ax.set_ylabel("loss")

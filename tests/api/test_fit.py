@@ -12,6 +12,7 @@ import covopt
 from covopt.api.fit_task import FitTask
 from covopt.cli import app
 from covopt.errors import InputError, SolutionFileError
+from covopt.limits import TimeUp
 from covopt.losses import Huber
 from covopt.problems.regularised import best_constant
 from covopt.solvers.points import Point
@@ -379,10 +380,13 @@ def test_targets_whose_squares_have_no_room_are_refused(size):
     assert covopt.fit([[0.0], [1.0]], [0.0, 0.0], lam=1.0).cost == 0.0
 
 
-def test_a_first_round_without_an_end_leaves_a_network(monkeypatch):
+@pytest.mark.parametrize("is_cut", [False, True])
+def test_a_first_round_without_an_end_leaves_a_network(monkeypatch, is_cut):
     """120 rows and three classes: proofs took ten seconds before any network, and none was left."""
 
     def nothing(self, problem, options):
+        if is_cut:
+            raise TimeUp
         rows, q = problem.rows, problem.n_outputs
         none = Point(
             rows[:0],
