@@ -3,8 +3,9 @@
     python -m benchmarks.fresh_start [--page docs/start.md] [--constraints constraints.txt]
 
 The package is built as it is handed out: an archive of the sources, and from that archive alone a wheel. Where the
-page says ``covopt-nn`` pip gets the wheel; the rest of it runs as it stands, and ends the run where it fails. Printed
-as well: what the core takes on disk, with and without bytecode.
+page says ``covopt-nn`` pip gets the wheel; the rest of it runs as it stands, and ends the run where it fails.
+``mine.csv``, the reader's own table on that page, is written first, with all that the page says of it. Printed as
+well: what the core takes on disk, with and without bytecode.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ ROOT = Path(__file__).resolve().parents[1]
 BUILD = "from setuptools import build_meta as b; b.build_{0}({1!r})"
 BLOCK = re.compile(r"^```(sh|console|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 MIB = 2**20
+MINE = "größe;raucher;y\n1,5;yes;2,0\n2,5;no;3,5\n;yes;1,0\n"  # words, commas, a cell without a number
 
 
 def lines_of(page: str) -> Iterator[str]:
@@ -70,6 +72,7 @@ def follow(page: Path, folder: Path, constraints: Path | None) -> bool:
     """Run the page line by line; return whether all of it worked."""
     wheel, work, venv = built(folder), folder / "work", folder / "venv"
     work.mkdir()
+    (work / "mine.csv").write_bytes(MINE.encode("latin-1"))
     environment = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONDONTWRITEBYTECODE")}
     environment |= {"PATH": f"{venv / 'bin'}:{environment['PATH']}", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
     if constraints is not None:

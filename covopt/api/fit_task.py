@@ -269,7 +269,7 @@ class FitTask:
         def few(seconds: float | None) -> Point:
             return fit_quickly(problem, time_limit_s=seconds, random_state=self.random_state)
 
-        def at_last() -> FitPoint:
+        def at_last() -> Point:
             with patiently():
                 return few(SOON_S if limit is None else min(SOON_S, 0.05 * limit))
 
@@ -281,31 +281,27 @@ class FitTask:
             if not out_of_reach:
                 with limited(limit):
                     point, name = self._generate(problem, options)
-                ended = point.status in ENDED and self.potential == "variation"
-                if ended and not len(point.neurons):  # a first round took all the time
-                    quick = at_last()
+                if point.status in ENDED and self.potential == "variation" and not len(point.neurons):
+                    quick = at_last()  # a first round took all the time
                 if quick is not None and quick.upper_bound < point.upper_bound:
                     point = dataclasses.replace(
                         point, neurons=quick.neurons, weights=quick.weights, offset=quick.offset,
                         upper_bound=quick.upper_bound,
                     )  # fmt: skip
                 return point, name
-        except TimeUp:  # within the first round
-            if quick is None and self.potential == "variation":
-                quick = at_last()
+        except TimeUp:
+            pass
         except KeyboardInterrupt:
             status = Status.INTERRUPTED
-            if quick is None and self.potential == "variation":
-                with patiently():
-                    quick = few(SOON_S)
+        if quick is None and self.potential == "variation":  # within the first round
+            quick = at_last()
         if clock.limit is None and status is Status.TIME_LIMIT:
             status = Status.GAP
         if quick is not None:
             return dataclasses.replace(quick, status=status), QUICK
         n, q = problem.rows.shape[0], problem.n_outputs
-        nothing = np.zeros((0, problem.rows.shape[1]))
         return Point(
-            nothing, np.zeros((0, q)), best_constant(problem), np.inf, np.zeros((n, q)), 0.0, status
+            problem.rows[:0], np.zeros((0, q)), best_constant(problem), np.inf, np.zeros((n, q)), 0.0, status
         ), "constant"
 
     def _generate(self, problem: RegularisedProblem, options: dict[str, Any]) -> tuple[Point, str]:
