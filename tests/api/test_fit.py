@@ -401,7 +401,7 @@ def test_a_first_round_without_an_end_leaves_a_network(monkeypatch, is_cut):
 
     monkeypatch.setattr(FitTask, "_generate", nothing)
     X, y = table("squared")
-    found = covopt.fit(X, y, lam="0.01max", time_limit_s=10)
+    found = covopt.fit(X, y, lam=1e-3, time_limit_s=10)
     assert found.status is Status.TIME_LIMIT
     assert 0 < len(found.network) <= len(X)
     assert covopt.verify(found).ok
