@@ -19,6 +19,7 @@ from covopt.errors import InputError
 from covopt.exact.far_rows import FarRows
 from covopt.exact.parallel_rows import merge_lines
 from covopt.exact.rank import COMPUTED, numerical_rank
+from covopt.exact.rounding import exponents
 from covopt.problems.shallow import ShallowProblem
 
 CONSISTENT = 1e-12
@@ -27,6 +28,7 @@ SHORTEST = 1e-140  # of the largest row: squares of shorter ones would be zero
 # how far away rows may be: what constants cost, which is in proportion, is then negligible
 STILL_FAR = 2.0**20
 FARTHER = 2.0**23  # with a free output bias: constants weigh more; more still makes yes and no hard
+UNEVEN = 1e4  # lengths of rows, from which on they are brought to one
 SMALLEST = 1e-301  # sizes between this and its inverse leave room for what is computed with them
 
 
@@ -38,7 +40,8 @@ class Reduction:
     Y[keep] U / s_y with U orthonormal: a basis of the row space of Y where its rank is below k, else the identity
     (None). Targets of rank one make a scalar problem. A unit neuron u stands for w = V u, an output weight c' for
     c = (s_y / s_x) U c', an offset B' for B = s_y U B', a dual Λ' for Λ = Λ' Uᵀ / s_x on the kept rows and zero
-    elsewhere; since ‖U v‖ = ‖v‖ neither costs nor h(Λ) change.
+    elsewhere; since ‖U v‖ = ‖v‖ neither costs nor h(Λ) change. Without a bias f(c x) = c f(x), c > 0: each
+    kept row may be divided by a power of two of its own (``lengths``), and its target with it; its dual is, too.
     """
 
     keep: np.ndarray
@@ -47,6 +50,7 @@ class Reduction:
     row_scale: float
     target_scale: float
     outputs: np.ndarray | None = None
+    lengths: np.ndarray | None = None
 
     @property
     def value_scale(self) -> float:
@@ -91,12 +95,19 @@ class Reduction:
         """Return the dual on all N rows in the user's units."""
         raised = self.raise_outputs(dual)
         full = np.zeros((self.n_samples, *raised.shape[1:]))
-        full[self.keep] = raised / self.row_scale
+        full[self.keep] = raised / self._sizes(raised)
         return full
 
     def apply_dual(self, dual: np.ndarray) -> np.ndarray:
         """Return the reduced dual of a dual in the user's units that vanishes on dropped rows."""
-        return self._lower(dual[self.keep]) * self.row_scale
+        lowered = self._lower(dual[self.keep])
+        return lowered * self._sizes(lowered)
+
+    def _sizes(self, dual: np.ndarray) -> Any:
+        """Return what the rows were divided by, in the shape of a dual."""
+        if self.lengths is None:
+            return self.row_scale
+        return self.row_scale * self.lengths.reshape(-1, *[1] * (dual.ndim - 1))
 
     def raise_outputs(self, values: Any) -> Any:
         """Return numbers or vectors of the reduced outputs as vectors of the user's."""
@@ -113,7 +124,7 @@ class Reduction:
         return lowered[..., 0] if self.outputs.shape[1] == 1 else lowered
 
 
-def reduce_data(data: Data, output_bias: str) -> tuple[ShallowProblem, Reduction]:
+def reduce_data(data: Data, output_bias: str, *, even: bool = False) -> tuple[ShallowProblem, Reduction]:
     """Drop redundant rows, reduce to the rank, scale rows and targets to size one.
 
     Parameters
@@ -121,6 +132,8 @@ def reduce_data(data: Data, output_bias: str) -> tuple[ShallowProblem, Reduction
     data : Data
         Contradictory rows were refused when it was made.
     output_bias : {"none", "penalized", "free"}
+    even : bool
+        Whether all rows are brought to about the same length; without a bias only.
 
     Raises
     ------
@@ -155,8 +168,16 @@ def reduce_data(data: Data, output_bias: str) -> tuple[ShallowProblem, Reduction
         check_size("bias", "the price of the penalized output bias is", offset_cost)
         if len(keep) and offset_cost < NEGLIGIBLE * float(np.ptp(targets[keep], axis=0).max()) / target_scale:
             offset_cost = 0.0  # solved as free: Λᵀ1 = 0 to more digits than a double has
-    problem = ShallowProblem(rows, targets[keep] / target_scale, offset_cost)
-    return problem, Reduction(keep, data.n_samples, basis, row_scale, target_scale, outputs)
+    lengths = None
+    goals = targets[keep]
+    if even and data.bias == 0 and len(keep):
+        lengths = np.ldexp(1.0, exponents(np.linalg.norm(rows, axis=1)[:, None]))
+        rows = rows / lengths[:, None]
+        goals = goals / lengths.reshape(-1, *[1] * (goals.ndim - 1))
+        target_scale = _power_of_two(float(np.abs(goals).max()) or 1.0)
+        check_size("Y", "measured in units of X the targets are", target_scale / row_scale)
+    problem = ShallowProblem(rows, goals / target_scale, offset_cost)
+    return problem, Reduction(keep, data.n_samples, basis, row_scale, target_scale, outputs, lengths)
 
 
 def reduce_rows(
@@ -180,6 +201,18 @@ def reduce_rows(
     """
     far = FarRows.of(lifted, still_far) if 2 < basis.shape[1] == lifted.shape[1] else None
     return (basis, lifted @ basis) if far is None else (far.basis, far.rows)
+
+
+def is_uneven(rows: np.ndarray) -> bool:
+    """Whether some rows are so much longer than others that a solve should have them of one length.
+
+    Examples
+    --------
+    >>> is_uneven(np.eye(2)), is_uneven(np.diag([1.0, 1e-6])), is_uneven(np.zeros((0, 2)))
+    (False, True, False)
+    """
+    lengths = np.linalg.norm(rows, axis=1)
+    return bool(lengths.max(initial=0.0) > UNEVEN * lengths.min(initial=np.inf))
 
 
 def _power_of_two(value: float) -> float:

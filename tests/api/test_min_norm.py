@@ -632,3 +632,18 @@ def test_a_network_that_misses_the_points_says_so():
     assert solution.status is not covopt.Status.CERTIFIED
     assert solution.certificate.residual > 0.1
     assert "misses the points" in solution.summary()
+
+
+@pytest.mark.parametrize("seed", [8, 25])
+def test_a_row_far_shorter_than_the_others_without_bias(seed):
+    rng = np.random.default_rng(seed)
+    d, n = int(rng.integers(1, 4)), int(rng.integers(2, 9))
+    X, y = rng.standard_normal((n, d)), rng.standard_normal(n)
+    X[0] *= 1e-9
+    solution = covopt.min_norm(X, y, bias=0.0)
+    assert 0 < len(solution.network) <= n
+    assert solution.status == "certified"
+    assert covopt.verify(solution).ok
+    # f(c x) = c f(x): the same network in other words
+    X[0], y[0] = 1e9 * X[0], 1e9 * y[0]
+    assert solution.lower_bound <= covopt.min_norm(X, y, bias=0.0).cost * (1 + 1e-9)
