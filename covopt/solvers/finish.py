@@ -110,18 +110,22 @@ def _heaviest(problem: ShallowProblem, neurons, weights, offset):
     if len(weights) <= count:
         return neurons, weights, offset
     heavy = np.argsort(-np.abs(weights), kind="stable")[:count]
-    fewer = _by_least_change(problem, neurons[heavy], weights[heavy], offset)
+    fewer = interpolating(problem, neurons[heavy], weights[heavy], offset)
     cheap = problem.primal_value(*fewer[1:]) <= problem.primal_value(weights, offset)
     return fewer if cheap and _residual(problem, *fewer) <= EXACT else (neurons, weights, offset)
 
 
-def _by_least_change(problem: ShallowProblem, neurons, weights, offset):
-    """Interpolate by the least change of the weights of one output, relative to their size."""
+def interpolating(
+    problem: ShallowProblem, neurons: np.ndarray, weights: np.ndarray, offset: Any, enough: float = ROUNDING
+) -> Network:
+    """Interpolate, to ``enough``, by the least change of the weights of unit neurons, relative to their size."""
+    shape = len(weights), *problem.targets.shape[1:]
+    targets = problem.targets.reshape(len(problem.targets), -1)
     changed, moved = interpolate(
-        problem.rows, neurons, problem.atoms(neurons).T, problem.targets[:, None], weights[:, None],
-        np.atleast_1d(offset), has_offset=problem.has_offset, enough=ROUNDING,
+        problem.rows, neurons, problem.atoms(neurons).T, targets, weights.reshape(len(weights), targets.shape[1]),
+        np.atleast_1d(offset), has_offset=problem.has_offset, enough=enough,
     )  # fmt: skip
-    return neurons, changed[:, 0], float(moved[0])
+    return neurons, changed.reshape(shape), moved if problem.is_vector else float(moved[0])
 
 
 def _without_idle(problem: ShallowProblem, neurons, weights, offset):
@@ -161,7 +165,7 @@ def _finish_vector(problem: ShallowProblem, neurons, weights, offset, slack):
                 continue
             last = len(units)
             fewer = _sparsified(problem, units, merged, offset)
-            for meet in (_by_weights, _by_moves):
+            for meet in (interpolating, _by_moves):
                 candidate = meet(problem, *fewer)
                 residual, cost = _residual(problem, *candidate), problem.primal_value(*candidate[1:])
                 # a network that misses the points has no cost to be compared with
@@ -191,23 +195,9 @@ def sparsified(problem: ShallowProblem, neurons: np.ndarray, weights: np.ndarray
     offset : float or ndarray of shape (k,)
     """
     if problem.is_vector:
-        return _by_weights(problem, *_sparsified(problem, neurons, weights, offset))
+        return interpolating(problem, *_sparsified(problem, neurons, weights, offset))
     kept = caratheodory(problem.atoms(neurons), weights)
-    return _by_least_change(problem, neurons[kept != 0.0], kept[kept != 0.0], offset)
-
-
-def _by_weights(problem, neurons, weights, offset):
-    """Interpolate by the least change of the output weights, relative to their size."""
-    return neurons, *interpolate(
-        problem.rows,
-        neurons,
-        problem.atoms(neurons).T,
-        problem.targets,
-        weights,
-        offset,
-        has_offset=problem.has_offset,
-        enough=ROUNDING,
-    )
+    return interpolating(problem, neurons[kept != 0.0], kept[kept != 0.0], offset)
 
 
 def _by_moves(problem, neurons, weights, offset):

@@ -11,7 +11,7 @@ from covopt.conic.all_cells import solve_conic
 from covopt.oracles.faces import FaceOracle
 from covopt.problems.shallow import ShallowProblem
 from covopt.solvers.column_generation import FEASIBLE
-from covopt.solvers.master.networks import interpolate
+from covopt.solvers.finish import interpolating
 from covopt.solvers.merging import merge_in_cells, polish
 from covopt.solvers.points import Point
 from covopt.status import Status
@@ -64,7 +64,7 @@ def solve_all_cells(
         problem, patterns, backend=backend, tol=min(tol / 10, 1e-9), time_limit_s=time_limit_s
     )  # fmt: skip
     neurons, weights, offset = found.neurons, found.weights, found.offset
-    whole = _interpolating(problem, neurons, weights, offset)
+    whole = interpolating(problem, neurons, weights, offset, enough=EXACT)
     for _ in range(ROUNDS):  # merging may leave a neuron beside a face again
         faces = merge_in_cells(problem.rows, _on_faces(problem.rows, neurons), weights)
         faces, offset, residual = polish(
@@ -77,7 +77,7 @@ def solve_all_cells(
     upper = problem.primal_value(masses, offset) if residual <= FEASIBLE else np.inf
     network = faces.vectors / masses[:, None], faces.signs * masses, offset
     if (
-        not np.isfinite(upper) and whole is not None
+        not np.isfinite(upper) and np.abs(problem.residual(*whole)).max(initial=0.0) <= FEASIBLE
     ):  # merged neurons miss the points: those of the program do not
         network, upper = whole, problem.primal_value(np.abs(whole[1]), whole[2])
     dual = problem.project_dual(found.dual)
@@ -86,19 +86,6 @@ def solve_all_cells(
     if point.gap <= tol:
         point.status = Status.CERTIFIED
     return point, f"conic:{found.backend}"
-
-
-def _interpolating(
-    problem: ShallowProblem, neurons: np.ndarray, weights: np.ndarray, offset: float
-) -> tuple[np.ndarray, np.ndarray, float] | None:
-    """Return a network with its weights corrected, by as little as it takes; None where that fails."""
-    atoms = np.maximum(neurons @ problem.rows.T, 0.0)
-    changed, shift = interpolate(
-        problem.rows, neurons, atoms, problem.targets[:, None], weights[:, None], np.array([offset]),
-        has_offset=problem.has_offset, enough=EXACT,
-    )  # fmt: skip
-    network = neurons, changed[:, 0], float(shift[0])
-    return network if np.abs(problem.residual(*network)).max(initial=0.0) <= FEASIBLE else None
 
 
 def _on_faces(rows: np.ndarray, neurons: np.ndarray) -> np.ndarray:
