@@ -14,6 +14,7 @@ from covopt.api.rounds import Callback, observer
 from covopt.api.stopping import Clock, in_time
 from covopt.certificates.certify import conclude
 from covopt.certificates.conjugate import balanced
+from covopt.certificates.far_sums import hold_far_sums
 from covopt.certificates.gauges import LabelNoiseGauge, VariationGauge
 from covopt.certificates.moments import hold_moments
 from covopt.certificates.near_duals import near_dual
@@ -272,9 +273,15 @@ class InterpolationTask:
         """
         if self.reduced[1].is_far:
             if self.reduced[0].offset_cost > 0:
-                return lambda dual, factor: without_middle(self.data.lifted, dual)
+                return lambda dual, factor: hold_far_sums(
+                    self.data.lifted, without_middle(self.data.lifted, dual)
+                )
             # Λᵀ1 = 0 has to hold to the last digit
-            return lambda dual, factor: balanced(without_middle(self.data.lifted, dual, keep_sums=True))
+            return lambda dual, factor: hold_far_sums(
+                self.data.lifted,
+                balanced(without_middle(self.data.lifted, dual, keep_sums=True)),
+                keep_sums=True,
+            )
         if point.moments is None or self.data.n_features != 1:
             return None
         problem, reduction = self.reduced

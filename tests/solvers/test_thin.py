@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 import covopt
+from covopt.certificates.conjugate import balanced
 from covopt.certificates.exact import exact_checks
+from covopt.certificates.far_sums import hold_far_sums
 from covopt.exact.far_rows import FarRows, coordinates, frame, without_middle
 from covopt.oracles.choose import exact_oracle
 from covopt.oracles.support import bound_gauge
@@ -29,6 +31,8 @@ def column(kind: str, n: int, rng: np.random.Generator) -> np.ndarray:
         return (1.6e9 + rng.uniform(0.0, 3e7, n)).round()
     if kind == "milliseconds":
         return (1.6e12 + rng.uniform(0.0, 3e10, n)).round()
+    if kind == "nanoseconds":
+        return (1.6e18 + rng.uniform(0.0, 3e16, n)).round()
     if kind == "yes/no":
         return rng.integers(0, 2, n).astype(float)
     return rng.standard_normal(n)
@@ -70,6 +74,24 @@ def test_more_tables_of_two_inputs_are_certified(kinds, n):
 @pytest.mark.parametrize("kinds", PAIRS[:3])
 def test_a_hundred_rows_are_certified(kinds):
     check(kinds, 100)
+
+
+def test_nanoseconds_beside_another_column_are_certified():
+    check(("nanoseconds", "plain"), 8)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("output_bias", ["none", "free"])
+@pytest.mark.parametrize("n", [20, 60, 100])
+def test_more_nanoseconds_are_certified(n, output_bias):
+    check(("nanoseconds", "plain"), n, output_bias=output_bias)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n", [20, 60])
+@pytest.mark.parametrize("other", ["yes/no", "seconds"])
+def test_nanoseconds_beside_hard_columns_are_certified(other, n):
+    check(("nanoseconds", other), n)
 
 
 @pytest.mark.slow
@@ -164,6 +186,26 @@ def test_a_sum_is_taken_out_of_the_dual():
     assert np.abs(moved @ rows).max() < 30.0 < np.abs(dual @ rows).max()
     plain = np.random.default_rng(0).standard_normal((6, 3))
     assert np.array_equal(without_middle(plain, dual), dual)
+
+
+@pytest.mark.parametrize("keep_sums", [False, True])
+def test_sums_along_the_middle_go_to_the_last_digit(keep_sums):
+    rng = np.random.default_rng(0)
+    rows = np.column_stack([column("nanoseconds", 9, rng), rng.standard_normal(9), np.ones(9)])
+    dual = rng.standard_normal((9, 2))
+    dual = np.column_stack([balanced(part) for part in dual.T]) if keep_sums else dual
+    dual = without_middle(rows, dual, keep_sums=keep_sums)
+    dual = balanced(dual) if keep_sums else dual
+    found = hold_far_sums(rows, dual, keep_sums=keep_sums)
+    assert np.abs(found - dual).max() < 1e-9
+    for before, after in zip(dual.T.tolist(), found.T.tolist(), strict=True):
+        sums = [
+            float(sum(Fraction(a) * Fraction(b) for a, b in zip(part, rows[:, 0].tolist(), strict=True)))
+            for part in (before, after)
+        ]
+        assert abs(sums[1]) < 1e-5
+        assert abs(sums[0]) > 1.0
+        assert not keep_sums or sum(map(Fraction, after)) == sum(map(Fraction, before)) == 0
 
 
 def test_frames_are_those_of_the_cost():
