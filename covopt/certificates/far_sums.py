@@ -18,6 +18,7 @@ from covopt.exact.far_rows import FarRows
 from covopt.exact.lattice import Lattice
 
 TOGETHER = 10  # entries that are moved
+MOST_ROWS = 2000  # of a dual that is looked at in fractions: a tenth of a second
 BITS = 52  # of an entry
 FINE = 64  # bits of numbers in the lattice
 ENOUGH = Fraction(1, 2**24)  # size of a sum along the middle that is left alone
@@ -49,7 +50,7 @@ def hold_far_sums(rows: np.ndarray, dual: np.ndarray, *, keep_sums: bool = False
     found = dual.reshape(len(dual), -1).copy()
     live = np.flatnonzero(found.any(axis=1) & rows.any(axis=1))
     far = FarRows.of(rows[live])
-    if far is None:
+    if far is None or len(live) > MOST_ROWS:
         return dual
     turn = far.basis.copy()
     turn[:, 0] = np.ldexp(turn[:, 0], -math.frexp(float(np.abs(turn[:, 0]).max()))[1])  # of length one, about
