@@ -207,7 +207,7 @@ def generate_thin(problem: ShallowProblem, thin: Thin, inner: Oracle, **options:
     inner : Oracle
         Of ``thin.closer``.
     **options
-        Of :func:`~covopt.solvers.column_generation.generate`.
+        Of :func:`~covopt.solvers.generation.generate`.
     """
     oracle = ThinOracle(thin, inner)
     inside = replace(problem, rows=thin.rows, offset_cost=problem.offset_cost * thin.size)
