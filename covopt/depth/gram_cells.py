@@ -25,12 +25,8 @@ import numpy as np
 from numba import njit
 
 LOST = 2.0**-40  # of the sizes of all terms: some forty roundings
-INFEASIBLE, CUT, INSIDE, WILD = (
-    -1,
-    0,
-    1,
-    2,
-)  # kinds of cells: no state in it, M̄₁₂ = 0 within, none, α below zero
+# kinds of cells: no state in it, M̄₁₂ = 0 within, none, α below zero, M̄₁₂ as it likes and v = 1/β² alone
+INFEASIBLE, CUT, INSIDE, WILD, FLAT = -1, 0, 1, 2, 3
 NOTHING = 1e300
 
 
@@ -39,6 +35,7 @@ def tables(
     low: np.ndarray,
     high: np.ndarray,
     beta2: float,
+    flat: bool,
     points: np.ndarray,
     slopes: np.ndarray,
     sizes: np.ndarray,
@@ -53,6 +50,8 @@ def tables(
         Ends of (α, c, v).
     beta2 : float
         β².
+    flat : bool
+        Whether v = 1/β² alone, and M̄₁₂ may be negative. Vertices are every other one then.
     points : ndarray of shape (n, 8, 3)
         To be filled: vertices as (u, v, w).
     slopes : ndarray of shape (n, 8, 3)
@@ -73,6 +72,8 @@ def tables(
         least = 1.0 / v1 - beta2 + near / (a1 if near > 0.0 else a0)
         slack = 1e-9 * (1.0 / v1 + beta2 + 1.0 / a0)
         kinds[i] = INFEASIBLE if most < -slack else (INSIDE if least > slack else CUT)
+        if flat:
+            kinds[i] = FLAT
         # the tangent is taken where a cell that begins at v = 0 is cheapest
         a, c, v = math.sqrt(a0 * a1), 0.5 * (c0 + c1), (math.sqrt(v0 * v1) if v0 > 0.1 * v1 else v1)
         u, w = a + c * c * v, c * v
@@ -84,7 +85,7 @@ def tables(
         sizes[i, 0], sizes[i, 1], sizes[i, 2] = 0.0, 0.0, 0.0
         scale = abs(u) + v + beta2 * (u * v + w * w)
         for j in range(8):
-            vj, cj = v1 if j & 1 else v0, c1 if j & 2 else c0
+            vj, cj = v1 if j & 1 and not flat else v0, c1 if j & 2 else c0
             square = cj * cj * vj
             # a little lower, by more than rounding: what is left to pay grows with B
             aj = (a1 if j & 4 else a0 - vj * bend) * (1.0 - LOST) - 2.0**-46 * (square + vj * bend)
@@ -153,11 +154,11 @@ def step(
         across = max(0.0, u - w * c - LOST * u) + v * max(0.0, apart) ** 2
         return max(0.0, (across * slopes[i, 0, 0] + v * max(0.0, slopes[i, 0, 1])) * (1.0 - LOST))
     best, most = NOTHING, 0.0
-    for j in range(8):
+    for j in range(0, 8, 2 if kinds[i] == FLAT else 1):
         value = u * slopes[i, j, 0] + v * slopes[i, j, 1] + w * slopes[i, j, 2] + left[i, j]
         ends[j] = value
         most = max(most, left[i, j])
-        if value < best and (kinds[i] == INSIDE or room[i, j] >= 0.0):
+        if value < best and (kinds[i] != CUT or room[i, j] >= 0.0):
             best = value
     if kinds[i] == CUT:
         for j in range(8):
@@ -222,6 +223,7 @@ def cheapest(
 @njit(cache=True, nogil=True)
 def refill(
     which: np.ndarray,
+    parent: np.ndarray,
     points: np.ndarray,
     left: np.ndarray,
     child: np.ndarray,
@@ -230,24 +232,45 @@ def refill(
     room: np.ndarray,
     kinds: np.ndarray,
     beyond: np.ndarray,
-    above: float,
+    asked: np.ndarray,
 ) -> None:
     """Bound what is left to pay at the vertices of some cells by the cells of the next layer.
+
+    A vertex that is one of the cell before, or of the one that was halved, is looked at once: what was found there
+    bounds it as well.
 
     Parameters
     ----------
     which : ndarray of shape (m,)
-        Cells.
+        Cells, each after the one of which it is a part.
+    parent : ndarray of shape (n,)
+        Of which cell it is a part, −1 for the root.
     points : ndarray of shape (n, 8, 3)
         Their vertices.
     left : ndarray of shape (n, 8)
         To be raised.
     child, slopes, sizes, room, kinds, beyond : ndarray
         The tree of cells of the next layer, as in :func:`cheapest`.
-    above : float
-        Nothing larger is looked for.
+    asked : ndarray of shape (n, 8)
+        Nothing larger is looked for at a vertex.
     """
+    known = np.zeros((len(left), 8), dtype=np.bool_)
     for i in which:
         for j in range(8):
-            found = cheapest(points[i, j], child, slopes, sizes, room, kinds, beyond, above)
+            for near in (i, parent[i], i - 1):
+                if near < 0 or known[i, j]:
+                    continue
+                for k in range(j if near == i else 8):
+                    if (
+                        points[i, j, 0] == points[near, k, 0]
+                        and points[i, j, 1] == points[near, k, 1]
+                        and points[i, j, 2] == points[near, k, 2]
+                    ):
+                        left[i, j] = max(left[i, j], left[near, k])
+                        known[i, j] = known[near, k]
+                        break
+            if known[i, j] or left[i, j] >= asked[i, j]:
+                continue
+            found = cheapest(points[i, j], child, slopes, sizes, room, kinds, beyond, asked[i, j])
             left[i, j] = max(left[i, j], found)
+            known[i, j] = found < asked[i, j]

@@ -28,13 +28,11 @@ from typing import Any
 
 import numpy as np
 
-from covopt.depth.gram_cells import LOST, cheapest, refill, tables
+from covopt.depth.gram_cells import LOST
+from covopt.depth.gram_trees import Cells
 from covopt.depth.tree_files import whole
 from covopt.exact.rounding import above, below, down, up
 
-MOST_CELLS = 30_000  # of a layer
-MOST_HALVED = 120  # times, one in another
-_LEAF = "."
 _LARGE = 10**8  # sizes beyond it, or below its inverse, are left to other bounds
 
 
@@ -49,116 +47,13 @@ class GramChain:
     trees : tuple of str
         For each hidden layer but the last (with a penalised output bias the last, too), in preorder: the axis along
         which a cell is halved (0 for α, 1 for c, 2 for v), or a point for one that is not.
+    flat : int
+        How many layers at the end have cells of v = 1/β² alone.
     """
 
     rows: tuple[int, int]
     trees: tuple[str, ...]
-
-
-class Cells:
-    """A tree of cells of one layer, and what is left to pay at their vertices.
-
-    Parameters
-    ----------
-    low, high : ndarray of shape (3,)
-        Ends of the root.
-    beta2 : float
-        β².
-    """
-
-    def __init__(self, low: np.ndarray, high: np.ndarray, beta2: float) -> None:
-        self.beta2 = beta2
-        self.low, self.high = low[None].copy(), high[None].copy()
-        self.child = np.zeros(1, dtype=np.int64)
-        self.axis = np.full(1, -1, dtype=np.int64)
-        self.points, self.slopes = np.empty((0, 8, 3)), np.empty((0, 8, 3))
-        self.sizes, self.room = np.empty((0, 3)), np.empty((0, 8))
-        self.kinds, self.left = np.empty(0, dtype=np.int64), np.empty((0, 8))
-        self.fill()
-
-    def fill(self) -> np.ndarray:
-        """Compute the tables of cells that have none yet, and return which they are."""
-        known, n = len(self.kinds), len(self.low)
-        points, slopes = np.empty((n - known, 8, 3)), np.empty((n - known, 8, 3))
-        sizes, room = np.empty((n - known, 3)), np.empty((n - known, 8))
-        kinds = np.empty(n - known, dtype=np.int64)
-        tables(self.low[known:], self.high[known:], self.beta2, points, slopes, sizes, room, kinds)
-        self.points, self.slopes = np.vstack([self.points, points]), np.vstack([self.slopes, slopes])
-        self.sizes, self.room = np.vstack([self.sizes, sizes]), np.vstack([self.room, room])
-        self.kinds, self.left = np.r_[self.kinds, kinds], np.vstack([self.left, np.zeros((n - known, 8))])
-        return np.arange(known, n)
-
-    def halve(self, cells: np.ndarray, axes: np.ndarray) -> None:
-        """Halve leaves, each along its axis; the tables of the parts are to be filled."""
-        n = len(self.low)
-        self.child[cells] = n + 2 * np.arange(len(cells))
-        self.axis[cells] = axes
-        ends_low, ends_high = self.low[cells], self.high[cells]
-        every = np.arange(len(cells))
-        a, b = ends_low[every, axes], ends_high[every, axes]
-        middle = np.where(axes == 0, np.sqrt(np.abs(a * b)), 0.5 * (a + b))
-        first, second = ends_high.copy(), ends_low.copy()
-        first[every, axes], second[every, axes] = middle, middle
-        self.low = np.vstack([self.low, np.stack([ends_low, second], axis=1).reshape(-1, 3)])
-        self.high = np.vstack([self.high, np.stack([first, ends_high], axis=1).reshape(-1, 3)])
-        self.child = np.r_[self.child, np.zeros(2 * len(cells), dtype=np.int64)]
-        self.axis = np.r_[self.axis, np.full(2 * len(cells), -1, dtype=np.int64)]
-
-    def cheapest(self, at: np.ndarray, above: float) -> float:
-        """Return the least that is to pay from B on; see :func:`covopt.depth.gram_cells.cheapest`."""
-        return float(
-            cheapest(
-                at, self.child, self.slopes, self.sizes, self.room, self.kinds, self.left, above
-            )
-        )  # fmt: skip
-
-    def written(self) -> str:
-        """Return the tree in preorder."""
-        out, stack = [], [0]
-        while stack:
-            i = stack.pop()
-            if self.child[i]:
-                out.append(str(self.axis[i]))
-                stack += [int(self.child[i]) + 1, int(self.child[i])]
-            else:
-                out.append(_LEAF)
-        return "".join(out)
-
-    def read(self, text: str) -> None:
-        """Halve the root as a tree in preorder says.
-
-        Raises
-        ------
-        ValueError
-            Where it is no tree, or too large a one.
-        """
-        if len(text) > MOST_CELLS:
-            raise ValueError(f"a layer has more than {MOST_CELLS} cells")
-        low, high, depth = [self.low[0].tolist()], [self.high[0].tolist()], [0]
-        child, axis, stack = [0], [-1], [0]
-        for sign in text:
-            if not stack:
-                raise ValueError("a tree of cells goes on after its end")
-            i = stack.pop()
-            if sign == _LEAF:
-                continue
-            if sign not in "012" or depth[i] >= MOST_HALVED:
-                raise ValueError(f"a tree of cells holds {sign!r} after {depth[i]} halvings")
-            k = axis[i] = int(sign)
-            child[i] = len(child)
-            stack += [len(child) + 1, len(child)]
-            a, b = low[i][k], high[i][k]
-            middle = math.sqrt(a * b) if k == 0 else 0.5 * (a + b)
-            low += [low[i], [*low[i][:k], middle, *low[i][k + 1 :]]]
-            high += [[*high[i][:k], middle, *high[i][k + 1 :]], high[i]]
-            depth += [depth[i] + 1] * 2
-            child += [0, 0]
-            axis += [-1, -1]
-        if stack:
-            raise ValueError("a tree of cells ends too soon")
-        self.low, self.high = np.array(low), np.array(high)
-        self.child, self.axis = np.array(child, dtype=np.int64), np.array(axis, dtype=np.int64)
-        self.fill()
+    flat: int = 0
 
 
 class TwoRows:
@@ -207,7 +102,8 @@ class TwoRows:
         self.gram = np.array([[float(a), float(c)], [float(c), float(b)]])
         p, q, r = map(float, self._moments)
         self.moments = np.array([[p, r], [r, q]])
-        ends = [(b - a) / (2 * run)] if c >= 0 else []
+        self.ray, self.acute = one and self._moments[2] >= 0, c >= 0
+        ends = [Fraction(start[2]) / Fraction(start[1]) for start in self.starts]
         ends += [(self._moments[1] - self._moments[0]) / (2 * rise), Fraction(1, 2), Fraction(-1, 2)]
         least, most = min(ends), max(ends)
         U = Fraction(cutoff)
@@ -216,16 +112,29 @@ class TwoRows:
             alpha = 1 / (run * (U / ell) ** ell), (U / (depth - ell)) ** (depth - ell) / rise
             if alpha[0] >= alpha[1]:  # nothing so cheap
                 alpha = alpha[1] / 2, alpha[0]
-            if ell == 1 and c < 0:  # M̄_ii ≤ G_ii U: the middle is no farther from the foot than that
-                far = Fraction(up(math.sqrt(up(float(max(a, b) * U * alpha[1]))))) * 2 + 1
-                least, most = min(least, -far), max(most, far)
             low = [down(below(alpha[0])), -up(-float(least)), 0.0]
             high = [up(above(alpha[1])), up(float(most)), up(above(1 / beta2))]
             self.roots.append((np.array(low), np.array(high)))
+        self._upright = below(1 / beta2)
 
-    def cells(self) -> list[Cells]:
-        """Return the root of each layer."""
-        return [Cells(low, high, self.beta2) for low, high in self.roots]
+    def cells(self, flat: int = 0) -> list[Cells]:
+        """Return the root of each layer, the last few with v = 1/β² alone.
+
+        Raises
+        ------
+        ValueError
+            Where those say nothing.
+        """
+        full = len(self.roots) - flat
+        if flat and (not self.ray or full < (0 if self.acute else 1)):
+            raise ValueError("cells of rank one bound two rows whose targets are on one ray, behind acute ones")
+        bottom = [
+            np.r_[low[:2], self._upright] if k >= full else low for k, (low, _) in enumerate(self.roots)
+        ]
+        return [
+            Cells(low, high, self.beta2, k >= full)
+            for k, (low, (_, high)) in enumerate(zip(bottom, self.roots, strict=True))
+        ]
 
     def last(self, points: np.ndarray) -> np.ndarray:
         """Bound from below what is left to pay at B of the last layer of cells.
@@ -333,7 +242,7 @@ def gram_bound(
     if len(rows) != 2 or rows[0] == rows[1] or any(not 0 <= i < len(X) for i in rows):
         raise ValueError("the rows are not two rows of the table")
     task = TwoRows(X[rows], Y[rows], depth, bias, output_bias, cutoff)
-    layers = task.cells()
+    layers = task.cells(chain.flat)
     if len(chain.trees) != len(layers):
         raise ValueError("trees of cells are missing")
     for k in range(len(layers) - 1, -1, -1):
@@ -342,18 +251,29 @@ def gram_bound(
     return down(task.least(layers[0]))
 
 
-def pay(task: TwoRows, layers: list[Cells], k: int, which: np.ndarray) -> None:
-    """Fill in what is left to pay at the vertices of cells of layer k."""
+def pay(
+    task: TwoRows, layers: list[Cells], k: int, which: np.ndarray, asked: np.ndarray | None = None
+) -> None:
+    """Fill in what is left to pay at the vertices of cells of layer k.
+
+    Parameters
+    ----------
+    task : TwoRows
+    layers : list of Cells
+    k : int
+    which : ndarray of shape (m,)
+        Cells of layer k, each after the one of which it is a part.
+    asked : ndarray of shape (n, 8), optional
+        Nothing larger is looked for.
+    """
     layer = layers[k]
     if k == len(layers) - 1:
         layer.left[which] = task.last(layer.points[which])
-    else:
-        layer.left[which] = np.maximum(layer.left[which], task.floor(layer.points[which], k))
-        beyond = layers[k + 1]
-        refill(
-            which, layer.points, layer.left, beyond.child, beyond.slopes, beyond.sizes, beyond.room, beyond.kinds,
-            beyond.left, 2.0 * task.cutoff,
-        )  # fmt: skip
+        return
+    if asked is None:
+        asked = np.full(layer.left.shape, 2.0 * task.cutoff)
+    layer.left[which] = np.maximum(layer.left[which], task.floor(layer.points[which], k))
+    layer.pay(which, layers[k + 1], asked)
 
 
 def _gram(rows: list[list[Fraction]]) -> tuple[Fraction, Fraction, Fraction]:
@@ -392,4 +312,6 @@ def gram_from_dict(content: dict[str, Any]) -> GramChain:
         Where the content is something else.
     """
     first, second = (whole(i) for i in content["rows"])
-    return GramChain((first, second), tuple(str(tree) for tree in content["trees"]))
+    return GramChain(
+        (first, second), tuple(str(tree) for tree in content["trees"]), whole(content.get("flat", 0))
+    )

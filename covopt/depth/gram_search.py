@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 from numba import njit
 from scipy.optimize import minimize
 
-from covopt.depth.gram_cells import CUT, INSIDE, NOTHING, WILD, step
-from covopt.depth.gram_chain import MOST_CELLS, MOST_HALVED, Cells, GramChain, TwoRows, pay
+from covopt.depth.gram_cells import NOTHING, WILD, step
+from covopt.depth.gram_chain import GramChain, TwoRows, pay
+from covopt.depth.gram_trees import MOST_CELLS, MOST_HALVED, Cells
 from covopt.limits import TimeUp, checkpoint
 
+WORTH = 0.8  # of what is missing: the trees are written down where it is less
 ROUNDS = MOST_HALVED  # each halves a cell once at most
 STARTS = 6  # of descent
-SHARE = 1.0  # of a layer's part of what is missing: cells that lose more by themselves are halved
+SAME = 0.1  # of the goal
+SHARE = 0.5  # of a layer's part of what is missing: cells that lose more by themselves are halved
 
 
 def gram_search(
@@ -50,29 +55,51 @@ def gram_search(
         task = TwoRows(X[pair], Y[pair], depth, bias, output_bias, upper)
     except ValueError:
         return None
-    layers = task.cells()
     best: tuple[float, GramChain] | None = None
-    fresh = [np.arange(1) for _ in layers]
     try:
-        aim, share = min(upper, cheapest_chain(task)) * (1.0 - goal), SHARE
-        for _ in range(ROUNDS):
-            checkpoint()
-            for k in range(len(layers) - 1, -1, -1):
-                pay(task, layers, k, fresh[k])
-            value = task.least(layers[0])
-            if best is None or value > best[0]:
-                best = value, GramChain(rows, tuple(layer.written() for layer in layers))
-            if value >= aim:
-                break
-            fresh, share = _refine(task, layers, aim, share)
-            if max(len(layer.low) for layer in layers) > most or not any(map(len, fresh)):
-                break
+        least = min(upper, cheapest_chain(task))
+        flat = _flat(task, least * (1.0 - SAME * goal))
+        for value, trees in _raised(task, task.cells(flat), least * (1.0 - goal), most):
+            best = value, GramChain(rows, trees, flat)
     except TimeUp:
         pass
     return best
 
 
-def cheapest_chain(task: TwoRows) -> float:
+def _flat(task: TwoRows, enough: float) -> int:
+    """Return how many layers at the end may have cells of v = 1/β² alone: with them chains cost as much."""
+    layers = len(task.roots)
+    if not task.ray:
+        return 0
+    full = [k for k in range(1 - task.acute, layers) if cheapest_chain(task, full=k) >= enough]
+    return layers - min(full, default=layers)
+
+
+def _raised(
+    task: TwoRows, layers: list[Cells], aim: float, most: int
+) -> Iterator[tuple[float, tuple[str, ...]]]:
+    """Halve cells until their bound is ``aim`` or they are too many, and yield bounds and trees on the way."""
+    fresh = [np.arange(1) for _ in layers]
+    asked: list[np.ndarray | None] = [None for _ in layers]
+    share, told = SHARE, 0.0
+    for _ in range(ROUNDS):
+        for k in range(len(layers) - 1, -1, -1):
+            checkpoint()
+            pay(task, layers, k, fresh[k], asked[k])
+        value = task.least(layers[0])
+        last = value >= aim or max(len(layer.low) for layer in layers) > most
+        if value > told and (last or aim - value < WORTH * (aim - told)):
+            told = value
+            yield value, tuple(layer.written() for layer in layers)
+        if last:
+            break
+        fresh, limits, share = _refine(task, layers, aim, share, aim - value)
+        asked = [*limits]
+        if not any(map(len, fresh)):
+            break
+
+
+def cheapest_chain(task: TwoRows, *, full: int | None = None) -> float:
     """Return what the cheapest chain of covariances found by descent costs.
 
     M̄_ℓ = AAᵀ with two neurons, entries ≥ 0; in the first layer a neuron that is on at one row only costs its square
@@ -81,6 +108,8 @@ def cheapest_chain(task: TwoRows) -> float:
     Parameters
     ----------
     task : TwoRows
+    full : int, optional
+        Behind so many layers entries may be negative; for targets on one ray, all by default.
     """
     rng = np.random.default_rng(0)
     count = task.depth - 2 + task.penalized
@@ -110,13 +139,15 @@ def cheapest_chain(task: TwoRows) -> float:
                 slope[4 * count :] += 2.0 * np.diag(rise) * x[4 * count :]
         return value, slope
 
+    size = 4 * count + 2 * single
+    wall = size if full is None else 4 * full
     best = np.inf
     for _ in range(STARTS):
         checkpoint()
-        start = np.abs(rng.standard_normal(4 * count + 2 * single)) + 0.1
+        start = np.abs(rng.standard_normal(size)) + 0.1
         try:
             found = minimize(
-                cost, start, jac=True, method="L-BFGS-B", bounds=[(0.0, None)] * len(start),
+                cost, start, jac=True, method="L-BFGS-B", bounds=[(0.0, None)] * wall + [(None, None)] * (size - wall),
                 options={"maxiter": 3000, "ftol": 1e-15, "gtol": 1e-10, "maxcor": 30},
             )  # fmt: skip
         except np.linalg.LinAlgError:
@@ -125,11 +156,13 @@ def cheapest_chain(task: TwoRows) -> float:
     return best
 
 
-def _refine(task: TwoRows, layers: list[Cells], aim: float, share: float) -> tuple[list[np.ndarray], float]:
-    """Halve the cells that keep the bound below ``aim``; return those that are to be paid again."""
+def _refine(
+    task: TwoRows, layers: list[Cells], aim: float, share: float, gap: float
+) -> tuple[list[np.ndarray], list[np.ndarray], float]:
+    """Halve the cells that keep the bound below ``aim``; return those to be paid again, up to what, and the share."""
     at = np.array(task.starts)
     asked = np.full(len(at), aim)
-    out, halved = [], 0
+    out, limits, halved = [], [], 0
     for layer in layers:
         missing, own = np.zeros(len(layer.low)), np.zeros(len(layer.low))
         mark(
@@ -138,15 +171,18 @@ def _refine(task: TwoRows, layers: list[Cells], aim: float, share: float) -> tup
         )  # fmt: skip
         critical = np.flatnonzero(missing > 0.0)
         leaves = critical[layer.child[critical] == 0]
-        rough = leaves[own[leaves] >= share * missing[leaves] / len(layers)]
-        open_leaves = leaves[(layer.kinds[leaves] == CUT) | (layer.kinds[leaves] == INSIDE)]
-        at = layer.points[open_leaves].reshape(-1, 3)
-        asked = (layer.left[open_leaves] + missing[open_leaves, None]).ravel()
+        rough = leaves[own[leaves] >= share * np.maximum(missing[leaves], gap) / len(layers)]
+        leaves = leaves[layer.open(leaves)]
+        at = layer.points[leaves, :: 1 + layer.flat].reshape(-1, 3)
+        asked = (layer.left[leaves] + missing[leaves, None])[:, :: 1 + layer.flat].ravel()
+        limit = layer.left + missing[:, None]
         halved += len(rough)
         if len(rough):
             layer.halve(rough, _axes(layer.low[rough], layer.high[rough]))
-        out.append(np.r_[critical, layer.fill()])
-    return out, share if halved else 0.5 * share
+        new = layer.fill()
+        out.append(np.r_[critical, new])
+        limits.append(np.vstack([limit, np.full((len(new), 8), 2.0 * task.cutoff)]))
+    return out, limits, share if halved else 0.5 * share
 
 
 def _axes(low: np.ndarray, high: np.ndarray) -> np.ndarray:
@@ -211,7 +247,7 @@ def mark(
             if kinds[i] == WILD:
                 own[i] = NOTHING
                 continue
-            for j in range(8):
+            for j in range(8):  # the same twice in cells of rank one
                 U, V, W = points[i, j, 0], points[i, j, 1], points[i, j, 2]
                 det = U * V - W * W
                 if det <= 0.0:

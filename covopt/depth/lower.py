@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from covopt.data import Data
-from covopt.depth.gram_chain import MOST_CELLS, GramChain, gram_bound, gram_from_dict
+from covopt.depth.gram_chain import GramChain, gram_bound, gram_from_dict
 from covopt.depth.gram_search import gram_search
+from covopt.depth.gram_trees import MOST_CELLS
 from covopt.depth.pairs import PairBound, pair_bounds, recompute
 from covopt.depth.shares import DEPTH, Shares, shares_bound
 from covopt.depth.shares_files import shares_from_dict, shares_to_dict
