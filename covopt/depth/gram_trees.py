@@ -8,7 +8,7 @@ import numpy as np
 
 from covopt.depth.gram_cells import INFEASIBLE, WILD, cheapest, refill, tables
 
-MOST_CELLS = 150_000  # of a layer
+MOST_CELLS = 60_000  # of a layer
 MOST_HALVED = 120  # times, one in another
 _LEAF = "."
 

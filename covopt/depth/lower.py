@@ -12,6 +12,7 @@ from covopt.data import Data
 from covopt.depth.gram_chain import GramChain, gram_bound, gram_from_dict
 from covopt.depth.gram_search import gram_search
 from covopt.depth.gram_trees import MOST_CELLS
+from covopt.depth.level import level_again, level_bounds
 from covopt.depth.pairs import PairBound, pair_bounds, recompute
 from covopt.depth.shares import DEPTH, Shares, shares_bound
 from covopt.depth.shares_files import shares_from_dict, shares_to_dict
@@ -39,6 +40,7 @@ _TITLES = {
     "obtuse": "rows {rows} at an obtuse angle, exactly",
     "apart": "rows {rows} and targets at an obtuse angle, exactly",
     "opposite": "rows {rows}, whose targets have opposite signs",
+    "level": "rows {rows} with one target and biases",
     "acute": "rows {rows} at an acute angle, with targets of opposite signs, exactly",
 }
 
@@ -96,7 +98,11 @@ def closed_bounds(data: Data, depth: int, output_bias: str) -> list[Bound]:
     depth : int
     output_bias : {"none", "penalized", "free"}
     """
-    return [Bound(found.value, found) for found in pair_bounds(data.X, data.Y, depth, data.bias, output_bias)]
+    found = [
+        *pair_bounds(data.X, data.Y, depth, data.bias, output_bias),
+        *level_bounds(data.X, data.Y, depth, data.bias, output_bias),
+    ]
+    return [Bound(bound.value, bound) for bound in sorted(found, key=lambda bound: -bound.value)]
 
 
 def tree_bounds(
@@ -280,6 +286,8 @@ def recompute_bound(bound: Bound, data: Data, depth: int, output_bias: str, cost
         Empty, or a clause that begins with a semicolon.
     """
     try:
+        if bound.pair is not None and bound.pair.kind == "level":
+            return level_again(bound.pair.rows, data.X, data.Y, depth, data.bias, output_bias), ""
         if bound.pair is not None:
             return recompute(bound.pair, data.X, data.Y, depth, data.bias, output_bias), ""
         if bound.shares is not None:

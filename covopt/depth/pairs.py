@@ -49,7 +49,7 @@ class PairBound:
     value : float
         Valid in exact arithmetic for the table as given.
     kind : str
-        "lipschitz", "row", "table", "quadrant", "obtuse", "apart", "opposite" or "acute".
+        "lipschitz", "row", "table", "quadrant", "obtuse", "apart", "opposite", "acute" or "level".
     rows : tuple of int
         On which it rests; none for the whole table.
     channel : bool
