@@ -2,7 +2,7 @@
 
 python -m benchmarks.depth brackets [--only I …] [--seeds 1000]
 python -m benchmarks.depth training [--only I …] [--seeds 1000]
-python -m benchmarks.depth closed [--depths L …] [--biases]
+python -m benchmarks.depth closed [--depths L …] [--biases] [--seconds 60]
 python -m benchmarks.depth shares [--count 12]
 python -m benchmarks.depth fits
 python -m benchmarks.depth pieces [--count 5]
@@ -28,7 +28,8 @@ def main() -> None:
     plain.add_argument("--seeds", type=int, default=1000)
     forms = commands.add_parser("closed", help="tables whose cost is known in closed form, L = 2 … 10")
     forms.add_argument("--depths", type=int, nargs="*")
-    forms.add_argument("--biases", action="store_true", help="only two rows with biases")
+    forms.add_argument("--biases", action="store_true", help="only one or two rows with biases")
+    forms.add_argument("--seconds", type=float, default=60.0, help="of each bracket, by the clock")
     commands.add_parser("fits", help="brackets of deep networks trained with weight decay")
     small = commands.add_parser("shares", help="three layers and few rows, closed to 1e-3")
     small.add_argument("--count", type=int, default=12)
@@ -56,7 +57,7 @@ def main() -> None:
     elif asked.command == "closed":
         from benchmarks.depth.closed import run_closed
 
-        run_closed(asked.depths, asked.biases)
+        run_closed(asked.depths, asked.biases, asked.seconds)
     elif asked.command == "fits":
         from benchmarks.depth.fits import run_fits
 

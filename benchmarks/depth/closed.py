@@ -36,7 +36,10 @@ def known() -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
 
 
 def with_biases() -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
-    """Yield name, X, Y of two rows, for networks with biases of weight one."""
+    """Yield name, X, Y of one or two rows, for networks with biases of weight one."""
+    yield "one row, biases", np.array([[1.0, 2.0]]), np.array([1.5])
+    yield "acute, one target, biases", _rows(ACUTE), np.array([1.2, 1.2])
+    yield "obtuse, one target, biases", 1.5 * _rows(OBTUSE), np.array([1.2, 1.2])
     yield "acute, same sign, biases", _rows(ACUTE), np.array([0.7, 1.0])
     rng = np.random.default_rng(8)
     yield "(seed 8), same sign, biases", rng.standard_normal((2, 1)), rng.standard_normal(2)
@@ -46,8 +49,8 @@ def with_biases() -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
 
 
 def chain_value(X: np.ndarray, Y: np.ndarray, depth: int) -> float | None:
-    """Return the least of one neuron a layer, all of them on at both rows: a minimum over L − 1 numbers."""
-    if Y.ndim > 1 or not (Y > 0.0).all():
+    """Return the least of one neuron a layer, all of them linear: a minimum over L − 1 numbers, at most R_L."""
+    if Y.ndim > 1 or not (Y > 0.0).all() or len(set(Y)) < 2:
         return None
     from scipy.optimize import minimize
 
@@ -87,11 +90,13 @@ def closed_value(name: str, X: np.ndarray, Y: np.ndarray, depth: int) -> float |
     return None
 
 
-def _line(name: str, X: np.ndarray, Y: np.ndarray, depth: int, bias: float, value: float | None) -> float:
+def _line(
+    name: str, X: np.ndarray, Y: np.ndarray, depth: int, bias: float, value: float | None, limit: float = 60.0
+) -> float:
     began = time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
-        found = representation_cost(X, Y, depth=depth, bias=bias)
+        found = representation_cost(X, Y, depth=depth, bias=bias, time_limit_s=limit)
     seconds = time.process_time() - began
     upper = found.cost if isinstance(found, DeepSolution) else found.objective
     off = "" if value is None else f"{abs(upper - value) / value:8.1e}"
@@ -103,14 +108,14 @@ def _line(name: str, X: np.ndarray, Y: np.ndarray, depth: int, bias: float, valu
     return found.gap
 
 
-def run_closed(depths: list[int] | None, biases: bool = False) -> None:
+def run_closed(depths: list[int] | None, biases: bool = False, limit: float = 60.0) -> None:
     """Print the bracket of each table at each depth, then linear maps, then what has no closed form."""
     asked = list(DEPTHS) if depths is None else depths
     head = f"{'':32s}  L         lower       network      gap  formula  verified   CPU s"
     print(head)
     if not biases:
         gaps = [
-            _line(name, X, Y, depth, 0.0, closed_value(name, X, Y, depth))
+            _line(name, X, Y, depth, 0.0, closed_value(name, X, Y, depth), limit)
             for name, X, Y in known()
             for depth in asked
         ]
@@ -120,7 +125,7 @@ def run_closed(depths: list[int] | None, biases: bool = False) -> None:
     gaps = []
     for name, X, Y in with_biases():
         for depth in asked:
-            gaps.append(_line(name, X, Y, depth, 1.0, chain_value(X, Y, depth)))
+            gaps.append(_line(name, X, Y, depth, 1.0, chain_value(X, Y, depth), limit))
     print(
         f"with biases, closed to 1e-6: {sum(gap <= 1e-6 for gap in gaps)} of {len(gaps)}, largest gap {max(gaps):.1e}"
     )
@@ -137,4 +142,4 @@ def run_closed(depths: list[int] | None, biases: bool = False) -> None:
     print("no closed form\n" + head)
     for name, X, Y, bias in unknown():
         for depth in asked:
-            _line(name, X, Y, depth, bias, None)
+            _line(name, X, Y, depth, bias, None, limit)

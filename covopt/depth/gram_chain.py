@@ -15,8 +15,19 @@ Each layer has a tree of cells, halved where the search found it worth while; wh
 layer's cells is the least over the cells of the next layer, from the last to the first. Any trees give a valid bound.
 
 Which states matter, for a chain that costs at most U: Σ(D_ℓ/D_{ℓ−1})² ≤ U bounds D_ℓ from both ends, v ≤ 1/β², and
-c may be kept between the least and the largest of c_0, c_L, −½ and ½: clipping it there brings neighbours no farther
-apart, and M̄₁₂ ≥ 0 holds where |c| ≥ ½.
+c may be kept between the least and the largest of c_0 (of the B it starts from), c_L, −½ and ½: clipping it there
+brings neighbours no farther apart, and M̄₁₂ ≥ 0 holds where |c| ≥ ½.
+
+**Targets on one ray.** For YYᵀ = yyᵀ let M̄₁₂ be as it likes in the last layers: that is less. What is left to pay
+in them is then V(B) = inf κ + ζᵀBζ over some pairs (κ, ζ), with ζ not along 1: with none of them left it is yᵀBy, or
+2√(yᵀBy) = inf_s 1/s + s yᵀBy; and as ζᵀ(M̄ + β²11ᵀ)⁻¹ζ = min_ρ ρ² + pᵀM̄⁺p, p = ζ − βρ1 in the range of M̄, and
+Tr M̄B + pᵀM̄⁺p ≥ 2√(pᵀBp), one layer earlier
+
+.. math:: V(B) = \inf_{\kappa, \zeta, \rho, s}\ \kappa + \rho^2 + 1/s + s\,p^T B p, \qquad \bar M = s\,pp^T.
+
+So M̄ of rank one are enough, for which v = 1/β²: cells of two numbers. Where B is a state of a chain that costs at
+most U, its first layers and the cheapest of these behind it are a chain that costs no more, so they are found in the
+same ranges of α and c.
 """
 
 from __future__ import annotations
@@ -127,7 +138,9 @@ class TwoRows:
         """
         full = len(self.roots) - flat
         if flat and (not self.ray or full < (0 if self.acute else 1)):
-            raise ValueError("cells of rank one bound two rows whose targets are on one ray, behind acute ones")
+            raise ValueError(
+                "cells of rank one bound two rows whose targets are on one ray, behind acute ones"
+            )
         bottom = [
             np.r_[low[:2], self._upright] if k >= full else low for k, (low, _) in enumerate(self.roots)
         ]

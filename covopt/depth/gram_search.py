@@ -141,13 +141,14 @@ def cheapest_chain(task: TwoRows, *, full: int | None = None) -> float:
 
     size = 4 * count + 2 * single
     wall = size if full is None else 4 * full
+    bounds = [(0.0, None)] * wall + [(None, None)] * (size - wall)
     best = np.inf
     for _ in range(STARTS):
         checkpoint()
         start = np.abs(rng.standard_normal(size)) + 0.1
         try:
             found = minimize(
-                cost, start, jac=True, method="L-BFGS-B", bounds=[(0.0, None)] * wall + [(None, None)] * (size - wall),
+                cost, start, jac=True, method="L-BFGS-B", bounds=bounds,
                 options={"maxiter": 3000, "ftol": 1e-15, "gtol": 1e-10, "maxcor": 30},
             )  # fmt: skip
         except np.linalg.LinAlgError:

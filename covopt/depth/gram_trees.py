@@ -42,9 +42,7 @@ class Cells:
         points, slopes = np.empty((n - known, 8, 3)), np.empty((n - known, 8, 3))
         sizes, room = np.empty((n - known, 3)), np.empty((n - known, 8))
         kinds = np.empty(n - known, dtype=np.int64)
-        tables(
-            self.low[known:], self.high[known:], self.beta2, self.flat, points, slopes, sizes, room, kinds
-        )
+        tables(self.low[known:], self.high[known:], self.beta2, self.flat, points, slopes, sizes, room, kinds)
         self.points, self.slopes = np.vstack([self.points, points]), np.vstack([self.slopes, slopes])
         self.sizes, self.room = np.vstack([self.sizes, sizes]), np.vstack([self.room, room])
         self.kinds, self.left = np.r_[self.kinds, kinds], np.vstack([self.left, np.zeros((n - known, 8))])
@@ -74,8 +72,8 @@ class Cells:
     def pay(self, which: np.ndarray, beyond: Cells, asked: np.ndarray) -> None:
         """Raise what is left to pay at the vertices of some cells; see :func:`covopt.depth.gram_cells.refill`."""
         refill(
-            which[self.open(which)], self.parent, self.points, self.left, beyond.child, beyond.slopes, beyond.sizes, beyond.room,
-            beyond.kinds, beyond.left, asked,
+            which[self.open(which)], self.parent, self.points, self.left, beyond.child, beyond.slopes, beyond.sizes,
+            beyond.room, beyond.kinds, beyond.left, asked,
         )  # fmt: skip
 
     def cheapest(self, at: np.ndarray, above: float) -> float:

@@ -1,8 +1,8 @@
 r"""Rows with biases whose targets are equal: what they cost, exactly for one row and for two at an acute angle.
 
-For one target η on two rows only 1ᵀM_ℓ⁻¹1 matters. Linear layers bound them from below as in
-:mod:`covopt.depth.gram_chain`, and the least Tr M̄B with 1ᵀM̄⁻¹1 = 1/t is t·1ᵀB1, at M̄ = t11ᵀ: one neuron a layer that is
-√t at both rows. With b = 1/(t + 1) for β²1ᵀM⁻¹1, t in units of β² and s = ‖η‖²/β²,
+For one target η on two rows only 1ᵀM_ℓ⁻¹1 matters: M̄ may be t11ᵀ, one neuron a layer that is √t at both rows, as
+linear layers bound the others from below (:mod:`covopt.depth.gram_chain`) and M̄ ⪰ t11ᵀ where 1ᵀM̄⁻¹1 = 1/t.
+With b = 1/(t + 1) for β²1ᵀM⁻¹1, t in units of β² and s = ‖η‖²/β²,
 
 .. math::
     R_L = \min_{t \ge 0} t_1 b_0 + \sum_{\ell = 2}^{L - 2} t_\ell b_{\ell - 1} + 2\sqrt{s\, b_{L - 2}}
@@ -25,7 +25,9 @@ from covopt.depth.obtuse import obtuse_value
 from covopt.depth.pairs import PairBound
 from covopt.exact.rounding import below, down
 
-_LOST = 2.0**-42  # of all terms: some ten roundings, and what the grid of b′ that is searched may miss by them
+_LOST = (
+    2.0**-42
+)  # of all terms: some ten roundings, and what the grid of b′ that is searched may miss by them
 _NODES = np.concatenate([[0.0], np.geomspace(1e-7, 0.05, 6000), np.linspace(0.05, 1.0, 4000)[1:]])
 _BLOCK = 64  # nodes that share a part of the grid
 _LARGE = 10**12
@@ -136,7 +138,9 @@ def level_bounds(X: np.ndarray, Y: np.ndarray, depth: int, bias: float, output_b
         gram = lifted @ lifted.T
         own = np.diag(gram)
         run = own[:, None] + own[None] - 2.0 * gram
-        both = np.where(gram >= 0.0, run / (np.outer(own, own) - gram**2), 1.0 / own[:, None] + 1.0 / own[None])
+        both = np.where(
+            gram >= 0.0, run / (np.outer(own, own) - gram**2), 1.0 / own[:, None] + 1.0 / own[None]
+        )
         # the larger this, the dearer: of one row on the diagonal
         np.fill_diagonal(both, 1.0 / own)
         size = np.where((Y[:, None] == Y[None]).all(axis=2), both * (Y**2).sum(axis=1), -1.0)
@@ -157,7 +161,12 @@ def level_again(
     X, Y, depth, bias, output_bias
         As in :func:`level_bounds`.
     """
-    if not 1 <= len(rows) <= 2 or any(not 0 <= i < len(X) for i in rows) or bias <= 0.0 or output_bias == "free":
+    if (
+        not 1 <= len(rows) <= 2
+        or any(not 0 <= i < len(X) for i in rows)
+        or bias <= 0.0
+        or output_bias == "free"
+    ):
         return 0.0
     if (Y[rows[0]] != Y[rows[-1]]).any():
         return 0.0

@@ -10,8 +10,9 @@ from scipy.optimize import minimize
 import covopt
 from covopt.data import Data
 from covopt.depth.gram_cells import NOTHING, step
-from covopt.depth.gram_chain import Cells, GramChain, TwoRows, gram_bound
+from covopt.depth.gram_chain import GramChain, TwoRows, gram_bound
 from covopt.depth.gram_search import cheapest_chain, gram_search
+from covopt.depth.gram_trees import MOST_CELLS, Cells
 from covopt.depth.lower import bound_from_dict, bound_to_dict, chain_bounds, closed_bounds, recompute_bound
 
 POINTS = np.array([[1.0, 0.0], [0.7, 1.1]])
@@ -137,20 +138,41 @@ def test_no_tree_makes_the_bound_more_than_the_cheapest_chain():
         (("7..", "."), "holds '7'"),
         (("0" * 130 + "." * 131, "."), "after 120 halvings"),
         ((".",), "trees of cells are missing"),
-        (("." * 40_000, "."), "more than"),
+        (("." * (MOST_CELLS + 1), "."), "more than"),
     ],
 )
 def test_damaged_trees_are_refused(trees, message):
     with pytest.raises(ValueError, match=message):
         gram_bound(GramChain((0, 1), trees), POINTS, np.array([[0.7], [-1.0]]), 4, 1.0, "none", cutoff=9.0)
     chain = GramChain((0, 1), (".", "."))
-    assert asdict(chain) == {"rows": (0, 1), "trees": (".", ".")}
+    assert asdict(chain) == {"rows": (0, 1), "trees": (".", "."), "flat": 0}
     for rows in ((0, 0), (0, 2)):
         with pytest.raises(ValueError, match="not two rows of the table"):
             gram_bound(replace(chain, rows=rows), POINTS, np.ones((2, 1)), 4, 1.0, "none", cutoff=9.0)
     for Y, kind in ((np.ones((2, 1)), "none"), (np.array([[0.7], [-1.0]]), "free")):
         with pytest.raises(ValueError, match="chains of covariances bound"):
             gram_bound(chain, POINTS, Y, 4, 1.0, kind, cutoff=9.0)
+
+
+def test_cells_of_rank_one_are_below_every_chain_for_targets_on_one_ray():
+    rng = np.random.default_rng(6)
+    Y = np.array([[0.7], [1.0]])
+    task = TwoRows(POINTS, Y, 5, 1.0, "none", 20.0)
+    truth = cheapest_chain(task)
+    for flat in (1, 2, 3):
+        assert cheapest_chain(task, full=3 - flat) <= truth * (1.0 + 1e-9)
+        layers = task.cells(flat)
+        for layer in layers:
+            for _ in range(5):
+                leaves = np.flatnonzero(layer.child == 0)
+                layer.halve(leaves, rng.integers(0, 3 - layer.flat, len(leaves)))
+        chain = GramChain((0, 1), tuple(layer.written() for layer in layers), flat)
+        assert 0.0 < gram_bound(chain, POINTS, Y, 5, 1.0, "none", cutoff=20.0) <= truth
+    value, chain = gram_search((0, 1), POINTS, Y, 5, 1.0, "none", upper=20.0, goal=1e-4)
+    assert chain.flat == 3 and truth * (1.0 - 1e-4) <= value <= truth
+    for targets, points in ((Y * [[1.0], [-1.0]], POINTS), (np.eye(2), POINTS), (Y, [[1.0], [-1.7]])):
+        with pytest.raises(ValueError, match="cells of rank one"):
+            gram_bound(chain, np.array(points), targets, 5, 1.0, "none", cutoff=20.0)
 
 
 def test_rows_of_huge_or_tiny_numbers_are_left_to_other_bounds():

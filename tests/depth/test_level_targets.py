@@ -1,0 +1,77 @@
+"""One row, and two with one target, with biases: a minimum over one number a layer."""
+
+import json
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+import covopt
+from covopt.data import Data
+from covopt.depth.level import level_bounds, level_value
+from covopt.depth.lower import bound_from_dict, bound_to_dict, closed_bounds, recompute_bound
+
+
+def cheapest(start, target, depth, penalized):
+    def cost(logs):
+        squares = np.exp(np.clip(logs, -50.0, 50.0))
+        left = np.concatenate([[start], 1.0 / (squares + 1.0)])
+        return squares @ left[:-1] + (target * left[-1] if penalized else 2.0 * np.sqrt(target * left[-1]))
+
+    starts = np.random.default_rng(0).standard_normal((4, depth - 2 + penalized))
+    return min(minimize(cost, x, method="BFGS", tol=1e-12).fun for x in starts)
+
+
+@pytest.mark.parametrize(("start", "target"), [(0.4, 1.3), (0.05, 40.0)])
+def test_the_grid_is_below_the_minimum_and_close(start, target):
+    for depth, penalized in ((3, False), (4, True)):
+        truth = cheapest(start, target, depth, penalized)
+        value = level_value(Fraction(start), Fraction(target), depth, penalized=penalized)
+        assert truth * (1.0 - 5e-7) <= value <= truth
+
+
+@pytest.mark.parametrize(
+    ("points", "targets", "output_bias"),
+    [
+        ([[1.0, 0.0], [0.7, 1.1]], [1.0, 1.0], "none"),
+        ([[1.0, 0.0], [-1.7, 0.4]], [[1.5, 2.0], [1.5, 2.0]], "none"),  # x̃₁·x̃₂ < 0
+        ([[1.0, 0.0], [0.3, 0.9]], [1.7, 1.7], "penalized"),
+        ([[1.0, 2.0]], [1.5], "none"),
+    ],
+)
+def test_one_target_is_certified(points, targets, output_bias):
+    found = covopt.representation_cost(points, targets, depth=3, output_bias=output_bias)
+    assert found.status.code == "certified" and "one target" in found.bounds[0].title
+    assert covopt.verify(found).ok
+
+
+def test_a_bound_by_one_target_is_about_rows_that_share_it():
+    X, Y = np.array([[1.0, 0.0], [0.7, 1.1], [0.2, 0.4]]), np.array([[3.0], [3.0], [-0.1]])
+    data = Data.validate(X, Y, bias=1.0)
+    bound = next(b for b in closed_bounds(data, 4, "none") if b.pair.kind == "level")
+    assert bound.pair.rows == (0, 1)
+    again = bound_from_dict(json.loads(json.dumps(bound_to_dict(bound))))
+    assert recompute_bound(again, data, 4, "none", 9.0) == (bound.value, "")
+    for rows, alone in (((0, 2), False), ((0,), True), ((0, 5), False), ((), False), ((0, 1, 1), False)):
+        moved = replace(again, pair=replace(again.pair, rows=rows))
+        value = recompute_bound(moved, data, 4, "none", 9.0)[0]
+        assert 0.0 < value < bound.value if alone else value == 0.0
+    assert recompute_bound(again, Data.validate(X, Y, bias=0.0), 4, "none", 9.0)[0] == 0.0
+    assert not level_bounds(X, Y, 4, 1.0, "free") and not level_bounds(X, 0.0 * Y, 4, 1.0, "none")
+
+
+def test_no_network_of_random_layers_costs_less():
+    rng = np.random.default_rng(1)
+    X = np.array([[1.0, 0.0], [0.7, 1.1]])
+    (bound,) = level_bounds(X, np.full((2, 1), 3.0), 3, 1.0, "none")
+    best = np.inf
+    for _ in range(2000):
+        first, second = (rng.standard_normal((2, size)) * rng.uniform(0.1, 1.5) for size in (3, 3))
+        middle = np.maximum(np.column_stack([X, np.ones(2)]) @ first.T, 0.0)
+        last = np.maximum(np.column_stack([middle, np.ones(2)]) @ second.T, 0.0)
+        out = np.linalg.pinv(last) @ np.full(2, 3.0)
+        if np.allclose(last @ out, 3.0):
+            best = min(best, (first**2).sum() + (second**2).sum() + out @ out)
+    assert bound.value <= best <= 2.0 * bound.value
