@@ -1,9 +1,11 @@
 """Limits and interrupts of every long command: how late it ends, and where no signal is heard.
 
     python benchmarks/micro/bench_interrupts.py limits
-        with --time-limit 3: seconds beyond it, and the longest stretches without a look at signals, with their lines
+        with --time-limit 3: seconds beyond it, those of importing, which no limit counts, and the longest stretches
+        without a look at signals, with their lines
     python benchmarks/micro/bench_interrupts.py signals
-        SIGINT, SIGTERM and both after 3 s: seconds to the end, exit code, whether what was saved can be read
+        SIGINT, SIGTERM and both after 3 s: seconds to the end, exit code, whether what was saved can be read, what is
+        said of the bracket; --kinds leaves some out
     python benchmarks/micro/bench_interrupts.py limits --only cells fit --tables large --limit 2
 
 Tables of 100 000 x 2, 1000 x 2 and 442 x 10. Seconds are those of the processor (one thread), and limits are made to
@@ -73,6 +75,8 @@ CASES = {
     "demo": ("demo",),
     "bench": ("bench", "--benchmark", str(ROOT / "benchmarks" / "interpolation"), "--out", "o.parquet"),
 }  # fmt: skip
+KINDS = {"SIGINT": (signal.SIGINT,), "SIGTERM": (signal.SIGTERM,), "both": (signal.SIGTERM, signal.SIGINT)}
+SAYING = ("error", "Traceback", "status", "lower", "relative gap", "rank", "proved", "cells", "NOT VERIFIED")
 UNLIMITED = ("predict", "demo", "bench")  # they have no --time-limit
 
 
@@ -130,12 +134,14 @@ def listen(path: str, words: list[str]) -> None:
 
     limits.time = SimpleNamespace(perf_counter=time.process_time)  # type: ignore[assignment]
     longest: dict[str, float] = {}
-    last = time.process_time()
+    last = loading = time.process_time()
 
     def heard(number: int, frame: FrameType | None) -> None:
-        nonlocal last
+        nonlocal last, loading
         passed, last = time.process_time() - last, time.process_time()
-        if passed > HEARD and not limits.is_loading(frame):
+        if limits.is_loading(frame):
+            loading += passed
+        elif passed > HEARD:
             place = place_of(frame)
             longest[place] = max(longest.get(place, 0.0), passed)
         last = time.process_time()
@@ -151,7 +157,7 @@ def listen(path: str, words: list[str]) -> None:
         app(words)
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0.0)
-        Path(path).write_text(json.dumps(longest))
+        Path(path).write_text(json.dumps({"stretches": longest, "loading": loading}))
 
 
 def place_of(frame: FrameType | None) -> str:
@@ -200,11 +206,11 @@ def run(words: tuple[str, ...], numbers: tuple[int, ...] = (), listening: str = 
         said.seek(0)
         lines = said.read().decode(errors="replace").strip().splitlines()
     total = used.ru_utime + used.ru_stime
-    told = [line for line in lines if line.startswith(("error", "Traceback", "status"))] or lines[-1:]
+    told = [line for line in lines if line.startswith(SAYING)] or lines[-1:]
     return {
         "seconds": total, "wall": time.perf_counter() - began, "code": process.returncode,
         "after": None if sent is None else (total - sent[0], time.perf_counter() - sent[1]),
-        "said": told[0][:110] if told else "", "saved": saved(),
+        "said": "; ".join(" ".join(line.split())[:90] for line in told[:3]), "saved": saved(),
     }  # fmt: skip
 
 
@@ -230,14 +236,15 @@ def main() -> None:
     )
     parser.add_argument("--limit", type=float, default=LIMIT, help="seconds of processor for a command")
     parser.add_argument("--tables", nargs="*", default=list(ROWS), choices=ROWS)
+    parser.add_argument("--kinds", nargs="*", default=list(KINDS), choices=KINDS, help="of signals")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         write_tables(options.tables)
         if options.what == "limits":
             print(
-                "| command | table | beyond the limit | longest stretch | exit | saved | said |\n"
-                + "| --- " * 7
+                "| command | table | beyond the limit | of it loading | longest stretch | exit | saved | said |\n"
+                + "| --- " * 8
                 + "|"
             )
         else:
@@ -256,34 +263,31 @@ def main() -> None:
                 if options.what == "limits":
                     measure_limit(name, table, told, options.limit)
                 else:
-                    measure_signals(name, table, told)
+                    measure_signals(name, table, told, options.kinds)
 
 
 def measure_limit(name: str, table: str, words: tuple[str, ...], limit: float) -> None:
     """Print the row of a command with a limit."""
     limited = words if name in UNLIMITED else (*words, "--time-limit", f"{limit:g}")
     found = run(limited, listening="stretches")
-    stretches = json.loads(Path("stretches").read_text()) if Path("stretches").exists() else {}
+    heard = json.loads(Path("stretches").read_text()) if Path("stretches").exists() else {}
+    stretches, loading = heard.get("stretches", {}), heard.get("loading", 0.0)
+    ended = f"{found['code']} | {found['saved']} | {found['said']}"
     longest = sorted(stretches.items(), key=lambda pair: -pair[1])[:3]
     told = "; ".join(f"{seconds:.2f} {place}" for place, seconds in longest) or f"below {HEARD}"
     late = found["seconds"] - limit
     beyond = f"{late:+.1f}" if name not in UNLIMITED else f"({found['seconds']:.1f} s in all)"
     print(
-        f"| {name} | {table} | {beyond} | {told} | {found['code']} | {found['saved']} | {found['said']} |",
+        f"| {name} | {table} | {beyond} | {loading:.1f} | {told} | {ended} |",
         flush=True,
     )
     Path("stretches").unlink(missing_ok=True)
 
 
-def measure_signals(name: str, table: str, words: tuple[str, ...]) -> None:
+def measure_signals(name: str, table: str, words: tuple[str, ...], kinds: list[str]) -> None:
     """Print the rows of a command that is interrupted."""
-    kinds = {
-        "SIGINT": (signal.SIGINT,),
-        "SIGTERM": (signal.SIGTERM,),
-        "both": (signal.SIGTERM, signal.SIGINT),
-    }
-    for kind, numbers in kinds.items():
-        found = run(words, numbers)
+    for kind in kinds:
+        found = run(words, KINDS[kind])
         after = (
             "ended before" if found["after"] is None else f"{found['after'][0]:.1f} ({found['after'][1]:.1f})"
         )
