@@ -8,6 +8,7 @@ from typing import TypeVar
 from covopt.limits import TimeUp, limited, now, patiently, unlimited
 from covopt.oracles.faces import DEFAULT_FACE_BUDGET
 from covopt.oracles.support import WHOLE_CHECK_S
+from covopt.status import Status
 
 SOLVING = 0.75  # share of the time for the solver; the rest is for finishing and the certificate
 GRACE, GRACE_S = 0.08, 0.7  # of the limit, and seconds, by which a result may be late
@@ -133,6 +134,21 @@ def best_in_time(
     """
     first = brief()
     return max(first, in_time(clock, long, lambda: first, share=0.0), key=key)
+
+
+def pass_on(status: Status) -> None:
+    """Raise the interrupt that ended a solve within a larger search, for which it was meant.
+
+    Raises
+    ------
+    KeyboardInterrupt
+
+    Examples
+    --------
+    >>> pass_on(Status.CERTIFIED)
+    """
+    if status is Status.INTERRUPTED:
+        raise KeyboardInterrupt
 
 
 def face_budget(name: str, clock: Clock) -> float:

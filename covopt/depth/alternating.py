@@ -25,7 +25,7 @@ import numpy as np
 
 from covopt.api.cone import frank_wolfe
 from covopt.api.generation import generate_in_time, zero_point
-from covopt.api.stopping import Clock
+from covopt.api.stopping import Clock, pass_on
 from covopt.data import Data
 from covopt.depth.descent import norm_of
 from covopt.depth.layers import Layout
@@ -131,9 +131,11 @@ def _shallow(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             if slide:
-                return frank_wolfe(
+                found = frank_wolfe(
                     features, targets, bias=bias, output_bias=output_bias, tol=TOL, duplicates="mean"
-                ).network
+                )
+                pass_on(found.status)
+                return found.network
             return _uncertified(Data.validate(features, targets, bias=bias, duplicates="mean"), output_bias)
     except CovoptError:  # opposite features without biases, faces beyond the budget
         return None
@@ -146,6 +148,7 @@ def _uncertified(data: Data, output_bias: str) -> ReLUNetwork:
     if len(problem.rows) and problem.targets.any():
         options = {"tol": TOL, "random_state": None, "callback": None}
         point, _ = generate_in_time(problem, "auto", options, Clock(None, now()))
+        pass_on(point.status)
     neurons, weights, offset = point.neurons, point.weights, point.offset
     if not point.finished:
         neurons, weights, offset = finish_network(problem, neurons, weights, offset)

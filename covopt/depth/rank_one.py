@@ -14,6 +14,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from covopt.api import min_norm
+from covopt.api.stopping import pass_on
 from covopt.data import Data
 from covopt.depth.layers import Layout
 from covopt.depth.starts import of_shallow
@@ -60,6 +61,7 @@ def rank_one_starts(data: Data, depth: int, output_bias: str) -> Iterator[tuple[
                 )
             except InputError:  # rows that this line does not tell apart
                 break
+            pass_on(shallow.status)
             last, weights = of_shallow(shallow.network, output_bias)
             layers = [np.append(u, offset)[None]]
             if depth > 3:

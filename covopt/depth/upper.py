@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from covopt.api import min_norm
+from covopt.api.stopping import pass_on
 from covopt.checks.memory import gives_way, memory_left
 from covopt.checks.timing import stage
 from covopt.data import Data
@@ -165,7 +166,9 @@ class UpperSearch:
             return []
         self.dual = solution.dual
         layout, theta = of_shallow(solution.network, self.output_bias)
-        return [(norm_of(layout, theta), layout, theta)]
+        self._first = [(norm_of(layout, theta), layout, theta)]
+        pass_on(solution.status)
+        return self._first
 
     def _random(self, depth: int) -> list[Found]:
         found = []

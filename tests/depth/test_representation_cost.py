@@ -15,6 +15,7 @@ from covopt.depth.polish import polish, trim
 from covopt.depth.tree import Child, Recursion, needs, tree_bound
 from covopt.depth.tree_search import TreeSearch
 from covopt.errors import BudgetError, InputError, SolutionFileError
+from covopt.status import Status
 
 
 @pytest.mark.parametrize("depth", [3, 6])
@@ -291,3 +292,17 @@ def test_a_small_target_that_is_missed_is_no_bracket():
     else:
         assert found.lower_bound <= found.cost
         assert covopt.verify(found)
+
+
+def test_an_interrupt_within_a_shallow_solve_ends_the_search(monkeypatch):
+    calls = []
+
+    def interrupted(*args, **options):
+        calls.append(1)
+        return replace(covopt.min_norm(*args, **options), status=Status.INTERRUPTED)
+
+    monkeypatch.setattr("covopt.depth.upper.min_norm", interrupted)
+    found = representation_cost([[0.0], [1.0], [3.0]], [0.0, 1.0, 0.0], depth=3, time_limit_s=20.0)
+    assert found.status == "interrupted"
+    assert len(calls) == 1
+    assert covopt.verify(found).ok
