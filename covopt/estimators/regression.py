@@ -152,8 +152,8 @@ class ReLURegressor(_Regressor, LossEstimator):
     Parameters
     ----------
     lam : float or str
-        λ > 0, or a share of :func:`covopt.lambda_max` as in ``"0.1max"``, the default, which means the same in all units.
-        From λ_max on the network is constant.
+        λ > 0, or a share of :func:`covopt.lambda_max` as in ``"0.1max"``, the default, which means the same in all
+        units. From λ_max on the network is constant.
     loss : {"squared", "huber"} or Loss
     delta : float
         Where Huber's loss turns from a parabola into lines; not used with the square.
