@@ -24,7 +24,7 @@ from covopt.exact.lattice import Lattice
 from covopt.oracles.arcs import arc_gauge
 
 WINDOW = 8  # rows that are rounded together
-BITS = 52  # of the entries, one less than doubles have
+BITS = (52, 53)  # of the entries: one less than doubles have, or all of them
 LEAST = 2.0**-40  # share of the largest entry that gives the unit of smaller ones
 FINE = 96  # bits of the numbers in which a lattice is written
 HEAVY = 2**80  # weight of a sum that has to be zero
@@ -118,13 +118,13 @@ def near_dual(
     best, most = given, _value(rows, y, given[order], is_free=is_free)
     ideal = _ideal(x, Fraction(bias), y, heights[order], moments, is_free=is_free)
     lengths = STRETCH if len(x) <= WINDOW else STRETCH[:1]
-    for flat, stretch in product((False, True), lengths):
+    for bits, flat, stretch in product(BITS, (False, True), lengths):
         if most >= ideal * (1 - Fraction(ENOUGH)):
             break
         columns = []
         for f, q in zip(heights[order].T.tolist(), moments.T.tolist(), strict=True):
             wanted = Wanted(x, Fraction(bias), f, (q[0], q[1]), is_free=is_free, flat=flat)
-            columns.append(_rounded(wanted, stretch, is_free=is_free))
+            columns.append(_rounded(wanted, stretch, bits, is_free=is_free))
         if any(column is None for column in columns):
             continue
         found = np.array(columns, dtype=float).T
@@ -165,7 +165,7 @@ def _value(rows: np.ndarray, y: np.ndarray, dual: np.ndarray, *, is_free: bool) 
     return abs(sum((Fraction(a) * Fraction(b) for a, b in pairs), Fraction(0))) / Fraction(gauge)
 
 
-def _rounded(wanted: Wanted, stretch: int, *, is_free: bool) -> list[float] | None:
+def _rounded(wanted: Wanted, stretch: int, bits: int, *, is_free: bool) -> list[float] | None:
     """Round one column, or None where its entries would not be doubles."""
     n = len(wanted.x)
     goal = [(1 - ROOM) * value for value in wanted.dual]
@@ -173,7 +173,7 @@ def _rounded(wanted: Wanted, stretch: int, *, is_free: bool) -> list[float] | No
     if not most:
         return [0.0] * n
     least = most * Fraction(LEAST)
-    units = [_unit(max(abs(value), least)) for value in goal]
+    units = [_unit(max(abs(value), least), bits) for value in goal]
     first = min(_windows(goal, n), default=(Fraction(0), 0))[1]
     last = min(first + WINDOW, n)
     if is_free:  # sums of the others are multiples of what is in the window
@@ -233,9 +233,10 @@ def _windows(goal: list[Fraction], n: int) -> Iterator[tuple[Fraction, int]]:
         yield max(map(abs, goal[first : first + WINDOW])), first
 
 
-def _unit(value: Fraction) -> Fraction:
-    power = value.numerator.bit_length() - value.denominator.bit_length() - BITS
-    return Fraction(2) ** power
+def _unit(value: Fraction, bits: int) -> Fraction:
+    """Return the power of two of which a number is less than 2**bits, and at least half as many."""
+    power = value.numerator.bit_length() - value.denominator.bit_length()
+    return Fraction(2) ** (power + (value >= Fraction(2) ** power) - bits)
 
 
 def _to_unit(value: Fraction, unit: Fraction) -> Fraction:
