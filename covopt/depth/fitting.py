@@ -147,8 +147,7 @@ class _Training:
             try:
                 with limited(self._left(1.0)), stage("bounds"):
                     bounds = fit_bounds(
-                        self.data, self.loss, self.lam, self.depth, self.task.output_bias,
-                        layout.forward(theta, self.data.X)[1][-1], value,
+                        self.data, self.loss, self.lam, self.task.output_bias, layout, theta, value
                     )  # fmt: skip
                 if bounds:
                     self._note("lower", bounds[0].value, bounds[0].title)

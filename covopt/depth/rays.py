@@ -8,7 +8,8 @@ Two kinds of R are known:
 
 - **Transport.** A network is Lipschitz with ℓ = Π‖W_ℓ‖, and ‖W‖² ≥ Lℓ^{2/L}. Where ν = Σ t_ij (e_i − e_j) with
   t ≥ 0, s ≤ ℓ Σ t_ij ‖x_i − x_j‖. Without biases f(0) = 0, and mass may also go to the origin.
-- **Tree.** A family of multipliers with root ν (:mod:`covopt.depth.tree`) bounds ‖W‖² for every s.
+- **Tree.** A family of multipliers with root ν (:mod:`covopt.depth.tree`) bounds ‖W‖² for every s. Files of before
+  have it; now :mod:`covopt.depth.dual_trees` takes several ν, many rows and all outputs.
 
 On a grid of s, R lies above its chords where it is concave (minimum over c of affine functions of s), above its steps
 always. On each piece any p is valid; the checker looks for good ones itself.
@@ -24,11 +25,12 @@ from typing import Any
 
 import numpy as np
 
-from covopt.certificates.conjugate import balanced, conjugate_above
+from covopt.certificates.conjugate import balanced
 from covopt.data import Data
+from covopt.depth.dual_trees import DualTree, conjugate_at, dual_bound, dual_tree_from_dict, dual_tree_to_dict
 from covopt.depth.tree import Family, tree_curve
 from covopt.depth.tree_files import family_from_dict, family_to_dict, whole
-from covopt.exact.rounding import UNIT, down, lengths_up, up
+from covopt.exact.rounding import down, lengths_up, up
 from covopt.losses import Loss
 
 ORIGIN = -1
@@ -49,21 +51,30 @@ class FitBound:
     direction : tuple of float or None
         Unit vector u of the outputs: ν = (Σ t_ij (e_i − e_j))uᵀ. None for one output.
     family : Family or None
-        Of the tree bound.
+        Of the tree bound, in files of before.
+    trees : tuple of DualTree
+        Duals with a tree for the height of each.
 
-    With neither flows nor a family it is what the loss alone must be.
+    With none of them it is what the loss alone must be.
     """
 
     value: float
     flows: tuple[tuple[int, int, float], ...] = ()
     direction: tuple[float, ...] | None = None
     family: Family | None = None
+    trees: tuple[DualTree, ...] = ()
 
     @property
     def title(self) -> str:
         """What it is, in words."""
-        if self.family is not None:
-            return f"tree bound on {len(self.family.rows)} rows: copies of the lower layers for each neuron"
+        if self.family is not None or self.trees:
+            seen = {
+                i
+                for family in (self.family, *(tree.family for tree in self.trees))
+                if family
+                for i in family.rows
+            }
+            return f"tree bound on {len(seen)} rows: copies of the lower layers for each neuron"
         if self.flows:
             rows = len({i for flow in self.flows for i in flow[:2] if i != ORIGIN})
             return f"Lipschitz bound by a transport of residuals between {rows} rows"
@@ -102,9 +113,11 @@ def evaluate(
         Where a family is damaged.
     """
     counted = loss.weights[:, 0] > 0.0  # a row of weight zero costs nothing, whatever its output
-    loss = loss if counted.all() else loss.take(counted)
-    floor = _conjugate(loss, np.zeros(loss.targets.shape))
+    whole_loss, loss = loss, loss if counted.all() else loss.take(counted)
+    floor = conjugate_at(loss, np.zeros(loss.targets.shape))
     floor = 0.0 if floor is None else max(0.0, -floor)
+    if bound.trees:
+        return max(floor, dual_bound(bound.trees, data, whole_loss, lam, depth, output_bias, upper=upper))
     if loss.domain_box() is None:
         bound = _balanced(bound)
     if bound.family is not None:
@@ -146,7 +159,7 @@ def least(loss: Loss, nu: np.ndarray, curve: Curve, lam: float) -> tuple[float, 
     best = np.full(len(low) + 2, -math.inf)
 
     def use(p: float) -> float:
-        conjugate = _conjugate(loss, p * nu)
+        conjugate = conjugate_at(loss, p * nu)
         if conjugate is None:
             return -math.inf
         base = -conjugate
@@ -172,7 +185,9 @@ def least(loss: Loss, nu: np.ndarray, curve: Curve, lam: float) -> tuple[float, 
         if not 0 < k < len(best) - 1 or span == 0.0:
             break
         s = 0.5 * (low[k - 1] + high[k - 1])
-        heights = [-math.inf if (c := _conjugate(loss, p * nu)) is None else p * s - c for p in grid.tolist()]
+        heights = [
+            -math.inf if (c := conjugate_at(loss, p * nu)) is None else p * s - c for p in grid.tolist()
+        ]
         center = float(grid[int(np.argmax(heights))])
         for p in np.linspace(center - 2 * span, center + 2 * span, 40).tolist():
             use(p)
@@ -192,14 +207,6 @@ def _slope_at_zero(use: Callable[[float], float], nu: np.ndarray) -> float:
             return 0.0
         grid = -np.geomspace(-grid[max(k - 1, 0)], -grid[min(k + 1, len(grid) - 1)], 25)
     return float(grid[len(grid) // 2])
-
-
-def _conjugate(loss: Loss, U: np.ndarray) -> float | None:
-    """C*(pν) from above, where U is pν with at most four roundings; None where pν may be outside of its domain."""
-    if not loss.contains(U * (1.0 + 8.0 * UNIT)):
-        return None
-    value = conjugate_above(loss, U, roundings=4)
-    return value if math.isfinite(value) else None
 
 
 def _closed(s: np.ndarray, work: float, depth: int) -> np.ndarray:
@@ -345,6 +352,7 @@ def bound_to_dict(bound: FitBound) -> dict[str, Any]:
         "flows": [list(flow) for flow in bound.flows],
         "direction": None if bound.direction is None else list(bound.direction),
         "family": None if bound.family is None else family_to_dict(bound.family),
+        "trees": [dual_tree_to_dict(tree) for tree in bound.trees],
     }
 
 
@@ -365,6 +373,7 @@ def bound_from_dict(content: dict[str, Any]) -> FitBound:
         tuple(flows),
         None if direction is None else tuple(float(u) for u in direction),
         None if family is None else family_from_dict(family),
+        tuple(dual_tree_from_dict(tree) for tree in content.get("trees", ())),
     )
 
 

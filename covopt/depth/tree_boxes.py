@@ -61,20 +61,12 @@ def _box_bound(term: Any, x: np.ndarray, tops: np.ndarray, low: np.ndarray, high
     """Σe^x + 2⟨λ, y⟩e^{−log h} − penalty/h² on a box, log h ≤ s·x + r by its corners."""
     if not (tops > 0.0).all():
         return float(np.exp(low).sum()) if term.inner <= 0 else math.inf
-    logs = np.log(tops)
-    width = high - low
-    dim = len(low)
-    # the mean rise along each axis is the slope of the majorant
-    shape = (2,) * dim
-    grid = logs.reshape(shape)
-    s = np.array([float((grid.take(1, axis=i) - grid.take(0, axis=i)).mean()) for i in range(dim)]) / width
-    s = np.maximum(s, 0.0)
-    r = float((logs - s @ x).max()) + 1e-13 * (1.0 + float(np.abs(logs).max()))
+    s, r = affine_majorant(np.log(tops), x, low, high)
     loss = 0.0
     if term.penalty > 0.0:
         loss = up(term.penalty / down(float(tops.min()) * (1.0 - 1e-12)) ** 2)
     # min over the box of Σe^{x_i} + E with E = 2⟨λ,y⟩e^{−s·x−r}: convex; any point gives a lower bound by its tangent
-    at = _minimise(s, math.log(2.0 * term.inner) - r, low, high)
+    at = minimise(s, math.log(2.0 * term.inner) - r, low, high)
     rest = math.exp(math.log(2.0 * term.inner) - r - float(s @ at))
     slope = np.exp(at) - s * rest
     tangent = float(np.where(slope > 0, slope * (low - at), slope * (high - at)).sum())
@@ -87,7 +79,19 @@ def _box_bound(term: Any, x: np.ndarray, tops: np.ndarray, low: np.ndarray, high
     return found
 
 
-def _minimise(s: np.ndarray, log_gain: float, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+def affine_majorant(
+    logs: np.ndarray, x: np.ndarray, low: np.ndarray, high: np.ndarray
+) -> tuple[np.ndarray, float]:
+    """Return s ≥ 0 and r with s·x + r above a convex function of x on a box, given its values at the corners x."""
+    dim = len(low)
+    # the mean rise along each axis is the slope of the majorant
+    grid = logs.reshape((2,) * dim)
+    rises = [float((grid.take(1, axis=i) - grid.take(0, axis=i)).mean()) for i in range(dim)]
+    s = np.maximum(np.array(rises) / (high - low), 0.0)
+    return s, float((logs - s @ x).max()) + 1e-13 * (1.0 + float(np.abs(logs).max()))
+
+
+def minimise(s: np.ndarray, log_gain: float, low: np.ndarray, high: np.ndarray) -> np.ndarray:
     """Return nearly the minimiser of Σe^x + e^{log_gain − s·x} over a box: bisection on the last term's size."""
     floor, ceiling = log_gain - float(s @ high), log_gain - float(s @ low)
     with np.errstate(divide="ignore"):

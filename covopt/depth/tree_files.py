@@ -15,7 +15,10 @@ def family_to_dict(family: Family) -> dict[str, Any]:
         "rows": list(family.rows),
         "direction": None if family.direction is None else list(family.direction),
         "members": family.members.tolist(),
-        "children": [[c.parent, c.sign, c.on, list(c.mu), c.member, c.scale] for c in family.children],
+        "children": [
+            [c.parent, c.sign, c.on, list(c.mu), c.member, c.scale, *([c.maybe] if c.maybe else [])]
+            for c in family.children
+        ],
         "root": family.root,
     }
 
@@ -32,8 +35,16 @@ def family_from_dict(content: dict[str, Any]) -> Family:
     if members.ndim != 2 or not np.isfinite(members).all():
         raise ValueError("the members of a family are no finite matrix")
     children = [
-        Child(whole(p), whole(s), whole(on), tuple(float(m) for m in mu), whole(k), float(scale))
-        for p, s, on, mu, k, scale in content["children"]
+        Child(
+            whole(p),
+            whole(s),
+            whole(on),
+            tuple(float(m) for m in mu),
+            whole(k),
+            float(scale),
+            *map(whole, maybe),
+        )
+        for p, s, on, mu, k, scale, *maybe in content["children"]
     ]
     direction = content["direction"]
     return Family(

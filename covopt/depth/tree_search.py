@@ -10,16 +10,22 @@ found here is checked by :mod:`covopt.depth.tree`; nothing here is believed.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 import numpy as np
 from scipy.optimize import linprog
 
 from covopt.arrangement.highs import linear_program
-from covopt.depth.tree import Child, Family, child_of, needs
+from covopt.depth.tree import Child, Family, bits, child_of, needs, rows_of
 from covopt.exact.rank import row_span
 from covopt.limits import checkpoint
 from covopt.oracles.choose import exact_oracle
 
 MOST_POINTS = 400
+WELL_BELOW = 0.95  # of a height: children that much lower are left as they are
+SLACK = 2e-3  # of a height: by that much more a child of many sets may cost
+CLIMBS = 8  # from signs to the best activations and back, for a height from below
+MOST_CUTS = 2000  # of the sets of rows of a vector; then children cover what is open, valid and weak
 SAME = 1e-7  # of the largest entry: a child this near a multiple of a member is charged for the rest
 
 
@@ -47,6 +53,7 @@ class TreeSearch:
         self._live = self._rows.any(axis=1)
         self._oracle = exact_oracle(np.ascontiguousarray(self._rows[self._live]), 0, n_threads=1)
         self._points: list[np.ndarray] = []
+        self.hints: list[np.ndarray] = []  # activations that may attain a height
         self._c = 1.0
         self.tol = tol
 
@@ -70,15 +77,23 @@ class TreeSearch:
             return 0.0, np.zeros(len(vector))
         return total, root * height / total * root * activations + shift / total * self.bias
 
-    def relax(self, vector: np.ndarray, on: int) -> tuple[float, np.ndarray, np.ndarray]:
-        """Return min over 0 ≤ μ ≤ ν⁻ of max_{z ∈ B_1(c)} ⟨ν_T − μ, z⟩, the μ, and a z that attains it."""
-        n = len(vector)
-        base = child_of(vector, 1, on, np.zeros(n))
-        room = np.maximum(-vector, 0.0)
+    def relax(
+        self, base: np.ndarray, room: np.ndarray, enough: float = 0.0, *, whole: bool = False
+    ) -> tuple[float, np.ndarray, np.ndarray]:
+        """Return min over 0 ≤ μ ≤ room of max_{z ∈ B_1(c)} ⟨base − μ, z⟩, the μ, and a z that attains it.
+
+        Parameters
+        ----------
+        base, room : ndarray of shape (n,)
+        enough : float
+            A value below it is not improved.
+        whole : bool
+            Begin with μ = room.
+        """
         index = np.flatnonzero(room)
-        mu = room.copy() if all(on >> int(i) & 1 for i in np.flatnonzero(vector > 0)) else np.zeros(n)
+        mu = room.copy() if whole else np.zeros(len(base))
         value, z = self._attain(base - mu)
-        if not len(index) or value == 0.0:
+        if not len(index) or value <= enough:
             return value, mu, z
         best, best_mu, attained = value, mu, z
         self._points.append(z)
@@ -91,12 +106,12 @@ class TreeSearch:
             if height >= best * (1.0 - self.tol) - 1e-12:
                 attained = weights @ np.array(program.points)
                 break
-            mu = np.zeros(n)
+            mu = np.zeros(len(base))
             mu[index] = np.clip(inner, 0.0, room[index])
             value, z = self._attain(base - mu)
             if value < best:
                 best, best_mu, attained = value, mu, z
-            if value == 0.0:
+            if value <= enough:
                 break
             self._points.append(z)
             program.add(z)
@@ -107,7 +122,10 @@ class TreeSearch:
         worst = 0.0
         for sign, on in needs(vector):
             checkpoint()
-            value, _, z = self.relax(sign * vector, on)
+            turned = sign * vector
+            room = np.maximum(-turned, 0.0)
+            whole = on == bits(turned > 0)
+            value, _, z = self.relax(child_of(turned, on, 0, np.zeros(len(turned))), room, whole=whole)
             cuts.append(np.maximum(z, 0.0))
             worst = max(worst, value)
         return worst
@@ -149,46 +167,103 @@ class TreeSearch:
                 best, found = float(trial @ y) / height, trial / height
         return found, best
 
-    def close(self, found: np.ndarray, *, max_members: int = 600) -> tuple[np.ndarray, list[Child], int]:
-        """Return a family that holds λ and the children of every member, chosen at the present c.
+    def close(
+        self, roots: Sequence[np.ndarray], *, levels: int | None = None, max_members: int = 600
+    ) -> tuple[np.ndarray, list[Child], list[tuple[int, float]]]:
+        """Return a family that holds some vectors and the children of every member, chosen at the present c.
 
         A child beyond ``max_members`` is matched with the sum of unit vectors alone, which is valid and weak.
 
         Parameters
         ----------
-        found : ndarray of shape (n,)
-            λ.
+        roots : sequence of ndarray of shape (n,)
+        levels : int, optional
+            Members further from the roots get no children: a network of so many layers more than two asks for none.
         max_members : int
 
         Returns
         -------
         members : ndarray of shape (m, n)
         children : list of Child
-        root : int
+        places : list of (int, float)
+            The member that each root is a multiple of, and the factor.
         """
-        n = len(found)
-        if self.free:
-            found = _balanced(found)
+        n = len(roots[0])
         members: list[np.ndarray] = [*np.eye(n)]
-        root = self._place(found, members, max_members)[0]
+        places = [self._place(root, members, max_members) for root in roots]
+        far = dict.fromkeys(range(len(members)), 0)
         children: list[Child] = []
         k = 0
         while k < len(members):
-            checkpoint()
-            member = members[k]
-            for sign, on in needs(member):
-                vector = sign * member
-                positive = sum(1 << int(i) for i in np.flatnonzero(vector > 0))
-                if on == positive:  # μ = ν⁻: the child is the member
-                    mu = np.maximum(-vector, 0.0)
-                else:
-                    _, mu, _ = self.relax(vector, on)
-                    mu = _snapped(mu, np.maximum(-vector, 0.0))
-                child = child_of(member, sign, on, mu)
-                index, scale = self._place(child, members, max_members)
-                children.append(Child(k, sign, on, tuple(mu.tolist()), index, scale))
+            if levels is None or far[k] < levels:
+                for child in self._children(k, members, max_members, levels):
+                    children.append(child)
+                    far.setdefault(child.member, far[k] + 1)
             k += 1
-        return np.array(members), children, root
+        return np.array(members), children, places
+
+    def _children(
+        self, k: int, members: list[np.ndarray], max_members: int, levels: int | None
+    ) -> Iterator[Child]:
+        """Yield the children of a member; those that are not members become such."""
+        member = members[k]
+        height = 0.0 if levels is None else max(self._height(member), self._height(-member))
+        for sign in (1, -1):
+            for on, maybe, mu in self._cut(sign * member, height, levels):
+                child = child_of(sign * member, on, maybe, mu)
+                index, scale = self._place(child, members, max_members)
+                yield Child(k, sign, on, tuple(mu.tolist()), index, scale, maybe)
+
+    def _height(self, vector: np.ndarray) -> float:
+        """Return h_2 from below: signs, the best z for them, its signs, and so on."""
+        best, below = 0.0, np.maximum(-vector, 0.0)
+        starts = [vector > 0, *((hint > 0) & (vector > 0) for hint in self.hints)]
+        for start in dict.fromkeys(map(bits, starts)):
+            on, here = start, 0.0
+            for _ in range(CLIMBS):
+                if not on:
+                    break
+                value, _, z = self.relax(child_of(vector, on, 0, np.zeros(len(vector))), below)
+                if value <= max(here * (1.0 + self.tol), 0.8 * best):
+                    break
+                here, on = value, bits((z > 0) & (vector > 0))
+                best = max(best, here)
+        return best * (1.0 - 2.0 * self.tol)
+
+    def _cut(
+        self, vector: np.ndarray, height: float, levels: int | None
+    ) -> Iterator[tuple[int, int, np.ndarray]]:
+        """Cut the sets of positive rows, row by row, until half of what is open may be added to no harm.
+
+        Where the family has to be closed, all are cut to the end, and the child of all positive rows is the member.
+        """
+        n = len(vector)
+        below = np.maximum(-vector, 0.0)
+        everything = bits(vector > 0)
+        sizes = np.hypot(np.sqrt(self._c) * np.linalg.norm(self._rows, axis=1), self.bias)
+        stack = [(0, everything)] if everything else []
+        cuts = 0
+        while stack:
+            checkpoint()
+            on, maybe = stack.pop()
+            cuts += 1
+            if on == everything and levels != 1:
+                yield on, 0, below
+                continue
+            charge = 0.5 * float(np.where(rows_of(maybe, n), vector, 0.0) @ sizes)
+            enough = (height * (1.0 + SLACK) if maybe else WELL_BELOW * height) - charge
+            if not maybe or (levels is not None and (enough > 0.0 or cuts > MOST_CUTS)):
+                base = child_of(vector, on, maybe, np.zeros(n))
+                value, mu, _ = self.relax(base, below, enough, whole=on == everything)
+                if value <= enough or not maybe or cuts > MOST_CUTS:
+                    if not maybe:
+                        height = max(height, value * (1.0 - 2.0 * self.tol))
+                    yield on, maybe, _snapped(mu, below)
+                    continue
+            row = maybe & -maybe
+            if on | maybe & ~row:
+                stack.append((on, maybe & ~row))
+            stack.append((on | row, maybe & ~row))
 
     @staticmethod
     def _place(vector: np.ndarray, members: list[np.ndarray], most: int) -> tuple[int, float]:
@@ -210,10 +285,16 @@ class TreeSearch:
         members.append(np.ldexp(vector, -power))
         return len(members) - 1, float(np.ldexp(1.0, power))
 
-    def family(self, rows: tuple[int, ...], direction: tuple[float, ...] | None, found: np.ndarray) -> Family:
+    def family(
+        self,
+        rows: tuple[int, ...],
+        direction: tuple[float, ...] | None,
+        found: np.ndarray,
+        levels: int | None = None,
+    ) -> Family:
         """Return the family of a λ as the certificate wants it."""
-        members, children, root = self.close(found)
-        return Family(rows, direction, members, children, root)
+        members, children, places = self.close([_balanced(found) if self.free else found], levels=levels)
+        return Family(rows, direction, members, children, places[0][0])
 
 
 class _Epigraph:

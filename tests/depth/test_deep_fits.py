@@ -13,6 +13,8 @@ import covopt
 from covopt.cli import app
 from covopt.depth import DeepFit
 from covopt.depth.decay import decay, objective
+from covopt.depth.dual_trees import _Dual, covering
+from covopt.depth.fit_bounds import _tree
 from covopt.depth.layers import Layout
 from covopt.depth.rays import FitBound, evaluate, least, round_flows
 from covopt.errors import InputError, SolutionFileError
@@ -61,7 +63,7 @@ def test_files_come_back_and_forged_ones_fail(fitted, tmp_path):
         return {check.name for check in covopt.verify(path).checks if not check.ok}
 
     def raised(forged):
-        forged["bounds"][0]["value"] = forged["lower_bound"] = 0.999 * forged["objective"]
+        forged["bounds"][0]["value"] = forged["lower_bound"] = 0.99999 * forged["objective"]
 
     assert "lower bound" in failed(raised)
     assert "status" in failed(lambda f: f.update(status="certified"))
@@ -173,11 +175,92 @@ def test_a_callback_stops_with_the_constant():
 
 
 def test_a_damaged_family_is_said_and_not_believed(fitted):
-    tree = next(b for b in fitted.bounds if b.family is not None)
+    bound = next(b for b in fitted.bounds if b.trees)
+    tree = bound.trees[0]
+    lost = replace(tree.family, children=tree.family.children[1:])
     damaged = copy.copy(fitted)
-    damaged.bounds = [replace(tree, family=replace(tree.family, children=[]))]
-    checks = [check for check in covopt.verify(damaged).checks if not check.ok]
-    assert any("children are missing" in check.detail for check in checks)
+    for forged in (replace(bound, trees=(replace(tree, family=lost),)), FitBound(bound.value, family=lost)):
+        damaged.bounds = [forged]
+        checks = [check for check in covopt.verify(damaged).checks if not check.ok]
+        assert any("children are missing" in check.detail for check in checks)
+    # a family alone, as files of before have it
+    assert 0 < evaluated(fitted, FitBound(0.0, family=tree.family)) <= fitted.objective
+
+
+def evaluated(fitted, bound):
+    return evaluate(bound, fitted.data, fitted.loss, fitted.lam, 3, fitted.output_bias, fitted.objective)
+
+
+def test_forged_duals_are_refused_or_prove_no_more(fitted):
+    bound = next(b for b in fitted.bounds if b.trees)
+    tree, honest = bound.trees[0], bound.value
+    for change, message in (
+        ({"rows": (0, 1, 2, 9)}, "rows of the table"),
+        ({"dual": tree.dual * np.inf}, "dual is none"),
+        ({"dual": tree.dual[:2]}, "dual is none"),
+        ({"dual": 1e-200 * tree.dual}, "too large or too small"),
+        ({"directions": np.ones((1, 2))}, "directions are none"),
+        ({"directions": np.array([[0.0]])}, "no basis"),
+        ({"places": ((99, 1.0),)}, "root is none"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            evaluated(fitted, replace(bound, trees=(replace(tree, **change),)))
+    # a wrong place is paid for by its rest; another dual is another proof, valid as well
+    for change in ({"places": ((0, 0.0),)}, {"dual": 3.0 * tree.dual}, {"dual": tree.dual[::-1].copy()}):
+        assert evaluated(fitted, replace(bound, trees=(replace(tree, **change),))) <= honest * 1.001
+    children = [replace(child, maybe=0) for child in tree.family.children]
+    if any(child.maybe for child in tree.family.children):
+        with pytest.raises(ValueError, match="children are missing"):
+            evaluated(
+                fitted, replace(bound, trees=(replace(tree, family=replace(tree.family, children=children)),))
+            )
+
+
+def test_heights_of_many_rows_are_above_every_activation():
+    # sets of rows in one child, two outputs and a polygon of directions
+    rng = np.random.default_rng(4)
+    points, targets = rng.standard_normal((9, 1)), rng.standard_normal((9, 2))
+    loss = make_loss("squared")
+    loss.encode_targets(targets)
+    data = covopt.Data.validate(points, targets, bias=1.0)
+    tree = _tree(data, np.arange(9), targets, 3, 0.7, np.zeros((9, 1)), level=False)
+    assert any(child.maybe for child in tree.family.children)
+    for c in (0.05, 0.7, 6.0):
+        height = _Dual(tree, data, loss, 0.1, 3, "none").heights(np.array([[c]]))[0]
+        most = 0.0
+        for _ in range(300):
+            into = rng.standard_normal((3, 2)) * rng.choice([0.0, 1.0], (3, 1))
+            size = np.sqrt(c / max((into**2).sum(), 1e-9))
+            layer = np.column_stack([np.maximum(data.lifted @ (size * into).T, 0.0), np.ones(9)])
+            u = rng.standard_normal(4)
+            most = max(most, np.linalg.norm(targets.T @ np.maximum(layer @ u / np.linalg.norm(u), 0.0)))
+        assert 0.3 * height < most <= height
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("loss", ["softmax-cross-entropy", "squared"])
+def test_several_outputs_are_bounded_below_every_trained_network(loss):
+    rng = np.random.default_rng(3)
+    points = np.array([[-1.0], [0.2], [0.9], [2.0]])
+    targets = list("abca") if loss != "squared" else rng.standard_normal((4, 2))
+    found = covopt.fit(points, targets, lam=0.02, depth=3, loss=loss)
+    assert 0.6 * found.objective < found.lower_bound <= found.objective
+    assert covopt.verify(found).ok
+    for _ in range(4):
+        layout = Layout((1, 4, 4, found.data.n_outputs), 1.0, "none")
+        theta = decay(layout, rng.standard_normal(layout.size), points, found.loss, found.lam)
+        assert found.lower_bound <= objective(layout, theta, points, found.loss, found.lam)
+
+
+def test_directions_that_do_not_hold_the_circle_are_refused():
+    assert covering(np.array([[1.0, 0.0], [1.0, 1.0], [0.0, 1.0]]), False)[1] == pytest.approx(2**0.5)
+    for directions, message in (
+        (np.eye(2)[:1], "1 directions of 2 dimensions"),
+        (np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]), "no polygon"),
+        (np.array([[1.0, 0.0], [1.0, 0.0]]), "no basis"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            covering(directions, False)
 
 
 def test_the_command_fits_verifies_and_predicts(tmp_path):

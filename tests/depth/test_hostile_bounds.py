@@ -13,7 +13,7 @@ from covopt.depth import DeepSolution, jacobian_rank, rank_one_tour, representat
 from covopt.depth.lower import Bound, closed_bounds, recompute_bound, tree_bounds
 from covopt.depth.pairs import PairBound, recompute
 from covopt.depth.rank_one import projections
-from covopt.depth.rays import ORIGIN, evaluate
+from covopt.depth.rays import ORIGIN, FitBound, evaluate
 from covopt.depth.solution import FORMAT, SCHEMA
 from covopt.depth.tree import tree_bound
 from covopt.depth.tree_search import TreeSearch
@@ -174,10 +174,11 @@ def evaluated(fitted, bound):
 def test_the_length_of_a_direction_of_residuals_does_not_matter(fitted, size):
     # the norm of (1e-200,) was zero, and all mass was carried for nothing
     flows = next(bound for bound in fitted.bounds if bound.flows)
-    tree = next(bound for bound in fitted.bounds if bound.family)
-    longer = replace(tree.family, direction=(size,))
+    tree = next(bound for bound in fitted.bounds if bound.trees).trees[0].family
+    honest = evaluated(fitted, FitBound(0.0, family=tree))
+    longer = replace(tree, direction=(size,))
     assert evaluated(fitted, replace(flows, direction=(size,))) == pytest.approx(flows.value, rel=1e-6)
-    assert evaluated(fitted, replace(tree, family=longer)) == pytest.approx(tree.value, rel=1e-3)
+    assert evaluated(fitted, FitBound(0.0, family=longer)) == pytest.approx(honest, rel=1e-3)
 
 
 @pytest.mark.parametrize("factor", [5e-324, 1e-310, 1e-200, 1e307])
@@ -251,6 +252,12 @@ def test_residuals_of_a_softmax_sum_to_zero_exactly():
     # beside that plane C* is infinite: a direction off by a unit would prove nothing, so it is moved into it
     points, targets = np.array([[0.0], [1.0], [2.5]]), ["a", "b", "c"]
     found = covopt.fit(points, targets, lam=0.01, depth=3, loss="softmax-cross-entropy", time_limit_s=None)
+    assert found.bounds[0].trees
+    assert found.lower_bound > 0.6 * found.objective
+    tree = found.bounds[0].trees[0]
+    beside = replace(tree, dual=tree.dual + np.array([0.0, 0.0, 1e-9]))
+    with pytest.raises(ValueError, match="do not sum to zero"):
+        evaluated(found, replace(found.bounds[0], trees=(beside,)))
     bound = next(bound for bound in found.bounds if bound.flows)
     value = evaluated(found, replace(bound, direction=(0.0, -1.0, 1.0)))
     assert 0 < value <= found.objective

@@ -1,0 +1,357 @@
+r"""Lower bounds on training with weight decay by a dual on many rows and outputs, with a tree for its height.
+
+With c_ℓ = ‖W_ℓ‖² for ℓ ≤ L − 2 and copies of the layers below for each neuron (:mod:`covopt.depth.tree`), a network's
+outputs are F = Σ_j σ(z_j) v_jᵀ + β1bᵀ with Σ c_ℓ + 2 Σ_j ‖v_j‖ + ‖b‖² ≤ ‖W‖² and z_j in the ball B_{L−2}(c). For a
+dual N (rows, outputs) and H(N; c) = max ‖Nᵀσ(z)‖ over the ball, ⟨N, F⟩ ≤ H Σ‖v_j‖ + β‖Nᵀ1‖‖b‖, so
+
+.. math:: \min_W C(f_W) + \lambda\|W\|^2 \ge
+    \min_c\; \lambda\sum_\ell c_\ell + \max_{0 \le p \le 2\lambda/H(N;c)} D(p), \qquad
+    D(p) = -C^*(-pN) - p^2\beta^2\|N^T 1\|^2 / 4\lambda,
+
+with the best of several N on each box of c. D is concave, and log H convex in log c, at most s·log c + r on a box by
+its corners; between the ends of p = 2λe^{−r}c^{−s} the chord of D is a sum of exponentials in log c, whose least is
+bounded by a tangent: second order in the size of the box.
+
+**Several outputs.** ‖Nᵀσ(z)‖ = max ⟨Nw, σ(z)⟩ over unit w, a scalar height for each w. For an orthonormal basis the
+heights' root of squares bounds it; in a plane, vectors ±w_m whose polygon holds the unit circle. Where the rows of N
+sum to zero (the softmax), w may be taken there, too.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import pairwise, product
+from typing import Any
+
+import numpy as np
+
+from covopt.certificates.conjugate import conjugate_above
+from covopt.data import Data
+from covopt.depth.tree import MOST_CORNERS, Family, Recursion, exactly
+from covopt.depth.tree_boxes import LEAST_SHARE, affine_majorant, minimise
+from covopt.depth.tree_files import family_from_dict, family_to_dict, whole
+from covopt.exact.rounding import UNIT, above, down, gamma, root_up, up
+from covopt.limits import checkpoint
+from covopt.losses import Loss
+
+TOL = 1e-3  # of the least over c
+MAX_BOXES = 3000
+FEW_BOXES, FEW_AXES = 800, 2  # for more layers each box has more corners
+_STEPS = 60  # of the search for the best p
+
+
+@dataclass(frozen=True)
+class DualTree:
+    """A dual on some rows, and a family that bounds its height in all directions of the outputs.
+
+    Attributes
+    ----------
+    rows : tuple of int
+    dual : ndarray of shape (n, k)
+        N on these rows; zero on the others.
+    directions : ndarray of shape (m, k)
+        w_m.
+    family : Family
+        Its members hold a multiple of each N w_m; root and direction do not count.
+    places : tuple of (int, float)
+        For each direction the member and the factor.
+    """
+
+    rows: tuple[int, ...]
+    dual: np.ndarray
+    directions: np.ndarray
+    family: Family
+    places: tuple[tuple[int, float], ...]
+
+
+def dual_bound(
+    trees: tuple[DualTree, ...],
+    data: Data,
+    loss: Loss,
+    lam: float,
+    depth: int,
+    output_bias: str,
+    *,
+    upper: float,
+) -> float:
+    """Return a lower bound on C + λ‖W‖² over networks of a depth, whatever the trees hold.
+
+    Parameters
+    ----------
+    trees : tuple of DualTree
+    data : Data
+    loss : Loss
+        With its targets.
+    lam : float
+    depth : int
+        L ≥ 3.
+    output_bias : {"none", "penalized", "free"}
+    upper : float
+        The objective of some network: nothing above it is looked for.
+
+    Raises
+    ------
+    ValueError
+        Where a tree is damaged.
+    """
+    if 2.0 ** (depth - 2) > MOST_CORNERS and data.bias > 0.0:
+        return 0.0
+    duals = [_Dual(tree, data, loss, lam, depth, output_bias) for tree in trees]
+    return _Search(duals, lam, depth, data.bias, upper).run() if duals else 0.0
+
+
+class _Dual:
+    """H(c) from above, and D(p) from below."""
+
+    def __init__(
+        self, tree: DualTree, data: Data, loss: Loss, lam: float, depth: int, output_bias: str
+    ) -> None:
+        rows, dual, directions = list(tree.rows), tree.dual, tree.directions
+        if any(not 0 <= i < data.n_samples for i in rows) or len(set(rows)) != len(rows):
+            raise ValueError("the rows are not rows of the table")
+        if dual.shape != (len(rows), data.n_outputs) or not np.isfinite(dual).all() or not dual.any():
+            raise ValueError("the dual is none of these rows and outputs")
+        if (
+            directions.ndim != 2
+            or directions.shape[1] != data.n_outputs
+            or len(tree.places) != len(directions)
+        ):
+            raise ValueError("the directions are none of these outputs")
+        if not 1e-100 < float(np.abs(dual).max()) < 1e100:
+            raise ValueError("the multipliers are too large or too small")
+        level = not any(sum(exactly(row), Fraction(0)) for row in dual)
+        if loss.domain_box() is None and not level:
+            raise ValueError("the rows of the dual do not sum to zero")
+        sums = [sum(exactly(column), Fraction(0)) for column in dual.T]
+        if output_bias == "free" and data.bias > 0.0 and any(sums):
+            raise ValueError("the columns of the dual do not sum to zero, and the output bias is free")
+        counted = loss.weights[:, 0] > 0.0
+        if not counted[rows].all():
+            raise ValueError("a row of weight zero has a multiplier")
+        self._loss = loss.take(np.array(rows))
+        others = loss.take(np.setdiff1d(np.flatnonzero(counted), rows))
+        rest = conjugate_at(others, np.zeros(others.targets.shape)) if len(others.targets) else 0.0
+        self._rest = -math.inf if rest is None else -rest  # what the other rows cost at least
+        self._dual = dual
+        self._penalty = 0.0
+        if output_bias == "penalized":
+            total = Fraction(data.bias) ** 2 * sum((value**2 for value in sums), Fraction(0))
+            self._penalty = up(above(total) / down(4.0 * lam))
+        self.recursion = Recursion(
+            tree.family, data.lifted[rows], data.bias, depth, [m for m, _ in tree.places]
+        )
+        self._is_plane, self._factor = covering(directions, level)
+        self._which = np.array([member for member, _ in tree.places])
+        self._scales = np.array([abs(scale) for _, scale in tree.places])
+        members = tree.family.members
+        rests = []
+        for w, (member, scale) in zip(directions, tree.places, strict=True):
+            vector, matched = dual @ w, scale * members[member]
+            size = np.abs(dual) @ np.abs(w) + np.abs(matched)
+            rests.append(np.abs(vector - matched) + gamma(len(w) + 4) * size)
+        self._rests = np.array(rests)
+        self.best = self._best()
+
+    def heights(self, c: np.ndarray) -> np.ndarray:
+        """Return H at the columns of c."""
+        n = self._rests.shape[1]
+        found = self.recursion.heights(c, np.concatenate([np.arange(n), self._which]))
+        with np.errstate(over="ignore", invalid="ignore"):
+            values = self._scales[:, None] * found[n:] + self._rests @ found[:n]
+            values = np.where(np.isnan(values), np.inf, values)
+            total = values.max(axis=0) if self._is_plane else np.sqrt((values**2).sum(axis=0))
+        return total * self._factor * (1.0 + gamma(2 * n + len(self._scales) + 16))
+
+    def at(self, p: float) -> float:
+        """Return D(p) from below."""
+        if not 0.0 <= p < math.inf:
+            return -math.inf
+        value = conjugate_at(self._loss, -p * self._dual)
+        if value is None:
+            return -math.inf
+        found = self._rest - value - up(up(p * p) * self._penalty)
+        return found - 2.0**-50 * (abs(self._rest) + abs(value) + p * p * self._penalty)
+
+    def _best(self) -> float:
+        """Return nearly the p where D is greatest."""
+        unit = 1.0 / float(np.abs(self._dual).max())
+        grid = unit * np.geomspace(1e-9, 1e9, 73)
+        for _ in range(4):
+            values = [self.at(p) for p in grid.tolist()]
+            k = int(np.argmax(values))
+            grid = np.geomspace(grid[max(k - 1, 0)], grid[min(k + 1, len(grid) - 1)], 15)
+        k = int(np.argmax([self.at(p) for p in grid.tolist()]))
+        return float(grid[k])
+
+
+class _Search:
+    """Branch and bound over boxes of log c; without biases all c are the same, by the means' inequality."""
+
+    def __init__(self, duals: list[_Dual], lam: float, depth: int, bias: float, upper: float) -> None:
+        self.duals, self.lam, self.upper = duals, lam, upper
+        self.layers = depth - 2
+        self.dim = self.layers if bias > 0.0 else 1
+        self.weight = self.layers / self.dim  # of Σc over the coordinates
+        self.corners = np.array(list(product((0.0, 1.0), repeat=self.dim))).T
+
+    def run(self) -> float:
+        """Return the least over c from below."""
+        cutoff = self.upper / self.lam
+        least = LEAST_SHARE * cutoff
+        start = (np.full(self.dim, math.log(least)), np.full(self.dim, math.log(cutoff) + 1e-9))
+        bound, value = self._box(*start)
+        heap: list[tuple[float, int, Any]] = [(bound, 0, start)]
+        best, count = min(self.upper, value), 1
+        most = MAX_BOXES if self.dim <= FEW_AXES else FEW_BOXES
+        while count < most:
+            checkpoint()
+            bound, _, (low, high) = heap[0]
+            if bound >= best * (1.0 - TOL):
+                break
+            heapq.heappop(heap)
+            axis = int(np.argmax((high - low) * (1.0 + np.exp(0.5 * (low + high)))))
+            middle = 0.5 * (low[axis] + high[axis])
+            for side in (0, 1):
+                lower, higher = low.copy(), high.copy()
+                (higher if side == 0 else lower)[axis] = middle
+                found, value = self._box(lower, higher)
+                best = min(best, value)
+                count += 1
+                heapq.heappush(heap, (max(bound, found), count, (lower, higher)))
+        # c below the least is charged nothing; λΣc above the cutoff is above the upper bound
+        lost = up(2.0 * self.layers * up(least * self.lam))
+        return max(0.0, down(min(self.upper, heap[0][0]) - lost))
+
+    def _box(self, low: np.ndarray, high: np.ndarray) -> tuple[float, float]:
+        """Return a bound on a box, and a value in it."""
+        x = low[:, None] + (high - low)[:, None] * self.corners
+        middle = 0.5 * (low + high)
+        c = np.exp(np.column_stack([x, middle]))
+        if self.dim < self.layers:
+            c = np.repeat(c, self.layers, axis=0)
+        price = self.lam * self.weight
+        best = value = -math.inf
+        for dual in self.duals:
+            tops = dual.heights(c)
+            if not (tops > 0.0).all() or not np.isfinite(tops).all():
+                best = max(best, price * float(np.exp(low).sum()) * (1.0 - 2.0**-44) + dual.at(0.0))
+                continue
+            here = dual.at(min(2.0 * self.lam / float(tops[-1]), dual.best))
+            value = max(value, price * float(np.exp(middle).sum()) + here)
+            best = max(best, self._bound(dual, x, tops[:-1], low, high))
+        return best, value if math.isfinite(value) else math.inf
+
+    def _bound(
+        self, dual: _Dual, x: np.ndarray, tops: np.ndarray, low: np.ndarray, high: np.ndarray
+    ) -> float:
+        """Bound λΣc + D(2λ/h) on a box for one dual: its value at the end, or the chord of D."""
+        price = self.lam * self.weight
+        least = 2.0 * self.lam / float(tops.max()) * (1.0 - 2.0**-44)
+        found = price * float(np.exp(low).sum()) * (1.0 - 2.0**-44) + dual.at(min(least, dual.best))
+        s, r = affine_majorant(np.log(tops), x, low, high)
+        first = 2.0 * self.lam * math.exp(-float(s @ high) - r) * (1.0 - 2.0**-40)
+        last = 2.0 * self.lam * math.exp(-float(s @ low) - r) * (1.0 + 2.0**-40)
+        begin, end = dual.at(first), dual.at(last)
+        if not (math.isfinite(begin) and end > begin):
+            return found
+        slope = (end - begin) / (last - first) * (1.0 - 2.0**-44)
+        if not slope > 0.0:
+            return found
+        # Σe^x + gain·e^{−s·x} is convex, and so above its tangents
+        gain = math.log(2.0 * slope / self.weight) - r
+        at = minimise(s, gain, low, high)
+        rest = math.exp(gain - float(s @ at))
+        rise = np.exp(at) - s * rest
+        tangent = float(np.where(rise > 0, rise * (low - at), rise * (high - at)).sum())
+        size = float(np.exp(at).sum()) + rest + abs(tangent)
+        value = price * (float(np.exp(at).sum()) + rest + tangent) + begin - slope * first
+        return max(found, value - 2.0**-42 * (price * size + abs(begin) + slope * first))
+
+
+def covering(directions: np.ndarray, level: bool) -> tuple[bool, float]:
+    """Return whether vectors are a polygon in a plane, and how much longer a unit vector is than what they give.
+
+    Parameters
+    ----------
+    directions : ndarray of shape (m, k)
+    level : bool
+        Only vectors that sum to zero are asked for; the directions must sum to zero, too.
+
+    Raises
+    ------
+    ValueError
+        Where they do not span the space.
+
+    Examples
+    --------
+    >>> covering(np.eye(3), False), covering(np.array([[1.0, 0.0], [1.0, 1.0], [0.0, 1.0], [-1.0, 1.0]]), False)
+    ((False, 1.0), (True, 1.0))
+    """
+    vectors = [exactly(w) for w in directions]
+    k = directions.shape[1]
+    if level and any(sum(w, Fraction(0)) for w in vectors):
+        level = False
+    dim = k - 1 if level else k
+    if not np.isfinite(directions).all():
+        raise ValueError("the directions are not finite")
+    if dim == 2 and len(vectors) > 2:
+        around = [*vectors, [-a for a in vectors[0]]]
+        if not all(a[0] * b[1] - a[1] * b[0] > 0 for a, b in pairwise(around)):
+            raise ValueError("the directions are no polygon")
+        return True, max(_reach(a, b) for a, b in pairwise(around))
+    if len(vectors) != dim:
+        raise ValueError(f"there are {len(vectors)} directions of {dim} dimensions")
+    most = max(sum((abs(_dot(a, b) - (a is b)) for b in vectors), Fraction(0)) for a in vectors)
+    if most >= 1:
+        raise ValueError("the directions are no basis")
+    return False, root_up(Fraction(1) / (1 - most), 2)
+
+
+def _reach(a: list[Fraction], b: list[Fraction]) -> float:
+    """Return one over the distance of the line through two points from the origin."""
+    apart = [x - y for x, y in zip(a, b, strict=True)]
+    return root_up(_dot(apart, apart) / (_dot(a, a) * _dot(b, b) - _dot(a, b) ** 2), 2)
+
+
+def _dot(a: list[Fraction], b: list[Fraction]) -> Fraction:
+    return sum((x * y for x, y in zip(a, b, strict=True)), Fraction(0))
+
+
+def conjugate_at(loss: Loss, U: np.ndarray) -> float | None:
+    """C*(pν) from above, where U is pν with at most four roundings; None where pν may be outside of its domain."""
+    if not loss.contains(U * (1.0 + 8.0 * UNIT)):
+        return None
+    value = conjugate_above(loss, U, roundings=4)
+    return value if math.isfinite(value) else None
+
+
+def dual_tree_to_dict(tree: DualTree) -> dict[str, Any]:
+    """Return a tree as JSON types."""
+    return {
+        "rows": list(tree.rows),
+        "dual": tree.dual.tolist(),
+        "directions": tree.directions.tolist(),
+        "family": family_to_dict(tree.family),
+        "places": [list(place) for place in tree.places],
+    }
+
+
+def dual_tree_from_dict(content: dict[str, Any]) -> DualTree:
+    """Inverse of :func:`dual_tree_to_dict`.
+
+    Raises
+    ------
+    ValueError, TypeError, LookupError
+        Where the content is something else.
+    """
+    dual, directions = np.array(content["dual"], dtype=float), np.array(content["directions"], dtype=float)
+    if dual.ndim != 2 or directions.ndim != 2:
+        raise ValueError("the dual and its directions are no matrices")
+    places = tuple((whole(member), float(scale)) for member, scale in content["places"])
+    if not all(math.isfinite(scale) for _, scale in places):
+        raise ValueError("the factors are not finite")
+    rows = tuple(whole(i) for i in content["rows"])
+    return DualTree(rows, dual, directions, family_from_dict(content["family"]), places)
