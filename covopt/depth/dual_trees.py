@@ -30,14 +30,15 @@ import numpy as np
 
 from covopt.certificates.conjugate import conjugate_above
 from covopt.data import Data
-from covopt.depth.tree import MOST_CORNERS, Family, Recursion, exactly
+from covopt.depth.families import Family, Recursion, exactly
+from covopt.depth.tree import MOST_CORNERS
 from covopt.depth.tree_boxes import LEAST_SHARE, affine_majorant, minimise
 from covopt.depth.tree_files import family_from_dict, family_to_dict, whole
 from covopt.exact.rounding import UNIT, above, down, gamma, root_up, up
 from covopt.limits import checkpoint
 from covopt.losses import Loss
 
-TOL = 1e-3  # of the least over c
+TOL = 3e-4  # of the least over c
 MAX_BOXES = 3000
 FEW_BOXES, FEW_AXES = 800, 2  # for more layers each box has more corners
 _STEPS = 60  # of the search for the best p
@@ -99,11 +100,11 @@ def dual_bound(
     """
     if 2.0 ** (depth - 2) > MOST_CORNERS and data.bias > 0.0:
         return 0.0
-    duals = [_Dual(tree, data, loss, lam, depth, output_bias) for tree in trees]
+    duals = [DualHeights(tree, data, loss, lam, depth, output_bias) for tree in trees]
     return _Search(duals, lam, depth, data.bias, upper).run() if duals else 0.0
 
 
-class _Dual:
+class DualHeights:
     """H(c) from above, and D(p) from below."""
 
     def __init__(
@@ -190,7 +191,7 @@ class _Dual:
 class _Search:
     """Branch and bound over boxes of log c; without biases all c are the same, by the means' inequality."""
 
-    def __init__(self, duals: list[_Dual], lam: float, depth: int, bias: float, upper: float) -> None:
+    def __init__(self, duals: list[DualHeights], lam: float, depth: int, bias: float, upper: float) -> None:
         self.duals, self.lam, self.upper = duals, lam, upper
         self.layers = depth - 2
         self.dim = self.layers if bias > 0.0 else 1
@@ -245,7 +246,7 @@ class _Search:
         return best, value if math.isfinite(value) else math.inf
 
     def _bound(
-        self, dual: _Dual, x: np.ndarray, tops: np.ndarray, low: np.ndarray, high: np.ndarray
+        self, dual: DualHeights, x: np.ndarray, tops: np.ndarray, low: np.ndarray, high: np.ndarray
     ) -> float:
         """Bound λΣc + D(2λ/h) on a box for one dual: its value at the end, or the chord of D."""
         price = self.lam * self.weight

@@ -14,9 +14,9 @@ from covopt.certificates.conjugate import balanced, into_domain
 from covopt.data import Data
 from covopt.depth.copies import Copies
 from covopt.depth.dual_trees import DualTree
+from covopt.depth.families import Family
 from covopt.depth.layers import Layout
 from covopt.depth.rays import ORIGIN, FitBound, evaluate, round_flows
-from covopt.depth.tree import Family
 from covopt.depth.tree_search import TreeSearch
 from covopt.limits import TimeUp
 from covopt.losses import Loss
@@ -149,7 +149,9 @@ def _trees(
     )
     for share, here, activations in chain(given, ((share, *copies.train(share * mean)) for share in SHARES)):
         slope = into_domain(part, part.gradient(here), balanced=output_bias == "free" and data.bias > 0.0)
-        tree = _tree(data, rows, -slope, depth, share * mean, activations, level=loss.domain_box() is None)
+        tree = dual_tree(
+            data, rows, -slope, depth, share * mean, activations, level=loss.domain_box() is None
+        )
         if tree is not None:
             yield tree
 
@@ -172,7 +174,7 @@ def _heaviest(data: Data, residuals: np.ndarray, depth: int) -> np.ndarray:
     return rows[sizes[rows] > 0.0]
 
 
-def _tree(
+def dual_tree(
     data: Data,
     rows: np.ndarray,
     dual: np.ndarray,

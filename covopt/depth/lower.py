@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from covopt.data import Data
+from covopt.depth.families import Family
 from covopt.depth.gram_chain import GramChain, gram_bound, gram_from_dict
 from covopt.depth.gram_search import gram_search
 from covopt.depth.gram_trees import MOST_CELLS
@@ -17,7 +18,7 @@ from covopt.depth.pairs import PairBound, pair_bounds, recompute
 from covopt.depth.shares import DEPTH, Shares, shares_bound
 from covopt.depth.shares_files import shares_from_dict, shares_to_dict
 from covopt.depth.shares_search import SharesSearch
-from covopt.depth.tree import Family, tree_bound
+from covopt.depth.tree import tree_bound
 from covopt.depth.tree_files import family_from_dict, family_to_dict, whole
 from covopt.depth.tree_search import TreeSearch
 from covopt.errors import CovoptError

@@ -28,7 +28,8 @@ import numpy as np
 from covopt.certificates.conjugate import balanced
 from covopt.data import Data
 from covopt.depth.dual_trees import DualTree, conjugate_at, dual_bound, dual_tree_from_dict, dual_tree_to_dict
-from covopt.depth.tree import Family, tree_curve
+from covopt.depth.families import Family
+from covopt.depth.tree import tree_curve
 from covopt.depth.tree_files import family_from_dict, family_to_dict, whole
 from covopt.exact.rounding import down, lengths_up, up
 from covopt.losses import Loss

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from covopt.depth.tree import Child, Family
+from covopt.depth.families import Child, Family
 
 
 def family_to_dict(family: Family) -> dict[str, Any]:

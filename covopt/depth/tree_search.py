@@ -16,7 +16,7 @@ import numpy as np
 from scipy.optimize import linprog
 
 from covopt.arrangement.highs import linear_program
-from covopt.depth.tree import Child, Family, bits, child_of, needs, rows_of
+from covopt.depth.families import Child, Family, bits, child_of, needs, rows_of
 from covopt.exact.rank import row_span
 from covopt.limits import checkpoint
 from covopt.oracles.choose import exact_oracle
@@ -24,6 +24,7 @@ from covopt.oracles.choose import exact_oracle
 MOST_POINTS = 400
 WELL_BELOW = 0.95  # of a height: children that much lower are left as they are
 SLACK = 2e-3  # of a height: by that much more a child of many sets may cost
+FEW, TIGHT = 12, 1e-4  # the same for at most so many rows
 CLIMBS = 8  # from signs to the best activations and back, for a height from below
 MOST_CUTS = 2000  # of the sets of rows of a vector; then children cover what is open, valid and weak
 SAME = 1e-7  # of the largest entry: a child this near a multiple of a member is charged for the rest
@@ -251,7 +252,8 @@ class TreeSearch:
                 yield on, 0, below
                 continue
             charge = 0.5 * float(np.where(rows_of(maybe, n), vector, 0.0) @ sizes)
-            enough = (height * (1.0 + SLACK) if maybe else WELL_BELOW * height) - charge
+            slack = TIGHT if n <= FEW else SLACK
+            enough = (height * (1.0 + slack) if maybe else WELL_BELOW * height) - charge
             if not maybe or (levels is not None and (enough > 0.0 or cuts > MOST_CUTS)):
                 base = child_of(vector, on, maybe, np.zeros(n))
                 value, mu, _ = self.relax(base, below, enough, whole=on == everything)

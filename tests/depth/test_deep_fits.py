@@ -13,8 +13,8 @@ import covopt
 from covopt.cli import app
 from covopt.depth import DeepFit
 from covopt.depth.decay import decay, objective
-from covopt.depth.dual_trees import _Dual, covering
-from covopt.depth.fit_bounds import _tree
+from covopt.depth.dual_trees import DualHeights, covering
+from covopt.depth.fit_bounds import dual_tree
 from covopt.depth.layers import Layout
 from covopt.depth.rays import FitBound, evaluate, least, round_flows
 from covopt.errors import InputError, SolutionFileError
@@ -223,10 +223,10 @@ def test_heights_of_many_rows_are_above_every_activation():
     loss = make_loss("squared")
     loss.encode_targets(targets)
     data = covopt.Data.validate(points, targets, bias=1.0)
-    tree = _tree(data, np.arange(9), targets, 3, 0.7, np.zeros((9, 1)), level=False)
+    tree = dual_tree(data, np.arange(9), targets, 3, 0.7, np.zeros((9, 1)), level=False)
     assert any(child.maybe for child in tree.family.children)
     for c in (0.05, 0.7, 6.0):
-        height = _Dual(tree, data, loss, 0.1, 3, "none").heights(np.array([[c]]))[0]
+        height = DualHeights(tree, data, loss, 0.1, 3, "none").heights(np.array([[c]]))[0]
         most = 0.0
         for _ in range(300):
             into = rng.standard_normal((3, 2)) * rng.choice([0.0, 1.0], (3, 1))

@@ -10,9 +10,10 @@ import pytest
 import covopt
 from covopt.depth import DeepSolution, representation_cost
 from covopt.depth.descent import descend, meet
+from covopt.depth.families import Child, Recursion, needs
 from covopt.depth.layers import Layout
 from covopt.depth.polish import polish, trim
-from covopt.depth.tree import Child, Recursion, needs, tree_bound
+from covopt.depth.tree import tree_bound
 from covopt.depth.tree_search import TreeSearch
 from covopt.errors import BudgetError, InputError, SolutionFileError
 from covopt.status import Status
