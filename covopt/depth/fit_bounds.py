@@ -135,19 +135,18 @@ def _trees(
     """
     depth = layout.depth
     outputs = layout.forward(theta, data.X)[1][-1]
-    rows = _heaviest(data, _residuals(loss, outputs), depth)
+    residuals = _residuals(loss, outputs)
+    rows = _heaviest(data, residuals, depth)
     if not len(rows):
         return
     part = loss.take(rows)
     copies = Copies(layout, theta, data.X[rows], part, lam, np.random.default_rng(0))
     layers = [float((w**2).sum()) for w in layout.split(theta)]
     mean = max(float(np.mean(layers)), 1e-3 * upper / (lam * depth))
-    given = (
-        [(OWN_SHARE, outputs[rows], layout.forward(theta, data.X[rows])[1][-2])]
-        if len(rows) == len(data.X)
-        else []
-    )
-    for share, here, activations in chain(given, ((share, *copies.train(share * mean)) for share in SHARES)):
+    own = [(OWN_SHARE, outputs[rows], layout.forward(theta, data.X[rows])[1][-2])]
+    if len(rows) < int(residuals.any(axis=1).sum()):  # the residuals of all rows are no dual of some
+        own = []
+    for share, here, activations in chain(own, ((share, *copies.train(share * mean)) for share in SHARES)):
         slope = into_domain(part, part.gradient(here), balanced=output_bias == "free" and data.bias > 0.0)
         tree = dual_tree(
             data, rows, -slope, depth, share * mean, activations, level=loss.domain_box() is None
