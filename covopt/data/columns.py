@@ -267,13 +267,13 @@ def is_counter(name: str, series: pd.Series) -> bool:
 
 
 def is_constant(series: pd.Series) -> bool:
-    """Return whether a column of several rows holds one number in all of them.
+    """Return whether a column of more than three rows holds one number in all of them.
 
     Parameters
     ----------
     series : pandas.Series
     """
-    return len(series) > 1 and series.dtype.kind in "iufb" and bool((series == series.iloc[0]).all())
+    return len(series) > 3 and series.dtype.kind in "iufb" and bool((series == series.iloc[0]).all())
 
 
 def is_unnamed_index(values: np.ndarray) -> bool:

@@ -290,7 +290,7 @@ def _by_default(raw: Raw, columns: list[str]) -> tuple[list[str], dict[str, str]
     if still:
         warnings.warn(
             f"column {still[0]!r} holds {raw.frame[still[0]].iloc[0]} in every row{_and_more(still)} and is used as "
-            "a feature, where it makes the bias cheaper; leave it out with --features (features=...).",
+            "a feature, where it can make the bias cheaper and no more; leave it out with --features (features=...).",
             TableWarning,
             stacklevel=4,
         )

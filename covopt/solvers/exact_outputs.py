@@ -4,17 +4,19 @@ Where points are far from the origin for their distances, outputs are small diff
 network misses shows with twice the digits only (:mod:`covopt.exact.outputs`), and rounding every output weight on
 its own leaves more than is allowed. So weights are moved by whole units in the last place. What a unit changes is a
 vector of outputs; whole multiples of these vectors make a lattice, and what is missed is to be close to one of its
-points. Its basis is made shorter by subtracting multiples of one vector from another, and then the nearest plane is
-taken (Babai 1986).
+points. The basis of up to ``FEW`` vectors is reduced in whole numbers (:mod:`covopt.exact.lattice`); a larger one is
+made shorter by subtracting multiples of one vector from another. Then the nearest plane is taken (Babai 1986).
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 
 from covopt.exact.far_rows import coordinates
+from covopt.exact.lattice import Lattice
 from covopt.exact.outputs import offset_of, outputs_of_far
 from covopt.losses.interpolation import INTERPOLATES
 from covopt.network import ReLUNetwork
@@ -23,6 +25,8 @@ from covopt.solvers.least_norm import LeastNorm
 ROUNDS = 4
 ENOUGH = 1e-14  # of the largest target
 COSTS = 1e-9  # relative rise of the cost that more digits may bring
+FEW = 12  # columns of a lattice in whole numbers
+ACCURATE = 2.0**4  # parts of what is enough that it tells apart
 MOST_COLUMNS = 300  # of a lattice, and of a dense decomposition
 RCOND = 1e-15
 SWEEPS = 20
@@ -135,6 +139,8 @@ def nearest_multiples(columns: np.ndarray, goal: np.ndarray) -> np.ndarray:
     array([ 1., -1.])
     """
     top = float(np.abs(columns).max(initial=0.0)) or 1.0
+    if columns.shape[1] <= FEW:
+        return _in_lattice(columns / top, goal / top)
     basis, counts = _shortened(columns / top)
     lengths = np.linalg.norm(basis, axis=0)
     order = np.argsort(lengths, kind="stable")
@@ -149,6 +155,18 @@ def nearest_multiples(columns: np.ndarray, goal: np.ndarray) -> np.ndarray:
                 left = left - times * triangle[:, j]
     total = counts[:, order] @ found
     return total if np.abs(total).max(initial=0.0) < LARGEST else np.zeros(columns.shape[1])
+
+
+def _in_lattice(columns: np.ndarray, goal: np.ndarray) -> np.ndarray:
+    """Return multiples of few columns in whole numbers: of those that come as close, small ones."""
+    most, count = ACCURATE / (ENOUGH * (float(np.abs(goal).max(initial=0.0)) or 1.0)), columns.shape[1]
+
+    def whole(vector: np.ndarray) -> list[int]:
+        return [round(Fraction(float(value)) * Fraction(most)) for value in vector]
+
+    lattice = Lattice([[*whole(columns[:, j]), *(int(i == j) for i in range(count))] for j in range(count)])
+    near = lattice.nearest([*whole(goal), *([0] * count)])[-count:]
+    return np.array(near, dtype=float) if max(map(abs, near)) < LARGEST else np.zeros(count)
 
 
 def _shortened(basis: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
