@@ -93,11 +93,13 @@ def heights_of_far(lifted: np.ndarray, hidden: np.ndarray) -> np.ndarray:
     return np.maximum(coordinates(lifted, hidden.T), 0.0)
 
 
-def _least_norm(network: ReLUNetwork, heights: np.ndarray, missed: np.ndarray) -> ReLUNetwork:
+def _least_norm(network: ReLUNetwork, heights: np.ndarray, missed: np.ndarray) -> ReLUNetwork | None:
     """Change output weights, and an output bias that there is, by as little as possible relative to their size."""
     sizes = np.linalg.norm(network.output_weights, axis=1)
-    lever = float(np.linalg.norm(network.output_bias))
+    lever = float(np.abs(network.output_bias).max(initial=0.0))  # no square, which may be too large for a double
     columns = np.column_stack([heights * sizes, np.full(len(heights), network.bias * lever)])
+    if not np.isfinite(columns).all() or not np.isfinite(missed).all():
+        return None
     if len(sizes) > MOST_COLUMNS:
         inverse = LeastNorm(np.ascontiguousarray(columns.T))
         change = np.column_stack([inverse.solve(column) for column in missed.T])

@@ -11,7 +11,7 @@ import covopt
 from covopt.certificates.prove import problem_of, prove
 from covopt.cli import app
 from covopt.errors import InputError, SolutionFileError
-from covopt.proofs import Proof
+from covopt.proofs import Proof, check_by_faces
 from covopt.solution import Solution
 
 
@@ -254,3 +254,27 @@ def test_the_command_line_proves_and_verifies(solution, tmp_path):
     assert run("prove", saved, "--out", out).exit_code == 1
     with pytest.raises(SolutionFileError):
         covopt.verify(solution, proof=saved)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "targets", "options"),
+    [
+        ([0.0, 8096219213.0, 80259238544.0, 80259238831.0, 80259238938.0], [1.6, 1.8, 0.6, 0.3, -2.0],
+         {"bias": 1e-3, "output_bias": "penalized"}),
+        ([0.0, 1.7e9, 1700047416.4527657, 1700047416.452766], [-1.9, -1.9, 0.5, 0.9], {"output_bias": "free"}),
+        ([-1.7e18, -1.6999999998163822e18, -1.6999999996327644e18, 0.0], [-0.3, 0.8, -0.1, 0.4], {"bias": 1e-3}),
+    ],
+)  # fmt: skip
+def test_near_stamps_beside_zero_are_proved_by_all_faces(inputs, targets, options):
+    """What boxes prove of these is a millionth of the bound, and no reason to refuse it."""
+    solution = covopt.min_norm(np.array(inputs)[:, None], targets, **options)
+    found = covopt.verify(solution, exact=True)
+    assert found.ok and solution.lower_bound > 0.0
+    assert "by all faces in integers" in detail(found, "exact lower bound")
+
+
+def test_a_dual_and_its_opposite_prove_the_same():
+    solution = covopt.min_norm([[0.0], [1.0], [3.0]], [0.0, 1.0, -1.0])
+    problem = problem_of(solution, solution.data)
+    one, other = (check_by_faces(problem, sign * solution.dual.reshape(-1)) for sign in (1.0, -1.0))
+    assert one.lower_bound == other.lower_bound > 0

@@ -7,6 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 
+import covopt
 from covopt.network import ReLUNetwork
 from covopt.solvers.exact_outputs import meet, nearest_multiples
 
@@ -42,3 +43,11 @@ def test_ramps_of_gaps_of_all_sizes_are_met():
     missed = [np.abs(heights @ one.output_weights - targets).max() for one in (network, met)]
     assert missed[1] < 1e-9 < missed[0]
     assert np.abs(met.output_weights / rough - 1.0).max() < 1e-3
+
+
+def test_targets_whose_squares_no_double_holds():
+    inputs = np.array([1.7e15, 1700000000356390.2, 1700000000712780.5])
+    targets = np.array([-2.7e149, -7.5e149, -2.5e149])
+    solution = covopt.min_norm(inputs[:, None], targets, output_bias="free")
+    assert solution.status.code == "certified"
+    assert solution.certificate.residual < 1e-12

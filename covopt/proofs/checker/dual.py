@@ -68,8 +68,8 @@ def dual_value(problem: Problem, dual: Sequence[Fraction], gauge: Fraction) -> F
     targets, lam = fractions(problem.Y[:, 0]), Fraction(problem.lam)
     square = (Fraction(problem.bias) * sum(dual, ZERO)) ** 2 if problem.output_bias == "penalized" else ZERO
     if problem.loss is None:
-        linear = dot(dual, targets)
-        if linear <= 0 or gauge <= 0:
+        linear = abs(dot(dual, targets))  # −λ has the same h
+        if not linear or gauge <= 0:
             return ZERO
         t = min(1 / gauge, linear / square) if square else 1 / gauge
         return 2 * t * linear - t * t * square
