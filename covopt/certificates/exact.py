@@ -104,7 +104,7 @@ def _reaches(bound: CheckedBound, solution: Any) -> bool:
 
 
 def _by_faces(problem: Problem, solution: Any, data: Data) -> CheckedBound | None:
-    """Return the bound over all faces; None for too many rows, or a dual that its domain moves to what is no float."""
+    """Return the bound over all faces; None for too many rows, or a dual that is moved to what is no float."""
     if by_faces_in_time(data.lifted):
         with suppress(ValueError):
             return check_by_faces(problem, solution.dual.reshape(-1))
