@@ -31,7 +31,7 @@ import numpy as np
 from covopt.certificates.conjugate import conjugate_above
 from covopt.data import Data
 from covopt.depth.families import Family, Recursion, exactly
-from covopt.depth.tree import MOST_CORNERS
+from covopt.depth.tree import MOST_LAYERS
 from covopt.depth.tree_boxes import LEAST_SHARE, affine_majorant, minimise
 from covopt.depth.tree_files import family_from_dict, family_to_dict, whole
 from covopt.exact.rounding import UNIT, above, down, gamma, root_up, up
@@ -98,7 +98,7 @@ def dual_bound(
     ValueError
         Where a tree is damaged.
     """
-    if 2.0 ** (depth - 2) > MOST_CORNERS and data.bias > 0.0:
+    if depth > MOST_LAYERS and data.bias > 0.0:
         return 0.0
     duals = [DualHeights(tree, data, loss, lam, depth, output_bias) for tree in trees]
     return _Search(duals, lam, depth, data.bias, upper).run() if duals else 0.0

@@ -87,7 +87,7 @@ class DeepFit(DeepSolution):
         return stationarity(self.network, self.data.X, self.output_bias, gradient, lam)
 
     def _rows(self) -> list[tuple[str, str]]:
-        rows = {name: text for name, text in super()._rows() if name != "interpolation"}
+        rows = {name: text for name, text in super()._rows() if name not in ("interpolation", "too large")}
         best = max(self.bounds, key=lambda bound: bound.value, default=None)
         rows["problem"] += f", {self._terms[0].title} loss, λ {self.lam:g}"
         found = {}

@@ -13,12 +13,13 @@ from covopt.depth.families import Family
 from covopt.depth.gram_chain import GramChain, gram_bound, gram_from_dict
 from covopt.depth.gram_search import gram_search
 from covopt.depth.gram_trees import MOST_CELLS
+from covopt.depth.level import MOST_ROWS as LEVEL_ROWS
 from covopt.depth.level import level_again, level_bounds
 from covopt.depth.pairs import PairBound, pair_bounds, recompute
 from covopt.depth.shares import DEPTH, Shares, shares_bound
 from covopt.depth.shares_files import shares_from_dict, shares_to_dict
 from covopt.depth.shares_search import SharesSearch
-from covopt.depth.tree import tree_bound
+from covopt.depth.tree import MOST_LAYERS, tree_bound
 from covopt.depth.tree_files import family_from_dict, family_to_dict, whole
 from covopt.depth.tree_search import TreeSearch
 from covopt.errors import CovoptError
@@ -266,6 +267,26 @@ def _choose_direction(data: Data, weights: np.ndarray | None) -> tuple[float, ..
     table = data.Y if weights is None or not np.any(weights) else weights.reshape(data.Y.shape)
     main = np.linalg.svd(table, full_matrices=False)[2][0]
     return tuple((main * np.copysign(1.0, float((data.Y @ main).sum()))).tolist())
+
+
+def too_large(data: Data, depth: int) -> list[str]:
+    """Return a sentence for each bound that a table or a depth is too large for, or that takes a part of the rows.
+
+    Parameters
+    ----------
+    data : Data
+    depth : int
+    """
+    found = []
+    if depth > MOST_LAYERS and data.bias > 0:
+        found.append(f"{depth} layers are too many for the tree bound, which takes {MOST_LAYERS}")
+    elif data.n_samples > MOST_ROWS:
+        found.append(f"{data.n_samples} rows are too many for the tree bound: it takes {MOST_ROWS} of them")
+    if data.bias > 0 and data.n_samples > LEVEL_ROWS:
+        found.append(
+            f"{data.n_samples} rows are too many for the bound of pairs with one target, which takes {LEVEL_ROWS}"
+        )
+    return found
 
 
 def recompute_bound(bound: Bound, data: Data, depth: int, output_bias: str, cost: float) -> tuple[float, str]:

@@ -16,7 +16,7 @@ from covopt.checks.wording import counted, listed
 from covopt.data import Data
 from covopt.depth.bottleneck import balance
 from covopt.depth.linear import check_depth
-from covopt.depth.lower import bound_from_dict, bound_to_dict, recompute_bound
+from covopt.depth.lower import bound_from_dict, bound_to_dict, recompute_bound, too_large
 from covopt.depth.stationarity import stationarity
 from covopt.errors import CovoptError, SolutionFileError
 from covopt.exact.rounding import relative_gap
@@ -115,6 +115,7 @@ class DeepSolution:
         best = max(self.bounds, key=lambda bound: bound.value, default=None)
         sizes = f"{counted(data.n_samples, 'point')}, {counted(data.n_features, 'feature')}"
         outputs = f"{data.n_outputs} outputs, " if data.n_outputs > 1 else ""
+        large = too_large(data, self.depth)
         return [
             (
                 "problem",
@@ -124,6 +125,7 @@ class DeepSolution:
             ("status", f"{self.status.code.upper()}: {self._said()}"),
             ("cost ‖W‖²", f"{self.cost:.10g}"),
             ("lower bound", f"{self.lower_bound:.10g}  ({best.title if best else 'none'})"),
+            *([("too large", "; ".join(large))] if large and self.gap > self.tol else []),
             ("relative gap", f"{self.gap:.2e}  (asked for {self.tol:g})"),
             ("interpolation", f"max |f − y| = {self.residual:.1e} of max |y|"),
             ("widths", " → ".join(map(str, (data.n_features, *self.network.widths, data.n_outputs)))),

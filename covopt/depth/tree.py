@@ -39,7 +39,7 @@ from covopt.depth.families import Family, Recursion, exactly
 from covopt.depth.tree_boxes import least_over_boxes
 from covopt.exact.rounding import above, below, down, lengths_up, root_down, up
 
-MOST_CORNERS = 2**10  # of a box of c: beyond it the bound is not computed
+MOST_LAYERS = 12  # a box of c has 2^{L−2} corners: beyond, the bound is not computed
 MOST_NUMBERS = 2**26  # held at once
 _EXP_ROOM = 1.0 - 2.0**-44  # exp, log and pow err by less than 4 units each, some thirty of them in a row
 
@@ -91,7 +91,7 @@ def tree_bound(
     if bias == 0.0:
         return min(cutoff, max(t.closed_form() for t in terms))
     corners = 2.0 ** (depth - 2)
-    if corners > MOST_CORNERS or corners * max(t.recursion.size for t in terms) > MOST_NUMBERS:
+    if depth > MOST_LAYERS or corners * max(t.recursion.size for t in terms) > MOST_NUMBERS:
         return 0.0
     return least_over_boxes(terms, depth - 2, cutoff, tol, max_boxes)
 
@@ -137,7 +137,7 @@ def tree_curve(
     targets[rows] = root[:, None] * (1.0 if family.direction is None else np.array(family.direction))
     term = _Term.of(family, X, targets, depth, bias, output_bias)
     corners = 2.0 ** (depth - 2)
-    if term is None or corners > MOST_CORNERS or corners * term.recursion.size > MOST_NUMBERS:
+    if term is None or depth > MOST_LAYERS or corners * term.recursion.size > MOST_NUMBERS:
         return None
 
     def at(s: float) -> float:

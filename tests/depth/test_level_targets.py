@@ -11,7 +11,7 @@ from scipy.optimize import minimize
 import covopt
 from covopt.data import Data
 from covopt.depth.level import level_bounds, level_value
-from covopt.depth.lower import bound_from_dict, bound_to_dict, closed_bounds, recompute_bound
+from covopt.depth.lower import bound_from_dict, bound_to_dict, closed_bounds, recompute_bound, too_large
 
 
 def cheapest(start, target, depth, penalized):
@@ -75,3 +75,19 @@ def test_no_network_of_random_layers_costs_less():
         if np.allclose(last @ out, 3.0):
             best = min(best, (first**2).sum() + (second**2).sum() + out @ out)
     assert bound.value <= best <= 2.0 * bound.value
+
+
+def test_what_is_too_large_for_a_bound_is_said():
+    def said(n, depth, bias=1.0):
+        x = np.arange(n, dtype=float)[:, None]
+        return too_large(Data.validate(x, x, bias=bias), depth)
+
+    assert said(5, 12) == said(5, 40, bias=0.0) == []
+    assert said(6, 3) == ["6 rows are too many for the tree bound: it takes 5 of them"]
+    assert said(5, 13) == ["13 layers are too many for the tree bound, which takes 12"]
+    assert said(101, 13)[1:] == [
+        "101 rows are too many for the bound of pairs with one target, which takes 100"
+    ]
+    found = covopt.representation_cost(np.eye(6), np.ones(6), depth=3, bias=0.0, tol=0.9, time_limit_s=1.0)
+    assert "too large" not in found.summary()
+    assert "\ntoo large      6 rows are too many" in replace(found, tol=1e-12).summary()
