@@ -91,7 +91,9 @@ def _claims(solution: Any, data: Data, proof: Proof | None) -> list[Claim]:
     except (InputError, ValueError) as error:
         return [*claims, Claim("exact lower bound", False, str(error))]
     assert bound is not None
-    if not given and not far and not _reaches(bound, solution):  # boxes lose digits that rows nearly alike need
+    if (
+        not given and not far and not _reaches(bound, solution)
+    ):  # boxes lose digits that rows nearly alike need
         better = _by_faces(problem, solution, data)
         if better is not None and better.lower_bound > bound.lower_bound:
             proof, bound = None, better

@@ -96,7 +96,8 @@ def heights_of_far(lifted: np.ndarray, hidden: np.ndarray) -> np.ndarray:
 def _least_norm(network: ReLUNetwork, heights: np.ndarray, missed: np.ndarray) -> ReLUNetwork | None:
     """Change output weights, and an output bias that there is, by as little as possible relative to their size."""
     sizes = np.linalg.norm(network.output_weights, axis=1)
-    lever = float(np.abs(network.output_bias).max(initial=0.0))  # no square, which may be too large for a double
+    # no square, which may be too large for a double
+    lever = float(np.abs(network.output_bias).max(initial=0.0))
     columns = np.column_stack([heights * sizes, np.full(len(heights), network.bias * lever)])
     if not np.isfinite(columns).all() or not np.isfinite(missed).all():
         return None
