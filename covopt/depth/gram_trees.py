@@ -8,7 +8,8 @@ import numpy as np
 
 from covopt.depth.gram_cells import INFEASIBLE, WILD, cheapest, refill, tables
 
-MOST_CELLS = 60_000  # of a layer
+MOST_CELLS = 60_000  # of a layer, beyond which no more are halved
+MOST_READ = 2 * MOST_CELLS + 1  # the last round may have halved every leaf
 MOST_HALVED = 120  # times, one in another
 _LEAF = "."
 
@@ -104,8 +105,8 @@ class Cells:
         ValueError
             Where it is no tree, or too large a one.
         """
-        if len(text) > MOST_CELLS:
-            raise ValueError(f"a layer has more than {MOST_CELLS} cells")
+        if len(text) > MOST_READ:
+            raise ValueError(f"a layer has more than {MOST_READ} cells")
         low, high, depth = [self.low[0].tolist()], [self.high[0].tolist()], [0]
         child, parent, axis, stack = [0], [-1], [-1], [0]
         for sign in text:

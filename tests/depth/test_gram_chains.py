@@ -12,7 +12,7 @@ from covopt.data import Data
 from covopt.depth.gram_cells import NOTHING, step
 from covopt.depth.gram_chain import GramChain, TwoRows, gram_bound
 from covopt.depth.gram_search import cheapest_chain, gram_search
-from covopt.depth.gram_trees import MOST_CELLS, Cells
+from covopt.depth.gram_trees import MOST_READ, Cells
 from covopt.depth.lower import bound_from_dict, bound_to_dict, chain_bounds, closed_bounds, recompute_bound
 
 POINTS = np.array([[1.0, 0.0], [0.7, 1.1]])
@@ -138,7 +138,7 @@ def test_no_tree_makes_the_bound_more_than_the_cheapest_chain():
         (("7..", "."), "holds '7'"),
         (("0" * 130 + "." * 131, "."), "after 120 halvings"),
         ((".",), "trees of cells are missing"),
-        (("." * (MOST_CELLS + 1), "."), "more than"),
+        (("." * (MOST_READ + 1), "."), "more than"),
     ],
 )
 def test_damaged_trees_are_refused(trees, message):
@@ -179,3 +179,14 @@ def test_rows_of_huge_or_tiny_numbers_are_left_to_other_bounds():
     Y = np.array([[0.7], [-1.0]])
     for points, targets in ((1e200 * POINTS, Y), (POINTS, 1e-200 * Y), (POINTS, 1e160 * Y)):
         assert gram_search((0, 1), points, targets, 4, 1.0, "none", upper=9.0, goal=0.1) is None
+
+
+def test_trees_of_a_search_that_ends_with_too_many_cells_are_read(monkeypatch):
+    """The last round goes beyond the number that ends a search."""
+    most = 200
+    monkeypatch.setattr("covopt.depth.gram_trees.MOST_READ", 2 * most + 1)
+    Y = np.array([[0.7], [-1.0]])
+    value, chain = gram_search((0, 1), POINTS, Y, 4, 1.0, "none", upper=20.0, goal=1e-9, most=most)
+    assert max(map(len, chain.trees)) > most
+    again = gram_bound(chain, POINTS, Y, 4, 1.0, "none", cutoff=20.0)
+    assert 0.0 < value * (1.0 - 1e-9) <= again
