@@ -281,8 +281,9 @@ class FitTask:
             if not out_of_reach:
                 with limited(limit):
                     point, name = self._generate(problem, options)
-                if point.status in ENDED and self.potential == "variation" and not len(point.neurons):
-                    quick = at_last()  # a first round took all the time
+                is_open = point.status in (*ENDED, Status.HEURISTIC)
+                if is_open and self.potential == "variation" and not len(point.neurons):
+                    quick = at_last()  # a first round took all the time, or its share
                 if quick is not None and quick.upper_bound < point.upper_bound:
                     point = dataclasses.replace(
                         point, neurons=quick.neurons, weights=quick.weights, offset=quick.offset,

@@ -405,3 +405,14 @@ def test_a_first_round_without_an_end_leaves_a_network(monkeypatch, is_cut):
     assert found.status is Status.TIME_LIMIT
     assert 0 < len(found.network) <= len(X)
     assert covopt.verify(found).ok
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("limit", [0.5, 1.0])
+def test_a_search_that_ends_before_its_first_round_leaves_neurons(limit):
+    """Eleven columns of very different sizes: bounds take the time that pricing left."""
+    rng = np.random.default_rng(28)
+    X = rng.standard_normal((80, 11)) * 10.0 ** rng.uniform(-3.0, 3.0, 11)
+    y = np.where(X[:, 0] + 0.5 * rng.standard_normal(80) > 0, 1.0, -1.0)
+    options = {"lam": 0.295, "loss": "logistic", "output_bias": "free", "random_state": 0}
+    assert len(covopt.fit(X, y, time_limit_s=limit, **options).network) > 0
