@@ -263,8 +263,7 @@ def decayed(rng: np.random.Generator) -> Outcome:
     starts.append(np.zeros(layout.size))
     found = [objective(layout, theta, X, loss, lam) for theta in starts]
     upper = float(np.nanmin(found))
-    outputs = layout.forward(starts[int(np.nanargmin(found))], X)[1][-1]
-    bounds = quiet(fit_bounds, data, loss, lam, depth, output_bias, outputs, upper)
+    bounds = quiet(fit_bounds, data, loss, lam, output_bias, layout, starts[int(np.nanargmin(found))], upper)
     best = max(bound.value for bound in bounds)
     if best > upper * (1 + AGREES):
         return refuted(f"{best!r} is above a network of {upper!r}")
@@ -286,11 +285,36 @@ def decayed(rng: np.random.Generator) -> Outcome:
 def _other_fit_bound(rng: np.random.Generator, bound: Any) -> Any:
     if bound.family is not None and rng.random() < 0.7:
         return replace(bound, family=_other_family(rng, bound.family))
+    if bound.trees and rng.random() < 0.9:
+        trees = list(bound.trees)
+        at = int(rng.integers(len(trees)))
+        trees[at] = _other_tree(rng, trees[at])
+        return replace(bound, trees=tuple(trees))
     if rng.random() < 0.5:
         return replace(bound, direction=tuple(_numbers(rng, int(rng.integers(1, 3)))))
     ends = rng.integers(-1, 4, (3, 2)).tolist()
     amounts = np.abs(_numbers(rng, 3)).tolist()
     return replace(bound, flows=tuple((i, j, amount) for (i, j), amount in zip(ends, amounts, strict=True)))
+
+
+def _other_tree(rng: np.random.Generator, tree: Any) -> Any:
+    way = int(rng.integers(6))
+    if way == 0:
+        return replace(tree, dual=tree.dual * rng.choice([-1.0, 1e300, 1e-300, 1.01]))
+    if way in (1, 2):
+        name = "dual" if way == 1 else "directions"
+        changed = getattr(tree, name).copy()
+        i, j = (int(rng.integers(n)) for n in changed.shape)
+        changed[i, j] = next(x for x in _numbers(rng, 20) if np.isfinite(x))
+        return replace(tree, **{name: changed})
+    if way == 3:
+        return replace(tree, rows=tuple(int(i) for i in rng.permutation(tree.rows)))
+    if way == 4:
+        places = [
+            (int(rng.integers(-1, len(tree.family.members) + 1)), _numbers(rng, 1)[0]) for _ in tree.places
+        ]
+        return replace(tree, places=tuple(places))
+    return replace(tree, family=_other_family(rng, tree.family))
 
 
 def forged(rng: np.random.Generator) -> Outcome:
