@@ -27,6 +27,7 @@ AGAIN_S = 0.2  # seconds after which a deadline that was swallowed is raised aga
 LONGEST_S = 1e9  # that a timer of the system counts
 LATER_S = 0.02  # seconds after which an interrupt is raised again that came while numba was at work
 PATIENCE = 2  # signals that are noted while results are being finished; the next one is raised
+WEAK = ("weakref.py", "_weakrefset.py")  # files whose callbacks are of weak references
 _state = threading.local()
 
 
@@ -213,10 +214,15 @@ def on_alarm(number: int, frame: FrameType | None) -> None:
 
 
 def is_loading(frame: FrameType | None) -> bool:
-    """Whether a module is being imported or numba is at work: half of that is worse than none, so it ends first."""
+    """Whether what is at work ends first: imports and numba, half of which is worse than none, or a weak reference.
+
+    Of what is raised where a weak reference is dropped Python tells nobody but the standard error.
+    """
     while frame is not None:
         name = frame.f_code.co_filename
         if name.startswith("<frozen importlib") or f"{os.sep}numba{os.sep}" in name:
+            return True
+        if name.endswith(WEAK) and frame.f_code.co_name in ("remove", "_remove"):
             return True
         frame = frame.f_back
     return False

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 import warnings
+import weakref
 from pathlib import Path
 
 import numpy as np
@@ -31,6 +32,7 @@ from covopt.limits import (
     in_pieces,
     limited,
     now,
+    on_alarm,
     patiently,
     seconds_left,
     unlimited,
@@ -328,6 +330,28 @@ def test_a_deadline_is_raised_once_and_only_inside():
             pass
     assert seconds_left() == np.inf
     time.sleep(0.1)
+
+
+def test_no_deadline_is_raised_where_a_weak_reference_is_dropped(monkeypatch):
+    # Python would print it and go on
+    class Rings:
+        def __bool__(self):
+            signal.raise_signal(signal.SIGALRM)
+            return False
+
+    lost, kept = [], weakref.WeakKeyDictionary()
+    monkeypatch.setattr("sys.unraisablehook", lost.append)
+    monkeypatch.setattr("covopt.limits.seconds_left", lambda: 0.0)
+    before = signal.signal(signal.SIGALRM, on_alarm)
+    try:
+        kept[key := Rings()] = 0
+        kept._iterating = Rings()
+        del key
+        assert (lost, len(kept.data)) == ([], 0)
+        with pytest.raises(TimeUp):
+            signal.raise_signal(signal.SIGALRM)
+    finally:
+        signal.signal(signal.SIGALRM, before)
 
 
 def test_the_nearest_deadline_counts():
