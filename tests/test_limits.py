@@ -345,7 +345,7 @@ def test_no_deadline_is_raised_where_a_weak_reference_is_dropped(monkeypatch):
     before = signal.signal(signal.SIGALRM, on_alarm)
     try:
         kept[key := Rings()] = 0
-        kept._iterating = Rings()
+        vars(kept)["_iterating"] = Rings()
         del key
         assert (lost, len(kept.data)) == ([], 0)
         with pytest.raises(TimeUp):

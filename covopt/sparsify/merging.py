@@ -7,6 +7,7 @@ from scipy.linalg import qr, svd
 
 from covopt.exact.parallel_rows import group_rays
 from covopt.exact.rank import numerical_rank, of_given
+from covopt.limits import in_pieces
 from covopt.sparsify.layer import EPS, HiddenLayer, project_incoming
 
 ON_PLANE = 64 * EPS  # |z_i| ≤ ON_PLANE ‖A_i‖‖w‖: the neuron's kink passes through the point
@@ -15,10 +16,15 @@ FLAT = 1e-13  # singular value, relative to the largest, at which a group of neu
 
 def drop_silent(layer: HiddenLayer, *, keep_negative: bool) -> HiddenLayer:
     """Drop neurons that contribute nothing: z = 0 on the data, or, unless ``keep_negative``, σ_a(z) = 0 or v = 0."""
-    z = layer.preactivations
-    noise = EPS * np.linalg.norm(layer.inputs, axis=1)[:, None] * np.linalg.norm(layer.incoming, axis=1)
-    heard = (np.abs(z) > noise) if keep_negative or layer.slope else (z > noise)
-    alive = heard.any(axis=0)
+    own = np.linalg.norm(layer.incoming, axis=1)
+    alive = np.zeros(len(own), dtype=bool)
+
+    def hear(start: int, stop: int) -> None:
+        noise = EPS * np.linalg.norm(layer.inputs[start:stop], axis=1)[:, None] * own
+        here = layer.inputs[start:stop] @ layer.incoming.T
+        alive[:] |= ((np.abs(here) > noise) if keep_negative or layer.slope else (here > noise)).any(axis=0)
+
+    in_pieces(hear, len(layer.inputs), first=1024)
     if not keep_negative:
         alive &= np.abs(layer.outgoing).max(axis=1, initial=0.0) > 0
     return layer if alive.all() else layer.take(alive)
