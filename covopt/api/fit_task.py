@@ -162,25 +162,18 @@ class FitTask:
             self._largest = largest_lambda(self, time_limit_s)
         return self._largest
 
-    def strength(
-        self, lam: Any, time_limit_s: float | None = None, *, of_nothing: float | None = None
-    ) -> float:
+    def strength(self, lam: Any, time_limit_s: float | None = None) -> float:
         """Return λ of a number, or of a share of λ_max (``"0.1max"``), which takes a part of the time.
 
-        Where λ_max is 0 every λ is as good; then ``of_nothing`` is returned, or a share refused.
+        Where λ_max is 0 the best constant is optimal for every λ; then the share itself is λ.
         """
         value, relative = parse_lam(lam)
         if not relative:
             return value
         found = self.largest(None if time_limit_s is None else FOR_LAMBDA * time_limit_s)
         top = found.value
-        if top == 0.0 and of_nothing is not None:
-            return of_nothing
         if top == 0.0:
-            raise InputError(
-                f"lam={lam!r} is a share of λ_max, which is 0 here: the best constant is optimal for every λ. "
-                "Give lam as a number."
-            )
+            return value
         if found.slack > LOOSE:
             top = found.met
             self._largest = LargestLambda(top, 0.0)

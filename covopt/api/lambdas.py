@@ -176,6 +176,8 @@ def last_crossing(height: Callable[[float], float], *, linear: bool) -> tuple[fl
     (True, True)
     """
     high = height(math.inf)
+    if high == 0.0:  # the slope vanishes at zero
+        return 0.0, 0.0
     while (at := height(high)) > high:
         high = at
     found, low, least = at, 0.0, LEAST_LAMBDA * high

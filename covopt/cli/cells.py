@@ -119,7 +119,7 @@ def _cells(
 
 def lines(found: dict[str, Any]) -> list[str]:
     """Return the summary, a line each."""
-    from covopt.data.table_files import describe_left_out
+    from covopt.data.column_choice import describe_left_out
 
     shown = {
         **found,

@@ -8,17 +8,19 @@ from typing import Annotated, Any
 
 import typer
 
-from covopt.checks.wording import listed
+from covopt.checks.wording import counted, listed
 from covopt.cli.cluster import Cluster
 from covopt.cli.options import (
     STOPPED,
     Bias,
     CheckpointEvery,
     Decimal,
+    DropMissing,
     Encoding,
     Features,
     Json,
     MemoryLimit,
+    OneHot,
     Out,
     OutputBias,
     Plot,
@@ -36,6 +38,7 @@ from covopt.cli.options import (
     checkpoint_of,
     reading,
     settle,
+    settle_units,
 )
 from covopt.cli.report import (
     Exit,
@@ -65,9 +68,11 @@ def losses_there_are() -> list[str]:
 
 
 LossName = Annotated[
-    str,
+    str | None,
     typer.Option(
-        metavar="NAME", help="squared, huber, logistic, hinge, squared-hinge or softmax-cross-entropy.",
+        metavar="NAME",
+        help="squared, huber, logistic, hinge, squared-hinge or softmax-cross-entropy. By default the target says: "
+        "squared for numbers, logistic for two classes, softmax-cross-entropy for more.",
         autocompletion=losses_there_are,
     ),
 ]  # fmt: skip
@@ -81,17 +86,20 @@ def read_for_loss(
     table: Path,
     target: str,
     features: str | None,
-    loss: str,
+    loss: str | None,
     delta: float | None,
     sample_weight: str | None,
     text: Any,
-) -> tuple[Any, dict[str, Any]]:
-    """Return the table and the options that come from it."""
+    *,
+    one_hot: bool = False,
+    drop_missing: bool = False,
+) -> tuple[Any, dict[str, Any], list[str]]:
+    """Return the table, the options that come from it, and a line about the loss where the target has chosen it."""
     from covopt.data.table_files import read_table
     from covopt.errors import InputError
     from covopt.losses import Huber, make_loss
 
-    made = make_loss(loss)
+    made = None if loss is None else make_loss(loss)
     if delta is not None:
         if not isinstance(made, Huber):
             raise InputError(f"--delta belongs to --loss huber; received --loss {loss}.")
@@ -100,11 +108,29 @@ def read_for_loss(
         table,
         target=target,
         features=features,
-        labels=made.is_classification,
+        labels=None if made is None else made.is_classification,
         weight=sample_weight,
         text=text,
+        words=one_hot,
+        drop_missing=drop_missing,
     )
-    return read, {"loss": made, "sample_weight": read.weights}
+    said: list[str] = []
+    if made is None:
+        made, said = _loss_of(read)
+    return read, {"loss": made, "sample_weight": read.weights}, said
+
+
+def _loss_of(read: Any) -> tuple[Any, list[str]]:
+    """Return the loss that a target asks for, and the line that says so where it holds classes."""
+    from covopt.losses import make_loss
+
+    if read.Y.ndim == 2:
+        return make_loss("squared"), []
+    classes = sorted(set(read.Y.tolist()), key=str)
+    name = "logistic" if len(classes) <= 2 else "softmax-cross-entropy"
+    held = f"{read.target_names[0]} holds {counted(len(classes), 'class', 'classes')}"
+    numbers = "" if read.Y.dtype.kind == "O" else "; --loss squared takes them as numbers"
+    return make_loss(name), [f"{'loss':<14} {name}, for {held}, {listed([str(c) for c in classes])}{numbers}"]
 
 
 def numbers_of(solution: Any) -> dict[str, Any]:
@@ -140,6 +166,7 @@ def table_of(solution: Any, table: Any) -> dict[str, Any]:
         "features": data.feature_names,
         "targets": data.target_names,
         "left_out": table.left_out,
+        "rows_dropped": table.dropped,
         "bias": data.bias,
         "output_bias": solution.output_bias,
         "potential": solution.potential,
@@ -161,7 +188,7 @@ def fit(
             help="The objective is mean loss + λ‖W‖²: a number, or a share of λ_max (default 0.1max).",
         ),
     ] = None,
-    loss: LossName = "squared",
+    loss: LossName = None,
     delta: Delta = None,
     depth: Annotated[
         int,
@@ -177,7 +204,9 @@ def fit(
     bias: Bias = 1.0,
     output_bias: OutputBias = "none",
     potential: Potential = "variation",
-    standardise: Standardise = False,
+    standardise: Standardise = None,
+    one_hot: OneHot = False,
+    drop_missing: DropMissing = False,
     tol: Tol = 1e-6,
     time_limit: TimeLimit = None,
     seed: Seed = None,
@@ -203,7 +232,12 @@ def fit(
         checkpoint = checkpoint_of(out, resume=resume, every_s=checkpoint_every, kept=kept)
         with Progress("reading the table", enabled=not (as_json or quiet)) as progress:
             text = reading(sep, encoding, decimal)
-            read, options = read_for_loss(table, target, features, loss, delta, sample_weight, text)
+            read, options, said = read_for_loss(
+                table, target, features, loss, delta, sample_weight, text, one_hot=one_hot, drop_missing=drop_missing
+            )  # fmt: skip
+            standardise, why = (
+                settle_units(standardise, read, bias) if depth == 2 else (bool(standardise), [])
+            )
             X, Y = read.features, read.targets
             progress.say(before_the_first_round(X.shape, (len(X), 1), out=not (as_json or quiet)))
             from covopt.api.fitting import fit as run
@@ -231,7 +265,7 @@ def fit(
             )  # fmt: skip
         elif not quiet:
             typer.echo(solution.summary())
-            for line in [*_extra_lines(extra, default=lam is None), *left_out_lines(read)]:
+            for line in [*_extra_lines(extra, default=lam is None), *said, *why, *left_out_lines(read)]:
                 typer.echo(line)
             say_saved(out, plot)
             if extra["next"] is not None:
@@ -287,7 +321,7 @@ def _next(context: typer.Context, hint: str | None, lam: str | None) -> str | No
     if hint is None:
         return None
     if "--standardise" in hint:
-        return again(context, "--standardise")
+        return again(context, "--standardise", without=("resume", "standardise"))
     if "--lam" not in hint:
         return None
     share, is_share, _ = (lam or DEFAULT_LAMBDA).partition("max")

@@ -38,13 +38,19 @@ Potential = Annotated[
     typer.Option(metavar="NAME", help="What neurons cost: variation, label-noise, label-noise-exact."),
 ]
 Standardise = Annotated[
-    bool,
+    bool | None,
     typer.Option(
         "--standardise/--no-standardise",
         "--standardize/--no-standardize",
         help="Solve for columns of mean 0 and variance 1 and numbers as targets of mean 0; the network and all that "
-        "is made of it take the columns as they stand in the table.",
+        "is made of it take the columns as they stand in the table. By default where their units differ.",
     ),
+]
+OneHot = Annotated[
+    bool, typer.Option("--one-hot", help="Use columns of words: one column of 0 and 1 for each word.")
+]
+DropMissing = Annotated[
+    bool, typer.Option("--drop-missing", help="Drop the rows that lack a value in a column that is used.")
 ]
 Tol = Annotated[float, typer.Option(help="Relative duality gap to certify.")]
 TimeLimit = Annotated[
@@ -143,6 +149,25 @@ def settle(checkpoint: Any, *, finished: bool) -> None:
         checkpoint.path.unlink(missing_ok=True)
     elif checkpoint.path.exists():
         typer.echo(f"note: the same command with --resume goes on from {checkpoint.path}", err=True)
+
+
+def settle_units(standardise: bool | None, table: Any, bias: float) -> tuple[bool, list[str]]:
+    """Return whether to standardise, and the line that says why where nobody asked for it.
+
+    Parameters
+    ----------
+    standardise : bool or None
+        What was asked for.
+    table : Table
+    bias : float
+        Without one nothing is centred: then it has to be asked for.
+    """
+    if standardise is not None or bias == 0:
+        return bool(standardise), []
+    from covopt.data.scaling import differing_units
+
+    why = differing_units(table.X, table.feature_names)
+    return bool(why), [f"{'units':<14} {why}; --no-standardise solves them as they are"] if why else []
 
 
 def check_plot(plot: Path | None) -> None:

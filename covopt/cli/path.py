@@ -25,10 +25,12 @@ from covopt.cli.options import (
     Bias,
     CheckpointEvery,
     Decimal,
+    DropMissing,
     Encoding,
     Features,
     Json,
     MemoryLimit,
+    OneHot,
     OutputBias,
     Plot,
     Potential,
@@ -45,6 +47,7 @@ from covopt.cli.options import (
     checkpoint_of,
     reading,
     settle,
+    settle_units,
 )
 from covopt.cli.report import Exit, Progress, check_outputs, keep, print_json, reporting
 from covopt.cli.tables import JSON, TABLES, check_suffix, save_table
@@ -54,7 +57,7 @@ def path(
     table: Table,
     *,
     target: Target,
-    loss: LossName = "squared",
+    loss: LossName = None,
     delta: Delta = None,
     lams: Annotated[
         str | None, typer.Option(metavar="A,B", help="The λ to solve for; by default a grid from λ_max down.")
@@ -69,7 +72,9 @@ def path(
     bias: Bias = 1.0,
     output_bias: OutputBias = "none",
     potential: Potential = "variation",
-    standardise: Standardise = False,
+    standardise: Standardise = None,
+    one_hot: OneHot = False,
+    drop_missing: DropMissing = False,
     tol: Tol = 1e-6,
     time_limit: TimeLimit = None,
     seed: Seed = None,
@@ -93,7 +98,10 @@ def path(
         grid = None if lams is None else _parse_lams(lams)
         with Progress("reading the table", enabled=not (as_json or quiet)) as progress:
             text = reading(sep, encoding, decimal)
-            read, options = read_for_loss(table, target, features, loss, delta, sample_weight, text)
+            read, options, said = read_for_loss(
+                table, target, features, loss, delta, sample_weight, text, one_hot=one_hot, drop_missing=drop_missing
+            )  # fmt: skip
+            standardise, why = settle_units(standardise, read, bias)
             X, Y = read.features, read.targets
             progress.say(f"{counted(len(X), 'point')}, {counted(X.shape[1], 'feature')}: first λ")
             from covopt.api.fitting import path as run
@@ -132,7 +140,13 @@ def path(
                 }
             )  # fmt: skip
         elif not quiet:
-            for line in [*_lines(solutions, asked), *columns_lines(read), *_standardised_lines(solutions)]:
+            for line in [
+                *_lines(solutions, asked),
+                *columns_lines(read),
+                *said,
+                *why,
+                *_standardised_lines(solutions),
+            ]:
                 typer.echo(line)
             say_saved(out, rows, plot)
         raise typer.Exit(code)

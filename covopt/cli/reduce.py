@@ -137,7 +137,7 @@ def run_reduce(
 
 def lines(found: dict[str, Any]) -> list[str]:
     """Return the summary, a line each."""
-    from covopt.data.table_files import describe_left_out
+    from covopt.data.column_choice import describe_left_out
 
     def widths(values: list[int]) -> str:
         return ", ".join(map(str, values)) or "none"

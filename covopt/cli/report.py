@@ -202,10 +202,14 @@ def standardised_of(solution: Any) -> dict[str, Any] | None:
 
 
 def left_out_lines(table: Any, width: int = 14) -> list[str]:
-    """Return what is said of the columns that were no inputs, a line or none."""
-    from covopt.data.table_files import describe_left_out
+    """Return what is said of the columns that were no inputs, and of the rows that were dropped."""
+    from covopt.data.column_choice import describe_left_out
 
-    return [f"{'left out':<{width}} {describe_left_out(table.left_out)}"] if table.left_out else []
+    lines = [f"{'left out':<{width}} {describe_left_out(table.left_out)}"] if table.left_out else []
+    if table.dropped:
+        rows = f"{table.dropped} of {table.dropped + len(table.X)} rows lack a value"
+        lines.append(f"{'dropped':<{width}} {rows}")
+    return lines
 
 
 def progress_line(state: Any, before: Any = None) -> str:

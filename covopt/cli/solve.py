@@ -15,11 +15,13 @@ from covopt.cli.options import (
     Bias,
     CheckpointEvery,
     Decimal,
+    DropMissing,
     Duplicates,
     Encoding,
     Features,
     Json,
     MemoryLimit,
+    OneHot,
     Out,
     OutputBias,
     Plot,
@@ -36,6 +38,7 @@ from covopt.cli.options import (
     checkpoint_of,
     reading,
     settle,
+    settle_units,
 )
 from covopt.cli.report import (
     Exit,
@@ -61,6 +64,7 @@ def _finish(
     *,
     checkpoint: Any = None,
     table: Any,
+    said: list[str] | None = None,
     out: Path | None,
     plot: Path | None,
     as_json: bool,
@@ -96,6 +100,7 @@ def _finish(
                 "features": data.feature_names,
                 "targets": data.target_names,
                 "left_out": {} if table is None else table.left_out,
+                "rows_dropped": 0 if table is None else table.dropped,
                 "bias": data.bias,
                 "standardised": standardised_of(solution),
                 "hint": hint(solution) or None,
@@ -111,7 +116,7 @@ def _finish(
         )
     elif not quiet:
         typer.echo(solution.summary())
-        for line in [] if table is None else left_out_lines(table):
+        for line in [] if table is None else [*(said or []), *left_out_lines(table)]:
             typer.echo(line)
         for note in solution.data.notes:
             typer.echo(f"{'note':<14} {note}")
@@ -144,7 +149,9 @@ def solve(
     tol: Tol = 1e-6,
     time_limit: TimeLimit = None,
     duplicates: Duplicates = "error",
-    standardise: Standardise = False,
+    standardise: Standardise = None,
+    one_hot: OneHot = False,
+    drop_missing: DropMissing = False,
     seed: Seed = None,
     out: Out = None,
     resume: Resume = False,
@@ -167,8 +174,10 @@ def solve(
 
         with Progress("reading the table", enabled=not (as_json or quiet)) as progress:
             read = table_files.read_table(
-                table, target=target, features=features, text=reading(sep, encoding, decimal)
-            )
+                table, target=target, features=features, text=reading(sep, encoding, decimal), words=one_hot,
+                drop_missing=drop_missing,
+            )  # fmt: skip
+            standardise, why = settle_units(standardise, read, bias)
             progress.say(before_the_first_round(read.X.shape, read.Y.shape, out=not (as_json or quiet)))
             from covopt.api import min_norm
 
@@ -191,6 +200,7 @@ def solve(
             solution,
             checkpoint=checkpoint,
             table=read,
+            said=why,
             out=out,
             plot=plot,
             as_json=as_json,

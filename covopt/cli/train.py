@@ -15,10 +15,12 @@ from covopt.cli.grids import parse_lams, parse_widths
 from covopt.cli.options import (
     Bias,
     Decimal,
+    DropMissing,
     Encoding,
     Features,
     Json,
     MemoryLimit,
+    OneHot,
     OutputBias,
     Plot,
     Quiet,
@@ -28,6 +30,7 @@ from covopt.cli.options import (
     TimeLimit,
     check_plot,
     reading,
+    settle_units,
 )
 from covopt.cli.report import Exit, Progress, check_outputs, keep, print_json, reporting
 from covopt.cli.tables import TABLES, check_suffix, save_table
@@ -59,7 +62,7 @@ def train(
         str | None,
         typer.Option(metavar="A,B", help="λ: the objective is mean loss + λ‖W‖². None: 0, or interpolation."),
     ] = None,
-    loss: LossName = "squared",
+    loss: LossName = None,
     delta: Delta = None,
     seeds: Annotated[int, typer.Option(min=1, help="Networks of each width and λ.")] = 32,
     steps: Annotated[
@@ -76,7 +79,9 @@ def train(
     decimal: Decimal = ".",
     bias: Bias = 1.0,
     output_bias: OutputBias = "none",
-    standardise: Standardise = False,
+    standardise: Standardise = None,
+    one_hot: OneHot = False,
+    drop_missing: DropMissing = False,
     device: Annotated[str, typer.Option(metavar="cpu|cuda", help="Where to train.")] = "cpu",
     dtype: Annotated[Literal["float64", "float32"], typer.Option(help="Precision.")] = "float64",
     cross_check: Annotated[
@@ -138,7 +143,12 @@ def train(
             raise InputError(f"certificates are about two-layer networks; received --widths {widths}.")
         with Progress("reading the table", enabled=not (as_json or quiet)) as progress:
             text = reading(sep, encoding, decimal)
-            read, options = read_for_loss(table, target, features, loss, delta, sample_weight, text)
+            chosen = loss if lam is not None else loss or "squared"  # without λ points are interpolated
+            read, options, said = read_for_loss(
+                table, target, features, chosen, delta, sample_weight, text, one_hot=one_hot,
+                drop_missing=drop_missing,
+            )  # fmt: skip
+            standardise, why = settle_units(standardise, read, bias)
             X, Y = read.features, read.targets
             scaled = None
             if standardise:
@@ -187,7 +197,13 @@ def train(
                 }
             )  # fmt: skip
         elif not quiet:
-            for line in [*outcome.lines, *columns_lines(read), *([STANDARDISED] if scaled else [])]:
+            for line in [
+                *outcome.lines,
+                *columns_lines(read),
+                *said,
+                *why,
+                *([STANDARDISED] if scaled else []),
+            ]:
                 typer.echo(line)
             say_saved(out, plot)
         raise typer.Exit(outcome.code)

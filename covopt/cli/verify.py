@@ -51,16 +51,22 @@ def _verified(
         named, kind = first.data, first.loss
         if kind is not None and kind.is_classification:
             column = (kind.column,) if kind.column else named.target_names
-            read = read_table(table, target=column, features=named.feature_names, labels=True, text=text)
+            read = read_table(
+                table, target=column, features=named.feature_names, labels=True, text=text, drop_missing=True
+            )
         else:
-            read = read_table(table, target=named.target_names, features=named.feature_names, text=text)
+            read = read_table(
+                table, target=named.target_names, features=named.feature_names, text=text, drop_missing=True
+            )
         return covopt.verify(first, read.features, read.targets, exact=exact, time_limit_s=time_limit_s)
     if not isinstance(first, covopt.Solution):
         raise InputError(f"{solution} carries what it is about ({type(first).__name__}): leave {table} out")
     saved, loss = first.data, first.loss
     labels = loss is not None and loss.is_classification
     target = (loss.column,) if loss is not None and labels and loss.column else saved.target_names
-    read = read_table(table, target=target, features=saved.feature_names, labels=labels, text=text)
+    read = read_table(
+        table, target=target, features=saved.feature_names, labels=labels, text=text, drop_missing=True
+    )
     return covopt.verify(
         loaded, read.features, read.targets, exact=exact, proof=proof, time_limit_s=time_limit_s
     )

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _CURRENCY = re.compile(r"^(?:[A-Z]{3}|\w?\$|[€£¥₹₽¢₿])|(?:[A-Z]{3}|[$€£¥₹₽¢₿])$")
 _MINUS = str.maketrans({"\u2212": "-", "\u2012": "-", "\u2013": "-", "\u2014": "-", "\ufe63": "-"})
 _DATES = ("date", "time", "period", "duration")
+ROWS_OF_A_CLASS = 10  # on average, for whole numbers from 0 or 1 on to be classes
 _SAMPLE = 1000  # texts of which all must be dates
 _COUNTERS = frozenset(
     {"id", "index", "idx", "row", "rows", "row_id", "rowid", "rownames", "no", "nr", "number", "#"}
@@ -248,6 +249,32 @@ def to_numbers(series: pd.Series, name: str, where: str, at: Callable[[int], str
                 f"{where}: column {name!r}, {at(position[0])}", int(given[position]), float(numbers[position])
             )
     return numbers
+
+
+def holds_classes(series: pd.Series) -> bool:
+    """Return whether a target looks like classes: words, booleans, −1 and 1, or 0 … k − 1 ten times each on average.
+
+    Parameters
+    ----------
+    series : pandas.Series
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> [holds_classes(pd.Series(values)) for values in (["a", "b"], [0, 1, 1], [0.0, 1.5], [0, 1, 2])]
+    [True, True, False, False]
+    """
+    content = content_of(series)
+    if content.kind != "numbers":
+        return content.kind in ("text", "two")
+    try:
+        values = np.unique(series.dropna().to_numpy(dtype=np.float64))
+    except (TypeError, ValueError):
+        return False
+    if values.tolist() in ([-1.0, 1.0], [0.0, 1.0]):
+        return True
+    counts = len(values) > 2 and np.array_equal(values - values[0], np.arange(len(values)))
+    return bool(counts and values[0] in (0.0, 1.0) and len(series) >= ROWS_OF_A_CLASS * len(values))
 
 
 def is_counter(name: str, series: pd.Series) -> bool:

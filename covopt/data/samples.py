@@ -98,8 +98,9 @@ class Data:
         inputs, targets = _shapes(inputs, targets, found_features, beta)
         features = _names("feature_names", feature_names, found_features, "x", inputs.shape[1])
         outputs = _names("target_names", target_names, found_targets, "y", targets.shape[1])
-        check_finite("X", inputs, features if feature_names or found_features else None, called)
-        check_finite("Y", targets, outputs if target_names or found_targets else None, called)
+        remedy = f"Drop{' (--drop-missing)' if called.of_a_file else ''} or impute these rows"
+        check_finite("X", inputs, features if feature_names or found_features else None, called, remedy)
+        check_finite("Y", targets, outputs if target_names or found_targets else None, called, remedy)
         inputs += 0.0  # -0.0 and 0.0 are one point
 
         notes: tuple[str, ...] = ()

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from covopt.checks.wording import one_line
 from covopt.data.samples import Data
 
+APART = 30.0  # times: from there on columns have different units, or lie far from zero
 MOVED = 1e-9  # of the spread, by which a standardised column may miss mean 0 and variance 1
 ROUNDING = 1e-14  # of what is subtracted from a column, by which its mean may miss 0
 
@@ -156,9 +159,45 @@ def standardise(
     """
     centres = data.bias > 0
     centre, scale = _moments(data.X, weights, centres)
-    target = _mean(data.Y, weights) if centres and targets else np.zeros(data.n_outputs)
+    target = _centre(data.Y, weights) if centres and targets else np.zeros(data.n_outputs)
     scaling = Scaling(centre, scale, target)
     return scaling.apply_data(data), scaling
+
+
+def differing_units(X: np.ndarray, names: Sequence[str]) -> str:
+    """Say where columns differ in units so much that the norm would choose between them; nothing where they do not.
+
+    Parameters
+    ----------
+    X : ndarray of shape (N, d)
+    names : sequence of str
+
+    Examples
+    --------
+    >>> differing_units(np.array([[20.0, 3e4], [60.0, 9e4]]), ["age", "income"])
+    'columns differ in units: income spreads 3e+04, age 20'
+    >>> differing_units(np.array([[1990.0], [2020.0]]), ["year"])
+    'year is far from zero: mean 2.005e+03, spread 15'
+    >>> differing_units(np.array([[1.0, 2.0], [0.0, 9.0]]), ["a", "b"])
+    ''
+    """
+    with np.errstate(all="ignore"):
+        middle, spread = np.nanmean(X, axis=0), np.nanstd(X, axis=0)
+    moving = np.flatnonzero((spread > 0.0) & np.isfinite(spread))
+    if not len(moving):
+        return ""
+    low, high = moving[np.argmin(spread[moving])], moving[np.argmax(spread[moving])]
+    if spread[high] > APART * spread[low]:
+        return (
+            f"columns differ in units: {one_line(names[high], 30)} spreads {spread[high]:.3g}, "
+            f"{one_line(names[low], 30)} {spread[low]:.3g}"
+        )
+    far = moving[np.argmax(np.abs(middle[moving]) / spread[moving])]
+    if np.abs(middle[far]) > APART * spread[far]:
+        return (
+            f"{one_line(names[far], 30)} is far from zero: mean {middle[far]:.4g}, spread {spread[far]:.3g}"
+        )
+    return ""
 
 
 def misses(data: Data, scaling: Scaling, weights: np.ndarray | None, *, targets: bool) -> str:
@@ -197,13 +236,17 @@ def _mean(values: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
     return np.ldexp(np.average(np.ldexp(values, -exponent), axis=0, weights=weights), exponent)
 
 
+def _centre(values: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
+    """Return means to the last digits; of a constant column the constant itself, so that nothing is left of it."""
+    counted = values if weights is None else values[weights > 0]
+    mean = _mean(values, weights)
+    mean = mean + _mean(values - mean, weights)
+    return np.where(np.ptp(counted, axis=0) == 0.0, counted[0], mean)
+
+
 def _moments(X: np.ndarray, weights: np.ndarray | None, centres: bool) -> tuple[np.ndarray, np.ndarray]:
     """Return means (zeros where nothing is centred) and root mean squares about them, 1 where that is nothing."""
-    counted = X if weights is None else X[weights > 0]
-    centre = _mean(X, weights) if centres else np.zeros(X.shape[1])
-    centre = centre + _mean(X - centre, weights) if centres else centre  # what rounding left
-    constant = np.ptp(counted, axis=0) == 0.0
-    centre = np.where(constant & centres, counted[0], centre)
+    centre = _centre(X, weights) if centres else np.zeros(X.shape[1])
     off = X - centre
     _, exponent = np.frexp(np.abs(off).max(axis=0, initial=0.0))
     square = np.average(np.ldexp(off, -exponent) ** 2, axis=0, weights=weights)

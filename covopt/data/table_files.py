@@ -2,34 +2,28 @@
 
 from __future__ import annotations
 
-import logging
-import re
-import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from covopt.checks.optional import required
-from covopt.checks.validation import suggest
-from covopt.checks.wording import one_line
-from covopt.data.columns import content_of, is_constant, is_counter, is_unnamed_index, to_numbers
-from covopt.data.readers import UNNAMED, raw_blocks, read_raw
+from covopt.data.column_choice import because, features_by_default, listed_columns, resolve
+from covopt.data.columns import content_of, holds_classes, to_numbers
+from covopt.data.indicators import one_hot, with_indicators
+from covopt.data.readers import raw_blocks, read_raw
 from covopt.data.tabular import check_finite
 from covopt.data.text_tables import Raw, Text
-from covopt.errors import InputError, TableWarning
+from covopt.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
 
-logger = logging.getLogger("covopt")
-
 _FEATURE = "Convert it to numbers, or leave it out with --features (features=...)."
 _TARGET = "Convert it to numbers; for classes train with a loss, as in covopt fit --loss logistic."
 _WEIGHT = "Convert it to numbers."
-NEARLY = re.compile(r"'(0[xX][0-9a-fA-F]+|\d+[-/]\d+)'$")  # text that may have been meant as a number
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +40,9 @@ class Table:
     weights : (N,) array or None
         The column of sample weights.
     raw : Raw
-        The file.
+        The file, less the rows that were dropped.
+    dropped : int
+        Rows with missing values, where those were to be dropped.
     """
 
     X: np.ndarray
@@ -56,6 +52,7 @@ class Table:
     raw: Raw = field(repr=False)
     left_out: dict[str, str] = field(default_factory=dict)
     weights: np.ndarray | None = None
+    dropped: int = 0
 
     @property
     def features(self) -> pd.DataFrame:
@@ -94,20 +91,26 @@ def read_table(
     *,
     target: str | Sequence[str] | None,
     features: str | Sequence[str] | None = None,
-    labels: bool = False,
+    labels: bool | None = False,
     weight: str | None = None,
     text: Text | None = None,
+    words: bool = False,
+    drop_missing: bool = False,
 ) -> Table:
     r"""Read inputs, targets and weights from a file, as :func:`load_table` does, and say what was left out.
 
     Parameters
     ----------
     path, target, features, labels
-        As for :func:`load_table`.
+        As for :func:`load_table`; with ``labels=None`` the target is one of classes where it looks like that.
     weight : str, optional
         The column of sample weights; it is no feature unless it is named as one.
     text : Text, optional
         How to read tables of text.
+    words : bool
+        Whether columns of words become columns of 0 and 1 (:mod:`covopt.data.indicators`).
+    drop_missing : bool
+        Whether rows that lack a value in a column that is used are dropped.
 
     Returns
     -------
@@ -127,7 +130,14 @@ def read_table(
     {'town': "text, as in 'Bern'"}
     """
     path = Path(path)
-    return _choose(read_raw(path, text or Text()), path, target, features, labels, weight)
+    raw = read_raw(path, text or Text())
+    if words:
+        asked = [target] if isinstance(target, str) else [*(target or [])]
+        raw = one_hot(
+            raw, [name.strip() for part in [*asked, weight or ""] for name in (part, *part.split(","))]
+        )
+    found = _choose(raw, path, target, features, labels, weight)
+    return _without_missing(found, path) if drop_missing else found
 
 
 def read_inputs(path: str | Path, features: Sequence[str], *, text: Text | None = None) -> Iterator[Table]:
@@ -155,16 +165,17 @@ def _choose(
     path: Path,
     target: str | Sequence[str] | None,
     features: str | Sequence[str] | None,
-    labels: bool,
+    labels: bool | None,
     weight: str | None,
 ) -> Table:
+    raw = with_indicators(raw, features)
     frame, groups = raw.frame, raw.groups
     columns = list(frame.columns)
     if not columns or len(frame) == 0:
         raise InputError(f"{path} has no {'rows' if columns else 'columns'}; at least one sample is needed.")
-    targets = _resolve("target", target, columns, groups, path)
-    chosen = _resolve("features", features, columns, groups, path)
-    weighing = [] if weight is None else _resolve("--sample-weight", weight, columns, groups, path)
+    targets = resolve("target", target, columns, groups, path)
+    chosen = resolve("features", features, columns, groups, path)
+    weighing = [] if weight is None else resolve("--sample-weight", weight, columns, groups, path)
     if len(weighing) > 1:
         raise InputError(f"--sample-weight takes one column; received {weight!r}.")
     for roles, names in (
@@ -176,15 +187,17 @@ def _choose(
             raise InputError(f"column {both[0]!r} is both {roles}; name it once.")
     left_out = dict.fromkeys((c for c in columns if c not in targets and c not in chosen), "not asked for")
     if features is None:
-        chosen, left_out = _by_default(raw, [c for c in columns if c not in targets and c not in weighing])
+        chosen, left_out = features_by_default(
+            raw, [c for c in columns if c not in targets and c not in weighing]
+        )
         if not chosen and targets:
             raise InputError(
                 f"{path} has no numeric column besides the target {', '.join(map(repr, targets))}"
-                f"{_because(left_out)}."
+                f"{because(left_out)}."
             )
         if not chosen:
             raise InputError(
-                f"{path} has no numeric column; its columns: {_listed(columns)}{_because(left_out)}."
+                f"{path} has no numeric column; its columns: {listed_columns(columns)}{because(left_out)}."
             )
     left_out |= dict.fromkeys((c for c in weighing if c not in chosen), "the sample weight")
 
@@ -193,6 +206,8 @@ def _choose(
 
     X = np.column_stack([numbers(c, _FEATURE) for c in chosen])
     weights = numbers(weighing[0], _WEIGHT) if weighing else None
+    if labels is None:
+        labels = len(targets) == 1 and holds_classes(frame[targets[0]])
     if labels:
         if len(targets) != 1:
             raise InputError(f"classes stand in one column; target names {len(targets)}.")
@@ -204,6 +219,23 @@ def _choose(
     else:
         Y = np.empty((len(frame), 0))
     return Table(X, Y, tuple(chosen), tuple(targets), raw, left_out, weights)
+
+
+def _without_missing(table: Table, path: Path) -> Table:
+    """Drop the rows that lack a value in a column that is used."""
+    pd = required("pandas", "reading a table", "tables")
+    used = [pd.DataFrame(part) for part in (table.X, table.Y, table.weights) if part is not None]
+    whole = ~np.column_stack([part.isna().any(axis=1) for part in used]).any(axis=1)
+    if not whole.any():
+        raise InputError(
+            f"{path}: every row lacks a value in a column that is used; name fewer with --features."
+        )
+    raw = table.raw
+    raw = replace(raw, frame=raw.frame[whole], labels=None if raw.labels is None else raw.labels[whole])
+    return replace(
+        table, X=table.X[whole], Y=table.Y[whole], raw=raw, dropped=int((~whole).sum()),
+        weights=None if table.weights is None else table.weights[whole],
+    )  # fmt: skip
 
 
 def load_table(
@@ -266,125 +298,3 @@ def load_table(
         path, target=target, features=features, labels=labels, text=Text(sep, encoding, decimal)
     )
     return found.X, found.Y, found.feature_names, found.target_names
-
-
-def _by_default(raw: Raw, columns: list[str]) -> tuple[list[str], dict[str, str]]:
-    """Return the columns that are features where nobody said which, and the others with the reason."""
-    found = {c: content_of(raw.frame[c]) for c in columns}
-    left_out = {c: content.reason for c, content in found.items() if content.reason}
-    chosen = [c for c in columns if c not in left_out]
-    nameless = [c for c in chosen if c.startswith(UNNAMED) and is_unnamed_index(raw.frame[c].to_numpy())]
-    if nameless and len(nameless) < len(chosen):
-        _say_nameless(raw.frame, nameless)
-        left_out |= dict.fromkeys(nameless, "without a name, and row numbers or nothing")
-        chosen = [c for c in chosen if c not in nameless]
-    for c in chosen:
-        if is_counter(c, raw.frame[c]):
-            warnings.warn(
-                f"column {c!r} counts the rows and is used as a feature; leave it out with --features (features=...) "
-                "if it says nothing about the target.",
-                TableWarning,
-                stacklevel=4,
-            )
-    still = [c for c in chosen if is_constant(raw.frame[c])] if len(chosen) > 1 else []
-    if still:
-        warnings.warn(
-            f"column {still[0]!r} holds {raw.frame[still[0]].iloc[0]} in every row{_and_more(still)} and is used as "
-            "a feature, where it can make the bias cheaper and no more; leave it out with --features (features=...).",
-            TableWarning,
-            stacklevel=4,
-        )
-    told = [c for c in left_out if found[c].kind in ("dates", "two") or NEARLY.match(found[c].example)]
-    if told and chosen:
-        warnings.warn(
-            "left out because no numbers: "
-            + "; ".join(f"column {c!r} ({left_out[c]})" for c in told)
-            + ". Turn them into numbers to use them.",
-            TableWarning,
-            stacklevel=4,
-        )
-    if left_out:
-        logger.info(
-            "columns left out: %s", "; ".join(f"{name} ({reason})" for name, reason in left_out.items())
-        )
-    return chosen, left_out
-
-
-def _and_more(names: Sequence[str]) -> str:
-    return f" ({len(names)} columns are like this)" if len(names) > 1 else ""
-
-
-def _say_nameless(frame: pd.DataFrame, dropped: list[str]) -> None:
-    position = list(frame.columns).index(dropped[0])
-    warnings.warn(
-        f"column {position} (counting from 0) has no name and holds row numbers or nothing, so it is no feature; "
-        f"--features (features=...) with {dropped[0]!r} keeps it."
-        + (f" {len(dropped)} columns are like this." if len(dropped) > 1 else ""),
-        TableWarning,
-        stacklevel=5,
-    )
-
-
-def _because(left_out: dict[str, str]) -> str:
-    said = "; ".join(f"{name!r} is {reason}" for name, reason in list(left_out.items())[:4])
-    return f" ({said})" if said else ""
-
-
-def _listed(columns: Sequence[str]) -> str:
-    shown = ", ".join(one_line(name, 60) for name in columns[:20])
-    return f"{shown}, … ({len(columns)} in all)" if len(columns) > 20 else shown
-
-
-def _resolve(
-    argument: str,
-    wanted: str | Sequence[str] | None,
-    columns: Sequence[str],
-    groups: dict[str, list[str]],
-    path: Path,
-) -> list[str]:
-    if wanted is None:
-        return []
-    if isinstance(wanted, str):
-        wanted = [wanted] if wanted in columns or wanted in groups else [w.strip() for w in wanted.split(",")]
-    names: list[str] = []
-    for name in wanted:
-        if name not in columns and name not in groups:
-            other = next((c for c in "|; \t:" if len(columns) == 1 and name in columns[0].split(c)), "")
-            raise InputError(
-                f"{argument}: {path} has no column {name!r}{suggest(name, columns) or '.'} "
-                f"Available: {_listed(columns)}."
-                + (
-                    f" Are columns separated by {other!r}? Then give --sep {other!r} (sep=...)."
-                    if other
-                    else ""
-                )
-            )
-        names.extend([name] if name in columns else groups[name])
-    repeated = [n for n in names if names.count(n) > 1]
-    if repeated:
-        raise InputError(f"{argument} names the column {repeated[0]!r} twice.")
-    if not names:
-        raise InputError(f"{argument} names no column. Available: {_listed(columns)}.")
-    return names
-
-
-def describe_left_out(left_out: dict[str, Any]) -> str:
-    """Return the columns left out and why, in one line.
-
-    Parameters
-    ----------
-    left_out : dict of str
-        Column to reason.
-
-    Examples
-    --------
-    >>> describe_left_out({"town": "text, as in 'Bern'", "w": "not asked for", "z": "not asked for"})
-    "town (text, as in 'Bern'); w, z (not asked for)"
-    """
-    by_reason: dict[str, list[str]] = {}
-    for name, reason in left_out.items():
-        by_reason.setdefault(reason, []).append(one_line(name, 40))
-    return "; ".join(
-        f"{', '.join(names[:20])}{', …' if len(names) > 20 else ''} ({reason})"
-        for reason, names in by_reason.items()
-    )

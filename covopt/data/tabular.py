@@ -242,7 +242,11 @@ def _where(row: int | None, column: int | None, label: str | None, rows: RowName
 
 
 def check_finite(
-    name: str, matrix: np.ndarray, labels: Sequence[str] | None, rows: RowNames | None = None
+    name: str,
+    matrix: np.ndarray,
+    labels: Sequence[str] | None,
+    rows: RowNames | None = None,
+    remedy: str = "Drop or impute these rows",
 ) -> None:
     """Refuse NaN and infinity, with the first row and column that has one.
 
@@ -255,6 +259,8 @@ def check_finite(
         Names of the columns.
     rows : RowNames, optional
         Names of the rows, by default counted from 0.
+    remedy : str
+        What to do.
 
     Raises
     ------
@@ -271,7 +277,7 @@ def check_finite(
     more = f"; {count} such entries in {n_rows} rows altogether" if count > 1 else ""
     label = labels[column] if labels else None
     raise InputError(
-        f"{name} {_where(row, column, label, rows)} is {what}{more}. Drop or impute these rows: "
+        f"{name} {_where(row, column, label, rows)} is {what}{more}. {remedy}: "
         "a network can only pass through finite points."
     )
 

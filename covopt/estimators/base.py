@@ -142,4 +142,4 @@ class LossEstimator(CertifiedEstimator):
         )  # fmt: skip
         task.is_brief = True  # grids of parameters fit again and again
         with threadpool_limits(1, user_api="blas"):
-            return task.solve(task.strength(lam, limit, of_nothing=1.0), limit, None, None, began)
+            return task.solve(task.strength(lam, limit), limit, None, None, began)

@@ -47,9 +47,9 @@ def test_written_numbers():
     assert parse_lam(np.float32(0.5)) == (0.5, False)
 
 
-def test_no_share_of_nothing():
-    with pytest.raises(InputError, match="Give lam as a number"):
-        covopt.fit([[0.0], [1.0]], [2.0, 2.0], output_bias="free")
+def test_a_share_of_nothing_is_as_good_as_any_lam():
+    found = covopt.fit([[0.0], [1.0]], [2.0, 2.0], output_bias="free")
+    assert (found.status, len(found.network), found.objective) == ("certified", 0, 0.0)
 
 
 def test_a_loose_lambda_max_is_said(monkeypatch):

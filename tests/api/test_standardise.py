@@ -231,3 +231,14 @@ def test_round_trip_of_data():
     np.testing.assert_allclose(back.Y[:, 0], y, rtol=1e-15)
     again = Scaling.from_dict(scaling.to_dict(), 2, 1)
     np.testing.assert_array_equal(again.apply(X), data.X)
+
+
+@pytest.mark.parametrize("output_bias", ["none", "penalized", "free"])
+@pytest.mark.parametrize("lam", [0.01, "0.1max"])
+@pytest.mark.parametrize("value", [3.7, 0.1, -1e6])
+def test_a_constant_target_is_one_answer(value, lam, output_bias):
+    X, _ = make()
+    found = covopt.fit(X, np.full(len(X), value), lam=lam, standardise=True, output_bias=output_bias)
+    assert (found.status, len(found.network), found.gap) == ("certified", 0, 0.0)
+    np.testing.assert_array_equal(found.network.predict(X), np.full(len(X), value))
+    assert covopt.verify(found).ok

@@ -1,0 +1,178 @@
+"""Which columns of a table are inputs: those that are named, or every number, and a word about the others."""
+
+from __future__ import annotations
+
+import logging
+import re
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from covopt.checks.validation import suggest
+from covopt.checks.wording import one_line
+from covopt.data.columns import content_of, is_constant, is_counter, is_unnamed_index
+from covopt.data.readers import UNNAMED
+from covopt.data.text_tables import Raw
+from covopt.errors import InputError, TableWarning
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+logger = logging.getLogger("covopt")
+
+NEARLY = re.compile(r"'(0[xX][0-9a-fA-F]+|\d+[-/]\d+)'$")  # text that may have been meant as a number
+
+
+def features_by_default(raw: Raw, columns: list[str]) -> tuple[list[str], dict[str, str]]:
+    """Return the columns that are features where nobody said which, and the others with the reason.
+
+    Parameters
+    ----------
+    raw : Raw
+    columns : list of str
+        That may be features.
+
+    Warns
+    -----
+    TableWarning
+        About columns that may have been meant otherwise.
+    """
+    found = {c: content_of(raw.frame[c]) for c in columns}
+    left_out = {c: content.reason for c, content in found.items() if content.reason}
+    chosen = [c for c in columns if c not in left_out]
+    nameless = [c for c in chosen if c.startswith(UNNAMED) and is_unnamed_index(raw.frame[c].to_numpy())]
+    if nameless and len(nameless) < len(chosen):
+        _say_nameless(raw.frame, nameless)
+        left_out |= dict.fromkeys(nameless, "without a name, and row numbers or nothing")
+        chosen = [c for c in chosen if c not in nameless]
+    for c in chosen:
+        if is_counter(c, raw.frame[c]):
+            warnings.warn(
+                f"column {c!r} counts the rows and is used as a feature; leave it out with --features (features=...) "
+                "if it says nothing about the target.",
+                TableWarning,
+                stacklevel=4,
+            )
+    still = [c for c in chosen if is_constant(raw.frame[c])] if len(chosen) > 1 else []
+    if still:
+        warnings.warn(
+            f"column {still[0]!r} holds {raw.frame[still[0]].iloc[0]} in every row{_and_more(still)} and is used as "
+            "a feature, where it can make the bias cheaper and no more; leave it out with --features (features=...).",
+            TableWarning,
+            stacklevel=4,
+        )
+    told = [c for c in left_out if found[c].kind in ("dates", "two") or NEARLY.match(found[c].example)]
+    if told and chosen:
+        warnings.warn(
+            "left out because no numbers: "
+            + "; ".join(f"column {c!r} ({left_out[c]})" for c in told)
+            + ". Turn them into numbers to use them.",
+            TableWarning,
+            stacklevel=4,
+        )
+    if left_out:
+        logger.info(
+            "columns left out: %s", "; ".join(f"{name} ({reason})" for name, reason in left_out.items())
+        )
+    return chosen, left_out
+
+
+def _and_more(names: Sequence[str]) -> str:
+    return f" ({len(names)} columns are like this)" if len(names) > 1 else ""
+
+
+def _say_nameless(frame: pd.DataFrame, dropped: list[str]) -> None:
+    position = list(frame.columns).index(dropped[0])
+    warnings.warn(
+        f"column {position} (counting from 0) has no name and holds row numbers or nothing, so it is no feature; "
+        f"--features (features=...) with {dropped[0]!r} keeps it."
+        + (f" {len(dropped)} columns are like this." if len(dropped) > 1 else ""),
+        TableWarning,
+        stacklevel=5,
+    )
+
+
+def because(left_out: dict[str, str]) -> str:
+    """Return why the first columns were left out, in parentheses."""
+    said = "; ".join(f"{name!r} is {reason}" for name, reason in list(left_out.items())[:4])
+    return f" ({said})" if said else ""
+
+
+def listed_columns(columns: Sequence[str]) -> str:
+    """Return the names of the first twenty columns, and how many there are."""
+    shown = ", ".join(one_line(name, 60) for name in columns[:20])
+    return f"{shown}, … ({len(columns)} in all)" if len(columns) > 20 else shown
+
+
+def resolve(
+    argument: str,
+    wanted: str | Sequence[str] | None,
+    columns: Sequence[str],
+    groups: dict[str, list[str]],
+    path: Path,
+) -> list[str]:
+    """Return the columns that an argument names.
+
+    Parameters
+    ----------
+    argument : str
+        What messages call it.
+    wanted : str, sequence of str or None
+        Names of columns or of groups; ``"a,b"`` names two.
+    columns : sequence of str
+    groups : dict
+        Names that stand for several columns.
+    path : Path
+
+    Raises
+    ------
+    InputError
+        For names that are none, or stand twice.
+    """
+    if wanted is None:
+        return []
+    if isinstance(wanted, str):
+        wanted = [wanted] if wanted in columns or wanted in groups else [w.strip() for w in wanted.split(",")]
+    names: list[str] = []
+    for name in wanted:
+        if name not in columns and name not in groups:
+            other = next((c for c in "|; \t:" if len(columns) == 1 and name in columns[0].split(c)), "")
+            raise InputError(
+                f"{argument}: {path} has no column {name!r}{suggest(name, columns) or '.'} "
+                f"Available: {listed_columns(columns)}."
+                + (
+                    f" Are columns separated by {other!r}? Then give --sep {other!r} (sep=...)."
+                    if other
+                    else ""
+                )
+            )
+        names.extend([name] if name in columns else groups[name])
+    repeated = [n for n in names if names.count(n) > 1]
+    if repeated:
+        raise InputError(f"{argument} names the column {repeated[0]!r} twice.")
+    if not names:
+        raise InputError(f"{argument} names no column. Available: {listed_columns(columns)}.")
+    return names
+
+
+def describe_left_out(left_out: dict[str, Any]) -> str:
+    """Return the columns left out and why, in one line.
+
+    Parameters
+    ----------
+    left_out : dict of str
+        Column to reason.
+
+    Examples
+    --------
+    >>> describe_left_out({"town": "text, as in 'Bern'", "w": "not asked for", "z": "not asked for"})
+    "town (text, as in 'Bern'); w, z (not asked for)"
+    """
+    by_reason: dict[str, list[str]] = {}
+    for name, reason in left_out.items():
+        by_reason.setdefault(reason, []).append(one_line(name, 40))
+    return "; ".join(
+        f"{', '.join(names[:20])}{', …' if len(names) > 20 else ''} ({reason})"
+        for reason, names in by_reason.items()
+    )
