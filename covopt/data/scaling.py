@@ -177,7 +177,7 @@ def differing_units(X: np.ndarray, names: Sequence[str]) -> str:
     >>> differing_units(np.array([[20.0, 3e4], [60.0, 9e4]]), ["age", "income"])
     'columns differ in units: income spreads 3e+04, age 20'
     >>> differing_units(np.array([[1990.0], [2020.0]]), ["year"])
-    'year is far from zero: mean 2.005e+03, spread 15'
+    'year is far from zero: mean 2005, spread 15'
     >>> differing_units(np.array([[1.0, 2.0], [0.0, 9.0]]), ["a", "b"])
     ''
     """
