@@ -155,10 +155,18 @@ def power_sum(values: np.ndarray, power: float, outward: Any) -> float:
     outward : callable
         :func:`covopt.exact.rounding.up` or ``down``.
     """
-    total = math.fsum(value**power for value in values.tolist())
+    terms = [value for value in values.tolist() if value > 0.0]
+    if not terms:
+        return 0.0
+    try:
+        total = math.fsum(value**power for value in terms)
+    except OverflowError:
+        total = math.inf
     for _ in range(6):
-        total = outward(total) if total > 0.0 else total
-    return max(total, 0.0)
+        total = outward(total)
+    # a power that underflows errs by units of the least double
+    lost = 4.0 * len(terms) * math.ulp(0.0)
+    return max(outward(total + lost if outward is up else total - lost), 0.0)
 
 
 def linear_cost(A: Any, depth: int) -> float:

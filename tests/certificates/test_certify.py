@@ -1,5 +1,6 @@
 """The certificate: every bound it states is one, by brute force."""
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -220,3 +221,23 @@ def test_the_residual_knows_what_the_output_bias_is_rounded_by():
     assert residual_of(data, network) == pytest.approx(abs(float(exact)) / 1e-6, rel=1e-12)
     rounded = Fraction(bias * b) - Fraction(bias) * Fraction(b)
     assert abs(rounded) > abs(exact) / 10**9
+
+
+@pytest.mark.parametrize("output_bias", ["none", "penalized", "free"])
+@pytest.mark.parametrize("turn", [1e-3, 1e-6])
+def test_a_network_that_misses_its_points_at_the_right_norm_is_not_certified(output_bias, turn):
+    X, y = table(4)
+    data = Data.validate(X, y)
+    optimum = covopt.min_norm(X, y, output_bias=output_bias, random_state=0)
+    assert optimum.status is Status.CERTIFIED
+    network = optimum.network
+    hidden = network.hidden_weights.copy()
+    a, b = hidden[0, 0], hidden[0, 1]  # a rotation keeps the norm
+    hidden[0, :2] = np.cos(turn) * a - np.sin(turn) * b, np.sin(turn) * a + np.cos(turn) * b
+    turned = replace(network, hidden_weights=hidden)
+    found = certify(data, turned, optimum.dual, output_bias=output_bias)
+    assert found.gap <= 1e-6 and 0.01 * turn < found.residual
+    assert found.status(Status.CERTIFIED, 1e-6) is Status.GAP
+    assert found.status(Status.TIME_LIMIT, 1e-6) is Status.TIME_LIMIT
+    ended = conclude(data, turned, optimum.dual, stopped=Status.CERTIFIED, tol=1e-6, output_bias=output_bias)
+    assert ended.status is Status.GAP

@@ -1,0 +1,147 @@
+"""No bound is above the best network known, in fractions; and every kind is within a thousandth of one somewhere."""
+
+from fractions import Fraction
+from functools import cache
+
+import numpy as np
+import pytest
+
+from covopt.depth.fit_bounds import fit_bounds
+from covopt.depth.layers import Layout
+from covopt.depth.lower import chain_bounds, closed_bounds, shares_bounds, tree_bounds
+from covopt.depth.tree import tree_bound
+from covopt.depth.tree_search import TreeSearch
+from covopt.exact.rounding import above
+from covopt.losses import make_loss
+from tests.depth.bank.exact import ExactNetwork, fractions
+from tests.depth.bank.tables import TABLES
+from tests.nightly import at_night
+
+BY_NAME = {given.name: given for given in TABLES}
+THROUGH = [given.name for given in TABLES if given.lam is None]
+FITS = [given.name for given in TABLES if given.lam is not None]
+SHARED = [name for name in THROUGH if BY_NAME[name].depth == 3 and 2 < len(BY_NAME[name].X) < 5]
+SHARP = 1.0 / 1.0009  # so 1.001 times a bound is above the network
+
+
+def is_quick(name: str) -> bool:
+    """Whether the tree bound takes a second or two."""
+    given = BY_NAME[name]
+    return given.bias == 0.0 or len(given.X) + given.depth < 7
+
+
+@cache
+def known(name: str) -> Fraction:
+    """Return what the best network known costs, through the points exactly; of a fit its objective."""
+    given = BY_NAME[name]
+    network = ExactNetwork([fractions(w) for w in given.network], given.bias, given.output_bias)
+    X, Y = fractions(given.X), fractions(given.Y)
+    if given.lam is not None:
+        return network.objective(X, Y, given.lam)
+    met = network.through(X, Y)
+    assert met.forward(X)[1][-1] == Y
+    return met.cost()
+
+
+def trees(name):
+    """Return the tree bound, and the same in smaller boxes with multipliers for the layers of the network."""
+    given, upper = BY_NAME[name], above(known(name))
+    found = tree_bounds(given.data, given.depth, given.output_bias, upper=upper)
+    families = [family for bound in found for family in bound.families]
+    free = given.output_bias == "free"
+    if given.Y.shape[1] == 1 and len(given.X) <= 5:
+        search = TreeSearch(given.data.lifted, given.Y[:, 0], given.bias, free=free)
+        search.use(float(np.sum(np.square(given.network[0]))))
+        families.append(search.family(tuple(range(len(given.X))), None, search.multipliers()[0]))
+    fine = tree_bound(
+        families, given.X, given.Y, given.depth, given.bias, given.output_bias, cutoff=2.0 * upper, tol=1e-5,
+        max_boxes=3000,
+    )  # fmt: skip
+    return [*(bound.value for bound in found), fine]
+
+
+@cache
+def bounds(name: str, kind: str) -> list[float]:
+    """Return the bounds of a kind on a table."""
+    given, upper = BY_NAME[name], above(known(name))
+    data, depth, output_bias = given.data, given.depth, given.output_bias
+    if kind == "fit":
+        layout, theta = Layout.of_layers(
+            [np.array(w) for w in given.network], given.X.shape[1], given.bias, output_bias
+        )
+        loss = make_loss("squared")
+        loss.encode_targets(given.Y)
+        found = fit_bounds(data, loss, given.lam, output_bias, layout, theta, upper)
+        return [bound.value for bound in found]
+    if kind == "tree":
+        return trees(name)
+    closed = closed_bounds(data, depth, output_bias)
+    if kind == "chain":
+        return [b.value for b in chain_bounds(data, depth, output_bias, upper=1.01 * upper, closed=closed)]
+    if kind == "shares":
+        tree = tree_bounds(data, depth, output_bias, upper=upper)
+        found = shares_bounds(data, output_bias, upper=1.01 * upper, goal=1.05e-2, level=0.0, tree=tree)
+        return [bound.value for bound in found]
+    return [b.value for b in closed if kind in (b.pair.kind, "closed")]
+
+
+def holds(name, kind):
+    for value in bounds(name, kind):
+        assert Fraction(value) <= known(name), f"{value} is above {float(known(name))}"
+
+
+@pytest.mark.parametrize("name", THROUGH)
+def test_closed_forms_are_below_the_best_network(name):
+    holds(name, "closed")
+
+
+@pytest.mark.parametrize(
+    "name", [n if is_quick(n) else at_night(n) for n in THROUGH if len(BY_NAME[n].X) > 1]
+)
+def test_the_tree_bound_is_below_the_best_network(name):
+    holds(name, "tree")
+
+
+@pytest.mark.parametrize("name", [n for n in THROUGH if BY_NAME[n].bias > 0 and len(BY_NAME[n].X) == 2])
+def test_chains_of_two_rows_are_below_the_best_network(name):
+    holds(name, "chain")
+
+
+@pytest.mark.parametrize("name", [n if len(BY_NAME[n].X) < 4 else at_night(n) for n in SHARED])
+def test_the_bound_by_shares_is_below_the_best_network(name):
+    holds(name, "shares")
+
+
+@pytest.mark.parametrize("name", FITS)
+def test_bounds_of_fits_are_below_the_best_network(name):
+    holds(name, "fit")
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("one ray, L = 3", "lipschitz"),
+        ("one row, L = 5", "row"),
+        ("one ray, L = 5", "table"),
+        ("acute, same sign, L = 3", "quadrant"),
+        ("obtuse, same sign, L = 3", "obtuse"),
+        ("obtuse, k = 2, y1.y2 < 0, L = 3", "apart"),
+        ("obtuse, opposite signs, L = 5", "opposite"),
+        ("acute, opposite signs, L = 3", "acute"),
+        ("acute, k = 2, y1.y2 < 0, L = 5", "acute"),
+        ("one row, biases, L = 5", "level"),
+        ("one target, acute, biases, penalized, L = 3", "level"),
+        ("opposite signs, acute, biases, L = 3", "chain"),
+        ("3 x 1, positive 102, L = 3", "tree"),
+        ("docs 5", "tree"),
+        ("one target, acute, biases, penalized, L = 3", "tree"),
+        ("3 x 2, positive, no biases 105, L = 5", "tree"),
+        ("3 x 1, positive 101, L = 3", "shares"),
+        ("4 x 2, no biases 106, L = 3", "shares"),
+        ("fit of 4 rows, λ = 0.03, L = 3", "fit"),
+        ("fit of one row, L = 3", "fit"),
+    ],
+)
+def test_every_kind_of_bound_is_sharp_somewhere(name, kind):
+    holds(name, kind)
+    assert max(bounds(name, kind)) >= SHARP * float(known(name))

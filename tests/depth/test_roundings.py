@@ -1,0 +1,121 @@
+"""What rounding and inexact minimisers may cost: each bound with its own slack, compared in fractions."""
+
+from fractions import Fraction
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from covopt.depth import acute, schatten_between, tree_boxes
+from covopt.depth.acute import acute_value
+from covopt.depth.gram_cells import LOST, step
+from covopt.depth.gram_trees import Cells
+
+seeds = st.integers(0, 2**32 - 1)
+
+
+# ------------------------------------------------------------------ sums of powers of singular values
+@given(
+    st.floats(0.5, 1.0), st.integers(-1073, 1023), st.sampled_from([(1, 4), (1, 2), (1, 1), (2, 1), (3, 1)])
+)
+def test_sums_of_powers_of_any_size_are_enclosed(mantissa, exponent, power):
+    size = float(np.ldexp(mantissa, exponent))
+    up, down = power
+    low, high = schatten_between([[size]], up / down)
+    truth = Fraction(size) ** up  # to the power of down
+    assert Fraction(low) ** down <= truth
+    assert high == np.inf or Fraction(high) ** down >= truth
+    if size ** (up / down if exponent < 0 else 0.25) > 1e-300 and exponent < 300:
+        assert high - low <= 1e-12 * high
+
+
+def test_a_sum_that_underflows_is_not_said_to_be_zero():
+    assert schatten_between([[1e-163]], 2.0)[1] > 0.0
+    assert schatten_between([[1e200]], 2.0)[0] > 1e300
+    assert schatten_between([[0.0]], 2.0) == (0.0, 0.0)
+
+
+# ------------------------------------------------------------------ two rows at an acute angle
+def acute_rows(seed):
+    """Return a Gram matrix and squares of targets, small fractions."""
+    rng = np.random.default_rng(seed)
+    a, b = (Fraction(int(n), 64) for n in rng.integers(32, 256, 2))
+    c = Fraction(int(np.sqrt(float(a * b)) * 64 * rng.uniform(0.05, 0.95)), 64)
+    first, second = (Fraction(int(n), 64) for n in rng.integers(8, 512, 2))
+    return (a, b, c), (first, second)
+
+
+def is_above(value, gram, squares):
+    """Whether a value is above 2Σ|y_i|√(G⁻¹)_ii, the cost of two layers, compared in fractions."""
+    a, b, c = gram
+    det = a * b - c * c
+    first, second = squares[0] * b / det, squares[1] * a / det
+    rest = (Fraction(value) / 2) ** 2 - first - second  # against 2√(first·second)
+    return rest > 0 and rest**2 > 4 * first * second
+
+
+def test_two_acute_rows_never_cost_more_than_they_do():
+    tight = 0
+    for seed in range(200):
+        gram, squares = acute_rows(seed)
+        value = acute_value(gram, squares, 2)
+        assert not is_above(value, gram, squares)
+        tight += is_above(value * (1 + 1e-9), gram, squares)
+    assert tight > 190
+
+
+@pytest.mark.parametrize("away", [1e-3, 0.1, 1.0])
+def test_the_acute_bound_holds_wherever_its_search_ends(monkeypatch, away):
+    monkeypatch.setattr(
+        acute, "minimize", lambda _, start, **__: SimpleNamespace(x=start + away * np.array([1.0, -0.3]))
+    )
+    values = []
+    for seed in range(50):
+        gram, squares = acute_rows(seed)
+        values.append(acute_value(gram, squares, 2))
+        assert not is_above(values[-1], gram, squares)
+    assert any(values)
+
+
+# ------------------------------------------------------------------ boxes of sizes of layers
+class OneSize:
+    """A tree bound of one height for every c: min over c of c + 2⟨λ, y⟩/√c = 3·⟨λ, y⟩^{2/3}."""
+
+    inner, penalty = 1.3, 0.0
+    recursion = SimpleNamespace(gauge=lambda c: np.sqrt(c[0]))
+
+    def over(self, tops):
+        return 2.0 * self.inner / tops * (1.0 - 2.0**-45)
+
+
+@pytest.mark.parametrize("where", [0.0, 0.3, 1.0])
+def test_the_bound_over_boxes_holds_wherever_the_tangent_is_taken(monkeypatch, where):
+    truth = 3.0 * OneSize.inner ** (2.0 / 3.0)
+    honest = tree_boxes.least_over_boxes([OneSize()], 1, 20.0, 1e-5, 2000)
+    assert truth * (1 - 2e-5) <= honest <= truth
+    monkeypatch.setattr(tree_boxes, "minimise", lambda s, gain, low, high: low + where * (high - low))
+    for boxes in (1, 30, 2000):
+        assert tree_boxes.least_over_boxes([OneSize()], 1, 20.0, 1e-5, boxes) <= truth
+
+
+# ------------------------------------------------------------------ cells of covariances
+def test_a_step_into_a_cell_of_one_state_is_below_its_cost_in_fractions():
+    rng = np.random.default_rng(4)
+    ends, near = np.empty(8), 0
+    for _ in range(300):
+        state = np.array([rng.uniform(0.1, 2.0), rng.uniform(-1.0, 1.0), rng.uniform(0.2, 0.9)])
+        cells = Cells(state, state, 1.0)
+        u, v, w = (float(x) for x in (rng.uniform(0.5, 2.0), rng.uniform(0.2, 1.0), rng.uniform(-0.3, 0.3)))
+        if cells.kinds[0] == -1:
+            continue
+        bound = step(
+            np.array([u, v, w]), 0, cells.slopes, cells.sizes, cells.room, cells.kinds, np.zeros((1, 8)), ends
+        )
+        a, c, below = map(Fraction, state.tolist())
+        m1, m2, m3 = 1 / a, -c / a, (a + c * c * below) / (a * below)
+        cost = Fraction(u) * m1 + 2 * Fraction(w) * m2 + Fraction(v) * (m3 - 1)
+        assert Fraction(bound) <= cost
+        near += bound >= float(cost) * (1.0 - 2.0**10 * LOST)
+    assert near > 150
