@@ -26,7 +26,7 @@ from covopt.solvers.quick import finishing_seconds, has_no_room, is_out_of_reach
 from covopt.solvers.thin import Thin, generate_thin, solve_thin_quickly
 from covopt.status import Status
 
-CONIC = "conic:"
+CONIC, FRANK_WOLFE = "conic:", "frank-wolfe:"
 QUICK_S = 5.0  # for the bound beside a network along a line
 BOX_SHARE = 0.7  # of the time limit, before the heuristic takes over
 CLOSE = 1e-2  # gap of faces that arcs do not better: of rays nearly opposite the dual's digits are lost
@@ -39,13 +39,14 @@ def generate_in_time(
 ) -> tuple[Point, str]:
     """Generate columns where the table leaves room for it; a network through the points in any case."""
     as_asked = solver.startswith(CONIC)
-    plane = None if solver == "relaxation" or as_asked else HalfPlane.of(problem)
+    is_named = solver.startswith((CONIC, FRANK_WOLFE))
+    plane = None if solver == "relaxation" or is_named else HalfPlane.of(problem)
     finishing = finishing_seconds(problem) if plane is None else 0.0
     seconds = clock.for_solver(problem.rows.shape[1], finishing)
     point, status, name = (
         None,
         Status.TIME_LIMIT if clock.limit is not None else Status.GAP,
-        "column-generation" if not solver.startswith(CONIC) else solver,
+        solver if is_named else "column-generation",
     )
     if plane is None and not as_asked and has_no_room(problem):
         status = Status.GAP
@@ -81,6 +82,8 @@ def _generate(problem: ShallowProblem, solver: str, options: dict[str, Any]) -> 
         from covopt.solvers.reference import solve_all_cells
 
         return solve_all_cells(problem, solver.removeprefix(CONIC), options["tol"], options["time_limit_s"])
+    if solver.startswith(FRANK_WOLFE):
+        return options.pop("rounds").solve(problem, **options), solver
     plane = None if solver == "relaxation" else HalfPlane.of(problem)
     if plane is not None and not (plane.is_clear and master_bytes(problem) <= memory_left()):
         # inputs of both signs beside a small bias: faces first, as long as they close

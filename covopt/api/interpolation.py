@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from covopt.api.generation import FRANK_WOLFE
 from covopt.api.interpolation_task import InterpolationTask
-from covopt.api.rounds import Callback, as_rounds
+from covopt.api.rounds import Callback
 from covopt.checks.checkpoints import as_checkpoint
 from covopt.checks.speaking import speaking
 from covopt.checks.validation import (
@@ -19,7 +20,6 @@ from covopt.checks.validation import (
 from covopt.data import Data
 from covopt.data.scaling import Scaling
 from covopt.data.scaling import standardise as standardise_table
-from covopt.data.tabular import Named
 from covopt.errors import InputError
 from covopt.limits import now
 from covopt.parallel.blas import one_blas_thread
@@ -27,10 +27,9 @@ from covopt.potentials import LabelNoise, make_potential
 from covopt.problems.label_noise import check_label_noise
 from covopt.problems.reduction import is_uneven, reduce_data
 from covopt.solution import Solution
-from covopt.solvers.cone.frank_wolfe import VARIANTS
+from covopt.solvers.frank_wolfe import VARIANTS
 from covopt.status import Status
 
-FRANK_WOLFE = "frank-wolfe:"
 SOLVERS = (
     "auto", "column-generation", "relaxation", "conic:CLARABEL", "conic:SCS", "conic:MOSEK",
     *(f"{FRANK_WOLFE}{variant}" for variant in VARIANTS),
@@ -137,22 +136,6 @@ def min_norm(
             "active_set to go on from"
         )
     with speaking(verbose):
-        if solver.startswith(FRANK_WOLFE) and not isinstance(weighing, LabelNoise):
-            from covopt.api.cone import frank_wolfe
-
-            if standardise:
-                data, scaling = _standardised(Data.validate(X, Y, bias=bias, duplicates=duplicates))
-                X, Y = Named(data.X, data.feature_names), Named(data.Y, data.target_names)
-            found = frank_wolfe(
-                X, Y, bias=bias, output_bias=output_bias, variant=solver.removeprefix(FRANK_WOLFE), tol=tol,
-                time_limit_s=time_limit_s, callback=None if callback is None else as_rounds(callback),
-                random_state=random_state, duplicates=duplicates,
-            )  # fmt: skip
-            return (
-                replace(found, data=data, network=replace(found.network, scaling=scaling))
-                if standardise
-                else found
-            )
         data = Data.validate(X, Y, bias=bias, duplicates=duplicates)
         found_scaling: Scaling | None = None
         if standardise:
@@ -180,6 +163,10 @@ def min_norm(
             began,
             found_scaling,
         )
+        if solver.startswith(FRANK_WOLFE):
+            from covopt.api.cone import solve_by_frank_wolfe
+
+            return solve_by_frank_wolfe(task)
         return task.solve_label_noise(weighing) if isinstance(weighing, LabelNoise) else _solved(task)
 
 

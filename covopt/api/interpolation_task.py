@@ -40,6 +40,7 @@ from covopt.solution.snapshots import Snapshot
 from covopt.solvers.exact_outputs import meet
 from covopt.solvers.exact_ramps import missed, ramp_network
 from covopt.solvers.finish import finish_network
+from covopt.solvers.frank_wolfe import CovarianceSolver
 from covopt.solvers.label_noise import solve_label_noise
 from covopt.solvers.neuron_limit import with_few_neurons
 from covopt.solvers.points import Point
@@ -70,6 +71,8 @@ class InterpolationTask:
         Reading of ``covopt.limits.now()`` when the user asked.
     scaling : Scaling or None
         How the table was standardised.
+    rounds : CovarianceSolver or None
+        With a solver "frank-wolfe:VARIANT".
     """
 
     data: Data
@@ -84,6 +87,7 @@ class InterpolationTask:
     checkpoint: Checkpoint | None
     began: float
     scaling: Scaling | None = None
+    rounds: CovarianceSolver | None = None
 
     def solve(self) -> Solution:
         """Solve with the variation norm."""
@@ -230,7 +234,7 @@ class InterpolationTask:
         options: dict[str, Any] = {
             "tol": self.tol, "time_limit_s": self.time_limit_s, "random_state": self.random_state,
             "callback": observe,
-        }  # fmt: skip
+        } | ({} if self.rounds is None else {"rounds": self.rounds})  # fmt: skip
         return generate_in_time(problem, self.solver, options, clock)
 
     def _conclude(self, point: Point, network: ReLUNetwork, clock: Clock) -> Any:

@@ -10,8 +10,8 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 
@@ -34,6 +34,11 @@ class RoundState:
     n_columns: int
     time_s: float
     note: str = ""  # what the solver changed since the round before, and why
+
+    def scaled(self, scale: float, time_s: float) -> Self:
+        """Return the round with bounds in other units, and another time."""
+        lower, upper = self.lower_bound * scale, self.upper_bound * scale
+        return replace(self, lower_bound=lower, upper_bound=upper, time_s=time_s)
 
 
 class GenerationLoop(ABC):
@@ -146,14 +151,17 @@ class GenerationLoop(ABC):
 
     def should_stop(self) -> bool:
         """Note the round, tell the callback, and set the status where the loop must end."""
-        point = self.point
-        state = RoundState(
-            len(point.history), point.lower_bound, point.upper_bound, point.gap, self.n_columns,
-            now() - self._began, self._note,
-        )  # fmt: skip
-        self._note = ""
-        point.history.append(state)
+        state = self._state()
+        self.point.history.append(state)
         return self.ends(state)
+
+    def _state(self) -> RoundState:
+        """Return what is known after a round."""
+        point, note, self._note = self.point, self._note, ""
+        return RoundState(
+            len(point.history), point.lower_bound, point.upper_bound, point.gap, self.n_columns,
+            now() - self._began, note,
+        )  # fmt: skip
 
     def ends(self, state: Any) -> bool:
         """Tell the callback about a round, and set the status where the loop must end."""

@@ -150,7 +150,7 @@ def test_every_round_is_one_line_of_json_and_the_result_is_the_last(events):
 
 def test_iterations_of_frank_wolfe_are_logged_too(events):
     found = covopt.frank_wolfe(X, Y)
-    assert [line["iteration"] for line in events() if line["event"] == "iteration"] == [
+    assert [line["round"] for line in events() if line["event"] == "round"] == [
         each["iteration"] for each in found.history
     ]
 

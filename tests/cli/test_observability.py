@@ -17,7 +17,7 @@ TARGET = ("t.csv", "--target", "y")
 # the command, and the events that it tells before its result
 LONG = {
     "solve": (("solve", *TARGET), "round"),
-    "frank-wolfe": (("solve", *TARGET, "--solver", "frank-wolfe:sliding"), "iteration"),
+    "frank-wolfe": (("solve", *TARGET, "--solver", "frank-wolfe:sliding"), "round"),
     "fit": (("fit", *TARGET, "--lam", "0.1"), "round"),
     "path": (("path", *TARGET, "--n-lams", "2"), "round"),
     "cells": (("cells", *TARGET), "part"),

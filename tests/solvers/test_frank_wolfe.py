@@ -16,10 +16,9 @@ from covopt.cli import app
 from covopt.errors import BudgetError, InputError
 from covopt.losses import SquaredError
 from covopt.oracles.vector_faces import VectorFaceOracle
-from covopt.problems.cone import ConeProblem
-from covopt.solvers.cone.all_masses import finish_masses
-from covopt.solvers.cone.frank_wolfe import VARIANTS, FrankWolfe
-from covopt.solvers.cone.masses import MassState, pencil_search
+from covopt.problems.regularised import RegularisedProblem
+from covopt.problems.shallow import ShallowProblem
+from covopt.solvers.frank_wolfe import VARIANTS, InterpolatingFrankWolfe, Masses
 from covopt.solvers.master.objective import Fit, Interpolation
 from covopt.solvers.master.restricted import solve_restricted
 
@@ -52,36 +51,52 @@ def check_result(result, X, Y, *, bias=1.0, tol):
 
 
 # ---------------------------------------------------------------------- pieces
-def dense_problem(seed, *, offset=0.0, ridge=0.0, n=5, m=14, k=2):
+def dense_problem(seed, *, offset_cost=np.inf, ridge=0.0, n=5, m=14, k=2):
     rng = np.random.default_rng(seed)
-    problem = ConeProblem(rng.standard_normal((n, 3)), rng.standard_normal((n, k)), offset, ridge)
+    rows, targets = rng.standard_normal((n, 3)), rng.standard_normal((n, k))
+    view = Interpolation(ShallowProblem(rows, targets, offset_cost))
+    if ridge > 0:
+        loss = SquaredError(total=True)
+        loss.encode_targets(targets)
+        view = Fit(RegularisedProblem(rows, loss, 2 * ridge, offset_cost))
     neurons = rng.standard_normal((m, 3))
-    return problem, neurons / np.linalg.norm(neurons, axis=1, keepdims=True), rng.random(m) + 0.1
+    return view, neurons / np.linalg.norm(neurons, axis=1, keepdims=True), rng.random(m) + 0.1
 
 
-KINDS = [{}, {"offset": 0.7}, {"offset": np.inf}, {"ridge": 0.3}, {"offset": 0.5, "ridge": 0.2}]
+KINDS = [
+    {}, {"offset_cost": 1 / 0.7}, {"offset_cost": 0.0}, {"ridge": 0.3}, {"offset_cost": 2.0, "ridge": 0.2},
+    {"offset_cost": 0.0, "ridge": 0.2},
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_slopes_are_the_derivatives_of_the_value(kind):
-    problem, neurons, masses = dense_problem(0, **kind)
-    atoms = problem.atoms(neurons)
-    state = MassState(problem, neurons, masses)
-    assert state.value == pytest.approx(problem.value(atoms, masses), rel=1e-10)
+    view, neurons, masses = dense_problem(0, **kind)
+    state = Masses(view, neurons, masses)
     for j in range(len(masses)):
         step = np.zeros_like(masses)
         step[j] = 1e-6
-        numeric = (problem.value(atoms, masses + step) - problem.value(atoms, masses - step)) / 2e-6
-        assert numeric == pytest.approx(1 - state.slopes()[j], rel=1e-5, abs=1e-5)
+        above, below = (Masses(view, neurons, masses + sign * step).value for sign in (1, -1))
+        assert (above - below) / 2e-6 == pytest.approx(1 - state.slopes()[j], rel=1e-5, abs=1e-5)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("move", ["toward", "exchange", "rescale", "add"])
-def test_line_searches_are_exact_and_updates_agree_with_factorisations(kind, move):
-    problem, neurons, masses = dense_problem(1, **kind)
-    state = MassState(problem, neurons, masses)
-    before, start = state.value, state.masses.copy()
-    slopes = state.slopes()
+def test_the_network_of_the_masses_costs_half_and_the_dual_as_much_less_its_linear_gap(kind):
+    """F is 2Σ‖v‖ + ‖B‖²/τ + ‖residual‖²/κ at v_j = m_jΛᵀa_j when masses and weights agree, and 2·dual + Σm(1 − s)."""
+    view, neurons, masses = dense_problem(1, **kind)
+    state = Masses(view, neurons, masses)
+    gap = state.masses @ (1 - state.slopes())
+    assert state.value == pytest.approx(2 * view.value(state.dual) + gap, rel=1e-9)
+    if view.is_free:
+        assert np.abs(state.dual.sum(axis=0)).max() <= 1e-9 * np.abs(state.dual).max()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("move", ["toward", "exchange", "rescale"])
+def test_line_searches_are_exact(kind, move):
+    view, neurons, masses = dense_problem(1, **kind)
+    state = Masses(view, neurons, masses)
+    before, start, slopes = state.value, state.masses.copy(), state.slopes()
     best, worst = int(slopes.argmax()), int(slopes.argmin())
     if move == "exchange":
         state.exchange(best, worst)
@@ -91,77 +106,36 @@ def test_line_searches_are_exact_and_updates_agree_with_factorisations(kind, mov
         state.toward(best)
         direction = -start.copy()
         direction[best] += start.sum()
-    elif move == "add":
-        if slopes[best] <= 1:
-            state.masses *= 0.1
-            state.refresh()
-            before, start = state.value, state.masses.copy()
-            best = int(state.slopes().argmax())
-        state.add(best)
-        direction = np.eye(len(start))[best]
     else:
         state.rescale()
         direction = start.copy()
     assert state.value <= before + 1e-12
-    assert state.value == pytest.approx(problem.value(state.atoms, state.masses), rel=1e-9)
     for step in (-1e-4, 1e-4):  # no better step next to it
         moved = state.masses + step * direction
         if moved.min() >= 0:
-            assert problem.value(state.atoms, moved) >= state.value * (1 - 1e-12)
+            assert Masses(view, neurons, moved).value >= state.value * (1 - 1e-12)
 
 
-def test_pencil_search_at_a_bound_and_inside():
-    assert pencil_search(np.eye(1), np.eye(1), np.array([[3.0]]), 0.0, 0.5) == 0.5
-    assert pencil_search(np.eye(1), -np.eye(1), np.array([[3.0]]), 0.0, 0.5) == pytest.approx(0.0, abs=1e-12)
-
-
-def best_masses(problem, neurons, *, tol):
-    """The restricted master's masses, weights and dual on given neurons."""
-    view = Fit if problem.ridge > 0 else Interpolation
-    atoms = np.maximum(neurons @ problem.rows.T, 0.0)
-    found = solve_restricted(view(problem.network_problem), atoms, np.zeros_like(problem.targets), tol=tol)
-    return found, np.linalg.norm(found.cones.weights, axis=1)
+def test_a_line_search_ends_at_its_bound_and_where_nothing_is_won():
+    view = Interpolation(ShallowProblem(np.eye(1), np.array([[3.0]])))
+    state = Masses(view, np.eye(1), np.array([1.0]))
+    state.move(np.array([1.0]), 0.5)
+    assert state.masses == pytest.approx(1.5)
+    state = Masses(view, np.eye(1), np.array([3.0]))
+    state.move(np.array([1.0]), np.inf)
+    assert state.masses == pytest.approx(3.0)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_masters_weights_are_the_best_masses(kind):
-    problem, neurons, _ = dense_problem(2, **kind)
-    found, masses = best_masses(problem, neurons, tol=1e-10)
-    atoms, dual = problem.atoms(neurons), problem.inner_dual(found.dual)
-    slack = 1 - np.square(atoms @ dual).sum(axis=1)
-    assert slack.min() > -1e-9
-    assert masses @ slack <= 1e-8 * masses.sum()
-    # a gap of 1e-10 leaves the directions of the weights its root
-    np.testing.assert_allclose(problem.covariance(atoms, masses) @ dual, problem.inner_targets, atol=1e-4)
-    value = problem.dual_bound(dual, 1.0)[1]
-    assert value == pytest.approx(problem.value(atoms, masses + 1e-12), rel=1e-7)
-    network = finish_masses(problem, neurons, found.cones.weights, found.shift())
-    cost, missed = problem.network_value(*network)
-    assert problem.ridge > 0 or missed <= 1e-11
-    assert value == pytest.approx(cost, rel=1e-7)
-
-
-def test_masses_with_a_singular_optimum_and_repeated_columns():
-    problem = ConeProblem(np.eye(4), bipartite(4))
-    edges = np.array([[1, 0, 1, 0], [1, 0, 0, 1], [0, 1, 1, 0], [0, 1, 0, 1]]) / np.sqrt(2)
-    neurons = np.concatenate([np.eye(4), edges, edges, edges[:1] + 1e-9])
-    found, masses = best_masses(problem, neurons, tol=1e-11)
-    assert 2 * masses.sum() == pytest.approx(16.0, rel=1e-8)
-    fewer = finish_masses(problem, neurons, found.cones.weights, found.shift())
-    assert problem.network_value(*fewer)[0] == pytest.approx(16.0, rel=1e-8)
-    assert len(fewer[0]) == 4
-
-
-def test_the_last_pass_moves_neurons_of_several_outputs_in_their_faces():
-    """Two neurons beside the one that gives the targets are merged, and moved to where it is."""
-    rows = np.array([[1.0, 0.2], [0.3, 1.0], [-1.0, 0.1]])
-    target = np.maximum(rows @ np.array([0.6, 0.8]), 0)[:, None] * np.array([[1.0, 2.0]])
-    problem = ConeProblem(rows, target)
-    near = np.array([[np.cos(0.9), np.sin(0.9)], [np.cos(0.97), np.sin(0.97)]])
-    weights = 0.5 * np.array([[1.0, 2.0], [1.0, 2.0]])
-    units, merged, _ = finish_masses(problem, near, weights, np.zeros(2))
-    np.testing.assert_allclose(units, [[0.6, 0.8]], atol=1e-9)
-    np.testing.assert_allclose(merged, [[1.0, 2.0]], atol=1e-9)
+    view, neurons, _ = dense_problem(2, **kind)
+    atoms = np.maximum(neurons @ view.rows.T, 0.0)
+    found = solve_restricted(view, atoms, np.zeros((5, 2)), tol=1e-10)
+    masses = np.linalg.norm(found.cones.weights, axis=1)
+    value = 2 * view.value(view.project(found.dual))
+    best = Masses(view, neurons, masses + 1e-12)
+    assert best.value == pytest.approx(value, rel=1e-7)
+    assert best.slopes().max() < 1 + 1e-4  # a gap of 1e-10 leaves the directions of the weights its root
 
 
 # ---------------------------------------------------------------------- closed forms
@@ -338,11 +312,11 @@ def test_a_wrong_oracle_is_not_believed_blindly():
             found = exact.price(dual, **options)
             return dataclasses.replace(found, upper_bound=1.5 * found.upper_bound, exact=False)
 
-    problem = ConeProblem(rows, Y)
-    loose = FrankWolfe(problem, Loose(), tol=1e-6, max_iter=12).solve()
-    best = FrankWolfe(problem, exact, tol=1e-9).solve()
-    assert loose.lower_bound <= best.value / 1.5 * (1 + 1e-6)
-    assert not loose.exact
+    problem = ShallowProblem(rows, Y)
+    options = {"variant": "sliding", "max_rounds": 12}
+    loose = InterpolatingFrankWolfe(problem, Loose(), tol=1e-6, **options).solve()
+    best = InterpolatingFrankWolfe(problem, exact, tol=1e-9, variant="sliding").solve()
+    assert loose.lower_bound <= best.upper_bound / 1.5 * (1 + 1e-6)
     assert loose.status.code != "certified"
 
 
@@ -412,7 +386,7 @@ def test_min_norm_and_the_command_line_take_every_variant(variant, tmp_path):
     rounds = []
     found = covopt.min_norm(X, Y, solver=f"frank-wolfe:{variant}", tol=1e-3, callback=rounds.append)
     assert (found.solver, found.variant) == (f"frank-wolfe:{variant}", variant)
-    assert [r.round for r in rounds] == list(range(1, len(rounds) + 1))
+    assert [r.round for r in rounds] == list(range(len(rounds)))
     assert all(r.lower_bound <= 4.0 + 1e-9 <= r.upper_bound + 1e-6 for r in rounds)
     pd.DataFrame({"a": np.ravel(X), "y": Y}).to_csv(tmp_path / "t.csv", index=False)
     file = str(tmp_path / "s.json")

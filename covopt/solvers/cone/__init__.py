@@ -1,1 +1,0 @@
-"""Frank–Wolfe over the covariance cone, and membership in it."""

@@ -1,0 +1,396 @@
+r"""Frank–Wolfe over FL22's cone S with a certified oracle: vanilla, pairwise, fully corrective, sliding.
+
+With atoms a_j = σ(Z w_j) of unit neurons, masses m_j ≥ 0 and K(m) = Σ m_j a_j a_jᵀ, FL22's 𝓛ᵏ for L = 2 (§3.2) is
+
+.. math::
+    F(m) = \sum_j m_j + \operatorname{Tr} Y^\top (K(m) + K_0)^{-1} Y, \qquad K_0 = \tau 11^\top + \kappa I,
+
+τ = 1/ρ for a penalised output bias (FL22's β²11ᵀ), κ = μ/2 for the sum of squares (its outputs are minimised out);
+with a free output bias atoms and targets are centred, and τ = 1. F is convex, and with Λ = (K + K₀)⁻¹Y
+
+.. math::
+    \partial F / \partial m_j = 1 - \|\Lambda^\top a_j\|^2, \qquad
+    F^* = \max_\Lambda \; 2\langle\Lambda, Y\rangle - \operatorname{Tr} \Lambda^\top K_0 \Lambda
+    \;\text{ s.t. }\; h(\Lambda) \le 1,
+
+so the linear minimisation oracle is the pricing oracle, and F is twice the objective of the networks. S is
+unbounded, but at its best scale every point has Σm ≤ F/2, so that a minimiser lies in that simplex. One pricing of
+Λ gives the vertex, the gap Σ_j m_j (1 − ‖Λᵀa_j‖²) + F/2 (h(Λ)² − 1)⁺ ≥ F(m) − F*, and the certified bound, mostly
+the sharper one.
+
+Vanilla and pairwise steps move mass between a few atoms, by exact line searches. The best masses on all atoms met
+are the multipliers of the restricted master: fully corrective and sliding rounds are the patient rounds of the one
+driver, with columns that stay where they are, or follow Λ within their faces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from scipy.linalg import LinAlgError, cho_solve, cholesky, eigh
+
+from covopt.oracles.base import Pricing
+from covopt.oracles.choose import exact_oracle
+from covopt.problems.regularised import RegularisedProblem
+from covopt.problems.shallow import ShallowProblem
+from covopt.solvers.column_generation import ColumnGeneration
+from covopt.solvers.driver import Driver
+from covopt.solvers.loop import RoundState
+from covopt.solvers.master.objective import Fit, Interpolation, Objective
+from covopt.solvers.points import Point
+from covopt.solvers.quick import master_bytes
+from covopt.solvers.regularised.generation import RegularisedGeneration
+from covopt.solvers.seeds import random_vertices, spanning_directions
+
+ONE_AT_A_TIME = ("vanilla", "pairwise")
+VARIANTS = (*ONE_AT_A_TIME, "fully-corrective", "sliding")
+LOOSE = 0.3  # accuracy of the masses as a share of the gap: half the time of 0.1, and as many rounds
+HEAVY = 1e-9  # share of the largest mass below which an atom is not in use
+JITTERS = (0.0, *10.0 ** np.arange(-15.0, -9.0))
+
+Start = tuple[np.ndarray, np.ndarray]
+
+
+@dataclass(frozen=True)
+class FrankWolfeState(RoundState):
+    """What a callback sees after every round: a :class:`~covopt.RoundState` with the gap of Frank–Wolfe."""
+
+    fw_gap: float = np.inf
+
+    @property
+    def iteration(self) -> int:
+        """Number of the round, from 0."""
+        return self.round
+
+    @property
+    def cost(self) -> float:
+        """F(m)."""
+        return self.upper_bound
+
+    @property
+    def n_atoms(self) -> int:
+        """Number of atoms in use."""
+        return self.n_columns
+
+    def scaled(self, scale: float, time_s: float) -> FrankWolfeState:
+        """See the base class."""
+        return replace(super().scaled(scale, time_s), fw_gap=self.fw_gap * scale)
+
+
+class Masses:
+    """Masses on atoms, F(m), and the Λ that belongs to them.
+
+    Parameters
+    ----------
+    objective : Objective
+    neurons : ndarray of shape (m, r)
+        Unit.
+    masses : ndarray of shape (m,)
+
+    Attributes
+    ----------
+    dual : ndarray of shape (N, k)
+    value : float
+        F(m).
+    jitter : float
+        Largest multiple of the identity, relative to the mean diagonal, that a factorisation needed (0: none).
+    """
+
+    def __init__(self, objective: Objective, neurons: np.ndarray, masses: np.ndarray):
+        self.objective, self.neurons, self.masses = objective, neurons, np.asarray(masses, dtype=float)
+        problem, n = objective.problem, len(objective.rows)
+        is_fit = isinstance(problem, RegularisedProblem)
+        self.targets = self._centred(objective.demand(np.zeros((n, objective.n_outputs))))
+        tau = 1.0 if objective.is_free else objective.kappa
+        self.base = np.full((n, n), tau) + (0.5 * problem.strength if is_fit else 0.0) * np.eye(n)
+        self.atoms, self.jitter = self._atoms(neurons), 0.0
+        self.refresh()
+
+    def _centred(self, values: np.ndarray) -> np.ndarray:
+        return values - values.mean(axis=0) if self.objective.is_free else values
+
+    def _atoms(self, neurons: np.ndarray) -> np.ndarray:
+        """Return σ(Z w_j), one per row."""
+        return self._centred(np.maximum(self.objective.rows @ neurons.T, 0.0)).T
+
+    def refresh(self) -> None:
+        """Compute Λ and F from the masses; LinAlgError where K(m) + K₀ is singular."""
+        matrix = (self.atoms.T * self.masses) @ self.atoms + self.base
+        size = np.trace(matrix) / len(matrix)
+        for jitter in JITTERS:
+            self.matrix = matrix + jitter * size * np.eye(len(matrix))
+            try:
+                factor = cholesky(self.matrix, lower=True)
+            except LinAlgError:
+                continue
+            self.jitter = max(self.jitter, jitter)
+            self.dual = cho_solve((factor, True), self.targets)
+            self.value = float(self.masses.sum() + np.vdot(self.targets, self.dual))
+            return
+        raise LinAlgError("the covariance of the atoms is singular")
+
+    def slopes(self) -> np.ndarray:
+        """‖Λᵀa_j‖² of every atom."""
+        return np.square(self.atoms @ self.dual).sum(axis=1)
+
+    def insert(self, neuron: np.ndarray) -> int:
+        """Return the index of an atom, a new one of mass zero where it is not there yet; empty ones are dropped."""
+        kept = np.append(self.masses > 0, True)
+        self.neurons = np.concatenate([self.neurons, neuron[None]])[kept]
+        self.atoms = np.concatenate([self.atoms, self._atoms(neuron[None])])[kept]
+        self.masses = np.append(self.masses, 0.0)[kept]
+        return int(np.abs(self.neurons - neuron).max(axis=1).argmin())
+
+    def move(self, change: np.ndarray, limit: float) -> None:
+        """Go to m + γ·change with the best γ between 0 and ``limit``, by bisection on the pencil of K and its change.
+
+        In the basis of the pencil F(m + γ·change) = Σm + γΣchange + Σ g_i/(1 + γ μ_i), up to constants.
+        """
+        slope = float(change.sum())
+        values, vectors = eigh((self.atoms.T * change) @ self.atoms, self.matrix)
+        weights = np.square(vectors.T @ self.targets).sum(axis=1) * values
+        high = min(limit, (1.0 - 1e-12) / max(-float(values[0]), 1e-300))
+
+        def falls(step: float) -> bool:
+            return slope < float((weights / (1.0 + step * values) ** 2).sum())
+
+        low, high = 0.0, min(high, 1e18)
+        if not falls(high):
+            top, high = high, min(high, 1.0)
+            while high < top and falls(high):
+                high *= 4.0
+            for _ in range(80):
+                middle = 0.5 * (low + high)
+                low, high = (middle, high) if falls(middle) else (low, middle)
+        self.masses = np.maximum(self.masses + high * change, 0.0)
+        self.refresh()
+
+    def rescale(self) -> None:
+        """Multiply all masses by the best number, a half at least."""
+        self.masses *= 0.5
+        self.refresh()
+        self.move(self.masses, np.inf)
+
+    def toward(self, best: int) -> None:
+        """Vanilla step: shrink all masses and give what they lose to one atom."""
+        change = -self.masses
+        change[best] += self.masses.sum()
+        self.move(change, 1.0)
+
+    def exchange(self, best: int, worst: int) -> None:
+        """Pairwise step: move mass from one atom to another."""
+        change = np.zeros_like(self.masses)
+        change[best], change[worst] = 1.0, -1.0
+        self.move(change, self.masses[worst])
+
+
+class FrankWolfe(Driver):
+    """What these rounds add to a driver.
+
+    Parameters
+    ----------
+    problem : ShallowProblem or RegularisedProblem
+        The latter with the sum of squares.
+    oracle : Oracle
+    variant : {"vanilla", "pairwise", "fully-corrective", "sliding"}
+        One vertex with an exact line search; mass moved from the worst active atom to the vertex; the best masses on
+        all atoms met, to which all local maxima of the oracle are added; the same with local descent on the atoms.
+    start : (ndarray of shape (m, r), ndarray of shape (m,)), optional
+        Unit neurons and masses.
+    **options
+        Of :class:`~covopt.solvers.driver.Driver`.
+
+    Examples
+    --------
+    >>> from covopt.oracles.vector_faces import VectorFaceOracle
+    >>> rows = np.array([[1.0, 1.0], [-1.0, 1.0], [0.0, 1.0]])
+    >>> problem = ShallowProblem(rows, np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 0.0]]))
+    >>> rounds = InterpolatingFrankWolfe(problem, VectorFaceOracle(rows), variant="sliding", tol=1e-6)
+    >>> point = rounds.solve()
+    >>> round(2.0 * point.upper_bound, 6), point.status.code
+    (4.0, 'certified')
+    """
+
+    def __init__(
+        self, problem: Any, oracle: Any, *, variant: str, start: Start | None = None, **options: Any
+    ):
+        super().__init__(problem, oracle, **options)
+        self.schedule = replace(self.schedule, patient_accuracy=LOOSE, network_every=2, thins_networks=False)
+        self.moves, self.variant, self.given = variant == "sliding", variant, start
+        self.masses: Masses | None = None
+        self._excess, self._value = np.inf, -np.inf
+
+    @property
+    def active_set(self) -> Start:
+        """Neurons in use, and their masses."""
+        if self.masses is not None:
+            neurons, masses = self.masses.neurons, self.masses.masses
+        else:
+            neurons, masses = self.master.columns.neurons, np.linalg.norm(self.master.cones.weights, axis=1)
+        count = min(len(neurons), len(masses))  # of a step that was broken off
+        heavy = masses[:count] > HEAVY * masses.max(initial=0.0)
+        return neurons[:count][heavy], masses[:count][heavy]
+
+    def should_stop(self) -> bool:
+        """Note the round in Frank–Wolfe's terms: the linear model at Λ is nowhere below the value less the gap."""
+        upper = self.point.upper_bound
+        state = FrankWolfeState(
+            **vars(self._state()) | {"round": len(self.point.history), "n_columns": len(self.active_set[1])},
+            fw_gap=upper - self._value + 0.5 * upper * self._excess,
+        )
+        self.point.history.append(state)
+        return self.ends(state)
+
+    def _note_dual(self, dual: np.ndarray, pricing: Pricing) -> None:
+        """Remember Λ's value, which is F's linear model at its lowest but for what exceeds one."""
+        self._value, self._excess = self.objective.value(dual), max(pricing.upper_bound**2 - 1.0, 0.0)
+
+    def _iterate(self) -> None:
+        if self.variant not in ONE_AT_A_TIME:
+            super()._iterate()  # type: ignore[safe-super]
+            return
+        try:
+            for masses in self._rounds():
+                best = masses.insert(self.vertex)
+                worst = int(np.where(masses.masses > 0, masses.slopes(), np.inf).argmin())
+                if self.variant == "pairwise" and masses.masses[worst] > 0:
+                    masses.exchange(best, worst)
+                else:
+                    masses.toward(best)
+                masses.rescale()
+        except LinAlgError:  # no covariance of these atoms has an inverse in double precision
+            return
+
+    # ------------------------------------------------------------------ one atom at a time
+    def _rounds(self) -> Iterator[Masses]:
+        """Yield the masses of each round, priced and noted, until it is the last one."""
+        self.masses = masses = Masses(self.objective, *self._first_atoms())
+        if self.given is None:
+            masses.rescale()
+        for _ in range(self.max_rounds):
+            dual = self.objective.project(masses.dual)
+            pricing = self.price(dual, 0.0, 1)
+            self.offer_dual(dual, pricing)
+            self.vertex = self.normalise(pricing.neurons[:1])[0]
+            self._note_dual(dual, pricing)
+            self.point.upper_bound = masses.value / 2.0
+            if self.should_stop():
+                return
+            yield masses
+
+    def _first_atoms(self) -> Start:
+        """Neurons whose atoms span the targets; beside given ones they have next to no mass."""
+        rows = self.objective.rows[self.objective.live]
+        neurons, masses = (rows[:0], np.zeros(0)) if self.given is None else self.given
+        if len(neurons) and not self.objective.interpolates:
+            return neurons, masses
+        some = self.rng.standard_normal((2 * len(rows), rows.shape[1]))
+        vertices = random_vertices(rows, 2 * len(rows), self.rng)
+        spanning = self.normalise(np.concatenate([spanning_directions(rows), vertices, some]))
+        share = 1e-6 * float(masses.sum()) / len(spanning) if len(neurons) else 1.0
+        return np.concatenate([neurons, spanning]), np.append(masses, np.full(len(spanning), share))
+
+    def _finish(self) -> None:
+        """Make the network of the last masses, v_j = m_j Λᵀa_j, where a round is too cheap to make its own."""
+        if self.masses is None:
+            return
+        self.point.upper_bound = np.inf
+        self._offer_masses(*self.active_set, self.masses.dual)
+
+    def _offer_masses(self, neurons: np.ndarray, masses: np.ndarray, dual: np.ndarray) -> None:
+        atoms = np.maximum(neurons @ self.objective.rows.T, 0.0)
+        weights, offset = masses[:, None] * (atoms @ dual), self.objective.kappa * dual.sum(axis=0)
+        if self.objective.is_free:
+            offset = (self.objective.demand(dual) - atoms.T @ weights).mean(axis=0)
+        self._offer_weights(neurons, atoms, weights, offset)
+
+    # ------------------------------------------------------------------ the best masses on all atoms
+    def _start(self) -> bool:
+        if not super()._start():  # type: ignore[safe-super]
+            return False
+        if self.variant not in ONE_AT_A_TIME:
+            self.is_patient = not self.moves
+            if self.given is not None and len(self.given[0]) > 0:
+                self._go_on(*self.given)
+            self.master.columns.live &= self.moves
+        return True
+
+    def _go_on(self, neurons: np.ndarray, masses: np.ndarray) -> None:
+        """Take over atoms, and the dual and the network that belong to their masses."""
+        columns, cones, self.is_patient = self.master.columns, self.master.cones, True
+        before = len(columns)
+        columns.append_different(neurons)
+        cones.add(columns.atoms[before:] @ self.master.dual, self.master.level, 1.0)
+        try:
+            of = Masses(self.objective, neurons, masses)
+        except LinAlgError:
+            return
+        dual = self.objective.project(np.linalg.lstsq(of.matrix, of.targets, rcond=1e-12)[0])
+        self.offer_dual(dual, self.price(dual, 1.0))
+        self._offer_masses(neurons, masses, dual)
+        self.dual_gap = min(1.0, max(self.point.gap, 1e-300))
+
+    def _ask(self) -> Pricing:
+        pricing = super()._ask()
+        self._note_dual(self.objective.project(self.master.dual), pricing)
+        return pricing
+
+    def _renew(self, pricing: Pricing, *, drops: bool = True) -> int:
+        fresh = super()._renew(pricing, drops=drops)
+        self.master.columns.live &= self.moves
+        return fresh
+
+
+class InterpolatingFrankWolfe(FrankWolfe, ColumnGeneration):
+    """The rounds without a ridge."""
+
+
+class FittedFrankWolfe(FrankWolfe, RegularisedGeneration):
+    """The rounds with a ridge: the sum of squares, whose outputs K₀ has minimised out."""
+
+
+@dataclass
+class CovarianceSolver:
+    """One run of a variant: what a task asks instead of column generation, and what is left of it afterwards.
+
+    Attributes
+    ----------
+    variant : str
+    max_iter : int
+    start, active_set : (ndarray of shape (m, r), ndarray of shape (m,))
+        Unit neurons and masses, of the reduced problem.
+    jitter : float
+    """
+
+    variant: str
+    max_iter: int = 100_000
+    start: Start | None = None
+    active_set: Start | None = field(default=None, init=False)
+    jitter: float = field(default=0.0, init=False)
+
+    def solve(self, problem: ShallowProblem | RegularisedProblem, **options: Any) -> Point:
+        """Minimise over the covariances of the problem's neurons.
+
+        Raises
+        ------
+        BudgetError
+            When the arrangement is too large for the exact oracle.
+        """
+        live = problem.rows.any(axis=1)
+        view = Interpolation(problem) if isinstance(problem, ShallowProblem) else Fit(problem)
+        q = 0 if view.is_scalar else view.n_outputs
+        oracle: Any = None
+        if live.any():
+            oracle = exact_oracle(problem.rows[live], q, beside=master_bytes(problem))
+        kind = InterpolatingFrankWolfe if view.interpolates else FittedFrankWolfe
+        rounds = kind(
+            problem, oracle, variant=self.variant, start=self.start, max_rounds=self.max_iter, **options
+        )
+        try:
+            return rounds.solve()
+        finally:
+            self.active_set = rounds.active_set
+            self.jitter = 0.0 if rounds.masses is None else rounds.masses.jitter
