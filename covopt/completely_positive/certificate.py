@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from covopt.checks.wording import counted
+from covopt.completely_positive import clique_cover, exclusion, face, lower, moments, upper
 from covopt.completely_positive.factorisation import residual_of
 from covopt.completely_positive.matrix import SymmetricMatrix
-from covopt.completely_positive.reading import CPStatus, Reading, Reason, read_reading, reason_rows
+from covopt.completely_positive.reading import CPStatus, Reading, Reason, is_note
 from covopt.errors import SolutionFileError
 from covopt.files import read_json, write_json
 from covopt.files.formats import check_format
@@ -20,6 +21,7 @@ from covopt.files.schema import check_content, fractions, numbers, shown
 
 FORMAT = "covopt-cp-rank"
 SCHEMA = 1
+REASONS = (lower, clique_cover, moments, face, upper, exclusion)  # each registers the kinds that it finds
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,12 +78,12 @@ class CPRankCertificate:
         values = []
         for reading in self.readings:
             found = [reason for reason in reading.reasons if reason.side == "approximate"]
-            if not found:
-                return None
             groups: dict[tuple[int, ...], int] = {}
             for reason in reading.reasons:
                 if reason.side in ("upper", "approximate") and reason.value is not None:
                     groups[reason.vertices] = min(reason.value, groups.get(reason.vertices, reason.value))
+            if not found or set(groups) != {reason.vertices for reason in reading.reasons}:
+                return None
             values.append(sum(groups.values()))
         return max(values, default=None)
 
@@ -135,7 +137,7 @@ class CPRankCertificate:
                 rows.append(
                     ("reading", f"{reading.name}: {reading.status.code}, {reading.lower} to {reading.upper}")
                 )
-            rows.extend(reason_rows(reading))
+            rows.extend(reading.rows())
         rows.extend(("note", note) for note in self.notes)
         rows.append(("time", f"{self.time_s:.2f} s"))
         return "\n".join(f"{name:<10} {text}" for name, text in rows)
@@ -163,27 +165,7 @@ class CPRankCertificate:
             "matrix": self.matrix.values.tolist(),
             "exact": None if exact is None else [[str(entry) for entry in row] for row in exact],
             "tol": self.tol,
-            "readings": [
-                {
-                    "name": reading.name,
-                    "status": reading.status.code,
-                    "lower": reading.lower,
-                    "upper": reading.upper,
-                    "factor": None if reading.factor is None else reading.factor.tolist(),
-                    "reasons": [
-                        {
-                            "side": reason.side,
-                            "value": reason.value,
-                            "method": reason.method,
-                            "text": reason.text,
-                            "vertices": list(reason.vertices),
-                            "data": reason.data,
-                        }
-                        for reason in reading.reasons
-                    ],
-                }
-                for reading in self.readings
-            ],
+            "readings": [reading.to_dict() for reading in self.readings],
             "notes": list(self.notes),
             "time_s": self.time_s,
         }
@@ -212,12 +194,12 @@ class CPRankCertificate:
                 exact = tuple(tuple(fractions(row)) for row in exact)
                 if [len(row) for row in exact] != [len(values)] * len(values):
                     raise ValueError("the exact matrix has another shape than the matrix")
-            readings = tuple(read_reading(part, len(values)) for part in content["readings"])
+            readings = tuple(Reading.from_dict(part, len(values)) for part in content["readings"])
             if not readings or len({reading.name for reading in readings}) != len(readings):
                 raise ValueError("the readings are missing or repeated")
             certificate = cls(
                 SymmetricMatrix(values, exact), float(content["tol"]), readings,
-                tuple(str(note) for note in content["notes"]), float(content["time_s"]),
+                tuple(note for note in content["notes"] if is_note(note)), float(content["time_s"]),
             )  # fmt: skip
             # files of before 0.2 have no numerical bound
             for name in ("lower", "upper", "upper_numerical"):

@@ -9,7 +9,9 @@ from itertools import combinations, islice
 import numpy as np
 
 from covopt.checks.optional import required
+from covopt.completely_positive.matrix import SymmetricMatrix
 from covopt.completely_positive.pattern import DEFAULT_TOL, support_pattern
+from covopt.completely_positive.reading import Known, Reason, register
 
 CLIQUE_BUDGET = 5_000
 NODE_BUDGET = 50_000
@@ -17,7 +19,6 @@ MILP_SIZE = (
     20_000  # sets times elements: larger programs take minutes; never a time limit, so that checks repeat
 )
 WORK_BUDGET = 1_000_000  # sets times elements times nodes, so that large searches stop in seconds too
-SOURCE = "no cancellation in BᵀB: the support of a row of B is a clique of the support graph"
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class CliqueCover:
     exact: bool
 
 
-def clique_cover_bound(A: np.ndarray, tol: float = DEFAULT_TOL) -> tuple[int, str]:
+def clique_cover_bound(A: np.ndarray, tol: float = DEFAULT_TOL) -> int:
     r"""Bound the CP-rank from below by the fewest cliques that cover the support graph.
 
     .. math::
@@ -59,8 +60,7 @@ def clique_cover_bound(A: np.ndarray, tol: float = DEFAULT_TOL) -> tuple[int, st
 
     Returns
     -------
-    tuple of int and str
-        The bound, and where it comes from.
+    int
 
     References
     ----------
@@ -68,13 +68,22 @@ def clique_cover_bound(A: np.ndarray, tol: float = DEFAULT_TOL) -> tuple[int, st
 
     Examples
     --------
-    >>> clique_cover_bound(np.array([[2, 1, 0], [1, 2, 1], [0, 1, 1]]))[0]
+    >>> clique_cover_bound(np.array([[2, 1, 0], [1, 2, 1], [0, 1, 1]]))
     2
     """
     pattern = support_pattern(A, tol)
-    found = edge_clique_cover(pattern.vertices, pattern.edges, optional=pattern.ambiguous)
-    how = "edge-clique cover number" if found.exact else "lower bound on the edge-clique cover number"
-    return found.lower, f"{how} of the support graph, isolated vertices included ({SOURCE})"
+    return edge_clique_cover(pattern.vertices, pattern.edges, optional=pattern.ambiguous).lower
+
+
+@register(
+    "lower", "clique-cover",
+    "edge-clique cover of the support graph, isolated vertices included (no cancellation in BᵀB: the support of a "
+    "row of B is a clique of the support graph)",
+)  # fmt: skip
+def check_clique_cover(part: SymmetricMatrix, reason: Reason, known: Known) -> tuple[bool, str]:
+    """Recompute it."""
+    found = clique_cover_bound(part.values, 0.0)
+    return reason.value is not None and reason.value <= found, f"recomputed {found}"
 
 
 def edge_clique_cover(
@@ -86,9 +95,9 @@ def edge_clique_cover(
 ) -> CliqueCover:
     """Cover the edges, and the vertices without one, by the fewest cliques.
 
-    Set covering over the maximal cliques: forced cliques and dominated elements go first, a mixed-integer program
-    (HiGHS) proposes a cover, and a branch and bound in integers proves that none is smaller. Where that takes more
-    than ``node_budget`` nodes, the best integer packing bound is returned and ``exact`` is False.
+    Set covering over the maximal cliques: a mixed-integer program (HiGHS) proposes a cover, and a packing or a branch
+    and bound, both in integers, prove that none is smaller. Where that takes more than ``node_budget`` nodes, the
+    packing bound is returned and ``exact`` is False.
 
     Parameters
     ----------
@@ -119,17 +128,12 @@ def edge_clique_cover(
     if len(cliques) > CLIQUE_BUDGET:
         return CliqueCover(_scattered(graph, elements), (), False)
     index = {element: position for position, element in enumerate(elements)}
-    masks = [_mask(clique, index) for clique in cliques]
-    lower, chosen, exact = _set_cover(masks, len(elements), node_budget)
-    return CliqueCover(lower, tuple(sorted(cliques[j] for j in chosen)), exact)
-
-
-def _mask(clique: tuple[int, ...], index: dict[tuple[int, ...], int]) -> int:
-    mask = 0
-    for element in (*combinations(clique, 2), *((v,) for v in clique)):
-        if element in index:
-            mask |= 1 << index[element]
-    return mask
+    masks = [
+        sum(1 << index[e] for e in (*combinations(clique, 2), *((v,) for v in clique)) if e in index)
+        for clique in cliques
+    ]
+    lower, chosen = _set_cover(masks, len(elements), node_budget)
+    return CliqueCover(lower, tuple(sorted(cliques[j] for j in chosen)), lower == len(chosen))
 
 
 def _scattered(graph, elements: list[tuple[int, ...]]) -> int:
@@ -151,45 +155,21 @@ def _bits(mask: int) -> list[int]:
     return found
 
 
-def _set_cover(masks: list[int], n_elements: int, node_budget: int) -> tuple[int, list[int], bool]:
-    """Return (lower bound, chosen sets, whether they agree) for covering all elements."""
-    holders: list[list[int]] = [[] for _ in range(n_elements)]
-    for j, mask in enumerate(masks):
+def _set_cover(masks: list[int], n_elements: int, node_budget: int) -> tuple[int, list[int]]:
+    """Return a lower bound and chosen sets for covering all elements."""
+    near = [0] * n_elements  # the elements that share a set with each element
+    for mask in masks:
         for element in _bits(mask):
-            holders[element].append(j)
-    forced = sorted({held[0] for held in holders if len(held) == 1})
-    covered = 0
-    for j in forced:
-        covered |= masks[j]
-    left = [e for e in range(n_elements) if not covered >> e & 1]
-    if not left:
-        return len(forced), forced, True
-    rows = _undominated({e: frozenset(holders[e]) for e in left})
-    columns = sorted({j for e in rows for j in holders[e]})
-    place = {e: i for i, e in enumerate(rows)}
-    small: dict[int, int] = {}
-    for j in columns:
-        reduced = sum(1 << place[e] for e in _bits(masks[j] & ~covered) if e in place)
-        small.setdefault(reduced, j)
-    keep = list(small)
-    if len(keep) <= 2000:  # a set inside another one is never needed; comparing all pairs is quadratic
-        keep = [m for m in keep if not any(m != other and m & ~other == 0 for other in small)]
-    cover, packing = _relaxed(keep, len(rows))
+            near[element] |= mask
+    everything = (1 << n_elements) - 1
+    cover, packing = _repaired([], masks, everything), _spread(near, everything)
     if packing < len(cover):
-        search = _Search(keep, len(rows), min(node_budget, WORK_BUDGET // (len(keep) + len(rows))))
-        cover, finished = search.run(cover, packing)
+        cover, packing = _relaxed(masks, n_elements)
+    if packing < len(cover):
+        budget = min(node_budget, WORK_BUDGET // (len(masks) + n_elements))
+        cover, finished = _branch_and_bound(masks, near, cover, packing, budget)
         packing = len(cover) if finished else packing
-    chosen = forced + [small[keep[i]] for i in cover]
-    return len(forced) + packing, chosen, packing == len(cover)
-
-
-def _undominated(holders: dict[int, frozenset[int]]) -> list[int]:
-    """Elements whose covering covers the others: e goes where every set that holds some f also holds e."""
-    kept: list[int] = []
-    for element in sorted(holders, key=lambda e: (len(holders[e]), e)):
-        if not any(holders[other] <= holders[element] for other in kept):
-            kept.append(element)
-    return kept
+    return packing, cover
 
 
 def _relaxed(masks: list[int], n_rows: int) -> tuple[list[int], int]:
@@ -210,7 +190,7 @@ def _relaxed(masks: list[int], n_rows: int) -> tuple[list[int], int]:
             bounds=Bounds(0, 1),
         )
         cover = [] if answer.x is None else [int(j) for j in np.flatnonzero(answer.x > 0.5)]
-    cover = _repaired(cover, masks, n_rows)
+    cover = _repaired(cover, masks, (1 << n_rows) - 1)
     dual = linprog(-np.ones(n_rows), A_ub=table.T.tocsr(), b_ub=np.ones(len(masks)), bounds=(0, None))
     weights = [] if dual.x is None else [max(0, int(1e9 * w)) for w in dual.x]
     load = max((sum(weights[row] for row in held) for held in places), default=0) if weights else 0
@@ -218,9 +198,19 @@ def _relaxed(masks: list[int], n_rows: int) -> tuple[list[int], int]:
     return cover, -(-sum(weights) // load) if load else 1
 
 
-def _repaired(cover: list[int], masks: list[int], n_rows: int) -> list[int]:
+def _spread(near: list[int], left: int) -> int:
+    """Count elements no two of which share a set, greedily: every cover needs as many."""
+    count = 0
+    for element in sorted(_bits(left), key=lambda e: near[e].bit_count()):
+        if left >> element & 1:
+            count += 1
+            left &= ~near[element]
+    return count
+
+
+def _repaired(cover: list[int], masks: list[int], everything: int) -> list[int]:
     """Add sets greedily until everything is covered: the program's answer is only a hint."""
-    everything, covered = (1 << n_rows) - 1, 0
+    covered = 0
     for j in cover:
         covered |= masks[j]
     while covered != everything:
@@ -230,55 +220,34 @@ def _repaired(cover: list[int], masks: list[int], n_rows: int) -> list[int]:
     return cover
 
 
-class _Search:
-    """Depth-first branch and bound on the element with the fewest sets, in Python's integers."""
-
-    def __init__(self, masks: list[int], n_rows: int, node_budget: int):
-        self._masks, self._n_rows, self._budget = masks, n_rows, node_budget
-        self._holders = [[j for j, m in enumerate(masks) if m >> row & 1] for row in range(n_rows)]
-        self._near = [0] * n_rows
-        for row, held in enumerate(self._holders):
-            for j in held:
-                self._near[row] |= masks[j]
-        self._order = sorted(range(n_rows), key=lambda row: self._near[row].bit_count())
-        self._rare = sorted(range(n_rows), key=lambda row: len(self._holders[row]))
-
-    def run(self, cover: list[int], lower: int) -> tuple[list[int], bool]:
-        """Return the best cover and whether the search ended."""
-        self._best, self._nodes, self._lower = list(cover), 0, lower
-        self._walk([], (1 << self._n_rows) - 1)
-        return self._best, self._nodes <= self._budget
-
-    def _walk(self, chosen: list[int], left: int) -> None:
-        self._nodes += 1
-        if self._nodes > self._budget or len(self._best) <= self._lower:
-            return
+def _branch_and_bound(
+    masks: list[int], near: list[int], best: list[int], lower: int, budget: int
+) -> tuple[list[int], bool]:
+    """Return the best cover and whether the search ended: depth first, on an element that few sets hold."""
+    holders = [[j for j, m in enumerate(masks) if m >> row & 1] for row in range(len(near))]
+    rare = sorted(range(len(near)), key=lambda row: len(holders[row]))
+    open_: list[tuple[list[int], int]] = [([], (1 << len(near)) - 1)]
+    nodes = 0
+    while open_ and len(best) > lower:
+        nodes += 1
+        if nodes > budget:
+            return best, False
+        chosen, left = open_.pop()
         if not left:
-            self._best = list(chosen)
-            return
-        room = len(self._best) - 1 - len(chosen)
-        if self._spread(left) > room:
-            return
-        nearby = islice((row for row in self._rare if left >> row & 1), 8)
-        pivot = min(nearby, key=lambda row: len(self._useful(row, left)))
-        for j in self._useful(pivot, left):
-            self._walk([*chosen, j], left & ~self._masks[j])
+            best = chosen if len(chosen) < len(best) else best
+            continue
+        if len(chosen) + _spread(near, left) >= len(best):
+            continue
+        nearby = islice((row for row in rare if left >> row & 1), 8)
+        useful = min((_useful(masks, holders[row], left) for row in nearby), key=len)
+        open_ += [([*chosen, j], left & ~masks[j]) for j in reversed(useful)]
+    return best, True
 
-    def _useful(self, row: int, left: int) -> list[int]:
-        """Return the sets that hold ``row``, largest first, those inside another one on what is left dropped."""
-        held = sorted(self._holders[row], key=lambda j: -(self._masks[j] & left).bit_count())
-        kept: list[int] = []
-        for j in held:
-            mine = self._masks[j] & left
-            if not any(mine & ~self._masks[other] == 0 for other in kept):
-                kept.append(j)
-        return kept
 
-    def _spread(self, left: int) -> int:
-        """Greedy packing: rows no two of which share a set."""
-        count = 0
-        for row in self._order:
-            if left >> row & 1:
-                count += 1
-                left &= ~self._near[row]
-        return count
+def _useful(masks: list[int], held: list[int], left: int) -> list[int]:
+    """Return sets, largest first, those inside another one on what is left dropped."""
+    kept: list[int] = []
+    for j in sorted(held, key=lambda j: -(masks[j] & left).bit_count()):
+        if not any(masks[j] & left & ~masks[other] == 0 for other in kept):
+            kept.append(j)
+    return kept

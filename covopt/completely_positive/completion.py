@@ -24,7 +24,6 @@ from fractions import Fraction
 import numpy as np
 from scipy.linalg import LinAlgError, qr, solve_triangular
 
-from covopt.completely_positive.face_rational import as_integers
 from covopt.exact.elimination import bareiss, integer_row, integer_table, row_reduce
 from covopt.exact.rounding import gamma
 
@@ -311,7 +310,7 @@ def _basis(span: _Span, zeros: list[int], r: int) -> np.ndarray:
         vector[free] = Fraction(1)
         for row, pivot in zip(reduced, pivots, strict=False):
             vector[pivot] = -row[free]
-        vectors.append(as_integers([vector])[0])
+        vectors.append(integer_row(vector)[0])
     return np.array(vectors, dtype=object).reshape(-1, r)
 
 

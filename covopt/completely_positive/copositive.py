@@ -21,9 +21,9 @@ from fractions import Fraction
 from itertools import combinations
 from typing import Any
 
-from covopt.completely_positive.face_rational import as_integers, exact_matrix
+from covopt.completely_positive.matrix import read_matrix
 from covopt.errors import BudgetError
-from covopt.exact.elimination import bareiss
+from covopt.exact.elimination import bareiss, integer_table
 
 MAX_ORDER = 16
 CERTIFIED_ORDER = 12  # of certificates: 2¹² submatrices take seconds, 2¹⁶ minutes
@@ -85,15 +85,15 @@ def scan_copositive(S: Any) -> CopositiveScan:
     >>> scan_copositive([[1, -2], [-2, 1]]).witness
     (Fraction(1, 1), Fraction(1, 1))
     """
-    exact = exact_matrix(S, "S")
-    n = len(exact)
+    read = read_matrix(S)
+    n = len(read)
     if n > MAX_ORDER:
         raise BudgetError(
             f"the exact test of copositivity visits all principal submatrices and takes n ≤ {MAX_ORDER}; "
             f"received n = {n}. Test the blocks of S that a permutation splits it into, or a sum of a positive "
             "semidefinite and a nonnegative matrix, by other means."
         )
-    matrix = as_integers(exact)
+    matrix = integer_table(read.fractions())[0]
     zeros: list[tuple[int, ...]] = []
     for support in _supports(n):
         rows = [[matrix[i][j] for j in support] + [-1] for i in support]

@@ -8,30 +8,19 @@ that is no tree needs \|E\| rows and a tree needs rank A of them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from fractions import Fraction
+from heapq import heappop, heappush
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve, eigh
+from scipy.linalg import LinAlgError, cho_factor, cho_solve, eigvalsh, solve
 
+from covopt.completely_positive.matrix import SymmetricMatrix
 from covopt.completely_positive.pattern import DEFAULT_TOL, support_pattern
+from covopt.exact.elimination import bareiss
 
+EXACT_SIZE = 40  # elimination in integers up to here
 SHIFT = 1e-13  # keeps a singular comparison matrix solvable; its error in the factor is of the same size
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """The smallest eigenvalue of the scaled comparison matrix, and its vector in the units of A.
-
-    Attributes
-    ----------
-    value : float
-        Of D^(-1/2) M D^(-1/2) with D = diag A.
-    vector : ndarray of shape (n,)
-        v with vᵀMv = value · vᵀDv.
-    """
-
-    value: float
-    vector: np.ndarray
 
 
 def comparison_matrix(A: np.ndarray) -> np.ndarray:
@@ -46,7 +35,7 @@ def comparison_matrix(A: np.ndarray) -> np.ndarray:
     return 2.0 * np.diag(np.diag(A)) - np.abs(A)
 
 
-def smallest_comparison(A: np.ndarray) -> Comparison:
+def smallest_comparison(A: np.ndarray) -> float:
     """Return the smallest eigenvalue of the comparison matrix, scaled to a unit diagonal.
 
     Parameters
@@ -56,12 +45,11 @@ def smallest_comparison(A: np.ndarray) -> Comparison:
 
     Examples
     --------
-    >>> round(smallest_comparison(np.array([[4.0, 1.0], [1.0, 1.0]])).value, 12)
+    >>> round(smallest_comparison(np.array([[4.0, 1.0], [1.0, 1.0]])), 12)
     0.5
     """
     roots = np.sqrt(np.diag(A))
-    values, vectors = eigh(comparison_matrix(A / np.outer(roots, roots)), subset_by_index=[0, 0])
-    return Comparison(float(values[0]), np.abs(vectors[:, 0]) / roots)
+    return float(eigvalsh(comparison_matrix(A / np.outer(roots, roots)), subset_by_index=[0, 0])[0])
 
 
 def dominance_factor(
@@ -103,7 +91,7 @@ def dominance_factor(
     n = len(unit)
     if n == 1:
         return roots[:, None].copy()
-    smallest = smallest_comparison(unit).value
+    smallest = smallest_comparison(unit)
     if smallest < -tol:
         return None
     shift = max(0.0, SHIFT - smallest)
@@ -145,53 +133,36 @@ def _unicyclic(
     ``parent[v]`` is the other end of the edge that v owns; along the loop it is the next vertex, and in a tree the
     root, ``top``, has none (−1). ``order`` visits children before parents.
     """
-    near: list[list[int]] = [[] for _ in range(n)]
-    group = list(range(n))
-
-    def root(v: int) -> int:
-        while group[v] != v:
-            group[v] = group[group[v]]
-            v = group[v]
-        return v
-
-    spare = None
-    for i, j in sorted(edges, key=lambda edge: -unit[edge]):
-        a, b = root(i), root(j)
-        if a == b:
-            spare = spare or (i, j)
-            continue
-        group[a] = b
-        near[i].append(j)
-        near[j].append(i)
-    start = [top]
-    if spare is not None:
-        start = _path(near, *spare)
-    parent = [-1] * n
-    for k, v in enumerate(start if spare is not None else []):
-        parent[v] = start[(k + 1) % len(start)]
-    order, seen = list(start), set(start)
-    for v in order:
-        for u in near[v]:
-            if u not in seen:
-                seen.add(u)
-                parent[u] = v
-                order.append(u)
-    return (start if spare is not None else []), parent, order[::-1]
+    ordered = sorted(edges, key=lambda edge: -unit[edge])
+    near: list[list[tuple[int, int]]] = [[] for _ in range(n)]
+    for place, (i, j) in enumerate(ordered):
+        near[i].append((place, j))
+        near[j].append((place, i))
+    parent, order = _spanning_tree(near, top)
+    spare = next(((i, j) for i, j in ordered if parent[i] != j and parent[j] != i), None)
+    if spare is None:
+        return [], parent, order[::-1]
+    parent, order = _spanning_tree(near, spare[1])
+    loop = [spare[0]]
+    while loop[-1] != spare[1]:
+        loop.append(parent[loop[-1]])
+    parent[spare[1]] = spare[0]
+    return loop, parent, order[::-1]
 
 
-def _path(near: list[list[int]], start: int, end: int) -> list[int]:
-    """Return the path between two vertices of a tree."""
-    before = {start: start}
-    queue = [start]
-    for v in queue:
-        for u in near[v]:
-            if u not in before:
-                before[u] = v
-                queue.append(u)
-    path = [end]
-    while path[-1] != start:
-        path.append(before[path[-1]])
-    return path
+def _spanning_tree(near: list[list[tuple[int, int]]], root: int) -> tuple[list[int], list[int]]:
+    """Return the parents and the order of the tree of first edges (Prim), from its root."""
+    parent, order, open_ = [-1] * len(near), list[int](), [(0, root, -1)]
+    seen = [False] * len(near)
+    while open_:
+        _, v, before = heappop(open_)
+        if not seen[v]:
+            seen[v], parent[v] = True, before
+            order.append(v)
+            for place, u in near[v]:
+                if not seen[u]:
+                    heappush(open_, (place, u, v))
+    return parent, order
 
 
 def _passed_on(share: np.ndarray, slack: float, v: int, after: int) -> float:
@@ -219,3 +190,110 @@ def _close(loop: list[int], share: np.ndarray, slack: np.ndarray) -> None:
     for k in range(1, length):
         slack[loop[k]] += _passed_on(share, total if k == 1 else slack[loop[k - 1]], loop[k - 1], loop[k])
     slack[loop[0]] = total
+
+
+def dominance_vector(matrix: SymmetricMatrix) -> list[Fraction] | None:
+    """Return d > 0 with Md ≥ 0 exactly, M the comparison matrix; None where there is none, or none was found.
+
+    Up to 40 rows it is found where it exists: M is then an M-matrix, and d solves Md = 1, or Md = 0 where it is
+    singular.
+
+    Parameters
+    ----------
+    matrix : SymmetricMatrix
+        Exact, entrywise nonnegative, with a connected support graph and a positive diagonal.
+
+    Examples
+    --------
+    >>> from covopt.completely_positive.matrix import read_matrix
+    >>> dominance_vector(read_matrix([[1, 2], [2, 4]]))
+    [Fraction(2, 1), Fraction(1, 1)]
+    """
+    n = len(matrix)
+    if min(matrix.slacks()) >= 0:
+        return [Fraction(1)] * n
+    roots = np.sqrt(np.diag(matrix.values))
+    smallest = smallest_comparison(matrix.values)
+    if smallest < -1e-7:
+        return None
+    if smallest > 1e-7:
+        try:
+            unit = comparison_matrix(matrix.values / roots / roots[:, None])
+            d = solve(unit, np.ones(n), assume_a="pos") / roots
+        except LinAlgError:
+            d = np.zeros(n)
+        for found in (_coarse(d), [Fraction(float(x)) for x in d]):
+            if dominates(matrix, found):
+                return found
+    return _solved(matrix) if n <= EXACT_SIZE else None
+
+
+def _coarse(d: np.ndarray) -> list[Fraction]:
+    largest = float(d.max()) or 1.0
+    return [Fraction(float(f"{x / largest:.3g}")) for x in d]
+
+
+def _solved(matrix: SymmetricMatrix) -> list[Fraction] | None:
+    integers = matrix.integers()
+    assert integers is not None
+    n = len(integers)
+    M = [[x if i == j else -abs(x) for j, x in enumerate(row)] + [1] for i, row in enumerate(integers)]
+    reduced, pivots, pivot = bareiss(M)
+    if len(pivots) == n:
+        found = [Fraction(row[n], pivot) for row in reduced]
+    elif len(pivots) == n - 1:
+        free = next(j for j in range(n) if j not in pivots)
+        found = [Fraction(0)] * n
+        found[free] = Fraction(1)
+        for row, place in zip(reduced, pivots, strict=False):
+            found[place] = Fraction(-row[free], pivot)
+        least = min((x for x in found if x > 0), default=Fraction(1))
+        found = [x / least for x in found]
+    else:
+        return None
+    return found if dominates(matrix, found) else None
+
+
+def dominates(matrix: SymmetricMatrix, d: Sequence[Fraction]) -> bool:
+    """Whether d > 0 and a_ii d_i ≥ Σ_{j≠i} |a_ij| d_j in every row, in rational arithmetic.
+
+    Examples
+    --------
+    >>> from covopt.completely_positive.matrix import read_matrix
+    >>> dominates(read_matrix([[2, 1], [1, 1]]), [Fraction(1), Fraction(1)])
+    True
+    """
+    return min(matrix.slacks(d), default=0) >= 0 and min(d, default=1) > 0
+
+
+def dominance_rows(matrix: SymmetricMatrix, d: Sequence[Fraction]) -> int | None:
+    r"""Return how many rows do where d > 0 and Md ≥ 0: \|E\|, or for a tree n, and n − 1 where Md = 0.
+
+    Parameters
+    ----------
+    matrix : SymmetricMatrix
+        Exact, with a connected support graph.
+    d : sequence of Fraction
+
+    Returns
+    -------
+    int or None
+        None where d proves nothing.
+
+    Examples
+    --------
+    >>> from covopt.completely_positive.matrix import read_matrix
+    >>> dominance_rows(read_matrix([[1, 2], [2, 4]]), [Fraction(2), Fraction(1)])
+    1
+    >>> dominance_rows(read_matrix([[10**10 + 1, 10**10], [10**10, 10**10]]), [Fraction(1), Fraction(1)])
+    2
+    """
+    if len(d) != len(matrix) or min(d) <= 0 or matrix.values.min() < 0:
+        return None
+    slacks = matrix.slacks(d)
+    if min(slacks) < 0:
+        return None
+    edges = int(np.count_nonzero(np.triu(matrix.values, 1)))
+    if edges >= len(matrix):
+        return edges
+    return len(matrix) - (not any(slacks) and len(matrix) > 1)

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 
-from covopt.completely_positive.dominance import smallest_comparison
+from covopt.completely_positive.copositive import CERTIFIED_ORDER, is_copositive_exact
 from covopt.completely_positive.matrix import SymmetricMatrix
 from covopt.completely_positive.pattern import DEFAULT_TOL, is_triangle_free, support_pattern
+from covopt.completely_positive.reading import Known, Reason, register
 from covopt.exact.elimination import negative_direction, quadratic_form
+from covopt.files.schema import fractions
 
 EXACT_SIZE = 40  # elimination in fractions up to here
 NEAR = 1e-7  # eigenvalues above are not worth looking at: a choice of what is tried, every answer is checked exactly
 
 
-def negative_entry(matrix: SymmetricMatrix, tol: float = DEFAULT_TOL) -> dict[str, Any] | None:
+def negative_entry(matrix: SymmetricMatrix, tol: float = DEFAULT_TOL) -> Reason | None:
     """Return the most negative entry where it is no rounding: BᵀB with B ≥ 0 has none.
 
     Parameters
@@ -29,8 +30,8 @@ def negative_entry(matrix: SymmetricMatrix, tol: float = DEFAULT_TOL) -> dict[st
     Examples
     --------
     >>> from covopt.completely_positive.matrix import read_matrix
-    >>> negative_entry(read_matrix([[1, -1], [-1, 2]]))["text"]
-    'A[0, 1] = -1 is negative'
+    >>> negative_entry(read_matrix([[1, -1], [-1, 2]])).text
+    'A[0, 1] is negative'
     """
     A = matrix.values
     i, j = (int(k) for k in np.unravel_index(int(A.argmin()), A.shape))
@@ -41,10 +42,10 @@ def negative_entry(matrix: SymmetricMatrix, tol: float = DEFAULT_TOL) -> dict[st
         size = first * second or Fraction(float(np.abs(A).max())) ** 2
         if entry**2 <= Fraction(tol) ** 2 * size:
             return None
-    return {"kind": "entry", "index": [i, j], "text": f"A[{i}, {j}] = {A[i, j]:g} is negative"}
+    return Reason("not_cp", None, "entry", tuple(range(len(A))), {"row": i, "column": j})
 
 
-def negative_eigenvalue(matrix: SymmetricMatrix, tol: float = DEFAULT_TOL) -> dict[str, Any] | None:
+def negative_eigenvalue(matrix: SymmetricMatrix, tol: float = DEFAULT_TOL) -> Reason | None:
     """Return v with vᵀAv < 0: BᵀB is positive semidefinite.
 
     Exact entries: v is exact too. Floats: vᵀAv < −tol·(Σ|v_i|√a_ii)², so that no matrix within the tolerance is
@@ -59,7 +60,7 @@ def negative_eigenvalue(matrix: SymmetricMatrix, tol: float = DEFAULT_TOL) -> di
     Examples
     --------
     >>> from covopt.completely_positive.matrix import read_matrix
-    >>> negative_eigenvalue(read_matrix([[1, 2], [2, 1]]))["kind"]
+    >>> negative_eigenvalue(read_matrix([[1, 2], [2, 1]])).method
     'eigenvalue'
     """
     A = matrix.values
@@ -71,29 +72,13 @@ def negative_eigenvalue(matrix: SymmetricMatrix, tol: float = DEFAULT_TOL) -> di
         direction = negative_direction(small)
         vector = [Fraction(0)] * n
         vector[i], vector[j] = direction if direction is not None else (Fraction(0), Fraction(0))
-        return _direction("eigenvalue", vector, f"A[{i}, {i}] = {A[i, i]:g} but A[{i}, {j}] is not 0")
-    alive = np.flatnonzero(np.diag(A) > 0)
-    if not len(alive) or matrix.graph is not None:
+        return _direction("eigenvalue", vector)
+    if matrix.graph is not None:
         return None
-    roots = np.sqrt(np.diag(A)[alive])
-    values, vectors = np.linalg.eigh(A[np.ix_(alive, alive)] / np.outer(roots, roots))
-    if values[0] > NEAR:
-        return None
-    vector = [Fraction(0)] * n
-    for place, entry in zip(alive, _rounded(vectors[:, 0], roots), strict=True):
-        vector[place] = entry
-    if is_negative(matrix, vector, tol):
-        return _direction(
-            "eigenvalue", vector, f"smallest eigenvalue {values[0]:.3g} in the scaling with unit diagonal"
-        )
-    if matrix.exact is not None and n <= EXACT_SIZE:
-        exact = negative_direction(matrix.fractions())
-        if exact is not None:
-            return _direction("eigenvalue", exact, "a negative eigenvalue, found in rational arithmetic")
-    return None
+    return _negative(matrix, "eigenvalue", tol)
 
 
-def indefinite_comparison(matrix: SymmetricMatrix, tol: float = DEFAULT_TOL) -> dict[str, Any] | None:
+def indefinite_comparison(matrix: SymmetricMatrix, tol: float = DEFAULT_TOL) -> Reason | None:
     """Return v with vᵀMv < 0 for the comparison matrix M of a triangle-free A: then A is not completely positive.
 
     With two entries a row at most, flipping one of them turns a factor of A into one of M.
@@ -109,26 +94,31 @@ def indefinite_comparison(matrix: SymmetricMatrix, tol: float = DEFAULT_TOL) -> 
     >>> from covopt.completely_positive.matrix import read_matrix
     >>> shift = np.roll(np.eye(5, dtype=int), 1, axis=0)
     >>> A = 3 * np.eye(5, dtype=int) + 2 * (shift + shift.T)
-    >>> indefinite_comparison(read_matrix(A))["kind"]
+    >>> indefinite_comparison(read_matrix(A)).method
     'comparison'
     """
     if _is_dominant(matrix):
         return None
-    found = smallest_comparison(matrix.values)
-    if found.value > NEAR:
+    return _negative(comparison_of(matrix), "comparison", tol)
+
+
+def _negative(matrix: SymmetricMatrix, method: str, tol: float) -> Reason | None:
+    """Return v with vᵀAv < 0 where a float eigenvector, rounded, or elimination in fractions shows one."""
+    n, alive = len(matrix), np.flatnonzero(np.diag(matrix.values) > 0)
+    if not len(alive):
         return None
-    flipped = comparison_of(matrix)
-    vector = _rounded(found.vector * np.sqrt(np.diag(matrix.values)), np.sqrt(np.diag(matrix.values)))
-    text = f"its graph has no triangle and its comparison matrix has the eigenvalue {found.value:.3g} (unit diagonal)"
-    if is_negative(flipped, vector, tol):
-        return _direction("comparison", vector, text)
-    if matrix.exact is not None and len(matrix) <= EXACT_SIZE:
-        exact = negative_direction(flipped.fractions())
-        if exact is not None:
-            return _direction(
-                "comparison", exact, "its comparison matrix is indefinite, found in rational arithmetic"
-            )
-    return None
+    roots = np.sqrt(np.diag(matrix.values)[alive])
+    values, vectors = np.linalg.eigh(matrix.values[np.ix_(alive, alive)] / np.outer(roots, roots))
+    if values[0] > NEAR:
+        return None
+    scaled = vectors[:, 0] / roots
+    vector = [Fraction(0)] * n
+    for place, entry in zip(alive, (scaled / np.abs(scaled).max()).tolist(), strict=True):
+        vector[place] = Fraction(float(f"{entry:.9g}"))
+    found = vector if is_negative(matrix, vector, tol) else None
+    if found is None and matrix.exact is not None and n <= EXACT_SIZE:
+        found = negative_direction(matrix.fractions())
+    return None if found is None else _direction(method, found)
 
 
 def comparison_of(matrix: SymmetricMatrix) -> SymmetricMatrix:
@@ -199,19 +189,6 @@ def separated(matrix: SymmetricMatrix, S: Sequence[Sequence[int]], tol: float = 
     return sum((entries[i][j] * int(S[i][j]) for i in n for j in n), Fraction(0)) < -margin
 
 
-def has_triangle(matrix: SymmetricMatrix) -> bool:
-    """Whether the support graph, every nonzero entry an edge, has a triangle.
-
-    Examples
-    --------
-    >>> from covopt.completely_positive.graphs import complete_bipartite
-    >>> from covopt.completely_positive.matrix import read_matrix
-    >>> has_triangle(read_matrix(complete_bipartite(2, 2)))
-    False
-    """
-    return not is_triangle_free(support_pattern(matrix.values, 0.0).edges)
-
-
 def _is_dominant(matrix: SymmetricMatrix) -> bool:
     """Whether no row's other entries outweigh its diagonal, without rounding: then the comparison matrix is PSD.
 
@@ -228,11 +205,44 @@ def _roots(A: np.ndarray) -> np.ndarray:
     return np.where(roots > 0.0, np.nextafter(roots, np.inf), 0.0)
 
 
-def _rounded(unit_vector: np.ndarray, roots: np.ndarray) -> list[Fraction]:
-    """Return D^(-1/2) times a vector as fractions: the floats as they are, largest entry near 1."""
-    scaled = unit_vector / roots
-    return [Fraction(float(f"{entry:.9g}")) for entry in (scaled / np.abs(scaled).max()).tolist()]
+def _direction(method: str, vector: Sequence[Fraction]) -> Reason:
+    return Reason(
+        "not_cp", None, method, tuple(range(len(vector))), {"vector": [str(entry) for entry in vector]}
+    )
 
 
-def _direction(kind: str, vector: Sequence[Fraction], text: str) -> dict[str, Any]:
-    return {"kind": kind, "vector": [str(entry) for entry in vector], "text": text}
+@register("not_cp", "entry", lambda r: f"A[{r.number('row')}, {r.number('column')}] is negative")
+def check_entry(part: SymmetricMatrix, reason: Reason, known: Known) -> tuple[bool, str]:
+    """Look for a negative entry again."""
+    found = negative_entry(part, known.tol)
+    return found is not None, "no negative entry" if found is None else found.text
+
+
+@register("not_cp", "eigenvalue", "vᵀAv < 0 for a rational v: a negative eigenvalue")
+def check_eigenvalue(part: SymmetricMatrix, reason: Reason, known: Known) -> tuple[bool, str]:
+    """Recompute vᵀAv."""
+    vector = fractions(reason.data["vector"])
+    ok = len(vector) == len(part) and is_negative(part, vector, known.tol)
+    return ok, "vᵀAv < 0 in rational arithmetic" if ok else "vᵀAv is not negative enough"
+
+
+@register("not_cp", "comparison", "its graph has no triangle, and vᵀMv < 0 for its comparison matrix M")
+def check_comparison(part: SymmetricMatrix, reason: Reason, known: Known) -> tuple[bool, str]:
+    """Recompute vᵀMv, and look for triangles."""
+    vector = fractions(reason.data["vector"])
+    ok = len(vector) == len(part) and is_negative(comparison_of(part), vector, known.tol)
+    closed = is_triangle_free(support_pattern(part.values, 0.0).edges)
+    return ok and closed, f"triangle-free: {closed}; vᵀMv < 0 in rational arithmetic: {ok}"
+
+
+@register("not_cp", "copositive", "⟨A, S⟩ < 0 for a copositive integer matrix S, checked in integers")
+def check_copositive(part: SymmetricMatrix, reason: Reason, known: Known) -> tuple[bool, str]:
+    """Decide copositivity again, and recompute ⟨A, S⟩."""
+    if len(part) > CERTIFIED_ORDER:
+        return False, f"{len(part)} rows; copositive matrices of at most {CERTIFIED_ORDER} are checked"
+    S = [[int(entry) for entry in row] for row in reason.data["S"]]
+    n = range(len(part))
+    if [len(row) for row in S] != [len(part)] * len(part) or any(S[i][j] != S[j][i] for i in n for j in n):
+        return False, "S is not symmetric, or has another size"
+    below, proper = separated(part, S, known.tol), is_copositive_exact(S)
+    return below and proper, f"⟨A, S⟩ < 0 in rational arithmetic: {below}; S copositive: {proper}"

@@ -11,28 +11,29 @@ copositivity, zeros, the count, is decided in rational arithmetic.
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 from fractions import Fraction
-from numbers import Rational
 from typing import Any
 
 import numpy as np
 
 from covopt.checks.validation import check_time_limit
-from covopt.completely_positive.copositive import MAX_ORDER, is_copositive_exact, scan_copositive
-from covopt.completely_positive.face_atoms import AtomCount, atoms_needed, fewest_atoms
-from covopt.completely_positive.face_parrilo import minimise_over_k1
-from covopt.completely_positive.face_rational import as_integers, exact_matrix, inner
-from covopt.completely_positive.face_recovery import candidate_matrices
+from covopt.completely_positive.copositive import CERTIFIED_ORDER, is_copositive_exact, scan_copositive
+from covopt.completely_positive.face_atoms import atoms_needed, fewest_atoms
+from covopt.completely_positive.face_recovery import candidate_matrices, minimise_over_k1
+from covopt.completely_positive.matrix import SymmetricMatrix, read_matrix
+from covopt.completely_positive.reading import Known, Reason, register
 from covopt.errors import BudgetError, InputError
 from covopt.files.schema import fractions
 
 logger = logging.getLogger(__name__)
 
+MOST_ROWS = 16  # as many as the exact test of copositivity takes
 TOUCHING = 1e-5  # of the trace: larger minima over K¹ belong to matrices off the boundary
 BELOW = 1e-7
-READING_BITS = -44
-READING = Fraction(2) ** READING_BITS  # rounding of float entries, against √(a_ii a_jj)
+READING = Fraction(1, 2**44)  # rounding of float entries, against √(a_ii a_jj)
 RATIO_DENOMINATOR = 10**5
 ROUNDING_SCALES = tuple(10**k for k in range(1, 10))
 
@@ -55,8 +56,8 @@ class FaceCertificate:
         The CP-rank where they agree: always but where there are very many ways to write A.
     matrix : tuple of tuple of Fraction
         A as it was read: floats that are multiples of small ratios but for rounding are read as those.
-    reason : str
-        In words.
+    rounded : bool
+        Whether that was done.
     """
 
     S: tuple[tuple[int, ...], ...]
@@ -66,7 +67,7 @@ class FaceCertificate:
     lower: int
     upper: int
     matrix: tuple[tuple[Fraction, ...], ...]
-    reason: str
+    rounded: bool = False
 
     @property
     def factor(self) -> np.ndarray:
@@ -81,14 +82,11 @@ class FaceCertificate:
     def to_dict(self) -> dict[str, Any]:
         """Return JSON types; fractions as text."""
         return {
+            **{field.name: getattr(self, field.name) for field in fields(self)},
             "S": [list(row) for row in self.S],
             "zeros": [list(u) for u in self.zeros],
             "weights": [str(w) for w in self.weights],
-            "freedom": self.freedom,
-            "lower": self.lower,
-            "upper": self.upper,
             "matrix": [[str(x) for x in row] for row in self.matrix],
-            "reason": self.reason,
         }
 
     @classmethod
@@ -109,7 +107,7 @@ class FaceCertificate:
                 int(content["lower"]),
                 int(content["upper"]),
                 tuple(tuple(fractions(row)) for row in content["matrix"]),
-                str(content["reason"]),
+                content.get("rounded") is True,
             )
         except (KeyError, TypeError, ValueError, ArithmeticError) as error:
             raise InputError(
@@ -153,29 +151,28 @@ def face_certificate(A: Any, *, time_limit_s: float | None = None) -> FaceCertif
 
     Examples
     --------
-    >>> found = face_certificate([[5, 2, 1], [2, 8, 6], [1, 6, 5]])
-    >>> found is None
+    >>> face_certificate([[5, 2, 1], [2, 8, 6], [1, 6, 5]]) is None
     True
     >>> face_certificate([[4, 2], [2, 1]]).upper
     1
     """
     limit = check_time_limit(time_limit_s)
-    exact = _read(A)
-    values = np.array([[float(x) for x in row] for row in exact])
-    point = minimise_over_k1(values, time_limit_s=limit)
+    matrix = _read(A)
+    point = minimise_over_k1(matrix.values, time_limit_s=limit)
     if point is None:
         return _none("the semidefinite program gave no point")
     if point.value > TOUCHING:
         return _none(f"A is off the boundary: every K¹ matrix of trace n gives at least {point.value:.1e}")
     if point.value < -TOUCHING:
         return _none(f"a copositive matrix gives {point.value:.1e} < 0: A is not completely positive")
+    exact = matrix.fractions()
     readings = [exact]
-    ratios = None if _given_exactly(A) else _small_ratios(exact)
+    ratios = None if matrix.exact is not None else _small_ratios(exact)
     if ratios is not None and ratios != exact:
         readings.append(ratios)
     for reading in readings:
         for S in candidate_matrices(reading, point):
-            found = _examine(reading, S, reading is exact, limit)
+            found = _examine(reading, S, reading is not exact, limit)
             if found is not None:
                 return found
     return _none("no integer matrix near the minimiser passed the exact tests")
@@ -218,19 +215,19 @@ def separate(A: Any, *, time_limit_s: float | None = None) -> list[list[int]] | 
     (True, True)
     """
     limit = check_time_limit(time_limit_s)
-    exact = _read(A)
-    values = np.array([[float(x) for x in row] for row in exact])
-    point = minimise_over_k1(values, time_limit_s=limit)
+    matrix = _read(A)
+    point = minimise_over_k1(matrix.values, time_limit_s=limit)
     if point is None or point.value > -BELOW:
         return None
-    target = point.S / np.abs(point.S).max()
-    goal = float(np.sum(target * values))
+    exact, target = matrix.fractions(), point.S / np.abs(point.S).max()
+    goal = float(np.sum(target * matrix.values))
     for scale in ROUNDING_SCALES:
         # nearest gives the nicer numbers; upward keeps copositivity, as a nonnegative matrix is added
         for rounded in (np.rint(scale * target), np.ceil(scale * (target + 1e-7))):
             S = [[int(x) for x in row] for row in rounded]
             if inner(exact, S) < Fraction(scale * goal) / 4 and is_copositive_exact(S):
-                return as_integers([[Fraction(x) for x in row] for row in S])
+                common = math.gcd(*(x for row in S for x in row))
+                return [[x // common for x in row] for row in S]
     return None
 
 
@@ -267,10 +264,10 @@ def check_face_certificate(A: Any, certificate: FaceCertificate) -> list[str]:
     >>> check_face_certificate([[4, 2], [2, 2]], found)
     ['the matrix of the certificate is not A']
     """
-    exact = _read(A)
-    n = len(exact)
+    given = _read(A)
+    exact, n = given.fractions(), len(given)
     matrix = [list(row) for row in certificate.matrix]
-    if exact != matrix if _given_exactly(A) else not _same(exact, matrix):
+    if not (exact == matrix if given.exact is not None else _same(exact, matrix)):
         return ["the matrix of the certificate is not A"]
     S = [list(row) for row in certificate.S]
     if [len(row) for row in S] != [n] * n or any(S[i][j] != S[j][i] for i in range(n) for j in range(i)):
@@ -302,8 +299,50 @@ def check_face_certificate(A: Any, certificate: FaceCertificate) -> list[str]:
     return violated
 
 
+def _text(reason: Reason) -> str:
+    zeros = reason.data.get("zeros")
+    rounded = "; proved for the matrix of small ratios that the float entries round"
+    return (
+        f"an integer copositive S with ⟨A, S⟩ = 0 forces every row onto its {len(zeros) if zeros else '?'} isolated "
+        f"zeros; at least {reason.value} of them are needed; exact arithmetic"
+        f"{rounded if reason.data.get('rounded') is True else ''}"
+    )
+
+
+@register("lower", "face", _text)
+@register("upper", "face", "A = Σ w_k u_k u_kᵀ over zeros u_k of S, w_k rational")
+def check_face(part: SymmetricMatrix, reason: Reason, known: Known) -> tuple[bool, str]:
+    """Check every claim of the certificate in rational arithmetic."""
+    if len(part) > CERTIFIED_ORDER:
+        return (
+            False,
+            f"{len(part)} rows; copositive matrices of at most {CERTIFIED_ORDER} are checked",
+        )
+    found = FaceCertificate.from_dict(reason.data)
+    violated = check_face_certificate(part, found)
+    if violated or reason.value is None:
+        return False, "; ".join(violated)
+    if reason.side == "lower":
+        return reason.value <= found.lower, f"checked in rational arithmetic: {found.lower}"
+    return reason.value >= found.upper, f"checked in rational arithmetic: {found.upper}"
+
+
+def inner(first: Sequence[Sequence[Any]], second: Sequence[Sequence[Any]]) -> Fraction:
+    """Return ⟨A, B⟩ = Σ_ij A_ij B_ij exactly.
+
+    Examples
+    --------
+    >>> inner([[1, 2]], [[3, Fraction(1, 2)]])
+    Fraction(4, 1)
+    """
+    pairs = (
+        (a, b) for row, other in zip(first, second, strict=True) for a, b in zip(row, other, strict=True)
+    )
+    return sum((Fraction(a) * b for a, b in pairs), Fraction(0))
+
+
 def _examine(
-    A: list[list[Fraction]], S: list[list[int]], given: bool, time_limit_s: float | None
+    A: list[list[Fraction]], S: list[list[int]], rounded: bool, time_limit_s: float | None
 ) -> FaceCertificate | None:
     if inner(A, S) != 0:
         return _none("an integer candidate S does not vanish on A")
@@ -315,48 +354,25 @@ def _examine(
     fewest = fewest_atoms(A, scan.zeros, time_limit_s=time_limit_s)
     if fewest is None:
         return _none("A is not a nonnegative combination of the zeros of S, or none was found exactly")
-    reason = (
-        f"an integer copositive S with ⟨A, S⟩ = 0 forces every row onto its {len(scan.zeros)} isolated zeros; "
-        f"at least {fewest.lower} of them are needed ({_how(fewest)}); exact arithmetic"
-    )
-    if not given:
-        reason += (
-            f"; proved for the matrix of small ratios that the float entries round, within 2^{READING_BITS}"
-        )
     return FaceCertificate(
         tuple(map(tuple, S)), scan.zeros, fewest.weights, fewest.freedom, fewest.lower, fewest.upper,
-        tuple(map(tuple, A)), reason,
+        tuple(map(tuple, A)), rounded,
     )  # fmt: skip
 
 
-def _how(fewest: AtomCount) -> str:
-    if fewest.freedom == 0:
-        return "their rank-one matrices are linearly independent, so A is written in one way only"
-    if fewest.lower == fewest.upper:
-        return f"the fewest in the {fewest.freedom}-dimensional polytope of weights"
-    return f"a linear bound on the {fewest.freedom}-dimensional polytope of weights; {fewest.upper} do"
-
-
-def _read(A: Any) -> list[list[Fraction]]:
-    exact = exact_matrix(A)
-    if len(exact) > MAX_ORDER:
+def _read(A: Any) -> SymmetricMatrix:
+    matrix = read_matrix(A)
+    if len(matrix) > MOST_ROWS:
         raise BudgetError(
-            f"the face certificate needs an exact test of copositivity, possible for n ≤ {MAX_ORDER}; received "
-            f"n = {len(exact)}. Split A into the components of its support graph, or use the other bounds of cp_rank."
+            f"the face certificate needs an exact test of copositivity, possible for n ≤ {MOST_ROWS}; received "
+            f"n = {len(matrix)}. Split A into the components of its support graph, or use other bounds."
         )
-    for i, row in enumerate(exact):
-        if row[i] <= 0:
-            raise InputError(
-                f"A[{i}, {i}] must be positive; received {float(row[i])!r}. Remove zero rows with their columns; a "
-                "negative diagonal entry already means that A is not completely positive."
-            )
-    return exact
-
-
-def _given_exactly(A: Any) -> bool:
-    """Whether no entry is a float, which may stand for a number nearby."""
-    rows = A.tolist() if hasattr(A, "tolist") else A
-    return all(isinstance(x, Rational) for row in rows for x in row)
+    for i in np.flatnonzero(np.diag(matrix.values) <= 0)[:1]:
+        raise InputError(
+            f"A[{i}, {i}] must be positive; received {float(matrix.values[i, i])!r}. Remove zero rows with their "
+            "columns; a negative diagonal entry already means that A is not completely positive."
+        )
+    return matrix
 
 
 def _small_ratios(A: list[list[Fraction]]) -> list[list[Fraction]] | None:

@@ -1,24 +1,135 @@
-"""From a numerical minimiser over K¹ to an exact integer matrix: sharpen its zeros, name them, solve for S."""
+"""From the least ⟨A, S⟩ over Parrilo's cone to an exact integer matrix: sharpen the zeros, name them, solve for S.
+
+Parrilo's cone K¹ holds the S for which (Σ x_i²)·Σ_ij S_ij x_i² x_j² is a sum of squares. K¹ ⊂ copositive, and for
+n = 5 every copositive matrix of unit diagonal is in it. It changes under diagonal scaling, so the scaling is repeated
+until S has a unit diagonal (Dickinson, Dür, Gijben, Hildebrand, Optim. Lett. 7, 2013). What the program finds
+is a hint for the exact steps, never a claim.
+"""
 
 from __future__ import annotations
 
+import math
+import warnings
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
 
 import numpy as np
-from scipy.optimize import nnls
+from scipy.optimize import least_squares, nnls
 
-from covopt.completely_positive.face_parrilo import ParriloPoint
-from covopt.completely_positive.face_rational import as_integers
-from covopt.exact.elimination import row_reduce
+from covopt.checks.optional import required
+from covopt.exact.elimination import integer_table, row_reduce
 
+SCALINGS = 6
+CAP = 2.0  # in K¹ entries above √(S_ii S_jj) buy nothing and would let the optimal set be unbounded
+SETTLED = 1e-6
+SOLVER_TOL = 1e-10
 SINGULAR = 1e-3  # smallest eigenvalue of a block of S (unit diagonal) that holds a zero
 POSITIVE = 1e-3
-NEWTON_STEPS = 12
 LARGEST_DENOMINATOR = 5000
 NAMED = 1e-8  # a zero within this of a rational with a small denominator is taken for it
 GRIDS = (4, 16, 64, 1024, 2**16)
+
+
+@dataclass(frozen=True)
+class ParriloPoint:
+    """An approximate minimiser.
+
+    Attributes
+    ----------
+    S : ndarray of shape (n, n)
+        In the coordinates of ``A``.
+    value : float
+        ⟨A, S⟩/n with S and A both scaled to a unit diagonal.
+    scaling : ndarray of shape (n,)
+        d with d_i d_j A_ij of trace n; S_ij = d_i d_j S'_ij where S' is the solver's matrix, trace n.
+    scaled : ndarray of shape (n, n)
+        S'.
+    """
+
+    S: np.ndarray
+    value: float
+    scaling: np.ndarray
+    scaled: np.ndarray
+
+
+def minimise_over_k1(A: np.ndarray, *, time_limit_s: float | None = None) -> ParriloPoint | None:
+    r"""Minimise ⟨A, S⟩ over K¹, on the scaling at which S has a unit diagonal.
+
+    .. math::
+
+        \min_{S, M}\ \langle A, S\rangle \quad\text{s.t.}\quad S - M^{(i)} \succeq 0,\quad M^{(i)}_{ii} = 0,\quad
+        M^{(i)}_{jj} + 2 M^{(j)}_{ij} = 0,\quad M^{(i)}_{jk} + M^{(j)}_{ik} + M^{(k)}_{ij} \ge 0,\quad
+        \operatorname{Tr} S = n,\quad S_{ij} \le 2 .
+
+    Parameters
+    ----------
+    A : ndarray of shape (n, n)
+        Symmetric with a positive diagonal.
+    time_limit_s : float, optional
+        For one solver call.
+
+    Returns
+    -------
+    ParriloPoint or None
+        None where the solver gave no point.
+
+    Raises
+    ------
+    MissingPackageError
+        Without cvxpy.
+
+    References
+    ----------
+    Parrilo, Structured semidefinite programs …, thesis, Caltech (2000), doi:10.7907/2K6Y-CH43. The formulation with
+    the matrices M is that of de Klerk and Pasechnik, SIAM J. Optim. 12 (2002), doi:10.1137/S1052623401383248.
+
+    Examples
+    --------
+    The identity is completely positive and off the boundary: no copositive matrix of trace n gives less than n.
+
+    >>> round(minimise_over_k1(np.eye(3)).value, 6)
+    1.0
+    """
+    cvxpy = required("cvxpy", "the face certificate", "conic")
+    n = len(A)
+    cost, S = cvxpy.Parameter((n, n), symmetric=True), cvxpy.Variable((n, n), symmetric=True)
+    M = [cvxpy.Variable((n, n), symmetric=True) for _ in range(n)]
+    constraints = [cvxpy.trace(S) == n, CAP + n * np.eye(n) >= S, *(S >> part for part in M)]
+    for i in range(n):
+        beside = [M[j][i, j] if i != j else cvxpy.Constant(0.0) for j in range(n)]
+        constraints.append(cvxpy.diag(M[i]) + 2 * cvxpy.hstack(beside) == 0)
+    triples = [M[i][j, k] + M[j][i, k] + M[k][i, j] for i, j, k in combinations(range(n), 3)]
+    if triples:
+        constraints.append(cvxpy.hstack(triples) >= 0)
+    problem = cvxpy.Problem(cvxpy.Minimize(cvxpy.sum(cvxpy.multiply(cost, S))), constraints)
+    options = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), SOLVER_TOL) | {"max_threads": 1}
+    if time_limit_s is not None:
+        options["time_limit"] = time_limit_s
+    d = 1 / np.sqrt(np.diag(A))
+    best: ParriloPoint | None = None
+    for _ in range(SCALINGS):
+        scaled_A = A * np.outer(d, d)
+        cost.value = scaled_A / (np.trace(scaled_A) / n)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of a point that may be inaccurate: it is a hint
+                problem.solve(solver=cvxpy.CLARABEL, **options)
+        except cvxpy.error.SolverError:
+            break
+        if S.value is None or not S.value.any():
+            break
+        found = (S.value + S.value.T) / 2
+        # both diagonals at one: the number does not depend on the scaling that was tried
+        value = float(np.sum(cost.value * found)) / n
+        if best is None or value < best.value + SETTLED * abs(best.value) + 1e-9:
+            best = ParriloPoint(found * np.outer(d, d), value, d, found)
+        diagonal = np.diag(found)
+        if np.max(np.abs(diagonal - 1)) < SETTLED:
+            break
+        d = d * np.sqrt(np.clip(diagonal, 1e-4, None))
+    return best
 
 
 def candidate_matrices(A: Sequence[Sequence[Fraction]], point: ParriloPoint) -> Iterator[list[list[int]]]:
@@ -39,7 +150,6 @@ def candidate_matrices(A: Sequence[Sequence[Fraction]], point: ParriloPoint) -> 
 
     Examples
     --------
-    >>> from covopt.completely_positive.face_parrilo import minimise_over_k1
     >>> A = [[1, 1], [1, 1]]
     >>> next(candidate_matrices(A, minimise_over_k1(np.array(A, dtype=float))))
     [[1, -1], [-1, 1]]
@@ -83,66 +193,46 @@ def candidate_matrices(A: Sequence[Sequence[Fraction]], point: ParriloPoint) -> 
             )
         if not any(entries):
             continue
-        yield as_integers([[entries[place[min(i, j), max(i, j)]] for j in range(n)] for i in range(n)])
+        found, _ = integer_table([[entries[place[min(i, j), max(i, j)]] for j in range(n)] for i in range(n)])
+        common = math.gcd(*(x for row in found for x in row))
+        yield [[x // common for x in row] for row in found]
         if len(free) == 1:
             return
 
 
 def _sharpen(A: np.ndarray, point: ParriloPoint) -> tuple[np.ndarray, list[np.ndarray]]:
-    """Gauss–Newton on S u_k = 0 (rows of the support), 1ᵀu_k = 1, Σ w_k u_k u_kᵀ = A, Tr S = n, of least norm.
+    """Solve S u_k = 0 (rows of the support), 1ᵀu_k = 1, Σ w_k u_k u_kᵀ = A, Tr S = n by least squares.
 
     Without the equation of A the zeros could drift: (S, u) → (DSD, D⁻¹u) keeps all others.
     """
-    S = point.scaled.copy()
-    n = len(S)
+    S, n = point.scaled, len(point.scaled)
     A = A * np.outer(point.scaling, point.scaling)
     A = A / np.abs(A).max()
     zeros = _zeros_of(S)
     if not zeros:
         return S, zeros
-    inside = np.triu_indices(n)
-    place = np.zeros((n, n), dtype=int)
-    place[inside] = np.arange(len(inside[0]))
-    place = np.maximum(place, place.T)
-    supports = [np.flatnonzero(u) for u in zeros]
-    starts = len(inside[0]) + np.cumsum([0] + [len(support) for support in supports])
-    masses = nnls(np.array([np.outer(u, u)[inside] for u in zeros]).T, A[inside])[0]
-    n_unknowns = starts[-1] + len(zeros)
-    for _ in range(NEWTON_STEPS):
-        rows: list[np.ndarray] = []
-        residual: list[float] = []
-        fit = np.zeros((len(inside[0]), n_unknowns))
-        left = A.copy()
-        for k, (u, support, start) in enumerate(zip(zeros, supports, starts, strict=False)):
-            for i in support:
-                row = np.zeros(n_unknowns)
-                np.add.at(row, place[i, support], u[support])
-                row[start : start + len(support)] = S[i, support]
-                rows.append(row)
-                residual.append(S[i, support] @ u[support])
-            row = np.zeros(n_unknowns)
-            row[start : start + len(support)] = 1
-            rows.append(row)
-            residual.append(u.sum() - 1)
-            for offset, i in enumerate(support):
-                change = np.zeros((n, n))
-                change[i] += masses[k] * u
-                change[:, i] += masses[k] * u
-                fit[:, start + offset] = change[inside]
-            fit[:, starts[-1] + k] = np.outer(u, u)[inside]
-            left -= masses[k] * np.outer(u, u)
-        trace = np.zeros(n_unknowns)
-        trace[place[np.arange(n), np.arange(n)]] = 1
-        matrix = np.vstack([rows, fit, trace])
-        goal = -np.concatenate([residual, -left[inside], [np.trace(S) - n]])
-        step = np.linalg.lstsq(matrix, goal, rcond=1e-10)[0]
-        S = S + step[place]
-        for u, support, start in zip(zeros, supports, starts, strict=False):
-            u[support] += step[start : start + len(support)]
-        masses = masses + step[starts[-1] :]
-        if np.max(np.abs(step)) < 1e-14:
-            break
-    return S, zeros
+    U = np.array(zeros)
+    mask, upper = U > 0, np.triu_indices(n)
+    masses = nnls(np.array([np.outer(u, u)[upper] for u in zeros]).T, A[upper])[0]
+    ends = np.cumsum([len(upper[0]), int(mask.sum())])
+
+    def parts(x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        S, U = np.zeros((n, n)), np.zeros(mask.shape)
+        S[upper] = S.T[upper] = x[: ends[0]]
+        U[mask] = x[ends[0] : ends[1]]
+        return S, U, x[ends[1] :]
+
+    start = np.concatenate([S[upper], U[mask], masses])
+
+    def errors(x: np.ndarray) -> np.ndarray:
+        S, U, w = parts(x)
+        fit = (U.T * w) @ U - A
+        found = np.concatenate([(U @ S)[mask], U.sum(1) - 1, fit[upper], [np.trace(S) - n]])
+        return np.pad(found, (0, max(0, len(start) - len(found))))  # method "lm" wants as many as unknowns
+
+    found = least_squares(errors, start, method="lm", xtol=1e-15, ftol=1e-15, gtol=1e-15)
+    S, U, _ = parts(found.x)
+    return S, list(U)
 
 
 def _zeros_of(S: np.ndarray) -> list[np.ndarray]:

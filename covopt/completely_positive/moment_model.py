@@ -11,7 +11,7 @@ What is not used of "x ≥ 0" and "A − xxᵀ ⪰ 0" there can be added; ``PART
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations, combinations_with_replacement
 
@@ -54,11 +54,6 @@ class MomentModel:
     bounds : ndarray of shape (m,)
         Of degree 2 and more: an upper bound on the moment for every factor. Of degree 0 and 1: on the moment divided
         by the number of rows of the factor.
-    columns : tuple of (vertices, monomial)
-        What each variable is the moment of.
-    block_labels : tuple of (key, basis)
-        Which constraint each semidefinite block is, and the label of each of its rows; a permutation of the vertices
-        acts on all of them.
     doubt : ndarray of shape (n_equal,)
         What the right-hand sides of the equations can be off by.
     """
@@ -71,27 +66,33 @@ class MomentModel:
     blocks: tuple[int, ...]
     degrees: np.ndarray
     bounds: np.ndarray
-    columns: tuple[tuple, ...]
-    block_labels: tuple[tuple[tuple, tuple], ...]
     doubt: np.ndarray
 
 
 @dataclass
 class _Rows:
-    """Rows of b − Gy as they are written down."""
+    """Rows of b − Gy as they are written down, and the orders of the blocks at their end."""
 
     rows: list[int] = field(default_factory=list)
     columns: list[int] = field(default_factory=list)
     values: list[float] = field(default_factory=list)
     b: list[float] = field(default_factory=list)
+    blocks: list[int] = field(default_factory=list)
 
     def add(self, terms: Terms, constant: float = 0.0) -> None:
-        here = len(self.b)
+        """Write the row of constant + Σ value · y."""
         for column, value in terms:
-            self.rows.append(here)
+            self.rows.append(len(self.b))
             self.columns.append(column)
             self.values.append(-value)
         self.b.append(constant)
+
+    def semidefinite(self, basis: Sequence, entry: Callable[..., tuple[Terms, float]]) -> None:
+        """Write the upper triangle of a block, column by column."""
+        self.blocks.append(len(basis))
+        for q, v in enumerate(basis):
+            for u in basis[: q + 1]:
+                self.add(*entry(u, v))
 
 
 @dataclass(frozen=True)
@@ -179,18 +180,16 @@ def moment_model(A: np.ndarray, level: int, method: str, tol: float = 0.0) -> Mo
         if "signs" in parts or level == 1:
             for i, j in combinations_with_replacement(clique.vertices, 2):
                 for u in clique.monomials(2 * level - 2):
-                    rows.add(_localised(A, roots, clique, i, j, u))
+                    rows.add([(clique(u, w), x) for w, x in _bound(A, roots, i, j)])
     n_signs = len(rows.b) - n_equal
-    blocks: list[tuple[tuple, tuple]] = []
     for clique in cliques:
-        _semidefinite(
-            rows, blocks, ("moments", clique.vertices), clique.monomials(level),
-            lambda u, v, c=clique: ([(c(u, v), 1.0)], 0.0),
-        )  # fmt: skip
-        if level > 1:
-            _second_level(rows, blocks, A, roots, clique, parts)
+        for factors in _factors(A, roots, clique, parts if level > 1 else None):
+            basis = clique.monomials(level if factors == [((), 1.0)] else level - 1)
+            rows.semidefinite(basis, lambda u, v, f=factors, c=clique: ([(c(u, v, w), x) for w, x in f], 0.0))
+        if "tensor" in parts:
+            _tensor(rows, A, clique)
     if "square" in parts:
-        _square(rows, blocks, A, cliques)
+        _square(rows, A, cliques)
     m = sum(len(c.columns) for c in cliques)
     cost, degrees, bounds = np.zeros(m), np.zeros(m, dtype=int), np.ones(m)
     for clique in cliques:
@@ -199,12 +198,9 @@ def moment_model(A: np.ndarray, level: int, method: str, tol: float = 0.0) -> Mo
             degrees[column] = len(monomial)
             bounds[column] = np.prod(roots[list(monomial)]) * (1.0 + gamma(8))
     G = sparse.csr_matrix((rows.values, (rows.rows, rows.columns)), shape=(len(rows.b), m))
-    names = tuple((c.vertices, monomial) for c in cliques for monomial in c.columns)
-    orders = tuple(len(basis) for _, basis in blocks)
     return MomentModel(
-        cost, G, np.array(rows.b), n_equal, n_signs, orders, degrees, bounds, names, tuple(blocks),
-        np.array(doubt),
-    )  # fmt: skip
+        cost, G, np.array(rows.b), n_equal, n_signs, tuple(rows.blocks), degrees, bounds, np.array(doubt)
+    )
 
 
 def _above(A: np.ndarray, tol: float) -> np.ndarray:
@@ -235,74 +231,45 @@ def _cliques(A: np.ndarray, level: int) -> list[_Clique]:
     return found
 
 
-def _localised(A: np.ndarray, roots: np.ndarray, clique: _Clique, i: int, j: int, u: Monomial) -> Terms:
-    """Return L(gu) for g = √A_ii x_i − x_i² (i = j) or g = A_ij − x_i x_j."""
-    if i == j:
-        return [(clique((i,), u), float(roots[i])), (clique((i, i), u), -1.0)]
-    return [(clique(u), float(A[i, j])), (clique((i, j), u), -1.0)]
+def _bound(A: np.ndarray, roots: np.ndarray, i: int, j: int) -> list[tuple[Monomial, float]]:
+    """Return g = √A_ii x_i − x_i² (i = j) or g = A_ij − x_i x_j as monomials with coefficients."""
+    first: tuple[Monomial, float] = ((i,), float(roots[i])) if i == j else ((), float(A[i, j]))
+    return [first, ((i, j), -1.0)]
 
 
-def _second_level(
-    rows: _Rows,
-    blocks: list[tuple[tuple, tuple]],
-    A: np.ndarray,
-    roots: np.ndarray,
-    clique: _Clique,
-    parts: Iterable[str],
-) -> None:
-    basis = clique.monomials(1)
-    for i, j in combinations_with_replacement(clique.vertices, 2):
-
-        def localised(u: Monomial, v: Monomial, i: int = i, j: int = j) -> tuple[Terms, float]:
-            return _localised(A, roots, clique, i, j, tuple(sorted(u + v))), 0.0
-
-        _semidefinite(rows, blocks, ("bound", clique.vertices, (i, j)), basis, localised)
-    if "pairs" in parts:
-        for i, j in combinations(clique.vertices, 2):
-            _semidefinite(
-                rows, blocks, ("pair", clique.vertices, (i, j)), basis,
-                lambda u, v, i=i, j=j: ([(clique(u, v, (i, j)), 1.0)], 0.0),
-            )  # fmt: skip
-    if "tensor" in parts:
-        inside = set(clique.vertices)
-
-        def entry(first: tuple[int, Monomial], second: tuple[int, Monomial]) -> tuple[Terms, float]:
-            (i, u), (j, v) = first, second
-            terms = [(clique(u, v), float(A[i, j]))] if A[i, j] else []
-            if i in inside and j in inside:
-                terms.append((clique((i, j), u, v), -1.0))
-            return terms, 0.0
-
-        _semidefinite(
-            rows, blocks, ("tensor", clique.vertices), [(i, u) for i in range(len(A)) for u in basis], entry
-        )
+def _factors(
+    A: np.ndarray, roots: np.ndarray, clique: _Clique, parts: frozenset[str] | None
+) -> list[list[tuple[Monomial, float]]]:
+    """Return the polynomials g whose g·L has a semidefinite moment matrix; the first is one."""
+    found: list[list[tuple[Monomial, float]]] = [[((), 1.0)]]
+    if parts is not None:
+        found += [_bound(A, roots, i, j) for i, j in combinations_with_replacement(clique.vertices, 2)]
+        if "pairs" in parts:
+            found += [[(pair, 1.0)] for pair in combinations(clique.vertices, 2)]
+    return found
 
 
-def _square(
-    rows: _Rows, blocks: list[tuple[tuple, tuple]], A: np.ndarray, cliques: Sequence[_Clique]
-) -> None:
-    """A⊗A ⪰ Σ L(xxᵀ⊗xxᵀ), on symmetric tensors; on the others the right-hand side vanishes."""
-    columns: dict[Monomial, list[int]] = {}
+def _tensor(rows: _Rows, A: np.ndarray, clique: _Clique) -> None:
+    """Write A ⪰ xxᵀ times [x][x]ᵀ, on pairs of a vertex and a monomial of degree at most one."""
+    inside = set(clique.vertices)
+
+    def entry(first: tuple[int, Monomial], second: tuple[int, Monomial]) -> tuple[Terms, float]:
+        (i, u), (j, v) = first, second
+        terms = [(clique(u, v), float(A[i, j]))] if A[i, j] else []
+        if i in inside and j in inside:
+            terms.append((clique((i, j), u, v), -1.0))
+        return terms, 0.0
+
+    rows.semidefinite([(i, u) for i in range(len(A)) for u in clique.monomials(1)], entry)
+
+
+def _square(rows: _Rows, A: np.ndarray, cliques: Sequence[_Clique]) -> None:
+    """Write A⊗A ⪰ Σ L(xxᵀ⊗xxᵀ), on symmetric tensors; on the others the right-hand side vanishes."""
 
     def entry(first: tuple[int, int], second: tuple[int, int]) -> tuple[Terms, float]:
         (i, j), (k, m) = first, second
-        key = tuple(sorted((i, j, k, m)))
-        if key not in columns:
-            wanted = set(key)
-            columns[key] = [c(key) for c in cliques if wanted <= set(c.vertices)]
-        return [(c, -1.0) for c in columns[key]], float(A[i, k] * A[j, m] + A[i, m] * A[j, k]) / 2
+        wanted = {i, j, k, m}
+        terms = [(c((i, j, k, m)), -1.0) for c in cliques if wanted <= set(c.vertices)]
+        return terms, float(A[i, k] * A[j, m] + A[i, m] * A[j, k]) / 2
 
-    _semidefinite(rows, blocks, ("square",), list(combinations_with_replacement(range(len(A)), 2)), entry)
-
-
-def _semidefinite(
-    rows: _Rows,
-    blocks: list[tuple[tuple, tuple]],
-    key: tuple,
-    basis: Sequence,
-    entry: Callable[..., tuple[Terms, float]],
-) -> None:
-    blocks.append((key, tuple(basis)))
-    for q, v in enumerate(basis):
-        for u in basis[: q + 1]:
-            rows.add(*entry(u, v))
+    rows.semidefinite(list(combinations_with_replacement(range(len(A)), 2)), entry)

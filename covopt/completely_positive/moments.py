@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from covopt.checks.validation import check_choice, check_time_limit
-from covopt.completely_positive.face_rational import exact_matrix
+from covopt.completely_positive.matrix import SymmetricMatrix, read_matrix
 from covopt.completely_positive.moment_model import PARTS, moment_model
 from covopt.completely_positive.moment_rounding import rigorous_value
 from covopt.completely_positive.moment_solver import solve_moments
+from covopt.completely_positive.reading import Known, Reason, register
 from covopt.errors import InputError
 
 METHODS = tuple(PARTS)
@@ -35,16 +36,13 @@ class MomentBound:
         ``value`` rounded up, the bound on the CP-rank.
     solver_value : float
         What the solver reports for the relaxation; not rigorous.
-    reason : str
-        In words.
     data : dict
-        Level, method and dual point: what :func:`check_moment_bound` needs besides A. JSON types.
+        Level, method, value and dual point: what :func:`check_moment_bound` needs besides A. JSON types.
     """
 
     value: float
     integer: int
     solver_value: float
-    reason: str
     data: dict[str, Any]
 
 
@@ -116,18 +114,12 @@ def moment_bound(
     limit = check_time_limit(time_limit_s)
     scaled = _scaled(A)
     if not len(scaled):
-        return MomentBound(0.0, 0, 0.0, "A is zero", {"level": level, "method": method, "dual": []})
+        return MomentBound(0.0, 0, 0.0, {"level": level, "method": method, "value": 0.0, "dual": []})
     model = moment_model(scaled, check_level(level), check_choice("method", method, METHODS), tol)
-    dual, solver_value = solve_moments(model, scaled, method=method, time_limit_s=limit)
+    dual, solver_value = solve_moments(model, careful=method == "strong", time_limit_s=limit)
     value = rigorous_value(model, dual)
-    return MomentBound(
-        value,
-        max(1, math.ceil(value)) if math.isfinite(value) else 1,
-        solver_value,
-        f"moment relaxation of level {level} over the maximal cliques{WORDS[method]}: {value:.4f}, rigorous "
-        "(Gribling, de Laat and Laurent 2019; Korda and others 2024)",
-        {"level": level, "method": method, "dual": dual.tolist()},
-    )
+    data = {"level": level, "method": method, "value": value, "dual": dual.tolist()}
+    return MomentBound(value, _rounded_up(value), solver_value, data)
 
 
 def check_moment_bound(A: Any, data: dict[str, Any], claimed: int, *, tol: float = 0.0) -> tuple[bool, str]:
@@ -170,8 +162,29 @@ def check_moment_bound(A: Any, data: dict[str, Any], claimed: int, *, tol: float
     if not len(scaled):
         return claimed <= 0, "A is zero"
     value = rigorous_value(moment_model(scaled, level, method, tol), dual)
-    at_least = max(1, math.ceil(value)) if math.isfinite(value) else 1
-    return claimed <= at_least, f"recomputed {value:.4f}"
+    return claimed <= _rounded_up(value), f"recomputed {value:.4f}"
+
+
+def _rounded_up(value: float) -> int:
+    return max(1, math.ceil(value)) if math.isfinite(value) else 1
+
+
+def _text(reason: Reason) -> str:
+    method = reason.data.get("method")
+    return (
+        f"moment relaxation of level {reason.number('level')} over the maximal cliques"
+        f"{WORDS.get(method, '') if isinstance(method, str) else ''}: {reason.number('value')}, rigorous "
+        "(Gribling, de Laat and Laurent 2019; Korda and others 2024)"
+    )
+
+
+@register("lower", "moment", _text)
+def check_moment(part: SymmetricMatrix, reason: Reason, known: Known) -> tuple[bool, str]:
+    """Recompute the value from the dual point."""
+    value = reason.data.get("value", 0.0)
+    if reason.value is None or not value <= reason.value:
+        return False, "its value is above the bound"
+    return check_moment_bound(part, reason.data, reason.value, tol=known.tol if part.exact is None else 0.0)
 
 
 def check_level(level: Any) -> int:
@@ -194,8 +207,7 @@ def check_level(level: Any) -> int:
 
 def _scaled(A: Any) -> np.ndarray:
     """Return A without zero rows, scaled by powers of two, which is exact, to a diagonal in [1/2, 2]."""
-    exact = exact_matrix(A)
-    values = np.array([[float(x) for x in row] for row in exact])
+    values = read_matrix(A).values
     for i, j in np.argwhere(values < 0)[:1]:
         raise InputError(
             f"A[{i}, {j}] must be nonnegative; received {float(values[i, j])!r}: such a matrix is not "

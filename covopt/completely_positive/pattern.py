@@ -30,20 +30,21 @@ class Pattern:
 
     def components(self) -> list[tuple[int, ...]]:
         """Return the connected components, the ambiguous pairs counted as edges; sorted by their first vertex."""
-        parent = {v: v for v in self.vertices}
-
-        def root(v: int) -> int:
-            while parent[v] != v:
-                parent[v] = parent[parent[v]]
-                v = parent[v]
-            return v
-
+        near: dict[int, list[int]] = {v: [] for v in self.vertices}
         for u, v in (*self.edges, *self.ambiguous):
-            parent[root(u)] = root(v)
-        groups: dict[int, list[int]] = {}
-        for v in self.vertices:
-            groups.setdefault(root(v), []).append(v)
-        return sorted(tuple(group) for group in groups.values())
+            near[u].append(v)
+            near[v].append(u)
+        groups, seen = list[tuple[int, ...]](), set[int]()
+        for start in self.vertices:
+            if start not in seen:
+                group = [start]
+                seen.add(start)
+                for v in group:
+                    fresh = [u for u in near[v] if u not in seen]
+                    group += fresh
+                    seen.update(fresh)
+                groups.append(tuple(sorted(group)))
+        return groups
 
 
 def support_pattern(A: np.ndarray, tol: float = DEFAULT_TOL) -> Pattern:
@@ -68,16 +69,12 @@ def support_pattern(A: np.ndarray, tol: float = DEFAULT_TOL) -> Pattern:
     A = np.asarray(A, dtype=float)
     alive, roots = A.diagonal() > 0, np.sqrt(np.maximum(A.diagonal(), 0.0))
     first, second = np.nonzero(np.triu(A, 1))
-    if not alive.all():
-        seen = alive[first] & alive[second]
-        first, second = first[seen], second[seen]
+    seen = alive[first] & alive[second]
+    first, second = first[seen], second[seen]
     small = np.abs(A[first, second]) <= tol * (roots[first] * roots[second])
-    pairs = list(zip(first.tolist(), second.tolist(), strict=True))
-    edges, ambiguous = pairs, list[tuple[int, int]]()
-    if small.any():
-        edges = [pair for pair, is_small in zip(pairs, small, strict=True) if not is_small]
-        ambiguous = [pair for pair, is_small in zip(pairs, small, strict=True) if is_small]
-    return Pattern(tuple(np.flatnonzero(alive).tolist()), tuple(edges), tuple(ambiguous))
+    pairs = np.column_stack([first, second])
+    edges, ambiguous = (tuple(map(tuple, part.tolist())) for part in (pairs[~small], pairs[small]))
+    return Pattern(tuple(np.flatnonzero(alive).tolist()), edges, ambiguous)
 
 
 def is_triangle_free(edges: Sequence[tuple[int, int]]) -> bool:

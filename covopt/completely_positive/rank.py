@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from covopt.checks.checkpoints import as_checkpoint
-from covopt.checks.kept import kept_file
+from covopt.checks.kept import KeptFile, kept_file
 from covopt.checks.speaking import tell_found
 from covopt.checks.validation import check_choice, check_number, check_random_state, check_time_limit
 from covopt.completely_positive import exclusion
-from covopt.completely_positive.bounding import MOMENTS, data_of, solve_in_time
+from covopt.completely_positive.bounding import MOMENTS, solve_in_time
 from covopt.completely_positive.certificate import CPRankCertificate
-from covopt.completely_positive.checking import readings_of
-from covopt.completely_positive.keeping import RankKeeper
+from covopt.completely_positive.checking import held_reasons, readings_of
+from covopt.completely_positive.component import Component, Options
 from covopt.completely_positive.matrix import SymmetricMatrix, read_matrix
 from covopt.completely_positive.pattern import DEFAULT_TOL, support_pattern
-from covopt.completely_positive.piece import Options, Piece
-from covopt.completely_positive.reading import CPStatus, Reading, Reason
-from covopt.completely_positive.together import not_cp, reading_of
-from covopt.errors import PrecisionWarning
+from covopt.completely_positive.reading import NOTES, CPStatus, Reading, Reason
+from covopt.completely_positive.upper import theorem_cap
+from covopt.errors import CertificateContradictedError, InputError, PrecisionWarning
 from covopt.limits import now, patiently
 
 LOOSEST_TOL = 1e-6
@@ -61,8 +63,8 @@ def cp_rank(
     random_state : int, optional
         Of the numerical search.
     checkpoint : path-like or Checkpoint, optional
-        A file that is written from time to time, the certificate of the bracket so far, and gone on from where it
-        exists; a run that answers the question removes it.
+        A file that is written from time to time, the certificate of the bracket so far. Where it exists, the run
+        begins with what of it holds; a run that answers the question removes it.
 
     Returns
     -------
@@ -100,22 +102,19 @@ def cp_rank(
     options = Options(tol, None if limit is None else began + limit, random_state, method)
     found = readings_of(matrix, tol)
     with kept_file(asked) as file:
-        keeper = None if file is None else RankKeeper(file, matrix, options)
-        readings, notes = [], list[str]()
+        run = _Run(matrix, options, file)
         for name, meant in found:
-            reading, said = _read(name, meant, options, keeper)
-            readings.append(reading)
-            notes.extend(note for note in said if note not in notes)
+            run.read(name, meant)
+        certificate = run.certificate(now() - began)
         if len(found) > 1:
-            notes.append(_say_ambiguous(matrix, tol))
-        certificate = CPRankCertificate(matrix, tol, tuple(readings), tuple(notes), now() - began)
-        if keeper is not None and asked is not None:
+            certificate = replace(certificate, notes=(*certificate.notes, _say_ambiguous(matrix, tol)))
+        if file is not None and asked is not None:
             asked.stopped = options.over and certificate.status in (CPStatus.BRACKET, CPStatus.UNDECIDED)
             with patiently():
-                if asked.stopped:
-                    keeper.leave()
-                else:
-                    keeper.conclude()
+                if asked.stopped or file.keep:
+                    file.write(certificate.to_dict())
+                if not asked.stopped:
+                    file.remove()
     text = f"CP-rank at least {certificate.lower}, at most {certificate.upper} ({certificate.status.code})"
     tell_found(certificate, text, lower=certificate.lower, upper=certificate.upper)
     return certificate
@@ -123,32 +122,99 @@ def cp_rank(
 
 def _say_ambiguous(matrix: SymmetricMatrix, tol: float) -> str:
     count = len(support_pattern(matrix.values, tol).ambiguous)
-    message = (
-        f"{count} {'entries' if count > 1 else 'entry'} of A cannot be told from zero at the tolerance {tol:g}; "
-        "the bracket covers both readings. Set them to zero, or pass exact entries (integers, fractions)."
-    )
+    message = NOTES["one ambiguous" if count == 1 else "ambiguous"].format(count, f"{tol:g}")
     warnings.warn(message, PrecisionWarning, stacklevel=3)
     return message
 
 
-def _read(
-    name: str, matrix: SymmetricMatrix, options: Options, keeper: RankKeeper | None
+class _Run:
+    """The readings of a matrix one after the other; the bracket so far is a certificate, a checkpoint its file.
+
+    A run that finds such a file begins with what of it holds.
+    """
+
+    def __init__(self, matrix: SymmetricMatrix, options: Options, file: KeptFile | None):
+        self._matrix, self._options, self._file = matrix, options, file
+        self._before: dict[str, Reading] = {}
+        self._parts: dict[str, tuple[Reason | None, list[Component]]] = {}
+        if file is not None and file.content is not None:
+            with file.named():
+                found = CPRankCertificate.from_dict(file.content)
+            same = np.array_equal(found.matrix.values, matrix.values) and found.matrix.exact == matrix.exact
+            if not same or found.tol != options.tol:
+                raise InputError(
+                    f"the checkpoint {file.path} is of another problem: {'tol' if same else 'A'} differs; give the "
+                    "same matrix and tolerance, or another file."
+                )
+            self._before = {reading.name: reading for reading in found.readings}
+
+    def read(self, name: str, matrix: SymmetricMatrix) -> None:
+        """Bracket the CP-rank under one reading of the entries."""
+        tol = self._options.tol
+        against = exclusion.negative_entry(matrix, tol) or exclusion.negative_eigenvalue(matrix, tol)
+        pieces = list[Component]()
+        self._parts[name] = (against, pieces)
+        if against is not None:
+            return
+        known = held_reasons(matrix, self._before[name], tol) if name in self._before else {}
+        for vertices in support_pattern(matrix.values, 0.0).components():
+            piece = Component(matrix.part(vertices), vertices, self._options)
+            if vertices in known:
+                piece.reasons, piece.factor = known[vertices]
+            pieces.append(piece)
+        if self._file is not None:
+            for piece in pieces:
+                piece.offer = self._offer
+        for piece in pieces:
+            solve_in_time(piece)
+            if piece.against is not None:
+                self._parts[name] = (piece.against, [piece])
+                return
+
+    def _offer(self) -> None:
+        assert self._file is not None
+        self._file.offer(lambda: self.certificate(0.0).to_dict())
+
+    def certificate(self, time_s: float) -> CPRankCertificate:
+        """Return the bracket so far."""
+        readings, notes = [], dict[str, None]()
+        for name, (against, pieces) in self._parts.items():
+            notes |= dict.fromkeys(note for piece in pieces for note in piece.notes)
+            reading, note = _reading_of(name, len(self._matrix), against, pieces)
+            readings.append(reading)
+            notes |= dict.fromkeys(note)
+        return CPRankCertificate(self._matrix, self._options.tol, tuple(readings), tuple(notes), time_s)
+
+
+def _reading_of(
+    name: str, n: int, against: Reason | None, pieces: list[Component]
 ) -> tuple[Reading, list[str]]:
-    everything = tuple(range(len(matrix)))
-    for test in (exclusion.negative_entry, exclusion.negative_eigenvalue):
-        found = test(matrix, options.tol)
-        if found is not None:
-            return not_cp(
-                name, Reason("not_cp", None, found["kind"], found["text"], everything, data_of(found))
-            ), []
-    pieces = [
-        Piece(matrix.part(vertices), vertices, options)
-        for vertices in support_pattern(matrix.values, 0.0).components()
-    ]
-    if keeper is not None:
-        keeper.begin(name, len(matrix), pieces)
-    for piece in pieces:
-        solve_in_time(piece)
-        if piece.against is not None:
-            return not_cp(name, piece.against), piece.notes
-    return reading_of(name, len(matrix), pieces)
+    """Return the reading that the components make, and what is to be noted."""
+    if against is not None:
+        return Reading(name, CPStatus.NOT_CP, None, None, None, (against,)), []
+    lower, uppers = sum(piece.lower for piece in pieces), [piece.upper for piece in pieces]
+    factor = None
+    if any(piece.factor is None for piece in pieces):
+        for piece in pieces:
+            piece.carry()
+    else:
+        factor = np.zeros((sum(len(piece.factor) for piece in pieces if piece.factor is not None), n))
+        start = 0
+        for piece in pieces:
+            assert piece.factor is not None
+            factor[start : start + len(piece.factor), list(piece.vertices)] = piece.factor
+            start += len(piece.factor)
+    reasons = tuple(reason for piece in pieces for reason in piece.reasons)
+    proved = [upper for upper in uppers if upper is not None]
+    if len(proved) < len(uppers):
+        worst = max((piece for piece in pieces if piece.upper is None), key=lambda piece: len(piece.vertices))
+        note = NOTES["no factor"].format(worst.vertices[0], theorem_cap(worst.matrix))
+        return Reading(name, CPStatus.UNDECIDED, lower, None, None, reasons), [note]
+    upper = sum(proved)
+    if lower > upper:
+        raise CertificateContradictedError(
+            f"the bounds contradict each other: the CP-rank would be at least {lower} and at most {upper}. "
+            "One of them is wrong; please report the matrix."
+        )
+    status = CPStatus.EXACT if lower == upper else CPStatus.BRACKET
+    return Reading(name, status, lower, upper, factor, reasons), []

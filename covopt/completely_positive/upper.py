@@ -17,29 +17,36 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
-from scipy.linalg import LinAlgError, solve
 
+from covopt.checks.wording import counted
 from covopt.completely_positive.completion import completes
-from covopt.completely_positive.dominance import comparison_matrix
+from covopt.completely_positive.dominance import dominance_rows
+from covopt.completely_positive.factorisation import residual_of
 from covopt.completely_positive.matrix import SymmetricMatrix
-from covopt.exact.elimination import bareiss, integer_table, negative_direction, row_reduce
+from covopt.completely_positive.reading import Known, Reason, register
+from covopt.exact.elimination import integer_table, negative_direction, row_reduce
 from covopt.exact.rank import exact_rank
+from covopt.exact.rounding import gamma
+from covopt.files.schema import fractions, numbers
 
 EXACT_SIZE = 40  # elimination in integers up to here
 BELOW = Fraction(1, 10**12)  # share of a diagonal entry that floats may not see
 DENOMINATORS = (12, 1000)  # that entries of rows, against the largest of their row, are recognised with
 MOST_WEIGHTS = 60
-PRODUCT = "BᵀB = A in rational arithmetic"
-WEIGHTS = "A = Σ w_k u_k u_kᵀ with rational w_k > 0, u_k ≥ 0 parallel to its rows"
-COMPLETION = (
-    "an exact factor is near: Newton's method with a bound on its defect, residual in rational arithmetic"
-)
+PROOFS = {
+    "product": "BᵀB = A in rational arithmetic",
+    "weights": "A = Σ w_k u_k u_kᵀ with rational w_k > 0, u_k ≥ 0 parallel to its rows",
+    "completion": "an exact factor is near: Newton's method with a bound on its defect, in rational arithmetic",
+    "dominance": "Md ≥ 0 for a rational d > 0 and the comparison matrix M: one row per edge",
+}
+FIT = 1e-6  # the user's tolerance may excuse a residual up to here
 
 
 def factor_proof(matrix: SymmetricMatrix, B: np.ndarray) -> str | None:
-    """Say why the CP-rank of an exact matrix is at most the number of rows of B; None where that is not proved.
+    """Say which of ``PROOFS`` bounds the CP-rank of an exact matrix by the rows of B; None where none does.
 
     Parameters
     ----------
@@ -52,7 +59,7 @@ def factor_proof(matrix: SymmetricMatrix, B: np.ndarray) -> str | None:
     --------
     >>> from covopt.completely_positive.matrix import read_matrix
     >>> factor_proof(read_matrix([[4, 2], [2, 1]]), np.array([[2.0, 1.0]]))
-    'BᵀB = A in rational arithmetic'
+    'product'
     >>> factor_proof(read_matrix([[10**10 + 1, 10**10], [10**10, 10**10]]), np.array([[1e5, 1e5]])) is None
     True
     """
@@ -60,11 +67,11 @@ def factor_proof(matrix: SymmetricMatrix, B: np.ndarray) -> str | None:
         return None
     A = matrix.fractions()
     if _is_product(A, B):
-        return PRODUCT
+        return "product"
     if max(B.shape) <= MOST_WEIGHTS and _has_weights(A, B):
-        return WEIGHTS
+        return "weights"
     if len(A) <= EXACT_SIZE and completes(A, B):
-        return COMPLETION
+        return "completion"
     return None
 
 
@@ -195,113 +202,6 @@ def _recognised(B: np.ndarray, largest: int) -> list[list[Fraction]] | None:
     return found
 
 
-def dominance_vector(matrix: SymmetricMatrix) -> list[Fraction] | None:
-    """Return d > 0 with Md ≥ 0 exactly, M the comparison matrix; None where there is none, or none was found.
-
-    Up to 40 rows it is found where it exists: M is then an M-matrix, and d solves Md = 1, or Md = 0 where it is
-    singular.
-
-    Parameters
-    ----------
-    matrix : SymmetricMatrix
-        Exact, entrywise nonnegative, with a connected support graph and a positive diagonal.
-
-    Examples
-    --------
-    >>> from covopt.completely_positive.matrix import read_matrix
-    >>> dominance_vector(read_matrix([[1, 2], [2, 4]]))
-    [Fraction(2, 1), Fraction(1, 1)]
-    """
-    n = len(matrix)
-    if min(matrix.slacks()) >= 0:
-        return [Fraction(1)] * n
-    roots = np.sqrt(np.diag(matrix.values))
-    unit = comparison_matrix(matrix.values / roots / roots[:, None])
-    smallest = float(np.linalg.eigvalsh(unit)[0])
-    if smallest < -1e-7:
-        return None
-    if smallest > 1e-7:
-        try:
-            d = solve(unit, np.ones(n), assume_a="pos") / roots
-        except LinAlgError:
-            d = np.zeros(n)
-        for found in (_coarse(d), [Fraction(float(x)) for x in d]):
-            if dominates(matrix, found):
-                return found
-    return _solved(matrix) if n <= EXACT_SIZE else None
-
-
-def _coarse(d: np.ndarray) -> list[Fraction]:
-    largest = float(d.max()) or 1.0
-    return [Fraction(float(f"{x / largest:.3g}")) for x in d]
-
-
-def _solved(matrix: SymmetricMatrix) -> list[Fraction] | None:
-    integers = matrix.integers()
-    assert integers is not None
-    n = len(integers)
-    M = [[x if i == j else -abs(x) for j, x in enumerate(row)] + [1] for i, row in enumerate(integers)]
-    reduced, pivots, pivot = bareiss(M)
-    if len(pivots) == n:
-        found = [Fraction(row[n], pivot) for row in reduced]
-    elif len(pivots) == n - 1:
-        free = next(j for j in range(n) if j not in pivots)
-        found = [Fraction(0)] * n
-        found[free] = Fraction(1)
-        for row, place in zip(reduced, pivots, strict=False):
-            found[place] = Fraction(-row[free], pivot)
-        least = min((x for x in found if x > 0), default=Fraction(1))
-        found = [x / least for x in found]
-    else:
-        return None
-    return found if dominates(matrix, found) else None
-
-
-def dominates(matrix: SymmetricMatrix, d: Sequence[Fraction]) -> bool:
-    """Whether d > 0 and a_ii d_i ≥ Σ_{j≠i} |a_ij| d_j in every row, in rational arithmetic.
-
-    Examples
-    --------
-    >>> from covopt.completely_positive.matrix import read_matrix
-    >>> dominates(read_matrix([[2, 1], [1, 1]]), [Fraction(1), Fraction(1)])
-    True
-    """
-    return min(matrix.slacks(d), default=0) >= 0 and min(d, default=1) > 0
-
-
-def dominance_rows(matrix: SymmetricMatrix, d: Sequence[Fraction]) -> int | None:
-    r"""Return how many rows do where d > 0 and Md ≥ 0: \|E\|, or for a tree n, and n − 1 where Md = 0.
-
-    Parameters
-    ----------
-    matrix : SymmetricMatrix
-        Exact, with a connected support graph.
-    d : sequence of Fraction
-
-    Returns
-    -------
-    int or None
-        None where d proves nothing.
-
-    Examples
-    --------
-    >>> from covopt.completely_positive.matrix import read_matrix
-    >>> dominance_rows(read_matrix([[1, 2], [2, 4]]), [Fraction(2), Fraction(1)])
-    1
-    >>> dominance_rows(read_matrix([[10**10 + 1, 10**10], [10**10, 10**10]]), [Fraction(1), Fraction(1)])
-    2
-    """
-    if len(d) != len(matrix) or min(d) <= 0 or matrix.values.min() < 0:
-        return None
-    slacks = matrix.slacks(d)
-    if min(slacks) < 0:
-        return None
-    edges = int(np.count_nonzero(np.triu(matrix.values, 1)))
-    if edges >= len(matrix):
-        return edges
-    return len(matrix) - (not any(slacks) and len(matrix) > 1)
-
-
 def is_doubly_nonnegative(matrix: SymmetricMatrix) -> bool:
     """Whether an exact matrix of at most 40 rows has entries and eigenvalues ≥ 0, in rational arithmetic.
 
@@ -314,3 +214,121 @@ def is_doubly_nonnegative(matrix: SymmetricMatrix) -> bool:
     if matrix.exact is None or len(matrix) > EXACT_SIZE or matrix.values.min() < 0:
         return False
     return negative_direction(matrix.fractions()) is None
+
+
+def theorem_cap(matrix: SymmetricMatrix) -> int:
+    """Return the smallest cap by a theorem that holds for every completely positive matrix of that size or rank.
+
+    Parameters
+    ----------
+    matrix : SymmetricMatrix
+        The rank counts only where it is known exactly.
+
+    References
+    ----------
+    Maxfield and Minc (1962) for n ≤ 4; Shaked-Monderer, Berman, Bomze, Jarre and Schachinger for n = 5 (2013) and for
+    n(n+1)/2 − 4 (2015); Barioli and Berman (2003) for r(r+1)/2 − 1.
+
+    Examples
+    --------
+    >>> from covopt.completely_positive.matrix import read_matrix
+    >>> theorem_cap(read_matrix([[2, 1], [1, 2]]))
+    2
+    """
+    n = len(matrix)
+    cap = _size_cap(n)
+    if matrix.exact is not None and n <= EXACT_SIZE:
+        rank = exact_rank(matrix.fractions())
+        cap = min(cap, rank * (rank + 1) // 2 - 1 if rank >= 2 else rank)
+    return cap
+
+
+def _size_cap(n: int) -> int:
+    return n if n <= 4 else 6 if n == 5 else n * (n + 1) // 2 - 4
+
+
+def _source(reason: Reason) -> str:
+    n = len(reason.vertices)
+    if reason.value != _size_cap(n):
+        return "of a matrix of rank r: at most r(r+1)/2 − 1 (Barioli and Berman 2003), or r for r ≤ 1"
+    if n <= 4:
+        return "n ≤ 4: at most n (Maxfield and Minc 1962)"
+    year, cap = (2013, "6") if n == 5 else (2015, "n(n+1)/2 − 4")
+    return f"n = {n}: at most {cap} (Shaked-Monderer, Berman, Bomze, Jarre and Schachinger {year})"
+
+
+def has_small_cap(matrix: SymmetricMatrix) -> bool:
+    """Whether being doubly nonnegative is enough: n ≤ 4, or rank at most 2."""
+    return (len(matrix) <= 4 or theorem_cap(matrix) <= 2) and is_doubly_nonnegative(matrix)
+
+
+def is_factor(matrix: SymmetricMatrix, factor: np.ndarray, tol: float) -> bool:
+    """Whether B is nonnegative and BᵀB is the matrix up to the tolerance, and what BᵀB and the quotients round.
+
+    Parameters
+    ----------
+    matrix : SymmetricMatrix
+    factor : ndarray of shape (m, n)
+    tol : float
+    """
+    if not np.isfinite(factor).all() or (factor < 0).any():
+        return False
+    return residual_of(matrix.values, factor) <= min(tol, FIT) + gamma(2 * len(factor) + 16)
+
+
+def _factor_text(reason: Reason) -> str:
+    how = {"search": "numerical factor by Levenberg–Marquardt", "face": "atoms of the face certificate"}
+    proof = reason.data.get("proof")
+    found = [how.get(str(reason.data.get("how")), "an explicit factor")]
+    if isinstance(proof, str) and proof in PROOFS:
+        found.append(PROOFS[proof])
+    if "main" in reason.data:
+        found.append("and rows for a completely positive rest below rounding")
+    return "; ".join(found)
+
+
+@register("upper", "factor", _factor_text)
+def check_factor(part: SymmetricMatrix, reason: Reason, known: Known) -> tuple[bool, str]:
+    """Prove again that there is a factor with so few rows: of the data, or the one of the reading."""
+    rows, proof, data = None, "within the tolerance", reason.data
+    factor = _table(data["rows"], part) if "rows" in data else known.factor
+    if part.exact is None:
+        rows = len(factor) if factor is not None and is_factor(part, factor, known.tol) else None
+    elif "dominance" in data:
+        rows, proof = dominance_rows(part, fractions(data["dominance"])), PROOFS["dominance"]
+    elif "main" in data:
+        split = small_remainder(part)
+        if split is not None and factor_proof(split.main, _table(data["main"], part)) is not None:
+            rows, proof = len(data["main"]) + split.rows, f"{split.rows} of them for a rest below rounding"
+    elif factor is not None:
+        found = factor_proof(part, factor)
+        if found is not None:
+            rows, proof = len(factor), PROOFS[found]
+    if rows is None or reason.value is None:
+        return False, "that A itself has a factor with so few rows is not proved"
+    return reason.value >= rows, f"{counted(rows, 'row')}; {proof}"
+
+
+@register(
+    "approximate", "factor",
+    lambda r: f"APPROXIMATE: a factor of {r.value} rows of a matrix nearby; no factor of A itself with so few rows "
+    "is proved to exist",
+)  # fmt: skip
+def check_approximate(part: SymmetricMatrix, reason: Reason, known: Known) -> tuple[bool, str]:
+    """Multiply it out again."""
+    B = _table(reason.data["factor"], part)
+    ok = is_factor(part, B, known.tol) and reason.value == len(B)
+    return ok, f"{counted(len(B), 'row')}, of a matrix within the tolerance"
+
+
+@register("upper", "theorem", _source)
+def check_theorem(part: SymmetricMatrix, reason: Reason, known: Known) -> tuple[bool, str]:
+    """Recompute the cap; it holds for completely positive matrices, which something else has to show."""
+    if not known.completely_positive and not has_small_cap(part):
+        return False, "a cap holds for completely positive matrices, and nothing shows that this is one"
+    cap = theorem_cap(part)
+    return reason.value is not None and reason.value >= cap, f"recomputed {cap}"
+
+
+def _table(rows: Any, part: SymmetricMatrix) -> np.ndarray:
+    return numbers("rows", rows).reshape(-1, len(part))

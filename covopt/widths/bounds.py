@@ -260,10 +260,8 @@ def _lower(data: Data, rows: np.ndarray, output_bias: str) -> list[SparsityBound
             )
         )  # fmt: skip
     if _identity_factor(data, output_bias) is not None:
-        bound, why = clique_cover_bound(data.Y, 0.0)
-        found.append(
-            SparsityBound("lower", bound, "CP-rank of Y", "FL22 Prop 14", f"K = Y at every minimiser; {why}")
-        )
+        bound, why = clique_cover_bound(data.Y, 0.0), "K = Y at every minimiser; its edge-clique cover number"
+        found.append(SparsityBound("lower", bound, "CP-rank of Y", "FL22 Prop 14", why))
     return found
 
 

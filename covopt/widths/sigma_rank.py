@@ -11,10 +11,10 @@ import numpy as np
 
 from covopt.checks.validation import check_time_limit, check_tol
 from covopt.completely_positive.clique_cover import clique_cover_bound
+from covopt.completely_positive.lower import rank_bound
 from covopt.completely_positive.matrix import SymmetricMatrix
 from covopt.completely_positive.rank import cp_rank
 from covopt.completely_positive.reading import CPStatus
-from covopt.completely_positive.triangle_free import rank_bound
 from covopt.errors import InputError, PrecisionWarning
 from covopt.sparsify.layer import HiddenLayer
 from covopt.sparsify.reduction import reduce_layer
@@ -187,7 +187,7 @@ def enough_neurons(rank: int, n: int) -> int:
 
 
 def _rank(unit: np.ndarray, tol: float) -> int:
-    return rank_bound(SymmetricMatrix(unit), tol)[0]
+    return rank_bound(SymmetricMatrix(unit), tol)
 
 
 def _cp_bounds(
@@ -197,8 +197,8 @@ def _cp_bounds(
     roots = np.sqrt(np.diag(A))
     A = np.where(np.abs(A) <= tol * np.outer(roots, roots), np.abs(A), A)
     if time_limit_s < _CP_LEAST_S:
-        low, why = clique_cover_bound(A, tol)
-        return max(low, _rank(A / np.outer(roots, roots), tol)), None, f"{why}, or its rank; no time for more"
+        low = max(clique_cover_bound(A, tol), _rank(A / np.outer(roots, roots), tol))
+        return low, None, "its edge-clique cover number, or its rank; no time for more"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PrecisionWarning)  # the bracket covers both readings of tiny entries
         found = cp_rank(A, tol=min(tol, 1e-6), time_limit_s=time_limit_s, random_state=random_state)

@@ -278,11 +278,11 @@ def test_the_common_loader_and_checker_know_certificates(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("method", "lower"), [("rank", 7), ("clique-cover", 7), ("moment-1", 7), ("moment-2-dagger", 8)]
+    ("method", "lower"), [("rank", 7), ("clique-cover", 7), ("moment-1", 7), ("moment-2", 7)]
 )
 def test_one_bound_alone(method, lower, monkeypatch):
     monkeypatch.setattr("covopt.completely_positive.bounding.numerical_factor", lambda *args, **options: None)
-    # M7 of Bomze, Schachinger and Ullrich, whose CP-rank is 14: rank 7, moment bounds 2.65 and 7.21
+    # M7 of Bomze, Schachinger and Ullrich, whose CP-rank is 14: rank 7, moment bounds 2.65 and 4.21
     row = [926, 531, 81, 150, 150, 81, 531]
     matrix = [[row[(j - i) % 7] for j in range(7)] for i in range(7)]
     certificate = covopt.cp_rank(matrix, method=method)

@@ -1,5 +1,6 @@
 """cp_rank against closed forms, all small triangle-free graphs, published matrices, and changes of units."""
 
+import sys
 from fractions import Fraction
 
 import networkx as nx
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from known_matrices import M7
 
 import covopt
 from covopt.completely_positive import graphs
@@ -219,6 +221,15 @@ def test_summary_says_the_bound_and_its_source():
     assert "CP-rank    15" in text
     assert "FL22 Prop 13" in text
     assert "EXACT" in text
+
+
+def test_without_cvxpy_the_rest_is_tried_and_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "cvxpy", None)
+    found = covopt.cp_rank(M7, time_limit_s=2)
+    assert (found.status, found.lower >= 7) == (CPStatus.UNDECIDED, True)
+    assert any("they need cvxpy (pip install 'covopt-nn[conic]')" in note for note in found.notes)
+    assert verified(found)
+    assert covopt.cp_rank(graphs.petersen()).is_exact
 
 
 def test_residual_is_relative_to_the_diagonal():

@@ -56,7 +56,7 @@ def test_dominance_is_settled_without_rounding_or_elimination():
     less = (laplacian * 10**12).tolist()
     less[5][5] -= 1
     found = indefinite_comparison(read_matrix(less))
-    assert found["kind"] == "comparison"
+    assert found.method == "comparison"
 
 
 def test_the_rank_modulo_a_prime_is_the_rank():

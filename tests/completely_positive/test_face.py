@@ -15,10 +15,11 @@ from covopt.completely_positive.face import (
     FaceCertificate,
     check_face_certificate,
     face_certificate,
+    inner,
     separate,
 )
 from covopt.completely_positive.face_atoms import atoms_needed, fewest_atoms, needed_by_duality
-from covopt.completely_positive.face_rational import exact_matrix, inner
+from covopt.completely_positive.matrix import read_matrix
 from covopt.errors import BudgetError, InputError
 
 
@@ -61,7 +62,6 @@ def test_singular_with_more_rows_than_the_rank():
 def test_the_published_copositive_matrix(found):
     assert [list(row) for row in found.S] == S7
     assert found.freedom == 0
-    assert "one way only" in found.reason
     weights = [w for w in found.weights if w > 0]
     assert len(weights) == 14
     assert all(w.denominator == 1 or w.denominator < 100 for w in weights)
@@ -116,7 +116,7 @@ def test_floats_are_read_as_small_ratios():
     A = 0.1 * np.array(M7)
     certificate = face_certificate(A)
     assert certificate.lower == 14
-    assert "small ratios that the float entries round" in certificate.reason
+    assert certificate.rounded
     assert check_face_certificate(A, certificate) == []
     moved = A.copy()
     moved[0, 0] *= 1 + 1e-10
@@ -124,7 +124,7 @@ def test_floats_are_read_as_small_ratios():
     fractions = [[Fraction(x, 7) for x in row] for row in M7]
     exact = face_certificate(fractions)
     assert exact.lower == 14
-    assert "small ratios" not in exact.reason
+    assert not exact.rounded
 
 
 def test_exact_entries_are_never_rounded(found):
@@ -198,7 +198,7 @@ def test_fewest_atoms_against_brute_force(seed):
     atoms = atoms[atoms.any(1)]
     chosen = rng.choice(len(atoms), size=min(4, len(atoms)), replace=False)
     A = sum(int(rng.integers(1, 4)) * np.outer(atoms[k], atoms[k]) for k in chosen)
-    exact = exact_matrix(A)
+    exact = read_matrix(A).fractions()
     expected = _fewest_by_brute_force(A.astype(float), atoms.astype(float))
     found = fewest_atoms(exact, atoms.tolist())
     assert (found.lower, found.upper) == (expected, expected)
@@ -209,7 +209,7 @@ def test_fewest_atoms_against_brute_force(seed):
 
 
 def test_no_combination_of_the_atoms():
-    A = exact_matrix([[2, 1], [1, 2]])
+    A = read_matrix([[2, 1], [1, 2]]).fractions()
     assert fewest_atoms(A, [(1, 0), (0, 1)]) is None
     assert fewest_atoms(A, []) is None
     assert atoms_needed(A, [(1, 0), (0, 1)]) == 0
@@ -217,7 +217,7 @@ def test_no_combination_of_the_atoms():
 
 @pytest.mark.parametrize("function", [face_certificate, separate])
 def test_errors(function):
-    with pytest.raises(InputError, match=r"A must be symmetric; A\[1, 0\] = 3 but A\[0, 1\] = 2"):
+    with pytest.raises(InputError, match="A must be symmetric; received"):
         function([[1, 2], [3, 1]])
     with pytest.raises(InputError, match=r"A\[1, 1\] must be positive; received 0.0. Remove zero rows"):
         function([[1, 0], [0, 0]])

@@ -8,11 +8,11 @@ import pytest
 
 from covopt.completely_positive.checking import verify_cp_rank
 from covopt.completely_positive.exclusion import is_negative, negative_entry, separated
+from covopt.completely_positive.lower import rank_bound
 from covopt.completely_positive.matrix import SymmetricMatrix
 from covopt.completely_positive.moment_model import moment_model
 from covopt.completely_positive.moment_rounding import rigorous_value
 from covopt.completely_positive.rank import cp_rank
-from covopt.completely_positive.triangle_free import rank_bound
 from covopt.exact.rank import exact_rank, rank_at_least, singular_values_down
 
 TOL = 1e-9
@@ -26,11 +26,11 @@ def around(value, steps=200):
 def test_the_rank_of_every_matrix_within_the_tolerance():
     """[[1, a], [a, 1]] is within tol of a matrix of rank one, as soon as 1 − tol ≤ a + tol."""
     for entry in around(1.0 - 2.0 * TOL):
-        found = rank_bound(SymmetricMatrix(np.array([[1.0, entry], [entry, 1.0]])), TOL)[0]
+        found = rank_bound(SymmetricMatrix(np.array([[1.0, entry], [entry, 1.0]])), TOL)
         if 1 - Fraction(TOL) <= Fraction(float(entry)) + Fraction(TOL):
             assert found == 1
     apart = 1.0 - 2.0 * TOL - 1e-12
-    assert rank_bound(SymmetricMatrix(np.array([[1.0, apart], [apart, 1.0]])), TOL)[0] == 2
+    assert rank_bound(SymmetricMatrix(np.array([[1.0, apart], [apart, 1.0]])), TOL) == 2
 
 
 def test_a_negative_direction_of_every_matrix_within_the_tolerance():

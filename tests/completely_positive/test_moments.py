@@ -9,8 +9,6 @@ from known_matrices import M7, M7_TILDE, NOT_CP
 
 from covopt.completely_positive.moment_model import moment_model
 from covopt.completely_positive.moment_rounding import rigorous_value
-from covopt.completely_positive.moment_solver import solve_moments
-from covopt.completely_positive.moment_symmetry import Reduction, act, automorphisms
 from covopt.completely_positive.moments import check_moment_bound, moment_bound
 from covopt.errors import BudgetError, InputError, SolverError
 
@@ -27,8 +25,8 @@ def gram(graph: nx.Graph) -> np.ndarray:
         (M7_TILDE, 1, "plain", 2.58),
         (M7, 2, "plain", 4.21),
         (M7_TILDE, 2, "plain", 4.66),
-        (M7, 2, "dagger", 7.21),
-        (M7_TILDE, 2, "dagger", 8.43),
+        pytest.param(M7, 2, "dagger", 7.21, marks=pytest.mark.slow),
+        pytest.param(M7_TILDE, 2, "dagger", 8.43, marks=pytest.mark.slow),
     ],
 )
 def test_published_values(A, level, method, published):
@@ -39,7 +37,7 @@ def test_published_values(A, level, method, published):
     assert bound.integer == int(published) + 1
 
 
-@pytest.mark.parametrize("A", [M7, M7_TILDE])
+@pytest.mark.parametrize("A", [M7, pytest.param(M7_TILDE, marks=pytest.mark.slow)])
 def test_the_strong_bound_gives_ten(A):
     bound = moment_bound(A, level=2)
     assert 9.3 < bound.value < 12  # every such bound stays below τ_cp, and that is at most 12 here
@@ -181,7 +179,7 @@ def test_mutated_certificates():
     [
         ([[1, -1], [-1, 2]], {}, r"A\[0, 1\] must be nonnegative; received -1.0"),
         ([[0, 1], [1, 2]], {}, r"A\[0, 0\] must be positive in a nonzero row; received 0"),
-        ([[1, 2], [3, 4]], {}, r"A must be symmetric; A\[1, 0\] = 3 but A\[0, 1\] = 2"),
+        ([[1, 2], [3, 4]], {}, "A must be symmetric; received"),
         ([[1, 0], [0, 1]], {"level": 3}, r"level must be 1 or 2 .*received 3"),
         ([[1, 0], [0, 1]], {"level": True}, r"level must be 1 or 2 .*received True"),
         ([[1, 0], [0, 1]], {"method": "dager"}, "method must be one of .* did you mean 'dagger'"),
@@ -207,79 +205,6 @@ def test_not_completely_positive():
     bound = moment_bound(NOT_CP["barioli"], level=2, method="plain")
     assert bound.value > 6 * 7 / 2
     assert check_moment_bound(NOT_CP["barioli"], bound.data, 22)[0]
-
-
-def test_automorphisms():
-    ring = [(*range(k, 7), *range(k)) for k in range(7)]
-    expected = {g[::turn] for g in ring for turn in (1, -1)}
-    assert set(automorphisms(np.array(M7))) == expected
-    assert automorphisms(np.diag([1, 2, 3])) == [(0, 1, 2)]
-    assert automorphisms(np.eye(7)) == [tuple(range(7))]  # 5040 of them are not worth it
-    assert len(automorphisms(gram(nx.petersen_graph()))) == 120
-
-
-@pytest.mark.parametrize("method", ["plain", "dagger", "strong"])
-@pytest.mark.parametrize(
-    "A",
-    [np.array(M7) / 1024, gram(nx.cycle_graph(5)) / 2.0, gram(nx.wheel_graph(5)) / 4.0],
-    ids=["M7", "C5", "W5"],
-)
-def test_the_reduced_blocks_have_the_eigenvalues_of_the_full_ones(A, method):
-    model = moment_model(A, 2, method)
-    group = automorphisms(A)
-    reduced = Reduction.of(model, group)
-    rng = np.random.default_rng(0)
-    place = {label: k for k, label in enumerate(model.columns)}
-    y = np.zeros(len(place))
-    raw = rng.random(len(place))
-    for g in group:
-        y[[place[act(g, label)] for label in model.columns]] += raw
-    invariant = np.linalg.lstsq(_projection(model, group), y)[0]
-    full, small = model.b - model.G @ y, reduced.b - reduced.G @ invariant
-    assert abs(model.cost @ y - reduced.cost @ invariant) < 1e-8
-    scalars, start = model.n_equal + model.n_signs, reduced.n_equal + reduced.n_signs
-    assert (
-        np.abs(np.sort(np.unique(full[:scalars].round(8))) - np.unique(small[:start].round(8))).max() < 1e-7
-    )
-    wanted = np.sort(np.concatenate([_spectrum(part, n) for part, n in _split(full[scalars:], model.blocks)]))
-    found = np.sort(np.concatenate([_spectrum(part, n) for part, n in _split(small[start:], reduced.blocks)]))
-    assert len(found) < len(wanted)
-    assert all(np.abs(found - value).min() < 1e-7 for value in wanted)
-    assert all(np.abs(wanted - value).min() < 1e-7 for value in found)
-
-
-def _projection(model, group):
-    place = {label: k for k, label in enumerate(model.columns)}
-    least = [min(place[act(g, label)] for g in group) for label in model.columns]
-    names = sorted(set(least))
-    return np.array([[float(name == mine) for name in names] for mine in least])
-
-
-def _split(entries, orders):
-    start = 0
-    for order in orders:
-        size = order * (order + 1) // 2
-        yield entries[start : start + size], order
-        start += size
-
-
-def _spectrum(entries, order):
-    matrix = np.zeros((order, order))
-    for q in range(order):
-        for p in range(q + 1):
-            matrix[p, q] = matrix[q, p] = entries[q * (q + 1) // 2 + p]
-    return np.linalg.eigvalsh(matrix)
-
-
-def test_the_lifted_dual_point_is_as_good_as_the_reduced_one():
-    A = gram(nx.wheel_graph(5)) / 4.0
-    model = moment_model(A, 2, "plain")
-    dual, value = solve_moments(model, A)
-    assert abs(rigorous_value(model, dual) - value) < 1e-5
-    broken = A + np.diag([0, 1e-9, 2e-9, 3e-9, 4e-9])
-    assert len(automorphisms(broken)) == 1
-    other = moment_model(broken, 2, "plain")
-    assert abs(solve_moments(other, broken)[1] - value) < 1e-5
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -11,18 +11,11 @@ from typing import Any
 import numpy as np
 
 from covopt.checks.speaking import tell
-from covopt.checks.wording import counted
-from covopt.completely_positive.dominance import dominance_factor
+from covopt.completely_positive.dominance import dominance_factor, dominance_rows, dominance_vector
 from covopt.completely_positive.factorisation import residual_of
 from covopt.completely_positive.matrix import SymmetricMatrix
 from covopt.completely_positive.reading import Reason
-from covopt.completely_positive.upper import (
-    Remainder,
-    dominance_rows,
-    dominance_vector,
-    factor_proof,
-    small_remainder,
-)
+from covopt.completely_positive.upper import Remainder, factor_proof, small_remainder
 from covopt.limits import now
 
 MOMENT = 1e-3
@@ -64,12 +57,8 @@ class Options:
         return self.end is not None and now() >= self.end
 
 
-def _nothing() -> None:
-    """Keep nothing."""
-
-
 @dataclass
-class Piece:
+class Component:
     """One component while it is being worked on.
 
     Attributes
@@ -86,15 +75,8 @@ class Piece:
     approximate : ndarray or None
         The shortest numerical factor of an exact matrix that proved nothing.
     notes : list of str
-    done : list of str
-        Steps that have come to their end.
-    places : dict
-        Where searches for factors are: rows that failed, most rows, step, whether there is a factor, how many proved
-        nothing.
-    kept : dict or None
-        What an earlier run knew, until it is checked.
-    offer, restore : callable
-        Called after each step, and before the first one.
+    offer : callable
+        Called where the bracket could be saved.
     """
 
     matrix: SymmetricMatrix
@@ -105,11 +87,7 @@ class Piece:
     against: Reason | None = None
     approximate: np.ndarray | None = None
     notes: list[str] = field(default_factory=list)
-    done: list[str] = field(default_factory=list)
-    places: dict[str, list[Any]] = field(default_factory=dict)
-    kept: dict[str, Any] | None = None
-    offer: Callable[[], None] = _nothing
-    restore: Callable[[], None] = _nothing
+    offer: Callable[[], None] = lambda: None
 
     @property
     def lower(self) -> int:
@@ -126,31 +104,29 @@ class Piece:
         """Whether nothing is left to ask."""
         return self.against is not None or (self.upper is not None and self.upper <= self.lower)
 
-    def say(
-        self, side: str, value: int | None, method: str, text: str, data: dict[str, Any] | None = None
-    ) -> None:
+    def say(self, side: str, value: int | None, method: str, data: dict[str, Any] | None = None) -> None:
         """Note a bound, or why there is no factor."""
-        reason = Reason(side, value, method, text, self.vertices, data or {})
+        reason = Reason(side, value, method, self.vertices, data or {})
         tell(
-            logging.DEBUG, f"{side} {'' if value is None else f'{value} '}by {method}: {text}", "bound", side=side,
-            value=value, method=method, row=self.vertices[0], n_rows=len(self.vertices),
+            logging.DEBUG, f"{side} {'' if value is None else f'{value} '}by {method}: {reason.text}", "bound",
+            side=side, value=value, method=method, row=self.vertices[0], n_rows=len(self.vertices),
         )  # fmt: skip
-        known = {(r.side, r.value, r.method, r.text) for r in self.reasons}
         if side == "not_cp":
             self.against = reason
-        elif (side, value, method, text) not in known:  # a run that goes on says it again
+        elif (side, value, method) not in {(r.side, r.value, r.method) for r in self.reasons}:
             self.reasons.append(reason)
+        self.offer()
 
-    def take(self, factor: np.ndarray | None, text: str) -> bool:
+    def take(self, factor: np.ndarray | None, how: str = "") -> bool:
         """Keep a factor where it has fewer rows than the one before and, with exact entries, proves its number."""
         if factor is None:
             return False
         factor = factor[(factor > 0).any(1)]
         if self.factor is not None and len(factor) >= len(self.factor):
             return False
-        residual = residual_of(self.matrix.values, factor)
-        if not residual <= self.options.tol or (factor < 0).any():
+        if not residual_of(self.matrix.values, factor) <= self.options.tol or (factor < 0).any():
             return False
+        data = {"how": how} if how else {}
         if self.matrix.exact is not None:
             if self.upper is not None and len(factor) > self.upper:
                 return False
@@ -158,65 +134,49 @@ class Piece:
             if proof is None:
                 if self.approximate is None or len(factor) < len(self.approximate):
                     self.approximate = factor
-                return self._split(factor, text)
-            text = f"{text}; {proof}"
-        self.factor = factor
-        self.reasons = [r for r in self.reasons if r.method != "factor"]
-        self.say("upper", len(factor), "factor", f"{text}, residual {residual:.0e}")
+                return self._split(factor, data)
+            data["proof"] = proof
+        self._bound_by(len(factor), factor, data)
         return True
-
-    def once(self, name: str, work: Callable[[], bool | None]) -> None:
-        """Do a step that has not been done; it has not where it returns False, or time is up."""
-        if name in self.done:
-            return
-        if work() is not False and not self.options.over:
-            self.done.append(name)
-        self.offer()
-
-    def at(self, name: str, *place: Any) -> None:
-        """Note where a search is."""
-        self.places[name] = list(place)
-        self.offer()
 
     @cached_property
     def rest(self) -> Remainder | None:
         """What floats do not see of an exact matrix."""
         return None if self.matrix.exact is None else small_remainder(self.matrix)
 
-    def _split(self, factor: np.ndarray, text: str) -> bool:
+    def _bound_by(self, rows: int, factor: np.ndarray | None, data: dict[str, Any]) -> None:
+        self.reasons = [r for r in self.reasons if (r.side, r.method) != ("upper", "factor")]
+        self.factor = factor
+        self.say("upper", rows, "factor", data)
+
+    def _split(self, factor: np.ndarray, data: dict[str, Any]) -> bool:
         """Take a factor that is exact but for a completely positive rest below rounding, with the rows of that."""
         split = self.rest
         if split is None or (self.upper is not None and len(factor) + split.rows >= self.upper):
             return False
-        proof = factor_proof(split.main, factor)
-        if proof is None:
+        if factor_proof(split.main, factor) is None:
             return False
-        self.reasons = [r for r in self.reasons if r.method != "factor"]
-        rest = f"; and {counted(split.rows, 'row')} for a rest below rounding"
-        data = {"main": factor.tolist()}
-        self.say("upper", len(factor) + split.rows, "factor", f"{text}; {proof}{rest}", data)
-        self.factor = None
+        whole = None
         if len(split.rest) == 1:
             row = np.zeros((1, len(self.matrix)))
             row[0, split.vertices[0]] = np.sqrt(float(split.rest[0][0]))
-            self.factor = np.vstack([factor, row])
+            whole = np.vstack([factor, row])
+        self._bound_by(len(factor) + split.rows, whole, data | {"main": factor.tolist()})
         return True
 
-    def dominated(self, text: str) -> bool:
+    def dominated(self) -> bool:
         """Take one row per edge where the comparison matrix allows it; of exact entries with an exact proof."""
         A, tol = self.matrix.values, self.options.tol
         if self.matrix.exact is None:
-            return self.take(dominance_factor(A, tol), text)
+            return self.take(dominance_factor(A, tol))
         d = dominance_vector(self.matrix)
         rows = None if d is None else dominance_rows(self.matrix, d)
         if d is None or rows is None or (self.upper is not None and rows >= self.upper):
             return False
         factor = dominance_factor(A, tol, drop=0.0 if rows == len(A) else tol)
-        if factor is not None and len(factor) == rows and residual_of(A, factor) <= tol:
-            self.factor = factor
-        data = {"dominance": [str(x) for x in d]}
-        self.reasons = [r for r in self.reasons if r.method != "factor"]
-        self.say("upper", rows, "factor", f"{text}; Md ≥ 0 for a rational d > 0", data)
+        if factor is None or len(factor) != rows or not residual_of(A, factor) <= tol:
+            factor = self.factor
+        self._bound_by(rows, factor, {"dominance": [str(x) for x in d], "proof": "dominance"})
         return True
 
     def carry(self) -> None:
@@ -224,19 +184,14 @@ class Piece:
         if self.factor is not None:
             rows = {"rows": self.factor.tolist()}
             self.reasons = [
-                replace(r, data=rows) if (r.side, r.method, r.data) == ("upper", "factor", {}) else r
+                replace(r, data=r.data | rows)
+                if (r.side, r.method) == ("upper", "factor") and not {"dominance", "main"} & set(r.data)
+                else r
                 for r in self.reasons
             ]
 
     def finish(self) -> None:
-        """Settle what the bounds of a component leave: a numerical factor that proves nothing is named as that."""
+        """Settle what the bounds leave: a numerical factor that proves nothing is named as that."""
         B = self.approximate
-        if B is None or len(B) < self.lower or (self.upper is not None and len(B) >= self.upper):
-            self.approximate = None
-            return
-        residual = residual_of(self.matrix.values, B)
-        text = (
-            f"APPROXIMATE: a factor of {len(B)} rows of a matrix nearby, residual {residual:.0e}; "
-            "no factor of A itself with so few rows is proved to exist"
-        )
-        self.say("approximate", len(B), "factor", text, {"factor": B.tolist()})
+        if B is not None and len(B) >= self.lower and (self.upper is None or len(B) < self.upper):
+            self.say("approximate", len(B), "factor", {"factor": B.tolist()})

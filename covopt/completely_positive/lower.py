@@ -1,4 +1,4 @@
-"""Triangle-free support graphs: the CP-rank is a formula (FL22 Prop 13); for the factor see ``dominance``."""
+"""Lower bounds on the CP-rank by the rank, and by the formula for triangle-free support graphs (FL22 Prop 13)."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import numpy as np
 
 from covopt.completely_positive.matrix import SymmetricMatrix
 from covopt.completely_positive.pattern import DEFAULT_TOL, is_triangle_free, support_pattern
+from covopt.completely_positive.reading import Known, Reason, register
 from covopt.exact.elimination import modular_rank
 from covopt.exact.rank import singular_values_down
 from covopt.exact.rounding import gamma
 
 
-def rank_bound(matrix: SymmetricMatrix, tol: float = DEFAULT_TOL) -> tuple[int, str]:
+def rank_bound(matrix: SymmetricMatrix, tol: float = DEFAULT_TOL) -> int:
     """Bound the rank of A, and so its CP-rank, from below.
 
     Exact entries: the rank modulo a prime, which the rank cannot fall short of. Floats: the singular values of
@@ -26,32 +27,26 @@ def rank_bound(matrix: SymmetricMatrix, tol: float = DEFAULT_TOL) -> tuple[int, 
     Examples
     --------
     >>> from covopt.completely_positive.matrix import read_matrix
-    >>> rank_bound(read_matrix([[1, 1], [1, 1]]))[0]
+    >>> rank_bound(read_matrix([[1, 1], [1, 1]]))
     1
     """
     integers = matrix.integers()
     if integers is not None:
-        return modular_rank(
-            integers
-        ), "rank of A, modulo a prime in integers (a factor BᵀB = A has at least rank A rows)"
+        return modular_rank(integers)
     A = matrix.values
     alive = np.diag(A) > 0
     roots = np.sqrt(np.diag(A)[alive])
     if not len(roots):
-        return 0, "rank of A"
+        return 0
     unit = A[np.ix_(alive, alive)] / np.outer(roots, roots)
     # two roots, their product and the quotient; a sum of squares
     rounded = gamma(8) * float(np.linalg.norm(unit)) * (1.0 + gamma(unit.size))
-    rank = int((singular_values_down(unit) > len(unit) * tol * (1.0 + gamma(8)) + rounded).sum())
-    return (
-        rank,
-        f"rank of every matrix within {tol:g} of A, relative to √(a_ii a_jj) (a factor has at least rank A rows)",
-    )
+    return int((singular_values_down(unit) > len(unit) * tol * (1.0 + gamma(8)) + rounded).sum())
 
 
 def triangle_free_rank(
     matrix: SymmetricMatrix, tol: float = DEFAULT_TOL, *, rank_tol: float = DEFAULT_TOL
-) -> tuple[int, str] | None:
+) -> int | None:
     r"""Return the CP-rank of a matrix with a connected triangle-free support graph, if it is completely positive.
 
     .. math::
@@ -73,7 +68,7 @@ def triangle_free_rank(
 
     Returns
     -------
-    tuple of int and str, or None
+    int or None
         None where the graph has a triangle or an entry may or may not be zero.
 
     Examples
@@ -81,14 +76,33 @@ def triangle_free_rank(
     >>> from covopt.completely_positive.graphs import cycle
     >>> from covopt.completely_positive.matrix import read_matrix
     >>> triangle_free_rank(read_matrix(cycle(6)))
-    (6, 'triangle-free support graph with a cycle: one row per edge (FL22 Prop 13)')
+    6
     """
     pattern = support_pattern(matrix.values, tol)
     if pattern.ambiguous or not is_triangle_free(pattern.edges):
         return None
     if len(pattern.edges) >= len(pattern.vertices):
-        return len(pattern.edges), "triangle-free support graph with a cycle: one row per edge (FL22 Prop 13)"
-    rank, _ = rank_bound(matrix, rank_tol)
-    return max(
-        rank, len(pattern.edges)
-    ), "support graph is a tree: the CP-rank is the rank (Berman and Shaked-Monderer 2003)"
+        return len(pattern.edges)
+    return max(rank_bound(matrix, rank_tol), len(pattern.edges))
+
+
+@register(
+    "lower", "rank", "rank of A, or of every matrix within the tolerance (a factor has at least rank A rows)"
+)
+def check_rank(part: SymmetricMatrix, reason: Reason, known: Known) -> tuple[bool, str]:
+    """Recompute it."""
+    found = rank_bound(part, known.tol)
+    return reason.value is not None and reason.value <= found, f"recomputed {found}"
+
+
+@register(
+    "lower", "triangle-free",
+    "triangle-free support graph: one row per edge where it has a cycle (FL22 Prop 13), the rank where it is a tree "
+    "(Berman and Shaked-Monderer 2003)",
+)  # fmt: skip
+def check_triangle_free(part: SymmetricMatrix, reason: Reason, known: Known) -> tuple[bool, str]:
+    """Recompute it."""
+    found = triangle_free_rank(part, 0.0, rank_tol=known.tol)
+    if found is None or reason.value is None:
+        return False, "the support graph has a triangle"
+    return reason.value <= found, f"recomputed {found}"
