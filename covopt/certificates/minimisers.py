@@ -8,10 +8,11 @@ from functools import cached_property
 import numpy as np
 
 from covopt.certificates.certify import residual_of
+from covopt.certificates.enclosure import Enclosure, enclose
 from covopt.certificates.sharpen import sharpen
 from covopt.certificates.sparsity import SparseSupport, sparsest_support
 from covopt.certificates.tight import TightSet, tight_set
-from covopt.certificates.uniqueness import AMBIGUOUS, Uniqueness, analyse_uniqueness
+from covopt.certificates.uniqueness import NEAR, Uniqueness, analyse_uniqueness
 from covopt.data import Data
 from covopt.errors import BudgetError
 from covopt.exact.rounding import relative_gap
@@ -23,12 +24,11 @@ from covopt.oracles.choose import exact_oracle
 from covopt.oracles.faces import FaceOracle
 from covopt.problems.reduction import Reduction, reduce_data
 from covopt.problems.regularised import reduce_fit
-from covopt.problems.shallow import ShallowProblem, sizes
+from covopt.problems.shallow import ShallowProblem
 from covopt.solvers.finish import finish_network
 from covopt.solvers.generation import generate
 
 ACCURATE = 1e-7  # with a larger gap the tight set cannot be read off
-NEEDED = 1e-4  # share of the cost above which a neuron's mass is no rounding
 ROUNDING = 1e-12  # relative error of a bracket in double precision
 REFINED_GAP = 1e-9  # the tight set is read off a dual at least this accurate
 FINEST_GAP = 1e-11  # or this, where Newton's method on the set it shows does not converge
@@ -148,6 +148,16 @@ class Minimisers:
         return TightSet(tight.neurons @ reduction.basis.T, tight.values, outputs, tight.isolated)
 
     @cached_property
+    def _enclosed(self) -> Enclosure | str:
+        """Every neuron that a minimiser may use, or why they are not known."""
+        problem, reduction = self._reduced
+        if problem.is_vector or self.data.Y.shape[1] > 1:
+            return "with several outputs its error is not bounded"
+        oracle, dual, neurons, weights, offset = self._refined
+        given = self.data.lifted[reduction.keep], self.data.Y[reduction.keep, 0]
+        return enclose(problem, oracle, dual, (neurons, weights, float(offset)), given)
+
+    @cached_property
     def uniqueness(self) -> Uniqueness:
         """Whether there is one minimal-norm network only, with the reason."""
         problem, _ = self._reduced
@@ -164,8 +174,9 @@ class Minimisers:
             return Uniqueness(
                 None, f"the tight set needs a gap of {ACCURATE:g}; the best bracket has {gap:.1e}", 0
             )
-        tight = tight_set(problem, oracle, dual, slack=AMBIGUOUS[1])
-        return analyse_uniqueness(problem, tight, offset)
+        return analyse_uniqueness(
+            problem, tight_set(problem, oracle, dual, slack=NEAR), offset, self._enclosed
+        )
 
     def sparsest(self, time_limit_s: float) -> Sparsest:
         """See :meth:`covopt.solution.Solution.sparsest`."""
@@ -177,19 +188,16 @@ class Minimisers:
         if own == 0:
             return Sparsest(self.network, 0, 0, True, True, "the zero network has no neuron")
         oracle, dual, neurons, weights, offset = self._refined
-        if self.uniqueness.unique:
+        enclosed = self._enclosed
+        if self.uniqueness.unique and isinstance(enclosed, Enclosure):
             network = self._network_of(reduction, neurons, weights, offset)
             if len(network) > own:
                 network = self.network
             count = len(network)
-            # a mass may be no more than the error of the dual; such a neuron is not known to be needed
-            heavy = sizes(weights) > NEEDED * problem.primal_value(weights, offset)
-            tight = tight_set(problem, oracle, dual, slack=AMBIGUOUS[1])
-            # copies of one tight neuron, apart by the error of the dual, are one neuron of the minimiser
-            needed = _count_different(tight, neurons[heavy], weights[heavy])
-            lower = min(needed, count)
+            lower = min(enclosed.needed, count)
             return Sparsest(network, count, lower, lower == count, own == count, "the minimiser is unique")
-        tight = tight_set(problem, oracle, dual, slack=1e-6)
+        known = not isinstance(enclosed, str)
+        tight = tight_set(problem, oracle, dual, slack=1e-6) if isinstance(enclosed, str) else enclosed.tight
         if not tight.isolated:
             return Sparsest(
                 self.network,
@@ -215,28 +223,17 @@ class Minimisers:
             or (problem.is_vector and dear)
         ):
             network = self.network
-        proven = len(network) <= support.lower_bound
-        return Sparsest(
-            network, len(network), support.lower_bound, proven, own == len(network), support.message
+        lower = support.lower_bound if known else 1
+        message = (
+            support.message if known else f"{support.message}; {enclosed}: other minimisers may have fewer"
         )
+        return Sparsest(network, len(network), lower, len(network) <= lower, own == len(network), message)
 
     def _network_of(self, reduction: Reduction, neurons, weights, offset) -> ReLUNetwork:
         units, scaled, moved = reduction.invert_network(neurons, weights, offset)
         return ReLUNetwork.from_neurons(
             units, scaled, bias=self.data.bias, offset=moved, counts_output_bias=self.output_bias != "free"
         )
-
-
-def _count_different(tight: TightSet, neurons: np.ndarray, weights: np.ndarray) -> int:
-    """Count the tight neurons that are nearest to one of the given, output directions included."""
-    if not len(tight):
-        return 0
-    alike = neurons @ tight.neurons.T
-    if weights.ndim == 1:
-        alike = alike * np.sign(np.outer(weights, tight.outputs))
-    else:
-        alike = alike * ((weights / sizes(weights)[:, None]) @ tight.outputs.T)
-    return len(np.unique(alike.argmax(axis=1)))
 
 
 def tight_set_of_fit(

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import linprog, nnls
 
+from covopt.certificates.enclosure import Enclosure
 from covopt.certificates.tight import TightSet
 from covopt.checks.wording import counted
 from covopt.problems.shallow import ShallowProblem
 
 INDEPENDENT = 1e-8  # smallest singular value of the unit tight columns, relative to the largest
-CLEARLY = 1e-5  # the same, where the dual's error (the root of its gap) cannot have made it
-AMBIGUOUS = (1e-7, 1e-4)  # slacks between these are neither tight nor loose for certain
+NEAR = 1e-7  # slack within which a neuron counts as tight where minimisers are looked for that differ
 MOVES = 1e-4  # relative change of a mass that counts as another minimiser
 
 
@@ -35,81 +35,53 @@ class Uniqueness:
     n_tight: int
 
 
-def analyse_uniqueness(problem: ShallowProblem, tight: TightSet, offset: float | np.ndarray) -> Uniqueness:
-    """Decide uniqueness from the tight set of an accurate dual.
+def analyse_uniqueness(
+    problem: ShallowProblem, tight: TightSet, offset: float | np.ndarray, enclosed: Enclosure | str
+) -> Uniqueness:
+    """Decide uniqueness from the neurons that minimisers may use.
 
-    All minimisers are supported on the tight (cell, sign) pairs, each at the cell's one maximiser; with vector
-    outputs on the maximisers of ‖Λᵀσ(Z w)‖, each with the output direction Λᵀσ(Z w). Linearly independent tight
-    columns therefore leave one vector of masses; otherwise linear programs look for a second
-    nonnegative one with the same outputs (and then the same cost, as ⟨λ, a⟩ = ±1 on every column).
+    Every minimiser is supported on the tight (cell, sign) pairs of an optimal dual, each at the cell's one maximiser.
+    The computed dual is not that one: a neuron of mass m fixes its value there only to gap · cost / m, so a loose
+    neuron may be tight for a minimiser that uses it with a small mass. The answer is True only where
+    :func:`~covopt.certificates.enclosure.enclose` bounds that error: where all neurons that any minimiser may use are
+    known, and their columns are independent by more than the error, which leaves one vector of masses.
+
+    It is False where columns that are tight to rounding are dependent and masses can move visibly at equal outputs
+    (and then at equal cost, as ⟨λ, a⟩ = ±1 on every column): linear programs look for that. Everything else is None.
 
     Parameters
     ----------
     problem : ShallowProblem
     tight : TightSet
-        Collected with a slack of at least 1e-4.
     offset : float or ndarray of shape (k,)
         B of a minimiser; a penalised offset is itself unique.
+    enclosed : Enclosure or str
+        Or why there is none.
     """
     if not tight.isolated:
         return Uniqueness(
             None, "the tight neurons found may not be all: an arc of them, or too many supports", len(tight)
         )
-    near = tight.within(AMBIGUOUS[0])
-    wide = tight.within(AMBIGUOUS[1])
-    if len(wide) == 0:
-        return Uniqueness(True, "the zero network is the only one of norm zero", 0)
-    wide_rank, wide_size = _independence(problem, wide)
-    if wide_rank and wide_size <= CLEARLY:
-        spread = _largest_move(problem, wide, offset)
-        if spread is None or spread > 1e-3 * MOVES:
-            return Uniqueness(
-                None,
-                f"nearly dependent: the {counted(len(wide), 'tight column')} (smallest singular value "
-                f"{wide_size:.1e} of the largest): the dual is not accurate enough to tell",
-                len(wide),
-            )
-    if wide_rank:
+    if isinstance(enclosed, Enclosure) and enclosed.independent:
         return Uniqueness(
             True,
-            f"linearly independent: the {counted(len(wide), 'column')} of all (cell, sign) pairs within "
-            f"{AMBIGUOUS[1]:g} of tight (smallest singular value {wide_size:.1e} of the largest)",
-            len(wide),
+            f"linearly independent: the {counted(len(enclosed.tight), 'column')} of all neurons that a minimiser may "
+            f"use (known to {enclosed.error:.1e})",
+            len(enclosed.tight),
         )
-    near_rank, near_size = _independence(problem, near)
-    if near_rank:
-        between = len(wide) - len(near)
-        return Uniqueness(
-            None,
-            f"linearly independent: the {counted(len(near), 'tight column')} (smallest singular value "
-            f"{near_size:.1e}), but {between} more are within {AMBIGUOUS[1]:g} of tight: "
-            "the dual is not accurate enough to exclude them",
-            len(near),
-        )
-    spread = _largest_move(problem, near, offset)
-    if spread is None:
-        return Uniqueness(
-            None, f"the {len(near)} tight columns are dependent and the linear program failed", len(near)
-        )
-    if spread > MOVES:
+    near = tight.within(NEAR)
+    spread = None if not len(near) or _independent(problem, near) else _largest_move(problem, near, offset)
+    if spread is not None and spread > MOVES:
         return Uniqueness(
             False,
             f"the {len(near)} tight columns are linearly dependent, and masses can move by {spread:.1e} of the cost "
             "at equal outputs and equal cost",
             len(near),
         )
-    if spread < 1e-3 * MOVES and len(near) == len(wide):
-        return Uniqueness(
-            True,
-            f"the {len(near)} tight columns are linearly dependent, but no other nonnegative masses give the outputs",
-            len(near),
-        )
-    return Uniqueness(
-        None,
-        f"the {len(near)} tight columns are linearly dependent; masses move by {spread:.1e} of the cost, too little "
-        "to tell from rounding",
-        len(near),
+    why = (
+        enclosed if isinstance(enclosed, str) else "the columns that a minimiser may use are nearly dependent"
     )
+    return Uniqueness(None, f"the dual is not accurate enough to tell: {why}", len(near))
 
 
 def _columns(problem: ShallowProblem, tight: TightSet) -> tuple[np.ndarray, int]:
@@ -121,15 +93,12 @@ def _columns(problem: ShallowProblem, tight: TightSet) -> tuple[np.ndarray, int]
     return np.column_stack([columns, np.tile(np.eye(k), (len(problem.rows), 1))]), k
 
 
-def _independence(problem: ShallowProblem, tight: TightSet) -> tuple[bool, float]:
+def _independent(problem: ShallowProblem, tight: TightSet) -> bool:
     columns, _ = _columns(problem, tight)
     if columns.shape[1] > columns.shape[0]:
-        return False, 0.0
-    if columns.shape[1] == 0:
-        return True, 1.0
+        return False
     values = np.linalg.svd(columns / np.linalg.norm(columns, axis=0), compute_uv=False)
-    size = float(values[-1] / values[0])
-    return size > INDEPENDENT, size
+    return bool(values[-1] > INDEPENDENT * values[0])
 
 
 def _largest_move(problem: ShallowProblem, tight: TightSet, offset: float | np.ndarray) -> float | None:

@@ -1,11 +1,17 @@
 import dataclasses
+import itertools
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import covopt
+from covopt.certificates.enclosure import Enclosure, enclose
 from covopt.certificates.tight import TightSet
 from covopt.certificates.uniqueness import analyse_uniqueness
+from covopt.oracles.faces import FaceOracle
+from covopt.problems.reduction import reduce_data
 from covopt.problems.shallow import ShallowProblem
 from tests.bank.closed_forms import CASES
 
@@ -21,14 +27,7 @@ def analyse(rows, targets, neurons, values=None, offset_cost=np.inf, offset=0.0)
     problem = ShallowProblem(np.asarray(rows, float), np.asarray(targets, float), offset_cost)
     values = np.ones(len(neurons)) if values is None else np.array(values)
     tight = TightSet(unit(*neurons), values, np.sign(values))
-    return analyse_uniqueness(problem, tight, offset)
-
-
-def test_independent_columns_are_unique():
-    found = analyse(np.eye(2), [1.0, 1.0], [[1, 0], [0, 1]])
-    assert found.unique is True
-    assert found.n_tight == 2
-    assert "independent" in found.reason
+    return analyse_uniqueness(problem, tight, offset, "nothing is known of the dual")
 
 
 def test_dependent_columns_with_room_are_not_unique():
@@ -40,44 +39,76 @@ def test_dependent_columns_with_room_are_not_unique():
     assert "masses can move" in found.reason
 
 
-def test_dependent_columns_without_room_are_unique():
-    # only one quadrant has mass: its neighbours could enter only with the opposite one falling below zero
+@pytest.mark.parametrize("values", [[1, 1, 1, 1], [1, 1, 1, 1 - 1e-5]])
+def test_without_a_bound_on_the_dual_nothing_is_unique(values):
     neurons = [[1, 1], [1, -1], [-1, 1], [-1, -1]]
-    targets = np.maximum(RING @ unit([1, 1]).T, 0)[:, 0]
-    found = analyse(RING, targets, neurons)
-    assert found.unique is True
-    assert "no other nonnegative masses" in found.reason
-
-
-def test_between_tight_and_loose_nobody_knows():
-    neurons = [[1, 1], [1, -1], [-1, 1], [-1, -1]]
-    targets = np.maximum(RING @ unit(*neurons[:3]).T, 0) @ np.ones(3)
-    found = analyse(RING, targets, neurons, values=[1, 1, 1, 1 - 1e-5])
-    assert found.unique is None
-    assert "not accurate enough" in found.reason
-
-
-def test_nearly_dependent_columns_are_not_called_unique():
-    # 3e-7 apart: less than the error of a dual with a gap of 1e-9
-    rows = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
-    neurons = unit([1.0, 1.0], [1.0, 1.0 + 3e-7])
-    targets = np.maximum(rows @ neurons.T, 0) @ np.ones(2)
-    assert analyse(rows, targets, neurons).unique is not True
+    targets = np.maximum(RING @ unit([1, 1]).T, 0)[:, 0]  # no room: the three others would add to zeros
+    assert analyse(RING, targets, neurons, values).unique is None
+    independent = analyse(np.eye(2), [1.0, 1.0], [[1, 0], [0, 1]])
+    assert independent.unique is None
+    assert "not accurate enough" in independent.reason
 
 
 def test_the_constant_counts_with_a_free_offset():
     rows = np.array([[-1.0, 1.0], [0.0, 1.0], [1.0, 1.0]])
     neurons = [[1, 1], [-1, 1]]  # σ(1 + x) + σ(1 − x) = 2 on the points
     targets = [1.0, 1.5, 2.0]
-    assert analyse(rows, targets, neurons, values=[1, -1], offset_cost=np.inf).unique is True
     assert analyse(rows, targets, neurons, values=[1, -1], offset_cost=0.0).unique is False
 
 
-def test_an_empty_tight_set_is_the_zero_network():
-    found = analyse_uniqueness(
-        ShallowProblem(np.eye(2), np.zeros(2)), TightSet(np.zeros((0, 2)), np.zeros(0), np.zeros(0)), 0.0
+# ---------------------------------------------------------------------- segments of minimisers that hide
+def cube(d):
+    """Rows ±e_i and the activations of (±1, …, ±1), which (1, …, 1)/√d is a dual for: entries 0 and 1."""
+    rows = np.concatenate([np.eye(d), -np.eye(d)])
+    corners = np.array(list(itertools.product((1.0, -1.0), repeat=d)))
+    return rows, np.maximum(rows @ corners.T, 0.0)
+
+
+@pytest.mark.parametrize("power", (4, 10, 14, 16, 18, 20, 22, 24, 27, 30, 34, 40, 48))
+def test_a_segment_of_minimisers_is_not_one(power):
+    # masses (1 + t, 1 − t, e + t, e − t), |t| ≤ e, on (±1, ±1)/√2 all give y at the cost of the dual (1, 1, 1, 1)/√2
+    e = 2.0**-power
+    solution = covopt.min_norm(RING, [1 + e, 2.0, 1 + e, 2 * e], bias=0.0, tol=1e-9)
+    assert solution.is_unique is not True, solution.uniqueness.reason
+    found = solution.sparsest()
+    assert not found.proven or found.n_neurons == 3
+
+
+@given(
+    masses=st.lists(st.tuples(st.integers(1, 4), st.integers(0, 40)), min_size=8, max_size=8),
+    sizes=st.lists(st.integers(-3, 3), min_size=6, max_size=6),
+)
+@settings(max_examples=15)
+def test_kernels_with_small_masses_are_not_unique(masses, sizes):
+    # eight activations of rank four, all with mass: whatever the masses are, they can move
+    rows, activations = cube(3)
+    targets = activations @ np.array(
+        [m * 2.0 ** -(5 * (e // 10) ** 2 - e % 10 if e > 9 else 0) for m, e in masses]
     )
-    assert found.unique is True
+    scale = 2.0 ** np.array(sizes, dtype=float)
+    solution = covopt.min_norm(rows * scale[:, None], targets * scale, bias=0.0, tol=1e-9)
+    assert solution.is_unique is not True, solution.uniqueness.reason
+
+
+def test_the_error_of_the_dual_is_what_counts():
+    """The same network and tight set, with duals that are known well and badly."""
+    rows, targets = np.array([[1.0, 0.5], [0.25, 1.0], [-1.0, 1.0]]), np.array([1.0, -1.0, 0.5])
+    solution = covopt.min_norm(rows, targets, bias=0.0, tol=1e-11)
+    assert solution.is_unique is True
+    problem, reduction = reduce_data(solution.data, "none")
+    network = reduction.apply_network(*solution.network.to_neurons())
+    given = (rows, targets)
+
+    def ask(dual, network):
+        return enclose(problem, FaceOracle(problem.rows), dual, network, given)
+
+    dual = reduction.apply_dual(solution.dual)
+    assert ask(dual, network).independent
+    assert isinstance(ask(dual * (1 - 1e-3), network), Enclosure), "a multiple is scaled"
+    worse = dual + 1e-4 * np.abs(dual).max() * np.array([1.0, -1.0, 1.0])
+    assert isinstance(ask(worse, network), str)
+    light = (network[0], network[1] * 1e-3, network[2])  # the masses do not belong to the targets
+    assert isinstance(ask(dual, light), str)
 
 
 @pytest.mark.parametrize("kind", ["none", "penalized", "free"])

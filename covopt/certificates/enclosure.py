@@ -1,0 +1,365 @@
+r"""Where all minimisers are: what the computed dual can be wrong by, and every neuron that a minimiser may use.
+
+The claim rests on four steps, for one output; rows Z, y and costs are those of :mod:`covopt.problems.shallow`.
+
+**1. A neuron of mass m fixes its dual value to G/m.** Let the computed network have masses m_j > 0 on unit neurons
+w_j with signs s_j and an offset B, let r be what it misses, and let λ be feasible with value D. For each feasible λ°
+of value at least D (λ itself and every optimal dual are such)
+
+    Σ_j m_j (1 − s_j F°(w_j)) + (ρB − 1ᵀλ°)²/2ρ  ≤  G = Σ_j m_j + ½ρB² − D + ⟨λ°, r⟩,       F°(w) = ⟨λ°, σ(Zw)⟩,
+
+and no term is negative: 1 − s_j F°(w_j) ≤ G/m_j =: δ_j.
+
+**2. It fixes a gradient.** Let w_j lie in the relative interior of a face of the rows' hyperplanes, at an angle of at
+least θ from every row that is not zero there, P the projection onto the span of the face and Z₊ the active rows.
+On the face s_j F° = ⟨g°, w⟩ with g° = s_j P Z₊ᵀλ°, at most one on the face and at least 1 − δ_j at w_j. Where
+cos θ < 1 − δ_j, g° points into the face; thus ‖g°‖ ≤ 1 and ‖g° − w_j‖² ≤ 2δ_j. So two such duals differ by δ_j in
+⟨g, w_j⟩ and by √(8δ_j) in g across w_j, which are linear in λ°. Let M stack these maps (and 1ᵀ with an offset), each
+over its error, and R be its row space. Two such duals differ by at most e in R, the root of the number of blocks over
+the least nonzero singular value of M. As ⟨λ°, r⟩ ≤ ⟨λ, r⟩ + e‖r‖, this is an inequality for e; all duals between λ
+and λ° satisfy it too, so e holds as soon as it gives less than the G that it was computed with.
+
+**3. There is an optimal dual within e of λ.** Where R is everything, every optimal dual is one. Elsewhere take an
+optimal λ* and replace its part orthogonal to R by that of λ. Its value does not change if y lies in R, which is
+decided in fractions. On the faces of the w_j nothing changes either. Step 4 makes it feasible.
+
+**4. Its tight neurons are known.** They reach 1 − ε, ε = ‖Z‖e, in λ. Let T be all local maxima of λ above that. At
+each of them let every direction out of its face descend with a slope of at least κ > 2‖Z‖e (on the extreme rays of
+the rows that are zero there: the slope is linear between them; a slope that is zero for all duals does as well, as F
+is then at most the cosine of the angle), and let its face be wider than the cap of √(2ε) + 2ε/κ on which λ reaches
+1 − ε around it. Then in all closed cells around it the new dual has one maximum, on its face; a cell with a maximum
+above 1 − ε elsewhere would reach into such a cap. In a dual where R is not everything each of T must be on the face
+of a w_j, where step 3 says that it is at most one.
+
+So every minimiser uses neurons of T alone, moved by at most 2‖Z‖e. Where the columns of T are independent by more
+than that, there is one minimiser.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import linprog
+
+from covopt.certificates.tight import MOST_SILENT, TightSet, tight_set
+from covopt.exact.elimination import integer_table
+from covopt.exact.rank import exact_rank
+from covopt.exact.rounding import dot_bounds, gamma
+from covopt.oracles.base import Oracle
+from covopt.problems.shallow import ShallowProblem
+from covopt.solvers.merging import ON_PLANE
+
+MOST_EXACT = 60  # rows up to which fractions decide whether y lies in R
+LARGEST_SLACK = 1e-2  # a dual that is known less well says nothing
+ROUNDS = 60
+CLEAR = 1e-9  # relative size that is no rounding
+INWARD = (0.5, 0.25, 0.1, 0.03, 0.01)  # shares of a step off the boundary of the optimal duals
+SAFETY = 4.0  # on what is computed in doubles here, beside the bounds on rounding
+
+
+@dataclass(frozen=True)
+class Enclosure:
+    """Every neuron that a minimiser may use, each up to an error.
+
+    Attributes
+    ----------
+    tight : TightSet
+    error : float
+        How far a neuron of a minimiser may be from the one of ``tight`` in its cell.
+    independent : bool
+        Whether the columns of ``tight`` (and of a free offset) are independent by more than that.
+    needed : int
+        How many of them every minimiser uses, where they are independent: their masses are beyond doubt.
+    """
+
+    tight: TightSet
+    error: float
+    independent: bool
+    needed: int
+
+
+@dataclass(frozen=True)
+class _Face:
+    """A unit neuron with the face in whose relative interior it lies."""
+
+    neuron: np.ndarray
+    sign: float
+    active: np.ndarray
+    silent: np.ndarray
+    inner: np.ndarray  # orthonormal basis of the span of the face, as columns
+    angle: float  # to the nearest row that is not silent
+
+    @classmethod
+    def of(cls, rows: np.ndarray, neuron: np.ndarray, sign: float) -> _Face:
+        lengths = np.linalg.norm(rows, axis=1)
+        heights = rows @ neuron / lengths
+        silent = np.abs(heights) <= ON_PLANE
+        inner = np.eye(rows.shape[1])
+        if silent.any():
+            _, sizes, right = np.linalg.svd(rows[silent] / lengths[silent, None])
+            inner = right[int((sizes > 1e-9).sum()) :].T
+        snapped = inner @ (inner.T @ neuron)
+        size = float(np.linalg.norm(snapped))
+        if size < 0.5:  # not a face in doubles
+            return cls(neuron, sign, heights > 0, silent, inner, 0.0)
+        angle = math.asin(min(1.0, float(np.abs(heights[~silent]).min(initial=1.0)))) - 2.0 * ON_PLANE
+        return cls(snapped / size, sign, heights > ON_PLANE, silent, inner, angle)
+
+    def same(self, other: _Face) -> bool:
+        return (
+            self.sign == other.sign
+            and bool((self.active == other.active).all())
+            and bool((self.silent == other.silent).all())
+        )
+
+    def ways_out(self, rows: np.ndarray, given: np.ndarray) -> np.ndarray | None:
+        """λ ↦ slopes of sign·F on the extreme rays out of the face, (rays, N); None where they are not decided.
+
+        Rays on which the slope is zero whatever λ is are left out: on them F is at most the cosine of the angle.
+        """
+        silent = np.flatnonzero(self.silent)
+        codim = rows.shape[1] - self.inner.shape[1]
+        if len(silent) > MOST_SILENT:
+            return None
+        if codim == 0:
+            return np.zeros((0, len(rows)))
+        beside = _orthogonal(given[self.active], given[silent])
+        outer = rows @ np.linalg.svd(self.inner, full_matrices=True)[0][:, self.inner.shape[1] :]
+        sizes = np.linalg.norm(outer[silent], axis=1)
+        found = []
+        for chosen in itertools.combinations(silent.tolist(), codim - 1):
+            _, singular, right = np.linalg.svd(outer[list(chosen)].reshape(codim - 1, codim))
+            if len(singular) and singular.min() <= CLEAR * sizes.max():
+                continue  # dependent: no extreme ray
+            for ray in (right[-1], -right[-1]):
+                heights = outer @ ray
+                heights[list(chosen)] = 0.0
+                others = ~np.isin(silent, chosen)
+                if beside and (heights[silent] < -CLEAR * sizes)[others].all():
+                    continue
+                found.append(
+                    self.sign * np.where(self.silent, np.maximum(heights, 0.0), self.active * heights)
+                )
+        return np.array(found).reshape(-1, len(rows))
+
+
+def _orthogonal(first: np.ndarray, second: np.ndarray) -> bool:
+    """Whether all rows of the one are orthogonal to all of the other, without rounding."""
+    if not np.allclose(first @ second.T, 0.0, atol=CLEAR * float(np.abs(first).max(initial=0.0))):
+        return False
+    left, right = integer_table(first.tolist())[0], integer_table(second.tolist())[0]
+    return not any(sum(a * b for a, b in zip(x, y, strict=True)) for x in left for y in right)
+
+
+def enclose(
+    problem: ShallowProblem,
+    oracle: Oracle,
+    dual: np.ndarray,
+    network: tuple[np.ndarray, np.ndarray, float],
+    given: tuple[np.ndarray, np.ndarray],
+) -> Enclosure | str:
+    """Return the neurons that minimisers may use, or why they are not known.
+
+    Parameters
+    ----------
+    problem : ShallowProblem
+        With one output.
+    oracle : Oracle
+        Exact, and complete.
+    dual : ndarray of shape (N,)
+        Nearly optimal.
+    network : (ndarray of shape (m, r), ndarray of shape (m,), float)
+        Unit neurons, weights and offset of a network through the points, nearly of least norm.
+    given : (ndarray of shape (N, D), ndarray of shape (N,))
+        The same rows and targets as the user gave them, for what is decided in fractions.
+    """
+    rows, (neurons, weights, offset) = problem.rows, network
+    reach = float(np.linalg.norm(rows, 2))
+    faces = [_Face.of(rows, w, float(np.sign(c))) for w, c in zip(neurons, weights, strict=True)]
+    masses, cost = np.abs(weights), problem.primal_value(weights, offset)
+    moved = np.array([face.neuron for face in faces]).reshape(len(faces), rows.shape[1])
+    missed = problem.residual(moved, weights, offset)
+    blur = SAFETY * gamma(rows.shape[1] + len(weights) + 8) * (np.abs(problem.targets) + cost * (1.0 + reach))
+    short = float(np.linalg.norm(missed) + np.linalg.norm(blur))
+
+    def known(dual: np.ndarray) -> tuple[np.ndarray, float, _Known | str]:
+        dual, _ = problem.scale_dual(dual, oracle.price(dual, threshold=np.inf).upper_bound)
+        value = dot_bounds(dual, problem.targets)[0]
+        if problem.has_offset and problem.offset_cost > 0:
+            value -= float(dual.sum()) ** 2 / (2.0 * problem.offset_cost)
+        rounding = SAFETY * gamma(len(weights) + 8) * cost + float(np.abs(dual) @ blur)
+        excess = max(cost - value, 0.0) + abs(float(dual @ missed)) + rounding
+        return dual, excess, _error(problem, faces, masses, excess, short, given)
+
+    dual, excess, found = known(dual)
+    if not isinstance(found, str) and not found.everything:
+        dual, excess, found = known(_inside(rows, given[0], oracle, dual, found))
+    if isinstance(found, str):
+        return found
+    error = found.error + gamma(8) * float(np.linalg.norm(dual))
+    slack = 2.0 * reach * error + 1e-12
+    if slack > LARGEST_SLACK:
+        return f"the dual is known to {error:.1e} only"
+    tight = tight_set(problem, oracle, dual, slack=slack)
+    if not tight.isolated:
+        return "the tight neurons found may not be all"
+    for neuron, sign in zip(tight.neurons, tight.outputs, strict=True):
+        face = _Face.of(rows, neuron, float(sign))
+        ways = face.ways_out(rows, given[0])
+        descent = -np.inf if ways is None else float((-ways @ dual).min(initial=np.inf))
+        if not descent > 4.0 * reach * error + 1e-12:
+            return "a tight neuron is not the strict maximum of its cells"
+        cap = math.sqrt(2.0 * slack) + 2.0 * slack / descent
+        if not face.angle > 2.0 * cap + 2.0 * reach * error:
+            return f"a tight neuron is within {cap:.1e} of the next cell"
+        if not found.everything and not any(face.same(other) for other in found.faces):
+            return "a tight neuron carries no mass, and the dual is not determined"
+    shift = 2.0 * reach * error + 1e-12
+    independent, needed = _masses(problem, tight, offset, cost, excess, shift * reach)
+    return Enclosure(tight, shift, independent, needed)
+
+
+def _masses(
+    problem: ShallowProblem, tight: TightSet, offset: float, cost: float, excess: float, moved: float
+) -> tuple[bool, int]:
+    """Whether columns that each move by so much stay independent, and how many of the masses are then positive."""
+    columns, targets, doubt = tight.columns(problem), problem.targets, 0.0
+    if problem.offset_cost == 0:
+        columns = np.column_stack([columns, np.ones(len(targets))])
+    elif problem.has_offset:
+        targets = targets - offset
+        doubt = math.sqrt(2.0 * excess * len(targets) / problem.offset_cost)
+    if not 0 < columns.shape[1] <= len(targets):
+        return not columns.size, 0
+    least = float(np.linalg.svd(columns, compute_uv=False)[-1])
+    blur = math.sqrt(len(tight)) * moved + SAFETY * gamma(len(targets)) * float(np.linalg.norm(columns))
+    if not least > SAFETY * blur:
+        return False, 0
+    masses = np.linalg.lstsq(columns, targets)[0]
+    missed = float(np.linalg.norm(targets - columns @ masses))
+    wrong = 2.0 * (blur * (cost + float(np.linalg.norm(masses))) + missed + doubt) / least
+    return True, int((masses[: len(tight)] > wrong).sum())
+
+
+@dataclass(frozen=True)
+class _Known:
+    """Step 2: the error e, whether R is everything, the faces that R is made of, and M."""
+
+    error: float
+    everything: bool
+    faces: list[_Face]
+    stack: np.ndarray
+
+
+def _inside(
+    rows: np.ndarray, given: np.ndarray, oracle: Oracle, dual: np.ndarray, known: _Known
+) -> np.ndarray:
+    """Move a dual orthogonally to R, where neither its value nor the faces change, to where all ways descend."""
+    n = len(rows)
+    ways = [found for face in known.faces if (found := face.ways_out(rows, given)) is not None]
+    slopes = np.concatenate([np.zeros((0, n)), *ways])
+    if len(ways) < len(known.faces) or not len(slopes):
+        return dual
+    _, sizes, right = np.linalg.svd(known.stack)
+    free = right[int((sizes > 1e-9 * sizes[0]).sum()) :].T
+    if not free.shape[1]:
+        return dual
+    # the least descent, of a move of at most one in each direction
+    answer = linprog(
+        np.append(np.zeros(free.shape[1]), -1.0),
+        A_ub=np.column_stack([slopes @ free, np.ones(len(slopes))]),
+        b_ub=-slopes @ dual,
+        bounds=[(-1.0, 1.0)] * free.shape[1] + [(None, None)],
+        method="highs",
+    )
+    if answer.status != 0:
+        return dual
+    for share in INWARD:
+        inner = dual + share * (free @ answer.x[:-1]) / math.sqrt(n)
+        if oracle.price(inner, threshold=np.inf).upper_bound <= 1.0 + 1e-12:
+            return inner
+    return dual
+
+
+def _error(
+    problem: ShallowProblem,
+    faces: list[_Face],
+    masses: np.ndarray,
+    excess: float,
+    short: float,
+    given: tuple[np.ndarray, np.ndarray],
+) -> _Known | str:
+    """Return e of step 2, or why there is none."""
+    n = len(problem.rows)
+    room = np.array([1.0 - math.cos(min(face.angle, 1.0)) if face.angle > 0 else 0.0 for face in faces])
+    missing, use = excess, np.arange(len(faces))
+    for _ in range(ROUNDS):  # G grows with e until it holds
+        use = use[masses[use] * room[use] > missing]
+        if not len(use) and not problem.offset_cost < np.inf:
+            return "no neuron has enough mass to fix the dual"
+        own = [faces[j] for j in use]
+        stack, blocks = _stack(problem, own, masses[use], missing)
+        sizes = np.linalg.svd(stack, compute_uv=False)
+        rank, everything = n, True
+        floor = SAFETY * gamma(max(stack.shape)) * sizes[0]
+        if len(sizes) < n or sizes[-1] <= floor:
+            everything = False
+            dimension = _dimension(problem, own, *given) if n <= MOST_EXACT else None
+            if dimension is None:
+                return "the dual is not determined by the neurons with mass"
+            rank = dimension
+            if rank > len(sizes) or sizes[rank - 1] <= floor or (sizes[rank:] > floor).any():
+                return "the dual is determined too weakly for doubles"
+        error = math.sqrt(blocks) / (sizes[rank - 1] - 0.5 * floor)
+        if excess + error * short < missing:
+            return _Known(error, everything, own, stack)
+        missing = 2.0 * (excess + error * short)
+    return "the dual is determined too weakly for what the network misses"
+
+
+def _stack(
+    problem: ShallowProblem, faces: list[_Face], masses: np.ndarray, excess: float
+) -> tuple[np.ndarray, int]:
+    """Return M of step 2 and its number of blocks."""
+    blocks = []
+    for face, mass in zip(faces, masses, strict=True):
+        gradient = face.inner @ face.inner.T @ (problem.rows * face.active[:, None]).T
+        along = face.neuron @ gradient
+        across = gradient - face.neuron[:, None] * along
+        blocks += [mass / excess * along[None, :], math.sqrt(mass / (8.0 * excess)) * across]
+    if problem.has_offset:
+        # a free offset: the sum is zero but for rounding
+        free = problem.offset_cost == 0
+        scale = max(masses.max(initial=1.0), 1.0) if free else math.sqrt(excess / (8.0 * problem.offset_cost))
+        blocks.append(np.full((1, len(problem.rows)), scale / excess))
+    return np.concatenate(blocks), len(blocks)
+
+
+def _dimension(
+    problem: ShallowProblem, faces: list[_Face], rows: np.ndarray, targets: np.ndarray
+) -> int | None:
+    """Return the dimension of R in exact arithmetic, None where y is not in it.
+
+    R is the image of all (w_j) with x_i·w_j = 0 for the silent rows i of face j under Σ_j diag(active_j) Z w_j.
+    """
+    n, width = rows.shape
+    kinds = list({(face.active.tobytes(), face.silent.tobytes()): face for face in faces}.values())
+    top = [rows * face.active[:, None] for face in kinds]
+    if problem.has_offset:
+        top.append(np.ones((n, 1)))
+    constraints, fixed = [], 0
+    for place, face in enumerate(kinds):
+        own = rows[face.silent]
+        if len(own):
+            wide = np.zeros((len(own), sum(part.shape[1] for part in top)))
+            wide[:, place * width : (place + 1) * width] = own
+            constraints.append(wide)
+            fixed += exact_rank(own)
+    table = np.concatenate([np.column_stack(top), *constraints])
+    right = np.concatenate([targets, np.zeros(len(table) - n)])
+    whole = exact_rank(table)
+    beside = exact_rank(np.column_stack([table, right]))
+    return whole - fixed if beside == whole else None
