@@ -41,7 +41,7 @@ class ConicPoint:
     backend : str
         The backend that ran: not the one asked for when that one was unavailable.
     status : str
-        A key of :data:`covopt.conic.backends.OUTCOMES`.
+        In cvxpy's words.
     time_s, build_s : float
         Wall-clock time of the whole call, and the part spent before the backend was called.
     iterations : int or None
@@ -130,7 +130,7 @@ def solve_conic(
     """
     start = time.perf_counter()
     patterns = _validate_patterns(problem, patterns)
-    chosen = resolve_backend(backend, cone="second-order")
+    chosen = resolve_backend(backend)
 
     cp = required("cvxpy", "a cone program", "conic")
     n_cells, dim = len(patterns), problem.rows.shape[1]

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy import linalg
 
-from covopt.conic.linear import LinearBackend, make_linear_backend
-from covopt.errors import InputError
+from covopt.arrangement.highs import linear_program
+from covopt.checks.validation import check_choice
+from covopt.errors import InputError, SolverError
 from covopt.status import Status
 
 
@@ -37,7 +39,6 @@ class CellLP:
         ``CERTIFIED`` when the relative gap and the residual (relative to max|y|) are at most ``tol``,
         else ``GAP``.
     solver : str
-        The solver that ran: not the one asked for when that one was unavailable.
     is_unique : bool
         Whether the minimiser is the only one with these directions: no range is wider than rounding.
     time_s : float
@@ -91,10 +92,8 @@ def cell_lp(
         θ_s, with D = d + 1 (the bias coordinate last) when ``bias`` is positive and D = d when it is 0. They
         need not be unit: a neuron is priced by its norm, so only its direction matters, and z_s is the mass
         of the unit neuron θ_s/‖θ_s‖.
-    solver : {"highs", "CLARABEL", "SCS", "MOSEK"}
-        HiGHS runs the simplex method and keeps its basis from one range to the next; the others run through
-        cvxpy, which is slower by a constant per range. SCS is a first-order method: expect ``GAP`` for
-        ``tol`` below its accuracy.
+    solver : {"highs"}
+        HiGHS runs the simplex method and keeps its basis from one range to the next.
     bias : float
         β ≥ 0.
     tol : float
@@ -111,11 +110,6 @@ def cell_lp(
         neurons cannot interpolate the targets; the message then gives the least-squares residual.
     SolverError
         The solver stopped without a point.
-
-    Warns
-    -----
-    SolverFallbackWarning
-        MOSEK was asked for and does not answer.
 
     Notes
     -----
@@ -140,15 +134,15 @@ def cell_lp(
     """
     start = time.perf_counter()
     lifted, targets, unit = _validate(X, y, directions, bias, tol)
+    check_choice("solver", solver.lower() if isinstance(solver, str) else solver, ("highs",))
     atoms = np.maximum(lifted @ unit.T, 0.0)
-    backend = make_linear_backend(solver, tol=min(tol, 1e-9))
 
     row_scale = float(np.abs(atoms).max()) or 1.0
     target_scale = float(np.abs(targets).max())
     if target_scale == 0:
         masses, dual, ranges = np.zeros(len(unit)), np.zeros(len(targets)), np.zeros((len(unit), 2))
     else:
-        masses, dual, ranges = _solve(atoms / row_scale, targets / target_scale, backend)
+        masses, dual, ranges = _solve(atoms / row_scale, targets / target_scale)
         masses, ranges = masses * (target_scale / row_scale), ranges * (target_scale / row_scale)
         dual = dual / row_scale
     gauge = float(np.abs(atoms.T @ dual).max(initial=0.0))
@@ -165,7 +159,7 @@ def cell_lp(
         lower_bound=lower_bound,
         residual=residual,
         status=Status.CERTIFIED if solved else Status.GAP,
-        solver=backend.name,
+        solver="HIGHS",
         is_unique=bool(np.ptp(ranges, axis=1).max(initial=0.0) <= 1e-7 * cost),
         time_s=time.perf_counter() - start,
     )
@@ -211,12 +205,9 @@ def _validate(
     return lifted, targets, unit
 
 
-def _solve(
-    atoms: np.ndarray, targets: np.ndarray, backend: LinearBackend
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _solve(atoms: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return masses, dual and ranges; entries of ``atoms`` and ``targets`` are at most 1."""
-    # On an orthonormal basis of the columns' span: samples that depend on others make no redundant
-    # equations, along which an interior-point dual would drift to infinity.
+    # On an orthonormal basis of the columns' span: samples that depend on others make no redundant equations.
     left, sizes, _ = linalg.svd(atoms, full_matrices=False)
     basis = left[:, sizes > 1e-12 * max(sizes[0], 1e-300)]
     outside = float(np.abs(targets - basis @ (basis.T @ targets)).max())
@@ -226,59 +217,17 @@ def _solve(
             f"{outside:.2g} of max|y| at the worst sample; add directions (one in every cell suffices)"
         )
     matrix, right = basis.T @ atoms, basis.T @ targets
-    masses, dual = backend.minimise_l1(matrix, right)
-    tight, signs = _tight(matrix, masses, dual)
-    masses = _polish_masses(matrix, right, masses, tight, signs[tight])
-    dual = _polish_dual(matrix, right, dual, tight, signs[tight])
+    count = matrix.shape[1]
+    model = _model(np.hstack([matrix, -matrix]), np.ones(2 * count), 0.0, right, right)
+    parts, dual = _run(model), np.array(model.getSolution().row_dual)
+    masses, values = parts[:count] - parts[count:], matrix.T @ dual
+    tight = np.flatnonzero(np.abs(values) >= max(np.abs(values).max(), 1.0) * (1.0 - 1e-8))
     ranges = np.column_stack([masses, masses])
-    ranges[tight] = _ranges(matrix[:, tight], masses[tight], signs[tight], backend)
+    ranges[tight] = _ranges(matrix[:, tight], masses[tight], np.sign(values[tight]))
     return masses, basis @ dual, ranges
 
 
-def _tight(matrix: np.ndarray, masses: np.ndarray, dual: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return which columns can carry mass on the optimal face, and the sign of that mass."""
-    values = matrix.T @ dual
-    values /= max(np.abs(values).max(), 1.0)
-    slack = 1.0 - np.abs(values)
-    # Along the central path mass · slack is constant, so the larger of the two tells the side.
-    share = np.abs(masses) / np.abs(masses).sum()
-    agrees = np.sign(masses) == np.sign(values)
-    return np.flatnonzero((slack <= 1e-8) | ((share >= slack) & agrees)), np.sign(values)
-
-
-def _polish_masses(
-    matrix: np.ndarray, right: np.ndarray, masses: np.ndarray, tight: np.ndarray, signs: np.ndarray
-) -> np.ndarray:
-    """Move the masses to the optimal face that the tight columns span, unless a sign stands in the way."""
-    columns = matrix[:, tight]
-    # Weighted by the masses, so that small ones are not pushed through zero.
-    weight = np.abs(masses[tight])
-    step = linalg.lstsq(columns * weight, right - columns @ masses[tight], cond=1e-12)[0] * weight
-    polished = np.zeros_like(masses)
-    polished[tight] = masses[tight] + step
-    keeps_signs = (polished[tight] * signs >= 0).all()
-    better = _residual(matrix, right, polished) <= _residual(matrix, right, masses) + 1e-13
-    return polished if keeps_signs and better else masses
-
-
-def _polish_dual(
-    matrix: np.ndarray, right: np.ndarray, dual: np.ndarray, tight: np.ndarray, signs: np.ndarray
-) -> np.ndarray:
-    """Move the dual to where the tight columns are at ±1, if its bound improves."""
-    columns = matrix[:, tight]
-    polished = dual + linalg.lstsq(columns.T, signs - columns.T @ dual, cond=1e-12)[0]
-    return polished if _bound(matrix, right, polished) > _bound(matrix, right, dual) else dual
-
-
-def _residual(matrix: np.ndarray, right: np.ndarray, masses: np.ndarray) -> float:
-    return float(np.abs(matrix @ masses - right).max())
-
-
-def _bound(matrix: np.ndarray, right: np.ndarray, dual: np.ndarray) -> float:
-    return float(dual @ right) / max(float(np.abs(matrix.T @ dual).max()), 1e-300)
-
-
-def _ranges(columns: np.ndarray, masses: np.ndarray, signs: np.ndarray, backend: LinearBackend) -> np.ndarray:
+def _ranges(columns: np.ndarray, masses: np.ndarray, signs: np.ndarray) -> np.ndarray:
     """Return the range of each mass over {z : columns z = columns masses, signs z ≥ 0}."""
     ranges = np.column_stack([masses, masses])
     kernel = linalg.null_space(columns, rcond=1e-10)
@@ -288,14 +237,36 @@ def _ranges(columns: np.ndarray, masses: np.ndarray, signs: np.ndarray, backend:
     # In multiples of its sign each mass is start + K t ≥ 0.
     kernel = signs[movable, None] * kernel[movable]
     start = np.maximum(signs[movable] * masses[movable], 0.0)
-    face = backend.open_face(kernel, start)
+    names = np.arange(kernel.shape[1], dtype=np.int32)
+    model = _model(kernel, np.zeros(len(names)), -np.inf, -start, np.full(len(start), np.inf))
+    model.setOptionValue("simplex_strategy", 4)  # primal: only the objective changes
     sizes = np.column_stack([start, start])
     for place in range(len(movable)):
         for side, sense in ((0, -1.0), (1, 1.0)):
             if side == 0 and sizes[place, 0] == 0:
                 continue  # a point seen on the way already has no mass here
-            point = np.maximum(start + kernel @ face.maximise(sense * kernel[place]), 0.0)
+            model.changeColsCost(len(names), names, -sense * kernel[place])
+            point = np.maximum(start + kernel @ _run(model), 0.0)
             np.minimum(sizes[:, 0], point, out=sizes[:, 0])
             np.maximum(sizes[:, 1], point, out=sizes[:, 1])
     ranges[movable] = np.sort(signs[movable, None] * sizes, axis=1)
     return ranges
+
+
+def _model(matrix: np.ndarray, cost: np.ndarray, lower: float, low: np.ndarray, high: np.ndarray) -> Any:
+    """Return min ⟨cost, x⟩ s.t. low ≤ matrix x ≤ high, x ≥ lower, as HiGHS takes it."""
+    bounds = np.full(len(cost), lower), np.full(len(cost), np.inf)
+    return linear_program(
+        cost, matrix, (low, high), bounds, solver="simplex", primal_feasibility_tolerance=1e-10,
+        dual_feasibility_tolerance=1e-10,
+    )  # fmt: skip
+
+
+def _run(model: Any) -> np.ndarray:
+    import highspy
+
+    model.run()
+    status = model.getModelStatus()
+    if status != highspy.HighsModelStatus.kOptimal:
+        raise SolverError(f"HiGHS ended with status {model.modelStatusToString(status)!r}")
+    return np.array(model.getSolution().col_value)

