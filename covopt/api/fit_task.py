@@ -37,7 +37,7 @@ from covopt.oracles.choose import exact_oracle
 from covopt.potentials import LabelNoise, make_potential
 from covopt.problems.label_noise import LabelNoiseTask, check_label_noise, reduce_label_noise_fit
 from covopt.problems.reduction import Reduction
-from covopt.problems.regularised import RegularisedProblem, best_constant, reduce_fit
+from covopt.problems.regularised import RegularisedProblem, best_constant, check_strength, reduce_fit
 from covopt.solution import Solution
 from covopt.solution.snapshots import Snapshot
 from covopt.solvers.brackets import has_costly_faces
@@ -201,6 +201,7 @@ class FitTask:
         """Solve for one λ, from a warm start where there is one."""
         reduced = self.reduced(lam)
         problem, reduction = reduced
+        check_strength(problem, lam)
         history: list[dict[str, float]] = []
         clock = Clock(time_limit_s, began)
         options: dict[str, Any] = {

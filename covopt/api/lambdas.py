@@ -12,7 +12,7 @@ from scipy.optimize import brentq
 
 from covopt.checks.validation import check_positive
 from covopt.errors import BudgetError, InputError
-from covopt.limits import TimeUp, limited, patiently, unlimited
+from covopt.limits import TimeUp, limited, now, patiently, unlimited
 from covopt.oracles.bounds import gauge_bound
 from covopt.oracles.local_search import LocalSearchOracle
 from covopt.oracles.support import bound_gauge
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 DEFAULT_LAMBDA = "0.1max"
 TINY = 1e-300
-HURRIED = 10  # rounds of the bound that takes the place of a search
+HURRIED, HURRIED_S = 10, 0.5  # rounds, and seconds about, of the bound that takes the place of a search
 PROVED_LAMBDA = 1e-4  # accuracy to which the last root of its equation is told from others
 LEAST_LAMBDA = 1e-9  # of the largest that is met: below it λ_max is rounding
 SMALL_STEP = (
@@ -100,10 +100,11 @@ def largest_lambda(task: FitTask, time_limit_s: float | None = None) -> LargestL
     ----------
     task : FitTask
     time_limit_s : float, optional
-        For each maximum over the neurons; then, and after an interrupt, which ``task.interrupted`` tells, a bound
-        that needs no search takes its place.
+        For all maxima over the neurons together; then, and after an interrupt, which ``task.interrupted`` tells, a
+        bound that needs no search takes their place.
     """
     slack = 0.0
+    ends = math.inf if time_limit_s is None else now() + time_limit_s
 
     def excess(lam: float, *, no_constant: bool = False) -> float:
         """Gauge of the dual of the best constant, or a bound on it where it is not known exactly."""
@@ -117,7 +118,7 @@ def largest_lambda(task: FitTask, time_limit_s: float | None = None) -> LargestL
         rows = problem.rows[live]
         nonlocal slack
         try:
-            with limited(time_limit_s):
+            with limited(ends - now()):
                 if task.interrupted:
                     raise KeyboardInterrupt
                 try:
@@ -138,7 +139,8 @@ def largest_lambda(task: FitTask, time_limit_s: float | None = None) -> LargestL
                     f"potential={task.potential!r}; give lam as a number, or a longer time limit."
                 ) from None
             with unlimited(), patiently():
-                found, met = gauge_bound(rows, asked, n_rounds=HURRIED), _linear(rows, asked)
+                found = gauge_bound(rows, asked, n_rounds=HURRIED, seconds=HURRIED_S)
+                met = _linear(rows, asked)
         slack = max(slack, found / met - 1.0)
         return found
 

@@ -23,6 +23,8 @@ from covopt.oracles.signs.lagrangian import UNDECIDED, bound_on_cone
 
 ABOVE = 1e-12  # how far above the spectrum ν begins, relatively: any ν is valid that is proved to be above
 LEAST = 1e-6  # smallest τ, relative to the row
+EACH_OUTPUT = 8  # rounds of the bound of one of several outputs, at least
+MOST_RELAXED = 300  # rows and dimensions whose lifted form is looked at: more take minutes and gigabytes
 
 
 class _Quadratic(NamedTuple):
@@ -85,7 +87,7 @@ def _one_sided_bound(rows: np.ndarray, mu: np.ndarray, n_rounds: int, seconds: f
     alpha, beta = np.full(len(m), 0.5), np.full(len(m), 0.5)
     floor = LEAST * norms[convex]
     for turn in range(n_rounds):
-        tau = np.maximum(np.sqrt(np.einsum("ij,jk,ik->i", zp, moments, zp)), floor)
+        tau = np.maximum(np.sqrt(np.einsum("ij,ij->i", zp @ moments, zp)), floor)
         # to the last digit: 1 − α is exact where it is the smaller one
         below = np.minimum(beta, np.minimum(alpha, 1.0 - alpha))
         curves, lines = (p / (4.0 * tau), m * below / length), (0.5 * p, m * alpha)
@@ -130,8 +132,8 @@ def gauge_bound(
     maximisers (they play against w); the best value met is returned, for both signs of λ the larger
     one. It is never more than max(Σ λ_i⁺‖z_i‖, Σ λ_i⁻‖z_i‖).
 
-    With several outputs h(Λ) = max ‖Λᵀσ(Zw)‖ is bounded by the eigenvalues of
-    :mod:`covopt.oracles.signs.lagrangian`, and by Σ ‖λ_i‖‖z_i‖.
+    With several outputs h(Λ) = max ‖Λᵀσ(Zw)‖ is bounded by √(Σ_c h_c²) over the bounds of each output alone, by
+    Σ ‖λ_i‖‖z_i‖, and for few rows by the eigenvalues of :mod:`covopt.oracles.signs.lagrangian`.
 
     Parameters
     ----------
@@ -141,7 +143,7 @@ def gauge_bound(
     n_rounds : int
         Updates of the multipliers; each costs O(N r²), with several outputs O((N + r)³).
     seconds : float
-        After so many no other update is begun; the first is always made. Not heard with several outputs.
+        After so many no other update is begun; the first is always made. Few rows of several outputs do not hear it.
 
     Returns
     -------
@@ -157,17 +159,35 @@ def gauge_bound(
     True
     """
     if dual.ndim == 2:
-        return _outputs_bound(rows, dual, n_rounds)
+        return _outputs_bound(rows, dual, n_rounds, seconds)
     return max(_one_sided_bound(rows, sign * dual, n_rounds, 0.5 * seconds) for sign in (1.0, -1.0))
 
 
-def _outputs_bound(rows: np.ndarray, dual: np.ndarray, n_rounds: int) -> float:
+def _outputs_bound(rows: np.ndarray, dual: np.ndarray, n_rounds: int, seconds: float) -> float:
     kept = rows.any(axis=1) & dual.any(axis=1)
     if not kept.any():
         return 0.0
+    outputs = dual.shape[1]
+    squares, rounds = 0.0, min(n_rounds, max(EACH_OUTPUT, n_rounds // outputs))
+    for column in dual.T:
+        one = gauge_bound(rows[kept], column[kept], n_rounds=rounds, seconds=seconds / outputs)
+        squares = up(squares + up(one * one))
+    bound = min(total_up(lengths_up(dual), lengths_up(rows)), up(math.sqrt(squares)))
+    if is_beyond_relaxation(rows[kept]):
+        return bound
     state = np.full(int(kept.sum()), UNDECIDED)
-    relaxed = bound_on_cone(rows[kept], dual[kept], state, max_steps=n_rounds).value
-    return min(total_up(lengths_up(dual), lengths_up(rows)), relaxed)
+    return min(bound, bound_on_cone(rows[kept], dual[kept], state, max_steps=n_rounds).value)
+
+
+def is_beyond_relaxation(rows: np.ndarray) -> bool:
+    """Whether the lifted form of several outputs is too large to be looked at.
+
+    Examples
+    --------
+    >>> is_beyond_relaxation(np.ones((20, 3))), is_beyond_relaxation(np.ones((1797, 65)))
+    (False, True)
+    """
+    return sum(rows.shape) > MOST_RELAXED
 
 
 def importance(rows: np.ndarray, dual: np.ndarray) -> np.ndarray:

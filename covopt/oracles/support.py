@@ -29,17 +29,10 @@ import numpy as np
 from covopt.checks.memory import room
 from covopt.errors import BudgetError
 from covopt.exact.far_rows import FarRows
-from covopt.exact.rounding import (
-    TINY,
-    lengths_up,
-    operator_norm_up,
-    total_up,
-    transfer_up,
-    up,
-)  # fmt: skip
+from covopt.exact.rounding import TINY, lengths_up, operator_norm_up, total_up, transfer_up, up
 from covopt.limits import seconds_left
 from covopt.oracles.arcs import MOST_ENTRIES, arc_gauge, line_gauge
-from covopt.oracles.bounds import gauge_bound, narrow
+from covopt.oracles.bounds import gauge_bound, is_beyond_relaxation, narrow
 from covopt.oracles.branch_and_bound import BranchAndBoundOracle
 from covopt.oracles.choose import exact_oracle
 from covopt.oracles.claims import ATTAINED, BY_BOXES, BY_CHORDS, CLAIM_SLACK, shown_again
@@ -373,6 +366,8 @@ def sign_gauge(rows: np.ndarray, dual: np.ndarray, times: float = 1.0) -> GaugeB
         As for :func:`tree_limit`.
     """
     n_outputs = 0 if dual.ndim == 1 else dual.shape[1]
+    if n_outputs and is_beyond_relaxation(rows):
+        return GaugeBound(_relaxed(rows, dual), False, VALID)
     limit = tree_limit(len(rows), rows.shape[1], n_outputs, times)
     tree = BranchAndBoundOracle(rows, node_limit=limit, random_state=0, n_starts=STARTS)
     found = tree.price(dual, max_neurons=1)

@@ -29,6 +29,7 @@ SHORTEST = 1e-140  # of the largest row: squares of shorter ones would be zero
 STILL_FAR = 2.0**20
 FARTHER = 2.0**23  # with a free output bias: constants weigh more; more still makes yes and no hard
 UNEVEN = 1e4  # lengths of rows, from which on they are brought to one
+CLOSEST = 1e-100  # of the largest row: what tells the points apart, where squares of costs have room
 SMALLEST = 1e-301  # sizes between this and its inverse leave room for what is computed with them
 
 
@@ -156,6 +157,7 @@ def reduce_data(data: Data, output_bias: str, *, even: bool = False) -> tuple[Sh
     # powers of two: rows that agree to ten digits keep those by which they differ
     row_scale, target_scale = _power_of_two(row_scale), _power_of_two(target_scale)
     check_rows(data.lifted[keep])
+    check_spread(data.lifted[keep])
     if data.bias == 0 and len(keep):
         every = np.zeros((data.n_samples, basis.shape[1]))
         every[keep] = rows / row_scale
@@ -284,6 +286,31 @@ def check_rows(rows: np.ndarray) -> None:
         raise InputError(
             f"X or bias: the shortest row has size {least:.3g} and the largest {most:.3g}; double precision "
             "has no room for both. Choose a larger bias, or leave those rows out."
+        )
+
+
+def check_spread(rows: np.ndarray) -> None:
+    """Refuse points that differ by next to nothing beside their size: what tells them apart has no room in doubles.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (N, D)
+        With their bias, on distinct rays.
+
+    Raises
+    ------
+    InputError
+
+    Examples
+    --------
+    >>> check_spread(np.array([[1e-90, 1.0], [2e-90, 1.0]]))
+    """
+    spread = float(np.ptp(rows, axis=0).max()) if len(rows) > 1 else math.inf
+    most = float(np.abs(rows).max(initial=0.0))
+    if spread < CLOSEST * most:
+        raise InputError(
+            f"X: the points differ by {spread:.3g} at most beside rows of size {most:.3g}; double precision has no "
+            "room for what tells them apart. Multiply X, or give a bias of its size."
         )
 
 

@@ -17,12 +17,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from covopt.data import Data, row_space
+from covopt.errors import InputError
 from covopt.losses import Huber, Loss
 from covopt.problems.reduction import Reduction, check_rows, check_size, reduce_outputs
 
 BISECTIONS = 80
 TINY = 1e-300
 FLOOR = 1e-11
+LEAST_SHARE = 1e-100  # of what λ_max is at most: below it squares have no room
 
 
 @dataclass(frozen=True)
@@ -228,6 +230,35 @@ def reduce_fit(data: Data, loss: Loss, lam: float, output_bias: str) -> tuple[Re
     part.floor = FLOOR * min(1.0, strength / float(part.weights.max()))
     problem = RegularisedProblem(rows / row_scale, part, strength, offset_cost, outputs)
     return problem, Reduction(keep, data.n_samples, basis, row_scale, 1.0, outputs)
+
+
+def check_strength(problem: RegularisedProblem, lam: float) -> None:
+    """Refuse a λ that is nothing beside λ_max: interpolation is its limit.
+
+    Parameters
+    ----------
+    problem : RegularisedProblem
+    lam : float
+        What it is in the user's units.
+
+    Raises
+    ------
+    InputError
+
+    Examples
+    --------
+    >>> from covopt.losses import make_loss
+    >>> loss = make_loss("squared")
+    >>> _ = loss.encode_targets([1.0, 2.0])
+    >>> check_strength(RegularisedProblem(np.eye(2), loss, 1e-90), 1e-90)
+    """
+    slope = problem.loss.gradient(np.zeros(problem.loss.targets.shape))
+    most = float(np.linalg.norm(slope, axis=1) @ np.linalg.norm(problem.rows, axis=1))
+    if problem.strength < LEAST_SHARE * most:
+        raise InputError(
+            f"lam={lam:g} is less than {LEAST_SHARE:g} of λ_max, next to nothing in double precision; give a larger "
+            "one, or take covopt.min_norm, which solves the limit."
+        )
 
 
 def best_constant(problem: RegularisedProblem) -> np.ndarray:

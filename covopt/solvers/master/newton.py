@@ -227,7 +227,7 @@ class Master:
         centring = min(1.0, max(CENTRING, (reached / max(count * level, 1e-300)) ** 3))
         late = gap <= LATE and objective.interpolates and bool(columns.live.any())
         missing = MISSING_LATE if late else MISSING
-        goal = max(centring * level, min(level, missing * gap * value / count))
+        goal = max(centring * level, min(level, missing * gap * value / max(count, 1)))
         edge_aim = edges.second_order(affine[3], goal) if edges is not None else 0.0
         found = direction(cones.second_order(affine[2], goal), edge_aim, 1.0)
         primal, far = longest(found)
