@@ -66,7 +66,7 @@ def test_the_questions_are_the_same_objects_by_either_path():
 REPOSITORY = Path(__file__).resolve().parents[1]
 PROTOCOLS = {"_repr_html_", "_replace", "_value_"}  # IPython's, namedtuple's, enum's
 LONG: dict[str, str] = {}  # lines of files above 400, and why they are one piece
-TWICE = {"dot", "_dot"}  # see "What stands twice, and why" in docs/architecture.md
+TWICE: set[str] = set()  # see "What stands twice, and why" in docs/architecture.md
 
 
 def _sources(*folders):

@@ -44,7 +44,7 @@ def report(name: str, rows: np.ndarray, dual: np.ndarray, gap: float, solving: f
         proof = box_gauge(rows, dual, start=h * (1 + tolerance), rtol=1e-3 * tolerance)
         cells.append(f"{proof.nodes:8d} {time.perf_counter() - began:8.3f}")
     faces = "       –"
-    if rows.shape[1] <= 4 and len(rows) <= 1000:
+    if rows.shape[1] <= 3 and len(rows) <= 1000:
         oracle = FaceOracle(rows, n_threads=1)
         began = time.perf_counter()
         oracle.price(dual, threshold=np.inf)
@@ -65,7 +65,6 @@ def main() -> None:
     )
     arguments = parser.parse_args()
     box_gauge(np.eye(3), np.ones(3))  # compile
-    FaceOracle(np.random.default_rng(0).standard_normal((6, 4))).price(np.ones(6))
     FaceOracle(np.random.default_rng(0).standard_normal((6, 3))).price(np.ones(6))
     print(f"{'':42s}{'proof at 1 %':>18s} {'proof at 1e-6':>17s} {'gauge':>17s}")
     head = "  boxes        s"

@@ -17,7 +17,7 @@ from threadpoolctl import threadpool_limits
 
 from covopt.certificates.a_priori import a_priori_bounds
 from covopt.data import Data
-from covopt.oracles.faces import FaceOracle
+from covopt.oracles.choose import exact_oracle
 from covopt.problems.reduction import reduce_data
 from covopt.solvers.column_generation import ColumnGeneration
 from covopt.solvers.heuristic import solve_heuristic
@@ -51,7 +51,7 @@ def small(instances: int) -> None:
         for seed in range(instances):
             data = draw(n, d, bias, seed)
             problem, reduction = reduce_data(data, "none")
-            best = ColumnGeneration(problem, FaceOracle(problem.rows), tol=1e-6).solve().upper_bound
+            best = ColumnGeneration(problem, exact_oracle(problem.rows, 0), tol=1e-6).solve().upper_bound
             cases.append((data, problem, reduction, best))
         began = time.perf_counter()
         shares = [a_priori_bounds(c[0])[0].value / (2 * c[2].value_scale * c[3]) for c in cases]

@@ -19,7 +19,7 @@ from sklearn.datasets import load_iris
 
 from covopt.exact.rounding import relative_gap
 from covopt.oracles.cones import box_gauge
-from covopt.oracles.faces import FaceOracle
+from covopt.oracles.vector_faces import VectorFaceOracle
 from covopt.problems.shallow import ShallowProblem
 from covopt.solvers.box_generation import solve_by_boxes
 from covopt.solvers.loop import RoundState
@@ -56,7 +56,7 @@ def agree(count: int) -> None:
             rows, dual = table(random, int(random.integers(d + 3, 16)), d, kind)
             if np.linalg.matrix_rank(rows) < d or not dual.any():
                 continue
-            h = float(np.abs(FaceOracle(rows, n_threads=1).price(dual).values[0]))
+            h = float(VectorFaceOracle(rows, n_threads=1).price(dual[:, None]).values[0])
             found = box_gauge(rows, dual, max_nodes=NODES, random_state=trial)
             compared += 1
             nodes.append(found.nodes)

@@ -12,7 +12,6 @@ import covopt
 from covopt.arrangement.enumeration import iter_cells
 from covopt.certificates.prove import problem_of
 from covopt.oracles.cones import box_gauge
-from covopt.oracles.scalar.flats import FlatSweep
 from covopt.parallel import spread_with_rechecks
 from covopt.proofs import check_proof
 from covopt.proofs.parts import in_parts
@@ -38,13 +37,6 @@ def boxes(size: str) -> Callable[[], Any]:
     return lambda: box_gauge(rows, dual, rtol=1e-6, max_nodes=200_000_000).upper_bound
 
 
-def faces(size: str) -> Callable[[], Any]:
-    n = 160 if size == "full" else 80
-    rows, dual = np.column_stack([noise(n, 4)[0], np.ones(n)]), noise(n, 4)[1]
-    sweep = FlatSweep(rows)
-    return lambda: sweep.price(dual, np.zeros(5), np.inf)[2]
-
-
 def cells(size: str) -> Callable[[], Any]:
     X = np.column_stack([noise(150 if size == "full" else 80, 4)[0], np.ones(150 if size == "full" else 80)])
     return lambda: sum(len(block) for block in iter_cells(X, chunk_size=1 << 20))
@@ -58,4 +50,4 @@ def exact(size: str) -> Callable[[], Any]:
     return lambda: check_proof(problem, dual, proof, cover_by=in_parts(spread_with_rechecks())).cover
 
 
-WORK = {"boxes": boxes, "faces": faces, "cells": cells, "exact": exact}
+WORK = {"boxes": boxes, "cells": cells, "exact": exact}

@@ -33,14 +33,16 @@ from covopt.errors import BudgetError, InputError, NotCertifiedWarning
 from covopt.limits import TimeUp, limited, now, patiently
 from covopt.losses import make_loss
 from covopt.network import ReLUNetwork
+from covopt.oracles.cascade import suits_boxes
 from covopt.oracles.choose import exact_oracle
+from covopt.oracles.faces import MOST_FACED
 from covopt.potentials import LabelNoise, make_potential
 from covopt.problems.label_noise import LabelNoiseTask, check_label_noise, reduce_label_noise_fit
 from covopt.problems.reduction import Reduction
 from covopt.problems.regularised import RegularisedProblem, best_constant, check_strength, reduce_fit
 from covopt.solution import Solution
 from covopt.solution.snapshots import Snapshot
-from covopt.solvers.brackets import has_costly_faces
+from covopt.solvers.box_generation import solve_by_boxes
 from covopt.solvers.finish import finish_network
 from covopt.solvers.heuristic import solve_heuristic
 from covopt.solvers.label_noise import solve_label_noise
@@ -60,6 +62,7 @@ QUICK = "a few neurons with local search"
 SOLVERS = ("auto", "column-generation")
 ENDED = (Status.TIME_LIMIT, Status.INTERRUPTED, Status.CALLBACK)
 INSIDE = 0.999  # share of the tolerance that solvers aim at: rounding in the certificate needs room
+BOX_SHARE = 0.7  # of the time limit, before bounds of another kind are tried
 SOON_S = 1.0  # for a few neurons after an interrupt
 
 
@@ -301,17 +304,22 @@ class FitTask:
 
     def _generate(self, problem: RegularisedProblem, options: dict[str, Any]) -> tuple[Point, str]:
         name = "column-generation"
-        if self.potential == "variation" and has_costly_faces(problem):
-            point = solve_heuristic(problem, **options, is_brief=self.is_brief)
-            if point.gap <= self.tol or point.status in ENDED:
-                return point, name + _way(point)
-            options = {**options, "warm": point.warm or options.get("warm")}
+        rank, found = problem.rows.shape[1], None
+        searched = self.potential == "variation" and problem.n_outputs == 1 and rank > MOST_FACED
+        if searched and suits_boxes(rank):
+            limit = options["time_limit_s"]
+            found = solve_by_boxes(problem, **options | {"time_limit_s": limit and BOX_SHARE * limit})
+            if found.status not in (Status.GAP, Status.TIME_LIMIT):
+                return found, name + " with boxes"
+            options = options | {"time_limit_s": limit and (1.0 - BOX_SHARE) * limit}
         try:
-            oracle: Any = self.oracle(problem) if problem.rows.any() else None
+            oracle: Any = self.oracle(problem) if problem.rows.any() and not searched else None
         except BudgetError:
             if self.potential != "variation":
                 raise
-            point = solve_heuristic(problem, **options, is_brief=self.is_brief)
+            searched = True
+        if searched:
+            point = solve_heuristic(problem, **options, is_brief=self.is_brief, found=found)
             return point, name + _way(point)
         if oracle is not None and isinstance(self.weighing, LabelNoise):
             return solve_label_noise(problem, oracle, **options), name

@@ -13,8 +13,9 @@ from covopt.certificates.sharpen import sharpen
 from covopt.checks.memory import NoRoom, memory_left
 from covopt.errors import BudgetError, SolverError
 from covopt.limits import TimeUp, limited, now, patiently
-from covopt.oracles.choose import boxes_are_cheaper, exact_oracle, face_seconds
-from covopt.oracles.faces import FaceOracle
+from covopt.oracles.base import Oracle
+from covopt.oracles.cascade import SearchOracle, suits_boxes
+from covopt.oracles.choose import exact_oracle
 from covopt.problems.half_plane import CLEAR, HalfPlane
 from covopt.problems.shallow import ShallowProblem
 from covopt.solvers.box_generation import solve_by_boxes
@@ -30,8 +31,7 @@ CONIC, FRANK_WOLFE = "conic:", "frank-wolfe:"
 QUICK_S = 5.0  # for the bound beside a network along a line
 BOX_SHARE = 0.7  # of the time limit, before the heuristic takes over
 CLOSE = 1e-2  # gap of faces that arcs do not better: of rays nearly opposite the dual's digits are lost
-SHARPEN_GAP = 1e-9  # a dual this accurate shows the tight set, and Newton's method can finish on it,
-SHARPEN_S = 5.0  # where faces take no longer: boxes do not show it
+SHARPEN_GAP = 1e-9  # a dual this accurate shows the tight set, and Newton's method can finish on it
 
 
 def generate_in_time(
@@ -98,9 +98,11 @@ def _generate(problem: ShallowProblem, solver: str, options: dict[str, Any]) -> 
     if thin is not None and problem.is_vector and not thin.is_far:
         thin = None  # with several outputs the oracle's bounds are sharper for the rows as they are
     first, limit, began = None, options["time_limit_s"], now()
-    if solver != "relaxation" and _is_for_boxes(problem, options["tol"], is_thin=thin is not None):
+    if solver != "relaxation" and not problem.is_vector and suits_boxes(problem.rows.shape[1]):
         share = None if limit is None else BOX_SHARE * limit
         first = solve_by_boxes(problem, **options | {"time_limit_s": share})
+        if first.status is Status.CERTIFIED and first.gap <= SHARPEN_GAP:
+            first = _sharpened(problem, exact_oracle(problem.rows, 0), first)
         if first.status not in (Status.GAP, Status.TIME_LIMIT):
             return first, "column-generation with boxes"
         if limit is not None:
@@ -126,13 +128,12 @@ def _without_boxes(
     first: Point | None,
 ) -> tuple[Point, str]:
     """Faces, or a heuristic where they are too many; ``first`` is where boxes have ended."""
-    oracle, limit = None, options["time_limit_s"]
-    in_time = first is None or limit is None or face_seconds(*problem.rows.shape) < limit
-    if solver != "relaxation" and in_time:
+    oracle: Oracle | None = None
+    if solver != "relaxation":
         with contextlib.suppress(BudgetError):
             rows = problem.rows if thin is None else thin.closer
             oracle = exact_oracle(rows, problem.vector_outputs, beside=master_bytes(problem))
-    if oracle is None:
+    if oracle is None or (thin is None and isinstance(oracle, SearchOracle)):
         return _generate_heuristically(problem, options, only_relaxation=solver == "relaxation", first=first)
     if thin is not None:
         return _better_of(generate_thin(problem, thin, oracle, **options), first), "column-generation"
@@ -140,18 +141,9 @@ def _without_boxes(
     if plane is not None and point.status is Status.GAP:
         other = solve_one_input(plane, **options)
         point = other if other.gap < point.gap else point
-    sharp = point.status is Status.CERTIFIED and point.gap <= SHARPEN_GAP
-    if sharp and isinstance(oracle, FaceOracle):
+    if point.status is Status.CERTIFIED and point.gap <= SHARPEN_GAP and not problem.is_vector:
         point = _sharpened(problem, oracle, point)
     return point, "column-generation"
-
-
-def _is_for_boxes(problem: ShallowProblem, tol: float, is_thin: bool) -> bool:
-    """Whether boxes come first; where networks are sharpened and for thin rows only if faces take long."""
-    by_faces = is_thin or tol <= SHARPEN_GAP
-    if problem.is_vector or (by_faces and face_seconds(*problem.rows.shape) < SHARPEN_S):
-        return False
-    return boxes_are_cheaper(problem.rows)
 
 
 def _generate_heuristically(
@@ -184,7 +176,7 @@ def _better_of(point: Point, first: Point | None) -> Point:
     return point
 
 
-def _sharpened(problem: ShallowProblem, oracle: FaceOracle, point: Point) -> Point:
+def _sharpened(problem: ShallowProblem, oracle: Oracle, point: Point) -> Point:
     sharp = sharpen(problem, oracle, point.dual, float(point.offset))
     if sharp is None:
         return point

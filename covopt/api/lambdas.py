@@ -122,7 +122,9 @@ def largest_lambda(task: FitTask, time_limit_s: float | None = None) -> LargestL
                 if task.interrupted:
                     raise KeyboardInterrupt
                 try:
-                    return task.oracle(problem).price(asked, threshold=np.inf).upper_bound
+                    pricing = task.oracle(problem).price(asked, threshold=np.inf)
+                    if pricing.exact or task.potential != "variation":
+                        return pricing.upper_bound
                 except BudgetError:
                     if task.potential != "variation":
                         raise

@@ -27,13 +27,12 @@ from covopt.losses import Interpolation, Loss
 from covopt.losses.interpolation import INTERPOLATES, relative_residual
 from covopt.network import ReLUNetwork
 from covopt.oracles.claims import BY_BOXES, BY_CHORDS
-from covopt.oracles.faces import DEFAULT_FACE_BUDGET
+from covopt.oracles.faces import DEFAULT_FACE_BUDGET, MOST_FACED
 from covopt.oracles.lifted.gauge_certificate import GaugeCertificate
 from covopt.oracles.support import MOST_DIMENSIONS, GaugeBound
 from covopt.potentials import Potential, VariationNorm
 from covopt.status import Status
 
-WALKED_BY_FACES = 4  # dimensions up to which faces say what boxes have to show
 SCALED = 4  # times at most that a dual is divided by its gauge
 INFEASIBLE = 1e-8  # the bound is divided by the gauge; the dual itself is divided by it beyond this
 VARIATION = VariationNorm()
@@ -86,7 +85,7 @@ class Certificate:
         """Return what boxes have shown of the gauge, for rows of some rank: they get the time to show it again."""
         if rank > MOST_DIMENSIONS:
             return self.gauge if self.bound.endswith(BY_BOXES) else None
-        few = rank > WALKED_BY_FACES and (self.exact or self.bound.endswith(BY_CHORDS))
+        few = rank > MOST_FACED and (self.exact or self.bound.endswith(BY_CHORDS))
         return self.gauge if few else None
 
     def of_scaled_dual(self, power: int) -> Certificate:

@@ -21,7 +21,6 @@ from covopt.losses.interpolation import INTERPOLATES
 from covopt.network import ReLUNetwork
 from covopt.oracles.base import Oracle
 from covopt.oracles.choose import exact_oracle
-from covopt.oracles.faces import FaceOracle
 from covopt.problems.reduction import Reduction, reduce_data
 from covopt.problems.regularised import reduce_fit
 from covopt.problems.shallow import ShallowProblem
@@ -110,8 +109,8 @@ class Minimisers:
         oracle = self._oracle()
         neurons, weights, offset = reduction.apply_network(*self.network.to_neurons())
         dual = reduction.apply_dual(self.dual)
-        gap, faces = self.gap, oracle if isinstance(oracle, FaceOracle) else None
-        for wanted in (REFINED_GAP, FINEST_GAP) if faces else (REFINED_GAP,):
+        gap, is_scalar = self.gap, not problem.is_vector
+        for wanted in (REFINED_GAP, FINEST_GAP) if is_scalar else (REFINED_GAP,):
             if gap > wanted:
                 point = generate(
                     problem, oracle, tol=wanted, random_state=self.random_state, start_neurons=neurons,
@@ -123,8 +122,8 @@ class Minimisers:
                         problem, point.neurons, point.weights, point.offset
                     )
                 gap = relative_gap(problem.primal_value(weights, offset), problem.dual_value(dual))
-            if faces and gap <= REFINED_GAP:
-                sharp = sharpen(problem, faces, dual, float(offset))
+            if is_scalar and gap <= REFINED_GAP:
+                sharp = sharpen(problem, oracle, dual, float(offset))
                 if sharp is not None:
                     dual, neurons, weights, offset = sharp
                     break

@@ -18,7 +18,7 @@ from scipy.optimize import linprog
 
 from covopt.certificates.tight import TightSet, tight_set
 from covopt.checks.timing import stage
-from covopt.oracles.faces import FaceOracle
+from covopt.oracles.base import Oracle
 from covopt.problems.shallow import ShallowProblem
 from covopt.solvers.finish import finish_network
 from covopt.solvers.merging import ON_PLANE
@@ -31,14 +31,15 @@ SOLVED = 1e-11  # residual of the conditions at which Newton's method counts as 
 
 @stage("finishing")
 def sharpen(
-    problem: ShallowProblem, oracle: FaceOracle, dual: np.ndarray, offset: float
+    problem: ShallowProblem, oracle: Oracle, dual: np.ndarray, offset: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, float] | None:
     """Return a dual at rounding distance from optimal and a vertex of the set of minimisers.
 
     Parameters
     ----------
     problem : ShallowProblem
-    oracle : FaceOracle
+    oracle : Oracle
+        Exact, for one output.
     dual : ndarray of shape (N,)
         Feasible, with a relative gap of about 1e-9: its tight set must be the right one.
     offset : float

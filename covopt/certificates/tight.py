@@ -82,9 +82,15 @@ def tight_set(problem: ShallowProblem, oracle: Oracle, dual: np.ndarray, *, slac
     )  # fmt: skip
     side = neurons @ units.T
     side = np.sign(np.where(np.abs(side) > ON_PLANE, side, 0.0)).astype(np.int8)
-    if problem.is_vector:
-        found = _vector_set(problem, dual, neurons, values, side, slack)
-        return found if getattr(oracle, "sees_all", True) else replace(found, isolated=False)
+    found = (
+        _vector_set(problem, dual, neurons, values, side, slack)
+        if problem.is_vector
+        else _scalar_set(neurons, values, side)
+    )
+    return found if getattr(oracle, "sees_all", True) else replace(found, isolated=False)
+
+
+def _scalar_set(neurons, values, side) -> TightSet:
     above, below = (side > 0).astype(np.float32), (side < 0).astype(np.float32)
     together = (above @ below.T + below @ above.T == 0) & (values[:, None] * values > 0)
     kept: list[int] = []

@@ -1,4 +1,4 @@
-"""What boxes have shown of a gauge once is shown again: the claim says what to prove, so that little is searched for.
+"""What quadratics on boxes have shown of a gauge is shown again: the claim says what to prove.
 
 A claim is believed by nobody. It costs time, up to twenty times as many boxes as a bound without one, and where they
 do not suffice the claim is forgotten.
@@ -9,7 +9,6 @@ from __future__ import annotations
 import numpy as np
 
 from covopt.oracles.cones.moments import decided_gauge
-from covopt.oracles.cones.oracle import BoxOracle
 
 CLAIMED = 20  # times as many boxes show what is claimed
 ATTAINED = 5e-8  # a bound this close to a value is the maximum
@@ -19,7 +18,7 @@ BY_BOXES = "valid upper bound on the maximum over all neurons, by quadratics on 
 
 
 def shown_again(
-    rows: np.ndarray, dual: np.ndarray, claim: float, *, max_nodes: int, by_chords: bool
+    rows: np.ndarray, dual: np.ndarray, claim: float, *, max_nodes: int
 ) -> tuple[float, float] | None:
     """Show that h(λ) ≤ claim, a hair aside; None where the boxes do not suffice.
 
@@ -31,8 +30,6 @@ def shown_again(
         Positive.
     max_nodes : int
         Boxes that a bound without a claim would look at.
-    by_chords : bool
-        Chords, for few dimensions, or quadratics.
 
     Returns
     -------
@@ -42,21 +39,10 @@ def shown_again(
     Examples
     --------
     >>> rows, dual = np.eye(5), np.ones(5)  # its gauge is the root of five
-    >>> [shown_again(rows, dual, claim, max_nodes=100, by_chords=True) is None for claim in (2.3, 2.2)]
+    >>> [shown_again(rows, dual, claim, max_nodes=100) is None for claim in (2.3, 2.2)]
     [False, True]
     """
-    most = max(CLAIMED * max_nodes, 1)
-    if by_chords:
-        oracle = BoxOracle(rows, max_nodes=most, n_threads=2)
-        priced = oracle.price(dual, threshold=claim)
-        found = priced.upper_bound, float(np.abs(priced.values).max(initial=0.0))
-        if found[1] < claim / (1.0 + ATTAINED) and found[0] <= (1.0 + CLAIM_SLACK) * claim:
-            # ascents from afar can miss the maximum; boxes above a level just below it lead there
-            nearer = oracle.price(dual, threshold=claim / (1.0 + 0.5 * ATTAINED))
-            found = found[0], max(found[1], float(np.abs(nearer.values).max(initial=0.0)))
-    else:
-        decided = decided_gauge(rows, dual, claim, max_nodes=most, n_threads=2)
-        if decided is None:
-            return None
-        found = decided.upper_bound, abs(decided.best_value)
-    return found if found[0] <= (1.0 + CLAIM_SLACK) * claim else None
+    decided = decided_gauge(rows, dual, claim, max_nodes=max(CLAIMED * max_nodes, 1), n_threads=2)
+    if decided is None or decided.upper_bound > (1.0 + CLAIM_SLACK) * claim:
+        return None
+    return decided.upper_bound, abs(decided.best_value)

@@ -1,9 +1,7 @@
-"""The exact oracle: every face of the arrangement is looked at once (theory: Bach 2017 §2; SP20 §4).
+"""The exact oracle in three dimensions and less: every face of the arrangement is looked at once.
 
 A maximiser of |F| lies in the relative interior of one face, and there it is the projection of the face's gradient on
-the face's span. The kernels differ by dimension: :mod:`covopt.oracles.scalar`. In four and more, directions that the
-unit rows hardly have are dropped first, and paid for: the walk leaves circles of nearly dependent rows out, and of
-rows in one narrow cluster it would see none at all.
+the face's span (theory: Bach 2017 §2; SP20 §4). The kernels differ by dimension: :mod:`covopt.oracles.scalar`.
 
 What certificates may take of it: in three dimensions there is a second bound that is proved
 (:meth:`FaceOracle.proved_bound`); everywhere else it is a hint, and :mod:`covopt.oracles.support` asks boxes.
@@ -18,12 +16,11 @@ import numpy as np
 from covopt.errors import BudgetError, InputError
 from covopt.exact.parallel_rows import first_of_each, merge_lines
 from covopt.oracles.base import Pricing
-from covopt.oracles.scalar.flat_frames import DEPENDENT
-from covopt.oracles.scalar.flats import FlatSweep
 from covopt.oracles.scalar.plane import price_line, price_plane
 from covopt.oracles.scalar.sphere import SphereSweep
 
 DEFAULT_FACE_BUDGET = 5e8
+MOST_FACED = 3  # dimensions; in more, signs and boxes are quicker
 ROUNDING = 64 * np.finfo(float).eps
 PIECE = 1000  # neurons evaluated at a time
 ATTAINED = 1e-9  # a bound within this of a neuron's value is the maximum
@@ -40,12 +37,12 @@ def count_faces(n_lines: int, rank: int) -> float:
 
 
 class FaceOracle:
-    """Exact pricing by faces, for scalar outputs and the variation norm, in any dimension.
+    """Exact pricing by faces, for scalar outputs and the variation norm, in at most three dimensions.
 
     Parameters
     ----------
     rows : ndarray of shape (N, r)
-        Rows of full column rank without zero rows; rows on one line are merged inside.
+        Rows of full column rank r ≤ 3 without zero rows; rows on one line are merged inside.
     budget : float
         Largest number of faces per pricing, as :func:`count_faces` counts them.
 
@@ -54,7 +51,7 @@ class FaceOracle:
     InputError
         With fewer rows than columns.
     BudgetError
-        When the arrangement has more faces than ``budget``; nothing has been computed by then.
+        When r > 3, or the arrangement has more faces than ``budget``; nothing has been computed by then.
 
     Examples
     --------
@@ -66,28 +63,27 @@ class FaceOracle:
 
     def __init__(self, rows: np.ndarray, *, budget: float = DEFAULT_FACE_BUDGET, n_threads: int = 2):
         self.rows = np.ascontiguousarray(rows, dtype=float)
+        if self.rows.shape[1] > MOST_FACED:
+            raise BudgetError(
+                f"faces are walked in at most {MOST_FACED} dimensions; received rows in {self.rows.shape[1]}"
+            )
         lengths = np.linalg.norm(self.rows, axis=1)
-        self._span = _narrow_span(self.rows, lengths)
-        reduced = self.rows if self._span is None else np.ascontiguousarray(self.rows @ self._span)
-        self.lines, self._line_of, self._ratio = merge_lines(reduced)
-        moved = np.linalg.norm(reduced - self._ratio[:, None] * self.lines[self._line_of], axis=1)
+        self._span: np.ndarray | None = None
+        self.lines, self._line_of, self._ratio = merge_lines(self.rows)
+        moved = np.linalg.norm(self.rows - self._ratio[:, None] * self.lines[self._line_of], axis=1)
         shared = np.bincount(self._line_of)[self._line_of] > 1
         # what merging may change F by, per unit of |λ_i|: the sums over a line can cancel, this does not
         self._merging = np.where(shared, moved + ROUNDING * lengths, 0.0)
-        if self._span is not None:
-            dropped = np.linalg.norm(self.rows - reduced @ self._span.T, axis=1)
-            self._merging = self._merging + dropped + ROUNDING * lengths
         self._lengths = lengths
         if len(self.rows) < self.rows.shape[1]:
             raise InputError(
                 f"rows must have full column rank; received {len(self.rows)} rows in dimension {self.rows.shape[1]}: "
                 "reduce them with covopt.oracles.bounds.restrict."
             )
-        if len(self.lines) < reduced.shape[1] and reduced.shape[1] > 2:  # the plane takes a single line
+        if len(self.lines) < self.rows.shape[1] == MOST_FACED:  # the plane takes a single line
             # rows that rounding alone keeps apart are one line: F then depends on the span of the lines only
-            inner = np.linalg.svd(self.lines, full_matrices=False)[2].T
-            self._span = inner if self._span is None else self._span @ inner
-            self.lines = np.ascontiguousarray(self.lines @ inner)
+            self._span = np.linalg.svd(self.lines, full_matrices=False)[2].T
+            self.lines = np.ascontiguousarray(self.lines @ self._span)
             self._merging = self._merging + ROUNDING * lengths
         self.rank = self.lines.shape[1]
         self.n_threads = n_threads
@@ -98,7 +94,6 @@ class FaceOracle:
                 f"dimension {self.rank}), above the budget of {budget:.3g}"
             )
         self._sphere = SphereSweep(self.lines) if self.rank == 3 else None
-        self._flats = FlatSweep(self.lines) if self.rank > 3 else None
 
     def evaluate(self, dual: np.ndarray, neurons: np.ndarray) -> np.ndarray:
         """F at each neuron, from the rows as given."""
@@ -175,8 +170,6 @@ class FaceOracle:
             return neurons, values, float(np.abs(values).max()) + slack
         if self.rank == 2:
             return price_plane(self.lines, mu, linear, threshold)
-        if self._flats is not None:
-            return self._flats.price(mu, linear, threshold, max_neurons=None)
         assert self._sphere is not None
         per_circle = 4
         while True:
@@ -186,16 +179,6 @@ class FaceOracle:
             if not complete or not self._sphere.truncated or per_circle >= 2 * len(self.lines):
                 return found
             per_circle *= 4
-
-
-def _narrow_span(rows: np.ndarray, lengths: np.ndarray) -> np.ndarray | None:
-    """Return a basis of what the unit rows span by more than the walk over flats tells apart; None if it is all."""
-    n, r = rows.shape
-    if r <= 3 or n < r:
-        return None
-    _, values, right = np.linalg.svd(rows / lengths[:, None], full_matrices=False)
-    kept = int((values > 2.0 * DEPENDENT * np.sqrt(n)).sum())
-    return None if kept == r else right[:kept].T
 
 
 def _distinct(neurons: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -1,4 +1,4 @@
-"""What looks for columns in five to eight dimensions: neurons seen before, a short local search, boxes.
+"""What looks for columns in four to eight dimensions: neurons seen before, a short local search, boxes.
 
 Where rows lie on grids or have columns of very different size most neurons above one sit in cells that no climb
 starts in: near the optimum of the raw iris table a local search of 1024 starts finds ten where boxes find five
@@ -10,26 +10,32 @@ longer, are tried before anything is searched.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from covopt.exact.parallel_rows import ASCENT_DIGITS, first_of_each
 from covopt.oracles.base import Pricing
+from covopt.oracles.branch_and_bound import BranchAndBoundOracle
+from covopt.oracles.cascade import joined, merged, suits_signs
 from covopt.oracles.cones import BoxOracle
 from covopt.oracles.local_search import FIRST_SHARE, LocalSearchOracle
-from covopt.oracles.support import sign_gauge
 
 NEAR = 0.3  # share of the gap by which the best value may exceed one when a proof is asked for
 FAR = 0.05  # with a larger excess a proof never pays
 ENOUGH = 0.5  # neurons for each row, that a short local search may find: then boxes are not asked
-LOOK = 60_000  # boxes that look for what a short local search has missed
+LOOK, LOOK_SHARE = (
+    60_000,
+    8,
+)  # boxes that look for what a short local search has missed, and of a walk over all
 FEW = 20  # neurons from such a look, that are worth a round
 SEEN = 0.3  # of the largest excess that is known, now or of late: neurons above it are looked for first
 WALK = 0.1  # of the gap, by how much a walk over all boxes lets neurons exceed one
 WALKED = 1_500_000  # boxes up to which a walk pays although its bound does not
 CLOSE = 0.1  # of the tolerance, what a proof may leave
 ABOVE = 1e-9  # what a neuron has to exceed one by
+NODES, STARTS = 50_000, 128  # of branch and bound over signs
 POOL = 6_000_000  # numbers that are kept of neurons seen before
 
 
@@ -87,7 +93,7 @@ class SearchedThenProved:
     gap : float
         Of the solver, as far as it knows.
     is_worth : callable
-        Of a dual and the best value met: whether a proof would lift the bound by enough.
+        Of the best value met at the dual that is priced: whether a proof would lift the bound by enough.
     failed : bool
         Whether a proof ran out of boxes without meeting a neuron.
     by_signs : bool
@@ -97,8 +103,9 @@ class SearchedThenProved:
     def __init__(self, rows: np.ndarray, *, tol: float, max_nodes: int, random_state: int | None = None):
         self.tol, self.max_nodes = tol, max_nodes
         self.gap = 1.0
-        self.is_worth: Callable[[np.ndarray, float], bool] = lambda dual, best: True
-        self.proved = self.failed = self.by_signs = False
+        self.is_worth: Callable[[float], bool] = lambda best: True
+        self.proved = self.failed = False
+        self.by_signs = suits_signs(*rows.shape)
         self._rows = rows
         self.local = LocalSearchOracle(rows, random_state=0 if random_state is None else random_state)
         self.pool = Pool(rows)
@@ -106,6 +113,7 @@ class SearchedThenProved:
         self._walked = 0  # boxes of the last walk
         self._sees_more = False  # whether the last walk found what climbs had missed
         self.boxes = BoxOracle(rows, max_nodes=max_nodes, n_threads=2)
+        self.signs = BranchAndBoundOracle(rows, node_limit=NODES, n_starts=STARTS, random_state=0)
 
     def price(
         self,
@@ -119,63 +127,72 @@ class SearchedThenProved:
         options: dict[str, Any] = {"threshold": threshold, "max_neurons": max_neurons}
         self.proved = False
         enough = ENOUGH * len(dual)
-        found = _joined(*self.pool.above(dual, 1.0 + ABOVE))
+        found = joined(*self.pool.above(dual, 1.0 + ABOVE))
         if len(found.values) >= enough:
             return found
-        found = _together(found, self.local.search(dual, **options, share=FIRST_SHARE))
+        found = merged(found, self.local.search(dual, **options, share=FIRST_SHARE))
         if _count(found) >= enough:
             return self._remembered(found)
         excess = max(found.upper_bound - 1.0, SEEN * self._excess, CLOSE * self.tol)
         found = self._looked(dual, found, 1.0 + SEEN * excess)
-        if _count(found) >= FEW:
+        if _count(found) >= FEW or self.proved:
             return found
         if not self._sees_more and not _count(found):
-            found = self._remembered(_together(found, self.local.search_on(dual, **options)))
+            found = self._remembered(merged(found, self.local.search_on(dual, **options)))
         return self._walk(dual, found)
 
     def _looked(self, dual: np.ndarray, found: Pricing, level: float) -> Pricing:
         """Add what a few boxes find above a level."""
-        missed = self.boxes.price(dual, threshold=level, max_nodes=min(LOOK, self.max_nodes))
-        found = self._remembered(_together(found, missed))
-        self._excess = found.upper_bound - 1.0
-        return found
+        most = min(LOOK, self.max_nodes, self._walked // LOOK_SHARE if self._walked else LOOK)
+        missed = self.boxes.price(dual, threshold=level, max_nodes=max(most, 1))
+        found = self._remembered(merged(found, missed))
+        best = found.upper_bound
+        self._excess = best - 1.0
+        self.proved = missed.upper_bound <= level * (1.0 + CLOSE * self.tol) and self.is_worth(level)
+        return replace(found, upper_bound=max(missed.upper_bound, best)) if self.proved else found
 
     def _walk(self, dual: np.ndarray, found: Pricing) -> Pricing:
         """Walk over all boxes, where that is cheap or its bound would pay."""
         best = max(found.upper_bound, 1.0)
         if not self._sees_more or self._walked > WALKED:
-            near = best - 1.0 <= max(min(FAR, NEAR * self.gap), CLOSE * self.tol)
-            if self.gap >= 1.0 or not near or not self.is_worth(dual, best):
+            settled = (
+                best <= 1.0 + CLOSE * self.tol
+            )  # also at the first dual of a large λ, before any gap is known
+            near = settled or (self.gap < 1.0 and best - 1.0 <= min(FAR, NEAR * self.gap))
+            if not near or not self.is_worth(best):
                 return found
         level = best * (1.0 + 0.2 * CLOSE * self.tol)
         if self._sees_more:
             slack = max(WALK * self.gap, CLOSE * self.tol)
             level = 1.0 + slack if best <= 1.0 + slack else 1.0 + SEEN * (best - 1.0)
-        if self.by_signs:
-            signs = sign_gauge(self._rows, dual)
-            if signs.exact:
-                self.proved = True
-                return Pricing(found.neurons, found.values, max(signs.value, best), exact=False)
-        boxes = self.boxes.price(dual, threshold=level, complete=self._sees_more)
-        self._walked = self.boxes.nodes
-        self.proved = bool(np.abs(boxes.values).max() <= level)
+        boxes = self.prove(dual, level)
+        before, together = _count(found), merged(found, boxes)
+        self.proved = bool(np.abs(boxes.values).max(initial=0.0) <= level)
         if self.proved:
-            # where boxes ran out the bound is far above the level although no neuron is
-            bound, most = boxes.upper_bound, level * (1.0 + NEAR * self.gap)
-            if bound > most:
-                bound = self.lower(dual, bound)
-            self.failed = bound > most
-            together = _together(found, boxes)
-            return Pricing(together.neurons, together.values, max(bound, best), exact=False)
-        before, together = _count(found), _together(found, boxes)
+            self.failed = boxes.upper_bound > level * (1.0 + NEAR * self.gap)
+            bound = max(boxes.upper_bound, best)
+            return Pricing(together.neurons, together.values, bound, exact=False)
         self._sees_more = _count(together) >= before + FEW
         return self._remembered(together)
 
-    def lower(self, dual: np.ndarray, bound: float) -> float:
-        """Return the better of a bound and that of the signs; where these end they are asked first from then on."""
-        signs = sign_gauge(self._rows, dual)
-        self.by_signs = signs.exact
-        return min(signs.value, bound)
+    def prove(self, dual: np.ndarray, level: float) -> Pricing:
+        """Return neurons above a level, or a bound about the level: by signs, where these end, or boxes."""
+        if self.by_signs:
+            signs = self.signs.price(dual, threshold=level)
+            if self.signs.interrupted:
+                raise KeyboardInterrupt
+            if signs.exact:
+                return signs
+        boxes = self.boxes.price(dual, threshold=level, complete=self._sees_more)
+        self._walked = self.boxes.nodes
+        highest = float(np.abs(boxes.values).max(initial=0.0))
+        if highest <= level and boxes.upper_bound > (1.0 + CLOSE * self.tol) * level and not self.by_signs:
+            # where boxes ran out the bound is far above the level although no neuron is
+            signs = self.signs.price(dual, threshold=level)
+            self.by_signs = signs.exact
+            together, bound = merged(boxes, signs), min(signs.upper_bound, boxes.upper_bound)
+            return Pricing(together.neurons, together.values, bound, exact=False)
+        return boxes
 
     def _remembered(self, found: Pricing) -> Pricing:
         """Keep for later rounds what exceeds one."""
@@ -186,15 +203,3 @@ class SearchedThenProved:
 
 def _count(found: Pricing) -> int:
     return int((np.abs(found.values) > 1.0 + ABOVE).sum())
-
-
-def _joined(neurons: np.ndarray, values: np.ndarray) -> Pricing:
-    """Best first, each once; the best value passes for the bound."""
-    order = np.argsort(-np.abs(values), kind="stable")
-    neurons, values = neurons[order], values[order]
-    first = first_of_each(neurons, ASCENT_DIGITS)
-    return Pricing(neurons[first], values[first], float(np.abs(values).max(initial=0.0)), exact=False)
-
-
-def _together(found: Pricing, more: Pricing) -> Pricing:
-    return _joined(np.concatenate([found.neurons, more.neurons]), np.concatenate([found.values, more.values]))

@@ -11,15 +11,16 @@ transfer of :mod:`covopt.exact.rounding`. What is left goes to
 - faces in three dimensions, unless two rows are nearly parallel: :mod:`covopt.oracles.scalar.sphere` has the proof;
 - faces in three dimensions in integers (:mod:`covopt.proofs.checker.faces`), of rows far from the origin and where
   nothing else ends, if they are not too many;
-- boxes of directions (:mod:`covopt.oracles.cones`), which decide nothing by rounding: else first, with one output;
-- branch and bound over signs, where faces are too many: with one output before boxes, with several outputs a fan
-  of their directions as well;
+- branch and bound over signs, with one output for at most six rows a dimension and beyond eight dimensions, with
+  several outputs where faces are too many, and a fan of their directions as well;
+- boxes of directions (:mod:`covopt.oracles.cones`), which decide nothing by rounding, up to eight dimensions;
 - quadratics on boxes (:mod:`covopt.oracles.cones.moments`), with one output where neither ends;
 - the relaxation :func:`~covopt.oracles.bounds.gauge_bound`, when nothing else closes: valid, and not exact.
 """
 
 from __future__ import annotations
 
+import contextlib
 import math
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -34,13 +35,14 @@ from covopt.limits import seconds_left
 from covopt.oracles.arcs import MOST_ENTRIES, arc_gauge, line_gauge
 from covopt.oracles.bounds import gauge_bound, is_beyond_relaxation, narrow
 from covopt.oracles.branch_and_bound import BranchAndBoundOracle
+from covopt.oracles.cascade import MOST_DIMENSIONS, suits_signs
 from covopt.oracles.choose import exact_oracle
 from covopt.oracles.claims import ATTAINED, BY_BOXES, BY_CHORDS, CLAIM_SLACK, shown_again
 from covopt.oracles.cones.fan import fan_of_boxes
 from covopt.oracles.cones.gauge import box_gauge
 from covopt.oracles.cones.moments import quadratic_gauge
 from covopt.oracles.cones.vector_gauge import vector_box_gauge
-from covopt.oracles.faces import DEFAULT_FACE_BUDGET, FaceOracle
+from covopt.oracles.faces import DEFAULT_FACE_BUDGET, MOST_FACED
 from covopt.oracles.sizes import to_size_one
 from covopt.oracles.vector_faces import MOST_TABLED, VectorFaceOracle
 from covopt.proofs.checker.arithmetic import float_below, sqrt_above
@@ -51,27 +53,23 @@ KEPT_ROWS = 500  # oracles of larger tables are not kept: their presorting takes
 WHOLE_CHECK_S = 15.0  # what the default budget of faces takes at most, about, where boxes are searched
 BOXES_PER_FACE = 2e-3  # boxes for each face of the budget: 10⁶ by default, a second or two
 MORE_BOXES = 6  # times as many where faces are out of reach
+CLAIMED_BOXES = 20  # and where a solve has shown that they suffice
 BOXES_PER_ROW = 4000  # the same for each row, where those are more: a grid of 650 points takes 800 for each
 PAIRS_PER_BOX = 0.5  # pairs of boxes, for several outputs
 BY_FACES = 1e-9  # what their proof may add; boxes are sharper
 BOX_TOLERANCE = 1e-11  # up to so many faces it costs no more boxes than 1e-6 would
 LOOSE_TOLERANCE = 2e-8  # with more, about half as many boxes
-MOST_DIMENSIONS = 8  # beyond, boxes do not end
 MORE_TABLED = 150  # rows in three dimensions up to which a table of faces, .2 s, comes before boxes
 TABLE_BYTES = 21e6  # of such a table
 MOST_ARCS = 60_000  # N² k, in three dimensions, up to which faces are looked at in integers: some 2 s
 QUADRATIC_WORK = 16.0  # operations on boxes with quadratics for each face of the budget: 8·10⁹, some 15 s
 MOST_QUADRATIC_BOXES = 60_000
-FEW_ROWS = 4.0  # rows per dimension up to which signs are tried where faces have been walked
 PATIENCE = 30.0  # times the nodes of a pricing, where a whole check may be made: two or three seconds
-FIRST_LOOK = 3.0  # the same before boxes
 MOST_QUADRATIC_DIMENSIONS = 64
 QUADRATIC_TOLERANCE = 1e-7
-MOST_WALKED = 4  # dimensions up to which faces say where the maximum is
 FAN_CALLS = 24  # output directions that are asked about
 FAN_TOLERANCE = 1e-3
 HURRIED = 0.4  # share of the time left, where there is none for a search, for the rounds of the relaxation
-HINT_FACES = 5e6  # in five dimensions and more
 
 EXACT = "exact maximum over all neurons"
 VALID = "valid upper bound on the maximum over all neurons"
@@ -234,57 +232,51 @@ def _bound_full(rows: np.ndarray, dual: np.ndarray, budget: float, claim: float 
 def _bound_scalar(
     rows: np.ndarray, dual: np.ndarray, budget: float, claim: float | None = None
 ) -> GaugeBound:
-    """Boxes, told by the faces what to prove; where they do not end, branch and bound, or a relaxation."""
-    start = None
-    try:
-        # in more dimensions a hint from the faces costs more than the proof
-        oracle = oracle_for(
-            rows, 0, min(budget, HINT_FACES) if 4 < rows.shape[1] <= MOST_DIMENSIONS else budget
-        )
-        assert isinstance(oracle, FaceOracle)
-        start = oracle.bound(dual)
-    except BudgetError:
-        pass
-    bound, r = np.inf, rows.shape[1]
-    if start is None:  # an optimal dual of a large λ takes thousands of nodes where boxes take millions
-        first = PATIENCE if r > MOST_DIMENSIONS else FIRST_LOOK
-        signs = sign_gauge(rows, dual, first * budget / DEFAULT_FACE_BUDGET)
+    """Faces; where there are too many signs, boxes or quadratics, by the sizes of the table."""
+    r, best, bound = rows.shape[1], 0.0, np.inf
+    signs_end, oracle, signs = suits_signs(*rows.shape), None, GaugeBound(np.inf, False, VALID)
+    with contextlib.suppress(BudgetError):
+        oracle = oracle_for(rows, 0, budget) if r <= MOST_FACED else None
+    if oracle is not None:
+        best = oracle.bound(dual)
+        proved = oracle.proved_bound(dual, (1.0 + BY_FACES) * best)
+        if proved is not None:
+            return GaugeBound(proved, True, EXACT)
+    elif signs_end or r > MOST_DIMENSIONS:
+        # an optimal dual of a large λ takes thousands of nodes where boxes take millions
+        signs = sign_gauge(rows, dual, PATIENCE * budget / DEFAULT_FACE_BUDGET)
         if signs.exact:
             return signs
-        bound = signs.value
-    proved = None if start is None else oracle.proved_bound(dual, (1.0 + BY_FACES) * start)
-    if proved is not None:
-        return GaugeBound(proved, True, EXACT)
-    if claim is not None and claim > 0.0 and (start is None or r > MOST_DIMENSIONS):
-        chords = r <= MOST_DIMENSIONS
-        most = int(BOXES_PER_FACE * budget) if chords else quadratic_limit(len(rows), r, budget)
-        shown = shown_again(rows, dual, claim, max_nodes=most, by_chords=chords)
-        if shown is not None:
-            exact = shown[0] <= (1.0 + ATTAINED) * shown[1]
-            return GaugeBound(shown[0], exact, EXACT if exact else BY_CHORDS if chords else BY_BOXES)
+    if r > MOST_DIMENSIONS:
+        if claim is not None and claim > 0.0:
+            shown = shown_again(rows, dual, claim, max_nodes=quadratic_limit(len(rows), r, budget))
+            if shown is not None:
+                exact = shown[0] <= (1.0 + ATTAINED) * shown[1]
+                return GaugeBound(shown[0], exact, EXACT if exact else BY_BOXES)
+        return _by_quadratics(rows, dual, signs, budget)
     many = BOXES_PER_ROW * len(rows) / DEFAULT_FACE_BUDGET
     limit, rtol = int(max(BOXES_PER_FACE, many) * budget), BOX_TOLERANCE
-    if start is None:
-        limit, rtol = int(MORE_BOXES * BOXES_PER_FACE * budget), LOOSE_TOLERANCE
-    if r <= MOST_DIMENSIONS and limit > 0:
+    start = near = None
+    if oracle is None:
+        times = MORE_BOXES if claim is None else CLAIMED_BOXES
+        limit, rtol = int(times * BOXES_PER_FACE * budget), LOOSE_TOLERANCE
+    else:
         # how sharp boxes can be depends on where: of rows that all point nearly one way it is far better across
-        few = start is not None and r <= MOST_WALKED
-        near = oracle.price(dual, threshold=start, max_neurons=1).neurons if few else None
+        start, near = best, oracle.price(dual, threshold=best, max_neurons=1).neurons
+    if limit > 0:
         boxes = box_gauge(rows, dual, start=start, neurons=near, rtol=rtol, max_nodes=limit)
-        if (
-            start is not None and abs(boxes.best_value) > (1.0 + ATTAINED) * start
-        ):  # faces too low are no hint
+        if start is not None and abs(boxes.best_value) > (1.0 + ATTAINED) * start:  # too low to be a hint
             boxes = box_gauge(rows, dual, rtol=rtol, max_nodes=limit)
-        bound = min(bound, boxes.upper_bound)
-        if bound <= (1.0 + ATTAINED) * max(abs(boxes.best_value), start or 0.0):
+        bound = boxes.upper_bound
+        if bound <= (1.0 + ATTAINED) * max(abs(boxes.best_value), best):
             return GaugeBound(bound, True, EXACT)
-    if start is None or r > MOST_DIMENSIONS:
-        return _beyond_faces(rows, dual, bound, budget)
-    if len(rows) <= FEW_ROWS * r:
-        signs = sign_gauge(rows, dual)
-        if signs.value < bound:
+    known = GaugeBound(bound, False, BY_CHORDS)
+    if not signs_end or oracle is not None:
+        signs = sign_gauge(rows, dual, PATIENCE * budget / DEFAULT_FACE_BUDGET)
+        if signs.exact:
             return signs
-    return GaugeBound(min(bound, _relaxed(rows, dual)), False, VALID)
+    known = min(known, signs, key=lambda found: found.value)
+    return known if oracle is not None else _by_quadratics(rows, dual, known, budget)
 
 
 def quadratic_limit(n_rows: int, rank: int, budget: float = DEFAULT_FACE_BUDGET) -> int:
@@ -301,23 +293,16 @@ def quadratic_limit(n_rows: int, rank: int, budget: float = DEFAULT_FACE_BUDGET)
     return int(min(QUADRATIC_WORK * budget / operations, MOST_QUADRATIC_BOXES))
 
 
-def _beyond_faces(rows: np.ndarray, dual: np.ndarray, bound: float, budget: float) -> GaugeBound:
-    """Signs for longer where plain boxes did not end, then quadratics on boxes."""
-    if rows.shape[1] <= MOST_DIMENSIONS:
-        signs = sign_gauge(rows, dual, PATIENCE * budget / DEFAULT_FACE_BUDGET)
-        if signs.exact:
-            return signs
-        bound = min(bound, signs.value)
+def _by_quadratics(rows: np.ndarray, dual: np.ndarray, known: GaugeBound, budget: float) -> GaugeBound:
+    """Return the best of quadratics on boxes, what is known, and bounds without a search."""
     limit = quadratic_limit(len(rows), rows.shape[1], budget)
-    if limit > 0:
-        boxes = quadratic_gauge(rows, dual, rtol=QUADRATIC_TOLERANCE, max_nodes=limit)
-        if boxes.upper_bound <= (1.0 + ATTAINED) * abs(boxes.best_value):
-            return GaugeBound(boxes.upper_bound, True, EXACT)
-        relaxed = _relaxed(rows, dual)
-        if boxes.upper_bound < min(bound, relaxed):
-            return GaugeBound(boxes.upper_bound, False, BY_BOXES)
-        return GaugeBound(min(bound, relaxed), False, VALID)
-    return GaugeBound(min(bound, _relaxed(rows, dual)), False, VALID)
+    relaxed = GaugeBound(_relaxed(rows, dual), False, VALID)
+    if limit == 0:
+        return min(known, relaxed, key=lambda found: found.value)
+    boxes = quadratic_gauge(rows, dual, rtol=QUADRATIC_TOLERANCE, max_nodes=limit)
+    if boxes.upper_bound <= (1.0 + ATTAINED) * abs(boxes.best_value):
+        return GaugeBound(boxes.upper_bound, True, EXACT)
+    return min(known, relaxed, GaugeBound(boxes.upper_bound, False, BY_BOXES), key=lambda found: found.value)
 
 
 def _bound_vector(rows: np.ndarray, dual: np.ndarray, budget: float) -> GaugeBound:

@@ -1,4 +1,4 @@
-"""Column generation in five to eight dimensions: local search and boxes find columns, boxes prove.
+"""Column generation in four to eight dimensions: local search and boxes find columns, boxes prove.
 
 A search believes the best value that it has met and steers the master by it, but reports nothing that boxes have not
 proved (:mod:`covopt.oracles.searched`). A neuron found later corrects the belief. Where proofs cost more than a
@@ -23,10 +23,13 @@ from covopt.oracles.base import Pricing
 from covopt.oracles.bounds import gauge_bound
 from covopt.oracles.cones import box_gauge
 from covopt.oracles.searched import CLOSE, WALKED, SearchedThenProved
+from covopt.problems.regularised import RegularisedProblem
 from covopt.problems.shallow import ShallowProblem
 from covopt.solvers.column_generation import ColumnGeneration
+from covopt.solvers.driver import Driver
 from covopt.solvers.loop import RoundState
-from covopt.solvers.points import Point
+from covopt.solvers.points import Point, WarmStart
+from covopt.solvers.regularised.generation import RegularisedGeneration
 from covopt.status import Status
 
 ROUNDS = 2000
@@ -41,21 +44,22 @@ WORTH = 0.5  # share of the gap that a proof has to close
 MOST_COLUMNS = 4  # for each row, that one round adds
 
 
-class BoxGeneration(ColumnGeneration):
-    """:class:`ColumnGeneration` that believes the local search and reports what boxes proved.
+class Believing(Driver):
+    """Rounds of a :class:`Driver` that believe the local search and report what boxes proved.
 
     Attributes
     ----------
-    proved : tuple of (ndarray of shape (N,), float)
+    proved : tuple of (ndarray, float)
         The best dual point whose gauge was bounded by boxes, scaled into feasibility, and its value.
     """
 
     oracle: SearchedThenProved
 
-    def __init__(self, problem: ShallowProblem, oracle: SearchedThenProved, **options: Any):
+    def __init__(self, problem: Any, oracle: SearchedThenProved, **options: Any):
         super().__init__(problem, oracle, **options)
         oracle.is_worth = self._is_worth
-        self.proved: tuple[np.ndarray, float] = np.zeros_like(problem.targets), 0.0
+        self.proved: tuple[np.ndarray, float] = np.zeros_like(self.point.dual), 0.0
+        self._priced = self.master.dual
         self._since = 0  # rounds since the last proof
 
     def state(self) -> State | None:
@@ -75,38 +79,55 @@ class BoxGeneration(ColumnGeneration):
         if not super().restore(state):
             return False
         self.proved = known
-        self.point.dual, self.point.lower_bound = known
+        self._return_to_proof()
         self.oracle.gap = min(self.point.gap, 1.0)
         return True
 
+    def price(self, dual: np.ndarray, threshold: float, max_neurons: int | None = None) -> Pricing:
+        """See the base class."""
+        self._priced = dual
+        return super().price(dual, threshold, max_neurons)
+
     def offer_dual(self, dual: np.ndarray, pricing: Pricing) -> None:
         """See the base class; what is only believed counts until it is refuted."""
-        if self.oracle.proved:
-            self._note_proof(self.objective.own(dual), pricing.upper_bound)
+        if self.oracle.proved or pricing.exact:
+            self._note_proof(dual, pricing.upper_bound)
         else:
             super().offer_dual(dual, pricing)
 
-    def _is_worth(self, dual: np.ndarray, best: float) -> bool:
+    def _is_worth(self, best: float) -> bool:
         """Whether a proof would make the distance of the bounds half as large, or small enough."""
-        value, upper, lower = self.problem.scale_dual(dual, best)[1], self.point.upper_bound, self.proved[1]
+        value, upper, lower = (
+            self.objective.scale(self._priced, best)[1],
+            self.point.upper_bound,
+            self.proved[1],
+        )
         return value - lower >= WORTH * (upper - lower) or relative_gap(upper, value) <= self.tol
 
+    @property
+    def _believed(self) -> np.ndarray:
+        """The dual that is kept, of shape (N, k)."""
+        return self.point.dual.reshape(self.master.dual.shape)
+
+    def _return_to_proof(self) -> None:
+        self.point.dual, self.point.lower_bound = self.proved
+
     def _note_proof(self, dual: np.ndarray, gauge: float) -> None:
-        scaled, value = self.problem.scale_dual(dual, gauge)
+        scaled, value = self.objective.scale(dual, gauge)
         self._since = 0
         if value > self.proved[1]:
             upper = self.point.upper_bound
             if upper - value < NEWS * (upper - self.proved[1]):
                 self._note = "boxes proved a higher lower bound"
-            self.proved = scaled, value
+            self.proved = self.objective.own(scaled), value
         if value > self.point.lower_bound:
-            self.point.dual, self.point.lower_bound = self.proved
+            self._return_to_proof()
 
     def correct(self, neurons: np.ndarray) -> None:
         """See the base class; belief does not fall below what is proved."""
         super().correct(neurons)
         if self.proved[1] > self.point.lower_bound:
-            self.point.dual, self.point.lower_bound = self.proved
+            self._return_to_proof()
 
     def _fresh(self, pricing: Pricing, gap: float) -> np.ndarray:
         """Also correct the belief: in the dual point that is kept a neuron found now may exceed one."""
@@ -126,12 +147,14 @@ class BoxGeneration(ColumnGeneration):
     @stage("proofs")
     def _is_decided(self) -> bool:
         """Ask boxes about the dual point that is kept; return False where they neither prove it nor find a neuron."""
-        slack = CLOSE * self.tol
-        boxes = self.oracle.boxes.price(self.point.dual, threshold=1.0 + 0.2 * slack)
-        highest, bound = float(np.abs(boxes.values).max()), boxes.upper_bound
-        if bound > 1.0 + slack and highest <= 1.0 + 0.2 * slack:
-            bound = self.oracle.lower(self.point.dual, bound)
-        self._note_proof(self.point.dual, bound)
+        slack, asked = CLOSE * self.tol, self.objective.asked(self._believed)
+        boxes = self.oracle.prove(asked, 1.0 + 0.2 * slack)
+        highest, bound = float(np.abs(boxes.values).max(initial=0.0)), boxes.upper_bound
+        self._note_proof(self._believed, bound)
+        if (
+            bound <= 1.0 + slack
+        ):  # what is proved is a hair below what was believed, and may be beyond the tolerance
+            self._return_to_proof()
         self.oracle.pool.add(boxes.neurons[np.abs(boxes.values) > 1.0])
         self.correct(boxes.neurons)
         return bound <= 1.0 + slack or highest > 1.0 + 0.2 * slack
@@ -140,8 +163,9 @@ class BoxGeneration(ColumnGeneration):
     def _prove_belief(self, max_nodes: int) -> None:
         """Bound h of the dual point that is kept, roughly."""
         most = min(max_nodes, self.oracle.max_nodes)
-        bound = box_gauge(self.problem.rows, self.point.dual, rtol=ROUGH, max_nodes=most, n_threads=2)
-        self._note_proof(self.point.dual, bound.upper_bound)
+        rows, asked = self.oracle.boxes.rows, self.objective.asked(self._believed)
+        bound = box_gauge(rows, asked, rtol=ROUGH, max_nodes=most, n_threads=2)
+        self._note_proof(self._believed, bound.upper_bound)
         if abs(bound.best_value) > 1.0:
             self.oracle.pool.add(bound.best_neuron[None])
             self.correct(bound.best_neuron[None])
@@ -154,28 +178,43 @@ class BoxGeneration(ColumnGeneration):
                 self._prove_belief(self.oracle.max_nodes)
         if self.proved[1] == 0.0 and point.dual.any():
             with contextlib.suppress(TimeUp):  # the network stays, however late a bound is
-                self.proved = self.problem.scale_dual(point.dual, gauge_bound(self.problem.rows, point.dual))
-        point.dual, point.lower_bound = self.proved
+                asked = self.objective.asked(self._believed)
+                scaled, value = self.objective.scale(
+                    self._believed, gauge_bound(self.oracle.boxes.rows, asked)
+                )
+                self.proved = self.objective.own(scaled), max(value, 0.0)
+        self._return_to_proof()
+        if point.warm is not None:
+            point.warm = dataclasses.replace(point.warm, feasible=point.dual)
         if point.status is Status.CERTIFIED and point.gap > self.tol:  # the time was up during the proof
             point.status = Status.TIME_LIMIT
         point.claimed = point.status is Status.CERTIFIED
         return point
 
 
+class BoxGeneration(Believing, ColumnGeneration):
+    """:class:`ColumnGeneration` that believes the local search and reports what boxes proved."""
+
+
+class BoxFit(Believing, RegularisedGeneration):
+    """:class:`RegularisedGeneration` that believes the local search and reports what boxes proved."""
+
+
 def solve_by_boxes(
-    problem: ShallowProblem,
+    problem: ShallowProblem | RegularisedProblem,
     *,
     tol: float,
     time_limit_s: float | None = None,
     random_state: int | None = None,
     callback: Callable[[RoundState], bool] | None = None,
     max_nodes: int | None = None,
+    warm: WarmStart | None = None,
 ) -> Point:
-    """Solve a scalar problem; see the head of this module.
+    """Solve a problem with one output; see the head of this module.
 
     Parameters
     ----------
-    problem : ShallowProblem
+    problem : ShallowProblem or RegularisedProblem
     tol : float
     time_limit_s : float, optional
         It also limits the boxes of one proof.
@@ -184,6 +223,8 @@ def solve_by_boxes(
         Sees proved bounds only.
     max_nodes : int, optional
         Boxes per proof; by default as many as the time suffices for, and five million without a limit.
+    warm : WarmStart, optional
+        Where rounds with a loss begin.
 
     Returns
     -------
@@ -200,15 +241,22 @@ def solve_by_boxes(
         max_nodes = NODES if time_limit_s is None else NODES_IN_TIME
     if time_limit_s is not None:
         max_nodes = min(max_nodes, int(NODES_PER_S * time_limit_s))
-    oracle = SearchedThenProved(problem.rows, tol=tol, max_nodes=max_nodes, random_state=random_state)
+    interpolates = isinstance(problem, ShallowProblem)
+    rows = problem.rows if interpolates else problem.rows[problem.rows.any(axis=1)]
+    oracle = SearchedThenProved(rows, tol=tol, max_nodes=max_nodes, random_state=random_state)
 
     def observe(state: RoundState) -> bool:
         lower = generation.proved[1]
         gap = relative_gap(state.upper_bound, lower) if lower > 0 else 1.0
         return callback is not None and callback(dataclasses.replace(state, lower_bound=lower, gap=gap))
 
-    generation = BoxGeneration(
-        problem, oracle, tol=tol, time_limit_s=time_limit_s, random_state=random_state, callback=observe,
-        max_rounds=ROUNDS,
-    )  # fmt: skip
+    options: dict[str, Any] = {
+        "tol": tol, "time_limit_s": time_limit_s, "random_state": random_state, "callback": observe,
+        "max_rounds": ROUNDS,
+    }  # fmt: skip
+    generation: Believing = (
+        BoxGeneration(problem, oracle, **options)
+        if interpolates
+        else BoxFit(problem, oracle, warm=warm, **options)
+    )
     return generation.solve()

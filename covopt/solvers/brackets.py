@@ -20,6 +20,7 @@ from covopt.exact.rounding import relative_gap
 from covopt.limits import TimeUp, limited, now
 from covopt.oracles.bounds import choose_subset, gauge_bound, restrict
 from covopt.oracles.branch_and_bound import BranchAndBoundOracle
+from covopt.oracles.cascade import suits_boxes, suits_signs
 from covopt.oracles.choose import exact_oracle
 from covopt.oracles.cones.deeper import (
     LEAST_S,
@@ -29,9 +30,7 @@ from covopt.oracles.cones.deeper import (
     closed_gauge,
     deep_gauge,
 )
-from covopt.oracles.faces import DEFAULT_FACE_BUDGET, count_faces
 from covopt.oracles.support import (
-    FEW_ROWS,
     MOST_DIMENSIONS,
     MOST_QUADRATIC_DIMENSIONS,
     PATIENCE,
@@ -39,7 +38,6 @@ from covopt.oracles.support import (
     bound_gauge,
     sign_gauge,
 )
-from covopt.problems.regularised import RegularisedProblem
 from covopt.problems.shallow import ShallowProblem
 from covopt.solvers.generation import generate
 from covopt.solvers.loop import RoundState
@@ -54,31 +52,10 @@ SUBSET_TOL = 1e-3
 FINAL_S, BRIEF_S = 30.0, 2.0  # of branch and bound
 RELAXATION_S = 30.0
 RELAXATION_TOL = 1e-3  # gap at which the relaxation stops splitting
-FEW_DIMENSIONS, CHEAP_FACES = 4, 1e6  # up to which faces are walked in every round
 CLOSING_SHARE = 0.3  # of the time that is left
 IN_TIME, WITHIN = 0.95, 0.9  # of what is left, so that no deadline comes first
 PARTITION_S = 10.0  # seconds that have to be left for a search of a better dual with a loss
 LOOK = 0.005  # of the search of boxes or signs, for a first look at what can be proved
-
-
-def has_costly_faces(problem: RegularisedProblem) -> bool:
-    """Whether walking all faces in every round is possible, but a search with one proof at the end is cheaper.
-
-    Examples
-    --------
-    >>> from covopt.losses import make_loss
-    >>> loss = make_loss("squared")
-    >>> _ = loss.encode_targets(np.ones(20))
-    >>> rows = np.random.default_rng(0).standard_normal((20, 6))
-    >>> [has_costly_faces(RegularisedProblem(rows[:, :r], loss, 1.0)) for r in (3, 6)]
-    [False, True]
-    """
-    n, r = int(problem.rows.any(axis=1).sum()), problem.rows.shape[1]
-    return (
-        problem.n_outputs == 1
-        and r > FEW_DIMENSIONS
-        and CHEAP_FACES < count_faces(n, r) <= DEFAULT_FACE_BUDGET
-    )
 
 
 class Bracket:
@@ -217,10 +194,10 @@ class Bracket:
             if not view.is_scalar:
                 with contextlib.suppress(TimeUp), limited(left):
                     self.tree(min(BRIEF_S if is_brief else FINAL_S, left))
-            if has_costly_faces(view.problem):  # as certificates do
+            if view.is_scalar and suits_boxes(rank):  # as certificates do
                 self.by_gauge(self.optimal, bound_gauge(self.rows, view.asked(self.optimal)).value)
             return self.conclude()
-        if not only_relaxation and not (boxes and len(self.rows) > FEW_ROWS * rank):
+        if not only_relaxation and not (boxes and not suits_signs(*self.rows.shape)):
             with contextlib.suppress(TimeUp), limited(left / 2):
                 self.tree(min(FINAL_S, left / 3))
             with contextlib.suppress(TimeUp), limited(left / 2):

@@ -181,7 +181,7 @@ def solve_heuristic(
         "tol": max(tol, 1e-9), "random_state": random_state, "callback": observer(oracle, callback),
         "time_limit_s": None if time_limit_s is None else share * time_limit_s,
     }  # fmt: skip
-    if found is not None:
+    if found is not None and found.dual.any():
         point, oracle.trusted = found, True
     elif isinstance(problem, ShallowProblem):
         point = ColumnGeneration(problem, oracle, **options).solve()

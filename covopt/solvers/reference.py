@@ -8,7 +8,7 @@ from covopt.arrangement.enumeration import enumerate_cells
 from covopt.arrangement.files import most_cells
 from covopt.checks.memory import memory_left, plan
 from covopt.conic.all_cells import solve_conic
-from covopt.oracles.faces import FaceOracle
+from covopt.oracles.choose import exact_oracle
 from covopt.problems.shallow import ShallowProblem
 from covopt.solvers.column_generation import FEASIBLE
 from covopt.solvers.finish import interpolating
@@ -81,7 +81,9 @@ def solve_all_cells(
     ):  # merged neurons miss the points: those of the program do not
         network, upper = whole, problem.primal_value(np.abs(whole[1]), whole[2])
     dual = problem.project_dual(found.dual)
-    dual, lower = problem.scale_dual(dual, FaceOracle(problem.rows).price(dual, threshold=np.inf).upper_bound)
+    dual, lower = problem.scale_dual(
+        dual, exact_oracle(problem.rows, 0).price(dual, threshold=np.inf).upper_bound
+    )
     point = Point(*network, upper, dual, lower, Status.GAP)
     if point.gap <= tol:
         point.status = Status.CERTIFIED

@@ -6,7 +6,7 @@ import pytest
 import covopt
 from covopt.certificates.sharpen import sharpen
 from covopt.datasets import make_random_plane, make_smooth
-from covopt.oracles.faces import FaceOracle
+from covopt.oracles.choose import exact_oracle
 from covopt.problems.reduction import reduce_data
 from tests.bank.closed_forms import CASES
 
@@ -14,7 +14,7 @@ from tests.bank.closed_forms import CASES
 def reduced(solution):
     problem, reduction = reduce_data(solution.data, solution.output_bias)
     offset = solution.data.bias * float(solution.network.output_bias[0]) / reduction.target_scale
-    return problem, FaceOracle(problem.rows), reduction.apply_dual(solution.dual), offset
+    return problem, exact_oracle(problem.rows, 0), reduction.apply_dual(solution.dual), offset
 
 
 @pytest.mark.parametrize("output_bias", ["none", "penalized", "free"])

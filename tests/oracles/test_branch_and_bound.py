@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from covopt.oracles.branch_and_bound import BranchAndBoundOracle
-from covopt.oracles.faces import FaceOracle
 from covopt.oracles.local_search import LocalSearchOracle
+from tests.oracles.table import face_oracle
 
 
 def oracle(rows, **options):
@@ -42,7 +42,7 @@ def test_scalar_pricing_is_that_of_all_faces(seed, r, n, integer):
     if rank < r:
         return
     dual = rng.integers(-3, 4, len(rows)).astype(float) if integer else rng.standard_normal(len(rows))
-    truth = FaceOracle(rows).price(dual)
+    truth = face_oracle(rows).price(dual)
     found = oracle(rows).price(dual)
     assert found.exact
     assert found.upper_bound == pytest.approx(truth.upper_bound, rel=1e-9, abs=1e-9)
@@ -59,7 +59,7 @@ def test_an_optimal_dual_has_many_equal_maxima(seed):
     rng = np.random.default_rng(seed)
     rows, targets = rng.standard_normal((14, 4)), rng.uniform(-1, 1, 14)
     problem = ShallowProblem(rows / np.linalg.norm(rows, axis=1).max(), targets)
-    faces = FaceOracle(problem.rows)
+    faces = face_oracle(problem.rows)
     dual = ColumnGeneration(problem, faces, tol=1e-7).solve().dual
     found = oracle(problem.rows).price(dual)
     assert found.exact
@@ -101,7 +101,7 @@ def test_no_direction_exceeds_the_vector_bound(seed, r, n, k, integer):
 def test_one_column_is_the_scalar_case(n, r):
     rng = np.random.default_rng(n)
     rows, dual = rng.standard_normal((n, r)), rng.standard_normal(n)
-    truth = FaceOracle(rows).price(dual).upper_bound
+    truth = face_oracle(rows).price(dual).upper_bound
     for outputs in (dual[:, None], np.outer(dual, [3.0, 4.0]) / 5.0):
         assert oracle(rows).price(outputs).upper_bound == pytest.approx(truth, rel=3e-10)
 

@@ -13,7 +13,7 @@ from covopt.oracles.cones.leaf import affine_bound, corner_bound, relax, touch
 from covopt.oracles.cones.least_norm import least_norm
 from covopt.oracles.cones.search import search
 from covopt.oracles.cones.transfer import transfer
-from covopt.oracles.faces import FaceOracle
+from tests.oracles.table import face_oracle
 
 
 def exact_value(rows, dual, neuron):
@@ -53,7 +53,7 @@ def test_agrees_with_the_faces(kind):
         rows, dual = table(random, int(random.integers(d + 3, 13)), d, kind)
         if np.linalg.matrix_rank(rows) < d:
             continue
-        h = abs(FaceOracle(rows).price(dual).values[0])
+        h = abs(face_oracle(rows).price(dual).values[0])
         found = box_gauge(rows, dual, max_nodes=300_000)
         assert found.closed
         assert h * (1 - 1e-12) <= found.upper_bound <= h * (1 + 2e-9)
@@ -239,7 +239,7 @@ def roots(tree, count):
 def test_every_budget_gives_a_bound_and_a_tree(budget):
     random = np.random.default_rng(5)
     rows, dual = random.standard_normal((30, 4)), random.standard_normal(30)
-    h = FaceOracle(rows).price(dual).upper_bound
+    h = face_oracle(rows).price(dual).upper_bound
     found = box_gauge(rows, dual, max_nodes=budget)
     assert found.upper_bound >= h * (1 - 1e-12)
     assert found.nodes <= budget + 7 * 16
@@ -281,7 +281,7 @@ def test_a_search_goes_on_from_a_coarser_one():
     rows, signs = random.standard_normal((30, 4)), random.choice([-1.0, 1.0], 30)
     made = transfer(rows, signs)
     question = (made.y, made.signs.astype(float), made.linear)
-    h = FaceOracle(rows).price(signs).upper_bound * 2.0**-made.exponent
+    h = face_oracle(rows).price(signs).upper_bound * 2.0**-made.exponent
     coarse = search(*question, 1.5 * h, max_nodes=10**6)
     fine = search(*question, 1.001 * h, max_nodes=10**6, before=coarse)
     alone = search(*question, 1.001 * h, max_nodes=10**6)
@@ -317,7 +317,7 @@ def test_thin_wedges_are_merged_where_boxes_fail():
 def test_a_start_is_proved_or_raised():
     random = np.random.default_rng(8)
     rows, dual = random.standard_normal((25, 3)), random.standard_normal(25)
-    h = FaceOracle(rows).price(dual).upper_bound
+    h = face_oracle(rows).price(dual).upper_bound
     above = box_gauge(rows, dual, start=1.1 * h)
     assert above.closed and h < above.upper_bound <= 1.1 * h * (1 + 1e-9)
     below_it = box_gauge(rows, dual, start=0.5 * h)
@@ -327,7 +327,7 @@ def test_a_start_is_proved_or_raised():
 def test_pricing():
     random = np.random.default_rng(9)
     rows, dual = random.standard_normal((30, 3)), random.standard_normal(30)
-    faces = FaceOracle(rows).price(dual, complete=True)
+    faces = face_oracle(rows).price(dual, complete=True)
     h = faces.upper_bound
     answer = BoxOracle(rows).price(dual, threshold=0.7 * h)
     assert abs(answer.values[0]) == pytest.approx(h, rel=1e-9) and (np.abs(answer.values) >= 0.7 * h).all()
@@ -359,7 +359,7 @@ def test_a_search_that_stops_has_a_point_and_a_valid_bound():
 def test_a_limited_pricing_is_still_a_bound():
     random = np.random.default_rng(9)
     rows, dual = random.standard_normal((30, 4)), random.standard_normal(30)
-    h = FaceOracle(rows).price(dual).upper_bound
+    h = face_oracle(rows).price(dual).upper_bound
     for max_nodes in (1, 100, 10_000):
         answer = BoxOracle(rows).price(dual, threshold=0.8 * h, max_nodes=max_nodes)
         assert answer.upper_bound >= h * (1 - 1e-12) and abs(answer.values[0]) <= h * (1 + 1e-9)

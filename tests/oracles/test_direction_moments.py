@@ -16,8 +16,8 @@ from covopt.oracles.cones.narrowing import FREE, OFF, ON
 from covopt.oracles.cones.quadratic import OPTIONS, UNSET, bound_box
 from covopt.oracles.cones.sphere_form import on_sphere, proved_on_sphere
 from covopt.oracles.cones.transfer import transfer
-from covopt.oracles.faces import FaceOracle
 from covopt.oracles.support import VALID, bound_gauge
+from tests.oracles.table import face_oracle
 
 
 @pytest.mark.parametrize("kind", ["normal", "integers", "parallel"])
@@ -28,7 +28,7 @@ def test_agrees_with_the_faces(kind):
         rows, dual = table(random, int(random.integers(d + 3, 13)), d, kind)
         if np.linalg.matrix_rank(rows) < d:
             continue
-        h = abs(FaceOracle(rows).price(dual).values[0])
+        h = abs(face_oracle(rows).price(dual).values[0])
         found = quadratic_gauge(rows, dual, rtol=1e-2, max_nodes=3000)
         assert found.closed
         assert h * (1 - 1e-12) <= found.upper_bound <= h * (1 + 1.01e-2)

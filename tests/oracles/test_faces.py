@@ -208,10 +208,10 @@ def test_the_bound_holds_and_is_attained(rank, make_rows, make_dual):
     assert checked >= 3
 
 
-@pytest.mark.parametrize("rank", [1, 2, 3, 4])
+@pytest.mark.parametrize("rank", [1, 2, 3])
 @pytest.mark.parametrize("make_rows", [generic, grid, antiparallel])
 def test_the_maximum_is_the_gauge_of_the_bank(rank, make_rows):
-    for seed in range(4 if rank < 4 else 1):
+    for seed in range(4):
         rng = np.random.default_rng(seed)
         rows = make_rows(rng, rank, rank + 3)
         if np.linalg.matrix_rank(rows) < rank:
@@ -440,12 +440,10 @@ def test_fewer_rows_than_columns_are_refused():
         FaceOracle(np.array([[1.0, 0.0, 2.0], [0.0, 1.0, 1.0]]))
 
 
-@pytest.mark.parametrize("n_columns", [3, 4, 5])
-@pytest.mark.parametrize("n_lines", [1, 2, 3])
+@pytest.mark.parametrize("n_columns", [3])
+@pytest.mark.parametrize("n_lines", [1, 2])
 def test_fewer_lines_than_columns_are_looked_at_in_their_span(n_columns, n_lines):
     rng = np.random.default_rng(10 * n_columns + n_lines)
-    if n_lines >= n_columns:
-        pytest.skip("as many lines as columns")
     lines = rng.standard_normal((n_lines, n_columns))
     rows = np.concatenate([lines, 2.0 * lines, -0.5 * lines, lines[:1], 3.0 * lines])
     span = np.linalg.qr(lines.T)[0]

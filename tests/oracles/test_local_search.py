@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from covopt.limits import TimeUp, limited
-from covopt.oracles.faces import FaceOracle
 from covopt.oracles.local_search import LocalSearchOracle, climb, climb_outputs
 from covopt.oracles.scalar import climbs
+from tests.oracles.table import face_oracle
 
 
 def climb_slowly(rows, mu, linear, start):
@@ -65,7 +65,7 @@ def test_best_is_the_maximum_and_the_bound_is_valid(r):
     hits = 0
     for trial in range(10):
         rows, dual = rng.standard_normal((20, r)), rng.standard_normal(20)
-        truth = FaceOracle(rows).price(dual)
+        truth = face_oracle(rows).price(dual)
         found = LocalSearchOracle(rows, n_starts=128, random_state=trial).price(dual)
         assert not found.exact
         assert abs(found.values[0]) <= truth.upper_bound <= found.upper_bound + 1e-12
@@ -76,7 +76,7 @@ def test_best_is_the_maximum_and_the_bound_is_valid(r):
 def test_points_are_local_maxima_of_the_exact_list():
     rng = np.random.default_rng(5)
     rows, dual = rng.standard_normal((15, 4)), rng.standard_normal(15)
-    exact = FaceOracle(rows).price(dual)
+    exact = face_oracle(rows).price(dual)
     found = LocalSearchOracle(rows, random_state=0).price(dual, threshold=0.3 * abs(exact.values[0]))
     distance = np.abs(found.neurons[:, None] - exact.neurons[None]).max(axis=2).min(axis=1)
     assert (distance < 1e-6).all()

@@ -13,13 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from covopt.errors import InputError
-from covopt.oracles.faces import FaceOracle
 from covopt.oracles.lifted.admm import run_lifted
 from covopt.oracles.lifted.conic import run_conic, solve_lifted
 from covopt.oracles.lifted.gauge_certificate import GaugeCertificate, UnitRows, bound_region, check_gauge
 from covopt.oracles.lifted.lift import LEVELS, Lift, Region, covers, is_empty
 from covopt.oracles.relaxation import relaxation_bound
 from covopt.oracles.vector_faces import VectorFaceOracle
+from tests.oracles.table import face_oracle
 
 
 def a_table(seed, n=7, rank=3, integer=False):
@@ -44,7 +44,7 @@ def test_never_below_the_exact_maximum(seed, level, integer):
     rank = np.linalg.matrix_rank(rows)
     if rank < rows.shape[1]:
         rows = rows @ np.linalg.svd(rows)[2][:rank].T
-    exact = FaceOracle(rows).price(dual).upper_bound
+    exact = face_oracle(rows).price(dual).upper_bound
     bound = relaxation_bound(rows, dual, level=level, max_steps=300).value
     assert bound >= exact * (1 - 1e-12)
     assert bound <= 2.5 * exact
@@ -184,7 +184,7 @@ def test_checking_is_free_of_units_and_of_the_basis():
 def test_no_mutation_of_multipliers_proves_too_much(seed):
     rng = np.random.default_rng(seed)
     rows, dual, found = a_certificate()
-    exact = FaceOracle(rows).price(dual).upper_bound
+    exact = face_oracle(rows).price(dual).upper_bound
     proofs = list(found.certificate.regions)
     which = int(rng.integers(len(proofs)))
     proof = proofs[which]
@@ -200,11 +200,11 @@ def test_mutations_are_seen():
     rows, dual, found = a_certificate(splits=0)
     certificate = found.certificate
     lower = [dataclasses.replace(p, theta=[0.9 * t for t in p.theta]) for p in certificate.regions]
-    exact = FaceOracle(rows).price(dual).upper_bound
+    exact = face_oracle(rows).price(dual).upper_bound
     assert check_gauge(rows, dual, dataclasses.replace(certificate, regions=lower)) > exact
     other = dual.copy()
     other[0] += 1.0
-    assert check_gauge(rows, other, certificate) >= FaceOracle(rows).price(other).upper_bound
+    assert check_gauge(rows, other, certificate) >= face_oracle(rows).price(other).upper_bound
     smaller = dataclasses.replace(certificate, size=2 * certificate.size)
     assert check_gauge(rows, dual, smaller) > 1.05 * found.value
 
@@ -214,7 +214,7 @@ def test_rows_outside_of_the_support_are_paid_for():
     part = dual.copy()
     part[:2] = 0.0
     less = relaxation_bound(rows, part).certificate
-    assert check_gauge(rows, dual, less) >= FaceOracle(rows).price(dual).upper_bound
+    assert check_gauge(rows, dual, less) >= face_oracle(rows).price(dual).upper_bound
 
 
 @pytest.mark.parametrize(

@@ -1,25 +1,24 @@
-"""Column generation in five dimensions and more: only what boxes proved is reported."""
+"""Column generation in four dimensions and more: only what boxes proved is reported."""
 
 import dataclasses
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_iris
 
 import covopt
 from covopt.api import generation
+from covopt.errors import BudgetError
 from covopt.limits import TimeUp
 from covopt.oracles import searched as box_pricing
 from covopt.oracles.bounds import gauge_bound
-from covopt.oracles.choose import box_seconds, boxes_are_cheaper, face_seconds
+from covopt.oracles.choose import exact_oracle
 from covopt.oracles.cones import box_gauge
-from covopt.oracles.faces import FaceOracle
 from covopt.oracles.searched import Pool, SearchedThenProved
-from covopt.oracles.support import VALID, GaugeBound
 from covopt.problems.shallow import ShallowProblem
 from covopt.solvers.box_generation import BoxGeneration, solve_by_boxes
 from covopt.solvers.generation import generate
 from covopt.status import Status
+from tests.oracles.table import face_oracle
 
 
 def instance(n: int, rank: int, seed: int, offset_cost: float = np.inf) -> ShallowProblem:
@@ -32,7 +31,7 @@ def instance(n: int, rank: int, seed: int, offset_cost: float = np.inf) -> Shall
 @pytest.mark.parametrize(("n", "rank"), [(14, 4), (12, 5)])
 def test_the_value_is_the_one_of_the_faces(n, rank, offset_cost):
     problem = instance(n, rank, 1, offset_cost)
-    exact = generate(problem, FaceOracle(problem.rows), tol=1e-7)
+    exact = generate(problem, face_oracle(problem.rows), tol=1e-7)
     found = solve_by_boxes(problem, tol=1e-6)
     assert found.status is Status.CERTIFIED
     assert found.gap <= 1e-6
@@ -43,7 +42,7 @@ def test_the_value_is_the_one_of_the_faces(n, rank, offset_cost):
 def test_what_the_local_search_misses_is_found_by_boxes(monkeypatch):
     """A blind local search: it sees one neuron, and never the best one."""
     problem = instance(7, 3, 2)
-    exact = generate(problem, FaceOracle(problem.rows), tol=1e-8)
+    exact = generate(problem, face_oracle(problem.rows), tol=1e-8)
     oracle = SearchedThenProved(problem.rows, tol=1e-6, max_nodes=10**6)
     search = oracle.local.search
 
@@ -64,8 +63,7 @@ def test_without_boxes_signs_prove_or_no_bound_is_believed(monkeypatch):
     assert by_signs.status is Status.CERTIFIED and by_signs.gap <= 1e-6
     proved = box_gauge(problem.rows, by_signs.dual, rtol=1e-7).upper_bound
     assert proved <= 1.0 + 1e-6
-    nothing = GaugeBound(np.inf, False, VALID)
-    monkeypatch.setattr(box_pricing, "sign_gauge", lambda *_: nothing)
+    monkeypatch.setattr(box_pricing, "NODES", 1)
     point = solve_by_boxes(problem, tol=1e-6, max_nodes=1)
     assert point.status is Status.GAP
     assert 0 < point.lower_bound < point.upper_bound
@@ -120,7 +118,7 @@ def test_rows_on_a_grid_with_columns_of_uneven_size():
     X = np.round(generator.standard_normal((24, 3)) * [1.0, 0.3, 0.1] + [5.0, 3.0, 1.0], 1)
     rows = np.unique(np.c_[X, np.ones(24)], axis=0) / 8.0
     problem = ShallowProblem(rows, generator.integers(0, 3, len(rows)) / 2.0)
-    exact = generate(problem, FaceOracle(rows), tol=1e-6)
+    exact = generate(problem, face_oracle(rows), tol=1e-6)
     point = solve_by_boxes(problem, tol=1e-6)
     assert point.status is Status.CERTIFIED
     assert point.lower_bound <= exact.upper_bound * (1 + 1e-9)
@@ -138,39 +136,47 @@ def test_fifty_points_with_four_features():
     assert covopt.verify(solution).ok
 
 
-def test_which_problems_suit():
-    """Boxes from where they are clearly cheaper by the fitted seconds; both grow with the rows and the dimension."""
-    rows = np.random.default_rng(0).standard_normal((60, 9))
-    assert [boxes_are_cheaper(rows[:, :r]) for r in (3, 4, 5, 6, 8, 9)] == [
-        False,
-        False,
-        True,
-        True,
-        True,
-        False,
-    ]
-    assert [boxes_are_cheaper(rows[:n, :5]) for n in (8, 10, 25)] == [False, False, True]
-    assert face_seconds(20, 5) < face_seconds(40, 5) < face_seconds(40, 6)
-    assert box_seconds(rows[:20, :5]) < box_seconds(rows[:40, :5]) < box_seconds(rows[:40, :6])
-    iris = np.column_stack([np.unique(load_iris().data, axis=0)[::4], np.ones(38)])
-    assert not boxes_are_cheaper(iris) and boxes_are_cheaper(rows[:38, :5])
+@pytest.mark.parametrize(("n", "d"), [(16, 8), (14, 10), (18, 9), (20, 12)])
+def test_small_tables_in_many_dimensions_are_certified(n, d):
+    """Signs prove them in some hundred nodes; 4.5·10⁸ faces of the first took more time than there was."""
+    generator = np.random.default_rng(0)
+    X, y = generator.standard_normal((n, d)), generator.standard_normal(n)
+    solution = covopt.min_norm(X, y, bias=1.0)
+    assert solution.status is Status.CERTIFIED and len(solution.history) < 60
+    rows = np.column_stack([X, np.ones(n)])
+    oracle = exact_oracle(rows, 0)
+    found = oracle.price(solution.dual)
+    assert found.exact and found.upper_bound <= 1.0 + 1e-6 and oracle.signs.n_nodes < 2000
+    assert covopt.verify(solution).ok
 
 
-def test_faces_follow_where_boxes_do_not_end(monkeypatch):
-    """A network and a bound that boxes leave are kept; faces make the certificate where they can be afforded."""
-    generator = np.random.default_rng(1)
-    X, y = generator.standard_normal((16, 4)), generator.standard_normal(16)
-    assert boxes_are_cheaper(np.column_stack([X, np.ones(16)]))
-    by_boxes = covopt.min_norm(X, y)
+def test_which_oracle_takes_a_table():
+    rows = np.random.default_rng(0).standard_normal((60, 12))
+    made = [type(exact_oracle(rows[:n, :r], 0)).__name__ for n, r in ((60, 3), (60, 4), (60, 8), (60, 10))]
+    assert made == ["FaceOracle", "SearchOracle", "SearchOracle", "SearchOracle"]
+    with pytest.raises(BudgetError, match="too many for signs and for boxes"):
+        exact_oracle(rows[:, :9], 0)
 
-    def given_up(*arguments, **options):
-        return dataclasses.replace(solve_by_boxes(*arguments, **options), status=Status.GAP)
 
-    monkeypatch.setattr(generation, "solve_by_boxes", given_up)
-    by_faces = covopt.min_norm(X, y)
-    assert by_boxes.solver == "column-generation with boxes" and by_faces.solver == "column-generation"
-    assert by_faces.status is by_boxes.status is Status.CERTIFIED
-    assert by_faces.cost == pytest.approx(by_boxes.cost, rel=3e-6)
+def test_a_proof_a_hair_beyond_the_tolerance_is_followed_by_more_rounds():
+    """The belief was within 1e-6, its proof within 1.02e-6: the solve ended uncertified."""
+    generator = np.random.default_rng(0)
+    X, y = generator.standard_normal((40, 3)), generator.standard_normal(40)
+    problem = ShallowProblem(np.column_stack([X, np.ones(40)]), y / np.abs(y).max())
+    for tol in np.geomspace(1e-4, 1e-7, 7):
+        assert solve_by_boxes(problem, tol=tol).status is Status.CERTIFIED
+
+
+@pytest.mark.parametrize("lam", ["0.1max", "0.001max"])
+@pytest.mark.parametrize(("n", "d", "output_bias"), [(30, 3, "none"), (20, 4, "free"), (14, 5, "penalized")])
+def test_fits_ask_boxes(n, d, output_bias, lam):
+    generator = np.random.default_rng(2)
+    X, y = generator.standard_normal((n, d)), generator.standard_normal(n)
+    fitted = covopt.fit(X, y, lam=lam, output_bias=output_bias)
+    assert fitted.status is Status.CERTIFIED and fitted.solver == "column-generation with boxes"
+    assert covopt.verify(fitted).ok
+    above = covopt.fit(X, y, lam="1.01max", output_bias=output_bias)  # the first dual is optimal, and proved
+    assert above.status is Status.CERTIFIED and len(above.network) == 0
 
 
 @pytest.mark.parametrize("stop", [TimeUp, KeyboardInterrupt])
@@ -186,7 +192,6 @@ def test_a_search_after_boxes_that_is_stopped_leaves_their_network(monkeypatch, 
         first.dual, first.upper_bound = np.zeros_like(first.dual), np.inf  # half done
         raise stop
 
-    monkeypatch.setattr(generation, "boxes_are_cheaper", lambda rows: True)
     monkeypatch.setattr(generation, "solve_by_boxes", given_up)
     monkeypatch.setattr(generation, "_without_boxes", stopped)
     solution = covopt.min_norm(X, y)

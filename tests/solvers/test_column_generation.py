@@ -6,11 +6,11 @@ import pytest
 import covopt
 from covopt.exact.rounding import relative_gap
 from covopt.oracles.base import Pricing
-from covopt.oracles.faces import FaceOracle
 from covopt.problems.shallow import ShallowProblem
 from covopt.solvers.column_generation import ColumnGeneration
 from covopt.solvers.master.networks import completed, shifted
 from covopt.status import Status
+from tests.oracles.table import face_oracle
 
 OFFSETS = [np.inf, 0.7, 0.0]
 
@@ -30,7 +30,7 @@ def test_the_bracket_closes_monotonically_around_the_optimum(offset_cost, kind):
     case = problem(offset_cost=offset_cost, kind=kind)
     states = []
     point = ColumnGeneration(
-        case, FaceOracle(case.rows), tol=1e-9, random_state=0, callback=lambda s: states.append(s) or False
+        case, face_oracle(case.rows), tol=1e-9, random_state=0, callback=lambda s: states.append(s) or False
     ).solve()
     assert point.status is Status.CERTIFIED
     assert point.gap <= 1e-9
@@ -43,13 +43,13 @@ def test_the_bracket_closes_monotonically_around_the_optimum(offset_cost, kind):
     assert np.abs(case.atoms(point.neurons) @ point.weights + point.offset - case.targets).max() <= 1e-9
     assert case.primal_value(point.weights, point.offset) == pytest.approx(point.upper_bound, rel=1e-12)
     assert case.dual_value(point.dual) == pytest.approx(point.lower_bound, rel=1e-12)
-    assert FaceOracle(case.rows).price(point.dual).upper_bound <= 1 + 1e-12
+    assert face_oracle(case.rows).price(point.dual).upper_bound <= 1 + 1e-12
 
 
 @pytest.mark.parametrize("offset_cost", OFFSETS)
 def test_seeds_and_start_neurons_lead_to_the_same_value(offset_cost):
     case = problem(seed=1, offset_cost=offset_cost)
-    oracle = FaceOracle(case.rows)
+    oracle = face_oracle(case.rows)
     first = ColumnGeneration(case, oracle, tol=1e-8, random_state=0).solve()
     second = ColumnGeneration(case, oracle, tol=1e-8, random_state=5).solve()
     warm = ColumnGeneration(case, oracle, tol=1e-8, random_state=0, start_neurons=first.neurons).solve()
@@ -60,7 +60,7 @@ def test_seeds_and_start_neurons_lead_to_the_same_value(offset_cost):
 def test_a_bound_that_is_too_large_costs_only_the_gap():
     """An oracle whose bound is 1 % loose leaves valid, looser brackets and never a false certificate."""
     case = problem(seed=2)
-    exact = FaceOracle(case.rows)
+    exact = face_oracle(case.rows)
 
     class Loose:
         def price(self, dual, *, threshold=0.0, max_neurons=None):
@@ -76,7 +76,7 @@ def test_a_bound_that_is_too_large_costs_only_the_gap():
 
 def test_stopping_by_rounds_time_callback_and_ctrl_c():
     case = problem(n=60, kind="smooth")
-    oracle = FaceOracle(case.rows)
+    oracle = face_oracle(case.rows)
     assert ColumnGeneration(case, oracle, tol=1e-9, max_rounds=2).solve().status is Status.GAP
     assert ColumnGeneration(case, oracle, tol=1e-9, time_limit_s=1e-9).solve().status is Status.TIME_LIMIT
     assert ColumnGeneration(case, oracle, tol=1e-9, callback=lambda s: True).solve().status is Status.CALLBACK
@@ -91,14 +91,14 @@ def test_stopping_by_rounds_time_callback_and_ctrl_c():
 def test_a_free_offset_where_targets_have_zeros(targets):
     rows = np.array([[-1.0, 1.0], [0.0, 1.0], [1.0, 1.0]]) / np.sqrt(2)
     case = ShallowProblem(rows, np.array(targets), 0.0)
-    point = ColumnGeneration(case, FaceOracle(rows), tol=1e-9).solve()
+    point = ColumnGeneration(case, face_oracle(rows), tol=1e-9).solve()
     assert point.status is Status.CERTIFIED
     assert point.lower_bound > 0.1
 
 
 def test_a_constant_target_needs_only_the_offset():
     rows = np.array([[-1.0, 1.0], [0.0, 1.0], [1.0, 1.0]]) / np.sqrt(2)
-    point = ColumnGeneration(ShallowProblem(rows, np.ones(3), 0.0), FaceOracle(rows), tol=1e-9).solve()
+    point = ColumnGeneration(ShallowProblem(rows, np.ones(3), 0.0), face_oracle(rows), tol=1e-9).solve()
     assert (len(point.neurons), point.offset, point.upper_bound) == (0, 1.0, 0.0)
 
 
@@ -107,7 +107,7 @@ def test_a_free_offset_with_three_points_on_a_grid():
     rows = np.column_stack([X, np.ones(3)])
     y = np.array([1.1801655972128011, 1.7434452131360432, -0.17687203551915195])
     case = ShallowProblem(rows, y, 0.0)
-    point = ColumnGeneration(case, FaceOracle(rows), tol=1e-8, random_state=0).solve()
+    point = ColumnGeneration(case, face_oracle(rows), tol=1e-8, random_state=0).solve()
     assert point.status is Status.CERTIFIED, point.gap
 
 
@@ -136,7 +136,7 @@ def test_the_reason_for_patience_is_in_the_history(tmp_path):
 @pytest.mark.parametrize("offset_cost", OFFSETS[:2])
 def test_weights_and_moves_are_completed_by_the_least_change(offset_cost):
     case = problem(n=20, kind="smooth", offset_cost=offset_cost)
-    solver = ColumnGeneration(case, FaceOracle(case.rows), tol=1e-9, max_rounds=12, random_state=0)
+    solver = ColumnGeneration(case, face_oracle(case.rows), tol=1e-9, max_rounds=12, random_state=0)
     solver.solve()
     master = solver.master
     step = master.step(solver.dual_gap, solver.point.lower_bound, with_networks=True)
@@ -169,7 +169,7 @@ def test_weights_and_moves_are_completed_by_the_least_change(offset_cost):
 def test_single_steps_reach_nine_digits():
     """Networks once missed the points by what solves left over, and restricted problems had to be solved."""
     case = problem(n=250, kind="smooth")
-    point = ColumnGeneration(case, FaceOracle(case.rows), tol=1e-9, random_state=0).solve()
+    point = ColumnGeneration(case, face_oracle(case.rows), tol=1e-9, random_state=0).solve()
     assert point.status is Status.CERTIFIED and point.gap <= 1e-9
     assert not any(state.note for state in point.history)
 

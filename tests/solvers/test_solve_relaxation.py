@@ -9,7 +9,6 @@ import pytest
 
 from covopt.data import Data
 from covopt.errors import InputError
-from covopt.oracles.faces import FaceOracle
 from covopt.oracles.lifted.gauge_certificate import check_gauge
 from covopt.oracles.lifted.lift import LEVELS
 from covopt.problems.reduction import reduce_data
@@ -18,6 +17,7 @@ from covopt.solvers.column_generation import ColumnGeneration
 from covopt.solvers.relaxation import bracket, solve_relaxation
 from tests.bank.closed_forms import CASES, random_cases
 from tests.nightly import at_night
+from tests.oracles.table import face_oracle
 
 
 def reduced(case):
@@ -26,7 +26,7 @@ def reduced(case):
 
 def optimum(problem):
     """Certified bounds of the exact solver; its network may miss the points by rounding."""
-    point = ColumnGeneration(problem, FaceOracle(problem.rows), tol=1e-7).solve()
+    point = ColumnGeneration(problem, face_oracle(problem.rows), tol=1e-7).solve()
     return point.lower_bound, point.upper_bound
 
 
@@ -93,7 +93,7 @@ def test_the_dual_proves_the_bound():
     point = solve_relaxation(problem, splits=1)
     assert check_gauge(problem.rows, point.dual, point.certificate) == point.gauge <= 1 + 1e-12
     assert point.lower_bound == pytest.approx(point.dual @ problem.targets, rel=1e-10)
-    assert FaceOracle(problem.rows).price(point.dual).upper_bound <= point.gauge * (1 + 1e-9)
+    assert face_oracle(problem.rows).price(point.dual).upper_bound <= point.gauge * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("output_bias", ["penalized", "free"])
@@ -189,7 +189,7 @@ def test_more_rows_than_may_carry_dual():
 
 def test_bracket_stops_when_it_is_close_enough_and_keeps_the_better_dual():
     problem = noise(8, True, 0)
-    exact = ColumnGeneration(problem, FaceOracle(problem.rows), tol=1e-6).solve()
+    exact = ColumnGeneration(problem, face_oracle(problem.rows), tol=1e-6).solve()
     point = bracket(problem, dual=exact.dual, upper_bound=exact.upper_bound, tol=0.05)
     assert 0.95 * exact.upper_bound <= point.lower_bound <= exact.upper_bound
     assert point.n_regions < 20

@@ -7,7 +7,7 @@ Rows with negative weight make F concave. For a linear part b and such rows J
 (μ_j σ(t) = min_θ θ μ_j t for μ_j < 0, then minimax on compact convex sets). Every θ on the right is an
 upper bound, whether or not the descent has converged, and the maximiser on the left is the minimiser
 ℓ*/‖ℓ*‖. Rows with 0 < θ_j < 1 vanish at it: it is the projection of a gradient on a flat,
-as in :mod:`covopt.oracles.scalar.flats`.
+see Bach 2017 §2.
 """
 
 from __future__ import annotations

@@ -1,0 +1,139 @@
+"""One output in four and more dimensions: a search for maxima of |F|, then a proof that nothing is higher.
+
+What proves is decided by the sizes of the table alone:
+
+- N ≤ 6 r: branch and bound over the signs of the rows (:mod:`covopt.oracles.branch_and_bound`), once;
+- r ≤ 8: boxes of directions (:mod:`covopt.oracles.cones`);
+- beyond, nothing ends for certain: :func:`exact_oracle` refuses, and :mod:`covopt.oracles.support` has quadratics.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from covopt.exact.parallel_rows import ASCENT_DIGITS, first_of_each
+from covopt.oracles.base import Pricing
+from covopt.oracles.branch_and_bound import BranchAndBoundOracle
+from covopt.oracles.cones.gauge import box_gauge
+from covopt.oracles.cones.oracle import BoxOracle
+from covopt.oracles.faces import MOST_FACED
+from covopt.oracles.local_search import LocalSearchOracle
+
+MOST_DIMENSIONS = 8  # up to which boxes end
+ROWS_PER_DIMENSION = 6  # up to which signs end
+MOST_SIGNS = 100_000
+CLOSE = 1e-10  # relative distance of bound and value at which the value is the maximum
+
+
+def suits_signs(n_rows: int, rank: int) -> bool:
+    """Whether branch and bound over signs comes first.
+
+    Examples
+    --------
+    >>> suits_signs(16, 9), suits_signs(60, 4)
+    (True, False)
+    """
+    return n_rows <= ROWS_PER_DIMENSION * rank
+
+
+def suits_search(n_rows: int, rank: int) -> bool:
+    """Whether :class:`SearchOracle` proves what it finds: one output, four dimensions and more.
+
+    Examples
+    --------
+    >>> suits_search(16, 9), suits_search(100, 4), suits_search(100, 9), suits_search(20, 3)
+    (True, True, False, False)
+    """
+    return rank > MOST_FACED and (rank <= MOST_DIMENSIONS or suits_signs(n_rows, rank))
+
+
+def suits_boxes(rank: int) -> bool:
+    """Whether a solve with one output looks for columns and proves by boxes."""
+    return MOST_FACED < rank <= MOST_DIMENSIONS
+
+
+class SearchOracle:
+    """Local search, then signs or boxes: exact pricing for one output where faces are too many.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (N, r)
+        Without zero rows.
+    n_threads : int
+
+    Attributes
+    ----------
+    sees_all : bool
+        Whether ``complete`` lists all local maxima, as far as boxes can be believed to find them.
+
+    Examples
+    --------
+    >>> oracle = SearchOracle(np.eye(4))
+    >>> answer = oracle.price(np.array([3.0, 4.0, -6.0, 0.0]))
+    >>> round(float(answer.values[0]), 9), round(answer.upper_bound, 8), answer.exact
+    (-6.0, 6.0, True)
+    """
+
+    def __init__(self, rows: np.ndarray, *, n_threads: int = 2):
+        self.rows = np.ascontiguousarray(rows, dtype=float)
+        n, r = self.rows.shape
+        self._by_signs, self._by_boxes = suits_signs(n, r), r <= MOST_DIMENSIONS
+        self.sees_all = self._by_boxes
+        starts = 4 * (n + r)
+        self.signs = BranchAndBoundOracle(
+            self.rows, node_limit=MOST_SIGNS, n_starts=starts, random_state=0, n_threads=n_threads
+        )
+        self.local: LocalSearchOracle = self.signs.local
+        self.boxes = BoxOracle(self.rows, n_threads=n_threads)
+
+    def price(
+        self,
+        dual: np.ndarray,
+        *,
+        threshold: float = 0.0,
+        max_neurons: int | None = None,
+        complete: bool = False,
+    ) -> Pricing:
+        """Return local maxima of |F| and a bound on the largest one, which one of them attains if ``exact``.
+
+        Arguments as in :class:`covopt.oracles.base.Oracle`. With ``complete`` boxes look for all above a positive
+        threshold: a search that is thorough, and no proof that none is missing.
+        """
+        if self._by_signs:
+            found = self.signs.price(dual, threshold=threshold)
+            if self.signs.interrupted:
+                raise KeyboardInterrupt
+        else:
+            found = self.local.search(dual, threshold=threshold)
+        if complete and self._by_boxes and 0.0 < threshold < np.inf:
+            found = merged(found, self.boxes.price(dual, threshold=threshold, complete=True))
+        best = float(np.abs(found.values).max())
+        bound = found.upper_bound if self._by_signs else np.inf
+        if bound > (1.0 + 2.0 * CLOSE) * best and self._by_boxes:
+            boxes = box_gauge(
+                self.rows, dual, neurons=found.neurons, rtol=CLOSE, n_threads=self.boxes.n_threads
+            )
+            bound = min(bound, boxes.upper_bound)
+            if abs(boxes.best_value) > best:
+                found = merged(
+                    found, Pricing(boxes.best_neuron[None], np.array([boxes.best_value]), bound, False)
+                )
+                best = float(np.abs(found.values[0]))
+        bound = max(bound, best)
+        kept = slice(max_neurons)
+        return Pricing(
+            found.neurons[kept], found.values[kept], bound, bool(bound <= (1.0 + 4.0 * CLOSE) * best)
+        )
+
+
+def joined(neurons: np.ndarray, values: np.ndarray) -> Pricing:
+    """Best first, each once; the best value passes for the bound."""
+    order = np.argsort(-np.abs(values), kind="stable")
+    neurons, values = neurons[order], values[order]
+    first = first_of_each(neurons, ASCENT_DIGITS)
+    return Pricing(neurons[first], values[first], float(np.abs(values).max(initial=0.0)), exact=False)
+
+
+def merged(found: Pricing, more: Pricing) -> Pricing:
+    """Return the neurons of two answers, each once; the best value passes for the bound."""
+    return joined(np.concatenate([found.neurons, more.neurons]), np.concatenate([found.values, more.values]))
