@@ -130,10 +130,9 @@ def train(
             raise InputError("--resume needs --checkpoint FILE, the file to go on from.")
         if plateau and sample_weight is not None:
             raise InputError("--plateau takes no --sample-weight; use --cross-check.")
-        if cluster is not None and (checkpoint is not None or device != "cpu"):
+        if cluster is not None and not (cross_check or plateau):
             raise InputError(
-                "--cluster trains on the processors of its workers, without a checkpoint; leave it out, or "
-                "--checkpoint and --device."
+                "training runs on this machine; leave --cluster out, or train with another --seed on each machine."
             )
         check_suffix(out, TABLES)
         sizes, lams = parse_widths(widths), parse_lams(lam)

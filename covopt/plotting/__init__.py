@@ -4,12 +4,14 @@ Every function takes and returns a matplotlib Axes and is readable in greyscale:
 weight are drawn solid (filled), negative ones dashed (open), and their width grows with their cost.
 """
 
+from importlib import import_module
+from typing import Any
+
 from covopt.plotting.classes import plot_probabilities_1d, plot_regions_2d, plot_scores
 from covopt.plotting.dual import dual_values, plot_dual
 from covopt.plotting.function import plot_function_1d
 from covopt.plotting.history import plot_history
 from covopt.plotting.many_inputs import plot_partial_dependence, plot_predicted, plot_slice
-from covopt.plotting.representations import plot_attraction_repulsion, plot_forces, plot_loss_against_width
 from covopt.plotting.solution import check_figure_path, plot_solution, save_figure
 from covopt.plotting.surface import plot_surface_2d
 
@@ -32,3 +34,15 @@ __all__ = [
     "plot_surface_2d",
     "save_figure",
 ]
+
+_OF_PAPERS = ("plot_attraction_repulsion", "plot_forces", "plot_loss_against_width")
+
+
+def __getattr__(name: str) -> Any:
+    if name in _OF_PAPERS:
+        return getattr(import_module("covopt.experiments.pictures"), name)
+    raise AttributeError(f"module 'covopt.plotting' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -9,10 +9,10 @@ from typing import Any
 _PUBLIC: dict[str, str] = {
     "CrossCheck": "covopt.training.crosscheck",
     "Phase": "covopt.training.schedule",
-    "Plateau": "covopt.training.width_plateau",
+    "Plateau": "covopt.experiments.plateau",
     "TrainingRun": "covopt.training.results",
     "cross_check": "covopt.training.crosscheck",
-    "plateau": "covopt.training.width_plateau",
+    "plateau": "covopt.experiments.plateau",
     "recheck": "covopt.training.contradiction",
     "train": "covopt.training.runner",
 }

@@ -5,8 +5,8 @@ Layers are stored transposed, inputs by outputs: W₁ is (D, n₁) with the bias
 output bias. Narrower networks are padded with zeros. Padding never moves: a silent neuron (zero row and zero column)
 has a zero gradient in both, because each is multiplied by the other, and weight decay of zero is zero.
 
-Automatic differentiation of the same forward pass takes 2.0 to 3.2 times as long with first-order steps (200 networks of
-20 neurons on 30 points, 400 steps of Adam: 0.57 against 0.21 processor seconds), and as long with L-BFGS.
+Automatic differentiation of the same forward pass takes 2.0 to 3.2 times as long with first-order steps (200 networks
+of 20 neurons on 30 points, 400 steps of Adam: 0.57 against 0.21 processor seconds), and as long with L-BFGS.
 """
 
 from __future__ import annotations

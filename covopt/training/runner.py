@@ -40,7 +40,6 @@ from covopt.training.progress import ProgressBar
 from covopt.training.reference import floors_of
 from covopt.training.results import TrainingRun, as_layers
 from covopt.training.schedule import Phase, make_schedule
-from covopt.training.spread import goes_out, train_in_parts
 
 
 def train(
@@ -127,8 +126,6 @@ def train(
         A bar on the terminal.
     callback : callable, optional
         Called at least every 100 steps with a :class:`~covopt.training.loop.TrainingState`; a true answer stops.
-        Within ``joblib.parallel_config(backend="dask")`` a worker trains 16 networks at a time, and it is called
-        after each such part.
     random_state : int, optional
         A network's start and draws depend on (random_state, seed, width) alone, not on its neighbours.
     start : network, sequence of networks or TrainingRun, optional
@@ -154,13 +151,6 @@ def train(
     >>> len(run.table), bool(run.table.objective.min() < 0.1)
     (6, True)
     """
-    if goes_out(device, checkpoint):
-        return train_in_parts(
-            train, X, Y, widths=widths, loss=loss, lam=lam, bias=bias, output_bias=output_bias, slope=slope,
-            seeds=seeds, learning_rate=learning_rate, schedule=schedule, sample_weight=sample_weight, dtype=dtype,
-            reference=reference, scale=scale, tol_gradient=tol_gradient, record_every=record_every,
-            callback=callback, random_state=_random_state(random_state), start=start,
-        )  # fmt: skip
     began = time.perf_counter()
     where, precision = check_device(device), check_dtype(dtype)
     task = FitTask(X, Y, loss, bias, output_bias, sample_weight, "variation", "auto", 1e-6, None)

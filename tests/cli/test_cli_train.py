@@ -145,7 +145,7 @@ def test_interruption_prints_and_saves_what_there_is(table, tmp_path, monkeypatc
 @pytest.mark.parametrize("question", ["--cross-check", "--plateau"])
 def test_interrupted_certification_trains_nothing(table, monkeypatch, question):
     import covopt.api
-    import covopt.training.width_plateau
+    import covopt.experiments.plateau
     from covopt.status import Status
     from covopt.training.loop import Runner
 
@@ -155,7 +155,7 @@ def test_interrupted_certification_trains_nothing(table, monkeypatch, question):
         return dataclasses.replace(honest(*arguments, **options), status=Status.INTERRUPTED)
 
     monkeypatch.setattr(covopt.api, "min_norm", interrupted)
-    monkeypatch.setattr(covopt.training.width_plateau, "min_norm", interrupted)
+    monkeypatch.setattr(covopt.experiments.plateau, "min_norm", interrupted)
     monkeypatch.setattr(Runner, "run", None)
     arguments = (table, "--target", "y", "--features", "a,b", "--widths", 4, *FAST, question)
     assert "interrupted before there was anything to save" in refused(*arguments, code=3)

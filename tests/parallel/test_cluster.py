@@ -24,7 +24,6 @@ from covopt.oracles.scalar import flats
 from covopt.parallel import spread_with_rechecks
 from covopt.parallel.cluster import Cluster
 from covopt.proofs import check_proof, parts
-from covopt.training import spread
 
 distributed = pytest.importorskip("distributed")
 WAIT_S = 30.0
@@ -185,7 +184,6 @@ def test_workers_that_die_and_join(everything_is_sent, monkeypatch):
 def test_every_command_finds_the_same(kind, everything_is_sent, tmp_path, monkeypatch):
     X, y = table(12, 3)
     np.savetxt(tmp_path / "t.csv", np.column_stack([X, y]), delimiter=",", header="a,b,c,y", comments="")
-    monkeypatch.setattr(spread, "NETWORKS", 4)
     with cluster(2) if kind == "tcp" else contextlib.nullcontext((None, None)) as (processes, _):
         address = "local" if processes is None else processes.address
         told, send = [], Cluster.map

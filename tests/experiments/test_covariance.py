@@ -12,9 +12,9 @@ import covopt
 from covopt.api.cone import ActiveSet
 from covopt.certificates.membership import Membership, Place, check_membership, cone_membership
 from covopt.errors import BudgetError, InputError
+from covopt.experiments.covariance import Covariances, covariance
 from covopt.network import ReLUNetwork
 from covopt.oracles.vector.quadratic_faces import QuadraticFaces
-from covopt.problems.covariance import Covariances, covariance
 
 
 def weights_of(rng, widths, bias):

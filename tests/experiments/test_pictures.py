@@ -7,7 +7,7 @@ from matplotlib.patches import FancyArrowPatch
 from covopt.errors import InputError
 from covopt.plotting import plot_attraction_repulsion, plot_forces, plot_loss_against_width
 from covopt.representations import RepresentationProblem, forces
-from tests.representations.trained import random_weights
+from tests.experiments.trained import random_weights
 
 mpl.use("Agg")
 

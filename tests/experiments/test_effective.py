@@ -5,8 +5,8 @@ import pytest
 
 import covopt
 from covopt.errors import InputError
+from covopt.experiments.effective import cell_minimum, effective_cost
 from covopt.potentials import make_potential
-from covopt.training.effective import cell_minimum, effective_cost
 
 torch = pytest.importorskip("torch")
 NAMES = ("variation", "label-noise", "label-noise-exact")

@@ -26,9 +26,9 @@ import numpy as np
 
 from covopt.checks.validation import check_number
 from covopt.errors import InputError
-from covopt.representations.forces import force_arrays
-from covopt.representations.images import LayerImage, LayerRank, require_admissible, warn_of_ranks
-from covopt.representations.problem import RepresentationProblem
+from covopt.experiments.representations.forces import force_arrays
+from covopt.experiments.representations.images import LayerImage, LayerRank, require_admissible, warn_of_ranks
+from covopt.experiments.representations.problem import RepresentationProblem
 
 
 @dataclass(frozen=True, eq=False)

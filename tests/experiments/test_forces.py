@@ -9,7 +9,7 @@ from covopt.errors import InputError
 from covopt.representations import RepresentationProblem, forces, gradient, stationarity
 from covopt.training import Phase
 from covopt.training import train as train_batch
-from tests.representations.trained import random_weights, train, value_and_gradient
+from tests.experiments.trained import random_weights, train, value_and_gradient
 
 kinds = st.fixed_dictionaries(
     {

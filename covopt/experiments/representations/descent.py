@@ -10,10 +10,10 @@ import numpy as np
 
 from covopt.checks.validation import check_choice, check_count, check_positive
 from covopt.errors import InputError
-from covopt.representations.forces import partial_gradient
-from covopt.representations.images import LayerImage, LayerRank
-from covopt.representations.problem import RepresentationProblem
-from covopt.representations.stationarity import measure
+from covopt.experiments.representations.forces import partial_gradient
+from covopt.experiments.representations.images import LayerImage, LayerRank
+from covopt.experiments.representations.problem import RepresentationProblem
+from covopt.experiments.representations.stationarity import measure
 
 DIRECTIONS = ("along", "plain")
 ARMIJO = 1e-4

@@ -20,10 +20,16 @@ import numpy as np
 from covopt.checks.validation import check_bias, check_choice, check_number, check_positive
 from covopt.data.tabular import check_finite, to_matrix
 from covopt.errors import InputError
+from covopt.experiments.representations.images import (
+    ADMISSIBLE,
+    LayerImage,
+    LayerRank,
+    require_admissible,
+    warn_of_ranks,
+)
+from covopt.experiments.representations.weights import as_matrices, check_representations
 from covopt.losses import Loss, make_loss
 from covopt.network.deep import DeepReLUNetwork
-from covopt.representations.images import ADMISSIBLE, LayerImage, LayerRank, require_admissible, warn_of_ranks
-from covopt.representations.weights import as_matrices, check_representations
 
 OUTPUT_BIASES = ("penalized", "none")
 MEETS = 1e-9  # share of max |Y| by which outputs may miss and still interpolate; absolute for Y = 0

@@ -10,7 +10,7 @@ from covopt.network import ReLUNetwork
 from covopt.network.deep import DeepReLUNetwork
 from covopt.representations import RepresentationProblem
 from covopt.training import Phase, train
-from tests.representations.trained import random_weights
+from tests.experiments.trained import random_weights
 
 cases = st.fixed_dictionaries(
     {

@@ -5,7 +5,7 @@ import pytest
 
 from covopt.errors import InputError
 from covopt.representations import RepresentationProblem, projected_gradient_descent, stationarity
-from tests.representations.trained import random_weights, train
+from tests.experiments.trained import random_weights, train
 
 
 def simplex(lam=1e-2, **options):

@@ -11,8 +11,8 @@ import numpy as np
 from covopt.checks.optional import required
 from covopt.checks.validation import check_choice
 from covopt.errors import InputError
+from covopt.experiments.representations import Forces, neuron_rays
 from covopt.plotting.function import INK, NEGATIVE, POSITIVE, legend_below, new_axes
-from covopt.representations import Forces, neuron_rays
 
 if TYPE_CHECKING:
     import pandas as pd

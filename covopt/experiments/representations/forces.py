@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from covopt.errors import InputError
-from covopt.representations.images import LayerImage, LayerRank, require_admissible, warn_of_ranks
-from covopt.representations.problem import RepresentationProblem
+from covopt.experiments.representations.images import LayerImage, LayerRank, require_admissible, warn_of_ranks
+from covopt.experiments.representations.problem import RepresentationProblem
 
 
 @dataclass(frozen=True, eq=False)
