@@ -283,8 +283,6 @@ def decayed(rng: np.random.Generator) -> Outcome:
 
 
 def _other_fit_bound(rng: np.random.Generator, bound: Any) -> Any:
-    if bound.family is not None and rng.random() < 0.7:
-        return replace(bound, family=_other_family(rng, bound.family))
     if bound.trees and rng.random() < 0.9:
         trees = list(bound.trees)
         at = int(rng.integers(len(trees)))

@@ -1,4 +1,4 @@
-r"""Two neighbouring layers at a time: exact shallow solves, or neurons that slide in the covariances.
+r"""Two neighbouring layers at a time, by exact shallow solves.
 
 With the features before layer ℓ and the pre-activations after layer ℓ + 1 fixed, the two layers cost
 
@@ -6,15 +6,9 @@ With the features before layer ℓ and the pre-activations after layer ℓ + 1 f
     \min_{(K, K^\sigma) \in S} \operatorname{Tr} K (K_{\ell-1}^\sigma)^+
     + \operatorname{Tr} K_{\ell+1} (K^\sigma)^+ = R_2(\sigma(Z_{\ell-1}), Z_{\ell+1}),
 
-(FL22 Prop 3), a convex problem. So the norm never rises along
-
-- **alternating solves**: the solver of :func:`covopt.min_norm` puts the global minimum of each pair of layers in its
-  place;
-- **sliding**: Frank–Wolfe over S from the neurons that stand there, which slide within their faces, new ones
-  inserted where the exact oracle finds them.
-
-Where no pair of layers gains, no neuron can be inserted or moved between fixed neighbours: a condition on minima that
-descent over the weights does not see (FL22 Prop 19).
+(FL22 Prop 3), a convex problem. So the norm never rises when :func:`covopt.min_norm` puts the global minimum of a pair
+of layers in its place. Where no pair gains, no neuron can be inserted or moved between fixed neighbours: a condition
+on minima that descent over the weights does not see (FL22 Prop 19).
 """
 
 from __future__ import annotations
@@ -23,17 +17,12 @@ import warnings
 
 import numpy as np
 
-from covopt.api.cone import frank_wolfe
-from covopt.api.generation import generate_in_time, zero_point
-from covopt.api.stopping import Clock, pass_on
-from covopt.data import Data
+from covopt.api import min_norm
+from covopt.api.stopping import pass_on
 from covopt.depth.descent import norm_of
 from covopt.depth.layers import Layout
 from covopt.errors import CovoptError
-from covopt.limits import checkpoint, now
-from covopt.network import ReLUNetwork
-from covopt.problems.reduction import reduce_data
-from covopt.solvers.finish import finish_network
+from covopt.limits import checkpoint
 
 TOL = 1e-5  # of a pair: what descent does afterwards needs no more
 GAINS = 1e-4  # relative, of a sweep over all pairs: less ends it
@@ -45,7 +34,6 @@ def alternate(
     X: np.ndarray,
     Y: np.ndarray,
     *,
-    slide: bool = False,
     max_sweeps: int = 20,
 ) -> tuple[Layout, np.ndarray]:
     """Return a network of at most the same norm: sweeps over the pairs of layers until a sweep gains little.
@@ -57,8 +45,6 @@ def alternate(
         Of a network through the points, or near it: the last pair is solved for the targets themselves.
     X : ndarray of shape (N, d)
     Y : ndarray of shape (N, k)
-    slide : bool
-        Frank–Wolfe with sliding neurons in the place of that.
     max_sweeps : int
 
     Returns
@@ -80,20 +66,20 @@ def alternate(
         before = norm_of(layout, theta)
         for place in range(layout.depth - 1):
             checkpoint()
-            layout, theta = solve_pair(layout, theta, X, Y, place, slide=slide)
+            layout, theta = solve_pair(layout, theta, X, Y, place)
         if norm_of(layout, theta) > (1.0 - GAINS) * before:
             break
     return layout, theta
 
 
 def solve_pair(
-    layout: Layout, theta: np.ndarray, X: np.ndarray, Y: np.ndarray, place: int, *, slide: bool = False
+    layout: Layout, theta: np.ndarray, X: np.ndarray, Y: np.ndarray, place: int
 ) -> tuple[Layout, np.ndarray]:
     """Return the network with two neighbouring layers solved for, or as it is where that does not help.
 
     Parameters
     ----------
-    layout, theta, X, Y, slide
+    layout, theta, X, Y
         As in :func:`alternate`.
     place : int
         The first of the two, counted from 0.
@@ -105,8 +91,19 @@ def solve_pair(
     output_bias = layout.output_bias if last else "penalized"
     if layout.bias == 0.0:
         output_bias = "none"
-    found = _shallow(features, targets, layout.bias, output_bias, slide)
-    if found is None or not len(found):
+    if not targets.any():
+        return layout, theta
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            solved = min_norm(
+                features, targets, bias=layout.bias, output_bias=output_bias, tol=TOL, duplicates="mean"
+            )
+    except CovoptError:  # opposite features without biases
+        return layout, theta
+    pass_on(solved.status)
+    found = solved.network
+    if not len(found):
         return layout, theta
     after = found.output_weights.T
     if output_bias != "none":
@@ -119,40 +116,3 @@ def solve_pair(
     # a pair that is the last one mends what was missed, at any price
     mends = last and missed > 1e-6 * float(np.abs(Y).max(initial=0.0))
     return (new, better) if mends or norm_of(new, better) < norm_of(layout, theta) else (layout, theta)
-
-
-def _shallow(
-    features: np.ndarray, targets: np.ndarray, bias: float, output_bias: str, slide: bool
-) -> ReLUNetwork | None:
-    """Return the smallest two layers from these features to these targets; None where there are none."""
-    if not targets.any():
-        return None
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            if slide:
-                found = frank_wolfe(
-                    features, targets, bias=bias, output_bias=output_bias, tol=TOL, duplicates="mean"
-                )
-                pass_on(found.status)
-                return found.network
-            return _uncertified(Data.validate(features, targets, bias=bias, duplicates="mean"), output_bias)
-    except CovoptError:  # opposite features without biases, faces beyond the budget
-        return None
-
-
-def _uncertified(data: Data, output_bias: str) -> ReLUNetwork:
-    """Return what ``min_norm`` does, without its certificate: that takes longer than the network."""
-    problem, reduction = reduce_data(data, output_bias)
-    point = zero_point(problem)
-    if len(problem.rows) and problem.targets.any():
-        options = {"tol": TOL, "random_state": None, "callback": None}
-        point, _ = generate_in_time(problem, "auto", options, Clock(None, now()))
-        pass_on(point.status)
-    neurons, weights, offset = point.neurons, point.weights, point.offset
-    if not point.finished:
-        neurons, weights, offset = finish_network(problem, neurons, weights, offset)
-    units, scaled, moved = reduction.invert_network(neurons, weights, offset)
-    return ReLUNetwork.from_neurons(
-        units, scaled, bias=data.bias, offset=moved, counts_output_bias=output_bias != "free"
-    )

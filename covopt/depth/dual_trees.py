@@ -33,7 +33,6 @@ from covopt.data import Data
 from covopt.depth.families import Family, Recursion, exactly
 from covopt.depth.tree import MOST_LAYERS
 from covopt.depth.tree_boxes import LEAST_SHARE, affine_majorant, minimise
-from covopt.depth.tree_files import family_from_dict, family_to_dict, whole
 from covopt.exact.rounding import UNIT, above, down, gamma, root_up, up
 from covopt.limits import checkpoint
 from covopt.losses import Loss
@@ -327,32 +326,3 @@ def conjugate_at(loss: Loss, U: np.ndarray) -> float | None:
         return None
     value = conjugate_above(loss, U, roundings=4)
     return value if math.isfinite(value) else None
-
-
-def dual_tree_to_dict(tree: DualTree) -> dict[str, Any]:
-    """Return a tree as JSON types."""
-    return {
-        "rows": list(tree.rows),
-        "dual": tree.dual.tolist(),
-        "directions": tree.directions.tolist(),
-        "family": family_to_dict(tree.family),
-        "places": [list(place) for place in tree.places],
-    }
-
-
-def dual_tree_from_dict(content: dict[str, Any]) -> DualTree:
-    """Inverse of :func:`dual_tree_to_dict`.
-
-    Raises
-    ------
-    ValueError, TypeError, LookupError
-        Where the content is something else.
-    """
-    dual, directions = np.array(content["dual"], dtype=float), np.array(content["directions"], dtype=float)
-    if dual.ndim != 2 or directions.ndim != 2:
-        raise ValueError("the dual and its directions are no matrices")
-    places = tuple((whole(member), float(scale)) for member, scale in content["places"])
-    if not all(math.isfinite(scale) for _, scale in places):
-        raise ValueError("the factors are not finite")
-    rows = tuple(whole(i) for i in content["rows"])
-    return DualTree(rows, dual, directions, family_from_dict(content["family"]), places)

@@ -13,6 +13,7 @@ from itertools import product
 import numpy as np
 
 from covopt.checks import memory
+from covopt.depth.structs import Listed
 from covopt.exact.rounding import allowance, dot_bounds, gamma, up
 from covopt.oracles.pricing import price
 
@@ -21,7 +22,7 @@ _LOST = 1e-300  # more than the products of a layer lose where they underflow
 
 
 @dataclass(frozen=True)
-class Child:
+class Child(Listed):
     """One choice of μ for all T from ``on`` to ``on`` with ``maybe``, which are rows as bits.
 
     ±members[parent] on ``on`` and half of it on ``maybe``, minus μ, is scale·members[member] plus a rest.

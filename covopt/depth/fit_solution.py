@@ -11,7 +11,7 @@ from covopt.checks.claims import Check
 from covopt.checks.validation import check_output_bias, check_positive
 from covopt.data import Data
 from covopt.depth.linear import check_depth
-from covopt.depth.rays import bound_from_dict, bound_to_dict, evaluate
+from covopt.depth.rays import bound_from_dict, evaluate
 from covopt.depth.solution import AGREES, DeepSolution, network_from_dict
 from covopt.depth.stationarity import stationarity
 from covopt.errors import CovoptError, SolutionFileError
@@ -157,9 +157,6 @@ class DeepFit(DeepSolution):
         weights = None if self.sample_weight is None else self.sample_weight.tolist()
         found["problem"] |= {"lam": self.lam, "loss": self._terms[0].parameters(), "sample_weight": weights}
         return found
-
-    def _bounds_to_dict(self) -> list[dict[str, Any]]:
-        return [bound_to_dict(bound) for bound in self.bounds]
 
     @classmethod
     def from_dict(cls, content: dict[str, Any]) -> DeepFit:

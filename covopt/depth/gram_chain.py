@@ -35,13 +35,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 
 from covopt.depth.gram_cells import LOST
 from covopt.depth.gram_trees import Cells
-from covopt.depth.tree_files import whole
 from covopt.exact.rounding import above, below, down, up
 
 _LARGE = 10**8  # sizes beyond it, or below its inverse, are left to other bounds
@@ -314,17 +312,3 @@ def _starts(a: Fraction, b: Fraction, c: Fraction) -> list[np.ndarray]:
         u -= u * Fraction(1, 2**48)
         out.append(np.array([float(u), float(v), float(w)]))
     return out
-
-
-def gram_from_dict(content: dict[str, Any]) -> GramChain:
-    """Return trees of cells from JSON types.
-
-    Raises
-    ------
-    ValueError, TypeError, LookupError
-        Where the content is something else.
-    """
-    first, second = (whole(i) for i in content["rows"])
-    return GramChain(
-        (first, second), tuple(str(tree) for tree in content["trees"]), whole(content.get("flat", 0))
-    )

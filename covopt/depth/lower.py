@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from covopt.data import Data
 from covopt.depth.families import Family
-from covopt.depth.gram_chain import GramChain, gram_bound, gram_from_dict
+from covopt.depth.gram_chain import GramChain, gram_bound
 from covopt.depth.gram_search import gram_search
 from covopt.depth.gram_trees import MOST_CELLS
 from covopt.depth.level import MOST_ROWS as LEVEL_ROWS
 from covopt.depth.level import level_again, level_bounds
 from covopt.depth.pairs import PairBound, pair_bounds, recompute
 from covopt.depth.shares import DEPTH, Shares, shares_bound
-from covopt.depth.shares_files import shares_from_dict, shares_to_dict
 from covopt.depth.shares_search import SharesSearch
+from covopt.depth.structs import from_json
 from covopt.depth.tree import MOST_LAYERS, tree_bound
-from covopt.depth.tree_files import family_from_dict, family_to_dict, whole
 from covopt.depth.tree_search import TreeSearch
 from covopt.errors import CovoptError
 from covopt.limits import TimeUp, seconds_left
@@ -31,7 +30,6 @@ LOW_LEVELS = (0.1, 0.3, 0.5, 1.0)  # the same for more layers than four
 MANY_LAYERS = 4
 MAX_BOXES = 3000
 TOL = 1e-3  # of the minimum over c
-OLD_ROWS, OLD_TOL, OLD_BOXES = 2, 1e-7, 6000  # the same for trees on two rows with biases, in files of before
 FINE, COARSE = 5e-7, 1e-3  # goals for two rows alone, and for two of many
 FEW_CELLS = 4000  # of a layer, for two of many
 _TITLES = {
@@ -322,62 +320,29 @@ def recompute_bound(bound: Bound, data: Data, depth: int, output_bias: str, cost
                 bound.chain, data.X, data.Y, depth, data.bias, output_bias,
                 cutoff=cost if bound.cutoff is None else bound.cutoff,
             ), ""  # fmt: skip
-        few = all(len(family.rows) == OLD_ROWS for family in bound.families) and data.bias > 0
         found = tree_bound(
             list(bound.families), data.X, data.Y, depth, data.bias, output_bias,
             cutoff=cost if bound.cutoff is None else bound.cutoff,
-            tol=OLD_TOL if few else TOL, max_boxes=OLD_BOXES if few else MAX_BOXES,
+            tol=TOL, max_boxes=MAX_BOXES,
         )  # fmt: skip
     except (CovoptError, ValueError, LookupError, ArithmeticError) as error:
         return 0.0, f"; {error}"
     return found, ""
 
 
-def bound_to_dict(bound: Bound) -> dict[str, Any]:
-    """Return a bound as JSON types."""
-    return {
-        "value": bound.value,
-        "pair": None if bound.pair is None else asdict(bound.pair),
-        "families": [family_to_dict(family) for family in bound.families],
-        **({} if bound.shares is None else {"shares": shares_to_dict(bound.shares)}),
-        **({} if bound.chain is None else {"chain": asdict(bound.chain)}),
-        **({} if bound.cutoff is None else {"cutoff": bound.cutoff}),
-    }
-
-
 def bound_from_dict(content: dict[str, Any]) -> Bound:
-    """Inverse of :func:`bound_to_dict`.
+    """Return a bound from what :func:`covopt.depth.structs.to_json` made of it.
 
     Raises
     ------
     ValueError, TypeError, LookupError
         Where the content is something else.
     """
-    pair = content["pair"]
-    if pair is not None:
-        if pair["kind"] not in _TITLES:
-            raise ValueError(f"a bound of kind {str(pair['kind'])[:40]!r} is not known")
-        direction = pair["direction"]
-        pair = PairBound(
-            float(pair["value"]),
-            pair["kind"],
-            tuple(whole(i) for i in pair["rows"]),
-            bool(pair["channel"]),
-            None if direction is None else tuple(float(u) for u in direction),
-        )
-    families = [family_from_dict(entry) for entry in content["families"]]
-    shares = content.get("shares")
-    chain = content.get("chain")
-    if pair is None and not families and shares is None and chain is None:
+    bound: Bound = from_json(Bound, content)
+    if bound.pair is not None and bound.pair.kind not in _TITLES:
+        raise ValueError(f"a bound of kind {bound.pair.kind[:40]!r} is not known")
+    if bound.pair is None and not bound.families and bound.shares is None and bound.chain is None:
         raise ValueError("a bound rests on nothing")
-    cutoff = content.get("cutoff")
-    if cutoff is not None and not 0.0 < float(cutoff) < math.inf:
-        raise ValueError(f"a bound looks at norms up to {str(cutoff)[:40]}")
-    return Bound(
-        float(content["value"]),
-        pair,
-        tuple(families),
-        None if shares is None else shares_from_dict(shares),
-        None if cutoff is None else float(cutoff),
-        None if chain is None else gram_from_dict(chain),
-    )
+    if bound.cutoff is not None and not 0.0 < bound.cutoff < math.inf:
+        raise ValueError(f"a bound looks at norms up to {bound.cutoff:g}")
+    return bound

@@ -1,18 +1,13 @@
-r"""Lower bounds on training with weight decay, by one number s = ⟨ν, F⟩ of the outputs.
+r"""Lower bounds on training with weight decay by a transport of residuals: one number s = ⟨ν, F⟩ of the outputs.
 
-The norm of a deep network is at least R(s), R increasing; the loss is at least C_ν(s) = max_p ps − C*(pν), convex. So
+A network is Lipschitz with ℓ = Π‖W_ℓ‖, and ‖W‖² ≥ Lℓ^{2/L}. Where ν = Σ t_ij (e_i − e_j) with t ≥ 0,
+s ≤ ℓ Σ t_ij ‖x_i − x_j‖, so ‖W‖² ≥ R(s) = L(s/Σ t_ij ‖x_i − x_j‖)^{2/L}. Without biases f(0) = 0, and mass may also
+go to the origin. The loss is at least C_ν(s) = max_p ps − C*(pν), convex. So
 
 .. math:: \min_W C(f_W) + \lambda\|W\|^2 \ge \min_s \max_p\; ps - C^*(p\nu) + \lambda R(s).
 
-Two kinds of R are known:
-
-- **Transport.** A network is Lipschitz with ℓ = Π‖W_ℓ‖, and ‖W‖² ≥ Lℓ^{2/L}. Where ν = Σ t_ij (e_i − e_j) with
-  t ≥ 0, s ≤ ℓ Σ t_ij ‖x_i − x_j‖. Without biases f(0) = 0, and mass may also go to the origin.
-- **Tree.** A family of multipliers with root ν (:mod:`covopt.depth.tree`) bounds ‖W‖² for every s. Files of before
-  have it; now :mod:`covopt.depth.dual_trees` takes several ν, many rows and all outputs.
-
-On a grid of s, R lies above its chords where it is concave (minimum over c of affine functions of s), above its steps
-always. On each piece any p is valid; the checker looks for good ones itself.
+R is concave (L ≥ 2), so on a grid of s it lies above its chords. On each piece any p is valid; the checker looks for
+good ones itself. Duals on many rows and outputs are bounded in :mod:`covopt.depth.dual_trees`.
 """
 
 from __future__ import annotations
@@ -27,16 +22,13 @@ import numpy as np
 
 from covopt.certificates.conjugate import balanced
 from covopt.data import Data
-from covopt.depth.dual_trees import DualTree, conjugate_at, dual_bound, dual_tree_from_dict, dual_tree_to_dict
-from covopt.depth.families import Family
-from covopt.depth.tree import tree_curve
-from covopt.depth.tree_files import family_from_dict, family_to_dict, whole
-from covopt.exact.rounding import down, lengths_up, up
+from covopt.depth.dual_trees import DualTree, conjugate_at, dual_bound
+from covopt.depth.structs import from_json
+from covopt.exact.rounding import lengths_up, up
 from covopt.losses import Loss
 
 ORIGIN = -1
 _FINE = 120  # points of a grid of s, of p
-_COARSE = 10  # of s, where each is a branch and bound
 _ZOOMS = 3
 
 
@@ -51,8 +43,6 @@ class FitBound:
         t_ij of a transport plan; the origin is row −1.
     direction : tuple of float or None
         Unit vector u of the outputs: ν = (Σ t_ij (e_i − e_j))uᵀ. None for one output.
-    family : Family or None
-        Of the tree bound, in files of before.
     trees : tuple of DualTree
         Duals with a tree for the height of each.
 
@@ -62,33 +52,18 @@ class FitBound:
     value: float
     flows: tuple[tuple[int, int, float], ...] = ()
     direction: tuple[float, ...] | None = None
-    family: Family | None = None
     trees: tuple[DualTree, ...] = ()
 
     @property
     def title(self) -> str:
         """What it is, in words."""
-        if self.family is not None or self.trees:
-            seen = {
-                i
-                for family in (self.family, *(tree.family for tree in self.trees))
-                if family
-                for i in family.rows
-            }
+        if self.trees:
+            seen = {i for tree in self.trees for i in tree.family.rows}
             return f"tree bound on {len(seen)} rows: copies of the lower layers for each neuron"
         if self.flows:
             rows = len({i for flow in self.flows for i in flow[:2] if i != ORIGIN})
             return f"Lipschitz bound by a transport of residuals between {rows} rows"
         return "what the loss alone must be"
-
-
-@dataclass(frozen=True)
-class Curve:
-    """R at a grid of s from 0 on; R(s) ≥ the last value beyond it."""
-
-    s: np.ndarray
-    r: np.ndarray
-    concave: bool
 
 
 def evaluate(
@@ -119,44 +94,45 @@ def evaluate(
     floor = 0.0 if floor is None else max(0.0, -floor)
     if bound.trees:
         return max(floor, dual_bound(bound.trees, data, whole_loss, lam, depth, output_bias, upper=upper))
-    if loss.domain_box() is None:
-        bound = _balanced(bound)
-    if bound.family is not None:
-        family = _of_size_one(bound.family, data.n_outputs)
-        nu = _nu_of_family(family, data)
-    elif bound.flows:
-        plan = _nu_of_flows(bound, data)
-        if plan is None:
-            return floor
-        nu, work = plan
-    else:
+    if not bound.flows:
         return floor
-    if nu[~counted].any() or not nu.any():
+    if (
+        loss.domain_box() is None and bound.direction is not None
+    ):  # C* of the softmax is infinite beside that plane
+        bound = replace(bound, direction=tuple(balanced(np.array(bound.direction)).tolist()))
+    plan = _nu_of_flows(bound, data)
+    if plan is None or plan[0][~counted].any() or not plan[0].any():
         return floor
-    nu = nu[counted]
-    if bound.family is None:  # the curve of a plan costs nothing: look closer where the minimum is
-        curve = _closed_curve(work, depth, 2.0 * upper / lam)
-        found = least(loss, nu, curve, lam)
-        for _ in range(_ZOOMS):
-            curve = _zoomed(curve, found[1], lambda s: _closed(s, work, depth))
-            found = least(loss, nu, curve, lam)
-        return max(floor, found[0])
-    sampled = _tree_curve(family, data, nu, loss, lam, depth, output_bias, upper)
-    return floor if sampled is None else max(floor, least(loss, nu, sampled, lam)[0])
+    nu, work = plan[0][counted], plan[1]
+    # up to where the norm alone is more than enough
+    top = work * (2.0 * upper / lam / depth) ** (depth / 2.0)
+    grid = np.concatenate([[0.0], top * np.geomspace(1e-9, 1.0, _FINE)])
+    found, where = least(loss, nu, grid, _curve(grid, work, depth), lam)
+    for _ in range(_ZOOMS):  # closer to where the minimum is
+        k = int(np.searchsorted(grid, where))
+        near = np.linspace(grid[max(k - 2, 0)], grid[min(k + 2, len(grid) - 1)], 30)
+        grid = np.union1d(grid, near)
+        found, where = least(loss, nu, grid, _curve(grid, work, depth), lam)
+    return max(floor, found)
 
 
-def least(loss: Loss, nu: np.ndarray, curve: Curve, lam: float) -> tuple[float, float]:
+def _curve(s: np.ndarray, work: float, depth: int) -> np.ndarray:
+    """L(s/w)^{2/L} from below."""
+    return depth * (s / work) ** (2.0 / depth) * (1.0 - 2.0**-44)
+
+
+def least(loss: Loss, nu: np.ndarray, s: np.ndarray, r: np.ndarray, lam: float) -> tuple[float, float]:
     """Return min over s of max over p of ps − C*(pν) + λR(s) from below, and the s where it is.
 
     Parameters
     ----------
     loss : Loss
     nu : ndarray of shape (N, k)
-    curve : Curve
+    s, r : ndarray
+        R from below at a grid of s from 0 on; it is concave, and at least the last value beyond it.
     lam : float
     """
-    low, high = curve.s[:-1], curve.s[1:]
-    begin, end = lam * curve.r[:-1], lam * (curve.r[1:] if curve.concave else curve.r[:-1])
+    low, high, begin, end = s[:-1], s[1:], lam * r[:-1], lam * r[1:]
     best = np.full(len(low) + 2, -math.inf)
 
     def use(p: float) -> float:
@@ -171,7 +147,7 @@ def least(loss: Loss, nu: np.ndarray, curve: Curve, lam: float) -> tuple[float, 
         if p <= 0.0:  # s ≤ 0 costs nothing
             best[0] = max(best[0], base)
         if p >= 0.0:  # the last s and beyond
-            last = p * curve.s[-1] + lam * curve.r[-1]
+            last = p * s[-1] + lam * r[-1]
             best[-1] = max(best[-1], base + last - 2.0**-48 * (last + abs(base)))
         return base
 
@@ -185,15 +161,15 @@ def least(loss: Loss, nu: np.ndarray, curve: Curve, lam: float) -> tuple[float, 
         span = abs(steepest) / _FINE / 4.0**zoom
         if not 0 < k < len(best) - 1 or span == 0.0:
             break
-        s = 0.5 * (low[k - 1] + high[k - 1])
+        place = 0.5 * (low[k - 1] + high[k - 1])
         heights = [
-            -math.inf if (c := conjugate_at(loss, p * nu)) is None else p * s - c for p in grid.tolist()
+            -math.inf if (c := conjugate_at(loss, p * nu)) is None else p * place - c for p in grid.tolist()
         ]
         center = float(grid[int(np.argmax(heights))])
         for p in np.linspace(center - 2 * span, center + 2 * span, 40).tolist():
             use(p)
     k = int(np.argmin(best))
-    where = 0.0 if k == 0 else float(curve.s[-1]) if k == len(best) - 1 else float(low[k - 1])
+    where = 0.0 if k == 0 else float(s[-1]) if k == len(best) - 1 else float(low[k - 1])
     return float(best[k]), where
 
 
@@ -210,68 +186,6 @@ def _slope_at_zero(use: Callable[[float], float], nu: np.ndarray) -> float:
     return float(grid[len(grid) // 2])
 
 
-def _closed(s: np.ndarray, work: float, depth: int) -> np.ndarray:
-    return depth * (s / work) ** (2.0 / depth) * (1.0 - 2.0**-44)
-
-
-def _closed_curve(work: float, depth: int, most: float) -> Curve:
-    """L(s/w)^{2/L} up to where it is ``most``."""
-    top = work * (most / depth) ** (depth / 2.0)
-    s = np.concatenate([[0.0], top * np.geomspace(1e-9, 1.0, _FINE)])
-    return Curve(s, _closed(s, work, depth), True)
-
-
-def _zoomed(curve: Curve, where: float, at: Callable[[np.ndarray], np.ndarray]) -> Curve:
-    """Return a curve with more points about s."""
-    k = int(np.searchsorted(curve.s, where))
-    low, high = curve.s[max(k - 2, 0)], curve.s[min(k + 2, len(curve.s) - 1)]
-    fresh = np.setdiff1d(np.linspace(low, high, 30), curve.s)
-    s = np.concatenate([curve.s, fresh])
-    order = np.argsort(s)
-    return Curve(s[order], np.concatenate([curve.r, at(fresh)])[order], curve.concave)
-
-
-def _tree_curve(
-    family: Family,
-    data: Data,
-    nu: np.ndarray,
-    loss: Loss,
-    lam: float,
-    depth: int,
-    output_bias: str,
-    upper: float,
-) -> Curve | None:
-    """Return the tree bound at some s, up to where λR alone is the objective of a known network."""
-    bound_at = tree_curve(family, data.X, depth, data.bias, output_bias, cutoff=upper / lam)
-    if bound_at is None:
-        return None
-    length = 1.0 if family.direction is None else float(lengths_up(np.array(family.direction)[None])[0])
-
-    def evaluate_at(s: float) -> float:
-        return bound_at(down(s / length))
-
-    concave = not (output_bias == "penalized" and data.bias > 0.0)
-    # up to where the norm alone is nearly all that a known network has
-    top, enough = 1.0, 0.99 * upper / lam
-    for step in (16.0, 2.0):
-        while evaluate_at(top) < enough and top < 1e12:
-            top *= step
-        while evaluate_at(top / step) >= enough and top > 1e-12:
-            top /= step
-    s = np.concatenate([[0.0], top * np.geomspace(1e-3, 1.0, _COARSE if concave else 2 * _COARSE)])
-    curve = Curve(s, np.array([0.0, *(evaluate_at(v) for v in s[1:].tolist())]), concave)
-    for _ in range(_ZOOMS):
-        where = least(loss, nu, curve, lam)[1]
-        k = int(np.searchsorted(curve.s, where))
-        ends = curve.s[max(k - 1, 0)], curve.s[min(k + 2, len(curve.s) - 1)]
-        fresh = np.setdiff1d(np.linspace(*ends, 7)[1:-1], curve.s)
-        s = np.concatenate([curve.s, fresh])
-        order = np.argsort(s)
-        r = np.concatenate([curve.r, [evaluate_at(v) for v in fresh.tolist()]])
-        curve = Curve(s[order], r[order], concave)
-    return curve
-
-
 def _direction(given: tuple[float, ...] | None, n_outputs: int) -> np.ndarray:
     """Return u times a power of two, its largest entry in [1/2, 1): products with it neither over- nor underflow.
 
@@ -284,36 +198,6 @@ def _direction(given: tuple[float, ...] | None, n_outputs: int) -> np.ndarray:
     if u.shape != (n_outputs,) or not np.isfinite(u).all() or not u.any():
         raise ValueError(f"the direction is none of {n_outputs} outputs")
     return u if given is None else np.ldexp(u, -int(np.frexp(np.abs(u).max())[1]))
-
-
-def _balanced(bound: FitBound) -> FitBound:
-    """Return a bound whose directions sum to zero exactly: C* of the softmax is infinite beside that plane."""
-    family, direction = bound.family, bound.direction
-    if direction is not None:
-        direction = tuple(balanced(np.array(direction)).tolist())
-    if family is not None and family.direction is not None:
-        family = replace(family, direction=tuple(balanced(np.array(family.direction)).tolist()))
-    return replace(bound, family=family, direction=direction)
-
-
-def _of_size_one(family: Family, n_outputs: int) -> Family:
-    """Return a family whose direction is of size one; its λ must be, about."""
-    size = float(np.abs(family.members[family.root]).max(initial=0.0))
-    if not 1e-100 < size < 1e100:
-        raise ValueError(f"the multipliers are of size {size:g}")
-    if family.direction is None:
-        return family
-    return replace(family, direction=tuple(_direction(family.direction, n_outputs).tolist()))
-
-
-def _nu_of_family(family: Family, data: Data) -> np.ndarray:
-    root = family.members[family.root]
-    u = _direction(family.direction, data.n_outputs)
-    if any(not 0 <= i < data.n_samples for i in family.rows):
-        raise ValueError("the rows are not of the table")
-    nu = np.zeros((data.n_samples, data.n_outputs))
-    nu[list(family.rows)] = root[:, None] * u
-    return nu
 
 
 def _nu_of_flows(bound: FitBound, data: Data) -> tuple[np.ndarray, float] | None:
@@ -346,36 +230,18 @@ def _nu_of_flows(bound: FitBound, data: Data) -> tuple[np.ndarray, float] | None
     return column[:, None] * u, up(work * float(lengths_up(u[None])[0]))
 
 
-def bound_to_dict(bound: FitBound) -> dict[str, Any]:
-    """Return a bound as JSON types."""
-    return {
-        "value": bound.value,
-        "flows": [list(flow) for flow in bound.flows],
-        "direction": None if bound.direction is None else list(bound.direction),
-        "family": None if bound.family is None else family_to_dict(bound.family),
-        "trees": [dual_tree_to_dict(tree) for tree in bound.trees],
-    }
-
-
 def bound_from_dict(content: dict[str, Any]) -> FitBound:
-    """Inverse of :func:`bound_to_dict`.
+    """Return a bound from what :func:`covopt.depth.structs.to_json` made of it.
 
     Raises
     ------
     ValueError, TypeError, LookupError
         Where the content is something else.
     """
-    flows = []
-    for i, j, amount in content["flows"]:
-        flows.append((whole(i), whole(j), float(amount)))
-    direction, family = content["direction"], content["family"]
-    return FitBound(
-        float(content["value"]),
-        tuple(flows),
-        None if direction is None else tuple(float(u) for u in direction),
-        None if family is None else family_from_dict(family),
-        tuple(dual_tree_from_dict(tree) for tree in content.get("trees", ())),
-    )
+    if content.get("family") is not None:
+        raise ValueError("a bound rests on one family, which is no longer read: fit again")
+    bound: FitBound = from_json(FitBound, content)
+    return bound
 
 
 def round_flows(flows: list[tuple[int, int, float]]) -> tuple[tuple[int, int, float], ...]:

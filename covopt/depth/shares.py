@@ -34,6 +34,7 @@ from operator import mul
 
 import numpy as np
 
+from covopt.depth.structs import Listed
 from covopt.exact.rounding import above, below, lengths_up, total_up
 from covopt.limits import checkpoint
 from covopt.oracles.support import bound_gauge
@@ -45,7 +46,7 @@ MOST_ROWS = 6
 
 
 @dataclass(frozen=True)
-class Multipliers:
+class Multipliers(Listed):
     """λ of shape (n,) and one ν for each class, of shape (classes, n)."""
 
     weights: np.ndarray
@@ -53,7 +54,7 @@ class Multipliers:
 
 
 @dataclass(frozen=True)
-class Split:
+class Split(Listed):
     """A box cut in two: along S of a group, or c where ``axis`` is the number of groups."""
 
     axis: int

@@ -16,8 +16,9 @@ from covopt.checks.wording import counted, listed
 from covopt.data import Data
 from covopt.depth.bottleneck import balance
 from covopt.depth.linear import check_depth
-from covopt.depth.lower import bound_from_dict, bound_to_dict, recompute_bound, too_large
+from covopt.depth.lower import bound_from_dict, recompute_bound, too_large
 from covopt.depth.stationarity import stationarity
+from covopt.depth.structs import to_json
 from covopt.errors import CovoptError, SolutionFileError
 from covopt.exact.rounding import relative_gap
 from covopt.files import write_json
@@ -235,7 +236,7 @@ class DeepSolution:
                 "notes": list(self.data.notes),
             },
             "network": network_to_dict(self.network),
-            "bounds": self._bounds_to_dict(),
+            "bounds": to_json(self.bounds),
             "random_state": self.random_state,
             "time_s": self.time_s,
             "timings": self.timings,
@@ -273,9 +274,6 @@ class DeepSolution:
             raise
         except (CovoptError, ArithmeticError, LookupError, TypeError, ValueError) as error:
             raise SolutionFileError(f"the solution file is damaged: {error}") from error
-
-    def _bounds_to_dict(self) -> list[dict[str, Any]]:
-        return [bound_to_dict(bound) for bound in self.bounds]
 
     @staticmethod
     def _data_of(problem: dict[str, Any]) -> Data:

@@ -28,8 +28,7 @@ With a penalised output bias the value is 2⟨λ, y⟩ − β²(λ·1)², λ sca
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from operator import mul
 
@@ -94,59 +93,6 @@ def tree_bound(
     if depth > MOST_LAYERS or corners * max(t.recursion.size for t in terms) > MOST_NUMBERS:
         return 0.0
     return least_over_boxes(terms, depth - 2, cutoff, tol, max_boxes)
-
-
-def tree_curve(
-    family: Family,
-    X: np.ndarray,
-    depth: int,
-    bias: float,
-    output_bias: str,
-    *,
-    cutoff: float,
-    tol: float = 3e-3,
-    max_boxes: int = 400,
-) -> Callable[[float], float] | None:
-    """Return the function s ↦ lower bound on ‖W‖² of networks with ⟨λ, f(X)u⟩ ≥ s‖u‖ > 0; None where there is none.
-
-    Parameters
-    ----------
-    family : Family
-        Its root is λ.
-    X : ndarray of shape (N, d)
-    depth : int
-        L ≥ 3.
-    bias : float
-    output_bias : {"none", "penalized", "free"}
-    cutoff : float
-        No larger value is looked for.
-    tol, max_boxes : float, int
-        As in :func:`tree_bound`.
-
-    Raises
-    ------
-    ValueError
-        Where the family is damaged.
-    """
-    outputs = 1 if family.direction is None else len(family.direction)
-    targets = np.zeros((len(X), outputs))
-    rows = [i for i in family.rows if 0 <= i < len(X)]
-    root = family.members[family.root]
-    if len(rows) != len(root):
-        raise ValueError("the rows are not rows of the table")
-    targets[rows] = root[:, None] * (1.0 if family.direction is None else np.array(family.direction))
-    term = _Term.of(family, X, targets, depth, bias, output_bias)
-    corners = 2.0 ** (depth - 2)
-    if term is None or depth > MOST_LAYERS or corners * term.recursion.size > MOST_NUMBERS:
-        return None
-
-    def at(s: float) -> float:
-        asked = replace(term, inner=s)
-        if bias == 0.0:
-            return min(cutoff, asked.closed_form())
-        return least_over_boxes([asked], depth - 2, cutoff, tol, max_boxes)
-
-    return at
 
 
 @dataclass(frozen=True)

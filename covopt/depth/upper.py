@@ -118,25 +118,23 @@ class UpperSearch:
             self._pairs([entry[1:] for entry in fits[POLISHED : POLISHED + PAIRED]])
 
     def _pairs(self, starts: list[tuple[Layout, np.ndarray]]) -> None:
-        """Solve for pairs of layers, exactly and by sliding: from these, from random networks, then the best."""
-        for k, start in enumerate([*starts, *self._random_starts(self.depth, PAIRED_RANDOM)]):
-            self._alternate(*start, slide=k % 2 == 1)
-        for k in range(AGAIN):
+        """Solve for pairs of layers: from these, from random networks, then again and again from the best."""
+        for start in [*starts, *self._random_starts(self.depth, PAIRED_RANDOM)]:
+            self._alternate(*start)
+        for _ in range(AGAIN):
             if self._best is None:
                 return
-            before = self._best[0]
-            layout, theta = self._best[1:]
-            small, found = alternate(layout, theta, self.data.X, self.data.Y, slide=k % 2 == 1, max_sweeps=1)
-            if norm_of(small, found) < (1.0 - PAYS) * before:
-                self._alternate(small, found, slide=k % 2 == 1)
-            if k % 2 == 1 and self._best[0] > (1.0 - PAYS) * before:
+            before, layout, theta = self._best
+            self._alternate(layout, theta)
+            if self._best[0] > (1.0 - PAYS) * before:
                 return
 
     @stage("pairs of layers")
-    def _alternate(self, layout: Layout, theta: np.ndarray, *, slide: bool) -> None:
-        source = "sliding neurons, layer by layer" if slide else "alternating shallow solves"
-        layout, theta = alternate(layout, theta, self.data.X, self.data.Y, slide=slide, max_sweeps=SWEEPS)
-        self._improve(layout, theta, source)
+    def _alternate(self, layout: Layout, theta: np.ndarray) -> None:
+        self._improve(
+            *alternate(layout, theta, self.data.X, self.data.Y, max_sweeps=SWEEPS),
+            "alternating shallow solves",
+        )
 
     @stage("training")
     def _train(self, layout: Layout, theta: np.ndarray) -> Found | None:

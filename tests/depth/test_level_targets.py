@@ -11,7 +11,8 @@ from scipy.optimize import minimize
 import covopt
 from covopt.data import Data
 from covopt.depth.level import level_bounds, level_value
-from covopt.depth.lower import bound_from_dict, bound_to_dict, closed_bounds, recompute_bound, too_large
+from covopt.depth.lower import bound_from_dict, closed_bounds, recompute_bound, too_large
+from covopt.depth.structs import to_json
 
 
 def cheapest(start, target, depth, penalized):
@@ -52,7 +53,7 @@ def test_a_bound_by_one_target_is_about_rows_that_share_it():
     data = Data.validate(X, Y, bias=1.0)
     bound = next(b for b in closed_bounds(data, 4, "none") if b.pair.kind == "level")
     assert bound.pair.rows == (0, 1)
-    again = bound_from_dict(json.loads(json.dumps(bound_to_dict(bound))))
+    again = bound_from_dict(json.loads(json.dumps(to_json(bound))))
     assert recompute_bound(again, data, 4, "none", 9.0) == (bound.value, "")
     for rows, alone in (((0, 2), False), ((0,), True), ((0, 5), False), ((), False), ((0, 1, 1), False)):
         moved = replace(again, pair=replace(again.pair, rows=rows))

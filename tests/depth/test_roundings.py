@@ -1,5 +1,6 @@
 """What rounding and inexact minimisers may cost: each bound with its own slack, compared in fractions."""
 
+from dataclasses import replace
 from fractions import Fraction
 from types import SimpleNamespace
 
@@ -8,10 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from covopt.depth import acute, schatten_between, tree_boxes
+from covopt.depth import acute, dual_trees, schatten_between, tree_boxes
 from covopt.depth.acute import acute_value
 from covopt.depth.gram_cells import LOST, step
 from covopt.depth.gram_trees import Cells
+from covopt.depth.level import level_again
+from covopt.depth.pairs import PairBound, recompute
+from covopt.depth.tree import tree_bound
+from covopt.depth.tree_search import TreeSearch
+from tests.depth.test_bank_of_networks import BY_NAME, bounds, known
 
 seeds = st.integers(0, 2**32 - 1)
 
@@ -98,6 +104,44 @@ def test_the_bound_over_boxes_holds_wherever_the_tangent_is_taken(monkeypatch, w
     monkeypatch.setattr(tree_boxes, "minimise", lambda s, gain, low, high: low + where * (high - low))
     for boxes in (1, 30, 2000):
         assert tree_boxes.least_over_boxes([OneSize()], 1, 20.0, 1e-5, boxes) <= truth
+
+
+@pytest.mark.parametrize("where", [0.0, 1.0])
+def test_the_bound_by_duals_holds_wherever_the_tangent_is_taken(monkeypatch, where):
+    given = BY_NAME["fit of 4 rows, λ = 0.03, L = 3"]
+    monkeypatch.setattr(dual_trees, "minimise", lambda s, gain, low, high: low + where * (high - low))
+    bounds.cache_clear()
+    assert 0.0 < max(bounds(given.name, "fit")) <= known(given.name)
+    bounds.cache_clear()
+
+
+# ------------------------------------------------------------------ families of multipliers
+@pytest.mark.parametrize("factor", [0.5, 0.9, 1.5])
+def test_what_a_child_misses_of_its_member_is_paid_for(factor):
+    given = BY_NAME["3 x 1, positive 102, L = 3"]
+    search = TreeSearch(given.data.lifted, given.Y[:, 0], given.bias)
+    search.use(float(np.sum(np.square(given.network[0]))))
+    family = search.family((0, 1, 2), None, search.multipliers()[0])
+    other = [replace(child, scale=factor * child.scale) for child in family.children]
+    for children in (family.children, other):
+        made = replace(family, children=children)
+        assert tree_bound([made], given.X, given.Y, 3, 1.0, "none", cutoff=50.0) <= known(given.name)
+
+
+# ------------------------------------------------------------------ two rows, files that claim what does not hold
+def test_a_quadrant_is_none_at_an_obtuse_angle():
+    given = BY_NAME["obtuse, same sign, L = 3"]
+    assert recompute(PairBound(9.0, "quadrant", (0, 1)), given.X, given.Y, 3, 0.0, "none") <= known(
+        given.name
+    )
+    far = np.array([[1.0, 0.0], [-0.99, 0.1]])  # G⁻¹ is large, and two neurons see a row each
+    assert recompute(PairBound(9.0, "quadrant", (0, 1)), far, np.ones((2, 1)), 3, 0.0, "none") <= 6.1
+
+
+def test_rows_of_different_targets_are_not_level():
+    given = BY_NAME["opposite signs, acute, biases, L = 3"]
+    for rows in ((0, 1), (1, 0)):
+        assert level_again(rows, given.X, given.Y, 3, 1.0, "none") <= 0.0
 
 
 # ------------------------------------------------------------------ cells of covariances

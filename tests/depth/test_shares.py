@@ -11,8 +11,8 @@ from covopt.data import Data
 from covopt.depth.layers import Layout
 from covopt.depth.lower import closed_bounds
 from covopt.depth.shares import Box, Checker, Multipliers, Shares, Split, classes_of, limits_of, shares_bound
-from covopt.depth.shares_files import shares_from_dict, shares_to_dict
 from covopt.depth.shares_search import SharesSearch
+from covopt.depth.structs import from_json, to_json
 from covopt.limits import limited
 
 ROWS = 3
@@ -114,7 +114,7 @@ def test_the_value_of_a_box_is_its_formula_with_neurons_taken_from_a_fine_circle
 
 def test_the_file_keeps_every_bit(table, proof):
     value, shares = proof
-    assert bound(shares_from_dict(shares_to_dict(shares)), table) == value
+    assert bound(from_json(Shares, to_json(shares)), table) == value
 
 
 def test_a_search_that_is_cut_short_leaves_a_valid_tree(table):
@@ -193,10 +193,10 @@ def test_networks_with_a_free_output_bias_have_no_shares(table, proof):
 
 
 def test_numbers_of_another_kind_are_no_certificate(proof):
-    content = shares_to_dict(proof[1])
+    content = to_json(proof[1])
     for changes in ({"positive": [1, 0, 1]}, {"nodes": [True]}, {"groups": [[0.5]]}):
         with pytest.raises(TypeError):
-            shares_from_dict({**content, **changes})
+            from_json(Shares, {**content, **changes})
 
 
 def test_a_direction_of_any_length_gives_the_bound_of_its_unit_vector(table, proof):

@@ -1,0 +1,147 @@
+"""Certificates of deep networks as JSON types and back, by the types of their fields."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import MISSING, fields, is_dataclass
+from functools import cache
+from types import NoneType, UnionType
+from typing import Any, ClassVar, Union, get_args, get_origin, get_type_hints
+
+import numpy as np
+
+
+class Listed:
+    """A dataclass that stands in files as the list of its fields, the last ones left out where they are defaults."""
+
+    listed: ClassVar[bool] = True
+
+
+def to_json(value: Any) -> Any:
+    """Return dataclasses, arrays, tuples and lists as JSON types; numbers as they are.
+
+    Parameters
+    ----------
+    value : object
+    """
+    if is_dataclass(value):
+        entries = {f.name: getattr(value, f.name) for f in fields(value)}
+        if not isinstance(value, Listed):
+            return {name: to_json(entry) for name, entry in entries.items()}
+        kept = list(entries.values())
+        defaults = [f.default for f in fields(value)]
+        while (
+            defaults
+            and kept
+            and defaults[len(kept) - 1] is not MISSING
+            and kept[-1] == defaults[len(kept) - 1]
+        ):
+            kept.pop()
+        return [to_json(entry) for entry in kept]
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    return [to_json(entry) for entry in value] if isinstance(value, tuple | list) else value
+
+
+def from_json(kind: Any, content: Any) -> Any:
+    """Return what :func:`to_json` made of a value of some type.
+
+    Parameters
+    ----------
+    kind : type
+        A dataclass, or the type of one of its fields.
+    content : object
+        Parsed JSON, which is not believed.
+
+    Raises
+    ------
+    ValueError, TypeError, LookupError
+        Where the content is something else.
+
+    Examples
+    --------
+    >>> from_json(tuple[int, ...], [1, 2]), from_json(float | None, None), from_json(tuple[int, float], [1, 2])
+    ((1, 2), None, (1, 2.0))
+    >>> from_json(int, True)
+    Traceback (most recent call last):
+    TypeError: True is no whole number
+    """
+    plain = _PLAIN.get(kind)
+    if plain is not None:
+        return plain(content)
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin in (Union, UnionType):
+        return _one_of(inner, content)
+    if origin in (tuple, list):
+        entries = _several(content)
+        if origin is list or inner[-1] is Ellipsis:
+            return origin([from_json(inner[0], entry) for entry in entries])
+        return tuple(from_json(part, entry) for part, entry in zip(inner, entries, strict=True))
+    hints = _hints(kind)
+    if issubclass(kind, Listed):
+        entries = _several(content)
+        if len(entries) > len(hints):
+            raise ValueError(f"{len(entries)} numbers stand where {len(hints)} are the most")
+        return kind(*(from_json(hint, entry) for hint, entry in zip(hints.values(), entries, strict=False)))
+    if not isinstance(content, dict):
+        raise TypeError(f"{str(content)[:40]!r} is no object with names")
+    named = {f.name: f.default is MISSING for f in fields(kind)}
+    return kind(**{
+        name: from_json(hints[name], content[name]) for name, needed in named.items() if needed or name in content
+    })  # fmt: skip
+
+
+@cache
+def _hints(kind: Any) -> dict[str, Any]:
+    hints = get_type_hints(kind)
+    return {f.name: hints[f.name] for f in fields(kind)}
+
+
+def _one_of(kinds: tuple[Any, ...], content: Any) -> Any:
+    """Return a value of one of two types: None or the other, a number or what stands as a list."""
+    first, second = kinds
+    if second is NoneType:
+        return None if content is None else from_json(first, content)
+    return from_json(first if isinstance(content, list) else second, content)
+
+
+def _several(content: Any) -> list[Any]:
+    if not isinstance(content, list | tuple):
+        raise TypeError(f"{str(content)[:40]!r} is no list")
+    return list(content)
+
+
+def _whole(content: Any) -> int:
+    if type(content) is not int:
+        raise TypeError(f"{str(content)[:40]!r} is no whole number")
+    return content
+
+
+def _number(content: Any) -> float:
+    if type(content) not in (int, float):
+        raise TypeError(f"{str(content)[:40]!r} is no number")
+    return float(content)
+
+
+def _truth(content: Any) -> bool:
+    if not isinstance(content, bool):
+        raise TypeError(f"{str(content)[:40]!r} is neither true nor false")
+    return content
+
+
+def _matrix(content: Any) -> np.ndarray:
+    found = np.array(content, dtype=float)
+    if not np.isfinite(found).all():
+        raise ValueError(f"an array holds {found[~np.isfinite(found)][0]}, which is no number")
+    return found
+
+
+def _text(content: Any) -> str:
+    if not isinstance(content, str):
+        raise TypeError(f"{str(content)[:40]!r} is no text")
+    return content
+
+
+_PLAIN: dict[Any, Callable[[Any], Any]] = {
+    int: _whole, float: _number, bool: _truth, str: _text, np.ndarray: _matrix,
+}  # fmt: skip
