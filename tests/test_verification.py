@@ -520,3 +520,11 @@ def test_a_network_that_misses_close_points_leaves_a_bound_that_verifies():
     ]
     solution = covopt.min_norm(X, Y, output_bias="free", tol=1e-4)
     assert failed(Solution.from_dict(json.loads(json.dumps(solution.to_dict())))) == set()
+
+
+def test_an_output_bias_where_there_is_none_is_refused():
+    # a network may meet its points and cost no more by it: the problem that is stated has none
+    found = covopt.min_norm([[0.0], [1.0], [2.0]], [1.0, 0.0, 3.0], output_bias="free", random_state=0)
+    assert found.network.output_bias.any()
+    found.output_bias = "none"
+    assert "output bias" in failed(found)

@@ -6,9 +6,9 @@ With the features before layer ℓ and the pre-activations after layer ℓ + 1 f
     \min_{(K, K^\sigma) \in S} \operatorname{Tr} K (K_{\ell-1}^\sigma)^+
     + \operatorname{Tr} K_{\ell+1} (K^\sigma)^+ = R_2(\sigma(Z_{\ell-1}), Z_{\ell+1}),
 
-(FL22 Prop 3), a convex problem. So the norm never rises when :func:`covopt.min_norm` puts the global minimum of a pair
-of layers in its place. Where no pair gains, no neuron can be inserted or moved between fixed neighbours: a condition
-on minima that descent over the weights does not see (FL22 Prop 19).
+(FL22 Prop 3), a convex problem. So the norm never rises when :func:`covopt.min_norm` puts the global minimum of a
+pair of layers in its place. Where no pair gains, no neuron can be inserted or moved between fixed neighbours: a
+condition on minima that descent over the weights does not see (FL22 Prop 19).
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ import pytest
 
 from covopt.depth.fit_bounds import fit_bounds
 from covopt.depth.layers import Layout
-from covopt.depth.lower import chain_bounds, closed_bounds, shares_bounds, tree_bounds
+from covopt.depth.lower import chain_bounds, closed_bounds, recompute_bound, shares_bounds, tree_bounds
 from covopt.depth.tree import tree_bound
 from covopt.depth.tree_search import TreeSearch
 from covopt.exact.rounding import above
@@ -71,7 +71,7 @@ def bounds(name: str, kind: str) -> list[float]:
         )
         loss = make_loss("squared")
         loss.encode_targets(given.Y)
-        found = fit_bounds(data, loss, given.lam, output_bias, layout, theta, upper)
+        found = fit_bounds(data, loss, given.lam, output_bias, layout, theta, 1.5 * upper)
         return [bound.value for bound in found]
     if kind == "tree":
         return trees(name)
@@ -93,6 +93,10 @@ def holds(name, kind):
 @pytest.mark.parametrize("name", THROUGH)
 def test_closed_forms_are_below_the_best_network(name):
     holds(name, "closed")
+    given = BY_NAME[name]
+    for bound in closed_bounds(given.data, given.depth, given.output_bias):
+        again = recompute_bound(bound, given.data, given.depth, given.output_bias, np.inf)
+        assert again == (bound.value, "")
 
 
 @pytest.mark.parametrize(

@@ -9,14 +9,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from covopt.depth import acute, dual_trees, schatten_between, tree_boxes
+from covopt.data import Data
+from covopt.depth import DeepSolution, acute, dual_trees, schatten_between, tree_boxes
 from covopt.depth.acute import acute_value
+from covopt.depth.fit_bounds import dual_tree
 from covopt.depth.gram_cells import LOST, step
 from covopt.depth.gram_trees import Cells
 from covopt.depth.level import level_again
 from covopt.depth.pairs import PairBound, recompute
+from covopt.depth.rays import FitBound, evaluate
 from covopt.depth.tree import tree_bound
 from covopt.depth.tree_search import TreeSearch
+from covopt.losses import make_loss
+from covopt.network import DeepReLUNetwork
+from covopt.status import Status
 from tests.depth.test_bank_of_networks import BY_NAME, bounds, known
 
 seeds = st.integers(0, 2**32 - 1)
@@ -113,6 +119,41 @@ def test_the_bound_by_duals_holds_wherever_the_tangent_is_taken(monkeypatch, whe
     bounds.cache_clear()
     assert 0.0 < max(bounds(given.name, "fit")) <= known(given.name)
     bounds.cache_clear()
+
+
+@pytest.mark.parametrize("lam", [0.01, 0.3])
+def test_a_dual_pays_for_a_penalised_output_bias(lam):
+    # at x = 0 the output bias alone costs λ/(1 + λ); through the hidden layers it is more
+    data = Data.validate([[0.0]], [1.0], bias=1.0, interpolates=False)
+    loss = make_loss("squared")
+    loss.encode_targets(data.Y)
+    tree = dual_tree(data, np.arange(1), np.ones((1, 1)), 3, 0.5, np.zeros((1, 1)), level=False)
+    value = evaluate(FitBound(0.0, trees=(tree,)), data, loss, lam, 3, "penalized", 1.0)
+    assert 0.9 * lam / (1.0 + lam) < value <= lam / (1.0 + lam)
+
+
+# ------------------------------------------------------------------ what verification asks of a deep network
+@pytest.fixture
+def deep():
+    given = BY_NAME["acute, opposite signs, L = 3"]
+    network = DeepReLUNetwork([np.array(w) for w in given.network])
+    return DeepSolution(given.data, 3, "none", network, [], Status.HEURISTIC, 1e-6)
+
+
+def failed(solution):
+    return {check.name for check in solution.claims() if not check.ok}
+
+
+def test_a_network_that_misses_its_points_is_not_verified(deep):
+    assert not failed(deep)
+    first, *others = deep.network.weights
+    deep.network = DeepReLUNetwork([first * (1.0 + 1e-6), *others])
+    assert failed(deep) == {"interpolation"}
+
+
+def test_an_open_bracket_is_not_certified(deep):
+    deep.status = Status.CERTIFIED
+    assert failed(deep) == {"status"}
 
 
 # ------------------------------------------------------------------ families of multipliers

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from covopt.exact.rounding import (
+    allowance,
     dot_bounds,
     lengths_up,
     misses_up,
@@ -127,3 +128,12 @@ def test_what_a_dual_was_moved_by_is_not_below_the_exact_distance(seed, k, sprea
     assert Fraction(found) >= total
     if seed % 3 == 0 and factor in (-2.0, 1.0) and spread < 155:
         assert found == 0.0
+
+
+@given(st.integers(0, 10_000), st.integers(2, 200))
+def test_a_sum_of_products_is_off_by_no_more_than_its_allowance(seed, n):
+    rng = np.random.default_rng(seed)
+    a, b = nasty(rng, n, 3), nasty(rng, n, 3)
+    exact = sum((x * y for x, y in zip(fractions(a), fractions(b), strict=True)), Fraction(0))
+    off = abs(Fraction(float(a @ b)) - exact)
+    assert off <= Fraction(allowance(n, float(np.abs(a) @ np.abs(b))))

@@ -20,6 +20,7 @@ from covopt.proofs.checker.arithmetic import (
     on_grid,
     sqrt_above,
 )
+from covopt.proofs.checker.dual import dual_value
 from covopt.proofs.checker.network import repair_above
 from tests.proofs.simple import make_problem, make_proof
 
@@ -342,3 +343,11 @@ def test_no_change_of_a_proof_proves_anything_false(solved):
                 assert bound.lower_bound < solution.lower_bound
     for H in (1e-250, 1e-30, 1e250):
         assert check_proof(problem, solution.dual, replace(proof, H=H), extra=20).lower_bound < solution.cost
+
+
+def test_a_penalised_output_bias_is_paid_in_the_value_of_a_dual():
+    """At x = 0 with β = 1 the constant b alone meets y = 1 at cost 1: no multiple of λ = 1 may be worth more."""
+    problem = make_problem([[0.0]], [1.0], output_bias="penalized")
+    for gauge in (Fraction(1, 4), Fraction(1), Fraction(4)):
+        assert dual_value(problem, [Fraction(1)], gauge) <= 1
+    assert dual_value(problem, [Fraction(1)], Fraction(1)) == 1

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from covopt.proofs.checker import cover as checker
 from covopt.proofs.checker.arithmetic import on_grid
 from covopt.proofs.checker.cover import check_cover, read_tree
 from tests.proofs.simple import brute_force
@@ -147,3 +148,29 @@ def test_no_rows_and_no_directions():
         ).boxes
         == 0
     )
+
+
+@pytest.mark.parametrize(("slope", "length"), [(0.0, 1.0), (1.0, 1.0), (0.5, 3.0), (2.0, 0.0), (-1.0, 1.5)])
+def test_no_choice_of_slopes_and_normals_proves_too_much(monkeypatch, slope, length):
+    """Slopes beyond [0, 1] and normals longer than one are advice that the checker must not follow."""
+    honest = checker.choose
+
+    def choose(rows, boxes):
+        slopes, normals, advice, value = honest(rows, boxes)
+        one = 1 << checker.BITS
+        bent = np.array([int(length * 2**20) * int(entry) >> 20 for entry in normals.ravel()], dtype=object)
+        return (
+            np.full(len(slopes), int(slope * one), dtype=object),
+            bent.reshape(normals.shape),
+            advice,
+            value,
+        )
+
+    monkeypatch.setattr(checker, "choose", choose)
+    rng = np.random.default_rng(2)
+    for _ in range(3):
+        y, signs = rng.integers(-4, 5, (5, 2)).astype(float), rng.choice([-1, 1], 5)
+        below = brute_force(y, signs, np.zeros(2), 20_000)
+        for factor in (0.5, 0.9, 1.1):
+            _, excess = cover(y, signs, factor * below, extra=500)
+            assert factor * below + excess >= below * (1 - 1e-12)
