@@ -528,3 +528,30 @@ def test_an_output_bias_where_there_is_none_is_refused():
     assert found.network.output_bias.any()
     found.output_bias = "none"
     assert "output bias" in failed(found)
+
+
+@pytest.mark.parametrize("lam", [1.79e-11, 1e-13])
+def test_a_dual_whose_rounding_is_visible_is_stored_as_certified(lam):
+    # the last digits of −2λΛ, beside λ, move the gauge by 1e-6 and more each time that it is divided by it
+    X, weight = [[0.11701271181145481], [0.6952496889799451]], [4.329983638898581e-07, 0.09874652398735972]
+    solution = covopt.fit(
+        X, [0, 1], lam=lam, loss="softmax-cross-entropy", bias=0.1, output_bias="free", sample_weight=weight,
+        tol=1e-4, random_state=0,
+    )  # fmt: skip
+    assert solution.certificate.gauge <= 1.0 + 1e-7
+    found = covopt.verify(solution)
+    assert found.ok, found.summary()
+
+
+@pytest.mark.parametrize("loss", ["squared", "huber", "hinge", "squared-hinge", "logistic"])
+@pytest.mark.parametrize("output_bias", ["none", "penalized", "free"])
+def test_exact_bounds_take_the_multiple_that_the_stated_bound_takes(loss, output_bias):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((8, 2))
+    y = rng.standard_normal(8) if loss in ("squared", "huber") else np.arange(8) % 2
+    solution = covopt.fit(X, y, lam="0.1max", loss=loss, output_bias=output_bias, tol=1e-7, random_state=0)
+    short = replace(solution, dual=0.285 * solution.dual)  # as good: its bound is divided by its gauge
+    stated, found = solution.lower_bound, covopt.verify(short, exact=True)
+    assert found.certificate.lower_bound == pytest.approx(stated, rel=1e-9)
+    assert "exact lower bound" not in found.failed, found.summary()
+    assert short.prove().lower_bound == pytest.approx(stated, rel=1e-8)

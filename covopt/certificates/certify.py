@@ -33,7 +33,7 @@ from covopt.oracles.support import MOST_DIMENSIONS, GaugeBound
 from covopt.potentials import Potential, VariationNorm
 from covopt.status import Status
 
-SCALED = 4  # times at most that a dual is divided by its gauge
+SCALED = 6  # times at most that a dual is divided by more than its gauge
 INFEASIBLE = 1e-8  # the bound is divided by the gauge; the dual itself is divided by it beyond this
 VARIATION = VariationNorm()
 
@@ -302,11 +302,13 @@ def conclude(
 
     dual = settle(dual, 1.0)
     found = ask()
-    for _ in range(SCALED):
+    for more in (0.0, *(2.0**k for k in range(SCALED))):
         if not (found.gauge > 1.0 + INFEASIBLE and found.exact):
             break
-        # the solver's oracle saw less than the certificate's, or the multiple was moved, too
-        dual = settle(dual / found.gauge, 1.0 / found.gauge)
+        # the solver's oracle saw less than the certificate's, or the multiple was moved, too: as far as rounding moves
+        # it again, it goes on
+        divisor = found.gauge + more * (found.gauge - 1.0)
+        dual = settle(dual / divisor, 1.0 / divisor)
         found = ask()
     if through and 1.0 + INFEASIBLE < found.gauge < np.inf:
         # a bound that is not the maximum may come out otherwise the next time, but not after a power of two; only

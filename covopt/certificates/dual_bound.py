@@ -11,7 +11,7 @@ import numpy as np
 from covopt.certificates.conjugate import conjugate_above, into_domain, reach
 from covopt.exact.rounding import UNIT, dot_bounds, down, lengths_up, moved_up, sum_bounds
 from covopt.losses import Interpolation, Loss
-from covopt.problems.regularised import BISECTIONS
+from covopt.proofs.choice import best_multiple
 
 
 @dataclass(frozen=True)
@@ -176,15 +176,10 @@ def _of_convex(loss: Loss, point: np.ndarray, allowed: float, gauge: float, bend
     def rise(t: float) -> float:
         return -float(np.vdot(point, loss.conjugate_gradient(t * point))) - 2.0 * t * float(bend)
 
-    low, high = 0.0, longest
-    if rise(high) < 0:
-        for _ in range(BISECTIONS):
-            middle = 0.5 * (low + high)
-            low, high = (middle, high) if rise(middle) > 0 else (low, middle)
-        high = low
-    value = conjugate_above(loss, high * point)
+    step = best_multiple(rise, longest)
+    value = conjugate_above(loss, step * point)
     if not np.isfinite(value):
         return Fraction(0)
     # the weights sum to one up to rounding: the objective of the exact ones is as close
     share = 1 - Fraction(2 * len(point) + 16) * Fraction(UNIT)
-    return (Fraction(-value) - Fraction(high) ** 2 * bend) * share
+    return (Fraction(-value) - Fraction(step) ** 2 * bend) * share

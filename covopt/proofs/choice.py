@@ -1,8 +1,8 @@
-"""Slopes and normals for the leaves of a cover, chosen in floating point. Nothing here is trusted.
+"""Slopes and normals for the leaves of a cover, and the multiple of a dual, chosen in floating point.
 
-The checker accepts any a in [0, 1] and any |p| ≤ 1 (:mod:`covopt.proofs.checker.cover`); what is chosen here only
-decides how many boxes it needs. On a box let f be the linear functions that are not negative on it (its facets). For
-chords a on the rows with w = +1 the best a on the others, and the best p, come from
+Nothing here is trusted. The checker accepts any a in [0, 1] and any |p| ≤ 1 (:mod:`covopt.proofs.checker.cover`);
+what is chosen here only decides how many boxes it needs. On a box let f be the linear functions that are not negative
+on it (its facets). For chords a on the rows with w = +1 the best a on the others, and the best p, come from
 
     minimise |q + Σ μ_f f|  over a_i in [0, 1] and μ_f ≥ 0,
 
@@ -12,6 +12,8 @@ found coordinate by coordinate, for many boxes at a time.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -22,6 +24,7 @@ CORNER = 2.0**-120
 SMALLEST = 2.0**-100
 CELLS = 150_000  # rows times boxes at a time
 SWEEPS, ROUNDS = 2, 12  # sweeps between leaps, and how often
+BISECTIONS = 100
 FEW = 80  # multipliers; boxes with more of them are large, and better cut than studied
 
 
@@ -150,3 +153,35 @@ def _leap(step: np.ndarray, value: np.ndarray, top: np.ndarray, q: np.ndarray) -
     value += move
     np.clip(value, 0.0, top, out=value)
     q += (move[:, None] * step).sum(axis=0)
+
+
+def conjugate_slope(quarters: int | None, s: float, y: float, u: float) -> float:
+    """Return the derivative at u of uy + u²/s · quarters/4, what a sample adds to C*; None for the logistic loss."""
+    if quarters is not None:
+        return y + 0.5 * u / s * quarters
+    share = min(max(-u * y / s, 1e-300), 1.0 - 1e-16)
+    return -y * (math.log(share) - math.log1p(-share))
+
+
+def best_multiple(rise: Callable[[float], float], longest: float) -> float:
+    """Return the t up to ``longest`` at which a concave function of it is largest, nearly: any t gives a bound.
+
+    Parameters
+    ----------
+    rise : callable
+        Its derivative.
+    longest : float
+        1/gauge, or where the domain of the conjugate ends.
+
+    Examples
+    --------
+    >>> round(best_multiple(lambda t: 1.0 - t, 3.0), 9), best_multiple(lambda t: 1.0 - t, 0.5)
+    (1.0, 0.5)
+    """
+    if not rise(longest) < 0:
+        return longest
+    low, high = 0.0, longest
+    for _ in range(BISECTIONS):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if rise(middle) > 0 else (low, middle)
+    return high

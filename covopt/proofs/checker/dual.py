@@ -7,7 +7,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from covopt.proofs.checker.arithmetic import ZERO, dot, exp_bounds, fractions, log_above
+from covopt.proofs.checker.arithmetic import ZERO, dot, exp_bounds, float_below, fractions, log_above
+from covopt.proofs.choice import best_multiple, conjugate_slope
 from covopt.proofs.problem import Problem
 
 LOSSES = (None, "squared", "huber", "hinge", "squared-hinge", "logistic")  # those with a proof
@@ -63,7 +64,8 @@ def dual_value(problem: Problem, dual: Sequence[Fraction], gauge: Fraction) -> F
     """Return a lower bound on the problem, the value of a multiple t λ with t · gauge ≤ 1.
 
     2t⟨λ, y⟩ − t²β²(Σλ)² without a loss, else −C*(−2 lam t λ) − lam t²β²(Σλ)²; the squares belong to a penalised
-    output bias; ``dual`` comes from :func:`move_into_domain`, ``gauge`` bounds its h; logarithms are rounded up.
+    output bias; ``dual`` comes from :func:`move_into_domain`, ``gauge`` bounds its h; logarithms are rounded up. The
+    multiple is the best one, as in a certificate.
     """
     targets, lam = fractions(problem.Y[:, 0]), Fraction(problem.lam)
     square = (Fraction(problem.bias) * sum(dual, ZERO)) ** 2 if problem.output_bias == "penalized" else ZERO
@@ -73,10 +75,22 @@ def dual_value(problem: Problem, dual: Sequence[Fraction], gauge: Fraction) -> F
             return ZERO
         t = min(1 / gauge, linear / square) if square else 1 / gauge
         return 2 * t * linear - t * t * square
-    t = 1 / max(gauge, Fraction(1))
+    weights, quarters = weights_of(problem), QUARTERS.get(str(problem.loss))
+    longest = 1 / gauge if gauge > 0 else Fraction(1)
+    for u, (low, high) in zip(dual, _domain(problem), strict=True):  # multiples end with the domain
+        end = high if u > 0 else low
+        longest = longest if not u or end is None else min(longest, end / u)
+    terms = list(zip(weights, targets, (-2 * lam * u for u in dual), strict=True))
+    floats = [(float(s), float(y), float(u)) for s, y, u in terms if u]
+
+    def rise(t: float) -> float:
+        slopes = (u * conjugate_slope(quarters, s, y, t * u) for s, y, u in floats)
+        return -float(2 * lam * square) * t - sum(slopes)
+
+    t = Fraction(best_multiple(rise, float_below(longest)))
     value = -lam * t * t * square
-    for s, y, multiplier in zip(weights_of(problem), targets, dual, strict=True):
-        u = -2 * lam * t * multiplier
+    for s, y, slope in terms:
+        u = t * slope
         if u and problem.loss == "logistic":
             value -= s * sum(p * log_above(p) for p in (-u * y / s, 1 + u * y / s) if p)
         elif u:
