@@ -25,7 +25,7 @@ from covopt.problems.regularised import RegularisedProblem
 from covopt.problems.shallow import ShallowProblem
 from covopt.solvers.generation import generate
 from covopt.solvers.master.objective import Fit
-from covopt.solvers.master.restricted import solve_restricted
+from covopt.solvers.master.newton import solve_restricted
 from covopt.solvers.one_input import solve_one_input
 from covopt.solvers.regularised.quick import fit_quickly
 

@@ -160,7 +160,7 @@ class ColumnGeneration(Driver):
             whole = candidate
             if not self.problem.is_vector:
                 whole = completed(
-                    columns, step, candidate, chosen, has_offset=self.problem.has_offset, rooms=self.master.rooms[:2]
+                    columns, step, candidate, chosen, has_offset=self.problem.has_offset
                 )  # fmt: skip
             neurons, weights, atoms = shifted(columns, step, whole, chosen)
             # what the columns left out would have reached must not pass for a small misfit
@@ -182,7 +182,6 @@ class ColumnGeneration(Driver):
         weights, offset = interpolate(
             self.problem.rows, neurons, atoms, self.targets, weights, offset,
             has_offset=self.problem.has_offset, enough=REACHED * self._negligible,
-            rooms=self.master.rooms[:2],
         )  # fmt: skip
         network = neurons, self.objective.own(weights), self.objective.own(offset)
         residual = float(np.abs(self.problem.residual(*network)).max())

@@ -24,8 +24,8 @@ from covopt.oracles.cones.deeper import extrapolated
 from covopt.oracles.cones.gauge import Scalar
 from covopt.oracles.cones.moments import MomentSearch
 from covopt.oracles.cones.transfer import transfer
+from covopt.solvers.master.newton import solve_restricted
 from covopt.solvers.master.objective import Objective
-from covopt.solvers.master.restricted import solve_restricted
 
 BOXES, MOST_BOXES = 200, 3000  # of the last cover, without a time limit and with one
 PARTITION_SHARE = 0.15  # of the time that is left, for the search of a better dual

@@ -1,4 +1,4 @@
-"""Folded products against plain ones, and memory that is used again."""
+"""Folded products against plain ones, and rows in memory that is used again."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 
 from covopt.solvers.master.columns import Columns
 from covopt.solvers.master.folding import WORTH, WORTH_ROWS, Folding
-from covopt.solvers.master.store import Room, Store
+from covopt.solvers.master.store import Store
 
 
 def _columns(seed: int, r: int, pairs: int, singles: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -25,7 +25,7 @@ def test_folded_products_are_the_plain_ones(r, pairs, singles):
     rows, neurons, atoms = _columns(r, r, pairs, singles)
     rng = np.random.default_rng(0)
     weights = 10.0 ** rng.uniform(-8.0, 8.0, len(atoms))
-    folding = Folding(atoms, neurons, rows, weights, (Room(), Room()))
+    folding = Folding(atoms, neurons, rows, weights)
     folds = pairs if 2 * pairs + singles >= WORTH else 0
     assert len(folding.atoms) == len(atoms) - folds
     x, y = rng.standard_normal((WORTH_ROWS, 2)), rng.standard_normal((len(atoms), 2))

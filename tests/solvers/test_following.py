@@ -4,8 +4,8 @@ import pytest
 import covopt
 from covopt.losses import make_loss
 from covopt.problems.regularised import RegularisedProblem
+from covopt.solvers.master.newton import solve_restricted
 from covopt.solvers.master.objective import Fit
-from covopt.solvers.master.restricted import solve_restricted
 from covopt.solvers.merging import Unit
 from covopt.solvers.regularised import following
 from covopt.solvers.regularised.newton import applies, solve_newton_master

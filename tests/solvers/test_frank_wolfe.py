@@ -19,8 +19,8 @@ from covopt.oracles.vector_faces import VectorFaceOracle
 from covopt.problems.regularised import RegularisedProblem
 from covopt.problems.shallow import ShallowProblem
 from covopt.solvers.frank_wolfe import VARIANTS, InterpolatingFrankWolfe, Masses
+from covopt.solvers.master.newton import solve_restricted
 from covopt.solvers.master.objective import Fit, Interpolation
-from covopt.solvers.master.restricted import solve_restricted
 
 
 def bipartite(n):

@@ -8,8 +8,8 @@ from covopt.oracles.cones.moments import Box, quadratic_gauge
 from covopt.oracles.local_search import LocalSearchOracle
 from covopt.problems.regularised import constant_dual
 from covopt.problems.shallow import ShallowProblem
+from covopt.solvers.master.newton import solve_restricted
 from covopt.solvers.master.objective import Fit, Interpolation
-from covopt.solvers.master.restricted import solve_restricted
 from covopt.solvers.partition import for_a_cover, towards_provable
 from tests.solvers.test_regularised_heuristic import instance
 

@@ -11,8 +11,8 @@ from covopt.losses import Huber, make_loss
 from covopt.oracles.choose import exact_oracle
 from covopt.problems.regularised import RegularisedProblem, best_constant, constant_dual, reduce_fit
 from covopt.solvers.finish import finish_network
+from covopt.solvers.master.newton import solve_restricted
 from covopt.solvers.master.objective import Fit
-from covopt.solvers.master.restricted import solve_restricted
 from covopt.solvers.regularised.generation import RegularisedGeneration
 from covopt.solvers.seeds import random_vertices
 

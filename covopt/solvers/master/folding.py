@@ -6,7 +6,9 @@ starting vertices are pairs. With F the atoms of one of each pair, d and d' the 
 
     Σ_j d_j a_j a_jᵀ = Fᵀ diag(d + d') F − B Zᵀ − Z Bᵀ + Z K Zᵀ,   B = Fᵀ diag(d') W,  K = Wᵀ diag(d') W.
 
-The heavier of the two is the one that stays, so that nothing large cancels.
+The heavier of the two is the one that stays, so that nothing large cancels. 1000 points in the plane take 6.2 (noise)
+and 8.4 s (smooth) with both this and :mod:`covopt.solvers.master.grouping`, 6.9 and 10.8 without groups, 8.6 and
+14.0 with neither.
 """
 
 from __future__ import annotations
@@ -16,7 +18,6 @@ from numba import njit
 from scipy.linalg.blas import dsyr2k, dsyrk
 
 from covopt.solvers.master.grouping import grouped_gram
-from covopt.solvers.master.store import Room
 
 WORTH = 128  # columns from which on looking for pairs pays
 WORTH_ROWS = 100  # the same for rows
@@ -38,8 +39,6 @@ class Folding:
         Z.
     weights : ndarray of shape (M,)
         Of a pair the column of larger weight is kept.
-    rooms : (Room, Room), optional
-        Memory for the atoms and for weighted ones; what another folding has there is overwritten.
 
     Examples
     --------
@@ -51,19 +50,11 @@ class Folding:
     True
     """
 
-    def __init__(
-        self,
-        atoms: np.ndarray,
-        neurons: np.ndarray,
-        rows: np.ndarray,
-        weights: np.ndarray,
-        rooms: tuple[Room, Room] | None = None,
-    ):
+    def __init__(self, atoms: np.ndarray, neurons: np.ndarray, rows: np.ndarray, weights: np.ndarray):
         self.rows, self.count = rows, len(atoms)
-        own, self._room = rooms or (Room(), Room())
         kept, mates, owner = _pairs(neurons, weights, worth=len(rows) >= WORTH_ROWS)
         self.kept, self._mates, self._owner = kept, mates, owner
-        self._every, self._neurons, self._own = atoms, neurons, own
+        self._every, self._neurons = atoms, neurons
         self._groups = len(rows) >= GROUPED and rows.shape[1] <= 3 and bool(neurons.any(axis=1).all())
         self._folded = None if len(mates) else atoms
         if not self._groups:
@@ -74,8 +65,7 @@ class Folding:
     def atoms(self) -> np.ndarray:
         """Atoms of the columns that are kept; products by groups do without this copy, the largest there is."""
         if self._folded is None:
-            place = self._own.array(len(self.kept), len(self.rows))
-            self._folded = np.take(self._every, self.kept, axis=0, out=place, mode="clip")
+            self._folded = self._every[self.kept]
         return self._folded
 
     def times(self, x: np.ndarray) -> np.ndarray:
@@ -118,7 +108,7 @@ class Folding:
             folded = weights[self.kept]
             folded[self._owner] += other
         if beside is not None:
-            stacked = self._room.array(len(self.atoms) + len(beside), self.atoms.shape[1])
+            stacked = np.empty((len(self.atoms) + len(beside), self.atoms.shape[1]))
             np.multiply(self.atoms, np.sqrt(folded)[:, None], out=stacked[: len(self.atoms)])
             stacked[len(self.atoms) :] = beside
             total = dsyrk(1.0, stacked.T, trans=0, lower=1)
@@ -126,9 +116,7 @@ class Folding:
             total = np.zeros((self.atoms.shape[1],) * 2, order="F")
             for chosen, sign in ((folded > 0, 1.0), (folded < 0, -1.0)):
                 if chosen.any():
-                    part = self._room.array(int(chosen.sum()), self.atoms.shape[1])
-                    np.take(self.atoms, np.flatnonzero(chosen), axis=0, out=part, mode="clip")
-                    part *= np.sqrt(np.abs(folded[chosen]))[:, None]
+                    part = self.atoms[chosen] * np.sqrt(np.abs(folded[chosen]))[:, None]
                     total = dsyrk(sign, part.T, trans=0, lower=1, beta=1.0, c=total, overwrite_c=1)
         if len(self._mates):
             weighted = self._lines * other[:, None]

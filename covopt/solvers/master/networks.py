@@ -8,7 +8,6 @@ from covopt.solvers.least_norm import AtomsLeastNorm
 from covopt.solvers.master.columns import Columns
 from covopt.solvers.master.folding import Folding
 from covopt.solvers.master.newton import Candidate, Step
-from covopt.solvers.master.store import Room
 
 REST = 1e-9  # metric of a column at rest, as a share of the largest: it takes part where those in use do not reach
 CORRECTIONS = 6
@@ -100,7 +99,6 @@ def completed(
     chosen: np.ndarray,
     *,
     has_offset: bool,
-    rooms: tuple[Room, Room] | None = None,
 ) -> Candidate:
     """Change weights and moves of some columns, as little as possible relative to its size, to the outputs asked for.
 
@@ -116,15 +114,13 @@ def completed(
         Columns of the network; the others get no weight.
     has_offset : bool
         Whether the offset may change as well.
-    rooms : (Room, Room), optional
-        Memory to use, as in :class:`~covopt.solvers.master.folding.Folding`.
     """
     demand = candidate.outputs + candidate.left
     weights = np.where(chosen[:, None], candidate.weights, 0.0)
     mass = np.abs(weights[chosen, 0])
     metric = np.sqrt(mass + REST * mass.max(initial=0.0))
     lever = np.sqrt(max(abs(float(candidate.offset[0])), float(mass.mean()))) if has_offset else 0.0
-    fold = Folding(columns.atoms[chosen], columns.neurons[chosen], columns.rows, metric, rooms)
+    fold = Folding(columns.atoms[chosen], columns.neurons[chosen], columns.rows, metric)
     own = chosen[step.tangents.owner]
     rows, place = step.rows[own], np.cumsum(chosen) - 1
     of = place[step.tangents.owner[own]], step.tangents.directions[own] * step.scales[own, None]
@@ -151,7 +147,6 @@ def interpolate(
     *,
     has_offset: bool,
     enough: float,
-    rooms: tuple[Room, Room] | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Correct weights by the smallest change, relative to their size, that interpolates.
 
@@ -168,8 +163,6 @@ def interpolate(
         Whether the offset may change as well.
     enough : float
         Residual at which to stop.
-    rooms : (Room, Room), optional
-        Memory to use, as in :class:`~covopt.solvers.master.folding.Folding`.
 
     Returns
     -------
@@ -185,7 +178,7 @@ def interpolate(
         if np.abs(residual).max() <= enough:
             break
         if correction is None:
-            correction = AtomsLeastNorm(Folding(atoms, neurons, rows, metric, rooms), metric, lever)
+            correction = AtomsLeastNorm(Folding(atoms, neurons, rows, metric), metric, lever)
         change = correction.solve(residual, accurate=attempt >= CORRECTIONS // 2)
         weights = weights + metric[:, None] * change[: len(weights)]
         if has_offset:

@@ -27,7 +27,6 @@ from covopt.solvers.master.columns import Columns, Frames, Tangents
 from covopt.solvers.master.cones import Cones
 from covopt.solvers.master.folding import Folding
 from covopt.solvers.master.objective import Objective
-from covopt.solvers.master.store import Room
 from covopt.solvers.master.system import System
 
 DAMPING = 0.95  # share of the way to the edge that is taken; whole steps are taken whole
@@ -42,6 +41,7 @@ LIGHT = 1e-5  # least mass of one, as a share of the largest
 UNBOUNDED = 1e100  # edge of a domain that has none
 RUN_OFF = 1e100  # multipliers that no network has: points a few units in the last place apart ask for them
 HALVINGS = 8
+MAX_STEPS, AHEAD = 80, 0.1  # of a restricted problem: steps, and the gap they aim at, in tolerances
 FAR = 1e3  # growth of the outputs that a dual asks for, above which Newton's model means nothing
 
 
@@ -102,8 +102,6 @@ class Master:
     offset : ndarray of shape (k,)
     edges : Box or None
         Slacks and multipliers of the domain of the loss.
-    rooms : tuple of Room
-        Memory of a step, free to use between two of them: for atoms, weighted atoms and the matrix.
     """
 
     def __init__(self, objective: Objective, fit_frames: Frames | None = None):
@@ -113,7 +111,6 @@ class Master:
         self.cones: Any = Box() if k == 1 else Cones(k)
         self.dual, self.offset = np.zeros((n, k)), np.zeros(k)
         self.edges: Box | None = None
-        self.rooms = Room(), Room(), Room()
         bounds = objective.edges()
         if bounds is not None:
             sides = np.stack([bounds[1].ravel(), -bounds[0].ravel()])
@@ -189,10 +186,9 @@ class Master:
         columns.tangent_rows(tangents, scales, rows)
         accuracy = 1.0 if gap > REFINED else 1e-8 if gap > 1e-5 else 1e-11
         hessian = cones.hessian()
-        fold = Folding(atoms, columns.neurons, columns.rows, hessian[0], self.rooms[:2])
+        fold = Folding(atoms, columns.neurons, columns.rows, hessian[0])
         system = System(
             fold, hessian, rows, (tangents.owner, tangents.directions * scales[:, None]), blocks, objective.kappa,
-            self.rooms[2],
             n_outputs=objective.n_outputs, is_free=objective.is_free, accuracy=accuracy,
         )  # fmt: skip
         sums = dual.sum(axis=0)
@@ -299,6 +295,56 @@ class Master:
                 break
             length *= 0.5
         return length
+
+
+def solve_restricted(
+    objective: Objective, atoms: np.ndarray, dual: np.ndarray, *, tol: float, max_steps: int = MAX_STEPS
+) -> Master:
+    """Take steps until complementarity and residual are small.
+
+    Parameters
+    ----------
+    objective : Objective
+    atoms : ndarray of shape (M, N)
+        Columns; they need not belong to neurons.
+    dual : ndarray of shape (N, k)
+        A point inside of all constraints.
+    tol : float
+        Relative to the value.
+    max_steps : int
+
+    Returns
+    -------
+    Master
+        With its dual, weights and offset.
+
+    Examples
+    --------
+    >>> from covopt.problems.shallow import ShallowProblem
+    >>> from covopt.solvers.master.objective import Interpolation
+    >>> view = Interpolation(ShallowProblem(np.eye(2), np.array([3.0, -4.0])))
+    >>> found = solve_restricted(view, np.eye(2), np.zeros((2, 1)), tol=1e-9)
+    >>> found.dual.round(6).ravel(), found.cones.weights.round(6).ravel()
+    (array([ 1., -1.]), array([ 3., -4.]))
+    """
+    master = Master(objective)
+    columns = master.columns
+    m, r = len(atoms), columns.rows.shape[1]
+    columns.neurons, columns.atoms = np.zeros((m, r)), np.ascontiguousarray(atoms)
+    columns.frames, columns.dims = np.zeros((m, r, r)), np.ones(m, dtype=np.int64)
+    columns.live = np.zeros(m, dtype=bool)
+    master.dual = dual.copy()
+    master.cones.add(master.heights, 1.0, 0.0)
+    if master.edges is not None:
+        master.enter_edges()
+        master.edges.centre(1.0)
+    for _ in range(max_steps):
+        value = max(abs(objective.value(master.dual)), 1e-300)
+        step = master.step(AHEAD * tol, value, with_networks=False)
+        worth = step.residual * float(np.abs(master.dual).sum())
+        if max(master.complementarity, worth) <= tol * value:
+            break
+    return master
 
 
 def direction_to_feasibility(system: System, cones, residual, total_change):

@@ -16,7 +16,6 @@ from scipy.linalg.blas import dsyrk
 from scipy.linalg.lapack import dpotrf, dpotrs
 
 from covopt.solvers.master.folding import Folding
-from covopt.solvers.master.store import Room
 
 REGULARISATIONS = (1e-14, 1e-12, 1e-10, 1e-8, 1e-6)
 REFINEMENTS = 8  # near the end fewer leave networks that miss the points by what the tolerance is worth
@@ -37,8 +36,6 @@ class System:
     blocks : ndarray of shape (N, k) or (N, k, k), or None
         D.
     kappa : float
-    room : Room
-        Memory for the factor; the system is of no use any more when another one has it.
     is_free : bool
         Whether 1ᵀΛ = 0 is to hold: κ is then chosen here, and solves return the step of the offset too.
     accuracy : float
@@ -53,7 +50,6 @@ class System:
         moves: tuple[np.ndarray, np.ndarray],
         blocks: np.ndarray | None,
         kappa: float,
-        room: Room,
         *,
         n_outputs: int,
         is_free: bool,
@@ -74,8 +70,7 @@ class System:
         # entropies of a loss blow single entries up: then each is regularised by its own size
         size = np.full(len(matrix), diagonal.mean()) if blocks is None else diagonal
         for share in REGULARISATIONS:
-            regular = room.array(*matrix.shape).T
-            np.copyto(regular, matrix)
+            regular = matrix.copy(order="F")
             regular[np.diag_indices_from(regular)] += share * size
             self.factor, failed = dpotrf(regular, lower=1, clean=0, overwrite_a=1)
             if not failed:
