@@ -6,6 +6,8 @@ import logging
 from itertools import islice
 
 import numpy as np
+from scipy.optimize import least_squares
+from scipy.sparse.linalg import LinearOperator
 
 from covopt.checks.memory import room
 from covopt.checks.optional import required
@@ -13,7 +15,7 @@ from covopt.checks.speaking import tell
 from covopt.completely_positive.clique_cover import edge_clique_cover
 from covopt.completely_positive.pattern import DEFAULT_TOL, Pattern, support_pattern
 from covopt.exact.rank import ATOMS, numerical_rank
-from covopt.limits import now
+from covopt.limits import checkpoint, now
 
 MEMORY_BYTES = 2e8
 DENSE = 3e5  # entries of a Jacobian: larger ones are never formed
@@ -161,7 +163,10 @@ def _random_cover(cliques: list[np.ndarray], n: int, rng: np.random.Generator) -
 
 
 def _descend(unit: np.ndarray, U: np.ndarray, max_iter: int, end: float | None) -> np.ndarray:
-    """Levenberg–Marquardt on all starts together; return them, the smallest residual first."""
+    """Levenberg–Marquardt on all starts together; return them, the smallest residual first.
+
+    SciPy's, one start after the other, takes 1.5 times as long for 5 × 5 and 5 rows, 5 times for 12 × 12 and 14 rows.
+    """
     i, j = np.triu_indices(len(unit))
     weight = np.where(i == j, 1.0, np.sqrt(2.0))
     size, rows, n = U.shape
@@ -203,47 +208,36 @@ def _descend(unit: np.ndarray, U: np.ndarray, max_iter: int, end: float | None) 
 
 
 def _descend_large(unit: np.ndarray, starts: np.ndarray, max_iter: int, end: float | None) -> np.ndarray:
-    """Levenberg–Marquardt on one start, its linear systems by conjugate gradients on n × n matrices.
+    """Levenberg–Marquardt on one start, its linear systems by SciPy's LSMR on n × n matrices.
 
-    With B = U∘U the Jacobian takes D to Bᵀ(2U∘D) plus its transpose, its adjoint a symmetric Y to 4U∘(BY).
+    With B = U∘U the Jacobian takes D to Bᵀ(2U∘D) plus its transpose, its adjoint Y to 2U∘(B(Y + Yᵀ)).
     """
-    U, damping = starts[0], 1e-2
-    B = U * U
-    error = B.T @ B - unit
-    value = float((error**2).sum())
-    for _ in range(max_iter):
-        if value < SETTLED**2 or (end is not None and now() > end):
-            break
-        dual = _conjugate_gradients(U, B, error, damping)
-        moved = U - 4.0 * U * (B @ dual)
-        lifted = moved * moved
-        after = lifted.T @ lifted - unit
-        reached = float((after**2).sum())
-        if reached < value:
-            U, B, error, value = moved, lifted, after, reached
-            damping = max(damping * 0.2, 1e-15)
-        else:
-            damping = min(damping * 4.0, 1e6)
-    return U[None]
+    n, shape = len(unit), starts[0].shape
 
+    def errors(u: np.ndarray) -> np.ndarray:
+        checkpoint()
+        B = u.reshape(shape) ** 2
+        return (B.T @ B - unit).ravel()
 
-def _conjugate_gradients(U: np.ndarray, B: np.ndarray, right: np.ndarray, damping: float) -> np.ndarray:
-    """Solve (JJᵀ + damping) Y = right for a symmetric Y, to a tenth or 60 steps: an inexact step is enough."""
-    Y = np.zeros_like(right)
-    rest, direction = right.copy(), right.copy()
-    size = float((rest**2).sum())
-    goal = min(1e-2, np.sqrt(size)) * size
-    for _ in range(60):
-        lifted = B.T @ (8.0 * (U * U) * (B @ direction))
-        image = lifted + lifted.T + damping * direction
-        length = size / float((direction * image).sum())
-        Y += length * direction
-        rest -= length * image
-        before, size = size, float((rest**2).sum())
-        if size <= goal:
-            break
-        direction = rest + (size / before) * direction
-    return Y
+    def jacobian(u: np.ndarray) -> LinearOperator:
+        U = u.reshape(shape)
+        B = U * U
+
+        def forward(d: np.ndarray) -> np.ndarray:
+            half = B.T @ (2.0 * U * d.reshape(shape))
+            return (half + half.T).ravel()
+
+        def adjoint(y: np.ndarray) -> np.ndarray:
+            Y = y.reshape(n, n)
+            return (2.0 * U * (B @ (Y + Y.T))).ravel()
+
+        return LinearOperator((n * n, U.size), matvec=forward, rmatvec=adjoint, dtype=float)
+
+    found = least_squares(
+        errors, starts[0].ravel(), jacobian, tr_solver="lsmr", tr_options={"maxiter": 60}, xtol=1e-15, ftol=1e-15,
+        gtol=1e-15, max_nfev=max_iter,
+    )  # fmt: skip
+    return found.x.reshape(1, *shape)
 
 
 def _settled(unit: np.ndarray, B: np.ndarray) -> np.ndarray:

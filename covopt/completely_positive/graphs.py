@@ -111,12 +111,8 @@ def incidence(graph: nx.Graph) -> np.ndarray:
            [1, 0, 1],
            [0, 1, 1]])
     """
-    check_graph(graph)
-    place = {v: i for i, v in enumerate(graph.nodes)}
-    E = np.zeros((graph.number_of_edges(), len(place)), dtype=np.int64)
-    for row, (u, v) in enumerate(graph.edges):
-        E[row, place[u]] = E[row, place[v]] = 1
-    return E
+    nx = required("networkx", "a graph", "graphs")
+    return nx.incidence_matrix(check_graph(graph)).toarray().T.astype(np.int64)
 
 
 def graph_matrix(graph: nx.Graph) -> np.ndarray:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
+from scipy.optimize import least_squares
 
-CLOSE = 1e-4  # a start that comes this close is finished with its signs and zeros fixed
+EPS = 1e-15
 DONE = 1e-13
 _FREEZE = (3e-2, 3e-3, 3e-4, 0.0)
 
@@ -73,7 +73,7 @@ def decompose(
         if time.perf_counter() >= end:
             return None
         mixing = np.linalg.qr(rng.standard_normal((max(width, len(K)), max(width, len(K)))))[0]
-        Z = _descend(unit, active, factor @ mixing[: len(K), :width], max_iter, end)
+        Z = _descend(unit, active, factor @ mixing[: len(K), :width], max_iter)
         for size in _FREEZE:
             polished = _finish(unit, active, Z, size)
             if pair_residual(polished, unit, active) <= tol:
@@ -101,31 +101,14 @@ def _jacobian(Z: np.ndarray, mask: np.ndarray, upper: tuple[np.ndarray, ...]) ->
     return (J * mask).reshape(2 * len(i), n * m)
 
 
-def _descend(unit: np.ndarray, active: np.ndarray, Z: np.ndarray, max_iter: int, end: float) -> np.ndarray:
-    upper = np.triu_indices(len(Z))
-    everything = np.ones_like(Z, dtype=bool)
-    damping = 1e-2
-    r = _residual(unit, active, Z, upper)
-    history = [float(r @ r)]
-    for _ in range(max_iter):
-        if history[-1] < DONE**2 or time.perf_counter() >= end:
-            break
-        J = _jacobian(Z, everything, upper)
-        gram = J @ J.T
-        for _ in range(8):
-            step = cho_solve(cho_factor(gram + damping * np.eye(len(r)), check_finite=False), r)
-            trial = Z - (J.T @ step).reshape(Z.shape)
-            left = _residual(unit, active, trial, upper)
-            if left @ left < history[-1]:
-                Z, r, damping = trial, left, max(damping / 4, 1e-14)
-                break
-            damping *= 5
-        else:
-            break
-        history.append(float(r @ r))
-        if len(history) > 40 and history[-1] > 0.9 * history[-40] and history[-1] > CLOSE**2:
-            break
-    return Z
+def _descend(unit: np.ndarray, active: np.ndarray, Z: np.ndarray, max_iter: int) -> np.ndarray:
+    upper, everything = np.triu_indices(len(Z)), np.ones_like(Z, dtype=bool)
+    missing = max(0, Z.size - 2 * len(upper[0]))  # method "lm" wants as many errors as unknowns
+    return least_squares(
+        lambda z: np.pad(_residual(unit, active, z.reshape(Z.shape), upper), (0, missing)), Z.ravel(),
+        lambda z: np.pad(_jacobian(z.reshape(Z.shape), everything, upper), ((0, missing), (0, 0))),
+        method="lm", xtol=EPS, ftol=EPS, gtol=EPS, max_nfev=max_iter,
+    ).x.reshape(Z.shape)  # fmt: skip
 
 
 def _finish(unit: np.ndarray, active: np.ndarray, Z: np.ndarray, size: float) -> np.ndarray:
