@@ -157,7 +157,7 @@ def proof(rng: np.random.Generator) -> Outcome:
     made = quiet(solution.prove)
     content = made.to_dict() | {"lower_bound": abs(made.lower_bound) * (1 + 10.0 ** rng.uniform(-3, 9))}
     if rng.random() < 0.5:
-        state = {"boxes": 0, "searches": {"ended": {}, "running": None}, "checked": {}}
+        state = {"boxes": 0, "checked": {}}
         content[RESUME] = {
             "version": 1, "covopt": covopt.__version__, "digest": digest_of(state), "state": state
         }  # fmt: skip

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import replace
 from fractions import Fraction
 from math import inf, nextafter
@@ -11,14 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from covopt.certificates.prove_keeping import BestProof, ProofKeeper
+from covopt.certificates.prove_keeping import BestProof, ProofKeeper, key_of
 from covopt.checks.checkpoints import Checkpoint
 from covopt.checks.kept import kept_file
 from covopt.errors import BudgetError, InputError, SolutionFileError
 from covopt.limits import TimeUp, limited, now, patiently
 from covopt.losses import Huber
 from covopt.oracles.cones import box_gauge
-from covopt.oracles.cones.keeping import key_of
 from covopt.oracles.cones.transfer import Transfer
 from covopt.parallel import spread_with_rechecks
 from covopt.proofs import CheckedBound, Problem, Proof, check_proof
@@ -129,10 +127,9 @@ def prove(
         moved = np.array([float(v) for v in move_into_domain(problem, fractions(dual))])
     except ValueError as error:
         raise InputError(f"there is no exact proof of this bound: {error}") from error
-    with nullcontext() if keeper is None else keeper.searching():
-        found = box_gauge(
-            lift(problem), moved, neurons=neurons, rtol=RTOL, max_nodes=max_boxes, n_threads=n_threads
-        )
+    found = box_gauge(
+        lift(problem), moved, neurons=neurons, rtol=RTOL, max_nodes=max_boxes, n_threads=n_threads
+    )
     made = found.transfer
     y, linear, signs, factor, change = _shorten(made)
     tree = bytes(4 * len(linear)) if found.tree is None else found.tree.tobytes()

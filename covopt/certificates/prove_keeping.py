@@ -1,4 +1,4 @@
-"""What a run of ``prove`` keeps: the best proof so far, the searches by boxes, the parts of the check that are done.
+"""What a run of ``prove`` keeps: the best proof so far, and the parts of the check of the next one that are done.
 
 The checkpoint is the file of a proof, of the best bound that has been proved, so that ``covopt verify --proof`` reads
 it; beside that it has what the run goes on from. That proof is checked before it is returned. Of the parts of a check
@@ -12,14 +12,14 @@ import hashlib
 import json
 import random
 from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
 from fractions import Fraction
 from typing import Any
+
+import numpy as np
 
 from covopt.checks.kept import KeptFile
 from covopt.errors import InputError, SolutionFileError
 from covopt.limits import TimeUp, limited
-from covopt.oracles.cones.keeping import SearchKeeper, keeping_searches
 from covopt.parallel.rechecks import ONE_IN
 from covopt.proofs import Proof
 from covopt.proofs.parts import Spread
@@ -82,7 +82,6 @@ class ProofKeeper(BestProof):
         super().__init__()
         self._file, self._digest, self._first = file, digest, first
         self._checked: dict[str, list[Answer]] = {}
-        self._searches = SearchKeeper(self.offer)
         if file.content is not None:
             with file.named():
                 self._read(file.content)
@@ -104,17 +103,12 @@ class ProofKeeper(BestProof):
             if state["version"] != VERSION or state["digest"] != digest_of(inner):
                 raise ValueError("its contents do not fit its digest")
             self.boxes = int(inner["boxes"])
-            self._searches = SearchKeeper(self.offer, inner["searches"])
             self._checked = {
                 key: [(_fraction(a), _fraction(b), int(seen), int(spent)) for a, b, seen, spent in answers]
                 for key, answers in inner["checked"].items()
             }
         except (ArithmeticError, AttributeError, LookupError, OSError, TypeError, ValueError) as error:
             raise SolutionFileError(f"the checkpoint {self._file.path} is damaged: {error}") from error
-
-    def searching(self) -> AbstractContextManager[None]:
-        """Let the searches in the block be kept."""
-        return keeping_searches(self._searches)
 
     def checking(self, key: str, spread: Spread | None) -> Spread:
         """Return what calls a function with each of several tuples of arguments, but for those that are done.
@@ -175,13 +169,11 @@ class ProofKeeper(BestProof):
         from covopt import __version__
 
         if self.best is None is self.earlier:
-            with keeping_searches(None):
-                self.best = self._first()
+            self.best = self._first()
         kept = self.earlier if self.claims_more else self.best
         assert kept is not None
         state = {
             "boxes": self.boxes,
-            "searches": self._searches.state(),
             "checked": {
                 key: [[_text(a), _text(b), seen, spent] for a, b, seen, spent in answers]
                 for key, answers in self._checked.items()
@@ -189,6 +181,23 @@ class ProofKeeper(BestProof):
         }
         about = {"version": VERSION, "covopt": __version__, "digest": digest_of(state), "state": state}
         return {**kept.to_dict(), RESUME: about}
+
+
+def key_of(*parts: Any) -> str:
+    """Return a hash of arrays and numbers.
+
+    Examples
+    --------
+    >>> key_of(np.zeros(2), 1.0) == key_of(np.zeros(2), 1.0), key_of(np.zeros(2)) == key_of(np.zeros((2, 1)))
+    (True, False)
+    """
+    found = hashlib.sha256()
+    for part in parts:
+        if isinstance(part, np.ndarray):
+            found.update(f"{part.shape}{part.dtype.str}".encode() + np.ascontiguousarray(part).tobytes())
+        else:
+            found.update(f"{part!r};".encode())
+    return found.hexdigest()
 
 
 def digest_of(state: Any) -> str:

@@ -1,7 +1,7 @@
 """Lower bounds where nothing proves the network optimal that a search has ended with: the best of several valid ones.
 
-- the dual of the search, divided by a bound on its gauge: quadratics over the sphere, branch and bound, signs, faces;
-- a dual that quadratics on boxes can prove (:mod:`covopt.solvers.partition`), with the boxes that there is time for;
+- the dual of the search, divided by a bound on its gauge: quadratics over the sphere, branch and bound, signs, and
+  quadratics on boxes for as long as there is time;
 - where the network interpolates, an optimal dual of fewer points: a Λ supported on a subset S of the rows is a dual
   of all, and its h involves only the arrangement of S, which is chosen small enough for the exact oracle;
 - there too the dual of the semidefinite relaxation (:mod:`covopt.solvers.relaxation`), with its proof.
@@ -26,7 +26,6 @@ from covopt.oracles.cones.deeper import (
     LEAST_S,
     SEARCH_SHARE,
     TOO_WIDE,
-    boxes_in_time,
     closed_gauge,
     deep_gauge,
 )
@@ -42,7 +41,6 @@ from covopt.problems.shallow import ShallowProblem
 from covopt.solvers.generation import generate
 from covopt.solvers.loop import RoundState
 from covopt.solvers.master.objective import Objective
-from covopt.solvers.partition import BOXES, MOST_BOXES, PARTITION_SHARE, for_a_cover, towards_provable
 from covopt.solvers.points import Point
 from covopt.solvers.relaxation import bracket
 
@@ -54,7 +52,6 @@ RELAXATION_S = 30.0
 RELAXATION_TOL = 1e-3  # gap at which the relaxation stops splitting
 CLOSING_SHARE = 0.3  # of the time that is left
 IN_TIME, WITHIN = 0.95, 0.9  # of what is left, so that no deadline comes first
-PARTITION_S = 10.0  # seconds that have to be left for a search of a better dual with a loss
 LOOK = 0.005  # of the search of boxes or signs, for a first look at what can be proved
 
 
@@ -139,24 +136,10 @@ class Bracket:
                 self.by_gauge(self.optimal, closed, claimed=True)
                 return
         limit = np.inf if self.time_limit_s is None else SEARCH_SHARE * self.time_limit_s
-        spare = min(limit, self.left)
-        if view.interpolates and not LEAST_S < spare < np.inf:
-            return
-        options: dict[str, Any] = {"time_s": PARTITION_SHARE * spare}
-        moved = self.optimal
-        if point.is_early:
-            moved = for_a_cover(view, moved, point.neurons, boxes=0, **options)
-        elif not view.is_free:
-            moved = towards_provable(
-                view, moved, point.neurons, boxes=BOXES if self.time_limit_s is None else MOST_BOXES, n_threads=2,
-                search_boxes=boxes_in_time(len(self.rows), self.rows.shape[1], self.time_limit_s), **options,
-            )  # fmt: skip
-        asked, point.dual = view.asked(moved), view.own(moved)
-        self.by_gauge(moved, gauge_bound(self.rows, asked))
+        spare = min(limit, WITHIN * self.left)
         if LEAST_S < spare < np.inf:
-            spare = min(limit, WITHIN * self.left)
             deep = deep_gauge(self.rows, asked, point.neurons, time_s=spare, report=self.report)
-            self.by_gauge(moved, deep, claimed=True)
+            self.by_gauge(self.optimal, deep, claimed=True)
 
     def relaxation(self, most_s: float) -> None:
         """Solve the semidefinite relaxation, on regions of directions."""
@@ -188,7 +171,7 @@ class Bracket:
         # beyond a few rows for each dimension quadratics on boxes are what bounds best
         boxes = view.is_scalar and MOST_DIMENSIONS < rank <= MOST_QUADRATIC_DIMENSIONS and not only_relaxation
         if not view.interpolates:
-            if boxes and left > PARTITION_S:
+            if boxes and left > LEAST_S:
                 with contextlib.suppress(TimeUp), limited(IN_TIME * left):
                     self.quadratics()
             if not view.is_scalar:

@@ -1,4 +1,4 @@
-"""A proof that was interrupted goes on where it was, and is the same proof, to the last box."""
+"""A proof that was interrupted ends as the same proof, to the last box; no part of a check is done twice."""
 
 import json
 import os

@@ -1,9 +1,8 @@
 r"""A better bound on the gauge of one dual point, in the time that is left.
 
 Quadratics on boxes, the worst box first, bring the bound B on h(Λ) down like B − h ~ n⁻ᵖ with n boxes, p between 0.2
-and 0.5 on tables of noise. What the first boxes achieve tells p and the time of a box, so the bound that the time
-suffices for; from then on boxes below it are closed, which halves the work. The certificate shows the same bound once
-more, and needs about as long: :func:`covopt.oracles.cones.moments.decided_gauge`.
+and 0.5 on tables of noise. The certificate shows the bound that was reached once more, and needs about as long:
+:func:`covopt.oracles.cones.moments.decided_gauge`.
 """
 
 from __future__ import annotations
@@ -21,14 +20,10 @@ from covopt.oracles.cones.transfer import transfer
 from covopt.oracles.support import MOST_QUADRATIC_DIMENSIONS, quadratic_limit
 
 ENOUGH = 1e-6  # a bound this close to a value met
-FIRST_SHARE = 0.15  # of the time, for the first look
 SLICE = 512  # boxes between two looks at the clock
-SLOWEST, FASTEST = 0.05, 1.0  # powers that are believed
-AMBITION = 1.5  # times the boxes that the time seems to suffice for
 SAFE = 0.7  # of the boxes that a certificate looks at
 SEARCH_SHARE = 0.55  # of a time limit: the certificate, which has a time of its own, needs as much or less
 LEAST_S = 2.0
-BUDGET_S = 8.0  # seconds that the boxes of a certificate take, about, on two processors
 FULL = f"open boxes fill the {MEMORY >> 20} MB that are meant for them: the lower bound stays where it is"
 TOO_WIDE = (
     f"boxes are for at most {MOST_QUADRATIC_DIMENSIONS} dimensions (features, and one for the bias): the lower bound "
@@ -44,18 +39,6 @@ PROMISING = (
 )  # shares of a certificate's boxes, and ratios to go on at
 MORE = 8  # times a certificate's boxes, at most, where the first look has promised something
 NEWS = 0.95  # of the bound that was told last
-
-
-def boxes_in_time(n_rows: int, rank: int, time_s: float | None) -> float:
-    """Boxes with quadratics, about, that a time limit leaves time for; without one those of a certificate.
-
-    Examples
-    --------
-    >>> boxes_in_time(442, 11, None), round(boxes_in_time(442, 11, 60.0))
-    (30619.0, 126303)
-    """
-    most = float(quadratic_limit(n_rows, rank))
-    return most if time_s is None else min(SAFE * CLAIMED, SEARCH_SHARE * time_s / BUDGET_S) * most
 
 
 def deep_gauge(
@@ -93,30 +76,17 @@ def deep_gauge(
     most = int(SAFE * CLAIMED * quadratic_limit(*rows.shape))
     if most == 0:
         return math.inf
-    began = now()
+    began, told, stopped = now(), math.inf, False
     search = MomentSearch(Scalar(made), n_threads=n_threads)
     search.offer(neurons @ made.V)
-    seen: list[tuple[int, float]] = []
-    told, stopped = math.inf, False
-
-    def run(share: float) -> None:
-        nonlocal told, stopped
-        while not stopped and search.nodes < most and now() - began < share * time_s:
-            before = search.nodes
-            search.run(ENOUGH, min(before + SLICE, most))
-            seen.append((search.nodes, search.bound / max(search.best, 1e-300)))
-            if report is not None and search.bound < NEWS * told:
-                told = search.bound
-                stopped = report(
-                    made.lift(told), f"{search.nodes} boxes with quadratics raise the lower bound"
-                )
-            if search.nodes == before:  # closed, or no room for more boxes
-                break
-
-    run(FIRST_SHARE)
-    if seen and search.bound > search.best * (1.0 + ENOUGH):
-        search.goal = search.best * _within_reach(seen, (now() - began) / time_s, most)
-        run(1.0)
+    while not stopped and search.nodes < most and now() - began < time_s:
+        before = search.nodes
+        search.run(ENOUGH, min(before + SLICE, most))
+        if report is not None and search.bound < NEWS * told:
+            told = search.bound
+            stopped = report(made.lift(told), f"{search.nodes} boxes with quadratics raise the lower bound")
+        if search.nodes == before:  # closed, or no room for more boxes
+            break
     if search.is_full and report is not None:
         report(made.lift(search.bound), FULL)
     return made.lift(min(search.bound, search.scalar.norms())) if search.nodes else math.inf
@@ -166,31 +136,3 @@ def closed_gauge(
         if search.bound > promising * search.best or search.is_full:
             break
     return math.inf
-
-
-def _within_reach(seen: list[tuple[int, float]], spent: float, most: int) -> float:
-    """Extrapolate B/h to the boxes that there is time for."""
-    n = seen[-1][0]
-    return extrapolated(seen[len(seen) // 3], seen[-1], max(min(AMBITION * n / spent, float(most)), n))
-
-
-def extrapolated(before: tuple[int, float], last: tuple[int, float], boxes: float) -> float:
-    """Extrapolate B/h to so many boxes, B/h − 1 as a power of them.
-
-    Parameters
-    ----------
-    before, last : (int, float)
-        Boxes, and the B/h that they showed.
-    boxes : float
-        Not fewer than the last.
-
-    Examples
-    --------
-    >>> extrapolated((100, 3.0), (400, 2.0), 1600)
-    1.5
-    """
-    power, (n, ratio) = SLOWEST, last
-    if n > before[0] and before[1] > ratio > 1.0:
-        power = math.log((before[1] - 1.0) / (ratio - 1.0)) / math.log(n / before[0])
-    power = min(max(power, SLOWEST), FASTEST)
-    return 1.0 + (ratio - 1.0) * (boxes / n) ** -power

@@ -17,7 +17,6 @@ from functools import partial
 import numpy as np
 
 from covopt.checks.speaking import tell
-from covopt.oracles.cones.keeping import Ended, Halfway, keeper_of_searches, key_of
 from covopt.oracles.cones.kernel import Stack, explore, plant
 from covopt.oracles.cones.roots import (
     PARTS,
@@ -184,17 +183,6 @@ def search(
     n, r = rows.shape
     squares = (rows**2).sum(axis=1)
     sizes = (np.abs(rows).sum(axis=0) + np.abs(linear)) * (1 + n * 2.0**-52)
-    keeper, key = keeper_of_searches(), ""
-    if keeper is not None and tuple(sigmas) != (1, -1):
-        keeper = None
-    if keeper is not None:
-        known = before.tree if before else None
-        key = key_of(
-            rows, signs, linear, float(H), max_nodes, tuple(sigmas), float(growth), known, n_points, stops
-        )
-        ended = keeper.ended(key)
-        if ended is not None:
-            return Search(*ended)
     old = before.roots if before else [np.zeros(0, np.uint8)] * (2 * r * len(sigmas))
     roots: list[list[Root]] = []
     for sigma in sigmas:
@@ -207,12 +195,9 @@ def search(
 
     nodes, budget, arrays, rounds = 0, FIRST_SLICE, (rows, squares, sizes), 0
     points = [np.zeros((0, r))]
-    halfway = None if keeper is None else keeper.halfway(key, signs, linear, n_points)
-    if halfway is not None:
-        nodes, budget, points, roots = halfway
     with ThreadPoolExecutor(max(n_threads, 1)) as threads:
         pool = threads if n_threads > 1 else None
-        alive = [part for parts in roots for part in parts if nodes == 0 or not part.stopped(growth)]
+        alive = [part for parts in roots for part in parts]
         while alive and (nodes < max_nodes or nodes == 0):
             if budget == LARGEST_SLICE and len(alive) < PARTS:
                 alive = split_roots(roots, rows, growth)
@@ -230,8 +215,6 @@ def search(
                 for part in alive:
                     part.stack.level[0] = H
             alive = [part for part in every if not part.stopped(growth)]
-            if keeper is not None:
-                keeper.note(key, Halfway(nodes, budget, points, roots))
             if stops and any(part.stack.state[1] for part in every):
                 break
 
@@ -248,7 +231,4 @@ def search(
         trees.append(np.concatenate(cuts))
     upper = H if raised == 0.0 else float(np.nextafter(H + raised, np.inf))
     finished = all(part.done for part in every)
-    found = Search(upper, nodes, finished, np.concatenate(points), trees)
-    if keeper is not None:
-        keeper.end(key, Ended(upper, nodes, finished, found.points, trees))
-    return found
+    return Search(upper, nodes, finished, np.concatenate(points), trees)
