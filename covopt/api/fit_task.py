@@ -320,7 +320,8 @@ class FitTask:
             searched = True
         if searched:
             point = solve_heuristic(problem, **options, is_brief=self.is_brief, found=found)
-            return point, name + _way(point)
+            by = "local search" if point.status is Status.HEURISTIC else "branch and bound"
+            return point, f"{name} with {by}"
         if oracle is not None and isinstance(self.weighing, LabelNoise):
             return solve_label_noise(problem, oracle, **options), name
         return RegularisedGeneration(problem, oracle, **options).solve(), name
@@ -395,7 +396,3 @@ class FitTask:
             if found.certificate.gap > HOPELESS or point.is_early:
                 return found
         return conclude(self.data, network, dual, budget=budget, **options)
-
-
-def _way(point: Point) -> str:
-    return " with local search" if point.status is Status.HEURISTIC else " with branch and bound"

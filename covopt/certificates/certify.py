@@ -305,8 +305,8 @@ def conclude(
     for more in (0.0, *(2.0**k for k in range(SCALED))):
         if not (found.gauge > 1.0 + INFEASIBLE and found.exact):
             break
-        # the solver's oracle saw less than the certificate's, or the multiple was moved, too: as far as rounding moves
-        # it again, it goes on
+        # the solver's oracle saw less than the certificate's, or the multiple was moved, too: it goes on as far as
+        # rounding moves it again
         divisor = found.gauge + more * (found.gauge - 1.0)
         dual = settle(dual / divisor, 1.0 / divisor)
         found = ask()
