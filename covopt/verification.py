@@ -2,46 +2,37 @@
 
 from __future__ import annotations
 
-import copy
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from covopt.certificates.certify import VARIATION, Certificate, certify, through_points
+from covopt.certificates.certify import Certificate
 from covopt.certificates.exact import exact_checks, exact_of_cp_rank
-from covopt.certificates.gauges import make_gauge
-from covopt.certificates.prechecks import dual_rows, not_finite, same_table, standardised, structure
+from covopt.certificates.prechecks import not_finite, same_table, standardised, structure
 from covopt.certificates.rechecks import RECHECKS
-from covopt.checks.claims import Check
+from covopt.certificates.stated import ReadProblem, expected
+from covopt.checks.claims import NOT_EXACT, Check
 from covopt.checks.html import html_table
 from covopt.checks.optional import required
-from covopt.checks.validation import check_output_bias, check_positive, check_time_limit
+from covopt.checks.validation import check_output_bias, check_time_limit
 from covopt.checks.wording import counted, listed
 from covopt.completely_positive.certificate import CPRankCertificate
 from covopt.completely_positive.checking import verify_cp_rank
-from covopt.data import Data
 from covopt.errors import CovoptError, InputError
 from covopt.limits import TimeUp, limited, now
-from covopt.losses import Loss
-from covopt.oracles.faces import DEFAULT_FACE_BUDGET
-from covopt.oracles.support import WHOLE_CHECK_S
 from covopt.parallel.blas import one_blas_thread
-from covopt.potentials import POTENTIALS
-from covopt.problems.reduction import Reduction, reduce_data
-from covopt.problems.regularised import reduce_fit
-from covopt.problems.shallow import ShallowProblem
 from covopt.proofs import Proof
 from covopt.solution import Solution, load
 
 if TYPE_CHECKING:
     import pandas as pd
 
+PROVED = "proved exactly"  # of a point of a path
 LATE = "time limit"  # the check that says what there was no time for
-BREAKS_OFF = 4  # dimensions up to which the search hears a deadline
 WITHOUT_DUAL = 3  # rechecks that need no oracle: the points, the residual, the norm
 
 
@@ -75,8 +66,15 @@ class Verification:
     def summary(self) -> str:
         """One line per check."""
         lines = [f"{_mark(check)} {check.name}: {check.detail}" for check in self.checks]
-        lines.append("verified" if self.ok else "VERIFICATION FAILED" if self.failed else "NOT VERIFIED")
+        held = "verified, but NOT exactly" if self.exact is False else "verified"
+        lines.append(held if self.ok else "VERIFICATION FAILED" if self.failed else "NOT VERIFIED")
         return "\n".join(lines)
+
+    @property
+    def exact(self) -> bool | None:
+        """Whether exact arithmetic confirms every link; None where nobody asked, or something did not hold."""
+        asked = [c for c in self.checks if c.name.startswith("exact ") or c.floating or PROVED in c.detail]
+        return None if not self.ok or not asked else not any(check.floating for check in asked)
 
     @property
     def failed(self) -> list[str]:
@@ -111,12 +109,24 @@ class Verification:
         return {
             "ok": self.ok,
             "in_time": self.in_time,
-            "checks": [{"name": check.name, "ok": check.ok, "detail": check.detail} for check in self.checks],
+            "exact": self.exact,
+            "checks": [
+                {
+                    "name": check.name,
+                    "ok": check.ok,
+                    "mark": _mark(check).strip().lower(),
+                    "detail": check.detail,
+                }
+                for check in self.checks
+            ],
         }
 
 
 def _mark(check: Check) -> str:
-    return "ok    " if check.ok else "LATE  " if check.name == LATE else "FAILED"
+    """``FLOAT`` holds in floating point, where exact arithmetic was asked for and there is none."""
+    if check.ok:
+        return "FLOAT " if check.floating else "ok    "
+    return "LATE  " if check.name == LATE else "FAILED"
 
 
 def verify(
@@ -126,6 +136,7 @@ def verify(
     *,
     exact: bool = False,
     proof: Proof | str | os.PathLike[str] | None = None,
+    expect: Mapping[str, Any] | None = None,
     time_limit_s: float | None = None,
 ) -> Verification:
     """Check a solution, the solutions of a path, a CP-rank certificate or a contradiction: nothing is believed.
@@ -140,9 +151,13 @@ def verify(
     exact : bool
         Check residual, norm, objective and the lower bound in exact arithmetic as well, by :mod:`covopt.proofs`:
         seconds for 60 points in the plane, a minute or two for 400. Where there is no exact proof (several outputs,
-        label noise, softmax) the check names the link that is floating point.
+        label noise, softmax) the check names the link that is floating point: it is marked ``FLOAT``, not
+        ``ok``, and :attr:`Verification.exact` is False.
     proof : Proof or path-like, optional
         Of the lower bound (:meth:`Solution.prove`); implies ``exact``. Without it one is searched for.
+    expect : mapping, optional
+        What the problem should be: any of ``lam``, ``loss``, ``bias``, ``output_bias``, ``potential``, ``weights``
+        ("none" or "given"), ``standardise``, ``tol``. What a solution states is said in any case.
     time_limit_s : float, optional
         Seconds. Residual, norm and objective are checked first; what there was no time for is said and not verified:
         ``in_time`` is then False, and so is ``ok``.
@@ -173,7 +188,9 @@ def verify(
     if not isinstance(solution, Solution) and proof is not None:
         raise InputError("a proof is about one solution: leave proof out, or verify a solution with it")
     if isinstance(solution, list | tuple) and solution and all(isinstance(s, Solution) for s in solution):
-        return verify_path(solution, X, Y, exact=exact, time_limit_s=time_limit_s)
+        return verify_path(solution, X, Y, exact=exact, expect=expect, time_limit_s=time_limit_s)
+    if expect and not isinstance(solution, Solution):
+        raise InputError("expect is about solutions and paths: leave it out")
     if proof is not None and not isinstance(proof, Proof):
         proof = Proof.load(proof)
     checks: list[Check] = []
@@ -183,7 +200,14 @@ def verify(
                 return _verify_other(solution, X, Y, exact=exact)
             with one_blas_thread():
                 return _verify(
-                    solution, X, Y, checks, exact=exact or proof is not None, proof=proof, limit=time_limit_s
+                    solution,
+                    X,
+                    Y,
+                    checks,
+                    exact=exact or proof is not None,
+                    proof=proof,
+                    expect=expect,
+                    limit=time_limit_s,
                 )
     except TimeUp:
         return Verification((*checks, _late(checks, time_limit_s)), None, False)
@@ -229,6 +253,7 @@ def verify_path(
     Y: Any = None,
     *,
     exact: bool = False,
+    expect: Mapping[str, Any] | None = None,
     time_limit_s: float | None = None,
 ) -> Verification:
     """Verify every point of a path.
@@ -239,7 +264,7 @@ def verify_path(
         As :func:`load_path` gives them.
     X, Y : array_like, optional
         The table to check against; by default the one stored with each point.
-    exact, time_limit_s
+    exact, expect, time_limit_s
         As in :func:`covopt.verify`; the seconds are for all points.
 
     Returns
@@ -264,15 +289,15 @@ def verify_path(
     began = now()
     for s in solutions:
         left = None if time_limit_s is None else max(1e-6, time_limit_s - (now() - began))
-        found = verify(s, X, Y, exact=exact, time_limit_s=left)
+        found = verify(s, X, Y, exact=exact, expect=expect, time_limit_s=left)
         if not found.in_time and not found.failed:
             return Verification((*checks, _late(checks, time_limit_s)), None, False)
         failed = [f"{check.name}: {check.detail}" for check in found.checks if not check.ok]
         held = f"status {s.status.code}, objective {s.objective:.6g}, lower bound {s.lower_bound:.6g}"
         if exact:
             said = [check.detail for check in found.checks if check.name.startswith("exact ")]
-            floating = [detail for detail in said if detail.startswith("NOT exact")]
-            held = "; ".join([held, *(floating or ["proved exactly"])])
+            floating = [detail for detail in said if NOT_EXACT in detail]
+            held = "; ".join([held, *(floating or [PROVED])])
         name = f"λ = {s.lam:.6g}" if s.lam is not None else "interpolation"
         checks.append(Check(name, found.ok, held if found.ok else "; ".join(failed)))
     lams = [0.0 if s.lam is None else s.lam for s in solutions]
@@ -302,21 +327,22 @@ def _same_problem(one: Solution, other: Solution) -> bool:
 
 def _verify(
     solution: Solution, X: Any, Y: Any, checks: list[Check], *,
-    exact: bool, proof: Proof | None, limit: float | None = None,
+    exact: bool, proof: Proof | None, expect: Mapping[str, Any] | None = None, limit: float | None = None,
 ) -> Verification:  # fmt: skip
     """Fill in ``checks`` as they are made, so that they are there when the time is up."""
     fit = solution.loss is not None
     try:
         if solution.data.bias == 0:
             check_output_bias(solution.output_bias, 0.0)
-        problem = _Problem.of(solution)
+        problem = ReadProblem.of(solution)
     except CovoptError as error:
         return Verification((Check("data", False, str(error)),), None)
     if X is not None:
         same, given = same_table(solution, X, Y)
         checks.extend(same)
         if given is not solution:
-            solution, problem = given, _Problem.of(given)
+            solution, problem = given, ReadProblem.of(given)
+    checks.extend(expected(solution, expect))
     checks.extend(standardised(solution))
     broken = not_finite(solution)
     if broken:
@@ -349,49 +375,3 @@ def _verify(
     if exact and all(check.ok for check in checks if check.name == "network"):
         checks.extend(Check(*claim) for claim in exact_checks(solution, problem.data, proof))
     return Verification(tuple(checks), found)
-
-
-@dataclass(frozen=True)
-class _Problem:
-    """The problem as the checker reads it from the data."""
-
-    data: Data
-    loss: Loss
-    lam: float
-    reduced: tuple[ShallowProblem, Reduction] | None = None
-
-    @classmethod
-    def of(cls, solution: Solution) -> _Problem:
-        """Refuse what has no place in double precision."""
-        table = solution.data
-        if solution.loss is None:
-            data = Data.validate(table.X, table.Y, bias=table.bias)
-            return cls(data, through_points(data), 1.0, reduce_data(data, solution.output_bias))
-        loss, lam = copy.copy(solution.loss), check_positive("lam", solution.lam)
-        loss.encode_targets(table.Y, solution.sample_weight)
-        data = Data.validate(table.X, loss.targets, bias=table.bias, interpolates=False)
-        reduce_fit(data, loss, lam, solution.output_bias)
-        return cls(data, loss, lam)
-
-    def certify(self, solution: Solution, dual: np.ndarray, limit: float | None = None) -> Certificate:
-        """Certify the solution with a dual point, by as many boxes as there is time for."""
-        budget = DEFAULT_FACE_BUDGET * self.share(limit)
-        potential = POTENTIALS.get(solution.potential, VARIATION)
-        gauge = make_gauge(
-            self.data, output_bias=solution.output_bias, loss=self.loss, lam=self.lam, potential=potential,
-            reduced=self.reduced,
-        )  # fmt: skip
-        return certify(
-            self.data, solution.network, dual, output_bias=solution.output_bias, loss=self.loss,
-            lam=self.lam, gauge=gauge, proof=solution.proof if dual is solution.dual else None, budget=budget,
-            claim=solution.certificate.claim(self.data.rank),
-        )  # fmt: skip
-
-    def share(self, limit: float | None) -> float:
-        """Return the share of the whole search that there is time for; up to four dimensions it can be broken off."""
-        if limit is None or self.data.rank <= BREAKS_OFF:
-            return 1.0
-        return min(1.0, limit / WHOLE_CHECK_S)
-
-    def dual_rows(self, solution: Solution) -> list[Check]:
-        return [] if self.reduced is None else dual_rows(solution, self.reduced[1].keep)

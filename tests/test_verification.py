@@ -277,7 +277,7 @@ def test_the_words_of_the_bound_are_those_of_a_bound(solution, words):
 )
 @pytest.mark.parametrize("exact", [True, False])
 def test_a_bound_that_is_not_exact_is_not_called_exact(solution, monkeypatch, words, exact):
-    from covopt import verification
+    from covopt.certificates import stated as checker
 
     def weaker(*args, **options):
         found = replace(solution.certificate, exact=False)
@@ -285,7 +285,7 @@ def test_a_bound_that_is_not_exact_is_not_called_exact(solution, monkeypatch, wo
             found, bound="dual point divided by a valid upper bound on the maximum over all neurons"
         )
 
-    monkeypatch.setattr(verification, "certify", weaker)
+    monkeypatch.setattr(checker, "certify", weaker)
     changes = {"exact": exact, "bound": f"dual point {words} over all neurons"}
     stated = copy.copy(solution)
     stated.certificate = replace(solution.certificate, **changes)
@@ -499,12 +499,12 @@ def test_from_a_file_and_missing_files(solution, tmp_path):
 
 @pytest.mark.parametrize("solver", ["auto", "conic:CLARABEL"])
 def test_the_checker_runs_an_oracle_of_its_own(solution, solver, monkeypatch):
-    from covopt import verification
+    from covopt.certificates import stated as checker
 
     called = []
-    inner = verification.certify
+    inner = checker.certify
     monkeypatch.setattr(
-        verification, "certify", lambda *args, **kwargs: called.append(1) or inner(*args, **kwargs)
+        checker, "certify", lambda *args, **kwargs: called.append(1) or inner(*args, **kwargs)
     )
     assert covopt.verify(solution).ok
     assert called
@@ -555,3 +555,65 @@ def test_exact_bounds_take_the_multiple_that_the_stated_bound_takes(loss, output
     assert found.certificate.lower_bound == pytest.approx(stated, rel=1e-9)
     assert "exact lower bound" not in found.failed, found.summary()
     assert short.prove().lower_bound == pytest.approx(stated, rel=1e-8)
+
+
+def test_what_holds_in_floating_point_alone_is_no_ok():
+    several = covopt.min_norm(np.eye(3), np.eye(3)[:, :2], bias=0.0)
+    floating, proved = (
+        covopt.verify(several, exact=True),
+        covopt.verify(covopt.min_norm([[0.0], [1.0]], [0.0, 1.0]), exact=True),
+    )
+    assert floating.ok, floating.summary()
+    assert (floating.exact, proved.exact, covopt.verify(several).exact) == (False, True, None)
+    lines = floating.summary().splitlines()
+    assert not any(line.startswith("ok") and "NOT exact" in line for line in lines)
+    assert any(line.startswith("FLOAT  exact lower bound: NOT exact") for line in lines)
+    assert lines[-1] == "verified, but NOT exactly"
+    assert proved.summary().splitlines()[-1] == "verified"
+    marks = {check["name"]: check["mark"] for check in floating.to_dict()["checks"]}
+    assert (marks["norm"], marks["exact lower bound"]) == ("ok", "float")
+    assert floating.to_dict()["exact"] is False
+    assert proved.to_dict()["exact"] is True
+
+
+def test_a_solution_says_its_problem_and_a_user_what_he_expects():
+    solution = covopt.fit(
+        [[0.0], [1.0], [2.0]], [1.0, 0.0, 3.0], lam=0.1, loss="huber", sample_weight=[1, 2, 1]
+    )
+    detail = {check.name: check.detail for check in covopt.verify(solution).checks}["stated problem"]
+    for words in (
+        "λ = 0.1",
+        "loss huber",
+        "bias 1,",
+        "output bias none",
+        "weights given",
+        "standardised: no",
+    ):
+        assert words in detail
+    right = {
+        "lam": 0.1,
+        "loss": "huber",
+        "bias": "1",
+        "output_bias": "none",
+        "weights": "given",
+        "standardise": False,
+    }
+    assert covopt.verify(solution, expect=right).ok
+    for name, value in {
+        "lam": 0.2,
+        "loss": "squared",
+        "bias": 0,
+        "weights": "none",
+        "standardise": "yes",
+    }.items():
+        found = covopt.verify(solution, expect={**right, name: value})
+        assert found.failed == [f"expected {name}"], found.summary()
+    assert "expected lam" in covopt.verify(solution, expect={"lam": "none"}).failed
+    assert covopt.verify(covopt.min_norm([[0.0], [1.0]], [0.0, 1.0]), expect={"lam": "none"}).ok
+    with pytest.raises(InputError, match="there is no 'colour'"):
+        covopt.verify(solution, expect={"colour": 1})
+    path = covopt.path([[0.0], [1.0], [2.0]], [1.0, 0.0, 3.0], n_lams=2)
+    assert covopt.verify(path, expect={"loss": "squared"}).ok
+    assert not covopt.verify(path, expect={"loss": "huber"})
+    with pytest.raises(InputError, match="about solutions and paths"):
+        covopt.verify(covopt.cp_rank(np.eye(2)), expect={"loss": "huber"})

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+NOT_EXACT = "NOT exact"
+
 
 @dataclass(frozen=True)
 class Check:
@@ -12,3 +14,8 @@ class Check:
     name: str
     ok: bool
     detail: str
+
+    @property
+    def floating(self) -> bool:
+        """Whether it held, in floating point alone, where exact arithmetic was asked for."""
+        return self.ok and NOT_EXACT in self.detail

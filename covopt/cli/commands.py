@@ -254,6 +254,14 @@ def verify(
         Path | None,
         typer.Option("--proof", metavar="PROOF.json", help="What `prove` wrote; implies --exact."),
     ] = None,
+    expect: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--expect",
+            metavar="NAME=VALUE",
+            help="What the problem should be, as lam=0.1, loss=squared, bias=1, weights=none; again for more.",
+        ),
+    ] = None,
     time_limit: TimeLimit = None,
     checks: TableOut = None,
     memory_limit: MemoryLimit = None,
@@ -270,7 +278,7 @@ def verify(
         with Progress("verifying", enabled=not (as_json or quiet)):
             verification = run_verify(
                 solution, table, exact=exact, proof=proof, text=reading(sep, encoding, decimal),
-                time_limit_s=time_limit,
+                expect=expect or (), time_limit_s=time_limit,
             )  # fmt: skip
         if checks is not None:
             save_table(verification.to_frame(), checks)

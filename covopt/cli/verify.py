@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +18,22 @@ def run_verify(
     exact: bool = False,
     proof: Path | None = None,
     text: Any = None,
+    expect: Sequence[str] = (),
     time_limit_s: float | None = None,
 ) -> Any:
     """Verify a file of any format, against a table where one is given."""
+    from covopt.certificates.stated import expectations
     from covopt.checks.speaking import tell
 
-    found = _verified(solution, table, exact=exact, proof=proof, text=text, time_limit_s=time_limit_s)
+    found = _verified(
+        solution,
+        table,
+        exact=exact,
+        proof=proof,
+        text=text,
+        expect=expectations(expect),
+        time_limit_s=time_limit_s,
+    )
     for check in found.checks:
         said = f"{'ok' if check.ok else 'failed'} {check.name}: {check.detail}"
         tell(logging.DEBUG, said, "check", name=check.name, ok=check.ok, detail=check.detail)
@@ -37,13 +48,14 @@ def _verified(
     exact: bool,
     proof: Path | None,
     text: Any,
+    expect: dict[str, str],
     time_limit_s: float | None,
 ) -> Any:
     import covopt
 
     loaded = covopt.load(solution)
     if table is None:
-        return covopt.verify(loaded, exact=exact, proof=proof, time_limit_s=time_limit_s)
+        return covopt.verify(loaded, exact=exact, proof=proof, expect=expect, time_limit_s=time_limit_s)
     from covopt.data.table_files import read_table
 
     first = loaded[0] if isinstance(loaded, list) else loaded
@@ -58,7 +70,9 @@ def _verified(
             read = read_table(
                 table, target=named.target_names, features=named.feature_names, text=text, drop_missing=True
             )
-        return covopt.verify(first, read.features, read.targets, exact=exact, time_limit_s=time_limit_s)
+        return covopt.verify(
+            first, read.features, read.targets, exact=exact, expect=expect, time_limit_s=time_limit_s
+        )
     if not isinstance(first, covopt.Solution):
         raise InputError(f"{solution} carries what it is about ({type(first).__name__}): leave {table} out")
     saved, loss = first.data, first.loss
@@ -68,7 +82,13 @@ def _verified(
         table, target=target, features=saved.feature_names, labels=labels, text=text, drop_missing=True
     )
     return covopt.verify(
-        loaded, read.features, read.targets, exact=exact, proof=proof, time_limit_s=time_limit_s
+        loaded,
+        read.features,
+        read.targets,
+        exact=exact,
+        proof=proof,
+        expect=expect,
+        time_limit_s=time_limit_s,
     )
 
 

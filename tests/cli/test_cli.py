@@ -318,6 +318,18 @@ def test_verification_failed(solved, tmp_path):
     assert run("verify", solved / "s.json", tmp_path / "other.csv").exit_code == 4
 
 
+def test_verify_says_the_problem_and_compares_it_with_what_is_expected(solved):
+    file = solved / "s.json"
+    said = run("verify", file).stdout
+    assert "stated problem: loss interpolation, bias 1, output bias none" in said
+    assert run("verify", file, "--expect", "loss=interpolation", "--expect", "bias=1").exit_code == 0
+    done = run("verify", file, "--expect", "lam=0.1", "--expect", "bias=1")
+    assert done.exit_code == 4
+    assert "FAILED expected lam: stated None, expected '0.1'" in done.stdout
+    assert "NAME=VALUE" in refused(1, "verify", file, "--expect", "lam")
+    assert "there is no 'colour'" in refused(1, "verify", file, "--expect", "colour=red")
+
+
 def test_verify_bad_input(solved, tmp_path):
     assert "No such file" in refused(1, "verify", tmp_path / "none.json")
     (tmp_path / "text.json").write_text("hello")

@@ -1,0 +1,158 @@
+"""Which problem a solution says that it solves, and whether that is the one that somebody expects.
+
+A file that is right about one λ or one loss says nothing about another: who compares the table alone does not see it.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from covopt.certificates.certify import VARIATION, Certificate, certify, through_points
+from covopt.certificates.gauges import make_gauge
+from covopt.certificates.prechecks import dual_rows
+from covopt.checks.claims import Check
+from covopt.checks.validation import check_positive
+from covopt.data import Data
+from covopt.errors import InputError
+from covopt.losses import Loss
+from covopt.oracles.faces import DEFAULT_FACE_BUDGET
+from covopt.oracles.support import WHOLE_CHECK_S
+from covopt.potentials import POTENTIALS
+from covopt.problems.reduction import Reduction, reduce_data
+from covopt.problems.regularised import reduce_fit
+from covopt.problems.shallow import ShallowProblem
+
+AGREES = 1e-12  # relative difference of numbers that are the same
+BREAKS_OFF = 4  # dimensions up to which the search hears a deadline
+FIELDS = ("lam", "loss", "bias", "output_bias", "potential", "weights", "standardise", "tol")
+
+
+def stated_problem(solution: Any) -> dict[str, Any]:
+    """Return the problem of a solution by the names of :func:`covopt.fit`.
+
+    Examples
+    --------
+    >>> import covopt
+    >>> stated_problem(covopt.min_norm([[0.0], [1.0]], [0.0, 1.0]))["loss"]
+    'interpolation'
+    """
+    weights = solution.loss is not None and solution.sample_weight is not None
+    return {
+        "lam": solution.lam,
+        "loss": "interpolation" if solution.loss is None else solution.loss.name,
+        "bias": solution.data.bias,
+        "output_bias": solution.output_bias,
+        "potential": solution.potential,
+        "weights": "given" if weights else "none",
+        "standardise": solution.scaling is not None,
+        "tol": solution.tol,
+    }
+
+
+def expected(solution: Any, expect: Mapping[str, Any] | None) -> list[Check]:
+    """Say which problem a solution states; with ``expect``, a check for each field that somebody expects.
+
+    Raises
+    ------
+    InputError
+        For a field that there is none of.
+    """
+    found = stated_problem(solution)
+    title = found["loss"] if solution.loss is None else solution.loss.title
+    lam = "" if found["lam"] is None else f"λ = {found['lam']:.17g}, "
+    words = (
+        f"{lam}loss {title}, bias {found['bias']:.17g}, output bias {found['output_bias']}, potential "
+        f"{found['potential']}, weights {found['weights']}, standardised: {'yes' if found['standardise'] else 'no'}"
+    )
+    checks = [Check("stated problem", True, words)]
+    for name, value in (expect or {}).items():
+        if name not in FIELDS:
+            raise InputError(f"expect: there is no {name!r} in a solution; it has {', '.join(FIELDS)}")
+        ok = _same(found[name], value)
+        checks.append(Check(f"expected {name}", ok, f"stated {found[name]!r}, expected {value!r}"))
+    return checks
+
+
+def expectations(words: Iterable[str]) -> dict[str, str]:
+    """Return the fields of ``NAME=VALUE`` as a command line has them.
+
+    Examples
+    --------
+    >>> expectations(["lam=0.1", "loss=squared"])
+    {'lam': '0.1', 'loss': 'squared'}
+    """
+    found = {}
+    for word in words:
+        name, sign, value = word.partition("=")
+        if not sign:
+            raise InputError(f"expect: NAME=VALUE was expected, as lam=0.1; received {word!r}")
+        found[name.strip().replace("-", "_")] = value.strip()
+    return found
+
+
+def _same(stated: Any, value: Any) -> bool:
+    """Whether a number, a word or yes and no are those that are expected, which may be written as text."""
+    if isinstance(stated, bool):
+        said = {"yes": True, "true": True, "no": False, "false": False}.get(str(value).lower(), value)
+        return isinstance(said, bool) and said == stated
+    if stated is None:
+        return value is None or str(value).lower() == "none"
+    if isinstance(stated, float | int):
+        try:
+            number = float(value)
+        except (TypeError, ValueError):
+            return False
+        return abs(number - stated) <= AGREES * abs(stated)
+    return str(stated) == str(value)
+
+
+@dataclass(frozen=True)
+class ReadProblem:
+    """The problem as the checker reads it from the data."""
+
+    data: Data
+    loss: Loss
+    lam: float
+    reduced: tuple[ShallowProblem, Reduction] | None = None
+
+    @classmethod
+    def of(cls, solution: Any) -> ReadProblem:
+        """Refuse what has no place in double precision."""
+        table = solution.data
+        if solution.loss is None:
+            data = Data.validate(table.X, table.Y, bias=table.bias)
+            return cls(data, through_points(data), 1.0, reduce_data(data, solution.output_bias))
+        loss, lam = copy.copy(solution.loss), check_positive("lam", solution.lam)
+        loss.encode_targets(table.Y, solution.sample_weight)
+        data = Data.validate(table.X, loss.targets, bias=table.bias, interpolates=False)
+        reduce_fit(data, loss, lam, solution.output_bias)
+        return cls(data, loss, lam)
+
+    def certify(self, solution: Any, dual: np.ndarray, limit: float | None = None) -> Certificate:
+        """Certify the solution with a dual point, by as many boxes as there is time for."""
+        budget = DEFAULT_FACE_BUDGET * self.share(limit)
+        potential = POTENTIALS.get(solution.potential, VARIATION)
+        gauge = make_gauge(
+            self.data, output_bias=solution.output_bias, loss=self.loss, lam=self.lam, potential=potential,
+            reduced=self.reduced,
+        )  # fmt: skip
+        return certify(
+            self.data, solution.network, dual, output_bias=solution.output_bias, loss=self.loss,
+            lam=self.lam, gauge=gauge, proof=solution.proof if dual is solution.dual else None, budget=budget,
+            claim=solution.certificate.claim(self.data.rank),
+        )  # fmt: skip
+
+    def share(self, limit: float | None) -> float:
+        """Return the share of the whole search that there is time for; up to four dimensions it can be broken off."""
+        if limit is None or self.data.rank <= BREAKS_OFF:
+            return 1.0
+        return min(1.0, limit / WHOLE_CHECK_S)
+
+    def dual_rows(self, solution: Any) -> list[Check]:
+        """Check that the dual is zero on rows whose targets follow from others."""
+        return [] if self.reduced is None else dual_rows(solution, self.reduced[1].keep)
