@@ -29,27 +29,23 @@ from covopt.checks.validation import (
 from covopt.data import Data
 from covopt.data.scaling import Scaling, standardise
 from covopt.data.tabular import to_matrix
-from covopt.errors import BudgetError, InputError, NotCertifiedWarning
-from covopt.limits import TimeUp, limited, now, patiently
+from covopt.errors import InputError, NotCertifiedWarning
+from covopt.limits import TimeUp, limited, now
 from covopt.losses import make_loss
 from covopt.network import ReLUNetwork
-from covopt.oracles.cascade import suits_boxes
 from covopt.oracles.choose import exact_oracle
-from covopt.oracles.faces import MOST_FACED
 from covopt.potentials import LabelNoise, make_potential
 from covopt.problems.label_noise import LabelNoiseTask, check_label_noise, reduce_label_noise_fit
 from covopt.problems.reduction import Reduction
 from covopt.problems.regularised import RegularisedProblem, best_constant, check_strength, reduce_fit
 from covopt.solution import Solution
 from covopt.solution.snapshots import Snapshot
-from covopt.solvers.box_generation import solve_by_boxes
 from covopt.solvers.finish import finish_network
-from covopt.solvers.heuristic import solve_heuristic
+from covopt.solvers.improve import DESCENT, Improvement
 from covopt.solvers.label_noise import solve_label_noise
 from covopt.solvers.points import Point
-from covopt.solvers.quick import has_no_room, is_out_of_reach, master_bytes
+from covopt.solvers.quick import master_bytes
 from covopt.solvers.regularised.generation import RegularisedGeneration
-from covopt.solvers.regularised.quick import fit_quickly
 from covopt.status import Status
 
 BRIEF = 0.02  # share of the search that a first look is
@@ -57,13 +53,9 @@ HOPELESS = 0.05  # the gap with which it is the last one
 FOR_LAMBDA = 0.15  # of the time, where a share of λ_max is asked for
 LOOSE = 0.1  # of λ_max, that is said where a share of it is asked for
 MANY_ROWS = 1000  # from which on the first rounds may take all the time
-FOR_QUICK = 0.2, 0.6  # of the time, for the few neurons that are found first there, or instead of all rounds
-QUICK = "a few neurons with local search"
 SOLVERS = ("auto", "column-generation")
 ENDED = (Status.TIME_LIMIT, Status.INTERRUPTED, Status.CALLBACK)
 INSIDE = 0.999  # share of the tolerance that solvers aim at: rounding in the certificate needs room
-BOX_SHARE = 0.7  # of the time limit, before bounds of another kind are tried
-SOON_S = 1.0  # for a few neurons after an interrupt
 
 
 class FitTask:
@@ -257,74 +249,49 @@ class FitTask:
         return solution
 
     def _point(self, problem: RegularisedProblem, options: dict[str, Any], clock: Clock) -> tuple[Point, str]:
-        """Solve; where that finds nothing better in time, the best of a few neurons, or none."""
-        limit = options["time_limit_s"]
-        no_room = has_no_room(problem)
-        out_of_reach = no_room or is_out_of_reach(problem, limit)
-        quick, status = None, Status.GAP if no_room else Status.TIME_LIMIT
-
-        def few(seconds: float | None) -> Point:
-            return fit_quickly(problem, time_limit_s=seconds, random_state=self.random_state)
-
-        def at_last() -> Point:
-            with patiently():
-                return few(SOON_S if limit is None else min(SOON_S, 0.05 * limit))
-
+        """Improve the bracket until the gap is small or somebody says stop."""
+        if isinstance(self.weighing, LabelNoise):
+            return self._label_noise_point(problem, options, clock)
+        loop = Improvement(
+            problem, lambda: self.oracle(problem) if problem.rows.any() else None, is_brief=self.is_brief, **options
+        )  # fmt: skip
+        status = None
         try:
             if self.interrupted:
                 raise KeyboardInterrupt
-            if self.potential == "variation" and (out_of_reach or (limit and len(problem.rows) > MANY_ROWS)):
-                quick = few(None if limit is None else FOR_QUICK[out_of_reach] * limit)
-            if not out_of_reach:
-                with limited(limit):
-                    point, name = self._generate(problem, options)
-                is_open = point.status in (*ENDED, Status.HEURISTIC)
-                if is_open and self.potential == "variation" and not len(point.neurons):
-                    quick = at_last()  # a first round took all the time, or its share
-                if quick is not None and quick.upper_bound < point.upper_bound:
-                    point = dataclasses.replace(
-                        point, neurons=quick.neurons, weights=quick.weights, offset=quick.offset,
-                        upper_bound=quick.upper_bound,
-                    )  # fmt: skip
-                return point, name
+            with limited(options["time_limit_s"]):
+                for point in loop.steps():
+                    if point.gap <= self.tol or point.status is Status.CALLBACK:
+                        break
+        except TimeUp:
+            status = Status.GAP if clock.limit is None else Status.TIME_LIMIT
+        except KeyboardInterrupt:
+            status = Status.INTERRUPTED
+        if status is not None or (not len(loop.point.neurons) and loop.point.status in ENDED):
+            loop.rescue()
+        return loop.point if status is None else dataclasses.replace(loop.point, status=status), loop.name
+
+    def _label_noise_point(
+        self, problem: RegularisedProblem, options: dict[str, Any], clock: Clock
+    ) -> tuple[Point, str]:
+        """Columns by the exact oracle alone; the best constant where no round of them ends."""
+        status = Status.GAP if clock.limit is None else Status.TIME_LIMIT
+        try:
+            if self.interrupted:
+                raise KeyboardInterrupt
+            oracle: Any = self.oracle(problem) if problem.rows.any() else None
+            with limited(options["time_limit_s"]):
+                if not problem.rows.any():
+                    return RegularisedGeneration(problem, oracle, **options).solve(), "column-generation"
+                return solve_label_noise(problem, oracle, **options), "column-generation"
         except TimeUp:
             pass
         except KeyboardInterrupt:
             status = Status.INTERRUPTED
-        if quick is None and self.potential == "variation":  # within the first round
-            quick = at_last()
-        if clock.limit is None and status is Status.TIME_LIMIT:
-            status = Status.GAP
-        if quick is not None:
-            return dataclasses.replace(quick, status=status), QUICK
         n, q = problem.rows.shape[0], problem.n_outputs
         return Point(
             problem.rows[:0], np.zeros((0, q)), best_constant(problem), np.inf, np.zeros((n, q)), 0.0, status
         ), "constant"
-
-    def _generate(self, problem: RegularisedProblem, options: dict[str, Any]) -> tuple[Point, str]:
-        name = "column-generation"
-        rank, found = problem.rows.shape[1], None
-        searched = self.potential == "variation" and problem.n_outputs == 1 and rank > MOST_FACED
-        if searched and suits_boxes(rank):
-            limit = options["time_limit_s"]
-            found = solve_by_boxes(problem, **options | {"time_limit_s": limit and BOX_SHARE * limit})
-            if found.status not in (Status.GAP, Status.TIME_LIMIT):
-                return found, name + " with boxes"
-            options = options | {"time_limit_s": limit and (1.0 - BOX_SHARE) * limit}
-        try:
-            oracle: Any = self.oracle(problem) if problem.rows.any() and not searched else None
-        except BudgetError:
-            if self.potential != "variation":
-                raise
-            searched = True
-        if searched:
-            point = solve_heuristic(problem, **options, is_brief=self.is_brief, found=found)
-            by = "local search" if point.status is Status.HEURISTIC else "branch and bound"
-            return point, f"{name} with {by}"
-        if oracle is not None and isinstance(self.weighing, LabelNoise):
-            return solve_label_noise(problem, oracle, **options), name
-        return RegularisedGeneration(problem, oracle, **options).solve(), name
 
     def _certified(
         self, lam, point: Point, reduced: tuple[RegularisedProblem, Reduction], name, history, clock: Clock
@@ -358,7 +325,7 @@ class FitTask:
             "stopped": point.status, "tol": self.tol, "output_bias": self.output_bias, "loss": self.loss, "lam": lam,
             "gauge": gauge, "claim": 1.0 if point.claimed else None,
         }  # fmt: skip
-        hopeless = point.status is Status.INTERRUPTED and name == QUICK  # its dual is far from optimal
+        hopeless = point.status is Status.INTERRUPTED and name == DESCENT  # its dual is far from optimal
         budget = 0.0 if hopeless else face_budget(name, clock)
 
         def briefly() -> Conclusion:

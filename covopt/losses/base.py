@@ -115,6 +115,10 @@ class Loss:
         """Second derivatives of C (generalised at kinks): (N, 1) multiples of I, (N, k) or blocks (N, k, k)."""
         raise NotImplementedError
 
+    def smoothed(self, width: float) -> Loss:
+        """Return a loss within ``width`` of this one, per unit of weight, whose gradient is continuous."""
+        return self
+
     # ------------------------------------------------------------------ its conjugate
     def conjugate(self, U: np.ndarray) -> float:
         """C*(U) = max over F of ⟨U, F⟩ − C(F); inf outside the domain."""

@@ -108,6 +108,11 @@ class Hinge(_Binary):
     def hessian(self, F):
         return np.zeros_like(self.weights)
 
+    def smoothed(self, width):
+        rounded = _RoundedHinge()
+        rounded.targets, rounded.weights, rounded.width = self.targets, self.weights, width
+        return rounded
+
     def contains(self, U):
         pull = -self.targets * U
         return bool(((pull >= 0) & (pull <= self.weights)).all())
@@ -125,6 +130,20 @@ class Hinge(_Binary):
     def box(self):
         edge = -self.targets * self.weights
         return np.minimum(edge, 0.0), np.maximum(edge, 0.0)
+
+
+class _RoundedHinge(Hinge):
+    """The hinge with a parabola in place of its corner, of this width below a margin of one."""
+
+    width = 1.0
+
+    def samples(self, F):
+        short = np.maximum(1.0 - self.margins(F), 0.0)
+        parabola = 0.5 * np.square(short) / self.width
+        return np.where(short < self.width, parabola, short - 0.5 * self.width).sum(axis=1)
+
+    def _slope(self, F):
+        return -self.targets * np.clip((1.0 - self.margins(F)) / self.width, 0.0, 1.0)
 
 
 class SquaredHinge(QuadraticConjugate, _Binary):

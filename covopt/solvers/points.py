@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,9 @@ from covopt.oracles.lifted.gauge_certificate import GaugeCertificate
 from covopt.solvers.exact_ramps import Kinks
 from covopt.solvers.loop import RoundState
 from covopt.status import Status
+
+NETWORK = "neurons", "weights", "offset", "upper_bound", "finished", "kinks", "heights"
+DUAL = "dual", "lower_bound", "proof", "claimed", "moments"
 
 
 @dataclass(frozen=True)
@@ -67,3 +70,12 @@ class Point:
     def gap(self) -> float:
         """Relative distance of the bounds."""
         return relative_gap(self.upper_bound, self.lower_bound)
+
+    def merged(self, other: Point) -> Point:
+        """Return this point with the network of another one where that is better, and its dual where that is."""
+        best = self
+        if other.upper_bound < self.upper_bound:
+            best = replace(best, **{name: getattr(other, name) for name in NETWORK})
+        if other.lower_bound > self.lower_bound:
+            best = replace(best, **{name: getattr(other, name) for name in DUAL})
+        return best

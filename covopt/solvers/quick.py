@@ -24,7 +24,7 @@ DIRECTIONS = 8
 SUBSET_FACES = 2e5
 FLOPS_PER_S = 1.5e10  # of one thread in the products of the master problem
 INSTEAD = "a network along a line and the bound of a few points take its place"
-BY_GRADIENTS = "a few neurons found by gradients take its place"
+BY_GRADIENTS = "descent on both layers takes its place"
 COLUMNS_PER_ROW, SYSTEMS = 3, 10  # what a solve takes at least
 FINISHING = (
     8  # rounds' time to finish columns of a solve that was stopped (1000 points: 1.3 to 1.5 s, a round .2)

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 import covopt
-from covopt.api.fit_task import FitTask
 from covopt.cli import app
 from covopt.errors import InputError, SolutionFileError
 from covopt.limits import TimeUp
 from covopt.losses import Huber
 from covopt.problems.regularised import best_constant
+from covopt.solvers.improve import Improvement
 from covopt.solvers.points import Point
 from covopt.status import Status
 from tests.bank.closed_forms import CASES
@@ -384,7 +384,8 @@ def test_targets_whose_squares_have_no_room_are_refused(size):
 def test_a_first_round_without_an_end_leaves_a_network(monkeypatch, is_cut):
     """120 rows and three classes: proofs took ten seconds before any network, and none was left."""
 
-    def nothing(self, problem, options):
+    def nothing(self, oracle):
+        problem = self.problem
         if is_cut:
             raise TimeUp
         rows, q = problem.rows, problem.n_outputs
@@ -399,7 +400,7 @@ def test_a_first_round_without_an_end_leaves_a_network(monkeypatch, is_cut):
         )
         return none, "column-generation"
 
-    monkeypatch.setattr(FitTask, "_generate", nothing)
+    monkeypatch.setattr(Improvement, "_columns", nothing)
     X, y = table("squared")
     found = covopt.fit(X, y, lam=1e-3, time_limit_s=10)
     assert found.status is Status.TIME_LIMIT

@@ -21,7 +21,7 @@ from covopt.errors import InputError, NotCertifiedWarning
 from covopt.estimators.base import merge_samples
 from covopt.losses import Huber, make_loss
 from covopt.oracles.faces import DEFAULT_FACE_BUDGET
-from covopt.solvers.regularised.quick import fit_quickly
+from covopt.solvers.descent import Descent
 
 X1 = np.array([[-1.0], [0.0], [1.0]])
 Y1 = np.array([1.0, 0.0, 1.0])
@@ -116,7 +116,7 @@ def test_a_hopeless_bound_gets_a_first_look_alone(monkeypatch):
         return conclude(*arguments, budget=0.0, **options)
 
     def found_by_search(self, problem, options, clock):
-        point = fit_quickly(problem, time_limit_s=None)
+        point = list(Descent(problem).run())[-1]
         return replace(point, status=covopt.Status.HEURISTIC), "column-generation with local search"
 
     monkeypatch.setattr(fit_task, "conclude", asked)

@@ -1,0 +1,167 @@
+"""The one anytime loop of a fit: descent on both layers, columns from where it ended, bounds with what time is left.
+
+Each step may only improve the bracket: a network is an upper bound whatever found it, and a lower bound is the best
+that was proved of any dual. Whoever runs the steps stops them when the gap is small, at a deadline, or at a signal.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from covopt.errors import BudgetError
+from covopt.limits import TimeUp, limited, now, patiently
+from covopt.oracles.cascade import suits_boxes
+from covopt.oracles.faces import MOST_FACED
+from covopt.problems.regularised import RegularisedProblem
+from covopt.solvers.box_generation import solve_by_boxes
+from covopt.solvers.descent import PASSES, Descent
+from covopt.solvers.heuristic import solve_heuristic
+from covopt.solvers.loop import RoundState
+from covopt.solvers.points import Point
+from covopt.solvers.quick import has_no_room, is_out_of_reach
+from covopt.solvers.regularised.generation import RegularisedGeneration
+from covopt.solvers.regularised.newton import applies
+from covopt.status import Status
+
+MANY_ROWS = 1000  # from which on a solve with a limit begins with descent, whatever its dimension
+STARTS = 4  # random networks where no columns follow
+SOON_S = 1.0  # for a network where the first round of columns took all the time
+BOX_SHARE = 0.7  # of the time limit, before bounds of another kind are tried
+COLUMNS, DESCENT = "column-generation", "descent with local search"
+ENDED = (Status.TIME_LIMIT, Status.INTERRUPTED, Status.CALLBACK)
+
+
+class Improvement:
+    """The loop and the best bracket so far.
+
+    Parameters
+    ----------
+    problem : RegularisedProblem
+        With the norm as the price of a neuron.
+    oracle : callable
+        Returns the exact oracle of the rows that are not zero, None without such rows, or raises BudgetError.
+    tol : float
+    time_limit_s : float, optional
+        From now.
+    is_brief : bool
+        Of :func:`~covopt.solvers.heuristic.solve_heuristic`.
+    **options
+        ``random_state``, ``callback`` and ``warm``, of :class:`RegularisedGeneration`.
+
+    Attributes
+    ----------
+    point : Point
+        At first the best constant.
+    name : str
+        What has found it, in words.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from covopt.losses import make_loss
+    >>> from covopt.oracles.choose import exact_oracle
+    >>> loss, rows = make_loss("squared"), np.eye(3)
+    >>> _ = loss.encode_targets([3.0, 4.0, -6.0])
+    >>> loop = Improvement(RegularisedProblem(rows, loss, 0.1), lambda: exact_oracle(rows, 0), tol=1e-6)
+    >>> for point in loop.steps():
+    ...     pass
+    >>> loop.point.status.code, loop.point.gap <= 1e-6
+    ('certified', True)
+    """
+
+    def __init__(
+        self,
+        problem: RegularisedProblem,
+        oracle: Callable[[], Any],
+        *,
+        tol: float,
+        time_limit_s: float | None = None,
+        is_brief: bool = False,
+        **options: Any,
+    ):
+        self.problem, self.oracle, self.tol, self.is_brief = problem, oracle, tol, is_brief
+        self.limit, self.began, self.options = time_limit_s, now(), options
+        self.is_searched = problem.n_outputs == 1 and problem.rows.shape[1] > MOST_FACED
+        self.descent = Descent(problem, options.get("random_state"))
+        self.point, self.name = self.descent.point, "constant"
+
+    @property
+    def left(self) -> float | None:
+        """Seconds."""
+        return None if self.limit is None else max(1e-6, self.limit - (now() - self.began))
+
+    def steps(self) -> Iterator[Point]:
+        """Yield the best bracket after each step."""
+        problem, no_room = self.problem, has_no_room(self.problem)
+        oracle = None
+        if not no_room and not self.is_searched:
+            with contextlib.suppress(BudgetError):
+                oracle = self.oracle()
+        is_far = no_room or is_out_of_reach(problem, self.limit)
+        follows = not no_room and problem.n_outputs == 1 and applies(problem)
+        is_late = self.limit is not None and len(problem.rows) > MANY_ROWS
+        if self.options.get("warm") is None and (is_far or is_late or oracle is None) and problem.rows.any():
+            for _ in self.descent.run(1 if follows or not is_far else STARTS, PASSES if is_far else 0):
+                yield self._improved(self.descent.point, DESCENT)
+                if self._report():
+                    self.point.status = Status.CALLBACK
+                    return
+            self.options["warm"] = self.descent.point.warm
+        if follows or not is_far:
+            yield self._improved(*self._columns(oracle))
+        elif problem.n_outputs == 1:
+            options = {"random_state": self.options["random_state"], "callback": self.options["callback"]}
+            found = solve_heuristic(
+                problem, tol=self.tol, time_limit_s=self.left, found=self.point, **options
+            )
+            if no_room:
+                found.status = Status.GAP
+            yield self._improved(found, DESCENT)
+
+    def rescue(self) -> None:
+        """Take over what a deadline left of a descent; descend for a second where that is nothing."""
+        self._take_descent()
+        if not len(self.point.neurons):
+            with patiently():
+                soon = SOON_S if self.limit is None else min(SOON_S, 0.05 * self.limit)
+                with contextlib.suppress(TimeUp), limited(soon):
+                    for _ in self.descent.run(1, 0):
+                        pass
+            self._take_descent()
+
+    def _take_descent(self) -> None:
+        if self.descent.point.upper_bound < self.point.upper_bound:
+            self.point, self.name = self.point.merged(self.descent.point), DESCENT
+
+    def _columns(self, oracle: Any) -> tuple[Point, str]:
+        """Column generation: by boxes up to eight dimensions, by the exact oracle, else by what search believes."""
+        problem, found = self.problem, None
+        options = {**self.options, "tol": self.tol}
+        if self.is_searched and suits_boxes(problem.rows.shape[1]):
+            found = solve_by_boxes(problem, **options, time_limit_s=self.left and BOX_SHARE * self.left)
+            if found.status not in (Status.GAP, Status.TIME_LIMIT):
+                return found, COLUMNS + " with boxes"
+        elif oracle is not None or not problem.rows.any():
+            return RegularisedGeneration(problem, oracle, **options, time_limit_s=self.left).solve(), COLUMNS
+        point = solve_heuristic(
+            problem, **options, time_limit_s=self.left, is_brief=self.is_brief, found=found
+        )
+        return point, COLUMNS + (
+            " with local search" if point.status is Status.HEURISTIC else " with branch and bound"
+        )
+
+    def _improved(self, point: Point, name: str) -> Point:
+        self.point, self.name = point.merged(self.point), name
+        return self.point
+
+    def _report(self) -> bool:
+        """Show the callback what a descent has found; whether to stop."""
+        callback, point = self.options.get("callback"), self.point
+        state = RoundState(
+            len(point.history), point.lower_bound, point.upper_bound, point.gap, len(point.neurons),
+            now() - self.began, "descent on both layers",
+        )  # fmt: skip
+        point.history.append(state)
+        return callback is not None and bool(callback(state))

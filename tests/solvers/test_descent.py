@@ -1,0 +1,247 @@
+"""Descent on both layers: derivatives, closed forms, first order at the end; every loss, output bias, outputs."""
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+import covopt
+from covopt.api.fit_task import FitTask
+from covopt.limits import TimeUp, limited
+from covopt.losses import make_loss
+from covopt.oracles.heights import heights
+from covopt.problems.regularised import RegularisedProblem, best_constant
+from covopt.solvers import descent as room
+from covopt.solvers.descent import Descent, Network, balanced, descend, value_and_slope
+from covopt.solvers.improve import Improvement
+from covopt.status import Status
+
+LOSSES = [
+    ("squared", 1), ("squared", 2), ("huber", 1), ("logistic", 1), ("hinge", 1), ("squared-hinge", 1),
+    ("softmax-cross-entropy", 3),
+]  # fmt: skip
+OUTPUT_BIASES = ["none", "penalized", "free"]
+
+
+def _table(loss, q, n=40):
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((n, 2)) * [1.0, 30.0] + [0.0, 200.0]
+    y = np.abs(X[:, 0]) + 0.01 * X[:, 1]
+    if loss in ("logistic", "hinge", "squared-hinge"):
+        y = y > np.median(y)
+    elif q == 3:
+        y = np.digitize(y, np.quantile(y, [0.3, 0.6]))
+    elif q > 1:
+        y = np.column_stack([y, X[:, 0]])
+    return X, y
+
+
+def _problem(loss, output_bias, q, n=40, lam=0.01):
+    X, y = _table(loss, q, n)
+    task = FitTask(X, y, loss, 1.0, output_bias, None, "variation", "auto", 1e-4, None)
+    return X, y, task.reduced(lam)[0]
+
+
+def _ran(problem, **options):
+    descent = Descent(problem, random_state=0)
+    points = list(descent.run(**options))
+    return descent, points
+
+
+@pytest.mark.parametrize(("loss", "q"), LOSSES)
+@pytest.mark.parametrize("output_bias", OUTPUT_BIASES)
+def test_the_slope_is_that_of_differences(loss, q, output_bias):
+    problem = _problem(loss, output_bias, q, n=12)[2]
+    rng = np.random.default_rng(0)
+    r, k = problem.rows.shape[1], problem.n_outputs
+    W, V = rng.standard_normal((3, r)), rng.standard_normal((3, k))
+    B = rng.standard_normal(k) if problem.has_offset else np.zeros(k)
+    value, *slopes = value_and_slope(problem, W, V, B)
+    parts, step = [W, V, B], 1e-7
+    assert value == pytest.approx(
+        problem.loss.value(problem.raise_outputs(np.maximum(problem.rows @ W.T, 0.0) @ V + B))
+        / problem.strength
+        + 0.5 * (np.square(W).sum() + np.square(V).sum())
+        + (0.5 * problem.offset_cost * B @ B if 0.0 < problem.offset_cost < np.inf else 0.0)
+    )
+    for number, slope in enumerate(slopes[: 3 if problem.has_offset else 2]):
+        for index in np.ndindex(slope.shape):
+            ends = []
+            for sign in (1.0, -1.0):
+                moved = [part.copy() for part in parts]
+                moved[number][index] += sign * step
+                ends.append(value_and_slope(problem, *moved)[0])
+            scale = max(1.0, abs(value))
+            assert (ends[0] - ends[1]) / (2.0 * step) == pytest.approx(
+                slope[index], rel=1e-4, abs=1e-5 * scale
+            )
+
+
+def test_pieces_of_rows_change_nothing(monkeypatch):
+    problem = _problem("squared", "free", 2, n=40)[2]
+    rng = np.random.default_rng(0)
+    W, V = rng.standard_normal((5, problem.rows.shape[1])), rng.standard_normal((5, 2))
+    whole = value_and_slope(problem, W, V, np.ones(2))
+    for piece, sample in ((7, 20_000), (7, 0)):
+        monkeypatch.setattr(room, "PIECE", piece)
+        monkeypatch.setattr(room, "SAMPLE", sample)
+        for one, other in zip(whole, value_and_slope(problem, W, V, np.ones(2)), strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12)
+
+
+def test_one_neuron_in_closed_form():
+    """Rows e₁, e₂ and positive targets: min ‖σ(w)v − y‖²/2 + λ(w² + v²) along y; |w|·|v| = ‖y‖ − 2λ."""
+    loss = make_loss("squared")
+    loss.encode_targets([3.0, 4.0])
+    lam = 0.05
+    _, points = _ran(RegularisedProblem(np.eye(2), loss, 2.0 * lam))
+    found = points[-1]
+    assert found.upper_bound * 2.0 * lam == pytest.approx(2.0 * lam * 5.0 - 2.0 * lam**2, rel=1e-9)
+    np.testing.assert_allclose(found.neurons * found.weights, [[3.0 * (1 - 2 * lam / 5), 4.0 * (1 - 2 * lam / 5)]],
+                               rtol=1e-4)  # fmt: skip
+
+
+def test_neurons_are_balanced_and_nothing_comes_of_no_targets():
+    network = Network(np.array([[0.6, 0.8]]), np.array([[4.0, 3.0]]), np.zeros(2))
+    W, V = balanced(network)
+    assert np.linalg.norm(W) == pytest.approx(np.linalg.norm(V))
+    np.testing.assert_allclose(np.outer(W, V), np.outer(network.neurons, network.weights))
+    loss = make_loss("squared")
+    loss.encode_targets([0.0, 0.0])
+    assert not _ran(RegularisedProblem(np.eye(2), loss, 0.1))[1]
+
+
+@pytest.mark.parametrize(("loss", "q"), LOSSES)
+@pytest.mark.parametrize("output_bias", OUTPUT_BIASES)
+def test_close_to_the_optimum_and_stationary(loss, q, output_bias):
+    X, y, problem = _problem(loss, output_bias, q, n=40 if q == 1 else 20)
+    descent, points = _ran(problem)
+    values = [point.upper_bound for point in points]
+    assert values == sorted(values, reverse=True) or values[-1] <= values[0] * (1.0 + 1e-5)
+    point = descent.point
+    fitted = problem.fitted(point.neurons, point.weights, point.offset)
+    assert point.upper_bound == pytest.approx(problem.primal_value(fitted, point.weights, point.offset))
+    constant = best_constant(problem)
+    nothing = problem.primal_value(
+        np.tile(constant, (len(fitted), 1)), np.zeros((0, problem.n_outputs)), constant
+    )
+    exact = covopt.fit(X, y, lam=0.01, loss=loss, output_bias=output_bias, tol=1e-4)
+    excess = point.upper_bound * problem.strength - exact.lower_bound
+    assert -1e-9 <= excess < 0.02 * (nothing * problem.strength - exact.lower_bound)
+    np.testing.assert_allclose(np.linalg.norm(point.neurons, axis=1), 1.0)
+    if loss != "hinge":  # at its corners any subgradient may be the dual's
+        pulls = heights(problem.rows, problem.dual_of(fitted), point.neurons)
+        alignment = (pulls * point.weights).sum(axis=1) / np.linalg.norm(point.weights, axis=1)
+        heavy = np.linalg.norm(point.weights, axis=1) > 0.1 * np.linalg.norm(point.weights, axis=1).max()
+        np.testing.assert_allclose(alignment[heavy], 1.0, atol=0.05)
+
+
+@pytest.mark.parametrize(("loss", "q"), [("squared", 1), ("logistic", 1), ("softmax-cross-entropy", 3)])
+def test_never_above_a_plain_run_of_the_same_start(loss, q):
+    problem = _problem(loss, "penalized", q)[2]
+    descent = Descent(problem, random_state=5)
+    start = descent.random_network()
+    (W, V), B = balanced(start), start.offset
+    ends = np.cumsum([W.size, V.size])
+
+    def plain(x):
+        first, second, third = np.split(x, ends)
+        value, *slopes = value_and_slope(problem, first.reshape(W.shape), second.reshape(V.shape), third)
+        return value, np.concatenate([each.ravel() for each in slopes])
+
+    found = minimize(plain, np.concatenate([W.ravel(), V.ravel(), B]), jac=True, method="L-BFGS-B",
+                     options={"maxiter": room.STEPS, "maxcor": room.MEMORY})  # fmt: skip
+    again = Descent(problem, random_state=5)
+    for _ in again.run():
+        pass
+    assert again.point.upper_bound <= found.fun * (1.0 + 1e-3)
+
+
+def test_more_steps_are_no_worse_and_a_deadline_keeps_what_was_found():
+    problem = _problem("squared", "none", 1)[2]
+    descent = Descent(problem)
+    start = descent.random_network()
+    values = []
+    for steps in (3, 30, 300):
+        network = descend(problem, start, steps=steps)
+        values.append(problem.primal_value(problem.fitted(*network), network.weights, network.offset))
+    assert values == sorted(values, reverse=True)
+    kept = []
+    rows = np.tile(problem.rows, (500, 1))
+    loss = make_loss("squared")
+    loss.encode_targets(np.tile(problem.loss.targets, (500, 1)))
+    with pytest.raises(TimeUp), limited(0.3):
+        descend(RegularisedProblem(rows, loss, problem.strength), start, steps=100_000, rescue=kept.append)
+    assert len(kept) == 1 and len(kept[0].neurons)
+
+
+def test_a_sample_of_rows_stands_for_all(monkeypatch):
+    problem = _problem("logistic", "free", 1, n=400)[2]
+    whole = _ran(problem)[0].point.upper_bound
+    monkeypatch.setattr(room, "SAMPLE", 100)
+    monkeypatch.setattr(room, "LOOKED_AT", 50)
+    descent = Descent(problem, random_state=0)
+    part = descent.sampled(problem, 100)
+    assert part.loss.weights.sum() == pytest.approx(1.0) and len(part.rows) == 100
+    for _ in descent.run():
+        pass
+    assert descent.point.upper_bound <= whole * 1.01
+
+
+def test_a_rounded_hinge_is_near_and_smooth():
+    loss = make_loss("hinge")
+    loss.encode_targets([0, 1])
+    F = np.linspace(-2.0, 2.0, 2001)[:, None] * [[1.0]]
+    for width in (0.5, 0.01):
+        rounded = loss.smoothed(width)
+        gap = np.array([loss.value(np.full(2, f)) - rounded.value(np.full(2, f)) for f in F[:, 0]])
+        assert gap.min() >= -1e-12 and gap.max() <= 0.5 * width + 1e-12
+        slopes = np.array([rounded.gradient(np.full(2, f)) for f in F[:, 0]])
+        assert np.abs(np.diff(slopes, axis=0)).max() <= 0.5 * 2e-3 / width + 1e-12
+    assert make_loss("squared").smoothed(0.1).name == "squared"
+
+
+def test_the_loop_ends_at_the_callback_and_merges_brackets():
+    problem = _problem("squared", "none", 1, n=60)[2]
+    problem = RegularisedProblem(
+        np.column_stack([problem.rows, np.random.default_rng(0).standard_normal((60, 6))]), problem.loss, 0.05
+    )
+    seen = []
+
+    def stop(state):
+        seen.append(state)
+        return True
+
+    def beyond():
+        raise covopt.errors.BudgetError("faces")
+
+    loop = Improvement(problem, beyond, tol=1e-6, random_state=None, callback=stop)
+    points = list(loop.steps())
+    assert (
+        len(points) == 1 and points[0].status is Status.CALLBACK and seen[0].note == "descent on both layers"
+    )
+    full = Improvement(problem, beyond, tol=1e-6, random_state=None)
+    points = list(full.steps())
+    values = [point.upper_bound for point in points]
+    assert len(points) == 2 and values == sorted(values, reverse=True)
+    assert 0.0 < full.point.lower_bound <= full.point.upper_bound
+    again = points[0].merged(full.point)
+    assert (again.upper_bound, again.lower_bound) == (full.point.upper_bound, full.point.lower_bound)
+
+
+def test_a_table_beyond_reach_gets_neurons_and_a_bound():
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.integers(1990, 2021, 3000), rng.standard_normal((3000, 3))])
+    y = np.abs(X[:, 1]) + 0.1 * (X[:, 0] - 2005)
+    found = covopt.fit(X, y, lam=0.01, output_bias="free", time_limit_s=5.0)
+    assert len(found.network) > 0
+    assert found.loss_value < 0.5 * np.var(y)
+    assert 0.0 <= found.lower_bound <= found.objective
+
+
+def test_one_proof_instead_of_all_faces_in_every_round():
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((20, 5)), rng.standard_normal(20)
+    found = covopt.fit(X, y, lam="0.1max", tol=1e-5)
+    assert found.status == "certified"
+    assert found.solver == "column-generation with boxes"
+    assert covopt.verify(found).ok
