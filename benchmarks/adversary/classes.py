@@ -33,7 +33,7 @@ CLASSES: dict[str, tuple[Instance, float]] = {
     **{f"ties/{kind}": (ties.tied(kind), BOX_SHARE) for kind in ties.KINDS},
     **{f"spheres/{kind}": (spheres.whole(kind), BOX_SHARE) for kind in spheres.KINDS},
     **{f"boxes/{name}": (questions.boxes(name), BOX_SHARE) for name in tables.ALL_TABLES},
-    **{f"trees/{name}": (questions.trees(name), BOX_SHARE) for name in tables.ALL_TABLES},
+    **{f"fans/{name}": (questions.fans(name), BOX_SHARE) for name in tables.ALL_TABLES},
     **{f"min-norm/{name}": (solves.interpolation(name), SOLVE_SHARE / 3) for name in tables.ALL_TABLES},
     **{f"label-noise/{name}": (solves.label_noise(name), SOLVE_SHARE / 2) for name in tables.ALL_TABLES},
     **{f"frank-wolfe/{name}": (solves.frank_wolfe(name), SOLVE_SHARE / 4) for name in tables.ALL_TABLES},

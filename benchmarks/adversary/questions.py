@@ -10,9 +10,9 @@ from benchmarks.adversary.exactly import lifted
 from benchmarks.adversary.neurons import Witness, best_neuron, value_of
 from benchmarks.adversary.outcome import Outcome, held, refuted, worst
 from covopt.oracles.bounds import gauge_bound
+from covopt.oracles.cones.fan import fan_gauge
 from covopt.oracles.cones.gauge import box_gauge
-from covopt.oracles.cones.vector_gauge import vector_box_gauge
-from covopt.oracles.signs.cone_tree import ConeTree
+from covopt.oracles.support import bound_gauge
 
 LOOSE = 1e-9  # reported values of neurons are floating point: they may be this far off
 
@@ -49,16 +49,18 @@ def boxes(table: str):
         dual = tables.dual(rng, rows, k)
         nodes = int(rng.choice([10, 1000, 20000]))
         if k == 1:
-            found = box_gauge(rows, dual, max_nodes=nodes)
-        else:
-            found = vector_box_gauge(rows, dual, max_nodes=min(nodes, 1000))
+            return _against(rows, dual, box_gauge(rows, dual, max_nodes=nodes).upper_bound, rng)
+        found = fan_gauge(
+            rows, dual, lambda one: box_gauge(rows, one, max_nodes=nodes).upper_bound, best=0.0,
+            max_calls=int(rng.choice([2, 8, 30])),
+        )  # fmt: skip
         return _against(rows, dual, found.upper_bound, rng)
 
     return ask
 
 
-def trees(table: str):
-    """Several outputs beyond the budget of the faces: branch and bound over signs, often cut short."""
+def fans(table: str):
+    """Several outputs beyond the budget of the faces: a fan of their directions, often cut short."""
 
     def ask(rng: np.random.Generator) -> Outcome:
         n, d, k = int(rng.integers(1, 16)), int(rng.integers(1, 4)), int(rng.integers(2, 4))
@@ -73,10 +75,12 @@ def trees(table: str):
         if not kept.any():
             return held()
         rows, dual = rows[kept], dual[kept]
-        tree = ConeTree(rows, dual, np.eye(rows.shape[1]))
-        tree.run(margin=0.0, node_limit=int(rng.choice([1, 20, 100])), time_limit_s=None)
+        fan = fan_gauge(
+            rows, dual, lambda one: bound_gauge(rows, one, budget=1e7).value, best=0.0,
+            max_calls=int(rng.choice([1, 8, 30])),
+        )  # fmt: skip
         return worst(
-            [_against(rows, dual, tree.upper, rng), _against(rows, dual, gauge_bound(rows, dual), rng)]
+            [_against(rows, dual, fan.upper_bound, rng), _against(rows, dual, gauge_bound(rows, dual), rng)]
         )
 
     return ask

@@ -1,8 +1,7 @@
-r"""Exact pricing without enumeration, by branch and bound over the signs of the rows.
+"""Exact pricing of one output without enumeration, by branch and bound over the signs of the rows.
 
-One output: :mod:`covopt.oracles.signs.sign_tree`, compiled, thousands of nodes a second. Several:
-:mod:`covopt.oracles.signs.cone_tree`, few nodes with strong bounds. Both start from the best neuron of a local search
-and stop when no open node can exceed it, or at a limit with a bound that holds all the same.
+:mod:`covopt.oracles.signs.sign_tree` is compiled: thousands of nodes a second. It starts from the best neuron of a
+local search and stops when no open node can exceed it, or at a limit with a bound that holds all the same.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ import math
 import numpy as np
 
 from covopt.checks.memory import room
+from covopt.errors import InputError
 from covopt.exact.rounding import (
     TINY,
     exponents,
@@ -25,27 +25,24 @@ from covopt.limits import now
 from covopt.oracles.base import Pricing
 from covopt.oracles.bounds import restrict
 from covopt.oracles.local_search import LocalSearchOracle
-from covopt.oracles.signs.cone_tree import ConeTree
 from covopt.oracles.signs.sign_tree import SignTree
 
 EXACT = 1e-10
 CHUNK = 256
 OPEN_BYTES = 36.0  # of an open node, for each row: of both signs, and of the longer list that takes its place
 FEWEST_NODES = 64
-CONE_BYTES = 1200.0  # of the multipliers of a node, several outputs, for each pair of rows
 NODES = 1_000_000
-CONES = 5000
 
 
 class BranchAndBoundOracle:
-    """Pricing for one or several outputs that is exact when it ends within its limits, and bounded in any case.
+    """Pricing for one output that is exact when it ends within its limits, and bounded in any case.
 
     Parameters
     ----------
     rows : ndarray of shape (N, r)
         Rows without zero rows, in any position.
     node_limit : int, optional
-        Most nodes per pricing: 10⁶ with one output (10 N bytes each), 5000 with several (16 N² bytes each).
+        Most nodes per pricing: 10⁶ (10 N bytes each).
     time_limit_s : float, optional
         Seconds per pricing.
     slack : float
@@ -64,19 +61,16 @@ class BranchAndBoundOracle:
     Notes
     -----
     How far it reaches on one core, for standard normal points with bias and standard normal targets. An optimal dual
-    is the hardest one: many of its maxima are equal. One output: N = 20, d = 10 takes 120 nodes, N = 30, d = 7 takes
-    600, N = 40, d = 20 takes 3000 and about a second, where there are 10²¹ faces. Several outputs: a random dual of
-    40 rows in dimension 20 with 5 outputs takes tens of cones and seconds, but an optimal dual at N = 9, d = 3 with 2
-    outputs takes 600 cones and some 20 seconds, slower than the faces; N = 14, d = 8 with 3 outputs was left with a
-    gap of 1 % after a solve of a hundred seconds.
+    is the hardest one: many of its maxima are equal. N = 20, d = 10 takes 120 nodes, N = 30, d = 7 takes 600, N = 40,
+    d = 20 takes 3000 and about a second, where there are 10²¹ faces.
     In dimension 3 and up to a few million faces the exact oracles by faces are faster.
 
     Examples
     --------
     >>> oracle = BranchAndBoundOracle(np.eye(3), random_state=0)
-    >>> answer = oracle.price(np.array([[3.0, 0.0], [4.0, 0.0], [0.0, 6.0]]))
+    >>> answer = oracle.price(np.array([3.0, 4.0, -6.0]))
     >>> round(float(answer.values[0]), 9), round(answer.upper_bound, 8), answer.exact
-    (6.0, 6.0, True)
+    (-6.0, 6.0, True)
     """
 
     def __init__(
@@ -111,6 +105,8 @@ class BranchAndBoundOracle:
         guarantee to find every local maximum.
         """
         dual = np.ascontiguousarray(dual, dtype=float)
+        if dual.ndim != 1:
+            raise InputError(f"branch and bound takes duals of one output, shape (N,), got {dual.shape}")
         outputs = dual.reshape(len(dual), -1)
         starts, self.local.n_starts = self.local.n_starts, self.local.n_starts * (4 if complete else 1)
         found = self.local.search(dual, threshold=threshold, max_neurons=max_neurons)
@@ -125,14 +121,13 @@ class BranchAndBoundOracle:
         margin = EXACT * best
         if self.slack > 0.0 and best > 1.0:
             margin = max(margin, self.slack * (best - 1.0))
-        search = self._search_signs if outputs.shape[1] == 1 else self._search_cones
-        upper, point = search(reduced, outputs[support], found.neurons[:1] @ basis, best, margin)
+        upper, point = self._search(reduced, outputs[support], found.neurons[:1] @ basis, best, margin)
         neurons, values = found.neurons, found.values
         size = float(np.linalg.norm(point))
         if size > 0:
             fresh = basis @ (point / size)
             value = np.maximum(self.rows @ fresh, 0.0) @ outputs
-            shown = float(value[0]) if dual.ndim == 1 else float(np.linalg.norm(value))
+            shown = float(value[0])
             if abs(shown) > best * (1.0 + EXACT):
                 neurons, values = np.vstack([fresh, neurons]), np.append(shown, values)
                 self.local.warm = np.vstack([fresh, self.local.warm])
@@ -142,7 +137,7 @@ class BranchAndBoundOracle:
         upper = max(up(up(operator_norm_up(basis) * upper) + lost), best)
         return Pricing(neurons, values, upper, exact=upper <= best * (1.0 + 2 * EXACT))
 
-    def _search_signs(
+    def _search(
         self, rows: np.ndarray, outputs: np.ndarray, points: np.ndarray, best: float, margin: float
     ) -> tuple[float, np.ndarray]:
         """Bound both signs of a scalar dual; return the bound and the incumbent when it is new."""
@@ -176,14 +171,3 @@ class BranchAndBoundOracle:
         if len(trees) < 2:
             return total_up(np.abs(outputs[:, 0]), lengths_up(rows)), point
         return up(total * up(max(tree.upper for tree in trees) + len(rows) * TINY)), point
-
-    def _search_cones(
-        self, rows: np.ndarray, outputs: np.ndarray, points: np.ndarray, best: float, margin: float
-    ) -> tuple[float, np.ndarray]:
-        needed = CONE_BYTES * len(rows) ** 2
-        if room(needed, 0.5) < needed:
-            return total_up(lengths_up(outputs), lengths_up(rows)), np.zeros(rows.shape[1])
-        tree = ConeTree(rows, outputs, points)
-        tree.run(margin, CONES if self.node_limit is None else self.node_limit, self.time_limit_s)
-        self.n_nodes, self.interrupted = tree.n_nodes, tree.interrupted
-        return tree.upper, tree.incumbent

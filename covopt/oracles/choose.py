@@ -16,6 +16,7 @@ from covopt.parallel import available_threads
 SORTED, SORTED_VECTORS = 32, 50  # bytes for each crossing of two circles, in three dimensions
 INSTEAD = "boxes and local search take its place, whose bounds are valid and may be weaker"
 TABLED = 230  # bytes for each face in a table
+MOST_FACES = 1_000_000  # in a table: some seconds
 MOST_ORTHOGONAL_ROWS = 200  # beyond, one eigenvalue problem of the tree takes too long
 
 
@@ -85,6 +86,8 @@ def exact_oracle(
                 f"{MOST_ORTHOGONAL_ROWS}"
             )
         return OrthantOracle(rows)
+    if count_lattice(*rows.shape) > MOST_FACES:
+        raise BudgetError(f"a table of {count_lattice(*rows.shape):.3g} faces is above {MOST_FACES:.0e}")
     _plan(oracle_bytes(rows, n_outputs, budget=budget), beside)
     return VectorFaceOracle(rows, budget=budget, n_threads=n_threads)
 

@@ -1,4 +1,7 @@
-"""An oracle that is exact as long as branch and bound ends, and steers by local search from then on."""
+"""An oracle that is exact as long as branch and bound ends, and steers by local search from then on.
+
+With several outputs local search steers from the beginning: what bounds h there takes many pricings of one output.
+"""
 
 from __future__ import annotations
 
@@ -31,11 +34,11 @@ class Steering:
     ):
         self._enough = CLOSE * tol
         self._tree = BranchAndBoundOracle(
-            rows, node_limit=tree_limit(len(rows), rows.shape[1], n_outputs), time_limit_s=time_limit_s, slack=SLACK,
+            rows, node_limit=tree_limit(*rows.shape), time_limit_s=time_limit_s, slack=SLACK,
             n_starts=2 * STARTS, random_state=random_state,
         )  # fmt: skip
         self._local = LocalSearchOracle(rows, random_state=random_state)
-        self.trusted = trusted
+        self.trusted = trusted or n_outputs > 0
 
     def price(
         self,

@@ -6,13 +6,12 @@ two, which is exact (σ is homogeneous: Λ_i σ(x_i·w) keeps its value when the
 transfer of :mod:`covopt.exact.rounding`. What is left goes to
 
 - one coordinate: a closed form; two: the arcs, in integers (:mod:`covopt.oracles.arcs`);
-- orthogonal rows, several outputs: the tree of :class:`~covopt.oracles.orthant.OrthantOracle`;
-- several outputs: faces, where :mod:`~covopt.oracles.vector.lattice_proof` has shown that they are right;
+- several outputs: a table of faces, where :mod:`~covopt.oracles.vector.lattice_proof` has shown that they are right,
+  else a fan of output directions (:mod:`covopt.oracles.cones.fan`), each of which is bounded like one output;
 - faces in three dimensions, unless two rows are nearly parallel: :mod:`covopt.oracles.scalar.sphere` has the proof;
 - faces in three dimensions in integers (:mod:`covopt.proofs.checker.faces`), of rows far from the origin and where
   nothing else ends, if they are not too many;
-- branch and bound over signs, with one output for at most six rows a dimension and beyond eight dimensions, with
-  several outputs where faces are too many, and a fan of their directions as well;
+- branch and bound over signs, for at most six rows a dimension and beyond eight dimensions;
 - boxes of directions (:mod:`covopt.oracles.cones`), which decide nothing by rounding, up to eight dimensions;
 - quadratics on boxes (:mod:`covopt.oracles.cones.moments`), with one output where neither ends;
 - the relaxation :func:`~covopt.oracles.bounds.gauge_bound`, when nothing else closes: valid, and not exact.
@@ -27,24 +26,22 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from covopt.checks.memory import room
 from covopt.errors import BudgetError
 from covopt.exact.far_rows import FarRows
 from covopt.exact.rounding import TINY, lengths_up, operator_norm_up, total_up, transfer_up, up
 from covopt.limits import seconds_left
 from covopt.oracles.arcs import MOST_ENTRIES, arc_gauge, line_gauge
-from covopt.oracles.bounds import gauge_bound, is_beyond_relaxation, narrow
+from covopt.oracles.bounds import gauge_bound, narrow
 from covopt.oracles.branch_and_bound import BranchAndBoundOracle
 from covopt.oracles.cascade import MOST_DIMENSIONS, suits_signs
 from covopt.oracles.choose import exact_oracle
 from covopt.oracles.claims import ATTAINED, BY_BOXES, BY_CHORDS, CLAIM_SLACK, shown_again
-from covopt.oracles.cones.fan import fan_of_boxes
+from covopt.oracles.cones.fan import fan_gauge
 from covopt.oracles.cones.gauge import box_gauge
 from covopt.oracles.cones.moments import quadratic_gauge
-from covopt.oracles.cones.vector_gauge import vector_box_gauge
 from covopt.oracles.faces import DEFAULT_FACE_BUDGET, MOST_FACED
+from covopt.oracles.local_search import LocalSearchOracle
 from covopt.oracles.sizes import to_size_one
-from covopt.oracles.vector_faces import MOST_TABLED, VectorFaceOracle
 from covopt.proofs.checker.arithmetic import float_below, sqrt_above
 from covopt.proofs.checker.faces import DIMENSION, square_above
 
@@ -55,20 +52,21 @@ BOXES_PER_FACE = 2e-3  # boxes for each face of the budget: 10⁶ by default, a 
 MORE_BOXES = 6  # times as many where faces are out of reach
 CLAIMED_BOXES = 20  # and where a solve has shown that they suffice
 BOXES_PER_ROW = 4000  # the same for each row, where those are more: a grid of 650 points takes 800 for each
-PAIRS_PER_BOX = 0.5  # pairs of boxes, for several outputs
 BY_FACES = 1e-9  # what their proof may add; boxes are sharper
 BOX_TOLERANCE = 1e-11  # up to so many faces it costs no more boxes than 1e-6 would
 LOOSE_TOLERANCE = 2e-8  # with more, about half as many boxes
-MORE_TABLED = 150  # rows in three dimensions up to which a table of faces, .2 s, comes before boxes
-TABLE_BYTES = 21e6  # of such a table
 MOST_ARCS = 60_000  # N² k, in three dimensions, up to which faces are looked at in integers: some 2 s
 QUADRATIC_WORK = 16.0  # operations on boxes with quadratics for each face of the budget: 8·10⁹, some 15 s
 MOST_QUADRATIC_BOXES = 60_000
 PATIENCE = 30.0  # times the nodes of a pricing, where a whole check may be made: two or three seconds
 MOST_QUADRATIC_DIMENSIONS = 64
 QUADRATIC_TOLERANCE = 1e-7
-FAN_CALLS = 24  # output directions that are asked about
-FAN_TOLERANCE = 1e-3
+MOST_CALLS = 1500  # output directions that are asked about,
+FAN_WORK = 3e6  # (N + r)² for each of them,
+FEW_CALLS, FEWEST_BOXES = 24, 100  # and where quadratics on boxes bound each; with fewer boxes none
+FAN_TOLERANCE = 3e-7
+FAN_SHARE = 50  # part of the budget for each of them
+FAN_TIME = 0.5  # of the time that is left
 HURRIED = 0.4  # share of the time left, where there is none for a search, for the rounds of the relaxation
 
 EXACT = "exact maximum over all neurons"
@@ -93,29 +91,23 @@ class GaugeBound(NamedTuple):
     method: str
 
 
-def tree_limit(n_rows: int, rank: int, n_outputs: int, times: float = 1.0) -> int:
-    """Nodes of the branch and bound where faces are too many: a tenth of a second with one output, else seconds.
+def tree_limit(n_rows: int, rank: int, times: float = 1.0) -> int:
+    """Nodes of the branch and bound where faces are too many, one output: a tenth of a second.
 
-    A number of nodes and no clock, so that every machine gives the same answer. A node of the compiled tree for one
-    output costs about (N + r)² operations, one of the tree for several an eigenvalue problem or more.
+    A number of nodes and no clock, so that every machine gives the same answer. A node costs (N + r)² operations.
 
     Parameters
     ----------
     n_rows, rank : int
-    n_outputs : int
-        0 for scalar duals.
     times : float
         How much more than a pricing it may take.
 
     Examples
     --------
-    >>> tree_limit(40, 21, 0), tree_limit(12, 8, 3), tree_limit(60, 7, 3), tree_limit(200, 11, 0, 30.0)
-    (13437, 150, 4, 33691)
+    >>> tree_limit(40, 21), tree_limit(200, 11, 30.0)
+    (13437, 33691)
     """
-    size = float(n_rows + rank)
-    work = times * (5e7 / size**2 if n_outputs == 0 else 1.5e6 / size**3)
-    low, high = (1000, 50_000) if n_outputs == 0 else (3, 150)
-    return int(min(max(work, low), high))
+    return int(min(max(times * 5e7 / float(n_rows + rank) ** 2, 1000), 50_000))
 
 
 def bound_gauge(
@@ -306,54 +298,57 @@ def _by_quadratics(rows: np.ndarray, dual: np.ndarray, known: GaugeBound, budget
 
 
 def _bound_vector(rows: np.ndarray, dual: np.ndarray, budget: float) -> GaugeBound:
-    """Faces or supports where their bound is proved, else pairs of boxes."""
-    try:
+    """Faces where their bound is proved, else a fan of output directions."""
+    with contextlib.suppress(BudgetError):
         oracle = oracle_for(rows, dual.shape[1], budget)
-        larger = not oracle.proved and MOST_TABLED < len(rows) <= MORE_TABLED and rows.shape[1] == 3
-        if larger and room(TABLE_BYTES, 1.0) >= TABLE_BYTES:
-            oracle = VectorFaceOracle(rows, budget=budget, most_tabled=MORE_TABLED)
-    except BudgetError:
-        return _by_fan(rows, dual, budget)
-    oracle.forget()  # a bound that is not the maximum depends on where the search began
-    if oracle.proved:
-        pricing = oracle.price(dual, threshold=np.inf)
-        return GaugeBound(pricing.upper_bound, pricing.exact, EXACT if pricing.exact else VALID)
-    bound = np.inf
-    if rows.shape[1] <= MOST_DIMENSIONS:
-        boxes = vector_box_gauge(rows, dual, max_nodes=max(1, int(PAIRS_PER_BOX * BOXES_PER_FACE * budget)))
-        if boxes.closed:
-            return GaugeBound(boxes.upper_bound, True, EXACT)
-        bound = boxes.upper_bound
-    return GaugeBound(min(bound, _relaxed(rows, dual)), False, VALID)
+        oracle.forget()  # a bound that is not the maximum depends on where the search began
+        if oracle.proved:
+            pricing = oracle.price(dual, threshold=np.inf)
+            return GaugeBound(pricing.upper_bound, pricing.exact, EXACT if pricing.exact else VALID)
+    return fan_bound(rows, dual, budget)
 
 
-def _by_fan(rows: np.ndarray, dual: np.ndarray, budget: float) -> GaugeBound:
-    """Signs where they end; else the better of them and of bounds on the duals along a fan of output directions."""
-    signs = sign_gauge(rows, dual)
-    if signs.exact or rows.shape[1] > MOST_QUADRATIC_DIMENSIONS:
-        return signs
-    share, r = budget / FAN_CALLS, rows.shape[1]
-    nodes = (
-        MORE_BOXES * BOXES_PER_FACE * share if r <= MOST_DIMENSIONS else quadratic_limit(len(rows), r, share)
-    )
-    value = fan_of_boxes(rows, dual, max_nodes=int(nodes), max_calls=FAN_CALLS, rtol=FAN_TOLERANCE)
-    return GaugeBound(value, False, VALID) if value < signs.value else signs
+def fan_bound(rows: np.ndarray, dual: np.ndarray, budget: float = DEFAULT_FACE_BUDGET) -> GaugeBound:
+    """Bound h of several outputs by the duals along a fan of output directions, each bounded as one output is."""
+    relaxed, calls = _relaxed(rows, dual), fan_limit(*rows.shape, budget)
+    if calls < dual.shape[1]:
+        return GaugeBound(relaxed, False, VALID)
+    best = LocalSearchOracle(rows, n_starts=4 * STARTS, random_state=0).search(dual).upper_bound
+    found = fan_gauge(
+        rows, dual, lambda one: _bound_scalar(rows, one, budget / FAN_SHARE).value, best=best, rtol=FAN_TOLERANCE,
+        max_calls=calls, time_s=FAN_TIME * seconds_left(),
+    )  # fmt: skip
+    value = min(found.upper_bound, relaxed)
+    exact = value <= (1.0 + ATTAINED) * best
+    return GaugeBound(value, exact, EXACT if exact else VALID)
+
+
+def fan_limit(n_rows: int, rank: int, budget: float = DEFAULT_FACE_BUDGET) -> int:
+    """Output directions that a fan may ask about: a number and no clock, as in :func:`tree_limit`.
+
+    Examples
+    --------
+    >>> fan_limit(15, 9), fan_limit(100, 4), fan_limit(300, 20), fan_limit(9000, 20), fan_limit(900, 80)
+    (1500, 277, 24, 0, 0)
+    """
+    if rank <= MOST_DIMENSIONS or suits_signs(n_rows, rank):
+        calls = min(MOST_CALLS, FAN_WORK / (n_rows + rank) ** 2)
+    else:
+        calls = FEW_CALLS if quadratic_limit(n_rows, rank, budget / FAN_SHARE) >= FEWEST_BOXES else 0
+    return int(calls * budget / DEFAULT_FACE_BUDGET)
 
 
 def sign_gauge(rows: np.ndarray, dual: np.ndarray, times: float = 1.0) -> GaugeBound:
-    """Bound h by branch and bound over the signs of the rows.
+    """Bound h of one output by branch and bound over the signs of the rows.
 
     Parameters
     ----------
     rows : ndarray of shape (N, r)
-    dual : ndarray of shape (N,) or (N, k)
+    dual : ndarray of shape (N,)
     times : float
         As for :func:`tree_limit`.
     """
-    n_outputs = 0 if dual.ndim == 1 else dual.shape[1]
-    if n_outputs and is_beyond_relaxation(rows):
-        return GaugeBound(_relaxed(rows, dual), False, VALID)
-    limit = tree_limit(len(rows), rows.shape[1], n_outputs, times)
+    limit = tree_limit(len(rows), rows.shape[1], times)
     tree = BranchAndBoundOracle(rows, node_limit=limit, random_state=0, n_starts=STARTS)
     found = tree.price(dual, max_neurons=1)
     if found.exact:

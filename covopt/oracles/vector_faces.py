@@ -38,6 +38,8 @@ In three dimensions circles are walked instead, and the faces are right where ro
    (:mod:`covopt.oracles.vector.doubts`); this settles ties, where eigenvectors mean nothing.
 4. μ_i and L are sums over the rows of one line, off by γ(2(N + 8)) Σ\|Λ_i\|\|z_i\|, and a row that is only nearly a
    multiple of its line is paid for by their distance.
+5. Lines z of a grid that rounding has moved (:mod:`covopt.oracles.vector.grids`) stand for those of the grid, at most
+   ν away: the flats are theirs, so h and every s_j grow by Σ \|μ_i\|ν_i and ν_j, and a by twice the sum, once for L.
 """
 
 from __future__ import annotations
@@ -53,6 +55,7 @@ from covopt.oracles.faces import DEFAULT_FACE_BUDGET, count_faces
 from covopt.oracles.vector.doubts import settle_doubts
 from covopt.oracles.vector.face_kernel import sum_maps, visit
 from covopt.oracles.vector.face_lattice import FaceLevel, build_lattice, count_lattice, unpack
+from covopt.oracles.vector.grids import grid_of
 from covopt.oracles.vector.lattice_proof import prove_lattice
 from covopt.oracles.vector.sweep import VectorSphereSweep
 
@@ -150,6 +153,7 @@ class VectorFaceOracle:
             )
         self._units = self.lines / np.linalg.norm(self.lines, axis=1, keepdims=True)
         self.sweep = self._lattice = None
+        self._moved = np.zeros(len(self.lines))  # ν, of lines of length one
         walked = self.rank == 3 and len(self.lines) > (MOST_TABLED if most_tabled is None else most_tabled)
         if not walked:
             try:
@@ -160,14 +164,19 @@ class VectorFaceOracle:
         if self._lattice is None:
             self.sweep = VectorSphereSweep(self.lines)
             least = self.sweep.least_part
-            # the rest is asked for where a certificate needs it
             self._faces_known = None if least > APART else False
             self.widest = CROSSING / least if least > APART else 0.0
         else:
             proof = prove_lattice(self.lines, self._lattice)
+            grid = None if proof.proved else grid_of(self.lines)
+            if grid is not None:  # rounding alone keeps rows of a grid from depending on each other
+                moved = grid.moved / np.linalg.norm(self.lines, axis=1) * (1.0 + gamma(4 * self.rank))
+                again = prove_lattice(self.lines, self._lattice, unsure=moved, given=grid.integers)
+                if again.proved:
+                    proof, self._moved = again, moved
             self._faces_known = proof.proved
             slack = proof.slack if proof.proved else self._lattice.slack
-            self._slack += slack[self._line_of] * self._lengths
+            self._slack += (slack + 2.0 * self._moved)[self._line_of] * self._lengths
             if proof.proved:
                 self._slips = [2.0 * off + 16.0 * UNIT for off in proof.off]
                 self.widest = 2.0 * proof.widest
@@ -252,7 +261,8 @@ class _Search:
         self.size = float(np.linalg.norm(self.linear)) + total_up(
             lengths_up(self.mu), lengths_up(oracle.lines)
         )
-        self.error = gamma(4 * (r + 2) ** 2) * self.size  # of M_s on the basis of a flat
+        moved = total_up(lengths_up(self.mu), lengths_up(oracle.lines) * oracle._moved)
+        self.error = up(gamma(4 * (r + 2) ** 2) * self.size + 2.0 * moved)  # of M_s on the basis of a flat
         self.worst = self.error + min(oracle.widest, 1.0) * self.size
         # μ_i and L are plain sums. As they are computed G is piecewise linear too, and its maximum is bounded;
         # the exact G differs from it by γ(n) Σ‖Λ_i‖‖z_i‖ at most
@@ -347,7 +357,6 @@ class _Search:
         settled = (outside[:count] <= 0.0) | (values**2 >= top - 2.0 * self.error * np.sqrt(top))
         if settled.any():
             self.settled = max(self.settled, float(top[settled].max()))
-        # the share of the form's own rounding is in ``error``
         gaps = top - second + 4.0 * error + 2.0 * (2.0 * np.sqrt(top) + self.worst) * self.worst
         self.doubts += [(float(t), float(g)) for t, g in zip(top[~settled], gaps[~settled], strict=True)]
         # a point on the boundary is reported by the face whose interior it is in, a zero of G by none

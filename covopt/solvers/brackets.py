@@ -43,6 +43,7 @@ from covopt.solvers.loop import RoundState
 from covopt.solvers.master.objective import Objective
 from covopt.solvers.points import Point
 from covopt.solvers.relaxation import bracket
+from covopt.status import Status
 
 SUBSET_BUDGET = 2e6
 SUBSET_BUDGET_VECTOR = 1e5
@@ -107,15 +108,21 @@ class Bracket:
         """Give the point the best bound."""
         dual, self.point.claimed, self.point.proof = self._kept
         self.point.dual, self.point.lower_bound = self.view.own(dual), max(self.lower, 0.0)
+        if self.point.status is Status.HEURISTIC and self.point.gap <= self.tol:
+            self.point.status = Status.CERTIFIED
         return self.point
 
     # ------------------------------------------------------------------ ways to bound
     def tree(self, most_s: float) -> None:
-        """Branch and bound on the search's dual."""
+        """Branch and bound on the search's dual; with several outputs what certificates do."""
+        asked = self.view.asked(self.optimal)
+        if not self.view.is_scalar:
+            self.by_gauge(self.optimal, bound_gauge(self.rows, asked).value)
+            return
         tree = BranchAndBoundOracle(
             self.rows, time_limit_s=most_s, random_state=self.random_state, n_starts=STARTS
         )
-        self.by_gauge(self.optimal, tree.price(self.view.asked(self.optimal), max_neurons=1).upper_bound)
+        self.by_gauge(self.optimal, tree.price(asked, max_neurons=1).upper_bound)
 
     def subset(self, budget: float | None, time_s: float) -> None:
         """Solve for a few points."""
@@ -189,6 +196,8 @@ class Bracket:
             with contextlib.suppress(TimeUp), limited(IN_TIME * self.left):
                 self.quadratics()
         if relative_gap(self.point.upper_bound, self.lower) <= self.tol:
+            return self.conclude()
+        if not (view.is_scalar or only_relaxation):
             return self.conclude()
         with contextlib.suppress(TimeUp), limited(self.left):
             self.relaxation(self.left if only_relaxation else self.left / 3)

@@ -20,7 +20,6 @@ from covopt.oracles import support
 from covopt.oracles.bounds import gauge_bound
 from covopt.oracles.conditioning import all_clear
 from covopt.oracles.faces import FaceOracle
-from covopt.oracles.signs.cone_tree import ConeTree
 from covopt.oracles.signs.lagrangian import OFF as OFF_ROW
 from covopt.oracles.signs.lagrangian import ON as ON_ROW
 from covopt.oracles.signs.lagrangian import ZERO as ZERO_ROW
@@ -384,18 +383,6 @@ def test_bounds_on_flats_of_nearly_dependent_rows_hold():
             assert sum(p * p for p in pulled) <= Fraction(found.value) ** 2 * sum(x * x for x in w)
             tried += 1
     assert tried == 30
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_cone_trees_hold_against_exact_neurons(kind):
-    rng = np.random.default_rng(14)
-    for _ in range(4):
-        rows = hostile(rng, kind, int(rng.integers(3, 9)), 3)
-        dual = rng.standard_normal((len(rows), 2)) * 10.0 ** rng.uniform(-2, 8, (len(rows), 1))
-        tree = ConeTree(rows, dual, np.eye(3))
-        tree.run(margin=0.0, node_limit=60, time_limit_s=None)
-        witness = best_neuron(rows, dual, rng)
-        assert witness is None or not witness.exceeds(tree.upper)
 
 
 def exact_product(first, second):

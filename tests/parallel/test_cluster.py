@@ -19,7 +19,7 @@ from covopt.cli import app
 from covopt.cli import cluster as connecting
 from covopt.errors import ClusterError, ClusterWarning
 from covopt.oracles.cones import box_gauge
-from covopt.oracles.cones.fan import fan_of_boxes
+from covopt.oracles.cones.fan import fan_gauge
 from covopt.oracles.scalar import flats
 from covopt.parallel import spread_with_rechecks
 from covopt.parallel.cluster import Cluster
@@ -232,12 +232,16 @@ def without_times(content):
 def test_several_outputs_send_the_boxes_of_their_directions(everything_is_sent):
     X, _ = table(12, 4)
     dual = np.random.default_rng(1).standard_normal((12, 2))
-    options = {"max_nodes": 10**5, "max_calls": 12, "rtol": 1e-3}
-    here = fan_of_boxes(X, dual, **options)
+
+    def ask(one):
+        return box_gauge(X, one, rtol=1e-4, max_nodes=10**5).upper_bound
+
+    options = {"max_calls": 12, "best": 0.0}
+    here = fan_gauge(X, dual, ask, **options)
     with cluster(1) as (_, client), parallel_config("dask", client=client):
         told, submit = [], client.submit
         client.submit = lambda *args, key: told.append(key.split("-")[1]) or submit(*args, key=key)
-        assert fan_of_boxes(X, dual, **options) == here
+        assert fan_gauge(X, dual, ask, **options) == here
         assert "walk_away" in told
 
 

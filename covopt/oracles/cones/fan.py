@@ -23,12 +23,9 @@ import numpy as np
 from scipy.optimize import nnls
 
 from covopt.exact.rounding import lengths_up, total_up, up
-from covopt.oracles.cones.gauge import GaugeBound, box_gauge
-from covopt.oracles.cones.moments import quadratic_gauge
+from covopt.limits import now
 
 EPS = 2.0**-52
-MOST_CHORDS = 8  # dimensions
-FEWEST_BOXES = 100  # of a direction: fewer are no better than no search, and of large tables take minutes
 MOST_OUTPUTS = 8  # beyond, the orthants are not cut
 LARGEST = 2.0**48  # entries of a direction: then sums of two are exact, and powers of two before them
 
@@ -41,17 +38,11 @@ class FanBound:
     ----------
     upper_bound : float
         h(Λ) does not exceed it, where the scalar bounds are right.
-    neuron : ndarray of shape (r,)
-        The best unit direction that a scalar bound has met.
-    value : float
-        ‖Λᵀσ(Zw)‖ there, as computed.
     calls : int
         Output directions that were asked about.
     """
 
     upper_bound: float
-    neuron: np.ndarray
-    value: float
     calls: int
 
 
@@ -66,10 +57,12 @@ class _Cone:
 def fan_gauge(
     rows: np.ndarray,
     dual: np.ndarray,
-    ask: Callable[[np.ndarray], tuple[float, np.ndarray]],
+    ask: Callable[[np.ndarray], float],
     *,
+    best: float,
     rtol: float = 1e-6,
     max_calls: int = 100,
+    time_s: float = np.inf,
 ) -> FanBound:
     """Bound h(Λ) = max over unit w of ‖Λᵀσ(Zw)‖ from above.
 
@@ -78,81 +71,49 @@ def fan_gauge(
     rows : ndarray of shape (N, r)
     dual : ndarray of shape (N, k)
     ask : callable
-        Takes λ of shape (N,); returns an upper bound on max |λ·σ(Zw)| over ‖w‖ ≤ 1 and a direction w.
+        Takes λ of shape (N,); returns an upper bound on max |λ·σ(Zw)| over ‖w‖ ≤ 1.
+    best : float
+        The best value known, that of a neuron.
     rtol : float
-        Distance of the bound to the best value met that is good enough, relative.
+        Distance of the bound to it that is good enough, relative.
     max_calls : int
         Output directions, at least one for each output.
+    time_s : float
+        Seconds after which no other is asked about.
 
     Examples
     --------
     >>> from covopt.oracles.cones import box_gauge
     >>> rows = np.eye(3)
     >>> dual = np.array([[3.0, 0.0], [0.0, 4.0], [1.0, 1.0]])
-    >>> def ask(one):
-    ...     found = box_gauge(rows, one)
-    ...     return found.upper_bound, found.best_neuron
-    >>> found = fan_gauge(rows, dual, ask, rtol=1e-4)
-    >>> bool(found.value <= found.upper_bound <= found.value * 1.0001), round(found.value, 4)
-    (True, 4.1401)
-    """
-    return _Fan(rows, dual, ask).run(rtol, max_calls)
-
-
-def fan_of_boxes(rows: np.ndarray, dual: np.ndarray, *, max_nodes: int, max_calls: int, rtol: float) -> float:
-    """Bound h(Λ) by a fan whose scalar bounds come from boxes; infinity where there are next to none.
-
-    Parameters
-    ----------
-    rows : ndarray of shape (N, r)
-    dual : ndarray of shape (N, k)
-    max_nodes : int
-        Boxes for each output direction: of chords in up to eight dimensions, of quadratics beyond.
-    max_calls : int
-        Output directions.
-    rtol : float
-
-    Examples
-    --------
-    >>> value = fan_of_boxes(np.eye(9), np.eye(9)[:, :2], max_nodes=1000, max_calls=20, rtol=1e-3)
-    >>> 1.0 <= value < 1.002
+    >>> found = fan_gauge(rows, dual, lambda one: box_gauge(rows, one).upper_bound, best=4.1401, rtol=1e-4)
+    >>> bool(4.1401 <= found.upper_bound <= 4.1401 * 1.0001)
     True
     """
-    if max_nodes < FEWEST_BOXES:
-        return np.inf
-
-    def ask(one: np.ndarray) -> tuple[float, np.ndarray]:
-        bound: Callable[..., GaugeBound] = box_gauge if rows.shape[1] <= MOST_CHORDS else quadratic_gauge
-        found = bound(rows, one, rtol=0.1 * rtol, max_nodes=max_nodes)
-        return found.upper_bound, found.best_neuron
-
-    return fan_gauge(rows, dual, ask, rtol=rtol, max_calls=max_calls).upper_bound
+    return _Fan(rows, dual, ask).run(best, rtol, max_calls, now() + time_s)
 
 
 class _Fan:
     """Open cones, the worst one first."""
 
-    def __init__(
-        self, rows: np.ndarray, dual: np.ndarray, ask: Callable[[np.ndarray], tuple[float, np.ndarray]]
-    ):
-        self.rows, self.dual, self.ask = rows, dual, ask
+    def __init__(self, rows: np.ndarray, dual: np.ndarray, ask: Callable[[np.ndarray], float]):
+        self.dual, self.ask = dual, ask
         self.lengths = lengths_up(rows)
         self.known: dict[bytes, float] = {}
-        self.neuron, self.value = np.eye(1, rows.shape[1])[0], 0.0
         self.open: list[tuple[float, int, _Cone]] = []
         self.made, self.closed = 0, 0.0
 
-    def run(self, rtol: float, max_calls: int) -> FanBound:
-        """Cut the worst cone until the bound is attained or the calls are spent."""
+    def run(self, best: float, rtol: float, max_calls: int, deadline: float) -> FanBound:
+        """Cut the worst cone until the bound is attained or the calls or the time are spent."""
         k = self.dual.shape[1]
         axes = np.array([self._height(axis) for axis in np.eye(k)])
         if k == 1 or k > MOST_OUTPUTS:
-            return FanBound(float(lengths_up(axes[None])[0]), self.neuron, self.value, len(self.known))
+            return FanBound(float(lengths_up(axes[None])[0]), len(self.known))
         for signs in product((1.0, -1.0), repeat=k - 1):
             self._add(np.diag([1.0, *signs]))
-        while self.open and len(self.known) < max_calls:
+        while self.open and len(self.known) < max_calls and now() < deadline:
             cone = self.open[0][2]
-            if cone.bound <= self.value * (1.0 + rtol):
+            if cone.bound <= max(best, self.closed) * (1.0 + rtol):
                 break
             heapq.heappop(self.open)
             a, b = cone.edge
@@ -162,7 +123,7 @@ class _Fan:
                 directions[replaced] = first + second
                 self._add(directions, cone.bound)
         bound = max([self.closed, *(cone.bound for _, _, cone in self.open)])
-        return FanBound(max(bound, self.value), self.neuron, self.value, len(self.known))
+        return FanBound(bound, len(self.known))
 
     def _height(self, direction: np.ndarray) -> float:
         """Upper bound on h(Λv), rounding of Λv included."""
@@ -170,11 +131,7 @@ class _Fan:
         if key not in self.known:
             one = self.dual @ direction
             lost = (len(direction) + 2) * EPS * (np.abs(self.dual) @ np.abs(direction))
-            height, neuron = self.ask(np.ascontiguousarray(one))
-            self.known[key] = up(height + total_up(lost, self.lengths))
-            value = float(np.linalg.norm(np.maximum(self.rows @ neuron, 0.0) @ self.dual))
-            if value > self.value:
-                self.neuron, self.value = neuron, value
+            self.known[key] = up(self.ask(np.ascontiguousarray(one)) + total_up(lost, self.lengths))
         return self.known[key]
 
     def _add(self, directions: np.ndarray, above: float = np.inf) -> None:
