@@ -310,7 +310,7 @@ def _bound_vector(rows: np.ndarray, dual: np.ndarray, budget: float) -> GaugeBou
 
 def fan_bound(rows: np.ndarray, dual: np.ndarray, budget: float = DEFAULT_FACE_BUDGET) -> GaugeBound:
     """Bound h of several outputs by the duals along a fan of output directions, each bounded as one output is."""
-    relaxed, calls = _relaxed(rows, dual), fan_limit(*rows.shape, budget)
+    relaxed, calls = _relaxed(rows, dual), fan_limit(len(rows), rows.shape[1], budget)
     if calls < dual.shape[1]:
         return GaugeBound(relaxed, False, VALID)
     best = LocalSearchOracle(rows, n_starts=4 * STARTS, random_state=0).search(dual).upper_bound
