@@ -10,10 +10,11 @@ from threadpoolctl import threadpool_limits
 
 from covopt.api import min_norm
 from covopt.checks.memory import GIB, memory_left
-from covopt.checks.speaking import speaking, tell_bound, tell_found, tell_timings
+from covopt.checks.speaking import speaking
 from covopt.checks.timing import Stopwatch, stage, timing
 from covopt.checks.validation import check_output_bias, check_random_state, check_time_limit, check_tol, said
 from covopt.data import Data
+from covopt.depth.bracket import Bracket, Stop
 from covopt.depth.descent import norm_of
 from covopt.depth.layers import Layout
 from covopt.depth.linear import check_depth
@@ -26,7 +27,6 @@ from covopt.exact.rounding import relative_gap
 from covopt.limits import TimeUp, limited, now
 from covopt.network import DeepReLUNetwork
 from covopt.solution import Solution
-from covopt.status import Status
 
 ACTIVATIONS = 16.0  # bytes for a point, a neuron and a layer: as many neurons as points, and their slopes
 MOST_DEPTH = 40
@@ -136,12 +136,8 @@ def representation_cost(
         return task.run()
 
 
-class _Stop(Exception):
-    """The callback said so, or the bracket is closed."""
-
-
-class _Task:
-    """One bracket in the making."""
+class _Task(Bracket):
+    """One bracket of the representation cost."""
 
     def __init__(
         self,
@@ -155,40 +151,31 @@ class _Task:
         callback: Callable[[dict[str, Any]], Any] | None,
         watch: Stopwatch,
     ) -> None:
-        self.watch = watch
-        self.data, self.depth, self.output_bias, self.tol = data, depth, output_bias, tol
-        self.began, self.limit, self.callback = began, limit, callback
-        self.random_state = random_state
+        super().__init__(depth, limit, callback, began)
+        self.data, self.output_bias, self.tol = data, output_bias, tol
+        self.random_state, self.watch = random_state, watch
         self.search = UpperSearch(data, depth, output_bias, limit, random_state, self._offer)
         self.best: Found | None = None
         self.bounds: list[Bound] = []
         self.trees: list[Bound] = []
         self.looked = np.inf  # the norm at which trees and chains were made
-        self.history: list[dict[str, Any]] = []
-        self.status = Status.HEURISTIC
 
     def run(self) -> DeepSolution:
         """Search above and below, and put the two together."""
-        try:
-            self._zero()
-            self._at_once()
-            with limited(self._left(_FIRST_SHARE)):
-                self.search.begin()
-                if self.best is None:
-                    self.search.go_on()
-        except TimeUp:
-            self.status = Status.TIME_LIMIT
-        except _Stop:
-            pass
-        except KeyboardInterrupt:
-            self.status = Status.INTERRUPTED
+        self.work(_FIRST_SHARE, self._begin)
         if self.best is None:
             self.best = self._cheap()
-        self._meanwhile(_TREE_SHARE, self._trees)  # seconds, and what follows gains little
-        ends = _SHARED if self.depth == SHARED_DEPTH else _UPPER_SHARE
-        self._meanwhile(ends, self.search.go_on)
-        self._meanwhile(1.0, self._below)
+        self.work(_TREE_SHARE, self._trees)  # seconds, and what follows gains little
+        self.work(_SHARED if self.depth == SHARED_DEPTH else _UPPER_SHARE, self.search.go_on)
+        self.work(1.0, self._below)
         return self._solution()
+
+    def _begin(self) -> None:
+        self._zero()
+        self._at_once()
+        self.search.begin()
+        if self.best is None:
+            self.search.go_on()
 
     def _cheap(self) -> Found:
         """Return some network through the points, soon."""
@@ -201,11 +188,6 @@ class _Task:
                 f"no network of depth {self.depth} through {self.data.n_samples} points was found in time; give more "
                 "time or fewer rows, or use covopt.fit(depth=...), whose networks need not pass through them."
             ) from None
-
-    def _left(self, share: float = 1.0) -> float | None:
-        if self.limit is None:
-            return None
-        return max(0.05, share * self.limit - (now() - self.began))
 
     def _zero(self) -> None:
         """Targets of zero cost nothing; constants cost nothing with a free output bias."""
@@ -221,7 +203,7 @@ class _Task:
             [*layers, last], self.data.n_features, self.data.bias, self.output_bias
         )
         self._offer(layout, theta, "zero")
-        raise _Stop
+        raise Stop
 
     def _offer(self, layout: Layout, theta: np.ndarray, source: str) -> None:
         """Keep a network where it is the best of the depth asked for."""
@@ -231,17 +213,9 @@ class _Task:
         if self.bounds and norm < (1.0 - AGREES) * self.bounds[0].value:
             return  # it misses points that matter by little: targets of 1e-12 cost a share of (1e-12)^{2/L}
         self.best = (norm, layout, theta)
-        self._note("upper", norm, source)
-        if self._closed():
-            raise _Stop
-
-    def _note(self, side: str, value: float, source: str) -> None:
-        entry = {"side": side, "value": value, "source": source, "time_s": now() - self.began}
-        self.history.append(entry)
-        tell_bound(self.depth, entry)
-        if self.callback is not None and self.callback(entry):
-            self.status = Status.CALLBACK
-            raise _Stop
+        self.note("upper", norm, source)
+        if self.closed:
+            raise Stop
 
     # ------------------------------------------------------------------ from below
     @stage("closed bounds")
@@ -249,21 +223,7 @@ class _Task:
         """Take the closed forms first: whatever stops the search, they stand."""
         self.bounds = closed_bounds(self.data, self.depth, self.output_bias)
         if self.bounds:
-            self._note("lower", self.bounds[0].value, self.bounds[0].title)
-
-    def _meanwhile(self, share: float, work: Callable[[], None]) -> None:
-        """Do one part of the work up to a share of the time, unless somebody stopped or the bracket is closed."""
-        try:
-            if self.status in (Status.INTERRUPTED, Status.CALLBACK) or self._closed():
-                return
-            with limited(self._left(share)):
-                work()
-        except TimeUp:
-            self.status = Status.TIME_LIMIT
-        except _Stop:
-            pass
-        except KeyboardInterrupt:
-            self.status = Status.INTERRUPTED
+            self.note("lower", self.bounds[0].value, self.bounds[0].title)
 
     @stage("tree bound")
     def _trees(self) -> None:
@@ -296,12 +256,13 @@ class _Task:
     def _add(self, found: list[Bound]) -> None:
         self.bounds = sorted([*self.bounds, *found], key=lambda bound: -bound.value)
         if found:
-            self._note("lower", found[0].value, found[0].title)
+            self.note("lower", found[0].value, found[0].title)
 
-    def _closed(self) -> bool:
-        assert self.best is not None
+    @property
+    def closed(self) -> bool:
+        """Whether the bounds meet."""
         lower = max((bound.value for bound in self.bounds), default=0.0)
-        return relative_gap(self.best[0], lower) <= self.tol
+        return self.best is not None and relative_gap(self.best[0], lower) <= self.tol
 
     def _solution(self) -> DeepSolution:
         assert self.best is not None
@@ -318,14 +279,4 @@ class _Task:
                 f"no network of depth {self.depth} was found that meets the small targets as well: they go down to "
                 f"{least:.1g} of the largest and cost {missed:.1g} of the norm; scale the outputs, or leave them out."
             )
-        if solution.gap <= self.tol:
-            solution.status = Status.CERTIFIED
-        tell_timings(solution)
-        tell_found(
-            solution,
-            repr(solution),
-            objective=solution.cost,
-            lower_bound=solution.lower_bound,
-            gap=solution.gap,
-        )
-        return solution
+        return self.said(solution)

@@ -9,8 +9,8 @@ import numpy as np
 
 from covopt.api.fit_task import FitTask
 from covopt.checks.memory import gives_way
-from covopt.checks.speaking import tell_bound, tell_found, tell_timings
 from covopt.checks.timing import stage, timing
+from covopt.depth.bracket import Bracket
 from covopt.depth.cost import MOST_DEPTH
 from covopt.depth.decay import decay, objective
 from covopt.depth.fit_bounds import fit_bounds
@@ -22,8 +22,7 @@ from covopt.depth.rays import FitBound
 from covopt.depth.starts import deeper, of_shallow, random_start
 from covopt.depth.upper import DESCENT, EXTRA, KEPT, WIDTH, Found, distinct
 from covopt.errors import InputError
-from covopt.limits import TimeUp, limited, now
-from covopt.status import Status
+from covopt.limits import now
 
 RANDOM_STARTS = 3
 LARGE = 2000  # numbers of a network's pre-activations from which on only one start is followed
@@ -87,11 +86,7 @@ def check(depth: Any, potential: Any, start: Any, *, standardise: Any = False) -
     return L
 
 
-class _Stop(Exception):
-    """The callback said so."""
-
-
-class _Training:
+class _Training(Bracket):
     """One fit in the making."""
 
     def __init__(
@@ -103,71 +98,31 @@ class _Training:
         callback: Callable[[dict[str, Any]], Any] | None,
         began: float,
     ) -> None:
-        self.task, self.lam, self.depth, self.limit = task, lam, depth, limit
-        self.callback, self.began = callback, began
-        self.data, self.loss = task.data, task.loss
+        super().__init__(depth, limit, callback, began)
+        self.task, self.lam, self.data, self.loss = task, lam, task.data, task.loss
         self.rng = np.random.default_rng(task.random_state)
-        self.history: list[dict[str, Any]] = []
-        self.status = Status.HEURISTIC
         self.best = self._constant()
+        self.bounds: list[FitBound] = []
 
     def run(self) -> DeepFit:
         """Search above, then below."""
         with timing(self.began) as watch:
-            bounds = self._search()
-        _, layout, theta = self.best
+            self.work(_UPPER_SHARE, self._above)
+            self.work(1.0, self._below)
+        layout, theta = self.best[1:]
         task = self.task
-        found = DeepFit(
-            self.data, self.depth, task.output_bias, layout.to_network(theta), bounds, self.status, task.tol,
+        return self.said(DeepFit(
+            self.data, self.depth, task.output_bias, layout.to_network(theta), self.bounds, self.status, task.tol,
             self.history, now() - self.began, task.random_state, self.lam, self.loss, task.sample_weight,
             watch.seconds(),
-        )  # fmt: skip
-        if found.gap <= task.tol:
-            found.status = Status.CERTIFIED
-        tell_timings(found)
-        tell_found(
-            found, repr(found), objective=found.objective, lower_bound=found.lower_bound, gap=found.gap
-        )
-        return found
+        ))  # fmt: skip
 
-    def _search(self) -> list[FitBound]:
-        bounds: list[FitBound] = []
-        try:
-            self._note("upper", self.best[0], "constant")
-            with limited(self._left(_UPPER_SHARE)):
-                self._above()
-        except TimeUp:
-            self.status = Status.TIME_LIMIT
-        except _Stop:
-            self.status = Status.CALLBACK
-        except KeyboardInterrupt:
-            self.status = Status.INTERRUPTED
+    @stage("bounds")
+    def _below(self) -> None:
         value, layout, theta = self.best
-        if self.status not in (Status.INTERRUPTED, Status.CALLBACK):
-            try:
-                with limited(self._left(1.0)), stage("bounds"):
-                    bounds = fit_bounds(
-                        self.data, self.loss, self.lam, self.task.output_bias, layout, theta, value
-                    )  # fmt: skip
-                if bounds:
-                    self._note("lower", bounds[0].value, bounds[0].title)
-            except TimeUp:
-                self.status = Status.TIME_LIMIT
-            except _Stop:
-                self.status = Status.CALLBACK
-            except KeyboardInterrupt:
-                self.status = Status.INTERRUPTED
-        return bounds
-
-    def _left(self, share: float) -> float | None:
-        return None if self.limit is None else max(0.05, share * self.limit - (now() - self.began))
-
-    def _note(self, side: str, value: float, source: str) -> None:
-        entry = {"side": side, "value": value, "source": source, "time_s": now() - self.began}
-        self.history.append(entry)
-        tell_bound(self.depth, entry)
-        if self.callback is not None and self.callback(entry):
-            raise _Stop
+        self.bounds = fit_bounds(self.data, self.loss, self.lam, self.task.output_bias, layout, theta, value)
+        if self.bounds:
+            self.note("lower", self.bounds[0].value, self.bounds[0].title)
 
     def _constant(self) -> Found:
         """Return the network without neurons; its output bias is what descent makes of zero."""
@@ -180,6 +135,7 @@ class _Training:
 
     def _above(self) -> None:
         """Continuation in the depth from the shallow optimum; then random starts."""
+        self.note("upper", self.best[0], "constant")
         kept = self._shallow()
         while kept and kept[0][1].depth < self.depth:
             found = []
@@ -235,5 +191,5 @@ class _Training:
             small, trimmed, value = layout, low, before
         if small.depth == self.depth and value < self.best[0]:
             self.best = (value, small, trimmed)
-            self._note("upper", value, source)
+            self.note("upper", value, source)
         return value, small, trimmed

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -67,10 +67,20 @@ class DeepSolution:
     sample_weight: np.ndarray | None = None
     timings: dict[str, float] = field(default_factory=dict)  # seconds by stage, as in Solution
 
+    _FORMAT: ClassVar[str] = FORMAT
+    _LAYOUT: ClassVar[Any] = DEEP_SOLUTION
+    _STATED: ClassVar[tuple[str, ...]] = ("cost", "lower_bound")
+    _bound_from: ClassVar[Any] = staticmethod(bound_from_dict)
+
     @property
     def cost(self) -> float:
         """‖W‖² of the network: an upper bound on R_L(X, Y)."""
         return self.network.squared_norm
+
+    @property
+    def objective(self) -> float:
+        """What is bracketed: the cost."""
+        return self.cost
 
     @property
     def lower_bound(self) -> float:
@@ -79,8 +89,8 @@ class DeepSolution:
 
     @property
     def gap(self) -> float:
-        """(cost − lower_bound) / cost."""
-        return relative_gap(self.cost, self.lower_bound)
+        """(objective − lower_bound) / objective."""
+        return relative_gap(self.objective, self.lower_bound)
 
     @property
     def residual(self) -> float:
@@ -169,7 +179,7 @@ class DeepSolution:
         try:
             check_depth(self.depth)
             check_output_bias(self.output_bias, self.data.bias)
-            data = Data.validate(self.data.X, self.data.Y, bias=self.data.bias)
+            data, *terms = self._problem()
         except CovoptError as error:
             return [Check("data", False, str(error))]
         if X is not None:
@@ -178,19 +188,32 @@ class DeepSolution:
         checks = [self._fits(data)]
         if not checks[-1].ok:
             return checks
-        residual = self.residual
-        checks.append(
-            Check("interpolation", residual <= INTERPOLATES, f"max |f − y| = {residual:.1e} of max |y|")
-        )
+        if not terms:
+            residual = self.residual
+            said = f"max |f − y| = {residual:.1e} of max |y|"
+            checks.append(Check("interpolation", residual <= INTERPOLATES, said))
         for bound in self.bounds:
-            found, why = recompute_bound(bound, data, self.depth, self.output_bias, self.cost)
+            found, why = self._recompute(bound, data, *terms)
             ok = bound.value <= found * (1.0 + AGREES)
-            checks.append(
-                Check("lower bound", ok, f"{bound.title}: {bound.value:.10g}, recomputed {found:.10g}{why}")
-            )
-        below = self.lower_bound <= self.cost * (1.0 + AGREES)
-        checks.append(Check("bracket", below, f"{self.lower_bound:.10g} ≤ R_{self.depth} ≤ {self.cost:.10g}"))
-        return [*checks, self._status_check()]
+            said = f"{bound.title}: {bound.value:.10g}, recomputed {found:.10g}{why}"
+            checks.append(Check("lower bound", ok, said))
+        below = self.lower_bound <= self.objective * (1.0 + AGREES)
+        said = f"{self.lower_bound:.10g} ≤ {self._least} ≤ {self.objective:.10g}"
+        checks.append(Check("bracket", below, said))
+        closed = self.status is not Status.CERTIFIED or self.gap <= self.tol
+        said = f"{self.status.code}, gap {self.gap:.2e}, asked for {self.tol:g}"
+        return [*checks, Check("status", closed, said)]
+
+    @property
+    def _least(self) -> str:
+        return f"R_{self.depth}"
+
+    def _problem(self) -> tuple[Any, ...]:
+        """Return the table again, and what else bounds are computed with."""
+        return (Data.validate(self.data.X, self.data.Y, bias=self.data.bias),)
+
+    def _recompute(self, bound: Any, data: Data, *terms: Any) -> tuple[float, str]:
+        return recompute_bound(bound, data, self.depth, self.output_bias, self.cost)
 
     def _fits(self, data: Data) -> Check:
         """Check that the network is one of the depth, the bias and the output bias that are claimed."""
@@ -206,17 +229,13 @@ class DeepSolution:
         shape = " → ".join(map(str, (network.n_inputs, *network.widths, network.n_outputs)))
         return Check("network", fits, f"{shape}, {counted(len(network.weights), 'layer')}")
 
-    def _status_check(self) -> Check:
-        closed = self.status is not Status.CERTIFIED or self.gap <= self.tol
-        return Check("status", closed, f"{self.status.code}, gap {self.gap:.2e}, asked for {self.tol:g}")
-
     # ------------------------------------------------------------------ files
     def to_dict(self) -> dict[str, Any]:
         """Return everything as JSON types; floats survive the round trip exactly."""
         from covopt import __version__
 
         return {
-            "format": FORMAT,
+            "format": self._FORMAT,
             "schema": SCHEMA,
             "covopt": __version__,
             "status": self.status.code,
@@ -256,19 +275,29 @@ class DeepSolution:
         SolutionFileError
             Where the content is something else, of another schema, or damaged.
         """
-        check_format(content, FORMAT)
+        check_format(content, cls._FORMAT)
         try:
-            check_content(content, DEEP_SOLUTION)
+            check_content(content, cls._LAYOUT)
             problem = content["problem"]
-            data = cls._data_of(problem)
+            X = numbers("X", problem["X"]).reshape(len(problem["X"]), len(problem["feature_names"]))
+            Y = numbers("Y", problem["Y"]).reshape(len(X), len(problem["target_names"]))
+            columns, outputs, notes = (
+                tuple(problem[name]) for name in ("feature_names", "target_names", "notes")
+            )
+            data = Data(X, Y, float(problem["bias"]), columns, outputs, notes)
             found = cls(
                 data, content["depth"], problem["output_bias"],
                 network_from_dict(content["network"], data.bias, problem["output_bias"]),
-                [bound_from_dict(bound) for bound in content["bounds"]], Status.from_code(content["status"]),
+                [cls._bound_from(bound) for bound in content["bounds"]], Status.from_code(content["status"]),
                 float(content["tol"]), list(content["history"]), float(content["time_s"]), content["random_state"],
-                timings=dict(content.get("timings", {})),
+                *cls._terms_from(problem, data),
             )  # fmt: skip
-            found.check_stated(content, ("cost", "lower_bound"))
+            found.timings = dict(content.get("timings", {}))
+            for name in cls._STATED:
+                if not abs(content[name] - getattr(found, name)) <= AGREES * abs(content[name]):
+                    raise ValueError(
+                        f"{name} is {content[name]!r}, and what the file holds gives {getattr(found, name)!r}"
+                    )
             return found
         except SolutionFileError:
             raise
@@ -276,24 +305,8 @@ class DeepSolution:
             raise SolutionFileError(f"the solution file is damaged: {error}") from error
 
     @staticmethod
-    def _data_of(problem: dict[str, Any]) -> Data:
-        X = numbers("X", problem["X"]).reshape(len(problem["X"]), len(problem["feature_names"]))
-        return Data(
-            X,
-            numbers("Y", problem["Y"]).reshape(len(X), len(problem["target_names"])),
-            float(problem["bias"]),
-            tuple(problem["feature_names"]),
-            tuple(problem["target_names"]),
-            tuple(problem["notes"]),
-        )
-
-    def check_stated(self, content: dict[str, Any], names: tuple[str, ...]) -> None:
-        """Refuse a file whose numbers are not those of its network and bounds."""
-        for name in names:
-            if not abs(content[name] - getattr(self, name)) <= AGREES * abs(content[name]):
-                raise ValueError(
-                    f"{name} is {content[name]!r}, and what the file holds gives {getattr(self, name)!r}"
-                )
+    def _terms_from(problem: dict[str, Any], data: Data) -> tuple[Any, ...]:
+        return ()
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write one JSON file, atomically: a reader sees the old file or the whole new one.
