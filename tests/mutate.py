@@ -75,8 +75,8 @@ MUTATIONS = [
     Mutation(
         "no tangent in the bound on a box of sizes",
         "covopt/depth/tree_boxes.py",
-        "    value = float(np.exp(at).sum()) + rest + tangent",
-        "    value = float(np.exp(at).sum()) + rest",
+        "    return value + tangent, value + abs(tangent)",
+        "    return value, value + abs(tangent)",
         "tests/depth/test_roundings.py -k tangent",
     ),
     Mutation(
@@ -164,11 +164,11 @@ MUTATIONS = [
         "tests/depth/test_bank_of_networks.py tests/depth/test_shares.py -k shares",
     ),
     Mutation(
-        "a deep dual's tangent is left out",
+        "a deep dual's chord without its begin",
         "covopt/depth/dual_trees.py",
-        "        value = price * (float(np.exp(at).sum()) + rest + tangent) + begin - slope * first",
-        "        value = price * (float(np.exp(at).sum()) + rest) + begin - slope * first",
-        "tests/depth/test_roundings.py -k dual",
+        "        value = price * value + begin - slope * first",
+        "        value = price * value + begin",
+        "tests/depth/test_bank_of_networks.py -k bounds_of_fits",
     ),
     Mutation(
         "a deep dual does not pay its penalised output bias",

@@ -19,12 +19,10 @@ sum to zero (the softmax), w may be taken there, too.
 
 from __future__ import annotations
 
-import heapq
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import pairwise, product
-from typing import Any
+from itertools import pairwise
 
 import numpy as np
 
@@ -32,9 +30,14 @@ from covopt.certificates.conjugate import conjugate_above
 from covopt.data import Data
 from covopt.depth.families import Family, Recursion, exactly
 from covopt.depth.tree import MOST_LAYERS
-from covopt.depth.tree_boxes import LEAST_SHARE, affine_majorant, minimise
+from covopt.depth.tree_boxes import (
+    LEAST_SHARE,
+    affine_majorant,
+    branch_and_bound,
+    corners_of,
+    least_on_box,
+)
 from covopt.exact.rounding import UNIT, above, down, gamma, root_up, up
-from covopt.limits import checkpoint
 from covopt.losses import Loss
 
 TOL = 3e-4  # of the least over c
@@ -195,35 +198,18 @@ class _Search:
         self.layers = depth - 2
         self.dim = self.layers if bias > 0.0 else 1
         self.weight = self.layers / self.dim  # of Σc over the coordinates
-        self.corners = np.array(list(product((0.0, 1.0), repeat=self.dim))).T
+        self.corners = corners_of(self.dim)
 
     def run(self) -> float:
         """Return the least over c from below."""
         cutoff = self.upper / self.lam
         least = LEAST_SHARE * cutoff
-        start = (np.full(self.dim, math.log(least)), np.full(self.dim, math.log(cutoff) + 1e-9))
-        bound, value = self._box(*start)
-        heap: list[tuple[float, int, Any]] = [(bound, 0, start)]
-        best, count = min(self.upper, value), 1
+        start = np.full(self.dim, math.log(least)), np.full(self.dim, math.log(cutoff) + 1e-9)
         most = MAX_BOXES if self.dim <= FEW_AXES else FEW_BOXES
-        while count < most:
-            checkpoint()
-            bound, _, (low, high) = heap[0]
-            if bound >= best * (1.0 - TOL):
-                break
-            heapq.heappop(heap)
-            axis = int(np.argmax((high - low) * (1.0 + np.exp(0.5 * (low + high)))))
-            middle = 0.5 * (low[axis] + high[axis])
-            for side in (0, 1):
-                lower, higher = low.copy(), high.copy()
-                (higher if side == 0 else lower)[axis] = middle
-                found, value = self._box(lower, higher)
-                best = min(best, value)
-                count += 1
-                heapq.heappush(heap, (max(bound, found), count, (lower, higher)))
+        found = branch_and_bound(self._box, *start, self.upper, tol=TOL, most=most)
         # c below the least is charged nothing; λΣc above the cutoff is above the upper bound
         lost = up(2.0 * self.layers * up(least * self.lam))
-        return max(0.0, down(min(self.upper, heap[0][0]) - lost))
+        return max(0.0, down(min(self.upper, found) - lost))
 
     def _box(self, low: np.ndarray, high: np.ndarray) -> tuple[float, float]:
         """Return a bound on a box, and a value in it."""
@@ -260,14 +246,8 @@ class _Search:
         slope = (end - begin) / (last - first) * (1.0 - 2.0**-44)
         if not slope > 0.0:
             return found
-        # Σe^x + gain·e^{−s·x} is convex, and so above its tangents
-        gain = math.log(2.0 * slope / self.weight) - r
-        at = minimise(s, gain, low, high)
-        rest = math.exp(gain - float(s @ at))
-        rise = np.exp(at) - s * rest
-        tangent = float(np.where(rise > 0, rise * (low - at), rise * (high - at)).sum())
-        size = float(np.exp(at).sum()) + rest + abs(tangent)
-        value = price * (float(np.exp(at).sum()) + rest + tangent) + begin - slope * first
+        value, size = least_on_box(s, math.log(2.0 * slope / self.weight) - r, low, high)
+        value = price * value + begin - slope * first
         return max(found, value - 2.0**-42 * (price * size + abs(begin) + slope * first))
 
 

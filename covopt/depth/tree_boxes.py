@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import math
+from collections.abc import Callable
 from itertools import product
 from typing import Any
 
@@ -18,43 +19,69 @@ LEAST_SHARE = 1e-7  # of the upper bound: smaller c are charged nothing
 def least_over_boxes(terms: list[Any], dim: int, cutoff: float, tol: float, max_boxes: int) -> float:
     """Bound min over c ≥ 0 of Σc + max over terms, by branch and bound over log c."""
     least = LEAST_SHARE * cutoff
-    start = (np.full(dim, math.log(least)), np.full(dim, math.log(cutoff)))
-    corners = np.array(list(product((0.0, 1.0), repeat=dim))).T
+    corners = corners_of(dim)
 
     def below(low: np.ndarray, high: np.ndarray) -> tuple[float, float]:
         """Return a bound on the box, and a value in it."""
         x = low[:, None] + (high - low)[:, None] * corners
-        c = np.exp(x)
         middle = np.exp(0.5 * (low + high))
         best, value = 0.0, 0.0
         for term in terms:
-            tops = term.recursion.gauge(np.column_stack([c, middle]))
+            tops = term.recursion.gauge(np.column_stack([np.exp(x), middle]))
             bottom = term.over(tops[-1:])
             value = max(value, float(middle.sum() + bottom[0]))
             best = max(best, _box_bound(term, x, tops[:-1], low, high))
         return best, value
 
-    bound, value = below(*start)
-    heap: list[tuple[float, int, Any]] = [(bound, 0, start)]
-    best_value, count = min(cutoff, value), 1
-    while heap and count < max_boxes:
+    start = np.full(dim, math.log(least)), np.full(dim, math.log(cutoff))
+    total = branch_and_bound(below, *start, cutoff, tol=tol, most=max_boxes)
+    # c below the least is charged nothing; Σc above the cutoff is above it
+    return max(0.0, down(min(cutoff, total) - up(2.0 * dim * least)))
+
+
+def corners_of(dim: int) -> np.ndarray:
+    """Return the corners of the unit cube, a column for each."""
+    return np.array(list(product((0.0, 1.0), repeat=dim))).T
+
+
+def branch_and_bound(
+    box: Callable[[np.ndarray, np.ndarray], tuple[float, float]],
+    low: np.ndarray,
+    high: np.ndarray,
+    best: float,
+    *,
+    tol: float,
+    most: int,
+) -> float:
+    """Halve boxes of log c, the one with the least bound first, and return the least bound in the end.
+
+    Parameters
+    ----------
+    box : callable
+        Returns a bound on a box, and a value in it.
+    low, high : ndarray of shape (dim,)
+    best : float
+        Nothing above it is looked for.
+    tol : float
+        Relative, between the least bound and the least value.
+    most : int
+        Boxes.
+    """
+    bound, value = box(low, high)
+    heap: list[tuple[float, int, Any]] = [(bound, 0, (low, high))]
+    best, count = min(best, value), 1
+    while count < most and heap[0][0] < best * (1.0 - tol):
         checkpoint()
-        bound, _, (low, high) = heap[0]
-        if bound >= best_value * (1.0 - tol):
-            break
-        heapq.heappop(heap)
+        bound, _, (low, high) = heapq.heappop(heap)
         axis = int(np.argmax((high - low) * (1.0 + np.exp(0.5 * (low + high)))))
         middle = 0.5 * (low[axis] + high[axis])
         for side in (0, 1):
             lower, upper = low.copy(), high.copy()
             (upper if side == 0 else lower)[axis] = middle
-            found, value = below(lower, upper)
-            best_value = min(best_value, value)
-            count += 1
+            found, value = box(lower, upper)
+            best, count = min(best, value), count + 1
             heapq.heappush(heap, (max(bound, found), count, (lower, upper)))
-    # c below the least is charged nothing; Σc above the cutoff is above it
-    total = heap[0][0] if heap else cutoff
-    return max(0.0, down(min(cutoff, total) - up(2.0 * dim * least)))
+    return heap[0][0]
 
 
 def _box_bound(term: Any, x: np.ndarray, tops: np.ndarray, low: np.ndarray, high: np.ndarray) -> float:
@@ -65,18 +92,25 @@ def _box_bound(term: Any, x: np.ndarray, tops: np.ndarray, low: np.ndarray, high
     loss = 0.0
     if term.penalty > 0.0:
         loss = up(term.penalty / down(float(tops.min()) * (1.0 - 1e-12)) ** 2)
-    # min over the box of Σe^{x_i} + E with E = 2⟨λ,y⟩e^{−s·x−r}: convex; any point gives a lower bound by its tangent
-    at = minimise(s, math.log(2.0 * term.inner) - r, low, high)
-    rest = math.exp(math.log(2.0 * term.inner) - r - float(s @ at))
-    slope = np.exp(at) - s * rest
-    tangent = float(np.where(slope > 0, slope * (low - at), slope * (high - at)).sum())
-    value = float(np.exp(at).sum()) + rest + tangent
-    size = float(np.exp(at).sum()) + rest + abs(tangent) + loss
-    found = max(0.0, value - loss - 2.0**-44 * size)
+    value, size = least_on_box(s, math.log(2.0 * term.inner) - r, low, high)
+    found = max(0.0, value - loss - 2.0**-44 * (size + loss))
     if term.penalty > 0.0:  # a smaller multiple of λ, the same on the whole box, pays less for its sum
         fixed = down(float(np.exp(low).sum()) * (1.0 - 2.0**-44) + float(term.over(tops.max()[None])[0]))
         found = max(found, fixed)
     return found
+
+
+def least_on_box(s: np.ndarray, log_gain: float, low: np.ndarray, high: np.ndarray) -> tuple[float, float]:
+    """Bound Σe^x + e^{log_gain − s·x} on a box from below, to rounding of the size that is returned with it.
+
+    The function is convex, so any point gives a lower bound by its tangent.
+    """
+    at = minimise(s, log_gain, low, high)
+    rest = math.exp(log_gain - float(s @ at))
+    slope = np.exp(at) - s * rest
+    tangent = float(np.where(slope > 0, slope * (low - at), slope * (high - at)).sum())
+    value = float(np.exp(at).sum()) + rest
+    return value + tangent, value + abs(tangent)
 
 
 def affine_majorant(

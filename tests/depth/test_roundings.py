@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from covopt.data import Data
-from covopt.depth import DeepSolution, acute, dual_trees, schatten_between, tree_boxes
+from covopt.depth import DeepSolution, acute, schatten_between, tree_boxes
 from covopt.depth.acute import acute_value
 from covopt.depth.fit_bounds import dual_tree
 from covopt.depth.gram_cells import LOST, step
@@ -115,7 +115,7 @@ def test_the_bound_over_boxes_holds_wherever_the_tangent_is_taken(monkeypatch, w
 @pytest.mark.parametrize("where", [0.0, 1.0])
 def test_the_bound_by_duals_holds_wherever_the_tangent_is_taken(monkeypatch, where):
     given = BY_NAME["fit of 4 rows, λ = 0.03, L = 3"]
-    monkeypatch.setattr(dual_trees, "minimise", lambda s, gain, low, high: low + where * (high - low))
+    monkeypatch.setattr(tree_boxes, "minimise", lambda s, gain, low, high: low + where * (high - low))
     bounds.cache_clear()
     assert 0.0 < max(bounds(given.name, "fit")) <= known(given.name)
     bounds.cache_clear()
