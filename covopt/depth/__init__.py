@@ -1,5 +1,8 @@
 """Depth: what deep networks cost, their ranks and their bottlenecks (RK23, BN23)."""
 
+from importlib import import_module
+from typing import Any
+
 from covopt.depth.bottleneck import (
     BottleneckStructure,
     balance,
@@ -10,7 +13,6 @@ from covopt.depth.bottleneck import (
 )
 from covopt.depth.chain import jacobian
 from covopt.depth.cost import representation_cost
-from covopt.depth.estimates import ExpansionEstimate, estimate_expansion, function_brackets
 from covopt.depth.fit_solution import DeepFit
 from covopt.depth.linear import (
     Expansion,
@@ -21,9 +23,14 @@ from covopt.depth.linear import (
     schatten_between,
 )
 from covopt.depth.ranks import JacobianRank, bottleneck_rank_up, jacobian_rank, ranks_at
-from covopt.depth.rules import Rule, of_composition, of_sum
 from covopt.depth.solution import DeepSolution
-from covopt.depth.tours import Tour, rank_one_tour
+
+# What reproduces the papers, imported on first use: the core does without it.
+_PAPERS: dict[str, str] = {
+    **dict.fromkeys(("ExpansionEstimate", "estimate_expansion", "function_brackets"), "estimates"),
+    **dict.fromkeys(("Rule", "of_composition", "of_sum"), "rules"),
+    **dict.fromkeys(("Tour", "rank_one_tour"), "tours"),
+}
 
 __all__ = [
     "BottleneckStructure",
@@ -55,3 +62,9 @@ __all__ = [
     "tangent_kernel_curvature",
     "tangent_kernel_trace",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _PAPERS:
+        return getattr(import_module(f"covopt.experiments.{_PAPERS[name]}"), name)
+    raise AttributeError(f"module 'covopt.depth' has no attribute {name!r}")

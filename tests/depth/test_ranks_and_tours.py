@@ -19,8 +19,8 @@ from covopt.depth import (
 from covopt.depth.bottleneck import balance
 from covopt.depth.chain import as_chain
 from covopt.depth.regions import linear_pieces
-from covopt.depth.tours import path_length_down
 from covopt.errors import InputError
+from covopt.experiments.tours import path_length_down
 from covopt.network import DeepReLUNetwork, ReLUNetwork
 
 

@@ -1,0 +1,81 @@
+"""A bracket in the making: what the search for interpolating networks and that for trained ones have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from covopt.checks.speaking import tell_bound, tell_found, tell_timings
+from covopt.depth.solution import DeepSolution
+from covopt.limits import TimeUp, limited, now
+from covopt.status import Status
+
+Solved = TypeVar("Solved", bound=DeepSolution)
+
+
+class Stop(Exception):
+    """The callback said so, or the bracket is closed."""
+
+
+class Bracket:
+    """A clock, a history and a status; what is found above and below is kept by whoever searches.
+
+    Parameters
+    ----------
+    depth : int
+    limit : float or None
+        Seconds.
+    callback : callable or None
+        Called with each entry of the history; a true answer stops.
+    began : float
+    """
+
+    def __init__(
+        self, depth: int, limit: float | None, callback: Callable[[dict[str, Any]], Any] | None, began: float
+    ) -> None:
+        self.depth, self.limit, self.callback, self.began = depth, limit, callback, began
+        self.history: list[dict[str, Any]] = []
+        self.status = Status.HEURISTIC
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing is left to search for."""
+        return False
+
+    def left(self, share: float) -> float | None:
+        """Return the seconds until a share of the limit is over."""
+        return None if self.limit is None else max(0.05, share * self.limit - (now() - self.began))
+
+    def note(self, side: str, value: float, source: str) -> None:
+        """Write down a bound; end where the callback says so."""
+        entry = {"side": side, "value": value, "source": source, "time_s": now() - self.began}
+        self.history.append(entry)
+        tell_bound(self.depth, entry)
+        if self.callback is not None and self.callback(entry):
+            self.status = Status.CALLBACK
+            raise Stop
+
+    def work(self, share: float, part: Callable[[], Any]) -> None:
+        """Do one part of the work up to a share of the time, unless somebody stopped or the bracket is closed."""
+        if self.status in (Status.INTERRUPTED, Status.CALLBACK) or self.closed:
+            return
+        try:
+            with limited(self.left(share)):
+                part()
+        except TimeUp:
+            self.status = Status.TIME_LIMIT
+        except Stop:
+            pass
+        except KeyboardInterrupt:
+            self.status = Status.INTERRUPTED
+
+    @staticmethod
+    def said(found: Solved) -> Solved:
+        """Return what was found: certified where the bracket is closed, and told to whoever listens."""
+        if found.gap <= found.tol:
+            found.status = Status.CERTIFIED
+        tell_timings(found)
+        tell_found(
+            found, repr(found), objective=found.objective, lower_bound=found.lower_bound, gap=found.gap
+        )
+        return found
