@@ -1,6 +1,5 @@
 """A checker that rejects: certificates changed in one place, and files that are something else."""
 
-import copy
 import json
 
 import numpy as np
@@ -22,161 +21,34 @@ CASES = {
 }
 
 
-@pytest.fixture(scope="module", params=list(CASES))
-def certificate(request) -> CPRankCertificate:
-    return covopt.cp_rank(CASES[request.param])
-
-
 def failed(content: dict) -> set[str]:
     return {check.name for check in verify_cp_rank(CPRankCertificate.from_dict(content)) if not check.ok}
 
 
-def test_round_trip(certificate, tmp_path):
-    certificate.save(tmp_path / "c.json")
-    again = load_cp_rank(tmp_path / "c.json")
-    assert again.to_dict() == certificate.to_dict()
-    assert (again.lower, again.upper, again.status) == (
-        certificate.lower,
-        certificate.upper,
-        certificate.status,
-    )
-    checks = verify_cp_rank(tmp_path / "c.json")
-    assert all(check.ok for check in checks)
-    assert checks == certificate.verify()
-
-
-def set_lower(content, value):
-    content["readings"][0]["lower"] = content["lower"] = value
-
-
-def set_upper(content, value):
-    content["readings"][0]["upper"] = content["upper"] = value
-
-
-def bracket(content):
-    status = "exact" if content["lower"] == content["upper"] else "bracket"
-    content["status"] = content["readings"][0]["status"] = status
-
-
-def raise_lower(content):
-    set_lower(content, content["lower"] + 1)
-    bracket(content)
-
-
-def cut_upper(content):
-    set_upper(content, content["upper"] - 1)
-    bracket(content)
-
-
-def raise_reason(content):
-    for reason in content["readings"][0]["reasons"]:
-        if reason["side"] == "lower":
-            reason["value"] += 1
-
-
-def cut_reason(content):
-    for reason in content["readings"][0]["reasons"]:
-        if reason["side"] == "upper":
-            reason["value"] -= 1
-
-
-def drop_lower_reasons(content):
-    reading = content["readings"][0]
-    reading["reasons"] = [reason for reason in reading["reasons"] if reason["side"] != "lower"]
-
-
-def drop_row(content):
-    content["readings"][0]["factor"].pop()
-
-
-def bend_factor(content):
-    content["readings"][0]["factor"][0][0] += 1e-3
-
-
-def negative_factor(content):
-    factor = np.array(content["readings"][0]["factor"])
-    factor[0] *= -1  # BᵀB stays the same
-    content["readings"][0]["factor"] = factor.tolist()
-
-
-def bend_matrix(content):
-    content["matrix"][0][0] *= 1.01
-    content["exact"] = None
-
-
-def asymmetric_matrix(content):
-    content["matrix"][0][1] += 1.0
-
-
-def other_exact_entry(content):
-    content["exact"] = [["1"] * len(content["matrix"]) for _ in content["matrix"]]
-
-
-def loose_tolerance(content):
-    content["tol"] = 0.1
-
-
 @pytest.mark.parametrize(
-    ("mutate", "caught"),
+    ("change", "caught"),
     [
-        (raise_lower, "lower"),
-        (cut_upper, "upper"),
-        (raise_reason, "lower"),
-        (cut_reason, "upper"),
-        (drop_lower_reasons, "lower"),
-        (drop_row, "factor"),
-        (bend_factor, "factor"),
-        (negative_factor, "factor"),
-        (bend_matrix, "factor"),
-        (asymmetric_matrix, "matrix"),
-        (other_exact_entry, "matrix"),
-        (loose_tolerance, "matrix"),
+        (lambda c: c["matrix"][0].__setitem__(1, c["matrix"][0][1] + 1.0), "matrix"),
+        (lambda c: c.update(exact=[["1"] * len(c["matrix"]) for _ in c["matrix"]]), "matrix"),
+        (lambda c: c.update(tol=0.1), "matrix"),
+        (
+            lambda c: c["readings"][0]["factor"][0].__setitem__(0, c["readings"][0]["factor"][0][0] + 1e-3),
+            "factor",
+        ),
+        (
+            lambda c: c["readings"][0].update(
+                factor=[[-x for x in row] for row in c["readings"][0]["factor"]]
+            ),
+            "factor",
+        ),
+        (lambda c: c["readings"][0]["factor"].pop(), "factor"),
     ],
 )
 @pytest.mark.parametrize("case", ["graph", "components", "dense"])
-def test_a_changed_certificate_is_rejected(case, mutate, caught):
+def test_a_changed_matrix_or_factor_is_rejected(case, change, caught):
     content = json.loads(json.dumps(covopt.cp_rank(CASES[case]).to_dict()))
-    before = copy.deepcopy(content)
-    mutate(content)
-    assert content != before
-    names = failed(content)
-    assert names
-    known = {"rank", "clique-cover", "triangle-free", "theorem", "factor"}
-    assert caught in names or (mutate in (raise_reason, cut_reason) and names & known)
-
-
-def zero_vector(reason):
-    reason["data"]["vector"] = ["0"] * len(reason["data"]["vector"])
-
-
-def short_vector(reason):
-    reason["data"]["vector"].pop()
-
-
-def no_vector(reason):
-    del reason["data"]["vector"]
-
-
-def words_for_numbers(reason):
-    reason["data"]["vector"][0] = "x"
-
-
-def other_method(reason):
-    reason["method"] = "entry"
-
-
-def unknown_method(reason):
-    reason["method"] = "intuition"
-
-
-@pytest.mark.parametrize(
-    "mutate", [zero_vector, short_vector, no_vector, words_for_numbers, other_method, unknown_method]
-)
-@pytest.mark.parametrize("case", ["not_cp", "eigenvalue"])
-def test_a_changed_reason_against_is_rejected(case, mutate):
-    content = json.loads(json.dumps(covopt.cp_rank(CASES[case]).to_dict()))
-    mutate(content["readings"][0]["reasons"][0])
-    assert failed(content)
+    change(content)
+    assert caught in failed(content)
 
 
 def test_not_cp_without_a_reason_is_rejected():

@@ -4,6 +4,8 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from bank import ring
+from known_matrices import NOT_CP
 
 import covopt
 from covopt.completely_positive.certificate import CPStatus
@@ -12,39 +14,6 @@ from covopt.completely_positive.exclusion import indefinite_comparison, is_negat
 from covopt.completely_positive.matrix import read_matrix
 from covopt.exact.elimination import modular_rank, negative_direction, quadratic_form
 from covopt.exact.rank import exact_rank
-
-
-def ring(n: int, diagonal: float, neighbour: float) -> np.ndarray:
-    shift = np.roll(np.eye(n), 1, axis=0)
-    return diagonal * np.eye(n) + neighbour * (shift + shift.T)
-
-
-@pytest.mark.parametrize(
-    ("A", "method"),
-    [
-        ([[1, -1], [-1, 2]], "entry"),
-        ([[-1.5]], "entry"),
-        ([[1, 2], [2, 1]], "eigenvalue"),
-        ([[0, 1], [1, 1]], "eigenvalue"),
-        ([[0.0, 0.5], [0.5, 0.0]], "eigenvalue"),
-        ([[10**12, 10**12 + 1], [10**12 + 1, 10**12 + 1]], "eigenvalue"),
-        (ring(5, 1.7, 1.0), "comparison"),  # positive definite: 1.7 > 2 cos(π/5)
-        ([[int(x) for x in row] for row in ring(7, 19, 10)], "comparison"),
-    ],
-)
-def test_reasons(A, method):
-    found = covopt.cp_rank(A)
-    assert found.status is CPStatus.NOT_CP
-    assert (found.lower, found.upper, found.factor) == (None, None, None)
-    assert [reason.method for reason in found.reasons] == [method]
-    assert all(check.ok for check in verify_cp_rank(found))
-    assert "NOT_CP" in found.summary()
-
-
-def test_singular_exact_matrices_are_not_excluded():
-    assert covopt.cp_rank([[1, 1], [1, 1]]).lower == 1
-    found = covopt.cp_rank([[int(x) for x in row] for row in ring(6, 2, 1)])
-    assert found.lower == found.upper == 6
 
 
 def test_dominance_is_settled_without_rounding_or_elimination():
@@ -111,13 +80,10 @@ def test_exact_definiteness_against_eigenvalues(seed):
     assert exact_rank(exact) == modular_rank(M.tolist()) == np.linalg.matrix_rank(M)
 
 
-PENTAGON = [[1, 1, 0, 0, 1], [1, 2, 1, 0, 0], [0, 1, 2, 1, 0], [0, 0, 1, 2, 1], [1, 0, 0, 1, 6]]
-
-
 @pytest.mark.parametrize("kind", ["integers", "floats"])
 def test_a_positive_matrix_is_excluded_by_a_copositive_one(kind):
     # doubly nonnegative without a zero, so that no pattern speaks
-    A = 1000 * np.array(PENTAGON) + 3
+    A = 1000 * np.array(NOT_CP["nie"]) + 3
     assert np.linalg.eigvalsh(A)[0] > 0
     found = covopt.cp_rank(A if kind == "integers" else A * np.pi)
     assert found.status is CPStatus.NOT_CP
