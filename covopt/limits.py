@@ -27,6 +27,7 @@ AGAIN_S = 0.2  # seconds after which a deadline that was swallowed is raised aga
 LONGEST_S = 1e9  # that a timer of the system counts
 LATER_S = 0.02  # seconds after which an interrupt is raised again that came while numba was at work
 PATIENCE = 2  # signals that are noted while results are being finished; the next one is raised
+HURRY_S = 1.2  # seconds that are left after an interrupt; after another one none
 WEAK = ("weakref.py", "_weakrefset.py")  # files whose callbacks are of weak references
 _state = threading.local()
 
@@ -279,9 +280,32 @@ def in_pieces(work: Callable[[int, int], None], count: int, *, first: int = 16, 
             pool.shutdown(wait=True, cancel_futures=True)
 
 
+def hasten(seconds: float) -> None:
+    """Bring all deadlines around the caller so near.
+
+    Examples
+    --------
+    >>> with limited(100.0):
+    ...     hasten(1.0)
+    ...     seconds_left() <= 1.0
+    True
+    """
+    soon = now() + seconds
+    _deadlines()[:] = [min(deadline, soon) for deadline in _deadlines()]
+    if _deadlines() and _has_timer():
+        _set_timer()
+
+
 @contextmanager
-def patiently() -> Iterator[Callable[[], bool]]:
+def patiently(*, hurried: bool = False) -> Iterator[Callable[[], bool]]:
     """Note Ctrl-C and the end that a batch system asks for instead of raising them, while results are finished.
+
+    Deadlines within the block come near: the first signal leaves :data:`HURRY_S` seconds, the second none.
+
+    Parameters
+    ----------
+    hurried : bool
+        Whether an interrupt came before, so that the first signal is the second one.
 
     Yields
     ------
@@ -303,6 +327,7 @@ def patiently() -> Iterator[Callable[[], bool]]:
         seen += 1
         if seen > PATIENCE:
             raise KeyboardInterrupt
+        hasten(HURRY_S if seen == 1 and not hurried else 0.0)
 
     ours: dict[signal.Signals, Any] = {}
     if threading.current_thread() is threading.main_thread():

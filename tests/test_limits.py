@@ -26,6 +26,7 @@ from covopt.cli import app
 from covopt.data.tabular import Named
 from covopt.errors import BudgetError, CovoptWarning, InputError, MemoryLimitWarning
 from covopt.limits import (
+    HURRY_S,
     TimeUp,
     checkpoint,
     ends_like_an_interrupt,
@@ -385,6 +386,70 @@ def test_two_signals_are_patient_with_and_the_third_is_not():
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+@pytest.mark.parametrize("count", [1, 2])
+def test_one_signal_leaves_a_second_and_two_leave_nothing(count):
+    def work():
+        for _ in range(count):
+            signal.raise_signal(signal.SIGINT)
+        while True:
+            pass
+
+    clock, began = Clock(None, now()), now()
+    assert in_time(clock, work, lambda: "other") == "other"
+    took = now() - began
+    assert clock.interrupted
+    assert HURRY_S <= took < HURRY_S + 5.0 if count == 1 else took < HURRY_S
+    assert clock.until_late() <= HURRY_S
+    # what is finished after an interrupt ends at the next one
+    began, work_again = now(), Clock(None, now()).hurry()
+    signals = iter([signal.SIGINT])
+    assert (
+        in_time(work_again, lambda: [signal.raise_signal(next(signals)), list(iter(int, 1))], lambda: 1) == 1
+    )
+    assert now() - began < HURRY_S
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+@pytest.mark.parametrize("question", ["solve", "fit"])
+def test_ctrl_c_between_sizes_ends_within_two_seconds(question):
+    """120 × 6 went on for 33 to 42 seconds: the certificate had no deadline after an interrupt."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((120, 6))
+    y = np.abs(X).sum(axis=1) + 0.3 * rng.standard_normal(120)
+    at = 0.0
+
+    def interrupting(state):
+        nonlocal at
+        if state.round >= 4:
+            at = time.process_time()
+            signal.raise_signal(signal.SIGINT)
+        return False
+
+    for _ in range(2):  # the first one may compile
+        if question == "solve":
+            found = covopt.min_norm(X, y, callback=interrupting)
+        else:
+            found = covopt.fit(X, y, lam=0.05, callback=interrupting)
+    assert time.process_time() - at < 2.5
+    assert found.status.code == "interrupted"
+    assert 0.0 < found.lower_bound < found.objective
+    assert found.certificate.interpolates or question == "fit"
+
+
+def test_exact_outputs_have_a_clock():
+    """3000 × 12 with a limit of a second took 28 seconds of the processor, 3000 × 3 took 6.3."""
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((3000, 12))
+    y = X[:, 0] + 0.1 * rng.standard_normal(3000)
+    covopt.min_norm(X[:40], y[:40], time_limit_s=0.5)
+    began = time.process_time()
+    found = covopt.min_norm(X, y, time_limit_s=1.0)
+    assert time.process_time() - began < 4.0
+    assert found.status.code == "time_limit"
+    assert found.certificate.residual < 1e-7
 
 
 def test_compilation_is_announced_once_and_not_counted():

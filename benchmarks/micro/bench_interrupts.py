@@ -8,7 +8,9 @@
         said of the bracket; --kinds leaves some out
     python benchmarks/micro/bench_interrupts.py limits --only cells fit --tables large --limit 2
 
-Tables of 100 000 x 2, 1000 x 2 and 442 x 10. Seconds are those of the processor (one thread), and limits are made to
+Tables of 100 000 x 2, 1000 x 2, 442 x 10, and sizes between: 120 x 6, 300 x 10, 3000 x 12.
+
+Seconds are those of the processor (one thread), and limits are made to
 count them too, so that a busy machine tells the same; those of importing and of reading the table are in them. A
 signal waits in CPython until compiled code returns: the stretch is measured by a timer of the processor's time, every
 10 ms, whose handler notes what has passed since it last ran and which line it interrupts. Imports and numba's loading
@@ -35,7 +37,10 @@ ROOT = Path(__file__).parents[2]
 LIMIT, AFTER = 3.0, 3.0  # seconds
 MOST = 40.0  # seconds of processor beyond which a run is ended by force
 HEARD = 0.2  # seconds: longer stretches are told
-ROWS = {"large": (100_000, 2), "thousand": (1000, 2), "patients": (442, 10)}
+ROWS = {
+    "large": (100_000, 2), "thousand": (1000, 2), "patients": (442, 10),
+    "120x6": (120, 6), "300x10": (300, 10), "3000x12": (3000, 12),
+}  # fmt: skip
 Y = ("--target", "y")
 CASES = {
     "solve": ("solve", "T.csv", *Y, "--tol", "1e-14", "--out", "o.json"),
@@ -92,11 +97,11 @@ def write_tables(names: list[str]) -> None:
             X, y = load_diabetes(return_X_y=True)
         else:
             y = np.abs(X).sum(axis=1) + 0.3 * rng.standard_normal(n)
-        head = ",".join([*"abcdefghij"[:d], "y"])
+        head = ",".join([*"abcdefghijkl"[:d], "y"])
         for suffix, targets in (("", y), ("-classes", y > np.median(y))):
             table = np.column_stack([X, targets])
             np.savetxt(f"{name}{suffix}.csv", table, delimiter=",", header=head, comments="", fmt="%.9g")
-        size = {"large": 40, "thousand": 9, "patients": 14}[name]
+        size = {"large": 40, "thousand": 9, "120x6": 9}.get(name, 14)
         factor = rng.integers(0, 5, (size + 3, size))
         np.savetxt(f"{name}-matrix.csv", factor.T @ factor, delimiter=",", fmt="%d")
         write_model(f"{name}.pt", d)

@@ -298,7 +298,7 @@ class FitTask:
     ) -> Solution:  # fmt: skip
         problem, reduction = reduced
         if point.status is Status.INTERRUPTED:
-            clock = clock.hurried()
+            clock.hurry()
         found, gauge = (point.neurons, point.weights, point.offset), None
         if isinstance(self.weighing, LabelNoise):
             gauge = LabelNoiseGauge(self.label_noise(lam))

@@ -28,7 +28,7 @@ from covopt.solvers.thin import Thin, generate_thin, solve_thin_quickly
 from covopt.status import Status
 
 CONIC, FRANK_WOLFE = "conic:", "frank-wolfe:"
-QUICK_S = 5.0  # for the bound beside a network along a line
+QUICK_S, SOON_S = 5.0, 0.5  # for the bound beside a network along a line; after an interrupt
 BOX_SHARE = 0.7  # of the time limit, before the heuristic takes over
 CLOSE = 1e-2  # gap of faces that arcs do not better: of rays nearly opposite the dual's digits are lost
 SHARPEN_GAP = 1e-9  # a dual this accurate shows the tight set, and Newton's method can finish on it
@@ -67,7 +67,7 @@ def generate_in_time(
         if point is not None and (as_asked or np.isfinite(point.upper_bound)):
             return point, name
     with patiently():
-        left = 0.4 * (seconds or QUICK_S) if status is not Status.INTERRUPTED else QUICK_S
+        left = 0.4 * (seconds or QUICK_S) if status is not Status.INTERRUPTED else SOON_S
         share = min(QUICK_S, clock.until_late(0.0) or QUICK_S, left)
         quick = solve_thin_quickly(problem, time_limit_s=share, random_state=options["random_state"])
     quick.status = status if point is None else point.status

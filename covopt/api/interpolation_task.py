@@ -11,7 +11,7 @@ import numpy as np
 from covopt.api.generation import CONIC, generate_in_time, zero_point
 from covopt.api.resuming import joined, opened, resumable
 from covopt.api.rounds import Callback, observer
-from covopt.api.stopping import Clock, in_time
+from covopt.api.stopping import Clock, face_budget, in_time
 from covopt.certificates.certify import conclude
 from covopt.certificates.conjugate import balanced
 from covopt.certificates.far_sums import hold_far_sums
@@ -120,19 +120,18 @@ class InterpolationTask:
             point, name = self._point(
                 observer(2.0 * reduction.value_scale, history, self.callback, self.began), clock
             )
-            neurons, weights, offset = best = point.neurons, point.weights, point.offset
+            best = point.neurons, point.weights, point.offset
+            if point.status is Status.INTERRUPTED:
+                clock.hurry()
             if not point.finished:
-                soon = clock.hurried() if point.status is Status.INTERRUPTED else clock
-                neurons, weights, offset = in_time(
-                    soon,
+                best = in_time(
+                    clock,
                     lambda: finish_network(problem, *best),
-                    lambda: with_few_neurons(problem, *best, time_limit_s=soon.until_late()),
+                    lambda: with_few_neurons(problem, *best, time_limit_s=clock.until_late()),
                     share=0.5,
                 )
-            network = self._network(*with_few_neurons(problem, neurons, weights, offset))
-            if point.moments is not None and self.data.n_features == 1:
-                network = with_exact_products(network, self.data.X[:, 0], self.data.Y)
-            network = self._by_ramps(meet(network, self.data.lifted, self.data.Y), point)
+            network = self._network(*with_few_neurons(problem, *best, time_limit_s=clock.until_late(0.5)))
+            network = in_time(clock, lambda: self._met(network, point), lambda: network, share=0.5)
             dual, certificate, status = self._conclude(point, network, clock)
             if clock.interrupted and status is not Status.CERTIFIED:
                 status = Status.INTERRUPTED
@@ -140,6 +139,12 @@ class InterpolationTask:
             solution = conclude_run(replace(found, snapshots=trail.snapshots(self._snapshot)))
         tell_result(solution)
         return solution
+
+    def _met(self, network: ReLUNetwork, point: Point) -> ReLUNetwork:
+        """Return a network whose outputs at the points are right to the last digit, as far as doubles have room."""
+        if point.moments is not None and self.data.n_features == 1:
+            network = with_exact_products(network, self.data.X[:, 0], self.data.Y)
+        return self._by_ramps(meet(network, self.data.lifted, self.data.Y), point)
 
     def _by_ramps(self, network: ReLUNetwork, point: Point) -> ReLUNetwork:
         """Return a network of one input with its digits from fractions, where doubles leave too few."""
@@ -241,9 +246,10 @@ class InterpolationTask:
         """Return dual, certificate and status; late by a bound without a search, in no time by the trivial one."""
         _, reduction = self.reduced
         options = self._options(point)
+        budget = {"budget": face_budget("", clock)} if clock.hurries else {}
         return in_time(
             clock,
-            lambda: self._concluded(point, network),
+            lambda: self._concluded(point, network, **budget),
             lambda: in_time(
                 clock,
                 lambda: self._concluded(point, network, budget=0.0),

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from covopt.limits import TimeUp, limited, now, patiently, unlimited
+from covopt.limits import HURRY_S, LONGEST_S, TimeUp, limited, now, patiently, unlimited
 from covopt.oracles.faces import DEFAULT_FACE_BUDGET
 from covopt.oracles.support import WHOLE_CHECK_S
 from covopt.status import Status
 
 SOLVING = 0.75  # share of the time for the solver; the rest is for finishing and the certificate
 GRACE, GRACE_S = 0.08, 0.7  # of the limit, and seconds, by which a result may be late
-HURRY_S, HURRY = 10.0, 0.1  # seconds, and share of what has passed, for what follows an interrupt
 MOST_DIMENSIONS, SOLVING_BEYOND = 4, 0.65  # certificates by boxes take longer
 LEAST_CHECK_S = 0.5  # for a certificate
+REST = 0.3  # of the time that an interrupt leaves, for what follows the work that took it all
 
 Answer = TypeVar("Answer")
 
@@ -37,7 +37,8 @@ class Clock:
     """
 
     def __init__(self, time_limit_s: float | None, began: float):
-        self.limit, self.began, self.interrupted = time_limit_s, began, False
+        self.limit, self.began, self.interrupted, self.hurries = time_limit_s, began, False, 0
+        self.grace = 0.0 if time_limit_s is None else GRACE * time_limit_s + GRACE_S
 
     def for_solver(self, rank: int, finishing_s: float = 0.0) -> float | None:
         """Return the seconds that the solver may take from now, so that there are some to finish in."""
@@ -51,20 +52,20 @@ class Clock:
         """Return the seconds from now until a result would be late."""
         if self.limit is None:
             return None
-        end = self.limit + share * (GRACE * self.limit + GRACE_S)
-        return max(0.05, end - (now() - self.began))
+        return max(0.05, self.limit + share * self.grace - (now() - self.began))
 
-    def hurried(self) -> Clock:
-        """Return a clock by which what follows an interrupt ends soon, where less was not agreed.
+    def hurry(self, seconds: float = HURRY_S) -> Clock:
+        """Let what follows an interrupt end soon, and what follows another one at once; return this clock.
 
         Examples
         --------
-        >>> 9.0 < Clock(None, now()).hurried().until_late() < 12.0
+        >>> 1.0 < Clock(None, now()).hurry().until_late() < 2.0
         True
         """
-        passed = now() - self.began
-        end = passed + max(HURRY_S, HURRY * passed)
-        return Clock(end if self.limit is None else min(self.limit, end), self.began)
+        end = now() - self.began + (0.0 if self.hurries else seconds)
+        self.limit = end if self.limit is None else min(self.limit, end)
+        self.grace, self.hurries = 0.0 if self.hurries else 0.5 * GRACE_S, self.hurries + 1
+        return self
 
 
 class Allowance(Clock):
@@ -88,7 +89,7 @@ class Allowance(Clock):
         """See the base class."""
         return None if self.limit is None else max(0.0, share * self.limit - (now() - self.began))
 
-    def hurried(self) -> Clock:
+    def hurry(self, seconds: float = HURRY_S) -> Clock:
         """See the base class."""
         return self
 
@@ -107,15 +108,18 @@ def in_time(
     left = clock.until_late(share)
     if left == 0.0:
         return otherwise()
-    with patiently() as interrupted:
+    rest = HURRY_S
+    with patiently(hurried=clock.hurries > 0) as interrupted:
         try:
-            with limited(left):
+            with limited(LONGEST_S if left is None else left):
                 return work()
         except TimeUp:
+            rest = REST * HURRY_S
             with unlimited():
                 return otherwise()
         finally:
-            clock.interrupted |= interrupted()
+            if interrupted():
+                clock.hurry(rest).interrupted = True
 
 
 def best_in_time(
@@ -157,10 +161,11 @@ def face_budget(name: str, clock: Clock) -> float:
     Parameters
     ----------
     name : str
-        Of the solver: "column-generation with ..." where the faces are too many to be looked at one by one.
+        Of the solver: "column-generation with ..." where the faces are too many to be looked at one by one; after an
+        interrupt any.
     clock : Clock
     """
     left = clock.until_late(0.0)
-    if " with " not in name or left is None:
+    if left is None or (" with " not in name and not clock.hurries):
         return DEFAULT_FACE_BUDGET
     return DEFAULT_FACE_BUDGET * min(1.0, max(left, LEAST_CHECK_S) / WHOLE_CHECK_S)
