@@ -21,7 +21,6 @@ from benchmarks.adversary.exactly import fractions, outputs
 from benchmarks.adversary.forged import honest
 from benchmarks.adversary.outcome import Outcome, held, refuted, worst
 from benchmarks.adversary.solves import bound_holds, fit_bound_holds, quiet, random_output_bias, verifies
-from covopt.certificates.prove_keeping import RESUME, digest_of
 from covopt.depth import function_brackets
 from covopt.errors import CovoptError
 from covopt.losses.interpolation import INTERPOLATES
@@ -150,17 +149,12 @@ def path(rng: np.random.Generator) -> Outcome:
 
 
 def proof(rng: np.random.Generator) -> Outcome:
-    """A proof whose checkpoint was edited, its hash made anew: what is returned is below the networks."""
+    """A proof whose checkpoint was edited: what is returned is below the networks."""
     solution = honest(rng)
     if solution.data.n_outputs > 1 or not np.any(solution.dual):
         return held()
     made = quiet(solution.prove)
     content = made.to_dict() | {"lower_bound": abs(made.lower_bound) * (1 + 10.0 ** rng.uniform(-3, 9))}
-    if rng.random() < 0.5:
-        state = {"boxes": 0, "checked": {}}
-        content[RESUME] = {
-            "version": 1, "covopt": covopt.__version__, "digest": digest_of(state), "state": state
-        }  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "proof.json"
         file.write_text(json.dumps(content))

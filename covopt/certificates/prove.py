@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 from math import inf, nextafter
@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from covopt.certificates.prove_keeping import BestProof, ProofKeeper, key_of
 from covopt.checks.checkpoints import Checkpoint
-from covopt.checks.kept import kept_file
+from covopt.checks.kept import KeptFile, kept_file
 from covopt.errors import BudgetError, InputError, SolutionFileError
-from covopt.limits import TimeUp, limited, now, patiently
+from covopt.limits import TimeUp, limited, now
 from covopt.losses import Huber
 from covopt.oracles.cones import box_gauge
 from covopt.oracles.cones.transfer import Transfer
@@ -23,17 +22,16 @@ from covopt.proofs import CheckedBound, Problem, Proof, check_proof
 from covopt.proofs.checker.arithmetic import float_below, fractions
 from covopt.proofs.checker.dual import LOSSES, move_into_domain
 from covopt.proofs.checker.network import lift
-from covopt.proofs.parts import Spread, in_parts
+from covopt.proofs.parts import in_parts
 
 if TYPE_CHECKING:
     from covopt.data import Data
 
-LATE_S, HURRY_S = 0.3, 10.0  # seconds for a first small proof, after a time limit and after an interrupt
-LARGE_PART = 1 << 16  # nodes that are checked between two looks at the clock: a few seconds
 RTOL = 5e-10  # of H, above the best value found: half of it is about what the proved bound loses
 NEAR = 1e-2  # how far apart bound and best value may be for the checker to close the distance
 MAX_BOXES = 2_000_000
 EXTRA_BOXES = 200_000
+LATE_S = 0.3  # for a first small proof where the time was up before
 FIRST_BOXES, MORE_BOXES = (
     2000,
     4,
@@ -82,7 +80,6 @@ def prove(
     neurons: np.ndarray | None = None,
     max_boxes: int = MAX_BOXES,
     n_threads: int = 1,
-    keeper: ProofKeeper | None = None,
 ) -> tuple[Proof, CheckedBound]:
     """Search for a cover of all directions by boxes and let the checker say what it proves.
 
@@ -97,8 +94,6 @@ def prove(
         Of the search. Where they run out the proof proves less.
     n_threads : int
         Of the search.
-    keeper : ProofKeeper, optional
-        Of a run that can be gone on with.
 
     Returns
     -------
@@ -140,15 +135,10 @@ def prove(
     proof = Proof(
         problem.digest(dual), made.V, y, signs, linear, made.group, factor, made.exponent, H, tree, 0.0,
     )  # fmt: skip
-    spread: Spread | None = spread_with_rechecks()
-    nodes = None
-    if keeper is not None:
-        nodes = LARGE_PART if spread is None else None
-        spread = keeper.checking(key_of(y, signs, linear, made.exponent, H, tree, EXTRA_BOXES), spread)
     try:
-        bound = check_proof(problem, dual, proof, extra=EXTRA_BOXES, cover_by=in_parts(spread, nodes))
-    except SolutionFileError:  # of the checkpoint
-        raise
+        bound = check_proof(
+            problem, dual, proof, extra=EXTRA_BOXES, cover_by=in_parts(spread_with_rechecks())
+        )
     except ValueError as error:
         raise InputError(f"there is no exact proof of this bound: {error}") from error
     reached = -float_below(-(Fraction(H) + bound.cover.excess))
@@ -176,7 +166,8 @@ def prove_in_time(
         The bound that is to be proved: with it there is nothing more to do.
     time_limit_s : float, optional
     checkpoint : Checkpoint, optional
-        With it an interrupt ends the run like a time limit.
+        The file of the best proof that is finished; a run goes on from it with larger searches. With it an interrupt
+        ends the run like a time limit, once there is a proof.
 
     Raises
     ------
@@ -185,77 +176,72 @@ def prove_in_time(
     BudgetError
         Where the time was up before there was any proof.
     """
+    best: Proof | None = None
+    start, ended = now(), False
+    boxes = max_boxes if checkpoint is None and time_limit_s is None else min(FIRST_BOXES, max_boxes)
 
-    def made(boxes: int, keeper: ProofKeeper | None) -> Proof:
-        return prove(problem, dual, neurons=neurons, max_boxes=boxes, n_threads=n_threads, keeper=keeper)[0]
+    def made() -> Proof:
+        found = prove(problem, dual, neurons=neurons, max_boxes=boxes, n_threads=n_threads)[0]
+        better = found if best is None or found.lower_bound > best.lower_bound else best
+        if file is not None:
+            file.write(better.to_dict())
+        return better
 
     with kept_file(checkpoint) as file:
-        keeper, kept, stopped = None, BestProof(), False
-        if file is not None:
-            keeper = ProofKeeper(file, problem.digest(dual), lambda: made(min(FIRST_BOXES, max_boxes), None))
-            kept = keeper
         try:
-            stopped = not _grow(lambda boxes: made(boxes, keeper), stated, time_limit_s, max_boxes, kept)
-        except KeyboardInterrupt:
-            if keeper is None:
-                raise
-            stopped = True
-        if keeper is not None and checkpoint is not None:
-            checkpoint.stopped = stopped
-            with patiently():
-                if stopped:
-                    keeper.leave(LATE_S if time_limit_s is not None else HURRY_S)
-                else:
-                    keeper.conclude()
-    if kept.claims_more and kept.earlier is not None:
-        try:
-            with limited(None if time_limit_s is None else max(HURRY_S, time_limit_s)):
-                kept.found(_checked(problem, dual, kept.earlier))
+            with limited(time_limit_s):
+                if file is not None and file.content is not None:
+                    with file.named():
+                        best = _earlier(problem, dual, Proof.from_dict(file.content), file)
+                    ended = _proves(best, stated)
+                    boxes = min(MORE_BOXES * max(boxes, len(best.tree)), max_boxes)
+                while not ended:
+                    began = now()
+                    best = made()
+                    ended = boxes == max_boxes or _proves(best, stated)
+                    # the search hears no deadline: it is begun where it should end in time
+                    if (
+                        time_limit_s is not None
+                        and MORE_BOXES * (now() - began) > start + time_limit_s - now()
+                    ):
+                        break
+                    boxes = min(MORE_BOXES * boxes, max_boxes)
         except TimeUp:
-            pass
-    if kept.best is None:
-        if time_limit_s is None:
-            raise KeyboardInterrupt  # before there was anything to keep
+            if best is None:
+                with suppress(TimeUp), limited(LATE_S):
+                    best = made()
+        except KeyboardInterrupt:
+            if file is None or best is None:
+                raise
+        if checkpoint is not None and file is not None:
+            checkpoint.stopped = not ended
+            if ended:
+                file.remove()
+    if best is None:
         raise BudgetError(
             f"no proof was found in {time_limit_s:g} s: give more time, or verify in floating point."
         )
-    return kept.best
+    return best
 
 
-def _checked(problem: Problem, dual: np.ndarray, proof: Proof) -> Proof:
-    """Return a proof that an earlier run left, with what the checker says that it proves."""
+def _proves(proof: Proof, stated: float) -> bool:
+    return proof.lower_bound >= stated - PROVES * abs(stated)
+
+
+def _earlier(problem: Problem, dual: np.ndarray, proof: Proof, file: KeptFile) -> Proof:
+    """Return the proof of an earlier run with what the checker says that it proves, whatever the file says."""
+    if proof.digest != problem.digest(dual):
+        raise InputError(
+            f"the checkpoint {file.path} is about another table, question or dual point; give the same solution, or "
+            "another file."
+        )
     try:
         bound = check_proof(
             problem, dual, proof, extra=EXTRA_BOXES, cover_by=in_parts(spread_with_rechecks())
         )
     except ValueError as error:
-        raise SolutionFileError(f"the proof in the checkpoint is damaged: {error}") from error
+        raise SolutionFileError(f"the proof in the checkpoint {file.path} is damaged: {error}") from error
     return replace(proof, lower_bound=float_below(bound.lower_bound))
-
-
-def _grow(
-    made: Callable[[int], Proof], stated: float, time_limit_s: float | None, max_boxes: int, kept: BestProof
-) -> bool:
-    """Make a proof, larger and larger ones where time is limited; whether the last one was to be the last."""
-    if time_limit_s is None:
-        kept.boxes = max_boxes
-        kept.found(made(max_boxes))
-        return True
-    kept.boxes, began = min(kept.boxes or FIRST_BOXES, max_boxes), now()
-    try:
-        with limited(time_limit_s):
-            while True:
-                started = now()
-                found = made(kept.boxes)
-                kept.found(found)
-                if found.lower_bound >= stated - PROVES * abs(stated) or kept.boxes >= max_boxes:
-                    return True
-                # the search hears no deadline: it is begun where it should end in time
-                if now() - began + MORE_BOXES * (now() - started) > time_limit_s:
-                    return False
-                kept.boxes = min(MORE_BOXES * kept.boxes, max_boxes)
-    except TimeUp:
-        return False
 
 
 def _shorten(made: Transfer) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, float]:

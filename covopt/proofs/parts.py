@@ -1,6 +1,6 @@
 """Large covers in parts: which boxes go where, and what their answers say together.
 
-No part of the checker: it is used on a cluster, and where parts that are done are kept; what it must not do is leave
+No part of the checker: it is used on a cluster; what it must not do is leave
 a box out.
 """
 
@@ -31,7 +31,7 @@ MOST_PARTS = 1024  # their boxes are made beforehand, 100 kB for a part
 Spread = Callable[[Callable[..., Any], Iterable[tuple[Any, ...]]], Iterable[Any]]
 
 
-def in_parts(spread: Spread | None, nodes: int | None = None) -> Callable[..., Cover]:
+def in_parts(spread: Spread | None) -> Callable[..., Cover]:
     """Return :func:`~covopt.proofs.checker.cover.check_cover`, or what stands for it and gives parts away.
 
     Parameters
@@ -39,19 +39,16 @@ def in_parts(spread: Spread | None, nodes: int | None = None) -> Callable[..., C
     spread : callable or None
         Calls a function with each of several tuples of arguments, elsewhere, and yields the answers in order. With
         None everything is checked here.
-    nodes : int, optional
-        Of the tree, for a part; no more than so many are checked in one piece.
     """
-    part = PART if nodes is None else nodes
 
     def check(
         y: np.ndarray, sign: np.ndarray, linear: np.ndarray, H: Fraction, code: bytes, *, extra: int
     ) -> Cover:
-        if len(code) <= part:
+        if len(code) <= PART:
             return check_cover(y, sign, linear, H, code, extra=extra)
         tree = read_tree(code, y.shape[1])
         rows, boxes = begin(y, sign, linear, H, tree, False)
-        above, parts = cut_into_parts(rows, tree, boxes, part)
+        above, parts = cut_into_parts(rows, tree, boxes, PART)
         tasks = [(rows, part, below, extra) for below, part in parts]
         proved, last, seen, spent = zip(*spread(check_boxes, tasks), strict=True)  # type: ignore[misc]
         # in one piece a value above H, or too many cuts, would have had an effect on what comes after it
