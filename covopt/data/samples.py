@@ -202,6 +202,11 @@ def row_space(rows: np.ndarray) -> np.ndarray:
 def _shapes(
     X: np.ndarray, Y: np.ndarray, features: tuple[str, ...] | None, bias: float
 ) -> tuple[np.ndarray, np.ndarray]:
+    if X.ndim == 1 and Y.ndim == 2 and Y.shape[1] > 1:
+        raise InputError(
+            f"X has one dimension and Y has {Y.shape[1]} columns; the order is X, Y: are they swapped? "
+            "Inputs of one feature are X.reshape(-1, 1), or X.to_frame() of a Series."
+        )
     if X.ndim == 1 and features is not None:  # a Series is one column
         X = X[:, None]
     if X.ndim == 1:

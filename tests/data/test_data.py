@@ -99,6 +99,9 @@ def test_sparse_matrices():
 
 def test_shapes():
     has(refused([1, 2, 3], [1, 2, 3]), "two dimensions", "(3,)", "reshape(-1, 1)")
+    table = pd.DataFrame({"a": [0.0, 1.0], "b": [1.0, 0.0], "y": [2.0, 3.0]})
+    for y in (table["y"], table["y"].to_numpy()):
+        has(refused(y, table[["a", "b"]]), "the order is X, Y: are they swapped?")
     has(refused(np.zeros((2, 2, 2)), [1, 2]), "(2, 2, 2)")
     has(refused([[1], [2]], [1, 2, 3]), "X has 2 rows but Y has 3")
     has(refused(np.zeros((0, 2)), []), "no rows", "(0, 2)")
