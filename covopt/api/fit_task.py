@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from covopt.api.fit_targets import aligned, check_size, name_of
-from covopt.api.lambdas import LargestLambda, largest_lambda, parse_lam
+from covopt.api.lambdas import LargestLambda, is_chosen, largest_lambda, parse_lam
 from covopt.api.resuming import CheckpointFile, joined, resumable
 from covopt.api.rounds import observer
+from covopt.api.selection import GRID, HeldOut, held_out
 from covopt.api.stopping import Clock, best_in_time, face_budget, in_time
 from covopt.api.warm_starts import warm_start
 from covopt.certificates.certify import Conclusion, conclude
@@ -50,6 +51,7 @@ from covopt.status import Status
 
 BRIEF = 0.02  # share of the search that a first look is
 HOPELESS = 0.05  # the gap with which it is the last one
+FOR_CHOICE = 0.4  # of the time, for cross-validation
 FOR_LAMBDA = 0.15  # of the time, where a share of λ_max is asked for
 LOOSE = 0.1  # of λ_max, that is said where a share of it is asked for
 MANY_ROWS = 1000  # from which on the first rounds may take all the time
@@ -85,6 +87,7 @@ class FitTask:
         if isinstance(self.weighing, LabelNoise):
             check_label_noise(self.weighing, targets.shape[1], output_bias)
         self.data = Data.validate(X, targets, bias=bias, target_names=names, interpolates=False)
+        self.table = self.data  # as it was given
         self.scaling: Scaling | None = None
         if standardised:
             of_numbers = not self.loss.is_classification
@@ -162,6 +165,8 @@ class FitTask:
 
         Where λ_max is 0 the best constant is optimal for every λ; then the share itself is λ.
         """
+        if is_chosen(lam):
+            return self.chosen(None if time_limit_s is None else FOR_CHOICE * time_limit_s).best
         value, relative = parse_lam(lam)
         if not relative:
             return value
@@ -179,6 +184,13 @@ class FitTask:
                 stacklevel=3,
             )
         return value * top
+
+    def chosen(self, time_limit_s: float | None = None) -> HeldOut:
+        """Return how networks over a grid of λ do in cross-validation."""
+        if self.potential != "variation":
+            raise InputError(f'lam="cv" is for potential="variation"; received potential={self.potential!r}.')
+        top = self.largest(None if time_limit_s is None else FOR_LAMBDA * time_limit_s).met
+        return held_out(self, GRID * (top or 1.0), time_limit_s=time_limit_s)
 
     def grid(self, n_lams: int, eps: float, time_limit_s: float | None = None) -> np.ndarray:
         """Return the geometric grid from λ_max down; finding that may take a part of the time."""
@@ -239,7 +251,7 @@ class FitTask:
                 solution = self._certified(lam, point, reduced, name, history, clock)
 
             def restored(seen: Seen) -> Snapshot:
-                network, dual = self._in_units(lam, reduction, *seen[1:])
+                network, dual = self.in_units(lam, reduction, *seen[1:])
                 return Snapshot(seen.round, dataclasses.replace(network, scaling=self.scaling), dual)
 
             snapshots = trail.snapshots(restored)
@@ -304,10 +316,10 @@ class FitTask:
             gauge = LabelNoiseGauge(self.label_noise(lam))
         else:
             found = in_time(clock, lambda: finish_network(problem, *found), lambda: found, share=0.5)
-        network, dual = self._in_units(lam, reduction, *found, point.dual)
+        network, dual = self.in_units(lam, reduction, *found, point.dual)
         return self._solution(lam, point, network, dual, gauge, name, history, clock)
 
-    def _in_units(self, lam, reduction: Reduction, neurons, weights, offset, dual) -> tuple[ReLUNetwork, Any]:
+    def in_units(self, lam, reduction: Reduction, neurons, weights, offset, dual) -> tuple[ReLUNetwork, Any]:
         """Return a network and a dual of the reduced problem in the units of the table that is solved."""
         if dual.shape[1] == 1:
             weights, offset, dual = weights[:, 0], float(offset[0]), dual[:, 0]

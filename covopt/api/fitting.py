@@ -8,10 +8,11 @@ from typing import Any, cast
 
 import numpy as np
 
-from covopt.api.fit_task import FitTask
-from covopt.api.lambdas import DEFAULT_LAMBDA, parse_lam
+from covopt.api.fit_task import FOR_CHOICE, FitTask
+from covopt.api.lambdas import DEFAULT_LAMBDA, is_chosen, parse_lam
 from covopt.api.resuming import opened, resumed_path
 from covopt.api.rounds import Callback
+from covopt.api.selection import held_out
 from covopt.api.solution_path import SolutionPath
 from covopt.checks.arrays import as_doubles
 from covopt.checks.checkpoints import as_checkpoint
@@ -66,7 +67,8 @@ def fit(
         with the softmax any number of classes.
     lam : float or str
         λ > 0, or a share of :func:`lambda_max`: ``"0.1max"`` (the default), ``"max"``. What such a share means does
-        not depend on the units of the table.
+        not depend on the units of the table. ``"cv"`` takes the λ of the least mean loss in five folds, of ten from
+        λ_max/2 to λ_max/1000.
     depth : int
         L, the number of weight layers. With more than two nobody can prove the optimum: the network is found by
         descent (status ``HEURISTIC``), and what brackets the least objective from below is valid and rarely tight:
@@ -136,7 +138,8 @@ def fit(
     task = FitTask(
         X, Y, loss, bias, output_bias, sample_weight, potential, solver, tol, random_state, standardised=standardise
     )  # fmt: skip
-    parse_lam(lam)  # before anything is computed
+    if not is_chosen(lam):
+        parse_lam(lam)  # before anything is computed
     time_limit_s = check_time_limit(time_limit_s)
     if start is not None:
         task.check_start(start)
@@ -232,6 +235,7 @@ def path(
     random_state: int | None = None,
     callback: Callback | None = None,
     standardise: bool = False,
+    folds: int = 0,
     verbose: int = 0,
     checkpoint: Any = None,
 ) -> SolutionPath:
@@ -253,6 +257,9 @@ def path(
         Seconds for the whole path.
     callback : callable, optional
         Called after every round, as in :func:`fit`; a true answer ends the path.
+    folds : int
+        Folds of a cross-validation over the same λ, first, in a part of the time: ``held_out`` of what is returned.
+        0 for none.
     verbose, checkpoint
         As in :func:`covopt.min_norm`; what is written are the points so far.
 
@@ -291,6 +298,9 @@ def path(
         grid = task.grid(n_lams, eps, time_limit_s) if lams is None else _check_lams(lams)
         if file is not None:
             solutions = resumed_path(file, task, grid)
+        if folds:
+            share = None if time_limit_s is None else FOR_CHOICE * time_limit_s
+            solutions.held_out = held_out(task, grid, folds=folds, time_limit_s=share)
         for lam in grid[len(solutions) :]:
             left = None if time_limit_s is None else time_limit_s - (now() - began)
             if left is not None and left <= 0:

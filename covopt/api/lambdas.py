@@ -58,6 +58,11 @@ class LargestLambda(NamedTuple):
         return self.slack / (1.0 + self.slack)
 
 
+def is_chosen(lam: Any) -> bool:
+    """Whether cross-validation is asked to choose λ: ``lam="cv"``."""
+    return isinstance(lam, str) and lam.strip().lower() == "cv"
+
+
 def parse_lam(lam: Any) -> tuple[float, bool]:
     """Return λ, or a share of λ_max and True.
 
@@ -77,7 +82,7 @@ def parse_lam(lam: Any) -> tuple[float, bool]:
     ((0.5, False), (0.1, True), (0.01, True), (1.0, True))
     >>> parse_lam("-1max")
     Traceback (most recent call last):
-    covopt.errors.InputError: lam must be a positive finite number; received '-1max'. A share of λ_max: "0.1max".
+    covopt.errors.InputError: lam must be a positive finite number; received '-1max'. A share of ...
     """
     if not isinstance(lam, str):
         return check_positive("lam", lam), False
@@ -88,7 +93,8 @@ def parse_lam(lam: Any) -> tuple[float, bool]:
         value = math.nan
     if not 0.0 < value < math.inf:
         raise InputError(
-            f'lam must be a positive finite number; received {lam!r:.60}. A share of λ_max: "0.1max".'
+            f'lam must be a positive finite number; received {lam!r:.60}. A share of λ_max: "0.1max"; chosen by '
+            'cross-validation: "cv".'
         )
     return value, True
 

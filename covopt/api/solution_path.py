@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
+    from covopt.api.selection import HeldOut
+
 FORMAT = "covopt-path"
 SCHEMA = 1
 COLUMNS = ("lam", "objective", "loss", "squared_norm", "neurons", "lower_bound", "gap", "status")
@@ -24,12 +26,19 @@ COLUMNS = ("lam", "objective", "loss", "squared_norm", "neurons", "lower_bound",
 class SolutionPath(list[Solution]):
     """A list of solutions, largest λ first.
 
+    Attributes
+    ----------
+    held_out : HeldOut or None
+        How networks at these λ do on rows that they have not seen, where that was asked for; files leave it out.
+
     Examples
     --------
     >>> import covopt
     >>> covopt.path([[0.0], [1.0]], [0.0, 1.0], n_lams=3)
     SolutionPath(3 points, λ 0.7071 to 0.0007071, 3 certified, up to 1 neuron)
     """
+
+    held_out: HeldOut | None = None
 
     def __repr__(self) -> str:
         if not self:
@@ -41,9 +50,22 @@ class SolutionPath(list[Solution]):
 
     def _repr_html_(self) -> str:
         rows = [[f"{v:.6g}" if isinstance(v, float) else v for v in row] for row in self._rows()]
-        return html_table(rows, head=COLUMNS, caption=repr(self))
+        return html_table(rows, head=self._columns(), caption=repr(self))
+
+    def _columns(self) -> tuple[str, ...]:
+        return (
+            COLUMNS
+            if self.held_out is None
+            else (*COLUMNS, "held_out_loss", f"held_out_{self.held_out.quality}")
+        )
 
     def _rows(self) -> list[tuple[Any, ...]]:
+        seen = self.held_out
+        more = (
+            [()] * len(self)
+            if seen is None
+            else zip(*(v.mean(axis=1).tolist() for v in seen[1:3]), strict=True)
+        )
         return [
             (
                 s.lam,
@@ -54,8 +76,9 @@ class SolutionPath(list[Solution]):
                 s.lower_bound,
                 s.gap,
                 s.status.code,
+                *beside,
             )
-            for s in self
+            for s, beside in zip(self, more, strict=False)
         ]
 
     def to_frame(self) -> pd.DataFrame:
@@ -66,7 +89,7 @@ class SolutionPath(list[Solution]):
         pandas.DataFrame
         """
         pd = required("pandas", "to_frame()", "tables")
-        return pd.DataFrame(self._rows(), columns=list(COLUMNS))
+        return pd.DataFrame(self._rows(), columns=list(self._columns()))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write one JSON file with every solution, atomically; :func:`covopt.load` reads it.

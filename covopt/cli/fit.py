@@ -185,7 +185,8 @@ def fit(
         str | None,
         typer.Option(
             metavar="λ",
-            help="The objective is mean loss + λ‖W‖²: a number, or a share of λ_max (default 0.1max).",
+            help="The objective is mean loss + λ‖W‖²: a number, a share of λ_max (default 0.1max), or cv: chosen by "
+            "cross-validation.",
         ),
     ] = None,
     loss: LossName = None,

@@ -64,6 +64,12 @@ def path(
     ] = None,
     n_lams: Annotated[int, typer.Option(min=1, help="Points of the grid.")] = 30,
     eps: Annotated[float, typer.Option(help="Smallest λ of the grid, as a share of λ_max.")] = 1e-3,
+    folds: Annotated[
+        int,
+        typer.Option(
+            min=0, help="Folds of a cross-validation, which says which λ fits rows left out; 0: none."
+        ),
+    ] = 5,
     features: Features = None,
     sample_weight: SampleWeight = None,
     sep: Sep = None,
@@ -109,7 +115,7 @@ def path(
             solutions = run(
                 X, Y, lams=grid, n_lams=n_lams, eps=eps, bias=bias, output_bias=output_bias, potential=potential,
                 standardise=standardise, tol=tol, time_limit_s=time_limit, random_state=seed, callback=progress,
-                checkpoint=checkpoint,
+                checkpoint=checkpoint, folds=folds if len(X) >= 2 * folds else 0,
                 **options,
             )  # fmt: skip
         asked = n_lams if grid is None else len(set(grid))
@@ -135,7 +141,7 @@ def path(
                 {
                     "exit_code": int(code), "certified": complete, "points_asked": asked,
                     **(table_of(solutions[0], read) if solutions else {}),
-                    "points": [numbers_of(s) for s in solutions],
+                    "points": [numbers_of(s) for s in solutions], "held_out": _held_out(solutions),
                     "warnings": heard, "path_file": out, "table_file": rows, "figure_file": plot,
                 }
             )  # fmt: skip
@@ -169,14 +175,35 @@ def _parse_lams(lams: str) -> list[float]:
         raise InputError(f"--lams must be numbers separated by commas; received {lams!r}") from None
 
 
-def _lines(solutions: list[Any], asked: int) -> list[str]:
-    """Return one line for each point."""
-    lines = [f"{'λ':>12} {'objective':>14} {'loss':>14} {'‖W‖²':>14} {'neurons':>8} {'gap':>9}  status"]
+def _held_out(solutions: Any) -> dict[str, Any] | None:
+    """Return what ``--json`` says of the cross-validation."""
+    seen = solutions.held_out
+    if seen is None:
+        return None
+    means = {"loss": seen.losses.mean(axis=1), seen.quality: seen.qualities.mean(axis=1)}
+    return {"lam": seen.best, "lams": seen.lams, **means}
+
+
+def _lines(solutions: Any, asked: int) -> list[str]:
+    """Return one line for each point, and which fits rows left out best."""
+    seen = solutions.held_out
+    name = "" if seen is None else {"r2": "R²"}.get(seen.quality, seen.quality)
+    beside = [""] * len(solutions)
+    if seen is not None:
+        means = zip(seen.losses.mean(axis=1), seen.qualities.mean(axis=1), strict=True)
+        beside = [f"{loss:14.6g} {quality:9.4f} " for loss, quality in means]
+    more = "" if seen is None else f"{'left out: loss':>14} {name:>9} "
+    lines = [f"{'λ':>12} {'objective':>14} {'loss':>14} {more}{'‖W‖²':>14} {'neurons':>8} {'gap':>9}  status"]
     lines += [
-        f"{s.lam:12.6g} {s.objective:14.8g} {s.loss_value:14.8g} {s.cost:14.8g} {len(s.network):8d} {s.gap:9.1e}  "
-        f"{s.status.code}"
-        for s in solutions
+        f"{s.lam:12.6g} {s.objective:14.8g} {s.loss_value:14.8g} {left}{s.cost:14.8g} {len(s.network):8d} "
+        f"{s.gap:9.1e}  {s.status.code}"
+        for s, left in zip(solutions, beside, strict=False)
     ]
     done = sum(s.status.code == "certified" for s in solutions)
     total = sum(s.time_s for s in solutions)
+    if seen is not None:
+        best = float(seen.qualities.mean(axis=1)[int(seen.losses.mean(axis=1).argmin())])
+        lines.append(
+            f"{'fits best':<14} λ = {seen.best:.6g} on rows left out in turn ({name} {best:.4f} there)"
+        )
     return [*lines, f"{done} of {counted(asked, 'point')} certified, {total:.2f} s"]

@@ -11,7 +11,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from threadpoolctl import threadpool_limits
 
 from covopt.api.fit_task import FitTask
-from covopt.api.lambdas import parse_lam
+from covopt.api.lambdas import is_chosen, parse_lam
 from covopt.certificates.certify import Certificate
 from covopt.checks.validation import check_time_limit
 from covopt.data.tabular import Named
@@ -136,7 +136,8 @@ class LossEstimator(CertifiedEstimator):
     ) -> Solution:
         X, Y, weights = merge_samples(X, Y, weights)
         began, limit = now(), check_time_limit(self.time_limit_s)
-        parse_lam(lam)  # before anything is computed
+        if not is_chosen(lam):
+            parse_lam(lam)  # before anything is computed
         task = FitTask(
             self._table(X), Y, loss, self.bias, self.output_bias, weights, "variation", "auto", self.tol, self._seed()
         )  # fmt: skip

@@ -10,18 +10,21 @@ from sklearn.base import ClassifierMixin, clone
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
 
-from covopt.api.fitting import lambda_max, path
-from covopt.checks.validation import check_count, check_tol
-from covopt.errors import BudgetError, InputError, PathStoppedWarning
-from covopt.estimators.base import LossEstimator, check_weights, merge_samples
+from covopt.api.fit_task import FitTask
+from covopt.api.selection import fold_networks
+from covopt.checks.validation import check_count, check_time_limit, check_tol
+from covopt.errors import InputError, TableWarning
+from covopt.estimators.base import LossEstimator, check_weights
 from covopt.estimators.classification import ReLUClassifier
 from covopt.estimators.regression import ReLURegressor
-from covopt.losses import Loss, make_loss
+from covopt.losses import Loss
+from covopt.network import ReLUNetwork
 from covopt.parallel import check_n_jobs, map_tasks
+from covopt.solution import Solution
 
 
 class _AlongThePath(LossEstimator):
-    """Solve a path in every fold, score every network on what was left out, solve again at the best λ."""
+    """Descend along a path in every fold, score every network on what was left out, solve at the best λ."""
 
     lams: Any
     n_lams: int
@@ -38,50 +41,42 @@ class _AlongThePath(LossEstimator):
     ) -> float:
         """Return the best λ; of several that are as good the largest, whose network is the smallest."""
         check_n_jobs(self.n_jobs)
+        limit = check_time_limit(self.time_limit_s)
         splits = list(check_cv(self.cv, y, classifier=isinstance(self, ClassifierMixin)).split(X, y))
-        options = {
-            "loss": loss, "bias": self.bias, "output_bias": self.output_bias, "tol": self.tol,
-            "time_limit_s": self.time_limit_s, "random_state": self._seed(),
-        }  # fmt: skip
-        self.lams_ = self._grid(X, targets, loss, weights)
-        tasks = [
-            (X[train], targets[train], None if weights is None else weights[train], self.lams_, options)
-            for train, _ in splits
-        ]
-        self.scores_ = np.full((len(self.lams_), len(splits)), np.nan)
+        task = FitTask(
+            X, targets, loss, self.bias, self.output_bias, weights, "variation", "auto", self.tol, self._seed()
+        )  # fmt: skip
+        self.lams_ = self._grid(task, limit)
+        tasks = [(task, train, self.lams_, limit) for train, _ in splits]
+        self.scores_ = np.empty((len(self.lams_), len(splits)))
         for fold, networks in enumerate(map_tasks(_networks, tasks, n_jobs=self.n_jobs)):
             test = splits[fold][1]
             for j, network in enumerate(networks):
                 self.scores_[j, fold] = self._score(network, X[test], y[test], weights, test)
-        mean = self.scores_.mean(axis=1)
-        if np.isnan(mean).all():
-            raise InputError(
-                "no λ was solved in every fold within time_limit_s; raise it, or take fewer or larger lams."
-            )
-        return float(self.lams_[int(np.nanargmax(mean))])
+        return float(self.lams_[int(self.scores_.mean(axis=1).argmax())])
 
-    def _grid(self, X: np.ndarray, targets: np.ndarray, loss: Any, weights: np.ndarray | None) -> np.ndarray:
+    def _grid(self, task: FitTask, limit: float | None) -> np.ndarray:
         if self.lams is not None:
             lams = np.unique(np.asarray(self.lams, dtype=float).ravel())[::-1]
             if not len(lams) or not np.isfinite(lams).all() or lams[-1] <= 0:
                 raise InputError(f"lams must be positive finite numbers; received {self.lams!r:.60}.")
             return lams
         n_lams, eps = check_count("n_lams", self.n_lams), check_tol(self.eps, "eps")
-        rows, merged, sums = merge_samples(X, targets, weights)
-        try:
-            top = lambda_max(
-                rows, merged, loss=loss, bias=self.bias, output_bias=self.output_bias, sample_weight=sums
-            )
-        except (
-            BudgetError
-        ):  # too many faces: ½Σ‖∂C/∂f_i‖‖x̃_i‖ at f = 0 is no less, but for what an output bias changes
-            made = make_loss(loss)
-            slopes = made.gradient(np.zeros_like(made.encode_targets(merged, sums)))
-            sizes = np.hypot(np.linalg.norm(rows, axis=1), self.bias)
-            top = float(0.5 * np.linalg.norm(slopes, axis=1) @ sizes)
+        top = task.largest(limit).met
         if top == 0.0:
             raise InputError("the best constant is optimal for every lam, so there is no path; give lams.")
         return top * np.geomspace(1.0, eps, n_lams)
+
+    def _keep(self, solution: Solution) -> None:
+        """See the base class; a constant is not kept silently."""
+        super()._keep(solution)
+        if not len(solution.network):
+            warnings.warn(
+                f"{type(self).__name__} chose lam={self.lam_:.6g}, where the network is a constant: no smaller λ of "
+                "the grid scored better on the rows left out. Give smaller lams, or other features.",
+                TableWarning,
+                stacklevel=3,
+            )
 
     def _score(self, network: Any, X: np.ndarray, y: np.ndarray, weights: Any, test: np.ndarray) -> float:
         judged = clone(self)._filled(network, X, y, getattr(self, "classes_", None))
@@ -100,22 +95,15 @@ class _AlongThePath(LossEstimator):
     _default_scoring = "neg_mean_squared_error"
 
 
-def _networks(
-    X: np.ndarray, targets: np.ndarray, weights: np.ndarray | None, lams: np.ndarray, options: dict[str, Any]
-) -> list[Any]:
-    """Networks of a path on the rows of a fold; fewer than λs where the time limit stopped it."""
-    X, targets, weights = merge_samples(X, targets, weights)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", PathStoppedWarning)
-        found = path(X, targets, lams=lams, sample_weight=weights, **options)
-    return [solution.network for solution in found]
+def _networks(task: FitTask, train: np.ndarray, lams: np.ndarray, limit: float | None) -> list[ReLUNetwork]:
+    return fold_networks(task, train, lams, time_limit_s=limit)
 
 
 class ReLURegressorCV(_AlongThePath, ReLURegressor):
     r""":class:`ReLURegressor` whose λ is chosen by cross-validation along the path, as LassoCV does.
 
-    Every fold is solved from the largest λ down, each network started from the one before; the λ of the best mean
-    score is solved for on all samples, and that network carries the proof of its optimality.
+    In every fold networks are found by descent from the largest λ down, each started from the one before; the λ of
+    the best mean score is solved for on all samples, and that network carries the proof of its optimality.
 
     Parameters
     ----------
@@ -133,7 +121,7 @@ class ReLURegressorCV(_AlongThePath, ReLURegressor):
     n_jobs : int
         Folds at a time; -1 for one on each core.
     loss, delta, bias, output_bias, tol, time_limit_s, random_state
-        As for :class:`ReLURegressor`; the time limit is for each path.
+        As for :class:`ReLURegressor`; the time limit is for each path, and shared by its λ.
 
     Attributes
     ----------
@@ -142,7 +130,6 @@ class ReLURegressorCV(_AlongThePath, ReLURegressor):
     lams_ : ndarray of shape (n_lams,)
         Falling.
     scores_ : ndarray of shape (n_lams, n_folds)
-        NaN where a time limit left a λ out.
     network_, solution_, certificate_, dual_gap_, n_iter_, n_features_in_, feature_names_in_
         As for :class:`ReLURegressor`, of λ = ``lam_`` on all samples.
 
@@ -150,6 +137,8 @@ class ReLURegressorCV(_AlongThePath, ReLURegressor):
     -----
     NotCertifiedWarning
         When the gap of the last fit is above ``tol``.
+    TableWarning
+        When the network is a constant: no smaller λ scored better.
 
     Examples
     --------
@@ -203,7 +192,7 @@ class ReLURegressorCV(_AlongThePath, ReLURegressor):
         Raises
         ------
         InputError
-            A ValueError: for parameters out of range, and where no λ was solved in every fold.
+            A ValueError: for parameters out of range.
         """
         X, y = self._validated(X, y)
         loss, weights = self._made_loss(), check_weights(X, sample_weight)
@@ -238,6 +227,8 @@ class ReLUClassifierCV(_AlongThePath, ReLUClassifier):
     -----
     NotCertifiedWarning
         When the gap of the last fit is above ``tol``.
+    TableWarning
+        When the network is a constant: no smaller λ scored better.
 
     Examples
     --------

@@ -20,7 +20,8 @@ ROUNDING = 1e-16
 def plot_path(solutions: Sequence[Any]) -> Figure:
     """Draw objective, loss and cost, number of neurons and gap of a path against λ.
 
-    Points that are not certified are drawn open.
+    Points that are not certified are drawn open. Where the path has been cross-validated, the loss on rows left out
+    is drawn beside the loss.
 
     Parameters
     ----------
@@ -49,6 +50,12 @@ def plot_path(solutions: Sequence[Any]) -> Figure:
     draw(top, objective, "objective  C + λ‖W‖²", "-", INK)
     draw(top, loss, f"loss  C ({solutions[0].loss.name})", "--", NEGATIVE)
     draw(top, lams * norms, "decay  λ‖W‖²", ":", POSITIVE)
+    seen = getattr(solutions, "held_out", None)
+    if seen is not None:
+        top.plot(
+            seen.lams, seen.losses.mean(axis=1), "-.", color="0.35", lw=1.6, label="loss on rows left out"
+        )
+        top.axvline(seen.best, color="0.6", lw=1.0, label=f"least there: λ = {seen.best:.3g}")
     draw(cost, norms, "cost  ‖W‖²", "-", INK)
     draw(neurons, np.array([float(len(s.network)) for s in solutions]), "neurons", "-", INK)
     draw(gap, np.maximum([s.gap for s in solutions], ROUNDING), "relative gap", "-", INK)

@@ -228,7 +228,7 @@ class Descent:
             )  # fmt: skip
         return is_better
 
-    def run(self, starts: int = 1, passes: int = PASSES) -> Iterator[Point]:
+    def run(self, starts: int = 1, passes: int = PASSES, start: Network | None = None) -> Iterator[Point]:
         """Yield the best point after each descent: from random neurons, then with those that are missing.
 
         Parameters
@@ -237,11 +237,13 @@ class Descent:
             How often random neurons are tried.
         passes : int
             At most so many descents with missing neurons for each.
+        start : Network, optional
+            Where to begin instead of at random.
         """
         if not len(self.live) or not self.problem.dual_of(self._fitted(self.network)).any():
             return
         for _ in range(starts):
-            found = self._first()
+            found = self._first() if start is None else descend(self.smooth, start, rescue=self.offer)
             self.offer(found)
             found = self._merged(found)
             yield self.point

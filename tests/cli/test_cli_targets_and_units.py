@@ -150,3 +150,20 @@ def test_a_constant_target_is_the_constant(tmp_path):
     assert done.exit_code == 0
     assert "neurons        0" in done.stdout
     assert "hint" not in done.stdout
+
+
+def test_a_path_says_which_lam_fits_rows_left_out(tmp_path):
+    rng = np.random.default_rng(1)
+    X = rng.uniform(-1, 1, (40, 2))
+    table = tmp_path / "t.csv"
+    y = np.abs(X[:, 0]) + 0.2 * rng.standard_normal(40)
+    pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "y": y}).to_csv(table, index=False)
+    asked = ("path", table, "--target", "y", "--n-lams", 4)
+    done = run(*asked, "--table", tmp_path / "out.csv", "--plot", tmp_path / "path.svg")
+    said = next(line for line in done.stdout.splitlines() if line.startswith("fits best"))
+    frame = pd.read_csv(tmp_path / "out.csv")
+    best = frame.loc[frame["held_out_loss"].idxmin()]
+    assert f"λ = {best['lam']:.6g} on rows left out in turn (R² {best['held_out_r2']:.4f} there)" in said
+    assert "loss on rows left out" in (tmp_path / "path.svg").read_text()
+    assert json.loads(run(*asked, "--json").stdout)["held_out"]["lam"] == pytest.approx(best["lam"])
+    assert json.loads(run(*asked, "--json", "--folds", 0).stdout)["held_out"] is None

@@ -2,12 +2,15 @@
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_breast_cancer
 from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import covopt
 from covopt import ReLUClassifier, ReLUClassifierCV, ReLURegressor, ReLURegressorCV
-from covopt.errors import InputError
+from covopt.api.fit_task import FitTask
+from covopt.api.selection import fold_networks, held_out
+from covopt.errors import InputError, TableWarning
 
 LARGE = {  # tables with five to ten features or hundreds of rows
     "check_dtype_object", "check_estimators_dtypes", "check_positive_only_tag_during_fit", "check_classifiers_train",
@@ -27,7 +30,7 @@ def checks():
                 yield pytest.param(instance, check, id=name, marks=[pytest.mark.slow] if slow else [])
 
 
-@pytest.mark.filterwarnings("ignore::covopt.errors.NotCertifiedWarning")
+@pytest.mark.filterwarnings("ignore::covopt.errors.NotCertifiedWarning", "ignore::covopt.errors.TableWarning")
 @pytest.mark.parametrize(("estimator", "check"), list(checks()))
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
@@ -100,5 +103,45 @@ def test_what_is_refused():
         ReLUClassifierCV(loss="hinge").fit(X, np.arange(12) % 3)
     with pytest.raises(InputError, match="ReLUClassifierCV needs samples of at least two classes"):
         ReLUClassifierCV().fit(X, np.zeros(12))
-    with pytest.raises(InputError, match="no λ was solved in every fold within time_limit_s"):
-        ReLURegressorCV(cv=2, time_limit_s=1e-9).fit(X, y)
+
+
+@pytest.mark.filterwarnings("ignore::covopt.errors.NotCertifiedWarning")
+def test_no_lam_is_lost_to_a_time_limit_and_no_constant_is_silent():
+    X, y = load_breast_cancer(return_X_y=True)
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    few = np.arange(0, len(X), 4)
+    found = ReLUClassifierCV(n_lams=4, eps=0.05, cv=2, time_limit_s=0.5, output_bias="free").fit(
+        X[few], y[few]
+    )
+    assert np.isfinite(found.scores_).all()
+    assert len(found.network_) > 0
+    assert found.score(X, y) > 0.9
+    with pytest.warns(TableWarning, match="the network is a constant: no smaller λ"):
+        ReLURegressorCV(lams=[1e3, 1e2], cv=2).fit(X[:20], y[:20])
+
+
+def test_lam_by_cross_validation():
+    X, y = noisy(40)
+    found = covopt.fit(X, y, lam="cv")
+    assert found.status == "certified"
+    share = found.lam / covopt.lambda_max(X, y)
+    assert 1e-3 <= share <= 0.5
+    with pytest.raises(InputError, match='lam="cv" is for potential="variation"'):
+        covopt.fit(X, y, lam="cv", potential="label-noise")
+    with pytest.raises(InputError, match="cross-validation in 5 folds needs 10 rows; the table has 8"):
+        covopt.fit(X[:8], y[:8], lam="CV")
+    assert ReLURegressor(lam="cv").fit(X, y).solution_.lam == found.lam
+
+
+def test_held_out_losses_are_those_of_networks_that_have_not_seen_the_rows():
+    X, y = noisy(30)
+    task = FitTask(X, y, "squared", 1.0, "none", None, "variation", "auto", 1e-6, None, standardised=True)
+    lams = covopt.lambda_max(X, y, standardise=True) * np.array([0.3, 0.03])
+    seen = held_out(task, lams, folds=3)
+    assert seen.losses.shape == seen.qualities.shape == (2, 3)
+    assert seen.best == lams[seen.losses.mean(axis=1).argmin()]
+    left = np.random.default_rng(1).permutation(30)[:10]
+    rest = np.setdiff1d(np.arange(30), left)
+    for lam, network in zip(lams, fold_networks(task, rest, lams), strict=True):
+        known = covopt.fit(X[rest], y[rest], lam=lam, standardise=True)
+        np.testing.assert_allclose(network.predict(X[left]), known.network.predict(X[left]), atol=2e-3)

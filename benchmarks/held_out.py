@@ -1,0 +1,169 @@
+"""Held-out quality on twenty tables: which default share of λ_max, and covopt beside what scikit-learn has.
+
+    python -m benchmarks.held_out shares      # R² or accuracy by the share of λ_max, by descent in five folds
+    python -m benchmarks.held_out models      # covopt, λ by cross-validation, beside linear, kernel, forest, …
+
+Columns are standardised on the rows trained on. The last lines of the first say what a share loses to the best one:
+the mean, the median and the ninth decile over the tables.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+import warnings
+from collections.abc import Iterator
+
+import numpy as np
+from sklearn import datasets
+from sklearn.compose import TransformedTargetRegressor
+from sklearn.ensemble import (
+    GradientBoostingClassifier,
+    GradientBoostingRegressor,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
+from sklearn.linear_model import LogisticRegressionCV, RidgeCV
+from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold
+from sklearn.neural_network import MLPClassifier, MLPRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC, SVR
+
+from covopt import ReLUClassifierCV, ReLURegressorCV
+from covopt.api.fit_task import FitTask
+from covopt.api.selection import held_out
+
+SHARES = (0.3, 0.2, 0.1, 0.07, 0.05, 0.03, 0.02, 0.01, 0.005, 0.002, 0.001)
+Table = tuple[str, np.ndarray, np.ndarray, bool]
+
+
+def tables() -> Iterator[Table]:
+    """Yield name, inputs, targets and whether those are classes."""
+    X, y = datasets.load_diabetes(return_X_y=True)
+    yield "diabetes", X, y, False
+    yield "diabetes, bmi and s5", X[:, [2, 8]], y, False
+    X, y = datasets.load_breast_cancer(return_X_y=True)
+    yield "cancer", X, y, True
+    yield "cancer, ten means", X[:, :10], y, True
+    yield "radius of cancer", X[:, 4:10], X[:, 0], False
+    X, y = datasets.load_wine(return_X_y=True)
+    yield "wine", X, y, True
+    yield "wine, five columns", X[:, :5], y, True
+    yield "alcohol of wine", X[:, 1:], X[:, 0], False
+    X, y = datasets.load_iris(return_X_y=True)
+    yield "iris", X, y, True
+    yield "petal width of iris", X[:, :3], X[:, 3], False
+    X, y = datasets.load_digits(return_X_y=True)
+    for first, second in ((0, 1), (3, 8)):
+        pair = (y == first) | (y == second)
+        yield f"digits {first} and {second}", X[pair], y[pair], True
+    yield "digits, 600", X[:600], y[:600], True
+    for name, noise in (("1", 1.0), ("2", 100.0), ("3", 0.1)):
+        X, y = getattr(datasets, f"make_friedman{name}")(300, noise=noise, random_state=0)
+        yield f"friedman {name}", X, y, False
+    yield "moons", *datasets.make_moons(300, noise=0.25, random_state=0), True
+    yield "circles", *datasets.make_circles(300, noise=0.15, factor=0.5, random_state=0), True
+    yield (
+        "made classes", *datasets.make_classification(400, 20, n_informative=5, flip_y=0.05, random_state=0), True
+    )  # fmt: skip
+    yield (
+        "made linear",
+        *datasets.make_regression(200, 15, n_informative=6, noise=30.0, random_state=0),
+        False,
+    )
+
+
+def by_share() -> None:
+    """Print the held-out quality of every share, and what each loses to the best."""
+    lost = []
+    print(f"{'table':<22}" + "".join(f"{share:>8g}" for share in SHARES))
+    for name, X, y, of_classes in tables():
+        count = len(np.unique(y))
+        loss = ("logistic" if count == 2 else "softmax-cross-entropy") if of_classes else "squared"
+        task = FitTask(X, y, loss, 1.0, "none", None, "variation", "auto", 1e-6, 0, standardised=True)
+        seen = held_out(task, task.largest(5.0).met * np.array(SHARES))
+        quality = seen.qualities.mean(axis=1)
+        lost.append(quality.max() - quality)
+        print(f"{name:<22}" + "".join(f"{value:8.3f}" for value in quality), flush=True)
+    summaries = {
+        "mean": np.mean,
+        "median": np.median,
+        "ninth decile": lambda v, axis: np.quantile(v, 0.9, axis),
+    }
+    for name, summary in summaries.items():
+        values = summary(lost, axis=0)
+        print(f"{'lost, ' + name:<22}" + "".join(f"{value:8.4f}" for value in values))
+
+
+def models(of_classes: bool) -> dict[str, object]:
+    """Return the models by name, each with its own choice of parameters."""
+    grid = {"C": [0.1, 1.0, 10.0, 100.0]}
+    options = {"n_lams": 10, "eps": 2e-3, "cv": 3, "time_limit_s": 3.0, "random_state": 0}
+    if of_classes:
+        return {
+            "covopt": ReLUClassifierCV(scoring="neg_log_loss", **options),
+            "linear": LogisticRegressionCV(cv=3, max_iter=2000),
+            "kernel": GridSearchCV(SVC(), grid, cv=3),
+            "forest": RandomForestClassifier(random_state=0),
+            "boosting": GradientBoostingClassifier(random_state=0),
+            "MLP": MLPClassifier(max_iter=1000, random_state=0),
+        }
+
+    def scaled(model: object) -> TransformedTargetRegressor:
+        return TransformedTargetRegressor(model, transformer=StandardScaler())
+
+    return {
+        "covopt": ReLURegressorCV(output_bias="free", **options),
+        "linear": RidgeCV(np.geomspace(1e-3, 1e3, 13)),
+        "kernel": scaled(GridSearchCV(SVR(), grid, cv=3)),
+        "forest": RandomForestRegressor(random_state=0),
+        "boosting": GradientBoostingRegressor(random_state=0),
+        "MLP": scaled(MLPRegressor(max_iter=2000, random_state=0)),
+    }
+
+
+def by_model(folds: int) -> None:
+    """Print the held-out quality of each model, and processor seconds."""
+    close = total = 0
+    for name, X, y, of_classes in tables():
+        split = (StratifiedKFold if of_classes else KFold)(folds, shuffle=True, random_state=0)
+        found: dict[str, list[float]] = {}
+        seconds: dict[str, float] = {}
+        for train, test in split.split(X, y):
+            for model_name, model in models(of_classes).items():
+                began = time.process_time()
+                pipeline = make_pipeline(StandardScaler(), model).fit(X[train], y[train])
+                said = pipeline.predict(X[test])
+                seconds[model_name] = seconds.get(model_name, 0.0) + time.process_time() - began
+                right = (said == y[test]).mean() if of_classes else _explained(y[test], said)
+                found.setdefault(model_name, []).append(float(right))
+        means = {model_name: float(np.mean(values)) for model_name, values in found.items()}
+        if not total:
+            print(f"{'table':<22}" + "".join(f"{each:>10}" for each in means) + f"{'seconds of covopt':>20}")
+        print(
+            f"{name:<22}"
+            + "".join(f"{value:10.3f}" for value in means.values())
+            + f"{seconds['covopt']:20.1f}",
+            flush=True,
+        )
+        total, close = total + 1, close + (means["covopt"] >= max(means["linear"], means["kernel"]) - 0.01)
+    print(f"covopt is within .01 of the better of linear and kernel on {close} of {total} tables")
+
+
+def _explained(y: np.ndarray, said: np.ndarray) -> float:
+    return float(1.0 - np.mean((1.0 * (y - said) ** 2).sum(axis=0) / ((y - y.mean(axis=0)) ** 2).sum(axis=0)))
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("what", choices=["shares", "models"])
+    parser.add_argument("--folds", type=int, default=3)
+    asked = parser.parse_args()
+    warnings.simplefilter("ignore")
+    if asked.what == "shares":
+        by_share()
+    else:
+        by_model(asked.folds)

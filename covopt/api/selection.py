@@ -1,0 +1,187 @@
+"""λ by cross-validation: in every fold a network for each λ, judged on the rows that were left out.
+
+The choice needs no bounds, so most folds are left to descent; the network that is then trained on all rows, at the λ
+of the least mean loss, has its certificate.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from covopt.checks.validation import check_count
+from covopt.data.scaling import standardise
+from covopt.errors import InputError
+from covopt.limits import TimeUp, limited, now
+from covopt.network import ReLUNetwork
+from covopt.problems.regularised import reduce_fit
+from covopt.solution import Solution
+from covopt.solvers.descent import Descent
+
+if TYPE_CHECKING:
+    from covopt.api.fit_task import FitTask
+
+FOLDS = 5
+PASSES = 1  # of a descent in a fold: what is missing is added once
+SOLVED_RANK = 3  # of rows, up to which folds are solved
+LOOSE = 1e-4  # the gap that is enough there
+GRID = np.geomspace(0.5, 1e-3, 10)  # shares of λ_max
+
+
+class HeldOut(NamedTuple):
+    """How networks do on rows that they have not seen.
+
+    Attributes
+    ----------
+    lams : ndarray of shape (n,)
+        Falling.
+    losses : ndarray of shape (n, folds)
+        Mean loss on the rows left out.
+    qualities : ndarray of shape (n, folds)
+        R² there, or the accuracy for classes.
+    quality : {"r2", "accuracy"}
+        Which of them.
+    """
+
+    lams: np.ndarray
+    losses: np.ndarray
+    qualities: np.ndarray
+    quality: str
+
+    @property
+    def best(self) -> float:
+        """The λ of the least mean loss."""
+        return float(self.lams[int(self.losses.mean(axis=1).argmin())])
+
+
+def held_out(
+    task: FitTask, lams: np.ndarray, *, folds: int = FOLDS, time_limit_s: float | None = None
+) -> HeldOut:
+    """Train in every fold, and judge on what was left out.
+
+    Parameters
+    ----------
+    task : FitTask
+    lams : ndarray of shape (n,)
+        Falling.
+    folds : int
+    time_limit_s : float, optional
+        Seconds, shared by the folds and λ evenly.
+
+    Raises
+    ------
+    InputError
+        For fewer rows than folds.
+    """
+    n, began = task.data.n_samples, now()
+    if 2 * check_count("folds", folds) > n:
+        raise InputError(f"cross-validation in {folds} folds needs {2 * folds} rows; the table has {n}.")
+    fold = _folds(task, folds)
+    losses, qualities = np.empty((len(lams), folds)), np.empty((len(lams), folds))
+    for k in range(folds):
+        left = None if time_limit_s is None else max(0.0, time_limit_s - (now() - began)) / (folds - k)
+        test = np.flatnonzero(fold == k)
+        for j, network in enumerate(fold_networks(task, np.flatnonzero(fold != k), lams, time_limit_s=left)):
+            losses[j, k], qualities[j, k] = _judged(task, network, test)
+    quality = "accuracy" if task.loss.is_classification else "r2"
+    return HeldOut(np.asarray(lams, dtype=float), losses, qualities, quality)
+
+
+def fold_networks(
+    task: FitTask, rows: np.ndarray, lams: np.ndarray, *, time_limit_s: float | None = None
+) -> list[ReLUNetwork]:
+    """Return a network for each λ, trained on some of the rows, each from the one before.
+
+    Where the rows have rank three or less they are solved, which is quicker than descent when λ is small.
+
+    Parameters
+    ----------
+    task : FitTask
+    rows : ndarray of int
+    lams : ndarray of shape (n,)
+        Falling.
+    time_limit_s : float, optional
+        Seconds, shared by the λ evenly; whatever time there is, there is a network for each.
+    """
+    began = now()
+
+    def share(j: int) -> float | None:
+        return None if time_limit_s is None else max(1e-3, time_limit_s - (now() - began)) / (len(lams) - j)
+
+    return (_solved if task.data.rank <= SOLVED_RANK else _descended)(task, rows, lams, share)
+
+
+def _solved(
+    task: FitTask, rows: np.ndarray, lams: np.ndarray, share: Callable[[int], float | None]
+) -> list[ReLUNetwork]:
+    loss, table = task.loss, task.table
+    part = type(task)(
+        table.X[rows], loss.targets[rows] if loss.is_classification else table.Y[rows], loss, table.bias,
+        task.output_bias, loss.weights[rows, 0], task.potential, "auto", LOOSE, task.random_state,
+        standardised=task.scaling is not None,
+    )  # fmt: skip
+    part.keeps_rounds = False
+    found: list[Solution] = []
+    for j, lam in enumerate(lams):
+        found.append(part.solve(float(lam), share(j), None, found[-1] if found else None, now()))
+    return [solution.network for solution in found]
+
+
+def _descended(
+    task: FitTask, rows: np.ndarray, lams: np.ndarray, share: Callable[[int], float | None]
+) -> list[ReLUNetwork]:
+    loss, scaling = task.loss.take(rows), None
+    data = dataclasses.replace(task.table, X=task.table.X[rows], Y=task.table.Y[rows])
+    if task.scaling is not None:
+        numbers = not loss.is_classification
+        data, scaling = standardise(data, loss.weights[:, 0], targets=numbers)
+        loss.targets = data.Y if numbers else loss.targets
+    loss.weights = loss.weights / loss.weights.sum()
+    found: list[ReLUNetwork] = []
+    before = None
+    for j, lam in enumerate(lams):
+        problem, reduction = reduce_fit(data, loss, float(lam), task.output_bias)
+        descent = Descent(problem, task.random_state)
+        with contextlib.suppress(TimeUp), limited(share(j)):
+            for _ in descent.run(start=before, passes=PASSES):
+                pass
+        before = descent.network
+        network, _ = task.in_units(float(lam), reduction, *before, descent.point.dual)
+        found.append(dataclasses.replace(network, scaling=scaling))
+    return found
+
+
+def _folds(task: FitTask, folds: int) -> np.ndarray:
+    """Return the fold of each row: at random, with as many of each class in each."""
+    n, loss = task.data.n_samples, task.loss
+    rng = np.random.default_rng(0 if task.random_state is None else task.random_state)
+    kind = loss.targets @ np.arange(1, loss.targets.shape[1] + 1) if loss.is_classification else np.zeros(n)
+    fold = np.empty(n, dtype=int)
+    fold[np.lexsort((rng.random(n), kind))] = np.arange(n) % folds
+    return fold
+
+
+def _judged(task: FitTask, network: ReLUNetwork, rows: np.ndarray) -> tuple[float, float]:
+    """Return the mean loss on some rows, and R² or the accuracy there."""
+    loss, Y = task.loss.take(rows), task.table.Y[rows]
+    if not loss.is_classification:
+        loss.targets = Y
+    weights = loss.weights[:, 0]
+    if not weights.any():
+        weights = np.ones(len(rows))
+    loss.weights = (weights / weights.sum())[:, None]
+    outputs = network.predict(task.table.X[rows]).reshape(Y.shape)
+    if not loss.is_classification:
+        spread = loss.weights[:, 0] @ (Y - loss.weights[:, 0] @ Y) ** 2
+        missed = loss.weights[:, 0] @ (Y - outputs) ** 2
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return loss.value(outputs), float(
+                np.where(spread > 0.0, 1.0 - missed / spread, missed == 0.0).mean()
+            )
+    one = Y.shape[1] == 1
+    right = (outputs > 0) == (Y > 0) if one else outputs.argmax(axis=1) == Y.argmax(axis=1)
+    return loss.value(outputs), float(np.ravel(right) @ loss.weights[:, 0])
