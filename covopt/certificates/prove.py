@@ -207,7 +207,7 @@ def prove_in_time(
                         break
                     boxes = min(MORE_BOXES * boxes, max_boxes)
         except TimeUp:
-            if best is None:
+            if best is None and file is not None:
                 with suppress(TimeUp), limited(LATE_S):
                     best = made()
         except KeyboardInterrupt:
