@@ -290,7 +290,7 @@ def test_cli_fit_json_and_exit_codes(labels, tmp_path):
     assert stopped.exit_code == 3
     for arguments, message in (
         (("--target", "kind", "--lam", 0.1, "--loss", "logistic"), "two classes"),
-        (("--target", "kind", "--lam", 0.1), "kind"),
+        (("--target", "kind", "--lam", 0.1, "--loss", "squared"), "kind"),
         (("--target", "a", "--lam", 0), "lam must be a positive"),
         (("--target", "a", "--lam", 1, "--delta", 2), "--delta belongs to --loss huber"),
         (("--target", "a", "--lam", 1, "--sample-weight", "w,b"), "takes one column"),
