@@ -159,7 +159,7 @@ def largest_lambda(task: FitTask, time_limit_s: float | None = None) -> LargestL
         """λ times the excess, the gauge of −∇C; at infinity the constant is zero."""
         return excess(1.0, no_constant=True) if lam == math.inf else lam * excess(lam)
 
-    low, high = last_crossing(height, linear=task.loss.name == "squared")
+    low, high = last_crossing(height, linear=task.loss.is_quadratic)
     if low > 0.0 and slack == 0.0:
         high = float(brentq(lambda lam: excess(lam) - 1.0, low, high, xtol=1e-15 * high, rtol=1e-14))
     return LargestLambda(high, slack)

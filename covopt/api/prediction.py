@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.special import expit, softmax
 
 from covopt.solution import Solution
 from covopt.solution.hints import quality
 
-__all__ = ["PROBABILITIES", "predict_columns", "quality"]
-PROBABILITIES = ("logistic", "softmax-cross-entropy")
+__all__ = ["predict_columns", "quality"]
 
 
 def predict_columns(solution: Solution, X: Any) -> dict[str, np.ndarray]:
@@ -51,8 +49,7 @@ def predict_columns(solution: Solution, X: Any) -> dict[str, np.ndarray]:
     labels[:] = classes
     codes = (outputs > 0).astype(int) if outputs.ndim == 1 else outputs.argmax(axis=1)
     found: dict[str, np.ndarray] = {name: np.array(labels[codes].tolist())}
-    if loss.name in PROBABILITIES:
-        one = outputs.ndim == 1
-        chances = np.column_stack([expit(-outputs), expit(outputs)]) if one else softmax(outputs, axis=1)
+    chances = loss.probabilities(outputs)
+    if chances is not None:
         found |= {f"P({label})": column for label, column in zip(classes, chances.T, strict=True)}
     return found

@@ -37,6 +37,7 @@ class Loss:
     name: ClassVar[str] = ""
     is_classification: ClassVar[bool] = False
     is_strictly_convex: ClassVar[bool] = False  # a second derivative that is positive everywhere
+    is_quadratic: ClassVar[bool] = False  # ‖f − y‖² up to a factor: rotating the outputs rotates the problem
     targets: np.ndarray
     weights: np.ndarray
     classes: tuple[Any, ...] | None = None
@@ -118,6 +119,56 @@ class Loss:
     def smoothed(self, width: float) -> Loss:
         """Return a loss within ``width`` of this one, per unit of weight, whose gradient is continuous."""
         return self
+
+    # ------------------------------------------------------------------ constants
+    def constant(self, price: float, outputs: np.ndarray | None = None) -> np.ndarray:
+        """Minimise C(1Bᵀ) + ½ price ‖B‖² over B, by Newton's method.
+
+        Parameters
+        ----------
+        price : float
+        outputs : ndarray of shape (k, q), optional
+            Orthonormal columns E; then B is of shape (q,), and EB is meant.
+        """
+        n, k = self.targets.shape
+        basis = np.eye(k) if outputs is None else outputs
+        B = np.zeros(basis.shape[1])
+
+        def value(point: np.ndarray) -> float:
+            return self.value(np.tile(basis @ point, (n, 1))) + 0.5 * price * float(point @ point)
+
+        best = value(B)
+        for _ in range(100):
+            fitted = np.tile(basis @ B, (n, 1))
+            gradient = self.gradient(fitted).sum(axis=0) @ basis + price * B
+            curvature = self.hessian(fitted).sum(axis=0)
+            if curvature.ndim == 1:
+                curvature = np.diag(np.broadcast_to(curvature, (k,)))
+            curvature = basis.T @ curvature @ basis
+            size = float(np.trace(curvature)) + price + TINY
+            step = -np.linalg.solve(curvature + (price + 1e-14 * size) * np.eye(len(B)), gradient)
+            length = 1.0
+            while length > 1e-10 and not value(B + length * step) <= best:
+                length *= 0.5
+            if length <= 1e-10:
+                break
+            B = B + length * step
+            best = value(B)
+            if np.abs(step).max() <= 1e-15 * (1.0 + np.abs(B).max()):
+                break
+        return B
+
+    def gradient_at_constant(self, B: np.ndarray, price: float) -> np.ndarray:
+        """∇C at the outputs 1Bᵀ, shape (N, k); of subgradients the one that makes B of :meth:`constant` optimal."""
+        return self.gradient(np.tile(B, (len(self.targets), 1)))
+
+    def output_basis(self) -> np.ndarray | None:
+        """Orthonormal columns (k, q) of the outputs that the loss depends on; None where it depends on all."""
+        return None
+
+    def probabilities(self, F: np.ndarray) -> np.ndarray | None:
+        """Return the probability of each class, shape (N, number of classes); None where the loss has none."""
+        return None
 
     # ------------------------------------------------------------------ its conjugate
     def conjugate(self, U: np.ndarray) -> float:

@@ -49,6 +49,10 @@ class Logistic(_Binary):
     def _chance(self, U):
         return -self.targets * U / self.weights
 
+    def probabilities(self, F):
+        F = np.ravel(F)
+        return np.column_stack([expit(-F), expit(F)])
+
     def contains(self, U):
         p = self._chance(U)
         return bool(((p >= 0) & (p <= 1)).all())
@@ -112,6 +116,19 @@ class Hinge(_Binary):
         rounded = _RoundedHinge()
         rounded.targets, rounded.weights, rounded.width = self.targets, self.weights, width
         return rounded
+
+    def constant(self, price, outputs=None):
+        """See the base class; between the kinks at −1 and 1, where the minimum is, the loss is linear."""
+        pull = float((self.weights * self.targets).sum())
+        return np.clip(np.array([pull / price if price > 0 else np.copysign(np.inf, pull)]), -1.0, 1.0)
+
+    def gradient_at_constant(self, B, price):
+        """See the base class; at a kink all samples of that class get equal shares of what optimality asks for."""
+        if abs(B[0]) < 1.0:
+            return super().gradient_at_constant(B, price)
+        own = self.targets * B[0] > 0
+        mine, others = float(self.weights[own].sum()), float(self.weights[~own].sum())
+        return -self.targets * self.weights * np.where(own, (others + price) / mine, 1.0)
 
     def contains(self, U):
         pull = -self.targets * U
@@ -209,6 +226,14 @@ class SoftmaxCrossEntropy(Loss):
 
     def _chances(self, U):
         return self.targets + U / self.weights
+
+    def output_basis(self):
+        """See the base class; adding the same number to all outputs changes nothing."""
+        k = self.targets.shape[1]
+        return np.linalg.qr(np.column_stack([np.ones(k), np.eye(k)[:, : k - 1]]))[0][:, 1:]
+
+    def probabilities(self, F):
+        return softmax(F, axis=1)
 
     def contains(self, U):
         q = self._chances(U)

@@ -30,7 +30,7 @@ class SquaredError(QuadraticConjugate, Loss):
     """
 
     name = "squared"
-    is_strictly_convex = True
+    is_strictly_convex = is_quadratic = True
 
     def __init__(self, total: bool = False):
         if not isinstance(total, bool):
@@ -101,6 +101,30 @@ class Huber(Loss):
 
     def hessian(self, F):
         return self.weights * (np.abs(F - self.targets) <= self.delta)
+
+    def constant(self, price, outputs=None):
+        """See the base class; the derivative is piecewise linear, and Newton would stop where all are in a tail."""
+        return np.array([self._root(price, column) for column in range(self.targets.shape[1])])
+
+    def _root(self, price: float, column: int) -> float:
+        """Root of the nondecreasing derivative of one output: a bisection over its knots, exact."""
+        targets, delta = self.targets[:, column], self.delta
+        weights = np.broadcast_to(self.weights, self.targets.shape)[:, column]
+        knots = np.unique(np.concatenate([targets - delta, targets + delta]))
+
+        def slope(point: float) -> float:
+            return float(weights @ np.clip(point - targets, -delta, delta)) + price * point
+
+        low, high = 0, len(knots) - 1
+        for end, beyond in ((low, 1.0), (high, -1.0)):
+            rest = slope(knots[end])
+            if rest * beyond >= 0.0:  # the root is in the tail, where only the price of the offset grows
+                return float(knots[end] - rest / price) if price > 0 else float(knots[end])
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if slope(knots[middle]) < 0.0 else (low, middle)
+        left, right = slope(knots[low]), slope(knots[high])
+        return float(knots[low] - left * (knots[high] - knots[low]) / (right - left))
 
     def contains(self, U):
         return bool((np.abs(U) <= self.weights * self.delta).all())

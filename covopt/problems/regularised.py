@@ -18,11 +18,10 @@ import numpy as np
 
 from covopt.data import Data, row_space
 from covopt.errors import InputError
-from covopt.losses import Huber, Loss
+from covopt.losses import Loss
 from covopt.problems.reduction import Reduction, check_rows, check_size, reduce_outputs
 
 BISECTIONS = 80
-TINY = 1e-300
 FLOOR = 1e-11
 LEAST_SHARE = 1e-100  # of what λ_max is at most: below it squares have no room
 
@@ -206,11 +205,8 @@ def reduce_fit(data: Data, loss: Loss, lam: float, output_bias: str) -> tuple[Re
     keep = np.flatnonzero(loss.weights[:, 0] > 0)
     # without the rows of weight zero the rank may fall, and oracles take rows of full rank
     basis = data.basis if len(keep) == data.n_samples else row_space(data.lifted[keep])
-    outputs = None
-    k = loss.targets.shape[1]
-    if loss.name == "softmax-cross-entropy":
-        outputs = np.linalg.qr(np.column_stack([np.ones(k), np.eye(k)[:, : k - 1]]))[0][:, 1:]
-    elif loss.name == "squared" and k > 1:
+    outputs = loss.output_basis()
+    if loss.is_quadratic and loss.targets.shape[1] > 1:
         outputs = reduce_outputs(loss.targets[keep])[1]
     rows = data.lifted[keep] @ basis
     row_scale = 1.0
@@ -262,10 +258,7 @@ def check_strength(problem: RegularisedProblem, lam: float) -> None:
 
 
 def best_constant(problem: RegularisedProblem) -> np.ndarray:
-    """Minimise C(1Bᵀ)/μ + ½ρ‖B‖² over B, by Newton's method; zero without an offset.
-
-    For the hinge loss, which has kinks, the minimum over B is between −1 and 1, where the loss is linear. For the
-    Huber loss the derivative is piecewise linear, and Newton's method would stop where all samples are in a tail.
+    """Minimise C(1Bᵀ)/μ + ½ρ‖B‖² over B; zero without an offset.
 
     Examples
     --------
@@ -275,77 +268,17 @@ def best_constant(problem: RegularisedProblem) -> np.ndarray:
     >>> best_constant(RegularisedProblem(np.eye(3), loss, 1.0, offset_cost=0.0))
     array([3.])
     """
-    loss, mu = problem.loss, problem.strength
-    n, q = len(problem.rows), problem.n_outputs
-    B = np.zeros(q)
     if not problem.has_offset:
-        return B
-    price = problem.offset_cost
-    if loss.name == "hinge":
-        pull = float((loss.weights * loss.targets).sum()) / mu
-        return np.clip(np.array([pull / price if price > 0 else np.copysign(np.inf, pull)]), -1.0, 1.0)
-    if isinstance(loss, Huber):
-        return np.array([_huber_constant(problem, loss.delta, column) for column in range(q)])
-
-    def value(point: np.ndarray) -> float:
-        return problem.primal_value(np.tile(point, (n, 1)), np.zeros((0, q)), point)
-
-    best = value(B)
-    for _ in range(100):
-        fitted = problem.raise_outputs(np.tile(B, (n, 1)))
-        gradient = problem.lower_outputs(loss.gradient(fitted)).sum(axis=0) / mu + price * B
-        curvature = loss.hessian(fitted).sum(axis=0) / mu
-        if curvature.ndim == 1:
-            curvature = np.diag(np.broadcast_to(curvature, (len(fitted[0]),)))
-        if problem.outputs is not None:
-            curvature = problem.outputs.T @ curvature @ problem.outputs
-        size = float(np.trace(curvature)) + price + TINY
-        step = -np.linalg.solve(curvature + (price + 1e-14 * size) * np.eye(q), gradient)
-        length = 1.0
-        while length > 1e-10 and not value(B + length * step) <= best:
-            length *= 0.5
-        if length <= 1e-10:
-            break
-        B = B + length * step
-        best = value(B)
-        if np.abs(step).max() <= 1e-15 * (1.0 + np.abs(B).max()):
-            break
-    return B
-
-
-def _huber_constant(problem: RegularisedProblem, delta: float, column: int) -> float:
-    """Root of the nondecreasing derivative in the offset of one output: a bisection over its knots, exact."""
-    targets, price = problem.loss.targets[:, column], problem.offset_cost
-    weights = np.broadcast_to(problem.loss.weights, problem.loss.targets.shape)[:, column] / problem.strength
-    knots = np.unique(np.concatenate([targets - delta, targets + delta]))
-
-    def slope(point: float) -> float:
-        return float(weights @ np.clip(point - targets, -delta, delta)) + price * point
-
-    low, high = 0, len(knots) - 1
-    for end, beyond in ((low, 1.0), (high, -1.0)):
-        rest = slope(knots[end])
-        if rest * beyond >= 0.0:  # the root is in the tail, where only the price of the offset grows
-            return float(knots[end] - rest / price) if price > 0 else float(knots[end])
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if slope(knots[middle]) < 0.0 else (low, middle)
-    left, right = slope(knots[low]), slope(knots[high])
-    return float(knots[low] - left * (knots[high] - knots[low]) / (right - left))
+        return np.zeros(problem.n_outputs)
+    return problem.loss.constant(problem.strength * problem.offset_cost, problem.outputs)
 
 
 def constant_dual(problem: RegularisedProblem) -> np.ndarray:
     """Return −∇C/μ at the best constant: the dual point that proves it optimal where its gauge is at most one.
 
-    Its multiples in (0, 1) are strictly inside the domain of the conjugate. Where the hinge loss has its kink, at a
-    constant of ±1, all samples of that class get equal shares of what optimality over the constant asks for.
+    Its multiples in (0, 1) are strictly inside the domain of the conjugate.
     """
-    loss, mu = problem.loss, problem.strength
-    B = best_constant(problem)
-    dual = problem.dual_of(np.tile(B, (len(problem.rows), 1)))
-    if loss.name == "hinge" and problem.has_offset and abs(B[0]) >= 1.0:
-        own = loss.targets * B[0] > 0
-        mine, others = float(loss.weights[own].sum()), float(loss.weights[~own].sum())
-        share = (others + mu * problem.offset_cost) / mine
-        dual = loss.targets * loss.weights * np.where(own, share, 1.0) / mu
-    return dual - dual.mean(axis=0) if problem.is_free and loss.name in ("squared", "huber") else dual
+    price = problem.strength * problem.offset_cost if problem.has_offset else 0.0
+    at = problem.raise_outputs(best_constant(problem))
+    dual = -problem.lower_outputs(problem.loss.gradient_at_constant(at, price)) / problem.strength
+    return dual - dual.mean(axis=0) if problem.is_free and not problem.loss.is_classification else dual

@@ -17,7 +17,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from covopt.problems.regularised import TINY, RegularisedProblem
+from covopt.losses.base import TINY
+from covopt.problems.regularised import RegularisedProblem
 from covopt.solvers.regularised.active_set import solve_sparse
 
 FLAT = 1e-14  # second derivative, relative to the largest, below which a sample is not resolved
@@ -129,7 +130,7 @@ def solve_newton_master(
             break
         fallen = here - there
         (v, B, moves), F, here = point, trial, there
-        if problem.loss.name == "squared" or fallen <= tol * abs(here):
+        if problem.loss.is_quadratic or fallen <= tol * abs(here):
             solved = length == 1.0 and found[3]
             break
     return NewtonPoint(problem.dual_of(F), v, B, moves if n_moves else None, solved)
