@@ -145,8 +145,8 @@ MUTATIONS = [
     Mutation(
         "a quadrant at an obtuse angle",
         "covopt/depth/pairs.py",
-        "    if det <= 0 or c < 0:\n        return 0.0\n    trace",
-        "    if det <= 0:\n        return 0.0\n    trace",
+        "    if det <= 0 or c < 0:",
+        "    if det <= 0:",
         "tests/depth/test_roundings.py -k quadrant",
     ),
     Mutation(

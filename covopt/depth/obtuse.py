@@ -18,13 +18,10 @@ import math
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 
-import numpy as np
 from scipy.optimize import minimize_scalar
 
 from covopt.exact.rounding import below, down, root_down
 
-MOST_COMPARED = 1000  # rows, each with each
-MOST_TRIED = 6  # pairs: each is a search
 _SHRINK = 1 - Fraction(1, 2**40)  # of the entry off the diagonal: what was found in doubles is let inside
 
 Three = tuple[Fraction, Fraction, Fraction]
@@ -166,56 +163,3 @@ def _top(function: Callable[[float], float], end: float) -> float:
         lambda t: -function(t), bounds=(0.0, end), method="bounded", options={"xatol": 1e-12}
     )
     return float(answer.x)
-
-
-def obtuse_pairs(X: np.ndarray, Y: np.ndarray, ratio: np.ndarray, depth: int) -> Iterator[tuple[int, int]]:
-    """Yield pairs with x_i·x_j < 0 and y_i·y_j ≥ 0 to rounding, dear ones first.
-
-    Parameters
-    ----------
-    X : ndarray of shape (N, d)
-    Y : ndarray of shape (N, k)
-    ratio : ndarray of shape (N,)
-        ‖y_i‖/‖x_i‖; negative where the row is no candidate.
-    depth : int
-    """
-    # without an entry off the diagonal, which is valid: the better the pair, the dearer
-    return _pairs(X, Y, ratio, depth, 1.0)
-
-
-def apart_pairs(
-    X: np.ndarray, Y: np.ndarray, ratio: np.ndarray, depth: int, *, acute: bool = False
-) -> Iterator[tuple[int, int]]:
-    """Yield pairs with x_i·x_j ≤ 0 and y_i·y_j ≤ 0 to rounding, dearest first.
-
-    Parameters
-    ----------
-    X, Y, ratio, depth
-        As in :func:`obtuse_pairs`.
-    acute : bool
-        With x_i·x_j > 0 instead.
-    """
-    return _pairs(X, Y, ratio, depth, -1.0, acute)
-
-
-def _pairs(
-    X: np.ndarray, Y: np.ndarray, ratio: np.ndarray, depth: int, sign: float, acute: bool = False
-) -> Iterator[tuple[int, int]]:
-    rows = np.argsort(-ratio, kind="stable")[:MOST_COMPARED]
-    rows = rows[ratio[rows] > 0.0]
-    if len(rows) < 2:
-        return
-    lengths = np.linalg.norm(X[rows], axis=1)[:, None]
-    units, rates = X[rows] / lengths, Y[rows] / lengths
-    moments = rates @ rates.T
-    own = np.diag(moments)
-    sizes = np.sqrt(np.outer(own, own))
-    cosines = units @ units.T
-    angle = cosines > 0.0 if acute else cosines <= 1e-12
-    i, j = np.nonzero(np.triu(angle & (sign * moments >= -1e-12 * sizes), 1))
-    spread = own[i] * own[j] - (moments[i, j] ** 2 if sign > 0 else 0.0)
-    trace, product = own[i] + own[j], np.maximum(spread, 0.0)
-    large = 0.5 * (trace + np.sqrt(np.maximum(trace**2 - 4.0 * product, 0.0)))
-    guess = large ** (1.0 / depth) + (product / large) ** (1.0 / depth)
-    for k in np.argsort(-guess, kind="stable")[:MOST_TRIED].tolist():
-        yield int(min(rows[i[k]], rows[j[k]])), int(max(rows[i[k]], rows[j[k]]))

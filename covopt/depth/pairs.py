@@ -26,18 +26,19 @@ compared with their powers.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
 
 from covopt.depth.acute import acute_value
-from covopt.depth.obtuse import apart_pairs, obtuse_pairs, obtuse_value, two_roots_cost
+from covopt.depth.obtuse import Three, obtuse_value, two_roots_cost
 from covopt.exact.rounding import below, down, root_down
 
 MOST_COMPARED = 1000  # rows, each with each
-MOST_ACUTE = 12  # pairs that are tried: each is a minimisation
+TRIED = {"obtuse": 6, "acute": 12}  # pairs: each is a search; of other kinds the dearest alone
+Candidate = tuple[str, tuple[int, ...], tuple[float, ...] | None]  # kind, rows, direction
 
 
 @dataclass(frozen=True)
@@ -89,25 +90,74 @@ def pair_bounds(X: np.ndarray, Y: np.ndarray, depth: int, bias: float, output_bi
     >>> best.kind, best.value <= 6.0, 6.0 - best.value < 1e-12
     ('opposite', True, True)
     """
-    found = list(_lipschitz(X, Y, depth))
-    if bias == 0.0:
-        found.extend(_without_bias(X, Y, depth))
-    elif output_bias != "free":
-        lifted = np.column_stack([X, np.full(len(X), bias)])
-        paid = depth - 2 + (output_bias == "penalized")
-        for bound in _without_bias(lifted, Y, depth):
-            value = down(bound.value - paid) if paid else bound.value
-            found.append(PairBound(value, bound.kind, bound.rows, True, bound.direction))
-    return sorted((b for b in found if b.value > 0.0), key=lambda b: -b.value)
+    best: dict[tuple[str, bool], PairBound] = {}
+    for kind, rows, direction in _candidates(X, Y, depth, bias, output_bias):
+        bound = PairBound(0.0, kind, rows, bias > 0.0 and kind != "lipschitz", direction)
+        value = recompute(bound, X, Y, depth, bias, output_bias)
+        key = kind, direction is None
+        if value > 0.0 and (key not in best or value > best[key].value):
+            best[key] = replace(bound, value=value)
+    return sorted(best.values(), key=lambda b: -b.value)
 
 
-def _lipschitz(X: np.ndarray, Y: np.ndarray, depth: int) -> Iterator[PairBound]:
-    if len(X) < 2:
+def _candidates(
+    X: np.ndarray, Y: np.ndarray, depth: int, bias: float, output_bias: str
+) -> Iterator[Candidate]:
+    """Yield rows on which a bound may be large, chosen in doubles."""
+    if len(X) > 1:
+        yield "lipschitz", _steepest(_unit(X), _unit(Y)), None
+    if bias > 0.0 and output_bias == "free":
         return
-    i, j = _steepest(_unit(X), _unit(Y))
-    rise, run = _squared(_minus(Y[i], Y[j])), _squared(_minus(X[i], X[j]))
-    if rise > 0 and run > 0:
-        yield PairBound(_power(rise / run, depth), "lipschitz", (i, j))
+    near, low = _unit(np.column_stack([X, np.full(len(X), bias)]) if bias > 0.0 else X), _unit(Y)
+    size = np.linalg.norm(near, axis=1)
+    seen = np.flatnonzero(size > 0.0)
+    if not len(seen) or not Y[seen].any():
+        return
+    with np.errstate(over="ignore"):
+        units, rates = near[seen] / size[seen, None], low[seen] / size[seen, None]
+        ratio = np.linalg.norm(rates, axis=1)
+        heaviest = np.argsort(-ratio, kind="stable")[:MOST_COMPARED]
+        yield "row", (int(seen[heaviest[0]]),), None
+        yield "table", (), None
+        rows = np.sort(heaviest[ratio[heaviest] > 0.0])
+        views: list[tuple[float, ...] | None] = [tuple(u.tolist()) for u in _directions(low[seen])]
+        for u in views if Y.shape[1] == 1 else [None, *views]:
+            along = rates[rows] if u is None or Y.shape[1] == 1 else (rates[rows] @ np.array(u))[:, None]
+            for kind, i, j in _dearest(units[rows], along, depth):
+                needs_none = kind not in ("opposite", "acute")
+                if (u is None and kind == "opposite") or (needs_none and u is not None and Y.shape[1] > 1):
+                    continue
+                pair = int(seen[rows[i]]), int(seen[rows[j]])
+                yield kind, pair, None if needs_none else u
+
+
+def _dearest(units: np.ndarray, rates: np.ndarray, depth: int) -> Iterator[tuple[str, int, int]]:
+    """Yield for each kind the pairs of unit rows that look dearest."""
+    i, j = np.triu_indices(len(units), 1)
+    cosine, moment = (units @ units.T)[i, j], (rates @ rates.T)[i, j]
+    own = (rates**2).sum(axis=1)
+    p, q, square, tiny = own[i], own[j], np.maximum(1.0 - cosine**2, 1e-12), 1e-12 * np.sqrt(own[i] * own[j])
+
+    def cost(trace: np.ndarray, product: np.ndarray) -> np.ndarray:
+        large = 0.5 * (trace + np.sqrt(np.maximum(trace**2 - 4.0 * product, 0.0)))
+        return np.asarray(large ** (1.0 / depth) + (product / np.maximum(large, 1e-300)) ** (1.0 / depth))
+
+    spread = np.maximum(p * q - moment**2, 0.0)
+    alone = p ** (1.0 / depth) + q ** (1.0 / depth)
+    through = cost(np.maximum(p + q - 2.0 * cosine * moment, 0.0) / square, spread / square)
+    kinds = {
+        "quadrant": ((cosine >= 0.0) & (square > 1e-12), through),
+        # without an entry off the diagonal, which is valid: the better the pair, the dearer
+        "obtuse": ((cosine <= 1e-12) & (moment >= -tiny), cost(p + q, spread)),
+        "opposite": (moment < 0.0, alone),
+        "apart": ((cosine <= 1e-12) & (moment <= tiny), alone),
+        # the closer the rows, the dearer: at L = 2 both rates grow by 1/sin
+        "acute": ((cosine > 0.0) & (moment < 0.0), alone / square ** (1.0 / depth)),
+    }
+    for kind, (good, guess) in kinds.items():
+        which = np.flatnonzero(good & np.isfinite(guess))
+        for k in which[np.argsort(-guess[which], kind="stable")[: TRIED.get(kind, 1)]].tolist():
+            yield kind, int(i[k]), int(j[k])
 
 
 def _steepest(X: np.ndarray, Y: np.ndarray) -> tuple[int, int]:
@@ -131,181 +181,9 @@ def _slopes(runs: np.ndarray, rises: np.ndarray) -> np.ndarray:
     return np.divide(rise, run, out=np.zeros_like(run), where=run > 0)
 
 
-def _without_bias(X: np.ndarray, Y: np.ndarray, depth: int) -> Iterator[PairBound]:
-    near, low = _unit(X), _unit(Y)  # what is chosen on; values are of the table itself
-    size = np.linalg.norm(near, axis=1)
-    seen = np.flatnonzero(size > 0)
-    if not len(seen) or not np.any(Y[seen]):
-        return
-    ratio = np.full(len(X), -1.0)
-    with np.errstate(over="ignore"):
-        ratio[seen] = np.linalg.norm(low[seen], axis=1) / size[seen]
-    i = int(np.argmax(ratio))
-    yield PairBound(_power(_squared(_exact(Y[i])) / _squared(_exact(X[i])), depth), "row", (i,))
-    total = [_squared(_exact(table.ravel())) for table in (Y, X)]
-    yield PairBound(_power(total[0] / total[1], depth), "table", ())
-    pair = _best_quadrant(near, low, ratio, depth)
-    if pair is not None:
-        i, j = pair
-        yield PairBound(_quadrant(X[i], X[j], Y[i], Y[j], depth), "quadrant", pair)
-    obtuse = [
-        (_obtuse_value(X[i], X[j], Y[i], Y[j], depth), (i, j))
-        for i, j in obtuse_pairs(near, low, ratio, depth)
-    ]
-    if obtuse:
-        value, pair = max(obtuse)
-        yield PairBound(value, "obtuse", pair)
-    opposite = _best_opposite(near, low, size, depth)
-    if opposite is not None:
-        i, j, u = opposite
-        value = _opposite_value(X[i], X[j], Y[i], Y[j], u, depth)
-        yield PairBound(value, "opposite", (i, j), direction=tuple(u.tolist()))
-    apart = next(apart_pairs(near, low, ratio, depth), None)
-    if apart is not None:
-        i, j = apart
-        yield PairBound(_apart_value(X[i], X[j], Y[i], Y[j], depth), "apart", apart)
-    yield from _acute_outputs(X, Y, ratio, depth)
-    acute = [
-        (_acute_value(X[i], X[j], Y[i], Y[j], u, depth), i, j, u)
-        for i, j, u in _acute(near, low, size, depth)
-    ]
-    if acute:
-        value, i, j, u = max(acute, key=lambda entry: entry[0])
-        yield PairBound(value, "acute", (i, j), direction=tuple(u.tolist()))
-
-
 def _unit(table: np.ndarray) -> np.ndarray:
     """Return a table times a power of two, its largest entry in [1/2, 1), so that squares do not overflow."""
     return np.ldexp(table, -int(np.frexp(np.abs(table).max(initial=0.0))[1]))
-
-
-def _best_quadrant(X: np.ndarray, Y: np.ndarray, ratio: np.ndarray, depth: int) -> tuple[int, int] | None:
-    """Return the pair with x_i·x_j ≥ 0 and the largest cost, to rounding; None where there is none."""
-    if len(X) > MOST_COMPARED:  # those that cost most alone
-        rows = np.sort(np.argsort(-ratio, kind="stable")[:MOST_COMPARED])
-        pair = _best_quadrant(X[rows], Y[rows], ratio[rows], depth)
-        return None if pair is None else (int(rows[pair[0]]), int(rows[pair[1]]))
-    best, found = -1.0, None
-    p = 1.0 / depth
-    for i in np.argsort(-ratio, kind="stable").tolist():
-        if ratio[i] <= 0.0:
-            break
-        gram, moments = X @ X[i], Y @ Y[i]
-        own, mine = float(gram[i]), float(moments[i])
-        a, b = (X**2).sum(axis=1), (Y**2).sum(axis=1)
-        det = own * a - gram**2
-        good = (det > 1e-12 * own * a) & (gram >= 0)
-        good[i] = False
-        if not good.any():
-            continue
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            trace = (a * mine + own * b - 2.0 * gram * moments) / det
-            product = np.maximum(mine * b - moments**2, 0.0) / det
-            root = np.sqrt(np.maximum(trace**2 - 4.0 * product, 0.0))
-            large = 0.5 * (trace + root)
-            cost = np.where(good, large**p + (product / np.maximum(large, 1e-300)) ** p, -1.0)
-        j = int(np.argmax(cost))
-        if cost[j] > best:
-            best, found = float(cost[j]), (min(i, j), max(i, j))
-    return found
-
-
-def _quadrant(x: np.ndarray, other: np.ndarray, y: np.ndarray, then: np.ndarray, depth: int) -> float:
-    r"""L(s₁^{2/L} + s₂^{2/L}) of G^{-1/2}Y from below: s₁² + s₂² and s₁²s₂² are rational."""
-    a, b, c = _dot(x, x), _dot(other, other), _dot(x, other)
-    p, q, r = _dot(y, y), _dot(then, then), _dot(y, then)
-    det = a * b - c * c
-    if det <= 0 or c < 0:
-        return 0.0
-    trace, product = (b * p + a * q - 2 * c * r) / det, (p * q - r * r) / det
-    return two_roots_cost(trace, product, depth)
-
-
-def _obtuse_value(x: np.ndarray, other: np.ndarray, y: np.ndarray, then: np.ndarray, depth: int) -> float:
-    gram = _dot(x, x), _dot(other, other), _dot(x, other)
-    return obtuse_value(gram, (_dot(y, y), _dot(then, then), _dot(y, then)), depth)
-
-
-def _apart_value(x: np.ndarray, other: np.ndarray, y: np.ndarray, then: np.ndarray, depth: int) -> float:
-    if _dot(x, other) > 0 or _dot(y, then) > 0 or not x.any() or not other.any():
-        return 0.0
-    rates = [_dot(y, y) / _dot(x, x), _dot(then, then) / _dot(other, other)]
-    return _times(depth, *(root_down(rate, depth) for rate in rates))
-
-
-def _best_opposite(
-    X: np.ndarray, Y: np.ndarray, size: np.ndarray, depth: int
-) -> tuple[int, int, np.ndarray] | None:
-    """Return the best pair of rows whose targets have opposite signs along some direction, and the direction."""
-    best, choice = -1.0, None
-    seen = size > 0
-    for u in _directions(Y[seen]):
-        along = Y @ u
-        with np.errstate(over="ignore"):
-            rates = np.where(seen, along / np.where(seen, size, 1.0), 0.0)
-        i, j = int(np.argmax(rates)), int(np.argmin(rates))
-        if rates[i] > 0 > rates[j]:
-            cost = rates[i] ** (2.0 / depth) + (-rates[j]) ** (2.0 / depth)
-            if cost > best:
-                best, choice = float(cost), (i, j, u)
-    return choice
-
-
-def _acute(
-    X: np.ndarray, Y: np.ndarray, size: np.ndarray, depth: int
-) -> Iterator[tuple[int, int, np.ndarray]]:
-    """Yield pairs of rows at an acute angle whose targets have opposite signs along a direction, dear ones first."""
-    safe = np.where(size > 0, size, 1.0)
-    every = np.arange(len(X))
-    for u in _directions(Y):
-        with np.errstate(over="ignore"):
-            whole = np.where(size > 0, Y @ u / safe, 0.0)
-        rows = every if len(X) <= MOST_COMPARED else np.argsort(-np.abs(whole), kind="stable")[:MOST_COMPARED]
-        units, along = X[rows] / safe[rows, None], whole[rows]
-        cosines, signs = units @ units.T, np.sign(along)
-        i, j = np.nonzero(np.triu((np.outer(signs, signs) < 0) & (cosines > 0), 1))
-        rates = np.abs(along) ** (2.0 / depth)
-        # the closer the rows, the dearer: at L = 2 both rates grow by 1/sin
-        sines = np.sqrt(np.maximum(1.0 - cosines[i, j] ** 2, 1e-12))
-        guess = (rates[i] + rates[j]) / sines ** (2.0 / depth)
-        for k in np.argsort(-guess, kind="stable")[:MOST_ACUTE].tolist():
-            yield int(rows[i[k]]), int(rows[j[k]]), u
-
-
-def _acute_value(
-    x: np.ndarray, other: np.ndarray, y: np.ndarray, then: np.ndarray, u: np.ndarray, depth: int
-) -> float:
-    along, against, length = _dot(y, u), _dot(then, u), _dot(u, u)
-    if along * against >= 0:
-        return 0.0
-    gram = _dot(x, x), _dot(other, other), _dot(x, other)
-    return acute_value(gram, (along**2 / length, against**2 / length), depth)
-
-
-def _acute_outputs(X: np.ndarray, Y: np.ndarray, ratio: np.ndarray, depth: int) -> Iterator[PairBound]:
-    """Yield the bound of the dearest acute pair with y_i·y_j < 0, of several outputs as they are."""
-    if Y.shape[1] == 1:
-        return
-    pairs = apart_pairs(_unit(X), _unit(Y), ratio, depth, acute=True)
-    best = max(((_whole_value(X[i], X[j], Y[i], Y[j], depth), (i, j)) for i, j in pairs), default=None)
-    if best is not None:
-        yield PairBound(best[0], "acute", best[1])
-
-
-def _whole_value(x: np.ndarray, other: np.ndarray, y: np.ndarray, then: np.ndarray, depth: int) -> float:
-    moment = _dot(y, then)
-    gram = _dot(x, x), _dot(other, other), _dot(x, other)
-    return acute_value(gram, (_dot(y, y), _dot(then, then)), depth, moment) if moment < 0 else 0.0
-
-
-def _opposite_value(
-    x: np.ndarray, other: np.ndarray, y: np.ndarray, then: np.ndarray, u: np.ndarray, depth: int
-) -> float:
-    along, against, length = _dot(y, u), _dot(then, u), _dot(u, u)
-    if along <= 0 or against >= 0:
-        return 0.0
-    squares = [along**2 / (length * _dot(x, x)), against**2 / (length * _dot(other, other))]
-    return _times(depth, *(root_down(square, depth) for square in squares))
 
 
 def _directions(Y: np.ndarray) -> list[np.ndarray]:
@@ -315,6 +193,49 @@ def _directions(Y: np.ndarray) -> list[np.ndarray]:
     _, _, main = np.linalg.svd(Y, full_matrices=False)
     _, _, spread = np.linalg.svd(Y - Y.mean(axis=0), full_matrices=False)
     return [*np.eye(Y.shape[1]), *main, *spread]
+
+
+# ------------------------------------------------------------------ two rows, by x·x, x·z, … and y·y, y·w, …
+def _quadrant(gram: Three, moments: Three, depth: int, single: bool) -> float:
+    r"""L(s₁^{2/L} + s₂^{2/L}) of G^{-1/2}Y from below: s₁² + s₂² and s₁²s₂² are rational."""
+    (a, b, c), (p, q, r) = gram, moments
+    det = a * b - c * c
+    if det <= 0 or c < 0:
+        return 0.0
+    return two_roots_cost((b * p + a * q - 2 * c * r) / det, (p * q - r * r) / det, depth)
+
+
+def _apart(gram: Three, moments: Three, depth: int, single: bool) -> float:
+    if gram[2] > 0 or moments[2] > 0:
+        return 0.0
+    return _alone(gram, moments, depth)
+
+
+def _opposite(gram: Three, moments: Three, depth: int, single: bool) -> float:
+    return _alone(gram, moments, depth) if single and moments[2] < 0 else 0.0
+
+
+def _acute(gram: Three, moments: Three, depth: int, single: bool) -> float:
+    if moments[2] >= 0:
+        return 0.0
+    return acute_value(gram, moments[:2], depth, None if single else moments[2])
+
+
+def _alone(gram: Three, moments: Three, depth: int) -> float:
+    """L(r₁^{2/L} + r₂^{2/L}) from below."""
+    if min(gram[:2]) <= 0:
+        return 0.0
+    roots = (root_down(moment / square, depth) for moment, square in zip(moments[:2], gram[:2], strict=True))
+    return below(depth * sum(map(Fraction, roots), Fraction(0)))
+
+
+CASES: dict[str, Callable[[Three, Three, int, bool], float]] = {
+    "quadrant": _quadrant,
+    "obtuse": lambda gram, moments, depth, single: obtuse_value(gram, moments, depth),
+    "apart": _apart,
+    "opposite": _opposite,
+    "acute": _acute,
+}
 
 
 def recompute(
@@ -336,9 +257,8 @@ def recompute(
     if bound.kind == "lipschitz":
         if len(rows) != 2:
             return 0.0
-        i, j = rows
-        run = _squared(_minus(X[i], X[j]))
-        return _power(_squared(_minus(Y[i], Y[j])) / run, depth) if run > 0 else 0.0
+        run = _squared(_minus(*X[rows]))
+        return _power(_squared(_minus(*Y[rows])) / run, depth) if run > 0 else 0.0
     if (bias > 0.0) != bound.channel or (bias > 0.0 and output_bias == "free"):
         return 0.0
     table = np.column_stack([X, np.full(len(X), bias)]) if bound.channel else X
@@ -349,29 +269,30 @@ def recompute(
     elif bound.kind == "table" and table.any():
         total = [_squared(_exact(part.ravel())) for part in (Y, table)]
         value = _power(total[0] / total[1], depth)
-    elif bound.kind == "quadrant" and len(rows) == 2:
-        i, j = rows
-        value = _quadrant(table[i], table[j], Y[i], Y[j], depth)
-    elif bound.kind == "obtuse" and len(rows) == 2:
-        i, j = rows
-        value = _obtuse_value(table[i], table[j], Y[i], Y[j], depth)
-    elif bound.kind == "apart" and len(rows) == 2:
-        i, j = rows
-        value = _apart_value(table[i], table[j], Y[i], Y[j], depth)
-    elif bound.kind == "opposite" and len(rows) == 2 and bound.direction is not None:
-        i, j = rows
-        u = np.array(bound.direction)
-        if u.shape == (Y.shape[1],) and np.isfinite(u).all() and table[i].any() and table[j].any():
-            value = _opposite_value(table[i], table[j], Y[i], Y[j], u, depth)
-    elif bound.kind == "acute" and len(rows) == 2 and bound.direction is None:
-        i, j = rows
-        value = _whole_value(table[i], table[j], Y[i], Y[j], depth)
-    elif bound.kind == "acute" and len(rows) == 2 and bound.direction is not None:
-        i, j = rows
-        u = np.array(bound.direction)
-        if u.shape == (Y.shape[1],) and np.isfinite(u).all():
-            value = _acute_value(table[i], table[j], Y[i], Y[j], u, depth)
+    elif bound.kind in CASES and len(rows) == 2:
+        moments = _moments(Y[rows], bound.direction)
+        if moments is not None:
+            single = Y.shape[1] == 1 or bound.direction is not None
+            value = CASES[bound.kind](_products([_exact(x) for x in table[rows]]), moments, depth, single)
     return max(0.0, down(value - paid)) if paid else value
+
+
+def _moments(Y: np.ndarray, direction: tuple[float, ...] | None) -> Three | None:
+    """Return y·y, w·w, y·w of two targets, or of what they are along a direction; None where that is none."""
+    if direction is None:
+        return _products([_exact(y) for y in Y])
+    u = np.array(direction)
+    if u.shape != (Y.shape[1],) or not np.isfinite(u).all() or not u.any():
+        return None
+    first, second = (_dot(y, u) for y in Y)
+    length = _dot(u, u)
+    return first**2 / length, second**2 / length, first * second / length
+
+
+def _products(rows: list[list[Fraction]]) -> Three:
+    first, second = rows
+    mixed = sum((a * b for a, b in zip(first, second, strict=True)), Fraction(0))
+    return _squared(first), _squared(second), mixed
 
 
 def _exact(row: np.ndarray) -> list[Fraction]:
@@ -392,9 +313,4 @@ def _dot(first: np.ndarray, second: np.ndarray) -> Fraction:
 
 def _power(square: Fraction, depth: int) -> float:
     """Return L·square^{1/L} from below."""
-    return _times(depth, root_down(square, depth))
-
-
-def _times(depth: int, *roots: float) -> float:
-    """Return L·Σ of roots from below."""
-    return below(depth * sum(map(Fraction, roots), Fraction(0)))
+    return below(depth * Fraction(root_down(square, depth)))
