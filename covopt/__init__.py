@@ -25,7 +25,7 @@ _PUBLIC: dict[str, str] = {
     "Verification": "covopt.verification",
     "a_priori_bounds": "covopt.certificates.a_priori",
     "cell_lp": "covopt.conic.cell_lp",
-    "cone_membership": "covopt.certificates.membership",
+    "cone_membership": "covopt.experiments.membership",
     "count_cells": "covopt.arrangement.counting",
     "covariance": "covopt.experiments.covariance",
     "cp_rank": "covopt.completely_positive.rank",

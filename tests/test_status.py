@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import covopt
-from covopt.certificates.membership import Place
 from covopt.completely_positive.certificate import CPStatus
 from covopt.datasets import make_random_plane
+from covopt.experiments.membership import Place
 from covopt.status import Status
 
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 import covopt
 from covopt.api.cone import ActiveSet
-from covopt.certificates.membership import Membership, Place, check_membership, cone_membership
 from covopt.errors import BudgetError, InputError
 from covopt.experiments.covariance import Covariances, covariance
+from covopt.experiments.membership import Membership, Place, check_membership, cone_membership
 from covopt.network import ReLUNetwork
 from covopt.oracles.vector.quadratic_faces import QuadraticFaces
 

@@ -6,8 +6,8 @@ from itertools import product
 import numpy as np
 import pytest
 
-from covopt.certificates.membership import Place, check_membership, cone_membership
 from covopt.errors import BudgetError, InputError
+from covopt.experiments.membership import Place, check_membership, cone_membership
 from covopt.oracles.vector.quadratic_faces import QuadraticFaces
 
 KINDS = ("plain", "tied", "near zero", "cluster", "parallel", "axes")
