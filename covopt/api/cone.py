@@ -11,6 +11,7 @@ import numpy as np
 
 from covopt.api.fit_task import FitTask
 from covopt.api.interpolation_task import InterpolationTask
+from covopt.api.stopping import Clock
 from covopt.certificates.certify import residual_of
 from covopt.checks.validation import (
     check_choice,
@@ -24,14 +25,16 @@ from covopt.checks.validation import (
 from covopt.data import Data
 from covopt.data.tabular import check_finite, to_matrix
 from covopt.errors import InputError
-from covopt.limits import now
+from covopt.limits import TimeUp, limited, now
 from covopt.losses import SquaredError
 from covopt.parallel.blas import one_blas_thread
 from covopt.problems.reduction import Reduction, reduce_data
 from covopt.problems.regularised import RegularisedProblem
 from covopt.solution import Solution
 from covopt.solvers.frank_wolfe import VARIANTS, CovarianceSolver, FrankWolfeState, Start
+from covopt.solvers.improve import Improvement
 from covopt.solvers.points import Point
+from covopt.status import Status
 
 
 @dataclass(frozen=True)
@@ -202,8 +205,15 @@ class CovarianceFit(FitTask):
 
     rounds: CovarianceSolver
 
-    def _generate(self, problem: RegularisedProblem, options: dict[str, Any]) -> tuple[Point, str]:
-        return self.rounds.solve(problem, **options), f"frank-wolfe:{self.rounds.variant}"
+    def _point(self, problem: RegularisedProblem, options: dict[str, Any], clock: Clock) -> tuple[Point, str]:
+        name = f"frank-wolfe:{self.rounds.variant}"
+        try:
+            with limited(options["time_limit_s"]):
+                return self.rounds.solve(problem, **options), name
+        except TimeUp:  # before the first round
+            loop = Improvement(problem, lambda: None, **options)
+            loop.rescue()
+            return replace(loop.point, status=Status.TIME_LIMIT), name
 
 
 def solve_by_frank_wolfe(
