@@ -26,10 +26,9 @@ from covopt.exact.rounding import below, relative_gap, up
 from covopt.losses import Interpolation, Loss
 from covopt.losses.interpolation import INTERPOLATES, relative_residual
 from covopt.network import ReLUNetwork
-from covopt.oracles.claims import BY_BOXES, BY_CHORDS
 from covopt.oracles.faces import DEFAULT_FACE_BUDGET, MOST_FACED
 from covopt.oracles.lifted.gauge_certificate import GaugeCertificate
-from covopt.oracles.support import MOST_DIMENSIONS, GaugeBound
+from covopt.oracles.support import BY_BOXES, BY_CHORDS, MOST_DIMENSIONS, GaugeBound
 from covopt.potentials import Potential, VariationNorm
 from covopt.status import Status
 

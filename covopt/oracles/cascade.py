@@ -5,6 +5,11 @@ What proves is decided by the sizes of the table alone:
 - N ≤ 6 r: branch and bound over the signs of the rows (:mod:`covopt.oracles.branch_and_bound`), once;
 - r ≤ 8: boxes of directions (:mod:`covopt.oracles.cones`);
 - beyond, nothing ends for certain: :func:`exact_oracle` refuses, and :mod:`covopt.oracles.support` has quadratics.
+
+On rows and columns of iris, wine, breast cancer and diabetes (``benchmarks/micro/bench_policy.py``) faces prove every
+optimal dual in three dimensions in .01 processor seconds. Of 20 standardised rows signs take .01 to .02 in five and
+eight dimensions, boxes .02 to .06 and some 6; of raw ones, whose sizes differ, signs do not end and boxes take .1 and
+1.6, so few signs are tried where boxes may follow. Of 60 rows in five dimensions only boxes end, in .3 to 1.3 s.
 """
 
 from __future__ import annotations
@@ -21,7 +26,7 @@ from covopt.oracles.local_search import LocalSearchOracle
 
 MOST_DIMENSIONS = 8  # up to which boxes end
 ROWS_PER_DIMENSION = 6  # up to which signs end
-MOST_SIGNS = 100_000
+FEW_NODES, MOST_NODES = 5_000, 100_000  # of signs, where boxes may follow and where they may not
 CLOSE = 1e-10  # relative distance of bound and value at which the value is the maximum
 
 
@@ -34,6 +39,11 @@ def suits_signs(n_rows: int, rank: int) -> bool:
     (True, False)
     """
     return n_rows <= ROWS_PER_DIMENSION * rank
+
+
+def sign_nodes(rank: int) -> int:
+    """Return how many nodes of signs are looked at: where they end a few hundred do, and boxes may follow."""
+    return FEW_NODES if rank <= MOST_DIMENSIONS else MOST_NODES
 
 
 def suits_search(n_rows: int, rank: int) -> bool:
@@ -81,7 +91,7 @@ class SearchOracle:
         self.sees_all = self._by_boxes
         starts = 4 * (n + r)
         self.signs = BranchAndBoundOracle(
-            self.rows, node_limit=MOST_SIGNS, n_starts=starts, random_state=0, n_threads=n_threads
+            self.rows, node_limit=sign_nodes(r), n_starts=starts, random_state=0, n_threads=n_threads
         )
         self.local: LocalSearchOracle = self.signs.local
         self.boxes = BoxOracle(self.rows, n_threads=n_threads)

@@ -18,7 +18,7 @@ import numpy as np
 from covopt.exact.parallel_rows import ASCENT_DIGITS, first_of_each
 from covopt.oracles.base import Pricing
 from covopt.oracles.branch_and_bound import BranchAndBoundOracle
-from covopt.oracles.cascade import joined, merged, suits_signs
+from covopt.oracles.cascade import FEW_NODES, joined, merged, suits_signs
 from covopt.oracles.cones import BoxOracle
 from covopt.oracles.local_search import FIRST_SHARE, LocalSearchOracle
 
@@ -178,21 +178,27 @@ class SearchedThenProved:
     def prove(self, dual: np.ndarray, level: float) -> Pricing:
         """Return neurons above a level, or a bound about the level: by signs, where these end, or boxes."""
         if self.by_signs:
-            signs = self.signs.price(dual, threshold=level)
-            if self.signs.interrupted:
-                raise KeyboardInterrupt
+            signs = self._by_signs(dual, level, FEW_NODES)
             if signs.exact:
                 return signs
+            self.by_signs = False  # rows of uneven size: once is enough
         boxes = self.boxes.price(dual, threshold=level, complete=self._sees_more)
         self._walked = self.boxes.nodes
         highest = float(np.abs(boxes.values).max(initial=0.0))
-        if highest <= level and boxes.upper_bound > (1.0 + CLOSE * self.tol) * level and not self.by_signs:
-            # where boxes ran out the bound is far above the level although no neuron is
-            signs = self.signs.price(dual, threshold=level)
-            self.by_signs = signs.exact
-            together, bound = merged(boxes, signs), min(signs.upper_bound, boxes.upper_bound)
-            return Pricing(together.neurons, together.values, bound, exact=False)
-        return boxes
+        if highest > level or boxes.upper_bound <= (1.0 + CLOSE * self.tol) * level:
+            return boxes
+        # where boxes ran out the bound is far above the level although no neuron is
+        signs = self._by_signs(dual, level, NODES)
+        self.by_signs = signs.exact
+        together, bound = merged(boxes, signs), min(signs.upper_bound, boxes.upper_bound)
+        return Pricing(together.neurons, together.values, bound, exact=False)
+
+    def _by_signs(self, dual: np.ndarray, level: float, nodes: int) -> Pricing:
+        self.signs.node_limit = nodes
+        found = self.signs.price(dual, threshold=level)
+        if self.signs.interrupted:
+            raise KeyboardInterrupt
+        return found
 
     def _remembered(self, found: Pricing) -> Pricing:
         """Keep for later rounds what exceeds one."""

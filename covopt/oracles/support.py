@@ -35,7 +35,6 @@ from covopt.oracles.bounds import gauge_bound, narrow
 from covopt.oracles.branch_and_bound import BranchAndBoundOracle
 from covopt.oracles.cascade import MOST_DIMENSIONS, suits_signs
 from covopt.oracles.choose import exact_oracle
-from covopt.oracles.claims import ATTAINED, BY_BOXES, BY_CHORDS, CLAIM_SLACK, shown_again
 from covopt.oracles.cones.fan import fan_gauge
 from covopt.oracles.cones.gauge import box_gauge
 from covopt.oracles.cones.moments import quadratic_gauge
@@ -50,7 +49,9 @@ KEPT_ROWS = 500  # oracles of larger tables are not kept: their presorting takes
 WHOLE_CHECK_S = 15.0  # what the default budget of faces takes at most, about, where boxes are searched
 BOXES_PER_FACE = 2e-3  # boxes for each face of the budget: 10⁶ by default, a second or two
 MORE_BOXES = 6  # times as many where faces are out of reach
-CLAIMED_BOXES = 20  # and where a solve has shown that they suffice
+CLAIMED = 20  # times as many boxes, of either kind, where a solve has shown that they suffice
+CLAIM_SLACK = 1e-10  # what other coordinates may change of what it has shown
+ATTAINED = 5e-8  # a bound this close to a value is the maximum
 BOXES_PER_ROW = 4000  # the same for each row, where those are more: a grid of 650 points takes 800 for each
 BY_FACES = 1e-9  # what their proof may add; boxes are sharper
 BOX_TOLERANCE = 1e-11  # up to so many faces it costs no more boxes than 1e-6 would
@@ -58,6 +59,7 @@ LOOSE_TOLERANCE = 2e-8  # with more, about half as many boxes
 MOST_ARCS = 60_000  # N² k, in three dimensions, up to which faces are looked at in integers: some 2 s
 QUADRATIC_WORK = 16.0  # operations on boxes with quadratics for each face of the budget: 8·10⁹, some 15 s
 MOST_QUADRATIC_BOXES = 60_000
+FIRST_LOOK = 0.1  # times the nodes of a pricing, where signs come before boxes
 PATIENCE = 30.0  # times the nodes of a pricing, where a whole check may be made: two or three seconds
 MOST_QUADRATIC_DIMENSIONS = 64
 QUADRATIC_TOLERANCE = 1e-7
@@ -71,6 +73,7 @@ HURRIED = 0.4  # share of the time left, where there is none for a search, for t
 
 EXACT = "exact maximum over all neurons"
 VALID = "valid upper bound on the maximum over all neurons"
+BY_CHORDS, BY_BOXES = VALID + ", by boxes of directions", VALID + ", by quadratics on boxes of directions"
 
 
 class GaugeBound(NamedTuple):
@@ -226,7 +229,7 @@ def _bound_scalar(
 ) -> GaugeBound:
     """Faces; where there are too many signs, boxes or quadratics, by the sizes of the table."""
     r, best, bound = rows.shape[1], 0.0, np.inf
-    signs_end, oracle, signs = suits_signs(*rows.shape), None, GaugeBound(np.inf, False, VALID)
+    signs_end, oracle = suits_signs(*rows.shape), None
     with contextlib.suppress(BudgetError):
         oracle = oracle_for(rows, 0, budget) if r <= MOST_FACED else None
     if oracle is not None:
@@ -236,21 +239,17 @@ def _bound_scalar(
             return GaugeBound(proved, True, EXACT)
     elif signs_end or r > MOST_DIMENSIONS:
         # an optimal dual of a large λ takes thousands of nodes where boxes take millions
-        signs = sign_gauge(rows, dual, PATIENCE * budget / DEFAULT_FACE_BUDGET)
+        times = PATIENCE if r > MOST_DIMENSIONS else FIRST_LOOK
+        signs = sign_gauge(rows, dual, times * budget / DEFAULT_FACE_BUDGET)
         if signs.exact:
             return signs
     if r > MOST_DIMENSIONS:
-        if claim is not None and claim > 0.0:
-            shown = shown_again(rows, dual, claim, max_nodes=quadratic_limit(len(rows), r, budget))
-            if shown is not None:
-                exact = shown[0] <= (1.0 + ATTAINED) * shown[1]
-                return GaugeBound(shown[0], exact, EXACT if exact else BY_BOXES)
-        return _by_quadratics(rows, dual, signs, budget)
+        return _by_quadratics(rows, dual, signs, budget, claim)
     many = BOXES_PER_ROW * len(rows) / DEFAULT_FACE_BUDGET
     limit, rtol = int(max(BOXES_PER_FACE, many) * budget), BOX_TOLERANCE
     start = near = None
     if oracle is None:
-        times = MORE_BOXES if claim is None else CLAIMED_BOXES
+        times = MORE_BOXES if claim is None else CLAIMED
         limit, rtol = int(times * BOXES_PER_FACE * budget), LOOSE_TOLERANCE
     else:
         # how sharp boxes can be depends on where: of rows that all point nearly one way it is far better across
@@ -263,10 +262,9 @@ def _bound_scalar(
         if bound <= (1.0 + ATTAINED) * max(abs(boxes.best_value), best):
             return GaugeBound(bound, True, EXACT)
     known = GaugeBound(bound, False, BY_CHORDS)
-    if not signs_end or oracle is not None:
-        signs = sign_gauge(rows, dual, PATIENCE * budget / DEFAULT_FACE_BUDGET)
-        if signs.exact:
-            return signs
+    signs = sign_gauge(rows, dual, PATIENCE * budget / DEFAULT_FACE_BUDGET)
+    if signs.exact:
+        return signs
     known = min(known, signs, key=lambda found: found.value)
     return known if oracle is not None else _by_quadratics(rows, dual, known, budget)
 
@@ -285,13 +283,16 @@ def quadratic_limit(n_rows: int, rank: int, budget: float = DEFAULT_FACE_BUDGET)
     return int(min(QUADRATIC_WORK * budget / operations, MOST_QUADRATIC_BOXES))
 
 
-def _by_quadratics(rows: np.ndarray, dual: np.ndarray, known: GaugeBound, budget: float) -> GaugeBound:
+def _by_quadratics(
+    rows: np.ndarray, dual: np.ndarray, known: GaugeBound, budget: float, claim: float | None = None
+) -> GaugeBound:
     """Return the best of quadratics on boxes, what is known, and bounds without a search."""
-    limit = quadratic_limit(len(rows), rows.shape[1], budget)
+    goal = claim if claim is not None and claim > 0.0 else 0.0
+    limit = (CLAIMED if goal else 1) * quadratic_limit(len(rows), rows.shape[1], budget)
     relaxed = GaugeBound(_relaxed(rows, dual), False, VALID)
     if limit == 0:
         return min(known, relaxed, key=lambda found: found.value)
-    boxes = quadratic_gauge(rows, dual, rtol=QUADRATIC_TOLERANCE, max_nodes=limit)
+    boxes = quadratic_gauge(rows, dual, rtol=QUADRATIC_TOLERANCE, max_nodes=limit, goal=goal, n_threads=2)
     if boxes.upper_bound <= (1.0 + ATTAINED) * abs(boxes.best_value):
         return GaugeBound(boxes.upper_bound, True, EXACT)
     return min(known, relaxed, GaugeBound(boxes.upper_bound, False, BY_BOXES), key=lambda found: found.value)

@@ -9,14 +9,13 @@ from hypothesis import strategies as st
 from test_cones import below, table
 
 from covopt.errors import InputError
-from covopt.oracles.claims import BY_BOXES
 from covopt.oracles.cones.gauge import Scalar
 from covopt.oracles.cones.moments import MomentSearch, quadratic_gauge
 from covopt.oracles.cones.narrowing import FREE, OFF, ON
 from covopt.oracles.cones.quadratic import OPTIONS, UNSET, bound_box
 from covopt.oracles.cones.sphere_form import on_sphere, proved_on_sphere
 from covopt.oracles.cones.transfer import transfer
-from covopt.oracles.support import VALID, bound_gauge
+from covopt.oracles.support import BY_BOXES, VALID, bound_gauge
 from tests.oracles.table import face_oracle
 
 

@@ -64,6 +64,7 @@ def test_without_boxes_signs_prove_or_no_bound_is_believed(monkeypatch):
     proved = box_gauge(problem.rows, by_signs.dual, rtol=1e-7).upper_bound
     assert proved <= 1.0 + 1e-6
     monkeypatch.setattr(box_pricing, "NODES", 1)
+    monkeypatch.setattr(box_pricing, "FEW_NODES", 1)
     point = solve_by_boxes(problem, tol=1e-6, max_nodes=1)
     assert point.status is Status.GAP
     assert 0 < point.lower_bound < point.upper_bound

@@ -1,8 +1,8 @@
 r"""A better bound on the gauge of one dual point, in the time that is left.
 
 Quadratics on boxes, the worst box first, bring the bound B on h(Λ) down like B − h ~ n⁻ᵖ with n boxes, p between 0.2
-and 0.5 on tables of noise. The certificate shows the bound that was reached once more, and needs about as long:
-:func:`covopt.oracles.cones.moments.decided_gauge`.
+and 0.5 on tables of noise. The certificate makes the same search once more, with the bound that was reached as
+its goal, and needs about as long.
 """
 
 from __future__ import annotations
@@ -13,11 +13,10 @@ from collections.abc import Callable
 import numpy as np
 
 from covopt.limits import now
-from covopt.oracles.claims import CLAIMED
 from covopt.oracles.cones.gauge import Scalar
 from covopt.oracles.cones.moments import MEMORY, MomentSearch
 from covopt.oracles.cones.transfer import transfer
-from covopt.oracles.support import MOST_QUADRATIC_DIMENSIONS, quadratic_limit
+from covopt.oracles.support import CLAIMED, MOST_QUADRATIC_DIMENSIONS, quadratic_limit
 
 ENOUGH = 1e-6  # a bound this close to a value met
 SLICE = 512  # boxes between two looks at the clock

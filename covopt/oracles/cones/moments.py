@@ -7,6 +7,7 @@ slower. The bound falls with every box, and the search can be stopped at any tim
 
 from __future__ import annotations
 
+import contextlib
 import heapq
 import math
 
@@ -33,7 +34,6 @@ FEW = 12  # rows for each dimension
 CLAIMED_NEAR = 1.01  # largest share of the value met that a claim may be to be shown along signs
 NEAR_SIGNS = 1.05  # bound over value from which boxes are cut along signs in any case
 LOW = 8  # dimensions up to which axes alone are better: thin boxes need them
-CLOSED = 1e-15
 
 
 class MomentSearch:
@@ -46,8 +46,6 @@ class MomentSearch:
         Changes nothing in the answer.
     goal : float
         Boxes with a bound up to it are closed, and few rounds are spent on them.
-    depth_first : bool
-        Cut the last box instead of the worst one: what is open stays small, and the bound comes at the end.
     by_signs : bool
         Cut along signs of rows too, from the beginning: that is better where the bound comes near the value, and
         far worse where it does not. Without it the search begins once the bound is near.
@@ -68,12 +66,11 @@ class MomentSearch:
         *,
         n_threads: int = 1,
         goal: float = 0.0,
-        depth_first: bool = False,
         by_signs: bool = False,
     ):
         self.by_signs = by_signs
         self.scalar, self.n_threads = scalar, n_threads
-        self.goal, self.depth_first = goal, depth_first
+        self.goal = goal
         self.best, self.point = 0.0, np.zeros(scalar.y.shape[1])
         self.nodes = 0
         self._open: list[tuple[float, int, Box]] = []
@@ -84,7 +81,7 @@ class MomentSearch:
     def _share(self) -> float:
         """Share of what is missing that the sign of a row has to cost."""
         n, r = self.scalar.y.shape
-        near = self.by_signs or (not self.depth_first and 0.0 < self.bound <= NEAR_SIGNS * self.best)
+        near = self.by_signs or 0.0 < self.bound <= NEAR_SIGNS * self.best
         return math.inf if r <= LOW or not near else SOON if n <= FEW * r else LATE
 
     def offer(self, points: np.ndarray) -> None:
@@ -100,8 +97,6 @@ class MomentSearch:
     @property
     def bound(self) -> float:
         """Upper bound on |G(u)|/‖u‖ so far."""
-        if self.depth_first:
-            return max([self._closed, *(box.bound for _, _, box in self._open)])
         return max(self._closed, -self._open[0][0] if self._open else 0.0)
 
     def worst(self, count: int) -> list[Box]:
@@ -123,7 +118,7 @@ class MomentSearch:
         if not self._made:
             self._look(list(roots(*self.scalar.y.shape)), ROOT_ROUNDS, 2.0, rtol)
         while self._open and self.nodes < max_nodes and not self.is_full:
-            if not self.depth_first and self.bound <= self._level(rtol):
+            if self.bound <= self._level(rtol):
                 break
             boxes = [heapq.heappop(self._open)[2] for _ in range(min(BATCH, len(self._open)))]
             highest = max(box.bound for box in boxes)
@@ -150,8 +145,7 @@ class MomentSearch:
                 self._closed = max(self._closed, box.bound)
             else:
                 self._made += 1
-                key = -self._made if self.depth_first else -box.bound
-                heapq.heappush(self._open, (key, self._made, box))
+                heapq.heappush(self._open, (-box.bound, self._made, box))
         self._made += 1
 
 
@@ -162,6 +156,7 @@ def quadratic_gauge(
     neurons: np.ndarray | None = None,
     rtol: float = 1e-6,
     max_nodes: int = 10_000,
+    goal: float = 0.0,
     n_threads: int = 1,
     random_state: int = 0,
 ) -> GaugeBound:
@@ -181,6 +176,8 @@ def quadratic_gauge(
         Wanted distance of the bound to the largest |F| met, relative.
     max_nodes : int
         Boxes; each costs about 30 N D² operations.
+    goal : float
+        A bound that is good enough: what a search has shown before takes no more boxes to show again.
     n_threads : int
         Changes nothing in the answer.
     random_state : int
@@ -209,64 +206,14 @@ def quadratic_gauge(
     if neurons is not None and len(neurons):
         starts = np.concatenate([np.asarray(neurons, dtype=float) @ made.V, starts])
     search.offer(scalar.ascend(starts)[0])
+    if goal > 0.0:
+        with contextlib.suppress(OverflowError):
+            search.goal = max((goal * (1.0 - 4 * EPS) / made.norm) * 2.0**-made.exponent - made.residual, 0.0)
+        search.by_signs = search.goal <= CLAIMED_NEAR * search.best
     bound = scalar.norms()
     if bound > search.best * (1.0 + rtol):
         bound = min(bound, search.run(rtol, max_nodes))
     return _answer(made, rows, dual, search, bound, rtol)
-
-
-def decided_gauge(
-    rows: np.ndarray,
-    dual: np.ndarray,
-    claim: float,
-    *,
-    max_nodes: int,
-    n_threads: int = 1,
-    random_state: int = 0,
-) -> GaugeBound | None:
-    r"""Show that h(λ) ≤ claim by quadratics on boxes, in little memory; None where that takes more boxes.
-
-    Parameters
-    ----------
-    rows : ndarray of shape (N, D)
-    dual : ndarray of shape (N,)
-    claim : float
-        Positive.
-    max_nodes : int
-    n_threads : int
-        Changes nothing in the answer.
-    random_state : int
-        For the local search, which only says whether the bound is attained.
-
-    Raises
-    ------
-    InputError
-        For arrays of the wrong shape, infinite or missing numbers.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> rows, dual = np.eye(12), np.full(12, 2.0)
-    >>> decided_gauge(rows, dual, 7.0, max_nodes=2000).upper_bound <= 7.0
-    True
-    >>> decided_gauge(rows, dual, 6.9, max_nodes=2000) is None  # it is 48^(1/2) = 6.93
-    True
-    """
-    rows, dual = validated(rows, dual, CLOSED, max_nodes)
-    made = transfer(rows, dual)
-    if made.V.shape[1] == 0:
-        return GaugeBound(0.0, np.zeros(len(made.V)), 0.0, 0, True)
-    try:
-        goal = (claim * (1.0 - 4 * EPS) / made.norm) * 2.0**-made.exponent - made.residual
-    except OverflowError:
-        return None
-    scalar = Scalar(made)
-    search = MomentSearch(scalar, n_threads=n_threads, goal=goal, depth_first=True)
-    search.offer(scalar.ascend(scalar.starts(np.random.default_rng(random_state)))[0])
-    search.by_signs = goal <= CLAIMED_NEAR * search.best
-    if search.best > goal or search.run(0.0, max_nodes) > goal:
-        return None
-    return _answer(made, rows, dual, search, search.bound, 0.0)
 
 
 def _answer(
