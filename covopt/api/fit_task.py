@@ -351,7 +351,7 @@ class FitTask:
         def searched() -> Conclusion:
             return self._concluded(point, network, dual, budget, options)
 
-        if clock.limit is None or gauge is not None or hopeless or len(dual) <= MANY_ROWS:
+        if clock.limit is None or gauge is not None or hopeless:
             found = in_time(clock, searched, briefly, share=0.25)
         else:
             found = best_in_time(clock, briefly, searched, key=lambda made: made.certificate.lower_bound)

@@ -181,7 +181,7 @@ class Bracket:
             if boxes and left > LEAST_S:
                 with contextlib.suppress(TimeUp), limited(IN_TIME * left):
                     self.quadratics()
-            if not view.is_scalar:
+            if not view.is_scalar and suits_signs(*self.rows.shape):  # else it does not end
                 with contextlib.suppress(TimeUp), limited(left):
                     self.tree(min(BRIEF_S if is_brief else FINAL_S, left))
             if view.is_scalar and suits_boxes(rank):  # as certificates do

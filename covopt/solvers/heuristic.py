@@ -18,6 +18,7 @@ from numpy.linalg import LinAlgError
 from covopt.exact.rounding import relative_gap
 from covopt.limits import now
 from covopt.oracles.base import Pricing
+from covopt.oracles.cascade import suits_signs
 from covopt.oracles.faces import DEFAULT_FACE_BUDGET
 from covopt.oracles.steering import Steering
 from covopt.oracles.support import MOST_DIMENSIONS, MOST_QUADRATIC_DIMENSIONS, bound_gauge
@@ -173,7 +174,7 @@ def solve_heuristic(
     rows = view.rows[view.live]
     oracle = Steering(
         rows, n_outputs=0 if view.is_scalar else view.n_outputs, time_limit_s=pricing_s, random_state=random_state,
-        trusted=only_relaxation, tol=tol,
+        trusted=only_relaxation or not suits_signs(*rows.shape), tol=tol,
     )  # fmt: skip
     wide = view.is_scalar and MOST_DIMENSIONS < rows.shape[1] <= MOST_QUADRATIC_DIMENSIONS
     share = NETWORK_SHARE_WIDE if wide and not view.interpolates else NETWORK_SHARE

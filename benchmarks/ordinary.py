@@ -1,0 +1,170 @@
+"""Ordinary tables: objective and bracket over processor seconds, covopt against descent and scikit-learn's network.
+
+    python -m benchmarks.ordinary [--only NAME ...] [--limits 3 10 30] [--figure FILE]
+
+Fourteen fits: seven tables of scikit-learn or made, standardised, at 0.1 and 0.01 of λ_max; mean loss + λ‖W‖² with
+hidden biases and no output bias. Beside ``covopt.fit`` with time limits stand Adam and L-BFGS on both layers from the
+same random neurons, in NumPy, and scikit-learn's MLP, whose biases cost nothing (its objective is lower for it). All
+seconds are of the processor, one thread; limits are of the clock: run it on an idle machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from scipy.optimize import minimize
+from sklearn import datasets
+from sklearn.neural_network import MLPClassifier, MLPRegressor
+
+import covopt
+from covopt.api.fit_task import FitTask
+from covopt.limits import TimeUp
+from covopt.problems.regularised import RegularisedProblem
+from covopt.solvers.descent import Descent, balanced, value_and_slope
+
+SHARES = 0.1, 0.01
+LOADERS: dict[str, Any] = {
+    "diabetes": (datasets.load_diabetes, {}, "squared"),
+    "cancer": (datasets.load_breast_cancer, {}, "logistic"),
+    "wine": (datasets.load_wine, {}, "softmax-cross-entropy"),
+    "iris": (datasets.load_iris, {}, "softmax-cross-entropy"),
+    "digits 0/1": (datasets.load_digits, {"n_class": 2}, "logistic"),
+    "digits": (datasets.load_digits, {}, "softmax-cross-entropy"),
+}
+MADE = "made 10000 x 8"
+
+
+def table(name: str) -> tuple[np.ndarray, np.ndarray, str]:
+    """Return standardised columns, targets and the loss."""
+    if name == MADE:
+        rng = np.random.default_rng(0)
+        X = rng.standard_normal((10_000, 8))
+        y = np.maximum(X[:, 0], 0.0) - np.abs(X[:, 1] + 0.5 * X[:, 2]) + np.sin(X[:, 3])
+        y, loss = y + 0.3 * rng.standard_normal(len(y)), "squared"
+    else:
+        load, options, loss = LOADERS[name]
+        X, y = load(return_X_y=True, **options)
+    spread = X.std(axis=0)
+    X = ((X - X.mean(axis=0)) / np.where(spread > 0.0, spread, 1.0))[:, spread > 0.0]
+    return X, (y - y.mean()) / y.std() if loss == "squared" else y, loss
+
+
+def descents(problem: RegularisedProblem, seconds: float) -> Iterator[tuple[str, float]]:
+    """Yield the best objectives of Adam and of L-BFGS on both layers after so many processor seconds."""
+    start = Descent(problem, random_state=0).random_network()
+    (W, V), B = balanced(start), start.offset
+    ends = np.cumsum([W.size, V.size])
+
+    def objective(x: np.ndarray) -> tuple[float, np.ndarray]:
+        nonlocal best
+        first, second, third = np.split(x, ends)
+        value, *slopes = value_and_slope(problem, first.reshape(W.shape), second.reshape(V.shape), third)
+        best = min(best, value)
+        if time.process_time() > end:
+            raise TimeUp
+        return value, np.concatenate([slope.ravel() for slope in slopes])
+
+    def adam(x: np.ndarray) -> None:
+        mean, square, count = np.zeros_like(x), np.zeros_like(x), 0
+        while True:
+            slope, count = objective(x)[1], count + 1
+            mean, square = 0.9 * mean + 0.1 * slope, 0.999 * square + 0.001 * slope**2
+            x = x - 0.01 * (mean / (1.0 - 0.9**count)) / (np.sqrt(square / (1.0 - 0.999**count)) + 1e-8)
+
+    def lbfgs(x: np.ndarray) -> None:
+        minimize(
+            objective,
+            x,
+            jac=True,
+            method="L-BFGS-B",
+            options={"maxiter": 10**6, "maxfun": 10**6, "maxcor": 30},
+        )
+
+    methods: tuple[tuple[str, Callable[[np.ndarray], None]], ...] = (("Adam", adam), ("L-BFGS", lbfgs))
+    for name, method in methods:
+        best, end = np.inf, time.process_time() + seconds
+        with contextlib.suppress(TimeUp):
+            method(np.concatenate([W.ravel(), V.ravel(), B]))
+        yield name, best * problem.strength
+
+
+def mlp(X: np.ndarray, y: np.ndarray, loss: str, lam: float) -> float:
+    """Objective of scikit-learn's network, whose biases cost nothing."""
+    kind, factor = (
+        (MLPRegressor, 1.0) if loss == "squared" else (MLPClassifier, 2.0)
+    )  # half the squared error
+    model = kind((60,), alpha=factor * lam * len(X), solver="lbfgs", max_iter=400, random_state=0).fit(X, y)
+    return float(model.loss_) * 2.0 / factor
+
+
+def fits(name: str, limits: list[float]) -> Iterator[tuple[float, str, float, float, float]]:
+    """Yield share, method, processor seconds, objective and gap (NaN where none is known)."""
+    X, y, loss = table(name)
+    top = covopt.lambda_max(X, y, loss=loss) if name != "digits" else 0.255300
+    for share in SHARES:
+        lam = share * top
+        task = FitTask(X, y, loss, 1.0, "none", None, "variation", "auto", 1e-6, None)
+        problem, _ = task.reduced(lam)
+        for limit in limits:
+            began = time.process_time()
+            found = covopt.fit(X, y, lam=lam, loss=loss, time_limit_s=limit)
+            yield share, f"covopt {limit:g} s", time.process_time() - began, found.objective, found.gap
+        for seconds in (limits[0], limits[-1]):
+            for method, objective in descents(problem, seconds):
+                yield share, method, seconds, objective, np.nan
+        began = time.process_time()
+        value = mlp(X, y, loss, lam)
+        yield share, "MLP", time.process_time() - began, value, np.nan
+
+
+def draw(rows: list[tuple[str, float, str, float, float, float]], file: str) -> None:
+    """Draw the excess over the best objective and the gap over processor seconds, one panel for each fit."""
+    from matplotlib.figure import Figure
+
+    names = list(dict.fromkeys((row[0], row[1]) for row in rows))
+    figure = Figure(figsize=(3.2 * len(SHARES) * 2, 2.4 * (-(-len(names) // 4))), layout="constrained")
+    for axis, (name, share) in zip(figure.subplots(-(-len(names) // 4), 4).flat, names, strict=False):
+        own = [row for row in rows if row[:2] == (name, share)]
+        best = min(row[4] for row in own)
+        for label in ("covopt", "Adam", "L-BFGS", "MLP"):
+            points = sorted((row[3], row[4] / best - 1.0) for row in own if row[2].startswith(label))
+            axis.plot(*zip(*points, strict=True), "o-", ms=3, label=label)
+        axis.plot(
+            *zip(*sorted((row[3], row[5]) for row in own if row[5] == row[5]), strict=True), "k:", label="gap"
+        )
+        axis.set(title=f"{name}, {share:g} λ_max", xscale="log", yscale="symlog")
+        axis.set_yscale("symlog", linthresh=1e-6)
+    figure.axes[0].legend(fontsize="x-small")
+    figure.savefig(file)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
+    parser.add_argument("--only", nargs="+", default=[*LOADERS, MADE], choices=[*LOADERS, MADE])
+    parser.add_argument("--limits", nargs="+", type=float, default=[3.0, 10.0, 30.0])
+    parser.add_argument("--figure", help="file of a picture")
+    chosen = parser.parse_args()
+    rows = []
+    print("| table | share | method | processor s | objective | gap |\n| --- | --- | --- | --- | --- | --- |")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for name in chosen.only:
+            for share, method, seconds, objective, gap in fits(name, chosen.limits):
+                rows.append((name, share, method, seconds, objective, gap))
+                bracket = "" if np.isnan(gap) else f"{gap:.1e}"
+                print(
+                    f"| {name} | {share:g} | {method} | {seconds:.1f} | {objective:.6g} | {bracket} |",
+                    flush=True,
+                )
+    if chosen.figure:
+        draw(rows, chosen.figure)
+
+
+if __name__ == "__main__":
+    main()
