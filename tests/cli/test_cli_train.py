@@ -209,6 +209,7 @@ def test_checkpoint_and_resume(table, tmp_path):
             "--checkpoint and --resume belong to plain training",
         ),
         (("--widths", "4", "--plateau", "--sample-weight", "s"), "--plateau takes no --sample-weight"),
+        (("--widths", "4", "--cluster", "local"), "training runs on this machine; leave --cluster out"),
         (("--widths", "4", "--out", "runs.json"), "runs.json: the file must end in .csv or .parquet or .tex"),
         (("--widths", "4", "--optimiser", "newton"), "optimiser must be one of"),
         (("--widths", "4", "--device", "tpu"), "device must be 'cpu'"),
