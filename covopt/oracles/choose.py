@@ -1,4 +1,4 @@
-"""The exact oracle that fits a problem: scalar or vector outputs, rows in any position or orthogonal."""
+"""The exact oracle that fits a problem: scalar or vector outputs."""
 
 from __future__ import annotations
 
@@ -8,16 +8,14 @@ from covopt.checks.memory import gives_way
 from covopt.errors import BudgetError
 from covopt.oracles.cascade import SearchOracle, suits_search
 from covopt.oracles.faces import DEFAULT_FACE_BUDGET, MOST_FACED, FaceOracle
-from covopt.oracles.orthant import OrthantOracle, rows_are_orthogonal
 from covopt.oracles.vector.face_lattice import count_lattice
-from covopt.oracles.vector_faces import MOST_TABLED, VectorFaceOracle
+from covopt.oracles.vector_faces import VectorFaceOracle
 from covopt.parallel import available_threads
 
-SORTED, SORTED_VECTORS = 32, 50  # bytes for each crossing of two circles, in three dimensions
+SORTED = 32  # bytes for each crossing of two circles, in three dimensions
 INSTEAD = "boxes and local search take its place, whose bounds are valid and may be weaker"
 TABLED = 230  # bytes for each face in a table
 MOST_FACES = 1_000_000  # in a table: some seconds
-MOST_ORTHOGONAL_ROWS = 200  # beyond, one eigenvalue problem of the tree takes too long
 
 
 def exact_oracle(
@@ -27,7 +25,7 @@ def exact_oracle(
     budget: float = DEFAULT_FACE_BUDGET,
     n_threads: int | None = None,
     beside: float = 0.0,
-) -> FaceOracle | SearchOracle | OrthantOracle | VectorFaceOracle:
+) -> FaceOracle | SearchOracle | VectorFaceOracle:
     r"""Return the exact oracle for h(Λ) = max over unit w of ‖Λᵀσ(Zw)‖₂, or refuse.
 
     Parameters
@@ -45,10 +43,9 @@ def exact_oracle(
 
     Returns
     -------
-    FaceOracle, SearchOracle, OrthantOracle or VectorFaceOracle
-        For scalar duals in at most three dimensions and in more, for vector duals with orthogonal rows, and for all
-        others. A search and orthogonal rows have no budget of faces: their oracles say in each answer whether they
-        finished.
+    FaceOracle, SearchOracle or VectorFaceOracle
+        For scalar duals in at most three dimensions and in more, and for vector duals. A search has no budget of
+        faces: it says in each answer whether it finished.
 
     Raises
     ------
@@ -65,9 +62,7 @@ def exact_oracle(
     --------
     >>> import numpy as np
     >>> [type(exact_oracle(np.eye(3), k)).__name__ for k in (0, 2)]
-    ['FaceOracle', 'OrthantOracle']
-    >>> type(exact_oracle(np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]), 2)).__name__
-    'VectorFaceOracle'
+    ['FaceOracle', 'VectorFaceOracle']
     """
     n_threads = available_threads() if n_threads is None else n_threads
     if n_outputs == 0 and rows.shape[1] > MOST_FACED:
@@ -79,17 +74,10 @@ def exact_oracle(
     if n_outputs == 0:
         _plan(oracle_bytes(rows, 0, budget=budget), beside)
         return FaceOracle(rows, budget=budget, n_threads=n_threads)
-    if rows_are_orthogonal(rows):
-        if len(rows) > MOST_ORTHOGONAL_ROWS:
-            raise BudgetError(
-                f"the tree over supports of {len(rows)} orthogonal rows is out of reach; it is made for at most "
-                f"{MOST_ORTHOGONAL_ROWS}"
-            )
-        return OrthantOracle(rows)
     if count_lattice(*rows.shape) > MOST_FACES:
         raise BudgetError(f"a table of {count_lattice(*rows.shape):.3g} faces is above {MOST_FACES:.0e}")
     _plan(oracle_bytes(rows, n_outputs, budget=budget), beside)
-    return VectorFaceOracle(rows, budget=budget, n_threads=n_threads)
+    return VectorFaceOracle(rows, budget=budget)
 
 
 def oracle_bytes(rows: np.ndarray, n_outputs: int, *, budget: float = DEFAULT_FACE_BUDGET) -> float:
@@ -99,13 +87,11 @@ def oracle_bytes(rows: np.ndarray, n_outputs: int, *, budget: float = DEFAULT_FA
     --------
     >>> import numpy as np
     >>> [oracle_bytes(np.ones((100, 3)), k) for k in (0, 2)]
-    [320000.0, 500000.0]
+    [320000.0, 9108460.0]
     """
     n, rank = rows.shape
     if n_outputs == 0:
         return float(SORTED * n**2 if rank == 3 else 0)
-    if rank == 3 and n > MOST_TABLED:
-        return float(SORTED_VECTORS * n**2)
     faces = count_lattice(n, rank)
     return TABLED * faces if faces <= budget else 0.0
 

@@ -35,8 +35,7 @@ from covopt.exact.rounding import gamma, misses_up, operator_norm_up, up
 from covopt.oracles.base import Pricing
 from covopt.oracles.faces import DEFAULT_FACE_BUDGET
 from covopt.oracles.label_noise_faces import BLOCK, ROOM, DualSums, MetricFaces, SharedRows
-from covopt.oracles.vector.face_kernel import sum_maps
-from covopt.oracles.vector.face_lattice import build_lattice, count_lattice
+from covopt.oracles.vector.face_lattice import build_lattice, count_lattice, sum_maps
 from covopt.oracles.vector.lattice_proof import MOST_EXACT, prove_lattice
 from covopt.potentials import LabelNoise
 
@@ -197,8 +196,7 @@ class LabelNoiseOracle:
         np.minimum.at(unsure, self._line_of, self._slack[self._live] / np.abs(self._ratio))
         mass = self._by_side(q * self._ratio**2)
         outer = (self.lines[:, :, None] * self.lines[:, None, :]).reshape(n, -1)
-        metric = np.empty((len(lattice.cells), r * r))
-        sum_maps(lattice.cells, (mass[0] - mass[1])[:, None] * outer, mass[1] @ outer, metric)
+        metric = sum_maps(lattice.cells, (mass[0] - mass[1])[:, None] * outer, mass[1] @ outer)
         return SharedRows(
             lattice,
             self.lines,
@@ -308,8 +306,7 @@ class LabelNoiseOracle:
             return Pricing(any_one[:1], np.zeros(1), 0.0, exact=True)
         ahead, behind = self._by_side(full[self._live] * self._ratio)
         cells = self._shared.lattice.cells
-        gradient = np.empty((len(cells), self.rank))
-        sum_maps(cells, (ahead - behind)[:, None] * self.lines, behind @ self.lines, gradient)
+        gradient = sum_maps(cells, (ahead - behind)[:, None] * self.lines, behind @ self.lines)
         sums = DualSums((ahead, behind), gradient, lipschitz, float(np.abs(full) @ self._slack) * ROOM)
         best, bound, neurons = self._search(dual, sums, threshold)
         lengths = self.row_lengths[self.kept] if self.potential.exact else None

@@ -9,8 +9,6 @@ eigenvector v. A face of a cell's face has a smaller κ₁: what is below the be
 
 **The bound.** Let S = \|L\| + Σ \|μ_i\|\|z_i\| (Frobenius), so that \|M_s\| ≤ S, and ρ the sine of a flat's error,
 measured by :mod:`covopt.oracles.vector.lattice_proof`, which also decides whether the faces are right (``proved``).
-In three dimensions circles are walked instead, and the faces are right where rows are
-:func:`~covopt.oracles.conditioning.all_clear`.
 
 1. *The face F of a maximiser w* is priced high enough.* p = G(w*)/h; the scalar function p·G has a maximum at w*, so
    φ(u) = g₀·u + Σ κ_j σ(z_j·u) ≤ 0 for u ⊥ w*, where j runs over the rows that vanish there, κ_j = p·μ_j, and g₀ is
@@ -22,7 +20,7 @@ In three dimensions circles are walked instead, and the faces are right where ro
                  \ge h (1 - \rho^2) - \sum_j \|\mu_j\| \|z_j\| s_j,
 
    with s_j the largest part that row j has in a flat where it vanishes. A computed map is off by the steps' rounding
-   u, a compensated sum and a product with a basis: a = γ(4(r + 2)²) S with room to spare. What the eigenvalue is off
+   u, a sum of n terms and a product with a basis: a = γ(4(r + 2)² + 2(n + 2)) S with room to spare. What the eigenvalue is off
    by is inside the κ₁ of :func:`~covopt.oracles.vector.face_kernel.top_pair`. So
    h ≤ (√κ₁ + a)/(1 − 2ρ²) + Σ \|μ_j\|\|z_j\| s_j.
 2. *No face is passed by wrongly.* On the exact flat a face's form differs from the computed one by at most e = (2√κ₁
@@ -46,29 +44,32 @@ from __future__ import annotations
 
 import numpy as np
 
-from covopt.errors import BudgetError, InputError, UnclearRanksError
+from covopt.errors import BudgetError, InputError
 from covopt.exact.parallel_rows import first_of_each, merge_lines
 from covopt.exact.rounding import UNIT, gamma, lengths_up, total_up, up
 from covopt.oracles.base import Pricing
-from covopt.oracles.conditioning import all_clear
-from covopt.oracles.faces import DEFAULT_FACE_BUDGET, count_faces
+from covopt.oracles.faces import DEFAULT_FACE_BUDGET
 from covopt.oracles.vector.doubts import settle_doubts
-from covopt.oracles.vector.face_kernel import sum_maps, visit
-from covopt.oracles.vector.face_lattice import FaceLevel, build_lattice, count_lattice, unpack
+from covopt.oracles.vector.face_kernel import visit
+from covopt.oracles.vector.face_lattice import (
+    FaceLattice,
+    FaceLevel,
+    build_lattice,
+    count_lattice,
+    sum_maps,
+    unpack,
+)
 from covopt.oracles.vector.grids import grid_of
 from covopt.oracles.vector.lattice_proof import prove_lattice
-from covopt.oracles.vector.sweep import VectorSphereSweep
 
 EPS = float(np.finfo(float).eps)
 ROUNDING = 64 * EPS  # of a height over a hyperplane
 ATTAINED = 1e-6  # a bound further than this above the best value is valid, but no maximum: nearly equal lines
 FEWEST_ROWS = 64  # below, a face costs as much as with that many rows
-MOST_TABLED = 40  # rows in dimension 3 beyond which circles are walked instead
-VISITS_PER_ARC = 4
 BLOCK = 1 << 14
 INTERIOR = 1e-12
-CROSSING = 16 * UNIT  # what the crossing of two circles at a right angle may be off by
-APART = 1e-9  # sine of two rows above which circles may be believed
+SAME = 4 * EPS  # entries of unit rows that differ by no more are those of the same table
+KEPT_CELLS = 50_000
 WARM = 64
 CLIMBS = 8
 
@@ -83,8 +84,6 @@ def count_vector_faces(n_lines: int, rank: int) -> float:
     >>> count_vector_faces(3, 2)
     768.0
     """
-    if rank == 3 and n_lines > MOST_TABLED:
-        return VISITS_PER_ARC * count_faces(n_lines, rank)
     return max(n_lines, FEWEST_ROWS) * count_lattice(n_lines, rank)
 
 
@@ -96,13 +95,7 @@ class VectorFaceOracle:
     rows : ndarray of shape (N, r)
         Z, of full column rank without zero rows; rows on one line are merged inside.
     budget : float
-        Largest cost of a pricing, as :func:`count_vector_faces` counts it. All faces are kept in memory, but for more
-        than 40 lines in dimension 3.
-    n_threads : int
-        Threads that share the circles in dimension 3; elsewhere one does the work.
-    most_tabled : int, optional
-        Lines in dimension 3 up to which faces are tabled; 40 by default. A table also proves faces of rows that
-        depend on each other exactly, which circles do not.
+        Largest cost of a pricing, as :func:`count_vector_faces` counts it. All faces are kept in memory.
 
     Raises
     ------
@@ -123,8 +116,6 @@ class VectorFaceOracle:
         rows: np.ndarray,
         *,
         budget: float = DEFAULT_FACE_BUDGET,
-        n_threads: int = 2,
-        most_tabled: int | None = None,
     ):
         self.rows = np.ascontiguousarray(rows, dtype=float)
         self.lines, self._line_of, self._ratio = merge_lines(self.rows)
@@ -143,7 +134,6 @@ class VectorFaceOracle:
             self._slack += ROUNDING * np.linalg.norm(self.rows, axis=1)
             self._seen = np.ascontiguousarray(self._ratio[:, None] * self.lines[self._line_of])
         self.rank = self.lines.shape[1]
-        self.n_threads = n_threads
         self.n_faces = count_vector_faces(len(self.lines), self.rank)
         if self.n_faces > budget:
             raise BudgetError(
@@ -152,44 +142,29 @@ class VectorFaceOracle:
                 f"budget of {budget:.3g}"
             )
         self._units = self.lines / np.linalg.norm(self.lines, axis=1, keepdims=True)
-        self.sweep = self._lattice = None
         self._moved = np.zeros(len(self.lines))  # ν, of lines of length one
-        walked = self.rank == 3 and len(self.lines) > (MOST_TABLED if most_tabled is None else most_tabled)
-        if not walked:
-            try:
-                self._lattice = build_lattice(self.lines)
-            except UnclearRanksError:
-                if self.rank != 3:
-                    raise  # in three dimensions circles are walked: that decides no rank
-        if self._lattice is None:
-            self.sweep = VectorSphereSweep(self.lines)
-            least = self.sweep.least_part
-            self._faces_known = None if least > APART else False
-            self.widest = CROSSING / least if least > APART else 0.0
-        else:
-            proof = prove_lattice(self.lines, self._lattice)
-            grid = None if proof.proved else grid_of(self.lines)
-            if grid is not None:  # rounding alone keeps rows of a grid from depending on each other
-                moved = grid.moved / np.linalg.norm(self.lines, axis=1) * (1.0 + gamma(4 * self.rank))
-                again = prove_lattice(self.lines, self._lattice, unsure=moved, given=grid.integers)
-                if again.proved:
-                    proof, self._moved = again, moved
-            self._faces_known = proof.proved
-            slack = proof.slack if proof.proved else self._lattice.slack
-            self._slack += (slack + 2.0 * self._moved)[self._line_of] * self._lengths
-            if proof.proved:
-                self._slips = [2.0 * off + 16.0 * UNIT for off in proof.off]
-                self.widest = 2.0 * proof.widest
-            else:  # as it would be for rows in general position: a hint
-                self._slips = [32.0 * UNIT / level.conditioning for level in self._lattice.levels]
-                self.widest = 0.0
+        self._lattice = _lattice_of(self._units)
+        proof = prove_lattice(self.lines, self._lattice)
+        grid = None if proof.proved else grid_of(self.lines)
+        if grid is not None:  # rounding alone keeps rows of a grid from depending on each other
+            moved = grid.moved / np.linalg.norm(self.lines, axis=1) * (1.0 + gamma(4 * self.rank))
+            again = prove_lattice(self.lines, self._lattice, unsure=moved, given=grid.integers)
+            if again.proved:
+                proof, self._moved = again, moved
+        self._faces_known = proof.proved
+        slack = proof.slack if proof.proved else self._lattice.slack
+        self._slack += (slack + 2.0 * self._moved)[self._line_of] * self._lengths
+        if proof.proved:
+            self._slips = [2.0 * off + 16.0 * UNIT for off in proof.off]
+            self.widest = 2.0 * proof.widest
+        else:  # as it would be for rows in general position: a hint
+            self._slips = [32.0 * UNIT / level.conditioning for level in self._lattice.levels]
+            self.widest = 0.0
         self.forget()
 
     @property
     def proved(self) -> bool:
         """Whether the bound is one in exact arithmetic; otherwise it is a hint."""
-        if self._faces_known is None:
-            self._faces_known = all_clear(self.lines)
         return self._span is None and self._faces_known
 
     def forget(self) -> None:
@@ -262,7 +237,9 @@ class _Search:
             lengths_up(self.mu), lengths_up(oracle.lines)
         )
         moved = total_up(lengths_up(self.mu), lengths_up(oracle.lines) * oracle._moved)
-        self.error = up(gamma(4 * (r + 2) ** 2) * self.size + 2.0 * moved)  # of M_s on the basis of a flat
+        self.error = up(
+            gamma(4 * (r + 2) ** 2 + 2 * (n + 2)) * self.size + 2.0 * moved
+        )  # of M_s on the basis of a flat
         self.worst = self.error + min(oracle.widest, 1.0) * self.size
         # μ_i and L are plain sums. As they are computed G is piecewise linear too, and its maximum is bounded;
         # the exact G differs from it by γ(n) Σ‖Λ_i‖‖z_i‖ at most
@@ -313,21 +290,12 @@ class _Search:
     def run(self) -> np.ndarray:
         """Visit the faces from the cells down; return the points that are reported."""
         oracle = self.oracle
-        if oracle.sweep is not None:
-            answer = oracle.sweep.price(
-                self.mu, self.linear, self.threshold, best=self.best, map_error=self.error, worst=self.worst,
-                size=self.size, n_threads=oracle.n_threads,
-            )  # fmt: skip
-            if answer.best > self.best:
-                self.best, self.best_neuron = answer.best, answer.best_neuron
-            self.settled, self.doubts = answer.settled, answer.doubts
-            return answer.neurons
         lattice = oracle._lattice
-        assert lattice is not None
         steps = (self.mu[:, :, None] * oracle.lines[:, None, :]).reshape(len(oracle.lines), -1)
         self.cells = lattice.cells
-        self.maps = np.empty((len(lattice.cells), self.dual.shape[1], oracle.rank))
-        sum_maps(lattice.cells, steps, self.linear.ravel(), self.maps.reshape(len(self.maps), -1))
+        self.maps = sum_maps(lattice.cells, steps, self.linear.ravel()).reshape(
+            -1, self.dual.shape[1], oracle.rank
+        )
         found = []
         above = np.full(len(lattice.cells), np.inf)
         for level, slips in zip(reversed(lattice.levels), reversed(oracle._slips), strict=True):
@@ -389,6 +357,23 @@ class _Search:
         tolerance = 1e-9 * np.abs(kinks) + 16.0 * self.error / scale
         ascends = (shares < -tolerance) | (shares + kinks > tolerance)
         return (members > m) | ~ascends.any(axis=1)
+
+
+_LAST: list[tuple[np.ndarray, FaceLattice]] = []  # a solve and its certificate ask about the same directions
+
+
+def _lattice_of(units: np.ndarray) -> FaceLattice:
+    """All faces of unit rows, those of the last rows where the directions are the same to rounding.
+
+    Whether they are the faces of these rows is decided afterwards, on these rows.
+    """
+    for known, lattice in _LAST:
+        if known.shape == units.shape and np.abs(known - units).max() <= SAME:
+            return lattice
+    lattice = build_lattice(units)
+    if len(lattice.cells) <= KEPT_CELLS:
+        _LAST[:] = [(units, lattice)]
+    return lattice
 
 
 def _distinct(neurons: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -1,7 +1,6 @@
 """Bounds by factorisations on hostile numbers, against the same formulas in fractions: rounding only raises them."""
 
 from fractions import Fraction
-from itertools import combinations
 
 import numpy as np
 import pytest
@@ -18,14 +17,12 @@ from covopt.exact.definite import (
 )
 from covopt.oracles import support
 from covopt.oracles.bounds import gauge_bound
-from covopt.oracles.conditioning import all_clear
 from covopt.oracles.faces import FaceOracle
 from covopt.oracles.signs.lagrangian import OFF as OFF_ROW
 from covopt.oracles.signs.lagrangian import ON as ON_ROW
 from covopt.oracles.signs.lagrangian import ZERO as ZERO_ROW
 from covopt.oracles.signs.lagrangian import bound_on_cone
 from covopt.oracles.signs.sign_bounds import CONCAVE, FREE, OFF, ON, bound_node, workspace
-from covopt.oracles.vector.orthant_tree import bound_form
 
 KINDS = ("plain", "clusters", "sizes", "integers")
 
@@ -289,18 +286,6 @@ def test_boxes_are_asked_where_rows_are_nearly_parallel(monkeypatch):
     assert len(asked) == 1
 
 
-def test_rows_are_clear_where_every_volume_is():
-    rng = np.random.default_rng(0)
-    for _ in range(200):
-        rows = rng.standard_normal((5, 3)) * 10.0 ** rng.uniform(-100, 100, (5, 1))
-        if rng.random() < 0.5:
-            rows[4] = rows[0] / np.linalg.norm(rows[0]) + rows[1] / np.linalg.norm(rows[1])
-            rows[4] += 10.0 ** rng.uniform(-15, -9) * rng.standard_normal(3)
-        units = rows / np.linalg.norm(rows, axis=1, keepdims=True)
-        least = min(abs(np.linalg.det(units[list(three)])) for three in combinations(range(5), 3))
-        assert all_clear(rows) == (least > 1e-12) or abs(least - 1e-12) < 1e-14
-
-
 def exact_bound_holds(rows, dual, neuron, upper):
     """Whether ‖Λᵀσ(Zw)‖² ≤ upper² ‖w‖² in fractions."""
     w = [Fraction(float(x)) for x in neuron]
@@ -418,47 +403,3 @@ def test_eigenvalues_are_as_far_off_as_measured(kind):
         if not seed % 2:
             assert delta <= 1e-12 * np.trace(form)
     assert np.isinf(spectrum_error_up(form, values, 2.0 * vectors)[0])
-
-
-@pytest.mark.parametrize("kind", ["plain", "near zero", "tied", "ranks", "scales"])
-def test_the_tree_over_supports_holds_against_exact_points(kind):
-    """max uᵀMu over u ≥ 0: all supports' eigenvectors as explicit points in fractions."""
-    closed = 0
-    for seed in range(10):
-        rng = np.random.default_rng(seed)
-        n = int(rng.integers(3, 7))
-        factor = rng.standard_normal((n, 3))
-        if kind == "near zero":  # the top eigenvector has entries beside zero
-            factor[:, 0] = np.where(
-                rng.random(n) < 0.5, 1.0, 10.0 ** rng.uniform(-16, -12) * rng.choice([-1, 1], n)
-            )
-            factor[:, 1:] *= 1e-3
-        if kind == "tied":
-            factor = np.eye(n)[:, :3] + 10.0 ** rng.uniform(-16, -10) * rng.standard_normal((n, 3))
-        if kind == "ranks":
-            factor = np.outer(rng.standard_normal(n), rng.standard_normal(3)) + 1e-15 * rng.standard_normal(
-                (n, 3)
-            )
-        if kind == "scales":
-            factor *= 10.0 ** rng.uniform(-9, 0, (n, 1))
-        factor /= np.linalg.norm(factor)
-        form = factor @ factor.T
-        start = np.eye(n)[[int(np.diag(form).argmax())]]
-        _, bound, exact = bound_form(form, start)
-        closed += exact
-        matrix, best = fractions(form), Fraction(0)
-        for size in range(1, n + 1):
-            for chosen in combinations(range(n), size):
-                for v in np.linalg.eigh(form[np.ix_(chosen, chosen)])[1].T[-2:]:
-                    for sign in (1.0, -1.0):
-                        u = [Fraction(0)] * n
-                        for i, x in zip(chosen, np.maximum(sign * v, 0.0), strict=True):
-                            u[i] = Fraction(float(x))
-                        square = sum(x * x for x in u)
-                        if square:
-                            value = (
-                                sum(u[i] * u[j] * matrix[i][j] for i in range(n) for j in range(n)) / square
-                            )
-                            best = max(best, value)
-        assert best <= Fraction(bound)
-    assert closed >= 8

@@ -1,4 +1,4 @@
-r"""The compiled part of :mod:`covopt.oracles.vector_faces`: the linear map of each cell, and face after face.
+r"""The compiled part of :mod:`covopt.oracles.vector_faces`: face after face.
 
 **Jacobi's method, as far as it is believed.** A step on a symmetric A computes t from the entries, to \|η\| ≤ 8u; let
 (c, s) be the exact rotation of that t. On the diagonal a_pp − tb is off by 12u\|A\|; b' = 0 by 2η\|b\|, since b' has
@@ -18,37 +18,6 @@ from numba import njit
 SWEEPS = 30
 UNIT = 2.0**-53
 UNENDED = 1 << 40  # steps, where Jacobi's method did not end
-
-
-@njit(cache=True, nogil=True)
-def sum_maps(cells, steps, linear, maps):
-    """Fill ``maps[c]`` with linear + Σ of the ``steps`` of the rows that are positive on cell c.
-
-    Compensated summation: the error does not grow with the number of rows.
-
-    Parameters
-    ----------
-    cells : uint64 ndarray of shape (n_cells, n_words)
-    steps : ndarray of shape (n, m)
-    linear : ndarray of shape (m,)
-    maps : ndarray of shape (n_cells, m)
-    """
-    n, m = steps.shape
-    lost = np.empty(m)
-    for c in range(len(cells)):
-        total = maps[c]
-        total[:] = linear
-        lost[:] = 0.0
-        for i in range(n):
-            if cells[c, i >> 6] >> np.uint64(i & 63) & np.uint64(1):
-                for a in range(m):
-                    term = steps[i, a]
-                    new = total[a] + term
-                    shift = new - total[a]
-                    lost[a] += (total[a] - (new - shift)) + (term - shift)
-                    total[a] = new
-        for a in range(m):
-            total[a] += lost[a]
 
 
 @njit(cache=True, nogil=True)

@@ -144,6 +144,28 @@ def unpack(words: np.ndarray, n: int) -> np.ndarray:
     return np.unpackbits(octets, axis=-1, count=n, bitorder="little").view(bool)
 
 
+def sum_maps(cells: np.ndarray, steps: np.ndarray, linear: np.ndarray) -> np.ndarray:
+    """Return linear + Σ of the ``steps`` of the rows that are positive, for every cell: off by γ(n + 1) Σ|steps|.
+
+    Parameters
+    ----------
+    cells : uint64 ndarray of shape (n_cells, n_words)
+    steps : ndarray of shape (n, m)
+    linear : ndarray of shape (m,)
+
+    Examples
+    --------
+    >>> sum_maps(pack(np.array([[True, True], [False, True]])), np.array([[1.0], [2.0]]), np.array([0.5]))
+    array([[3.5],
+           [2.5]])
+    """
+    n = len(steps)
+    maps = np.empty((len(cells), steps.shape[1]))
+    for start in range(0, len(cells), step := max(1, CHUNK // n)):
+        maps[start : start + step] = unpack(cells[start : start + step], n).astype(float) @ steps
+    return maps + linear
+
+
 def _distinct(label: np.ndarray, words: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the position of the first of each kind of row (label, words), and the kind of each row."""
     order = np.lexsort((*words.T, label))
