@@ -20,8 +20,8 @@ measured by :mod:`covopt.oracles.vector.lattice_proof`, which also decides wheth
                  \ge h (1 - \rho^2) - \sum_j \|\mu_j\| \|z_j\| s_j,
 
    with s_j the largest part that row j has in a flat where it vanishes. A computed map is off by the steps' rounding
-   u, a sum of n terms and a product with a basis: a = γ(4(r + 2)² + 2(n + 2)) S with room to spare. What the eigenvalue is off
-   by is inside the κ₁ of :func:`~covopt.oracles.vector.face_kernel.top_pair`. So
+   u, a sum of n terms and a product with a basis: a = γ(4(r + 2)² + 2(n + 2)) S with room to spare. What the
+   eigenvalue is off by is inside the κ₁ of :func:`~covopt.oracles.vector.face_kernel.top_pair`. So
    h ≤ (√κ₁ + a)/(1 − 2ρ²) + Σ \|μ_j\|\|z_j\| s_j.
 2. *No face is passed by wrongly.* On the exact flat a face's form differs from the computed one by at most e = (2√κ₁
    + δ)δ + 2·share·trace, δ = a + 2ρS. A face is passed by where κ₁ + e of it or of a face above is below the square
