@@ -19,6 +19,7 @@ from covopt.certificates.gauges import LabelNoiseGauge, VariationGauge
 from covopt.certificates.moments import hold_moments
 from covopt.certificates.near_duals import near_dual
 from covopt.checks.checkpoints import Checkpoint
+from covopt.checks.memory import gives_way
 from covopt.checks.speaking import tell_result
 from covopt.checks.timing import Stopwatch, timing
 from covopt.checks.trail import Seen, Trail, following
@@ -47,6 +48,7 @@ from covopt.solvers.points import Point
 from covopt.solvers.thin import solve_thin_quickly
 from covopt.status import Status
 
+MET_BYTES = 48.0  # for each pair of a point and a neuron, of outputs that are met to all digits
 MOST_ROWS = 400  # whose dual is rounded with all its digits in view
 NEARLY = 0.1  # of the tolerance, that doubles may cost
 ROOM = 2.0**-36  # between the dual and its constraint, for what the proof that none exceeds it costs
@@ -144,7 +146,11 @@ class InterpolationTask:
         """Return a network whose outputs at the points are right to the last digit, as far as doubles have room."""
         if point.moments is not None and self.data.n_features == 1:
             network = with_exact_products(network, self.data.X[:, 0], self.data.Y)
-        return self._by_ramps(meet(network, self.data.lifted, self.data.Y), point)
+        if not gives_way(
+            MET_BYTES * len(self.data.X) * len(network), "outputs to all digits", "they stay as they are"
+        ):
+            network = meet(network, self.data.lifted, self.data.Y)
+        return self._by_ramps(network, point)
 
     def _by_ramps(self, network: ReLUNetwork, point: Point) -> ReLUNetwork:
         """Return a network of one input with its digits from fractions, where doubles leave too few."""

@@ -12,7 +12,8 @@ from covopt.checks.validation import check_number
 from covopt.errors import InputError
 
 EVERY_S = 60.0
-SHARE = 0.01  # of the time that has passed since the last one, that a checkpoint may take
+REST = 1.0  # times what a checkpoint took, until the next one at least
+SHARE = 0.01  # of the time that has passed, that certificates for checkpoints may take
 
 
 class Checkpoint:
@@ -28,8 +29,9 @@ class Checkpoint:
     ----------
     path : path-like
     every_s : float
-        Seconds between two of them. They take at most a hundredth of the time: where writing one takes long, the
-        next one comes later. 0 writes after every round.
+        Seconds between two of them, or as long as a round takes: they are written between rounds. Certificates for
+        them take at most a hundredth of the time; without one the bound of an earlier one is stated. 0 writes after
+        every round.
     resume : bool
         Whether to go on from the file where it exists; else it is written anew.
     keep : bool

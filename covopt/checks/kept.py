@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from covopt.checks.checkpoints import SHARE, Checkpoint
+from covopt.checks.checkpoints import REST, Checkpoint
 from covopt.errors import CheckpointWarning, InputError, SolutionFileError
 from covopt.files import read_json, write_json
 from covopt.files.locked import lock
@@ -57,7 +57,8 @@ class KeptFile:
         self._release = lock(self.path, "the checkpoint")
         if self.resume and self.path.exists():
             try:
-                self.content = self.read()
+                with self.named():
+                    self.content = self.read()
             except BaseException:
                 self.close()
                 raise
@@ -77,9 +78,11 @@ class KeptFile:
         try:
             yield
         except SolutionFileError as error:
-            if str(self.path) in str(error):
-                raise
-            raise SolutionFileError(f"the checkpoint {self.path} cannot be gone on with: {error}") from None
+            reason = str(error).removeprefix(f"{self.path} ").rstrip(".")
+            raise SolutionFileError(
+                f"the checkpoint {self.path} cannot be gone on with: {reason}. Remove it, or leave out --resume "
+                "(resume=False): then the run begins anew and writes over it."
+            ) from None
 
     @property
     def is_due(self) -> bool:
@@ -93,7 +96,7 @@ class KeptFile:
         began = now()
         self.write(content())
         ended = now()
-        self._due = ended + (max(self.every_s, (ended - began) / SHARE) if self.every_s else 0.0)
+        self._due = max(began + self.every_s, ended + (REST * (ended - began) if self.every_s else 0.0))
 
     def wait(self) -> None:
         """Begin to count the time anew."""

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from covopt.checks.checkpoints import SHARE
+from covopt.checks.checkpoints import REST
 from covopt.checks.timing import stage
 from covopt.checks.trail import Trail, following, trail_of
 
@@ -32,7 +32,7 @@ class Checkpoints:
     keep : callable
         Receives the solver's point and its state.
     every_s : float
-        Seconds between two of them; more where keeping takes long. 0 keeps every round.
+        Seconds between two of them; more where one takes longer than that. 0 keeps every round.
     state : dict, optional
         What an earlier solve kept, for the first rounds of the same kind.
 
@@ -61,7 +61,7 @@ class Checkpoints:
         with stage("checkpoint"):
             self._keep(loop.point, state)
         ended = time.perf_counter()
-        self._due = ended + (max(self._every_s, (ended - began) / SHARE) if self._every_s else 0.0)
+        self._due = max(began + self._every_s, ended + (REST * (ended - began) if self._every_s else 0.0))
 
     def start_for(self, loop: Any) -> State | None:
         """Return the state that rounds go on from, once."""

@@ -14,6 +14,7 @@ from covopt.errors import ClusterError, InputError
 from covopt.parallel import available_threads
 
 LOCAL = "local"
+NOISY = ("asyncio", "distributed", "tornado")  # loggers that print tracebacks of a connection that is lost
 CONNECT_S = 10.0  # to a scheduler, and to its first worker
 CLOSE_S = 5.0
 
@@ -54,7 +55,9 @@ def on_cluster(address: str | None) -> Iterator[None]:
     distributed = required("distributed", "--cluster", "dask")
     from joblib import parallel_config
 
-    logging.getLogger("distributed").setLevel(logging.CRITICAL + 1)  # one sentence of ours says what happened
+    for name in ["asyncio", "distributed", *logging.root.manager.loggerDict]:  # some have levels of their own
+        if name.partition(".")[0] in NOISY:
+            logging.getLogger(name).setLevel(logging.CRITICAL + 1)  # one sentence of ours says what happened
     with ExitStack() as closing:
         client = (
             _local(distributed, closing) if address == LOCAL else _connected(distributed, address, closing)

@@ -68,9 +68,7 @@ Resume = Annotated[
 ]
 CheckpointEvery = Annotated[
     float,
-    typer.Option(
-        metavar="S", min=0.0, help="Seconds between checkpoints, FILE.json.checkpoint beside --out."
-    ),
+    typer.Option(metavar="S", min=0.0, help="Seconds between checkpoints, OUT.checkpoint beside --out OUT."),
 ]
 Plot = Annotated[Path | None, typer.Option(metavar="FILE.png", help="Save a figure (.png, .pdf, .svg).")]
 TableOut = Annotated[

@@ -97,7 +97,8 @@ def train(
     ] = None,
     plot: Plot = None,
     checkpoint: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Save the state of training while it runs.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Save the state of training while it runs; removed at the end."),
     ] = None,
     memory_limit: MemoryLimit = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint.")] = False,
@@ -185,6 +186,9 @@ def train(
             keep(lambda path: _save_table(outcome.table, path), out)
         if plot is not None:
             outcome.draw(plot)
+        if checkpoint is not None and outcome.code is Exit.CERTIFIED:
+            checkpoint.unlink(missing_ok=True)  # there is nothing left to go on with
+            checkpoint = None
         if as_json:
             print_json(
                 {

@@ -43,6 +43,7 @@ from covopt.exact.rounding import (
 )
 
 NEAR = 4096.0  # 1/ρ that rows are brought to: half of its inverse square is what costs are off by
+BLOCK = 2**16  # entries at a time: products with their errors take ten numbers each
 MOST_LOST = 1e-9  # δ: columns of the frame that are less orthogonal than that are no use
 SLACK = 1.0 + 64.0 * UNIT
 
@@ -189,13 +190,16 @@ def coordinates(rows: np.ndarray, basis: np.ndarray) -> np.ndarray:
     >>> bool(abs(found / -6.2281591457779856e-17 - 1.0) < 1e-15)
     True
     """
-    total = np.zeros((len(rows), basis.shape[1]))
-    rest = np.zeros_like(total)
-    for a in range(rows.shape[1]):
-        product, error = two_product(rows[:, a, None], basis[None, a, :])
-        total, slip = two_sum(total, product)
-        rest = rest + (slip + error)
-    return total + rest
+    found = np.empty((len(rows), basis.shape[1]))
+    step = max(1, BLOCK // max(basis.shape[1], 1))
+    for first in range(0, len(rows), step):
+        total = rest = np.zeros((len(rows[first : first + step]), basis.shape[1]))
+        for column, entries in zip(rows[first : first + step].T, basis, strict=True):
+            product, error = two_product(column[:, None], entries[None, :])
+            total, slip = two_sum(total, product)
+            rest = rest + (slip + error)
+        found[first : first + step] = total + rest
+    return found
 
 
 def frame(first: np.ndarray) -> np.ndarray:

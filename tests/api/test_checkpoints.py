@@ -9,6 +9,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -66,7 +67,7 @@ def test_a_stopped_solve_goes_on_where_it_was(name, tmp_path):
 @pytest.mark.parametrize("name", ["interpolation", "squared"])
 def test_a_certificate_takes_a_hundredth_of_the_time_or_is_the_last_one(name, tmp_path, monkeypatch):
     file, seen = tmp_path / "run.checkpoint", []
-    monkeypatch.setattr(checkpoints, "SHARE", np.inf)  # a checkpoint after every round
+    monkeypatch.setattr(checkpoints, "REST", 0.0)  # a checkpoint after every round
     monkeypatch.setattr(resuming, "SHARE", 0.0)  # and no time for a certificate
 
     def look(state):
@@ -209,6 +210,7 @@ def test_a_damaged_state_is_refused(change, match, tmp_path):
     with pytest.raises(SolutionFileError, match=match) as said:
         covopt.min_norm(X, Y, checkpoint=file)
     assert str(said.value).startswith(f"the checkpoint {file} cannot be gone on with: ")
+    assert "Remove it, or leave out --resume" in str(said.value)
     assert not (tmp_path / "run.checkpoint.lock").exists()
 
 
@@ -374,3 +376,30 @@ def test_killed_at_any_moment_it_leaves_a_checkpoint_that_loads(moments, tmp_pat
         second = covopt.min_norm(*table, checkpoint=file)  # the lock of a dead process holds nobody
         assert second.status.code == "certified"
         assert second.lower_bound >= found.lower_bound * (1 - 1e-12)
+
+
+def test_an_interval_is_kept(monkeypatch, tmp_path):
+    """A checkpoint that took half a second was followed by the next one after fifty: one in 22 rounds."""
+    clock, written = [0.0], []
+    monkeypatch.setattr(checkpoints.time, "perf_counter", lambda: clock[0])
+
+    def keep(point, state):
+        clock[0] += 0.5
+        written.append(clock[0])
+
+    kept = checkpoints.Checkpoints("problem", keep, every_s=1.0)
+    loop = SimpleNamespace(state=lambda: {"kind": "any"}, point=None)
+    for _ in range(22):
+        clock[0] += 1.0
+        kept.offer(loop)
+    assert len(written) == 22
+
+
+def test_a_fit_without_a_seed_is_the_same_again():
+    rng = np.random.default_rng(0)
+    points = rng.standard_normal((40, 5))
+    targets = np.abs(points).sum(axis=1) + 0.3 * rng.standard_normal(40)
+    one, other = (covopt.fit(points, targets, lam="0.2max", tol=1e-4) for _ in range(2))
+    assert one.objective == other.objective
+    assert np.array_equal(one.dual, other.dual)
+    assert np.array_equal(one.network.hidden_weights, other.network.hidden_weights)

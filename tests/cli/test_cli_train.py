@@ -186,6 +186,8 @@ def test_checkpoint_and_resume(table, tmp_path):
     assert first.exit_code == second.exit_code == 0, second.output
     objectives = [[n["objective"] for n in json.loads(done.stdout)["networks"]] for done in (first, second)]
     assert objectives[0] == objectives[1]
+    assert not (tmp_path / "state.safetensors").exists()  # there is nothing left to go on with
+    assert json.loads(first.stdout)["checkpoint_file"] is None
 
 
 @pytest.mark.parametrize(

@@ -247,7 +247,7 @@ def test_several_outputs_send_the_boxes_of_their_directions(everything_is_sent):
 
 @pytest.mark.slow
 def test_a_command_saves_its_bracket_and_goes_on_without_the_cluster(
-    everything_is_sent, tmp_path, monkeypatch
+    everything_is_sent, tmp_path, monkeypatch, capfd
 ):
     X, y = table(12, 3)
     np.savetxt(tmp_path / "t.csv", np.column_stack([X, y]), delimiter=",", header="a,b,c,y", comments="")
@@ -275,6 +275,7 @@ def test_a_command_saves_its_bracket_and_goes_on_without_the_cluster(
     assert result.exit_code == 3, result.output
     assert "warning: the Dask cluster was lost" in result.output
     assert "--resume goes on from" in result.output
+    assert "Traceback" not in result.output + capfd.readouterr().err
     left = covopt.load(tmp_path / "s.json")
     assert left.status == "interrupted"
     assert covopt.verify(left).ok
