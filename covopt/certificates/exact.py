@@ -13,7 +13,7 @@ from covopt.errors import InputError
 from covopt.exact.far_rows import FarRows
 from covopt.losses.interpolation import INTERPOLATES
 from covopt.oracles.support import MOST_ARCS
-from covopt.parallel import spread_with_rechecks
+from covopt.parallel import spread_over_cluster
 from covopt.proofs import (
     CheckedBound,
     CheckedNetwork,
@@ -86,7 +86,7 @@ def _claims(solution: Any, data: Data, proof: Proof | None) -> list[Claim]:
                 solution.dual.reshape(-1),
                 proof,
                 extra=EXTRA_BOXES,
-                cover_by=in_parts(spread_with_rechecks()),
+                cover_by=in_parts(spread_over_cluster()),
             )
     except (InputError, ValueError) as error:
         return [*claims, Claim("exact lower bound", False, str(error))]

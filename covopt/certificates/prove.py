@@ -17,7 +17,7 @@ from covopt.limits import TimeUp, limited, now
 from covopt.losses import Huber
 from covopt.oracles.cones import box_gauge
 from covopt.oracles.cones.transfer import Transfer
-from covopt.parallel import spread_with_rechecks
+from covopt.parallel import spread_over_cluster
 from covopt.proofs import CheckedBound, Problem, Proof, check_proof
 from covopt.proofs.checker.arithmetic import float_below, fractions
 from covopt.proofs.checker.dual import LOSSES, move_into_domain
@@ -137,7 +137,7 @@ def prove(
     )  # fmt: skip
     try:
         bound = check_proof(
-            problem, dual, proof, extra=EXTRA_BOXES, cover_by=in_parts(spread_with_rechecks())
+            problem, dual, proof, extra=EXTRA_BOXES, cover_by=in_parts(spread_over_cluster())
         )
     except ValueError as error:
         raise InputError(f"there is no exact proof of this bound: {error}") from error
@@ -237,7 +237,7 @@ def _earlier(problem: Problem, dual: np.ndarray, proof: Proof, file: KeptFile) -
         )
     try:
         bound = check_proof(
-            problem, dual, proof, extra=EXTRA_BOXES, cover_by=in_parts(spread_with_rechecks())
+            problem, dual, proof, extra=EXTRA_BOXES, cover_by=in_parts(spread_over_cluster())
         )
     except ValueError as error:
         raise SolutionFileError(f"the proof in the checkpoint {file.path} is damaged: {error}") from error

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from covopt.errors import ClusterError, ClusterLost, InputError
 from covopt.parallel.cluster import active_cluster, spread_over_cluster
-from covopt.parallel.rechecks import spread_with_rechecks
 
 if TYPE_CHECKING:
     import numpy as np
@@ -19,7 +18,6 @@ __all__ = [
     "check_n_jobs",
     "map_tasks",
     "spread_over_cluster",
-    "spread_with_rechecks",
 ]
 
 
