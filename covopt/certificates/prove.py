@@ -136,9 +136,7 @@ def prove(
         problem.digest(dual), made.V, y, signs, linear, made.group, factor, made.exponent, H, tree, 0.0,
     )  # fmt: skip
     try:
-        bound = check_proof(
-            problem, dual, proof, extra=EXTRA_BOXES, cover_by=in_parts(spread_over_cluster())
-        )
+        bound = check_proof(problem, dual, proof, extra=EXTRA_BOXES, cover_by=in_parts(spread_over_cluster()))
     except ValueError as error:
         raise InputError(f"there is no exact proof of this bound: {error}") from error
     reached = -float_below(-(Fraction(H) + bound.cover.excess))
@@ -236,9 +234,7 @@ def _earlier(problem: Problem, dual: np.ndarray, proof: Proof, file: KeptFile) -
             "another file."
         )
     try:
-        bound = check_proof(
-            problem, dual, proof, extra=EXTRA_BOXES, cover_by=in_parts(spread_over_cluster())
-        )
+        bound = check_proof(problem, dual, proof, extra=EXTRA_BOXES, cover_by=in_parts(spread_over_cluster()))
     except ValueError as error:
         raise SolutionFileError(f"the proof in the checkpoint {file.path} is damaged: {error}") from error
     return replace(proof, lower_bound=float_below(bound.lower_bound))
