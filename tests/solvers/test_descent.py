@@ -11,6 +11,7 @@ from covopt.losses import make_loss
 from covopt.oracles.heights import heights
 from covopt.problems.regularised import RegularisedProblem, best_constant
 from covopt.solvers import descent as room
+from covopt.solvers import improve
 from covopt.solvers.descent import Descent, Network, balanced, descend, value_and_slope
 from covopt.solvers.improve import Improvement
 from covopt.status import Status
@@ -245,3 +246,13 @@ def test_one_proof_instead_of_all_faces_in_every_round():
     assert found.status == "certified"
     assert found.solver == "column-generation with boxes"
     assert covopt.verify(found).ok
+
+
+def test_exact_steps_certify_under_a_limit_where_interior_points_would_not_end(monkeypatch):
+    """3200 x 2 under 60 s ended with 6e-3: the time of an interior point was held against steps that need none."""
+    monkeypatch.setattr(improve, "is_out_of_reach", lambda problem, limit: limit is not None)
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((1100, 2)), rng.standard_normal(1100)
+    found = covopt.fit(X, y, lam="0.3max", time_limit_s=300.0)
+    assert found.status is Status.CERTIFIED
+    assert found.objective == pytest.approx(covopt.fit(X, y, lam=found.lam).objective, rel=2e-6)
