@@ -42,9 +42,13 @@ class Bracket:
         """Whether nothing is left to search for."""
         return False
 
-    def left(self, share: float) -> float | None:
-        """Return the seconds until a share of the limit is over."""
-        return None if self.limit is None else max(0.05, share * self.limit - (now() - self.began))
+    def left(self, share: float | None) -> float | None:
+        """Return the seconds until a share of the limit is over; None where there is no limit, or no share."""
+        return (
+            None
+            if self.limit is None or share is None
+            else max(0.05, share * self.limit - (now() - self.began))
+        )
 
     def note(self, side: str, value: float, source: str) -> None:
         """Write down a bound; end where the callback says so."""
@@ -55,7 +59,7 @@ class Bracket:
             self.status = Status.CALLBACK
             raise Stop
 
-    def work(self, share: float, part: Callable[[], Any]) -> None:
+    def work(self, share: float | None, part: Callable[[], Any]) -> None:
         """Do one part of the work up to a share of the time, unless somebody stopped or the bracket is closed."""
         if self.status in (Status.INTERRUPTED, Status.CALLBACK) or self.closed:
             return

@@ -162,6 +162,7 @@ class _Task(Bracket):
 
     def run(self) -> DeepSolution:
         """Search above and below, and put the two together."""
+        self.work(None, self._at_once)
         self.work(_FIRST_SHARE, self._begin)
         if self.best is None:
             self.best = self._cheap()
@@ -171,8 +172,6 @@ class _Task(Bracket):
         return self._solution()
 
     def _begin(self) -> None:
-        self._zero()
-        self._at_once()
         self.search.begin()
         if self.best is None:
             self.search.go_on()
@@ -220,7 +219,8 @@ class _Task(Bracket):
     # ------------------------------------------------------------------ from below
     @stage("closed bounds")
     def _at_once(self) -> None:
-        """Take the closed forms first: whatever stops the search, they stand."""
+        """Take what takes no time first, the closed forms too: whatever stops the search, they stand."""
+        self._zero()
         self.bounds = closed_bounds(self.data, self.depth, self.output_bias)
         if self.bounds:
             self.note("lower", self.bounds[0].value, self.bounds[0].title)

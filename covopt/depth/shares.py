@@ -34,6 +34,7 @@ from operator import mul
 
 import numpy as np
 
+from covopt.depth.families import along_direction
 from covopt.depth.structs import Listed
 from covopt.exact.rounding import above, below, lengths_up, total_up
 from covopt.limits import checkpoint
@@ -201,7 +202,7 @@ class Checker:
         self.lifted = X[rows] if bias == 0.0 else np.column_stack([X[rows], np.full(n, bias)])
         self.tuples = list(product(*shares.groups))
         self._lengths = lengths_up(self.lifted)
-        self._along, self._length = _targets(shares.direction, Y[rows])
+        self._along, self._length = along_direction(shares.direction, Y[rows])
 
     def value(self, box: Box, point: Multipliers) -> Fraction:
         """Return a lower bound on the norms of the networks in a box."""
@@ -304,21 +305,6 @@ def _check_point(point: Multipliers, positive: tuple[bool, ...], kinds: int) -> 
     low, high = limits_of(positive, point.weights)
     if (point.bends < low).any() or (point.bends > high).any():
         raise ValueError("the multipliers of a class do not bound its part of the outputs")
-
-
-def _targets(direction: tuple[float, ...] | None, Y: np.ndarray) -> tuple[list[Fraction], Fraction]:
-    """Return Yu for the u given, of any length, and a number that is not below that length."""
-    if direction is None:
-        if Y.shape[1] != 1:
-            raise ValueError("a direction of the outputs is missing")
-        return [Fraction(value) for value in Y[:, 0].tolist()], Fraction(1)
-    u = np.array(direction)
-    if u.shape != (Y.shape[1],) or not np.isfinite(u).all() or not u.any():
-        raise ValueError(f"the direction is none of {Y.shape[1]} outputs")
-    u = np.ldexp(u, -int(np.frexp(np.abs(u).max())[1]))
-    parts = [Fraction(value) for value in u.tolist()]
-    along = [sum(map(mul, map(Fraction, row.tolist()), parts), Fraction(0)) for row in Y]
-    return along, Fraction(float(lengths_up(u[None])[0]))
 
 
 def _root_above(value: Fraction) -> float:

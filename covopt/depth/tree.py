@@ -34,9 +34,9 @@ from operator import mul
 
 import numpy as np
 
-from covopt.depth.families import Family, Recursion, exactly
+from covopt.depth.families import Family, Recursion, along_direction, exactly
 from covopt.depth.tree_boxes import least_over_boxes
-from covopt.exact.rounding import above, below, down, lengths_up, root_down, up
+from covopt.exact.rounding import above, below, root_down, up
 
 MOST_LAYERS = 12  # a box of c has 2^{L−2} corners: beyond, the bound is not computed
 MOST_NUMBERS = 2**26  # held at once
@@ -114,19 +114,9 @@ class _Term:
         root = family.members[family.root]
         if len(root) != len(rows):
             raise ValueError("the members speak of another number of rows")
-        weights, length = exactly(root), 1.0
-        if family.direction is None:
-            if Y.shape[1] != 1:
-                raise ValueError("a direction of the outputs is missing")
-            along = exactly(Y[rows, 0])
-        else:
-            u = np.array(family.direction)
-            if u.shape != (Y.shape[1],) or not np.isfinite(u).all() or not u.any():
-                raise ValueError(f"the direction is none of {Y.shape[1]} outputs")
-            u = np.ldexp(u, -int(np.frexp(np.abs(u).max())[1]))
-            length = float(lengths_up(u[None])[0])
-            along = [sum(map(mul, exactly(row), exactly(u)), Fraction(0)) for row in Y[rows]]
-        inner = down(below(sum(map(mul, weights, along), Fraction(0))) / length)
+        weights = exactly(root)
+        along, length = along_direction(family.direction, Y[rows])
+        inner = below(sum(map(mul, weights, along), Fraction(0)) / length)
         if not inner > 0.0:
             return None
         total = abs(sum(weights, Fraction(0)))
