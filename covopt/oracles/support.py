@@ -262,9 +262,10 @@ def _bound_scalar(
         if bound <= (1.0 + ATTAINED) * max(abs(boxes.best_value), best):
             return GaugeBound(bound, True, EXACT)
     known = GaugeBound(bound, False, BY_CHORDS)
-    signs = sign_gauge(rows, dual, PATIENCE * budget / DEFAULT_FACE_BUDGET)
-    if signs.exact:
-        return signs
+    if not signs_end or oracle is not None:
+        signs = sign_gauge(rows, dual, PATIENCE * budget / DEFAULT_FACE_BUDGET)
+        if signs.exact:
+            return signs
     known = min(known, signs, key=lambda found: found.value)
     return known if oracle is not None else _by_quadratics(rows, dual, known, budget)
 
