@@ -26,7 +26,8 @@ import covopt
 from covopt.api.fit_task import FitTask
 from covopt.limits import TimeUp
 from covopt.problems.regularised import RegularisedProblem
-from covopt.solvers.descent import Descent, balanced, value_and_slope
+from covopt.solvers.both_layers import balanced, value_and_slope
+from covopt.solvers.descent import Descent
 
 SHARES = 0.1, 0.01
 LOADERS: dict[str, Any] = {

@@ -224,7 +224,9 @@ def test_a_check_without_time_is_no_failed_check(monkeypatch):
     assert not found.in_time
     assert found.failed == []
     last, end = found.summary().splitlines()[-2:]
-    assert last.startswith("LATE   time limit: not verified: 60 s were over when checked was: stated problem, network, ")
+    assert last.startswith(
+        "LATE   time limit: not verified: 60 s were over when checked was: stated problem, network, "
+    )
     assert "norm" in last
     assert end == "NOT VERIFIED"
     assert repr(found).startswith("Verification(not verified: out of time after ")

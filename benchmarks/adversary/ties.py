@@ -79,7 +79,7 @@ def _proved_faces(rng: np.random.Generator):
     if len(rows) < rows.shape[1] or np.linalg.matrix_rank(rows) < rows.shape[1]:
         return rows, dual, None
     try:
-        oracle = VectorFaceOracle(rows, n_threads=1)
+        oracle = VectorFaceOracle(rows)
     except ArithmeticError:  # ranks that rounding hides
         return rows, dual, None
     return rows, dual, oracle.price(dual).upper_bound if oracle.proved else None

@@ -190,7 +190,13 @@ class FitTask:
         if self.potential != "variation":
             raise InputError(f'lam="cv" is for potential="variation"; received potential={self.potential!r}.')
         top = self.largest(None if time_limit_s is None else FOR_LAMBDA * time_limit_s).met
-        return held_out(self, GRID * (top or 1.0), time_limit_s=time_limit_s)
+        found = held_out(self, GRID * (top or 1.0), time_limit_s=time_limit_s)
+        if found is None:
+            raise InputError(
+                f'lam="cv": cross-validation takes longer than the {time_limit_s:.2g} s that it may; give a longer '
+                "time limit, or lam as a number or a share of λ_max."
+            )
+        return found
 
     def grid(self, n_lams: int, eps: float, time_limit_s: float | None = None) -> np.ndarray:
         """Return the geometric grid from λ_max down; finding that may take a part of the time."""

@@ -29,6 +29,10 @@ from covopt.status import Status
 
 CONIC, FRANK_WOLFE = "conic:", "frank-wolfe:"
 QUICK_S, SOON_S = 5.0, 0.5  # for the bound beside a network along a line; after an interrupt
+QUICK_SHARE, ONLY_SHARE = (
+    0.3,
+    0.7,
+)  # of the time that is left, after rounds that did not end, or instead of them
 BOX_SHARE = 0.7  # of the time limit, before the heuristic takes over
 CLOSE = 1e-2  # gap of faces that arcs do not better: of rays nearly opposite the dual's digits are lost
 SHARPEN_GAP = 1e-9  # a dual this accurate shows the tight set, and Newton's method can finish on it
@@ -48,9 +52,11 @@ def generate_in_time(
         Status.TIME_LIMIT if clock.limit is not None else Status.GAP,
         solver if is_named else "column-generation",
     )
+    tried = False
     if plane is None and not as_asked and has_no_room(problem):
         status = Status.GAP
     elif plane is not None or as_asked or not is_out_of_reach(problem, seconds):
+        tried = True
         try:
             with limited(seconds):
                 point, name = _generate(problem, solver, options | {"time_limit_s": seconds})
@@ -67,8 +73,9 @@ def generate_in_time(
         if point is not None and (as_asked or np.isfinite(point.upper_bound)):
             return point, name
     with patiently():
-        left = 0.4 * (seconds or QUICK_S) if status is not Status.INTERRUPTED else SOON_S
-        share = min(QUICK_S, clock.until_late(0.0) or QUICK_S, left)
+        left = clock.until_late(0.0)
+        share = QUICK_S if left is None else (QUICK_SHARE if tried else ONLY_SHARE) * left
+        share = min(share, SOON_S) if status is Status.INTERRUPTED else share
         quick = solve_thin_quickly(problem, time_limit_s=share, random_state=options["random_state"])
     quick.status = status if point is None else point.status
     if point is not None and point.lower_bound > quick.lower_bound:

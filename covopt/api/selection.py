@@ -16,7 +16,7 @@ import numpy as np
 from covopt.checks.validation import check_count
 from covopt.data.scaling import standardise
 from covopt.errors import InputError
-from covopt.limits import TimeUp, limited, now
+from covopt.limits import TimeUp, checkpoint, limited, now
 from covopt.network import ReLUNetwork
 from covopt.problems.regularised import reduce_fit
 from covopt.solution import Solution
@@ -60,7 +60,7 @@ class HeldOut(NamedTuple):
 
 def held_out(
     task: FitTask, lams: np.ndarray, *, folds: int = FOLDS, time_limit_s: float | None = None
-) -> HeldOut:
+) -> HeldOut | None:
     """Train in every fold, and judge on what was left out.
 
     Parameters
@@ -72,6 +72,11 @@ def held_out(
     time_limit_s : float, optional
         Seconds, shared by the folds and λ evenly.
 
+    Returns
+    -------
+    HeldOut or None
+        None where they were over before the end.
+
     Raises
     ------
     InputError
@@ -82,13 +87,18 @@ def held_out(
         raise InputError(f"cross-validation in {folds} folds needs {2 * folds} rows; the table has {n}.")
     fold = _folds(task, folds)
     losses, qualities = np.empty((len(lams), folds)), np.empty((len(lams), folds))
-    for k in range(folds):
-        left = None if time_limit_s is None else max(0.0, time_limit_s - (now() - began)) / (folds - k)
-        test = np.flatnonzero(fold == k)
-        for j, network in enumerate(fold_networks(task, np.flatnonzero(fold != k), lams, time_limit_s=left)):
-            losses[j, k], qualities[j, k] = _judged(task, network, test)
-    quality = "accuracy" if task.loss.is_classification else "r2"
-    return HeldOut(np.asarray(lams, dtype=float), losses, qualities, quality)
+    with contextlib.suppress(TimeUp), limited(time_limit_s):
+        for k in range(folds):
+            left = None if time_limit_s is None else max(0.0, time_limit_s - (now() - began)) / (folds - k)
+            test = np.flatnonzero(fold == k)
+            for j, network in enumerate(
+                fold_networks(task, np.flatnonzero(fold != k), lams, time_limit_s=left)
+            ):
+                checkpoint()
+                losses[j, k], qualities[j, k] = _judged(task, network, test)
+        quality = "accuracy" if task.loss.is_classification else "r2"
+        return HeldOut(np.asarray(lams, dtype=float), losses, qualities, quality)
+    return None
 
 
 def fold_networks(
@@ -127,6 +137,7 @@ def _solved(
     part.keeps_rounds = False
     found: list[Solution] = []
     for j, lam in enumerate(lams):
+        checkpoint()
         found.append(part.solve(float(lam), share(j), None, found[-1] if found else None, now()))
     return [solution.network for solution in found]
 
@@ -144,6 +155,7 @@ def _descended(
     found: list[ReLUNetwork] = []
     before = None
     for j, lam in enumerate(lams):
+        checkpoint()
         problem, reduction = reduce_fit(data, loss, float(lam), task.output_bias)
         descent = Descent(problem, task.random_state)
         with contextlib.suppress(TimeUp), limited(share(j)):

@@ -64,7 +64,7 @@ def from_json(kind: Any, content: Any) -> Any:
     ((1, 2), None, (1, 2.0))
     >>> from_json(int, True)
     Traceback (most recent call last):
-    TypeError: True is no whole number
+    TypeError: 'True' is no whole number
     """
     plain = _PLAIN.get(kind)
     if plain is not None:

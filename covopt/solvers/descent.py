@@ -1,10 +1,6 @@
 r"""Descent on both layers: the network that every large or limited fit begins with.
 
-With neurons of any length, balanced or not, the reduced problem of :mod:`covopt.problems.regularised` is
-
-    min over W (m, r), V (m, q), B    C(σ(Z Wᵀ) V + 1Bᵀ)/μ + ½(‖W‖² + ‖V‖²) + ½ ρ ‖B‖²,
-
-since ‖w‖² + ‖v‖² ≥ 2‖w‖‖v‖ with equality where a neuron is balanced. It is not convex, and in practice benign: from
+The objective of both layers (:mod:`covopt.solvers.both_layers`) is not convex, and in practice benign: from
 sixty random neurons some hundred steps of L-BFGS end next to the global minimum. What is missing then are a few
 neurons, which the dual point −∇C/μ of the network names: those with ‖Λᵀσ(Zw)‖ > 1. They are added with little mass,
 twins are merged, and the descent goes on (sliding Frank–Wolfe over all neurons). Every network is an upper bound.
@@ -13,168 +9,31 @@ twins are merged, and the descent goes on (sliding Frank–Wolfe over all neuron
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from collections.abc import Iterator
 
 import numpy as np
-from scipy.optimize import minimize
 
 from covopt.exact.rounding import relative_gap
-from covopt.limits import TimeUp, checkpoint, unlimited
 from covopt.oracles.heights import heights
 from covopt.oracles.local_search import climb, climb_outputs
 from covopt.problems.regularised import RegularisedProblem, best_constant
+from covopt.solvers.both_layers import PIECE, STEPS, Network, descend
 from covopt.solvers.merging import merge_alike
 from covopt.solvers.points import Point, WarmStart
 from covopt.status import Status
 
 NEURONS = 60  # of the first network
-STEPS, MEMORY = 400, 30  # of L-BFGS, for one descent
-PIECE = 4096  # rows at a time
 SAMPLE = 20_000  # rows of the first descent, and of merging
+FEW = 1000  # rows before those, so that there is a network at once
 LOOKED_AT = 4000  # rows on which missing neurons are looked for
 STARTS, FRESH = 24, 20  # climbs to missing neurons, and how many of those are added
 SHARE = 0.01  # of the mean mass, that they begin with
 ANGLES = 0.01, 0.1  # within which neurons of one cell are one
 SAME = 1e-6  # relative rise of the objective that fewer neurons may bring
-NEGLIGIBLE = 1e-9  # share of the largest mass below which a neuron is left out
 WORTH = 1e-5  # relative fall of the objective that another pass has to bring
 PASSES = 8
 LONGEST = 30  # doublings of the step that tells how large outputs get
 WIDTHS = 0.1, 0.01, 0.001  # of the corner of a loss that is rounded off
-
-
-class Network(NamedTuple):
-    """Unit neurons (m, r), weights (m, q), offset (q,)."""
-
-    neurons: np.ndarray
-    weights: np.ndarray
-    offset: np.ndarray
-
-
-def value_and_slope(
-    problem: RegularisedProblem, W: np.ndarray, V: np.ndarray, B: np.ndarray
-) -> tuple[float, np.ndarray, np.ndarray, np.ndarray]:
-    """Return the objective of both layers and its derivatives, in pieces of rows.
-
-    Parameters
-    ----------
-    problem : RegularisedProblem
-    W : ndarray of shape (m, r)
-    V : ndarray of shape (m, q)
-    B : ndarray of shape (q,)
-    """
-    checkpoint()
-    rows, mu = problem.rows, problem.strength
-    active, fitted = [], np.empty((len(rows), V.shape[1]))
-    keeps = len(rows) * len(W) <= 8 * SAMPLE * NEURONS  # else the activations are computed twice
-    pieces = [slice(first, first + PIECE) for first in range(0, len(rows), PIECE)]
-    for piece in pieces:
-        atoms = rows[piece] @ W.T
-        np.maximum(atoms, 0.0, out=atoms)
-        fitted[piece] = atoms @ V
-        if keeps:
-            active.append(atoms)
-    fitted += B
-    value = problem.loss.value(problem.raise_outputs(fitted)) / mu + 0.5 * float(
-        np.vdot(W, W) + np.vdot(V, V)
-    )
-    slope = -problem.dual_of(fitted)
-    dW, dV = W.copy(), V.copy()
-    for number, piece in enumerate(pieces):
-        atoms = active[number] if keeps else np.maximum(rows[piece] @ W.T, 0.0)
-        dV += atoms.T @ slope[piece]
-        pulls = slope[piece] @ V.T
-        pulls *= atoms > 0.0
-        dW += pulls.T @ rows[piece]
-    dB = np.zeros_like(B)
-    if problem.has_offset:
-        dB = slope.sum(axis=0) + problem.offset_cost * B
-        value += 0.5 * problem.offset_cost * float(B @ B)
-    return value, dW, dV, dB
-
-
-def balanced(network: Network) -> tuple[np.ndarray, np.ndarray]:
-    """Return W and V with ‖w‖ = ‖v‖ for every neuron."""
-    root = np.sqrt(np.linalg.norm(network.weights, axis=1))[:, None]
-    return network.neurons * root, network.weights / np.where(root > 0.0, root, 1.0)
-
-
-def of_unit_neurons(W: np.ndarray, V: np.ndarray, B: np.ndarray) -> Network:
-    """Return the network with unit neurons, without those that weigh next to nothing."""
-    lengths = np.linalg.norm(W, axis=1)
-    masses = lengths * np.linalg.norm(V, axis=1)
-    kept = masses > NEGLIGIBLE * masses.max(initial=0.0)
-    return Network(W[kept] / lengths[kept, None], V[kept] * lengths[kept, None], B)
-
-
-def descend(
-    problem: RegularisedProblem,
-    network: Network,
-    *,
-    steps: int = STEPS,
-    rescue: Callable[[Network], object] | None = None,
-) -> Network:
-    """Return where L-BFGS on both layers leads from a network: one with no larger objective, balanced.
-
-    Parameters
-    ----------
-    problem : RegularisedProblem
-    network : Network
-    steps : int
-    rescue : callable, optional
-        Is given the best network so far where a deadline or an interrupt ends the descent, before that is raised.
-
-    Examples
-    --------
-    >>> from covopt.losses import make_loss
-    >>> loss = make_loss("squared")
-    >>> _ = loss.encode_targets([3.0, 4.0])
-    >>> start = Network(np.array([[0.8, 0.6]]), np.ones((1, 1)), np.zeros(1))
-    >>> found = descend(RegularisedProblem(np.eye(2), loss, 0.01), start)
-    >>> (found.neurons * found.weights).round(2)
-    array([[2.99, 3.99]])
-    """
-    if not len(network.neurons):
-        return network
-    (W, V), B = balanced(network), network.offset
-    m, q = V.shape
-    ends = np.cumsum([W.size, V.size])
-    unit = 1.0 / np.sqrt(max(problem.offset_cost, 1.0)) if problem.has_offset else 0.0
-    scale = 1.0 / max(abs(value_and_slope(problem, W, V, B)[0]), 1e-300)
-
-    def split(variables: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        first, second, third = np.split(variables, ends)
-        return first.reshape(m, -1) @ metric, second.reshape(m, q), third * unit
-
-    metric, inverse = _metric(problem, float(np.square(V).sum(axis=1).mean()))
-    start = np.concatenate([(W @ inverse).ravel(), V.ravel(), B / unit if unit else B])
-    best: list[Any] = [np.inf, start]
-
-    def objective(variables: np.ndarray) -> tuple[float, np.ndarray]:
-        value, dW, dV, dB = value_and_slope(problem, *split(variables))
-        if value < best[0]:
-            best[:] = value, variables.copy()
-        return scale * value, scale * np.concatenate([(dW @ metric).ravel(), dV.ravel(), unit * dB])
-
-    options = {"maxcor": MEMORY, "maxiter": steps, "maxfun": 3 * steps, "ftol": 1e-14, "gtol": 0.0}
-    try:
-        with np.errstate(over="ignore", invalid="ignore"):
-            found = minimize(objective, start, jac=True, method="L-BFGS-B", options=options)
-    except (TimeUp, KeyboardInterrupt):
-        if rescue is not None:
-            with unlimited():
-                rescue(of_unit_neurons(*split(best[1])))
-        raise
-    return of_unit_neurons(*split(found.x)) if found.fun <= 1.0 else network
-
-
-def _metric(problem: RegularisedProblem, mass: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return P and its inverse, (r, r): about the root of the inverse curvature in w of neurons of this mass."""
-    weighed = problem.rows * np.sqrt(problem.loss.weights[:, :1])
-    values, vectors = np.linalg.eigh(weighed.T @ weighed)
-    roots = np.sqrt(1.0 + 0.5 * mass / problem.strength * np.maximum(values, 0.0))
-    return (vectors / roots) @ vectors.T, (vectors * roots) @ vectors.T
 
 
 class Descent:
@@ -265,16 +124,31 @@ class Descent:
 
     # ------------------------------------------------------------------ steps
     def _first(self) -> Network:
-        """Descend from random neurons, on a sample of very many rows first."""
+        """Descend from random neurons, on samples of very many rows first."""
         problem = self.problem
+        if len(problem.rows) > SAMPLE:
+            self._offer_one()
         network = self.random_network()
         wider = [problem] if self.smooth is problem else [_rounded(problem, width) for width in WIDTHS]
+        if len(problem.rows) > SAMPLE:
+            self.offer(network := descend(self.sampled(wider[0], FEW), network, rescue=self.offer))
         if self.smooth is not problem or len(problem.rows) > SAMPLE:
             for smooth in wider:
                 network = descend(self.sampled(smooth, SAMPLE), network, rescue=self.offer)
             self.offer(network)
             network = self._merged(network)
         return descend(self.smooth, network, rescue=self.offer)
+
+    def _offer_one(self) -> None:
+        """Offer a neuron along ±Zᵀλ, with little mass: better than a constant, whatever the time and the noise."""
+        lines = (self.problem.rows.T @ self.point.dual).T
+        units = _units(np.concatenate([lines, -lines, self.problem.rows[self.live[:1]]]))
+        pulls = heights(self.problem.rows, self.point.dual, units)
+        sizes = np.linalg.norm(pulls, axis=1)
+        best = int(sizes.argmax())
+        if sizes[best] > 1.0:
+            weights = SHARE * self._wanted() * pulls[best : best + 1] / sizes[best]
+            self.offer(Network(units[best : best + 1], weights, self.constant))
 
     def random_network(self) -> Network:
         """Random neurons, half of them uniform where the rows are round, with outputs half as large as wanted."""

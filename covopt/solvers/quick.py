@@ -2,15 +2,17 @@
 
 Along one direction u the points are a piecewise linear function of u·x: its kinks are a network with at most N
 neurons, found in N log N operations. It is far from the smallest. From below the exact solution of a few of the
-points bounds the cost of all of them.
+points bounds the cost of all of them; of more and more points as long as there is time.
 """
 
 from __future__ import annotations
 
+import contextlib
+
 import numpy as np
 
 from covopt.checks.memory import gives_way, memory_left
-from covopt.limits import TimeUp
+from covopt.limits import TimeUp, now
 from covopt.oracles.faces import count_faces
 from covopt.problems.half_plane import HalfPlane, Points
 from covopt.problems.regularised import RegularisedProblem
@@ -21,7 +23,7 @@ from covopt.solvers.points import Point
 from covopt.status import Status
 
 DIRECTIONS = 8
-SUBSET_FACES = 2e5
+SUBSET_FACES, MORE_FACES = 2e5, 8.0  # of the first few points, and how many times more come next
 FLOPS_PER_S = 1.5e10  # of one thread in the products of the master problem
 INSTEAD = "a network along a line and the bound of a few points take its place"
 BY_GRADIENTS = "descent on both layers takes its place"
@@ -123,7 +125,7 @@ def solve_quickly(problem: ShallowProblem, *, time_limit_s: float, random_state:
     ----------
     problem : ShallowProblem
     time_limit_s : float
-        For the bound.
+        For the bound, of more and more points.
     random_state : int, optional
 
     Examples
@@ -143,18 +145,19 @@ def solve_quickly(problem: ShallowProblem, *, time_limit_s: float, random_state:
     if found is not None:
         point.neurons, point.weights = found
         point.upper_bound = problem.primal_value(point.weights, point.offset)
-    try:
-        importance = problem.project_dual(problem.targets)
-        if importance.any() and time_limit_s > 0.0:
-            point.dual, point.lower_bound = subset_bound(
-                problem,
-                importance,
-                min(SUBSET_FACES, memory_left() / SUBSET_BYTES),
-                time_limit_s,
-                random_state,
-            )
-    except TimeUp:
-        pass
+    importance, began = problem.project_dual(problem.targets), now()
+    most, budget = memory_left() / SUBSET_BYTES, SUBSET_FACES
+    with contextlib.suppress(TimeUp):
+        while importance.any() and (left := time_limit_s - (now() - began)) > 0.0:
+            started = now()
+            dual, lower = subset_bound(problem, importance, min(budget, most), left, random_state)
+            if lower > point.lower_bound:
+                point.dual, point.lower_bound = dual, lower
+            took = now() - started
+            growth = min(MORE_FACES, (left - took) / took)  # solves take about as long as there are faces
+            if growth < 2.0 or budget > most or dual.reshape(len(dual), -1).any(axis=1).sum() == len(dual):
+                break
+            budget *= growth
     return point
 
 

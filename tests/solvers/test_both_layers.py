@@ -12,7 +12,8 @@ from covopt.oracles.heights import heights
 from covopt.problems.regularised import RegularisedProblem, best_constant
 from covopt.solvers import descent as room
 from covopt.solvers import improve
-from covopt.solvers.descent import Descent, Network, balanced, descend, value_and_slope
+from covopt.solvers.both_layers import Network, balanced, descend, value_and_slope
+from covopt.solvers.descent import Descent
 from covopt.solvers.improve import Improvement
 from covopt.status import Status
 
