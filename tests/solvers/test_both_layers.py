@@ -10,8 +10,8 @@ from covopt.limits import TimeUp, limited
 from covopt.losses import make_loss
 from covopt.oracles.heights import heights
 from covopt.problems.regularised import RegularisedProblem, best_constant
+from covopt.solvers import both_layers, improve
 from covopt.solvers import descent as room
-from covopt.solvers import improve
 from covopt.solvers.both_layers import Network, balanced, descend, value_and_slope
 from covopt.solvers.descent import Descent
 from covopt.solvers.improve import Improvement
@@ -83,9 +83,9 @@ def test_pieces_of_rows_change_nothing(monkeypatch):
     rng = np.random.default_rng(0)
     W, V = rng.standard_normal((5, problem.rows.shape[1])), rng.standard_normal((5, 2))
     whole = value_and_slope(problem, W, V, np.ones(2))
-    for piece, sample in ((7, 20_000), (7, 0)):
-        monkeypatch.setattr(room, "PIECE", piece)
-        monkeypatch.setattr(room, "SAMPLE", sample)
+    for piece, kept in ((7, 20_000), (7, 0)):
+        monkeypatch.setattr(both_layers, "PIECE", piece)
+        monkeypatch.setattr(both_layers, "MOST_KEPT", kept)
         for one, other in zip(whole, value_and_slope(problem, W, V, np.ones(2)), strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12)
 
@@ -151,7 +151,7 @@ def test_never_above_a_plain_run_of_the_same_start(loss, q):
         return value, np.concatenate([each.ravel() for each in slopes])
 
     found = minimize(plain, np.concatenate([W.ravel(), V.ravel(), B]), jac=True, method="L-BFGS-B",
-                     options={"maxiter": room.STEPS, "maxcor": room.MEMORY})  # fmt: skip
+                     options={"maxiter": both_layers.STEPS, "maxcor": both_layers.MEMORY})  # fmt: skip
     again = Descent(problem, random_state=5)
     for _ in again.run():
         pass
