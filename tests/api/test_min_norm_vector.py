@@ -37,7 +37,7 @@ def covariance(solution):
     return heights @ heights.T
 
 
-@pytest.mark.parametrize("n", [4, 6, 8, 10])
+@pytest.mark.parametrize("n", [4, 6, 8, pytest.param(10, marks=pytest.mark.slow)])
 def test_bipartite_matrices_cost_n_squared(n):
     solution = certified(np.eye(n), bipartite(n), bias=0)
     assert solution.cost == pytest.approx(n**2, rel=2e-6)

@@ -33,7 +33,7 @@ def test_linnerud_is_certified():
 
 
 @pytest.mark.parametrize("kind", ["standardised", "tenths", "raw"])
-@pytest.mark.parametrize("d", [2, 3, 4])
+@pytest.mark.parametrize("d", [2, 3, pytest.param(4, marks=pytest.mark.slow)])
 def test_faces_of_grids_are_proved_and_hold_in_integers(kind, d):
     rng = np.random.default_rng(d)
     rows = grid_rows(rng, 8, d, kind)

@@ -58,7 +58,9 @@ PAIRS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("kinds", [PAIRS[2], PAIRS[7], ("seconds", "year", "plain")])
+@pytest.mark.parametrize(
+    "kinds", [PAIRS[2], PAIRS[7], pytest.param(("seconds", "year", "plain"), marks=pytest.mark.slow)]
+)
 def test_years_and_seconds_beside_are_certified(kinds):
     check(kinds, 20)
 
