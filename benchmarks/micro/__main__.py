@@ -1,0 +1,185 @@
+"""Time one part of covopt at a time: ``python -m benchmarks.micro [WORD …] [--repeats N]``.
+
+Tasks whose names have one of the words, by default all. Each is called once for compilation; the least processor
+seconds of the calls after it are printed beside what it answered. What a change costs is told by
+``benchmarks.before_after``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+import networkx as nx
+import numpy as np
+from sklearn.datasets import load_iris
+from threadpoolctl import threadpool_limits
+
+import covopt
+from covopt.arrangement import count_cells, enumerate_by_lp, enumerate_cells
+from covopt.completely_positive import graphs
+from covopt.oracles.branch_and_bound import BranchAndBoundOracle
+from covopt.oracles.choose import exact_oracle
+from covopt.oracles.cones import box_gauge
+from covopt.oracles.cones.moments import quadratic_gauge
+from covopt.oracles.faces import FaceOracle
+
+Task = Callable[[], str]
+TASKS: dict[str, Task] = {}
+
+
+def normal(*shape: int, seed: int = 0) -> np.ndarray:
+    """Return standard normal numbers."""
+    return np.random.default_rng(seed).standard_normal(shape)
+
+
+@cache
+def optimal_dual(n: int, d: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return rows with bias and the dual of a solve, where many neurons are nearly tight: the hardest ones."""
+    solution = covopt.min_norm(normal(n, d), normal(n, seed=1), time_limit_s=60.0)
+    return np.column_stack([normal(n, d), np.ones(n)]), solution.dual.ravel()
+
+
+def dual_norm(method: str, n: int, d: int) -> str:
+    """Bound the dual norm at an optimal dual; the answer is the bound over the largest value met."""
+    rows, dual = optimal_dual(n, d)
+    if method in ("faces", "signs"):
+        oracle = (
+            FaceOracle(rows, n_threads=1) if method == "faces" else BranchAndBoundOracle(rows, random_state=0)
+        )
+        found = oracle.price(dual, threshold=np.inf)
+        return f"{found.upper_bound / abs(found.values[0]) - 1.0:.0e} above the best neuron"
+    bound = box_gauge if method == "boxes" else quadratic_gauge
+    proof = bound(rows, dual, rtol=1e-7, max_nodes=200_000)
+    return f"{proof.upper_bound / abs(proof.best_value) - 1.0:.0e} above the best neuron, {proof.nodes} boxes"
+
+
+def pricing(n: int, r: int, k: int) -> str:
+    """Find the best neuron of a random dual over all cells."""
+    oracle = exact_oracle(normal(n, r), k, n_threads=1)
+    found = oracle.price(normal(n, k, seed=1) if k > 1 else normal(n, seed=1), threshold=np.inf)
+    return f"{found.upper_bound / abs(found.values[0]) - 1.0:.0e} above the best neuron"
+
+
+def solved(n: int, d: int, k: int = 1, **options: Any) -> str:
+    """Solve and verify."""
+    Y = normal(n, k, seed=1) if k > 1 else normal(n, seed=1)
+    solution = covopt.min_norm(normal(n, d), Y, random_state=0, **options)
+    if not covopt.verify(solution).ok:
+        raise SystemExit("verification failed")
+    return f"{solution.status.code}, gap {solution.gap:.0e}, {len(solution.network)} neurons"
+
+
+def frank_wolfe(variant: str) -> str:
+    """Frank-Wolfe over the covariance cone, N = 30, d = 2, k = 2."""
+    found = covopt.frank_wolfe(normal(30, 2), normal(30, 2, seed=1), variant=variant, time_limit_s=60.0)
+    return f"gap {found.gap:.0e}, {len(found.history)} rounds"
+
+
+def cells(X: np.ndarray, method: Callable[..., Any], **options: Any) -> str:
+    """Enumerate or count."""
+    found = method(X, **options)
+    return f"{found if isinstance(found, int) else len(found)} cells"
+
+
+def rank(A: Any) -> str:
+    """CP-rank, verified."""
+    found = covopt.cp_rank(A)
+    if not all(check.ok for check in found.verify()):
+        raise SystemExit("verification failed")
+    return f"{found.status.code}: {found.lower} to {found.upper}"
+
+
+def circulant(row: list[int]) -> np.ndarray:
+    """Return a symmetric circulant; the last entry is the diagonal."""
+    row = [row[-1], *row[:-1]]
+    return np.array([[row[(j - i) % len(row)] for j in range(len(row))] for i in range(len(row))])
+
+
+def checkpoints(every_s: float) -> str:
+    """Solve 1000 points with a checkpoint every so many seconds."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = covopt.Checkpoint(Path(folder) / "run.checkpoint", every_s=every_s)
+        solution = covopt.min_norm(normal(1000, 2), normal(1000, seed=1), random_state=0, checkpoint=file)
+    return f"{solution.timings.get('checkpoint', 0.0):.2f} s of them for the file"
+
+
+def estimator(n: int, d: int, lam: str) -> str:
+    """Fit the scikit-learn estimator to many columns."""
+    X = normal(n, d)
+    model = covopt.ReLURegressor(lam).fit(X, X[:, 0] + 0.3 * normal(n, seed=1))
+    return f"{model.solution_.status.code}, gap {model.solution_.gap:.0e}"
+
+
+def command(*words: str) -> str:
+    """Start a cold interpreter; its wall seconds."""
+    began = time.perf_counter()
+    subprocess.run([sys.executable, *words], check=True, stdout=subprocess.DEVNULL)
+    return f"{time.perf_counter() - began:.3f} s of wall"
+
+
+def _tasks() -> None:
+    iris = np.rint(load_iris().data * 10).astype(int)
+    for method, sizes in {
+        "faces": ((100, 2), (1000, 2)), "signs": ((20, 10), (30, 15)), "boxes": ((100, 2), (50, 3), (50, 4)),
+        "quadratics": ((50, 4), (40, 7)),
+    }.items():  # fmt: skip
+        for n, d in sizes:
+            TASKS[f"dual norm by {method}, N = {n}, d = {d}"] = partial(dual_norm, method, n, d)
+    for n, r, k in ((1000, 3, 1), (1000, 2, 3), (200, 3, 3), (60, 4, 3), (20, 5, 3)):
+        TASKS[f"pricing, {n} x {r}, k = {k}"] = partial(pricing, n, r, k)
+    for n, d, k in ((400, 1, 1), (50, 2, 3), (30, 3, 5), (40, 20, 1)):
+        TASKS[f"solve N = {n}, d = {d}, k = {k}"] = partial(solved, n, d, k, time_limit_s=900.0)
+    TASKS["relaxation N = 12, d = 2"] = partial(solved, 12, 2, solver="relaxation")
+    for variant in ("sliding", "fully-corrective", "pairwise", "vanilla"):
+        TASKS[f"frank-wolfe, {variant}"] = partial(frank_wolfe, variant)
+    for n, d in ((30, 5), (40, 6), (200, 3), (1000, 3)):
+        TASKS[f"cells of {n} x {d}"] = partial(cells, normal(n, d), enumerate_cells)
+    TASKS["cells of iris, integers"] = partial(cells, iris, enumerate_cells)
+    TASKS["cells of iris, counted"] = partial(cells, iris, count_cells)
+    TASKS["cells of 30 x 5 by linear programs, 10 s"] = partial(
+        cells, normal(30, 5), enumerate_by_lp, time_limit_s=10.0, half=True
+    )
+    matrices = {
+        "K50,50": graphs.complete_bipartite(50, 50), "octahedron": nx.octahedral_graph(),
+        "random 30": normal(60, 30).clip(0).T @ normal(60, 30).clip(0),
+        "M7": circulant([531, 81, 150, 150, 81, 531, 926]), "M7~": circulant([108, 27, 4, 4, 27, 108, 163]),
+    }  # fmt: skip
+    for name, A in matrices.items():
+        TASKS[f"cp-rank of {name}"] = partial(rank, A)
+    for every in (np.inf, 2.0):
+        TASKS[f"checkpoint every {every:g} s"] = partial(checkpoints, every)
+    for n, d, lam in ((50, 10, "0.1max"), (200, 10, "0.03max")):
+        TASKS[f"estimator {n} x {d}, λ = {lam}"] = partial(estimator, n, d, lam)
+    TASKS["start: import covopt"] = partial(command, "-c", "import covopt")
+    TASKS["start: covopt --help"] = partial(command, "-m", "covopt.cli", "--help")
+
+
+def main() -> None:
+    """Run the tasks that are named."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
+    parser.add_argument("words", nargs="*", default=[""])
+    parser.add_argument("--repeats", type=int, default=2)
+    chosen = parser.parse_args()
+    _tasks()
+    with threadpool_limits(1):
+        for name, call in TASKS.items():
+            if not any(word in name for word in chosen.words):
+                continue
+            answer, seconds = call(), []
+            for _ in range(chosen.repeats):
+                began = time.process_time()
+                answer = call()
+                seconds.append(time.process_time() - began)
+            print(f"{name:<45} {min(seconds):9.4f} s   {answer}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
