@@ -47,6 +47,7 @@ ONCE_REFUTED = [
     ("traceback", "frank-wolfe/odd-bias:48000000"),
     ("traceback", "forged/open:1000053"),
     ("traceback", "forged/open:1000265"),
+    ("bound above the objective of its own network", "forged/open:0"),
     ("bound in units of the network", "hostile/costly:13"),
     ("gauge that nothing is compared with", "hostile/gauge:10"),
     ("another table", "hostile/table:9"),

@@ -249,6 +249,18 @@ def test_what_is_harmless_by_design(solution, mutate):
     assert failed(changed(solution, mutate)) == set()
 
 
+@pytest.mark.parametrize("loss", [None, "squared"])
+def test_a_bound_is_not_above_the_objective_of_its_own_network(loss):
+    # within what a bound may differ from the recomputed one, a file stated a bound that its own network refutes
+    X, y = [[0.0], [1.0]], [0.0, 1.0]
+    found = covopt.min_norm(X, y) if loss is None else covopt.fit(X, y, lam=0.1, loss=loss)
+    objective = found.certificate.objective
+    assert found.lower_bound > objective * (1 - 5e-10)
+    above = set_at("lower_bound", to=objective * (1 + 5e-11))
+    assert failed(changed(found, above)) == {"lower bound"}
+    assert failed(changed(found, set_at("lower_bound", to=float(np.nextafter(objective, np.inf))))) == set()
+
+
 @pytest.mark.parametrize("tol", [0.0, -1e-6, 1.0, 2.0, 100.0, float("inf"), float("nan"), True, "1e-6", None])
 def test_a_tolerance_is_a_number_between_0_and_1(solution, tol):
     # "certified: recomputed gap 3e-9, asked for inf" passed

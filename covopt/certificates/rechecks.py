@@ -13,11 +13,12 @@ import numpy as np
 
 from covopt.certificates.certify import Certificate
 from covopt.checks.claims import Check
-from covopt.exact.rounding import allowance, relative_gap
+from covopt.exact.rounding import allowance, gamma, relative_gap
 from covopt.losses.interpolation import INTERPOLATES
 from covopt.status import Status
 
 AGREES = 1e-9  # relative difference at which a stated number equals the recomputed one
+ROUNDINGS = 8  # by which an objective may come out smaller than on another processor
 PAIRS_PER_PIECE = 5_000_000
 MOST_PAIRS = (
     400_000_000  # of points and neurons, for which the dual point is evaluated at the network's own neurons
@@ -75,6 +76,8 @@ def _lower(solution: Any, found: Certificate) -> list[Check]:
     # gauge that comes out larger by 1e-9 takes no more off, since the dual value is concave in the multiple
     ok = lower <= found.lower_bound * (1.0 + AGREES)
     detail = f"stated {lower:.12g}, recomputed {found.lower_bound:.12g} by the {found.bound}"
+    if ok and lower > max(found.lower_bound, found.objective) * (1.0 + gamma(ROUNDINGS)):
+        ok, detail = False, f"{detail}; above the objective {found.objective:.17g} of its own network"
     return [Check("lower bound", ok, detail)]
 
 
