@@ -1,7 +1,5 @@
 """A checker that rejects: certificates changed in one place, and files that are something else."""
 
-import json
-
 import numpy as np
 import pytest
 
@@ -23,45 +21,6 @@ CASES = {
 
 def failed(content: dict) -> set[str]:
     return {check.name for check in verify_cp_rank(CPRankCertificate.from_dict(content)) if not check.ok}
-
-
-@pytest.mark.parametrize(
-    ("change", "caught"),
-    [
-        (lambda c: c["matrix"][0].__setitem__(1, c["matrix"][0][1] + 1.0), "matrix"),
-        (lambda c: c.update(exact=[["1"] * len(c["matrix"]) for _ in c["matrix"]]), "matrix"),
-        (lambda c: c.update(tol=0.1), "matrix"),
-        (
-            lambda c: c["readings"][0]["factor"][0].__setitem__(0, c["readings"][0]["factor"][0][0] + 1e-3),
-            "factor",
-        ),
-        (
-            lambda c: c["readings"][0].update(
-                factor=[[-x for x in row] for row in c["readings"][0]["factor"]]
-            ),
-            "factor",
-        ),
-        (lambda c: c["readings"][0]["factor"].pop(), "factor"),
-    ],
-)
-@pytest.mark.parametrize("case", ["graph", "components", "dense"])
-def test_a_changed_matrix_or_factor_is_rejected(case, change, caught):
-    content = json.loads(json.dumps(covopt.cp_rank(CASES[case]).to_dict()))
-    change(content)
-    assert caught in failed(content)
-
-
-def test_not_cp_without_a_reason_is_rejected():
-    content = covopt.cp_rank(CASES["dense"]).to_dict()
-    content["readings"][0] |= {
-        "status": "not_cp",
-        "lower": None,
-        "upper": None,
-        "factor": None,
-        "reasons": [],
-    }
-    content |= {"status": "not_cp", "lower": None, "upper": None}
-    assert failed(content) == {"not_cp"}
 
 
 def test_comparison_needs_a_triangle_free_graph():
@@ -118,24 +77,22 @@ def test_files_that_cannot_be_read(tmp_path):
         load_cp_rank(tmp_path / "a.json")
 
 
-def test_bounds_are_nonnegative_integers():
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda reading: reading.update(lower=14.5), "'lower' must be a nonnegative integer"),
+        (
+            lambda reading: reading["reasons"][0].update(vertices=[0, 99]),
+            "a row that the matrix does not have",
+        ),
+    ],
+)
+def test_damaged_readings(change, words):
     content = covopt.cp_rank(CASES["graph"]).to_dict()
-    content["readings"][0]["lower"] = content["lower"] = 14.5
-    with pytest.raises(SolutionFileError, match="'lower' must be a nonnegative integer"):
+    change(content["readings"][0])
+    content["lower"] = content["readings"][0]["lower"]
+    with pytest.raises(SolutionFileError, match=words):
         CPRankCertificate.from_dict(content)
-
-
-def test_reasons_speak_about_rows_that_exist():
-    content = covopt.cp_rank(CASES["graph"]).to_dict()
-    content["readings"][0]["reasons"][0]["vertices"] = [0, 99]
-    with pytest.raises(SolutionFileError, match="a row that the matrix does not have"):
-        CPRankCertificate.from_dict(content)
-
-
-def test_status_codes():
-    assert [CPStatus.from_code(status.code) for status in CPStatus] == list(CPStatus)
-    with pytest.raises(ValueError, match="unknown status 'x'"):
-        CPStatus.from_code("x")
 
 
 def test_the_common_loader_and_checker_know_certificates(tmp_path):

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from covopt.completely_positive.dominance import dominance_factor, smallest_comparison
 from covopt.completely_positive.factorisation import caratheodory, numerical_factor, residual_of
 from covopt.completely_positive.graphs import (
-    complete_bipartite,
     graph_matrix,
     incidence,
     triangle_free_graphs,
@@ -64,14 +63,6 @@ def test_entries_over_many_decades_leave_no_residual(graph, decades):
             assert residual_of(A, found) < 1e-12
             assert found.min() >= 0
             assert len(found) == len(E) or (len(E) < n and len(found) == n)
-
-
-def test_large_bipartite_graph():
-    A = graph_matrix(complete_bipartite(50, 50)).astype(float)
-    B = dominance_factor(A)
-    assert B.shape == (2500, 100)
-    assert np.abs(B.T @ B - A).max() < 1e-11
-    assert B.min() >= 0
 
 
 @settings(max_examples=20, deadline=None)

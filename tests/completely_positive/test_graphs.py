@@ -99,25 +99,6 @@ def test_matrices_that_are_refused(A, words):
         read_matrix(A)
 
 
-@pytest.mark.parametrize(
-    ("call", "words"),
-    [
-        (lambda: graphs.cycle(2), "n must be an integer of at least 3; received 2"),
-        (lambda: graphs.complete_bipartite(0, 3), "m must be a positive integer; received 0"),
-        (lambda: graphs.random_triangle_free(2.5), "n must be a positive integer; received 2.5"),
-        (lambda: graphs.random_triangle_free(5, n_edges=-1), "n_edges must be a nonnegative integer"),
-        (
-            lambda: graphs.random_triangle_free(5, random_state=-1),
-            "random_state must be a nonnegative integer",
-        ),
-        (lambda: next(graphs.triangle_free_graphs(9)), "n must be at most 8"),
-    ],
-)
-def test_sizes_that_are_refused(call, words):
-    with pytest.raises(InputError, match=words):
-        call()
-
-
 def test_what_stays_exact():
     assert read_matrix([[1.0, 2.0], [2.0, 5.0]]).exact == ((1, 2), (2, 5))
     third = Fraction(1, 3)

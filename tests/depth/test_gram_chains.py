@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-import covopt
 from covopt.data import Data
 from covopt.depth.gram_cells import NOTHING, step
 from covopt.depth.gram_chain import GramChain, TwoRows, gram_bound
@@ -45,28 +44,6 @@ def test_targets_of_one_sign_cost_what_one_neuron_a_layer_does(depth):
     assert why == "" and value == pytest.approx(bound.value, rel=1e-6) and value <= upper
     with pytest.raises(ValueError, match="looks at norms up to"):
         bound_from_dict(to_json(replace(bound, cutoff=-1.0)))
-
-
-@pytest.mark.parametrize(
-    ("points", "targets", "output_bias"),
-    [
-        (POINTS, [[0.7], [-1.0]], "none"),
-        (POINTS, [[0.7], [-1.0]], "penalized"),
-        (POINTS, [[1.0, 0.2], [-0.3, 0.8]], "none"),
-        ([[1.0], [-1.7]], [[0.7], [-1.0]], "none"),  # x̃₁·x̃₂ < 0
-    ],
-)
-def test_two_rows_of_three_layers_are_certified(points, targets, output_bias):
-    found = covopt.representation_cost(points, targets, depth=3, output_bias=output_bias)
-    assert found.status.code == "certified" and "shortest paths" in found.bounds[0].title
-    assert covopt.verify(found).ok
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("depth", [4, 5])
-def test_targets_of_opposite_signs_are_certified(depth):
-    found = covopt.representation_cost(POINTS, [0.7, -1.0], depth=depth, time_limit_s=None)
-    assert found.status.code == "certified" and covopt.verify(found).ok
 
 
 def state(rng, low, high):

@@ -33,21 +33,6 @@ def test_the_grid_is_below_the_minimum_and_close(start, target):
         assert truth * (1.0 - 5e-7) <= value <= truth
 
 
-@pytest.mark.parametrize(
-    ("points", "targets", "output_bias"),
-    [
-        ([[1.0, 0.0], [0.7, 1.1]], [1.0, 1.0], "none"),
-        ([[1.0, 0.0], [-1.7, 0.4]], [[1.5, 2.0], [1.5, 2.0]], "none"),  # x̃₁·x̃₂ < 0
-        ([[1.0, 0.0], [0.3, 0.9]], [1.7, 1.7], "penalized"),
-        ([[1.0, 2.0]], [1.5], "none"),
-    ],
-)
-def test_one_target_is_certified(points, targets, output_bias):
-    found = covopt.representation_cost(points, targets, depth=3, output_bias=output_bias)
-    assert found.status.code == "certified" and "one target" in found.bounds[0].title
-    assert covopt.verify(found).ok
-
-
 def test_a_bound_by_one_target_is_about_rows_that_share_it():
     X, Y = np.array([[1.0, 0.0], [0.7, 1.1], [0.2, 0.4]]), np.array([[3.0], [3.0], [-0.1]])
     data = Data.validate(X, Y, bias=1.0)
@@ -61,21 +46,6 @@ def test_a_bound_by_one_target_is_about_rows_that_share_it():
         assert 0.0 < value < bound.value if alone else value == 0.0
     assert recompute_bound(again, Data.validate(X, Y, bias=0.0), 4, "none", 9.0)[0] == 0.0
     assert not level_bounds(X, Y, 4, 1.0, "free") and not level_bounds(X, 0.0 * Y, 4, 1.0, "none")
-
-
-def test_no_network_of_random_layers_costs_less():
-    rng = np.random.default_rng(1)
-    X = np.array([[1.0, 0.0], [0.7, 1.1]])
-    (bound,) = level_bounds(X, np.full((2, 1), 3.0), 3, 1.0, "none")
-    best = np.inf
-    for _ in range(2000):
-        first, second = (rng.standard_normal((2, size)) * rng.uniform(0.1, 1.5) for size in (3, 3))
-        middle = np.maximum(np.column_stack([X, np.ones(2)]) @ first.T, 0.0)
-        last = np.maximum(np.column_stack([middle, np.ones(2)]) @ second.T, 0.0)
-        out = np.linalg.pinv(last) @ np.full(2, 3.0)
-        if np.allclose(last @ out, 3.0):
-            best = min(best, (first**2).sum() + (second**2).sum() + out @ out)
-    assert bound.value <= best <= 2.0 * bound.value
 
 
 def test_what_is_too_large_for_a_bound_is_said():

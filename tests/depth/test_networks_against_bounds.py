@@ -1,7 +1,6 @@
 """Any network is an adversary: its own outputs are a table that it interpolates, at its norm."""
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -32,7 +31,7 @@ def balanced(layout, theta):
 
 
 @given(seeds, st.integers(3, 6), st.sampled_from([0.0, 1.0]), st.sampled_from(["none", "penalized", "free"]))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_closed_bounds_are_below_the_network_that_made_the_table(seed, depth, bias, output_bias):
     rng = np.random.default_rng(seed)
     output_bias = output_bias if bias > 0 else "none"
@@ -48,29 +47,8 @@ def test_closed_bounds_are_below_the_network_that_made_the_table(seed, depth, bi
         assert bound.value <= norm * (1 + 1e-9), bound.title
 
 
-@pytest.mark.parametrize("angle", [0.1, 0.5, 1.0, 1.5])
-@pytest.mark.parametrize("depth", [3, 5])
-def test_the_acute_bound_is_met_from_above_by_two_neurons(angle, depth):
-    # one linear map through all layers but the last two, a neuron for each row: the formula's own network
-    X = np.array([[1.0, 0.0], [np.cos(angle), np.sin(angle)]])
-    Y = np.array([[1.0], [-0.7]])
-    bound = next(
-        b for b in closed_bounds(Data.validate(X, Y, bias=0.0), depth, "none") if b.pair.kind == "acute"
-    )
-    least = np.inf
-    for ratio in np.geomspace(0.2, 5.0, 21):
-        for size in np.geomspace(0.1, 40.0, 61):
-            a, b = size * ratio, size / ratio
-            target = np.linalg.solve(X, np.diag(np.sqrt([a, b])))
-            s = np.linalg.svd(target, compute_uv=False)
-            norm = (depth - 1) * (s ** (2 / (depth - 1))).sum() + 1.0 / a + 0.49 / b
-            least = min(least, float(norm))
-    assert bound.value <= least
-    assert bound.value >= 0.97 * least
-
-
 @given(seeds, st.sampled_from(["squared", "logistic", "huber"]), st.sampled_from([0.0, 1.0]))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 def test_transports_are_below_every_trained_network(seed, name, bias):
     rng = np.random.default_rng(seed)
     n, depth, lam = 4, int(rng.integers(3, 6)), float(10 ** rng.uniform(-4, 0))

@@ -70,14 +70,3 @@ def test_a_part_of_a_batch_keeps_weights_and_state():
         for values, factor in ((part.theta, 1.0), (part.state["m"], 2.0)):
             for k, layers in zip(keep, part.networks.unpack(values), strict=True):
                 assert all((a == factor * b).all() for a, b in zip(layers, weights[k], strict=True))
-
-
-def test_evaluation_in_pieces_is_that_of_the_whole(monkeypatch):
-    problem = make([3, 9], seeds=10)
-    weights = [initial_weights(problem.architecture, m.widths, m.seed, 0, 1.0) for m in problem.members]
-    batch = problem.batch(range(20), weights)
-    values, gradients = batch.networks.value_and_gradient(batch.theta)
-    monkeypatch.setattr(batches, "CPU_BYTES", 5000)
-    found = problem.evaluate(batch)
-    np.testing.assert_allclose(found[0], values, rtol=1e-13)
-    np.testing.assert_allclose(found[1], gradients.norm(dim=1), rtol=1e-12)

@@ -47,18 +47,6 @@ def rosenbrocks(scales):
     return function
 
 
-def logistics(rng, n=10, rows=40, p=5):
-    X = torch.tensor(rng.standard_normal((n, rows, p)))
-    y = torch.tensor(rng.choice([-1.0, 1.0], (n, rows)))
-
-    @autograd
-    def function(theta, indices):
-        margins = torch.einsum("bnp,bp->bn", X[indices], theta) * y[indices]
-        return torch.nn.functional.softplus(-margins).mean(1) + 0.01 * (theta**2).sum(1)
-
-    return function
-
-
 def relu_networks(rng, n=16, rows=15, width=6, lam=1e-2):
     X = torch.tensor(np.c_[rng.standard_normal((rows, 2)), np.ones(rows)])
     y = torch.tensor(rng.standard_normal((n, rows)))
@@ -83,14 +71,6 @@ def scipy_minimum(function, start, member, **options):
     )  # fmt: skip
 
 
-def test_quadratics_to_their_centres():
-    function, centres = quadratics(np.random.default_rng(0))
-    found = minimise(function, torch.zeros_like(centres), steps=500, tol_gradient=1e-9)
-    assert (found.status == "converged").all()
-    assert float((found.theta - centres).abs().max()) < 1e-8
-    assert float(found.gradient_norm.max()) <= 1e-9 * max(1.0, float(found.theta.norm(dim=1).max()))
-
-
 def test_as_few_steps_as_scipy():
     function, centres = quadratics(np.random.default_rng(1))
     found = minimise(function, torch.zeros_like(centres), steps=500, tol_gradient=1e-7)
@@ -110,16 +90,6 @@ def test_rosenbrock_of_several_curvatures():
         theirs = scipy_minimum(function, start[i].numpy(), i)
         # a curved valley of four variables has a second, local minimum: both codes must end at one of the two
         np.testing.assert_allclose(float(found.value[i]), theirs.fun, atol=1e-12)
-
-
-def test_logistic_regressions_against_scipy():
-    function = logistics(np.random.default_rng(2))
-    found = minimise(function, torch.zeros(10, 5).double(), steps=300, tol_gradient=1e-10)
-    assert (found.status == "converged").all()
-    for i in range(10):
-        theirs = scipy_minimum(function, np.zeros(5), i)
-        np.testing.assert_allclose(found.theta[i].numpy(), theirs.x, atol=1e-6)
-        assert float(found.value[i]) <= theirs.fun + 1e-14
 
 
 def test_relu_networks_are_as_good_as_scipy():

@@ -80,20 +80,6 @@ def test_gradient_is_that_of_autograd(name, depth, slope):
 
 
 @pytest.mark.parametrize("name", LOSSES)
-@pytest.mark.parametrize("depth", [2, 3])
-def test_gradient_is_that_of_finite_differences(name, depth):
-    networks, layers, _ = make_problem(name, depth=depth, slope=0.2, output_bias="penalized", seed=3)
-    theta = networks.pack(layers)
-    _, gradients = networks.value_and_gradient(theta)
-    rng = np.random.default_rng(1)
-    for _ in range(4):
-        step = torch.tensor(rng.standard_normal(theta.shape)) * networks.mask
-        h = 1e-7
-        above, below = (networks.value_and_gradient(theta + s * h * step)[0] for s in (1, -1))
-        np.testing.assert_allclose((above - below) / (2 * h), (gradients * step).sum(1), rtol=2e-6, atol=1e-8)
-
-
-@pytest.mark.parametrize("name", LOSSES)
 def test_losses_are_those_of_covopt(name):
     _, _, loss = make_problem(name, n=9)
     rng = np.random.default_rng(2)

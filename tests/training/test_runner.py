@@ -115,21 +115,7 @@ def test_best_and_unknown_network():
         run.network(5)
 
 
-def test_time_is_shared():
-    run = train(X, Y, widths=[3, 8], seeds=3, schedule=SHORT)
-    assert 0 < run.table.time_s.sum() <= run.time_s
-
-
 # ---------------------------------------------------------------------- independence of the batch
-@pytest.mark.parametrize("depth", [2, 3])
-def test_start_is_bitwise_the_same_alone(depth):
-    widths = [(3, 4), (10, 6)] if depth == 3 else [3, 10]
-    frozen = Phase("gd", 1, learning_rate=1e-300)
-    many = train(X, Y, widths=widths, seeds=3, lam=[0.0, 1.0], schedule=frozen)
-    for place in (0, 4, 8, 11):
-        m = many.members[place]
-        alone = train(X, Y, widths=[m.widths], lam=m.lam, seeds=[m.seed], schedule=frozen)
-        assert all((a == b).all() for a, b in zip(many.weights[place], alone.weights[0], strict=True))
 
 
 @pytest.mark.parametrize("schedule", [SHORT, Phase("lbfgs", 30)])
@@ -146,13 +132,6 @@ def test_two_runs_are_bitwise_the_same():
         assert all((p == q).all() for p, q in zip(a, b, strict=True))
     other = train(X, Y, widths=[3, 10], lam=0.02, seeds=2, schedule=schedule, random_state=1)
     assert not (other.weights[0][0] == one.weights[0][0]).any()
-
-
-def test_random_state_none_differs_and_is_reported():
-    one, two = (train(X, Y, widths=3, schedule=SHORT, random_state=None) for _ in range(2))
-    assert one.random_state != two.random_state
-    again = train(X, Y, widths=3, schedule=SHORT, random_state=one.random_state)
-    assert (again.weights[0][0] == one.weights[0][0]).all()
 
 
 def test_cutting_into_small_batches_changes_nothing_but_rounding(monkeypatch):
