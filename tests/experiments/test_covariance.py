@@ -133,23 +133,6 @@ def test_prop_19_its_value_and_the_escape_over_S():
             assert result.status.code == "certified"
 
 
-def test_covariances_of_a_network_agree_with_those_of_its_matrices():
-    rng = np.random.default_rng(1)
-    X = rng.standard_normal((5, 2))
-    network = ReLUNetwork(
-        rng.standard_normal((4, 3)), rng.standard_normal((4, 2)), 0.7, rng.standard_normal(2)
-    )
-    found = covariance(network, X)
-    np.testing.assert_allclose(found.outputs, network.predict(X), atol=1e-12)
-    same = covariance(
-        [network.hidden_weights, np.column_stack([network.output_weights.T, network.output_bias])],
-        X,
-        bias=0.7,
-    )
-    np.testing.assert_allclose(found.K_sigma[0], same.K_sigma[0])
-    assert found.representation_cost <= network.squared_norm + 1e-9
-
-
 def test_a_solution_is_at_the_minimum_of_the_covariances():
     rng = np.random.default_rng(2)
     X, y = rng.standard_normal((8, 2)), rng.standard_normal(8)

@@ -84,18 +84,6 @@ def test_forces_add_up_to_the_gradient_and_are_proportional_on_a_ray(case):
     assert np.allclose(problem.lam * (found.attraction[-1] + found.pull), -slope[-1])
 
 
-def test_proportional_neurons_have_proportional_forces():
-    rng = np.random.default_rng(0)
-    problem = RepresentationProblem(rng.standard_normal((6, 9)), rng.standard_normal((6, 2)), lam=0.1)
-    W = random_weights(problem, (12,), 2, 0)
-    W[0][3] = 2.5 * W[0][7]
-    found = forces(problem, problem.to_representations(W))
-    _, attraction, repulsion = found.by_neuron(1)
-    # FL22 §3.1: Z_k = αZ_k' have forces with the same α (the minimal weights of equal features are proportional too)
-    assert np.allclose(attraction[3], 2.5 * attraction[7])
-    assert np.allclose(repulsion[3], 2.5 * repulsion[7])
-
-
 def test_the_pullback_of_the_gradient_is_the_gradient_in_the_weights():
     problem, _, Z = build(5, (4, 3), 0.7, 0.3, "squared")
     W = problem.to_weights(Z)

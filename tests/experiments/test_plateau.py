@@ -22,13 +22,6 @@ def b_matrix(n):
     return B
 
 
-def test_b_matrix_is_the_tight_instance():
-    from covopt.completely_positive.graphs import complete_bipartite
-
-    instance = covopt.tight_instance(complete_bipartite(2, 2))
-    np.testing.assert_array_equal(instance.Y, b_matrix(4))
-
-
 def test_b_4_needs_four_neurons():
     found = plateau(np.eye(4), b_matrix(4), [3, 4, 5], bias=0.0, seeds=10, schedule=QUICK)
     assert found.certified
@@ -108,16 +101,6 @@ def test_figure(tmp_path):
     assert (tmp_path / "plateau.png").stat().st_size > 10_000
     with pytest.raises(InputError, match=r"cannot be written|must end|extension|format"):
         found.plot(tmp_path / "plateau.txt")
-
-
-def test_loss_curves():
-    from covopt.plotting.training import plot_losses
-
-    run = covopt.training.train([[-1.0], [0.0], [1.0]], [1.0, 0.0, 1.0], widths=4, lam=0.01, seeds=3,
-                                schedule=Phase("adam", 100), record_every=10)  # fmt: skip
-    ax = plot_losses(run.history, floor=0.01)
-    assert len(ax.get_lines()) == 4
-    assert ax.get_yscale() == "log"
 
 
 def test_loss_curves_of_diverged_networks():

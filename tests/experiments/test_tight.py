@@ -32,26 +32,12 @@ def test_one_neuron_per_edge(graph):
     assert "Prop 14" in instance.summary()
 
 
-@pytest.mark.parametrize("n", [4, 6, 10])
-def test_remark_23(n):
-    instance = covopt.tight_instance(graphs.complete_bipartite(n // 2, n // 2))
-    assert instance.cost == n**2
-    assert instance.n_neurons == n**2 // 4
-    assert instance.small_network.squared_norm == pytest.approx(n**2 + n, rel=1e-14)
-
-
 def test_a_graph_with_triangles_needs_fewer_neurons_than_edges():
     instance = covopt.tight_instance(nx.complete_graph(4))
     assert instance.n_neurons == len(instance.network) == 4
     assert instance.cost == 24
     assert instance.network.squared_norm == pytest.approx(24, rel=1e-12)
     assert np.abs(instance.network.predict(instance.X) - instance.Y).max() < 1e-12
-
-
-def test_the_hidden_covariance_is_the_root():
-    instance = covopt.tight_instance(graphs.cycle(5))
-    hidden = np.maximum(instance.X @ instance.network.hidden_weights.T, 0.0)
-    assert np.abs(hidden @ hidden.T - instance.Y).max() < 1e-14
 
 
 def test_graphs_that_are_refused():
