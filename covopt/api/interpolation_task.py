@@ -28,9 +28,7 @@ from covopt.data.scaling import Scaling
 from covopt.errors import InputError
 from covopt.exact.far_rows import without_middle
 from covopt.limits import now
-from covopt.losses.interpolation import INTERPOLATES
 from covopt.network import ReLUNetwork
-from covopt.network.exact_products import with_exact_products
 from covopt.parallel.blas import one_blas_thread
 from covopt.potentials import LabelNoise
 from covopt.problems.label_noise import reduce_label_noise
@@ -39,7 +37,6 @@ from covopt.problems.shallow import ShallowProblem
 from covopt.solution import Solution
 from covopt.solution.snapshots import Snapshot
 from covopt.solvers.exact_outputs import meet
-from covopt.solvers.exact_ramps import missed, ramp_network
 from covopt.solvers.finish import finish_network
 from covopt.solvers.frank_wolfe import CovarianceSolver
 from covopt.solvers.label_noise import solve_label_noise
@@ -50,7 +47,6 @@ from covopt.status import Status
 
 MET_BYTES = 48.0  # for each pair of a point and a neuron, of outputs that are met to all digits
 MOST_ROWS = 400  # whose dual is rounded with all its digits in view
-NEARLY = 0.1  # of the tolerance, that doubles may cost
 ROOM = 2.0**-36  # between the dual and its constraint, for what the proof that none exceeds it costs
 SEARCHED = 0.7  # of the time for a certificate, that a search for a bound may take
 
@@ -133,7 +129,7 @@ class InterpolationTask:
                     share=0.5,
                 )
             network = self._network(*with_few_neurons(problem, *best, time_limit_s=clock.until_late(0.5)))
-            network = in_time(clock, lambda: self._met(network, point), lambda: network, share=0.5)
+            network = in_time(clock, lambda: self._met(network), lambda: network, share=0.5)
             dual, certificate, status = self._conclude(point, network, clock)
             if clock.interrupted and status is not Status.CERTIFIED:
                 status = Status.INTERRUPTED
@@ -142,37 +138,13 @@ class InterpolationTask:
         tell_result(solution)
         return solution
 
-    def _met(self, network: ReLUNetwork, point: Point) -> ReLUNetwork:
+    def _met(self, network: ReLUNetwork) -> ReLUNetwork:
         """Return a network whose outputs at the points are right to the last digit, as far as doubles have room."""
-        if point.moments is not None and self.data.n_features == 1:
-            network = with_exact_products(network, self.data.X[:, 0], self.data.Y)
-        if not gives_way(
+        if gives_way(
             MET_BYTES * len(self.data.X) * len(network), "outputs to all digits", "they stay as they are"
         ):
-            network = meet(network, self.data.lifted, self.data.Y)
-        return self._by_ramps(network, point)
-
-    def _by_ramps(self, network: ReLUNetwork, point: Point) -> ReLUNetwork:
-        """Return a network of one input with its digits from fractions, where doubles leave too few."""
-        problem, reduction = self.reduced
-        n, least = len(reduction.keep), 2.0 * reduction.value_scale * point.lower_bound
-        if point.kinks is None or self.data.X.shape[1] + self.data.n_outputs > 2 or not 1 < n <= MOST_ROWS:
             return network
-        inputs, targets = self.data.X[reduction.keep, 0], self.data.Y[reduction.keep, 0]
-        off = missed(network, inputs, targets)
-        if off <= INTERPOLATES and abs(network.squared_norm - least) <= NEARLY * self.tol * least:
-            return network
-        kinks = replace(
-            point.kinks, places=point.kinks.places * reduction.row_scale,
-            offset=point.kinks.offset * reduction.target_scale,
-        )  # fmt: skip
-        found = ramp_network(network, inputs, targets, kinks, is_free=problem.offset_cost == 0.0)
-        now_off = missed(found, inputs, targets)
-        if (
-            max(off, now_off) <= INTERPOLATES
-        ):  # one that misses by less than that may cost less than any through them
-            return min(found, network, key=lambda each: abs(each.squared_norm - least))
-        return found if now_off < off else network
+        return meet(network, self.data.lifted, self.data.Y)
 
     def _network(self, neurons, weights, offset) -> ReLUNetwork:
         """Return a network of the reduced problem in the user's units."""

@@ -270,22 +270,6 @@ class HalfPlane:
         found[points.kind == 2] = points.parts[points.kind == 2]
         return found / np.hypot(found[:, 0], found[:, 1])[:, None]
 
-    def kinks(self, points: Points) -> tuple[np.ndarray, np.ndarray]:
-        """Return the first coordinate at which each neuron turns active, rows having one second one, and its side.
-
-        At a row it is that row's own number; infinite where a neuron is constant.
-        """
-        here = np.minimum(points.arc, len(self.rows) - 2)
-        parts = points.parts / np.column_stack([self.lengths[here], self.lengths[here + 1]])
-        share = parts[:, 1] / np.where(points.kind < 2, parts.sum(axis=1), 1.0)
-        first, last = self.rows[here, 0], self.rows[here + 1, 0]
-        places = np.where(share == 1.0, last, first + share * (last - first))
-        full = points.kind == 2
-        with np.errstate(divide="ignore"):
-            places[full] = -(points.parts[full, 1] / points.parts[full, 0]) * self.rows[0, 1]
-        sides = np.where(full, np.where(points.parts[:, 0] < 0.0, -1.0, 1.0), 1.0 - 2.0 * points.kind)
-        return places, sides
-
     def rays(self) -> Points:
         """Return a neuron at every end of an arc, and some between −r_N and r_1."""
         n = len(self.rows)

@@ -23,7 +23,6 @@ from scipy.sparse.linalg import splu
 
 from covopt.limits import now
 from covopt.problems.half_plane import HalfPlane, Points
-from covopt.solvers.exact_ramps import Kinks
 from covopt.solvers.loop import GenerationLoop
 from covopt.solvers.points import Point
 from covopt.sparsify.caratheodory import caratheodory
@@ -120,7 +119,6 @@ class OneInput(GenerationLoop):
         self._offer_dual(np.concatenate([bends, line])[:, None], 1.0)
         self.point.neurons, self.point.weights = np.array([[side, 0.0]]), np.array([side * slope])
         self.point.offset = float(y[0] - Fraction(slope) * x[0])
-        self.point.kinks = Kinks(np.zeros(1), np.array([side]), np.array([abs(slope)]))
         self.point.upper_bound = abs(slope)
         return True
 
@@ -245,10 +243,6 @@ class OneInput(GenerationLoop):
         mass = np.linalg.norm(weights, axis=1)
         used = mass > USED * mass.max(initial=0.0)
         columns, kept = _merged(self.plane, self.columns.take(used), weights[used])
-        if self.plane.is_lifted and not self.problem.is_vector:
-            places, sides = self.plane.kinks(columns)
-            slopes = np.abs(kept[:, 0]) * np.abs(self.plane.neurons(columns)[:, 0])
-            self.point.kinks = Kinks(places, sides, slopes, float(offset[0]))
         columns, kept = self.plane.completed(columns, kept)
         kept, offset = self._refined(columns, kept, offset)
         n, k = self.plane.targets.shape

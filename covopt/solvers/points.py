@@ -9,11 +9,10 @@ import numpy as np
 
 from covopt.exact.rounding import relative_gap
 from covopt.oracles.lifted.gauge_certificate import GaugeCertificate
-from covopt.solvers.exact_ramps import Kinks
 from covopt.solvers.loop import RoundState
 from covopt.status import Status
 
-NETWORK = "neurons", "weights", "offset", "upper_bound", "finished", "kinks", "heights"
+NETWORK = "neurons", "weights", "offset", "upper_bound", "finished", "heights"
 DUAL = "dual", "lower_bound", "proof", "claimed", "moments"
 
 
@@ -63,8 +62,7 @@ class Point:
     moments: np.ndarray | None = (
         None  # Λᵀ Z, (r, k), where it is known better than the sum of the dual's doubles
     )
-    kinks: Kinks | None = None  # where neurons of one input bend, as the solver has them
-    heights: np.ndarray | None = None  # with them F(r_i), (N, k), at the neurons that turn active at a row
+    heights: np.ndarray | None = None  # beside them F(r_i), (N, k), at the neurons that turn active at a row
 
     @property
     def gap(self) -> float:

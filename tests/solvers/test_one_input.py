@@ -10,7 +10,6 @@ import pytest
 import covopt
 from covopt.certificates.moments import hold_moments
 from covopt.errors import InputError
-from covopt.network.exact_products import with_exact_products
 from covopt.oracles.arcs import arc_gauge
 from covopt.oracles.cones.gauge import box_gauge
 from covopt.problems.half_plane import HalfPlane
@@ -190,26 +189,6 @@ def hold_sum(x: np.ndarray, dual: np.ndarray) -> Fraction:
     )
 
 
-def test_few_bits_make_sums_exact():
-    x = column("minutes", 30)
-    y = targets(30)[:, None]
-    network = covopt.min_norm(x[:, None], y).network
-    assert np.abs(network.predict(x[:, None]).reshape(-1, 1) - y).max() < 1e-9
-    rough = covopt.ReLUNetwork(
-        network.hidden_weights * (1.0 + 2.0**-40), network.output_weights / (1.0 + 2.0**-40), 1.0
-    )
-    assert np.abs(rough.predict(x[:, None]).reshape(-1, 1) - y).max() > 1e-9
-    again = with_exact_products(rough, x, y)
-    assert np.abs(again.predict(x[:, None]).reshape(-1, 1) - y).max() < 1e-9
-    assert again.squared_norm == pytest.approx(network.squared_norm, rel=1e-9)
-
-
-def test_networks_that_are_close_enough_are_left_alone():
-    x = np.random.default_rng(0).standard_normal(6)
-    network = covopt.min_norm(x[:, None], targets(6)).network
-    assert with_exact_products(network, x, targets(6)[:, None]) is network
-
-
 @pytest.mark.parametrize("seed", [0, 2])
 def test_directions_that_are_nearly_opposite_may_cancel(seed):
     """Two points and a bias of 1e-11: a neuron's parts are 1e11 long, and their sum's length is rounding."""
@@ -270,6 +249,20 @@ def test_random_stamps_are_certified(unit, seed):
 def test_more_random_stamps_are_certified(unit):
     for seed in range(10, 40):
         check_stamps(unit, seed)
+
+
+@pytest.mark.parametrize("gap", [256.0, 1e9, 1e14])
+def test_two_stamps_alone(gap):
+    """The slope of a line with a free output bias; without one a neuron that turns active at a point."""
+    x, y = 1.6e18 + np.array([0.0, gap]), np.array([0.0, 1.0])
+    gap = x[1] - x[0]
+    for bias, cost in (("free", 2.0 / gap), ("none", 2.0 * x[0] / gap)):
+        solution = covopt.min_norm(x[:, None], y, output_bias=bias)
+        assert solution.lower_bound <= cost * (1.0 + 1e-12)
+        assert covopt.verify(solution).ok
+        if gap > 1e9:  # a day
+            assert solution.status.code == "certified"
+            assert solution.cost == pytest.approx(cost, rel=1e-6)
 
 
 def test_stamps_that_doubles_cannot_tell_apart_are_refused_in_a_sentence():
