@@ -1,15 +1,11 @@
 """A loss that covopt does not have, added as CONTRIBUTING.md says: one class, one entry of LOSSES."""
 
-import json
-
 import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
 from scipy.special import xlogy
-from typer.testing import CliRunner
 
 import covopt
-from covopt.cli import app
 from covopt.losses import LOSSES, Loss
 from covopt.verification import verify_path
 from tests.losses import test_losses
@@ -104,29 +100,3 @@ def test_path_and_lambda_max():
     top = covopt.lambda_max(X, y, loss="log-cosh")
     assert len(covopt.fit(X, y, lam=1.01 * top, loss="log-cosh").network) == 0
     assert len(covopt.fit(X, y, lam=0.9 * top, loss="log-cosh").network) > 0
-
-
-def test_the_command_line(tmp_path):
-    X, y = table()
-    file = tmp_path / "table.csv"
-    np.savetxt(file, np.column_stack([X, y]), delimiter=",", header="a,b,y", comments="", fmt="%.17g")
-    out = tmp_path / "s.json"
-    done = CliRunner().invoke(
-        app,
-        [
-            "fit",
-            str(file),
-            "--target",
-            "y",
-            "--lam",
-            "0.01",
-            "--loss",
-            "log-cosh",
-            "--out",
-            str(out),
-            "--json",
-        ],
-    )
-    assert done.exit_code == 0, done.output
-    assert json.loads(done.stdout)["status"] == "certified"
-    assert CliRunner().invoke(app, ["verify", str(out), str(file)]).exit_code == 0

@@ -5,7 +5,6 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-import covopt
 from covopt.errors import InputError
 from covopt.network.deep import DeepReLUNetwork
 
@@ -85,19 +84,6 @@ def test_a_large_free_output_bias_leaves_the_norm_as_it_is():
         [np.ones((1, 1)), np.ones((1, 1))], [None, np.array([1e10])], counts_output_bias=False
     )
     assert net.squared_norm == 2.0
-
-
-def test_relu_networks_of_one_layer_agree_with_shallow_ones():
-    rng = np.random.default_rng(1)
-    shallow = covopt.ReLUNetwork(
-        rng.standard_normal((5, 4)), rng.standard_normal((5, 2)), 2.0, rng.standard_normal(2)
-    )
-    deep = DeepReLUNetwork(
-        [shallow.hidden_weights[:, :-1], shallow.output_weights.T],
-        [shallow.hidden_weights[:, -1], shallow.output_bias], bias=2.0,
-    )  # fmt: skip
-    np.testing.assert_allclose(deep.predict(X), shallow.predict(X), rtol=1e-13)
-    assert deep.squared_norm == pytest.approx(shallow.squared_norm, rel=1e-14)
 
 
 @pytest.mark.parametrize("slope", [1.0, -1, np.nan, 2])

@@ -7,9 +7,8 @@ import covopt
 from covopt.errors import InputError
 from covopt.network import ReLUNetwork
 from covopt.sparsify.caratheodory import caratheodory
-from covopt.sparsify.layer import HiddenLayer, as_good, least_outgoing, project_incoming
-from covopt.sparsify.merging import balance, cells, merge_aligned, merge_in_cells, merge_planar
-from covopt.sparsify.reduction import reduce_layer
+from covopt.sparsify.layer import HiddenLayer
+from covopt.sparsify.merging import cells, merge_in_cells, merge_planar
 
 
 def covariances(network, X):
@@ -53,15 +52,6 @@ def test_five_hundred_random_neurons_on_eight_points(d, k):
     assert len(least) <= 8 * k - k * (k - 1) // 2
     assert_same(wide, least, X, keeps_pair=False)
     assert least.squared_norm < small.squared_norm
-
-
-def test_few_inputs_leave_fewer_than_the_general_bound():
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((8, 2))
-    wide = random_network(rng, 500, 2, 2)
-    small = wide.reduce(X)
-    assert len(small) <= 3 * 4 // 2 + 36  # rank of (X, 1) is 3
-    assert_same(wide, small, X, keeps_pair=True)
 
 
 @settings(max_examples=25, deadline=None)
@@ -141,16 +131,6 @@ def test_order_of_points_and_rotation_leave_width_and_norm():
     one, other = network.reduce(X), turned.reduce((X @ turn)[order])
     assert len(one) == len(other)
     assert_same(turned, other, X @ turn, keeps_pair=True)
-
-
-def test_minimal_norm_network_keeps_its_cost():
-    rng = np.random.default_rng(4)
-    X, y = rng.standard_normal((10, 2)), rng.standard_normal(10)
-    solution = covopt.min_norm(X, y)
-    for preserve in ("covariances", "outputs"):
-        small = solution.network.reduce(X, preserve=preserve)
-        assert len(small) <= len(solution.network)
-        assert small.squared_norm == pytest.approx(solution.cost, rel=1e-6)
 
 
 def test_split_optimal_network_comes_back_to_the_optimum():
@@ -251,17 +231,6 @@ def test_planar_cells_keep_two_neurons_and_the_pair():
     assert merged.squared_norm < layer.squared_norm
 
 
-def test_aligned_neurons_become_one_and_the_pair_stays():
-    w, v = np.array([1.0, 2.0, -1.0]), np.array([[1.0, 0.0], [0.0, 2.0], [3.0, 1.0]])
-    layer = HiddenLayer(np.random.default_rng(0).standard_normal((6, 3)), np.outer([1.0, 2.0, 0.5], w), v)
-    merged = merge_aligned(layer)
-    assert len(merged) == 1
-    np.testing.assert_allclose(merged.outputs, layer.outputs, atol=1e-13)
-    for old, new in zip(pair(layer), pair(merged), strict=True):
-        np.testing.assert_allclose(new, old, atol=1e-13)
-    assert merged.squared_norm < layer.squared_norm
-
-
 def test_kinks_on_points_join_a_cell_next_to_them():
     X = np.column_stack([[-1.0, 0.0, 1.0], np.ones(3)])
     groups = cells(HiddenLayer(X, np.array([[1.0, 0.0], [1.0, 0.5], [-1.0, 0.0]]), np.ones((3, 1))))
@@ -304,20 +273,6 @@ def test_nearly_aligned_neurons_lose_no_accuracy():
     net = ReLUNetwork(hidden, rng.standard_normal((90, 2)))
     for preserve in ("covariances", "outputs"):
         assert_same(net, net.reduce(X, preserve=preserve), X, keeps_pair=preserve == "covariances")
-
-
-def test_helpers():
-    rng = np.random.default_rng(10)
-    inputs = np.outer([1.0, 2.0], [1.0, 1.0])
-    np.testing.assert_allclose(project_incoming(inputs, np.array([[1.0, 0.0]])), [[0.5, 0.5]])
-    layer = HiddenLayer(rng.random((3, 2)), rng.random((4, 2)), rng.random((4, 1)))
-    np.testing.assert_allclose(balance(layer).outputs, layer.outputs)
-    assert not as_good(layer, layer.outputs + 1.0, np.inf)
-    assert not as_good(layer, layer.outputs, 0.99 * layer.squared_norm)
-    least = least_outgoing(layer, layer.outputs)
-    expected = np.linalg.pinv(layer.activations) @ layer.outputs
-    np.testing.assert_allclose(least.outgoing, expected, rtol=1e-8)
-    assert reduce_layer(layer.take(np.zeros(0, dtype=int))).incoming.shape == (0, 2)
 
 
 @pytest.mark.parametrize(
