@@ -26,8 +26,15 @@ os.environ.setdefault("COVOPT_NOTEBOOKS", "quick")  # fewer steps; their own siz
 FIRST = ("tests/api/test_fit.py", "tests/training/", "tests/completely_positive/")
 
 
+# notebooks are started as processes of their own: three with every change, all of them every night
+BY_DAY = ("fl22_cp_rank", "rk23_bottlenecks", "sp20_cells_and_sparsity")
+
+
 def pytest_collection_modifyitems(items):
-    """Put FIRST first; the order is else the one of ``testpaths``."""
+    """Put FIRST first, the order is else the one of ``testpaths``; leave notebooks beside BY_DAY to the night."""
+    for item in items:
+        if item.path.suffix == ".ipynb" and item.path.stem not in BY_DAY:
+            item.add_marker("slow")
     items.sort(key=lambda item: [item.nodeid.startswith(place) for place in FIRST], reverse=True)
 
 

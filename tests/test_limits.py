@@ -415,7 +415,7 @@ def test_one_signal_leaves_a_second_and_two_leave_nothing(count):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
-@pytest.mark.parametrize("question", ["solve", "fit"])
+@pytest.mark.parametrize("question", ["solve", pytest.param("fit", marks=pytest.mark.slow)])
 def test_ctrl_c_between_sizes_ends_within_two_seconds(question):
     """120 × 6 went on for 33 to 42 seconds: the certificate had no deadline after an interrupt."""
     rng = np.random.default_rng(0)

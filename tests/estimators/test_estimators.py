@@ -36,7 +36,10 @@ UNPROVED = {
 }  # fmt: skip
 
 # Of these the ones with hundreds of rows and ten features, fitted again and again.
-SLOW = {"check_positive_only_tag_during_fit", "check_regressor_data_not_an_array", "check_regressors_train"}
+SLOW = {
+    "check_classifiers_train", "check_positive_only_tag_during_fit", "check_regressor_data_not_an_array",
+    "check_regressors_train",
+}  # fmt: skip
 
 
 # Two fits are compared, or their quality is judged: then both may finish, whatever the clock says.

@@ -203,9 +203,9 @@ def test_a_rounded_hinge_is_near_and_smooth():
 
 
 def test_the_loop_ends_at_the_callback_and_merges_brackets():
-    problem = _problem("squared", "none", 1, n=60)[2]
+    problem = _problem("squared", "none", 1, n=30)[2]
     problem = RegularisedProblem(
-        np.column_stack([problem.rows, np.random.default_rng(0).standard_normal((60, 6))]), problem.loss, 0.05
+        np.column_stack([problem.rows, np.random.default_rng(0).standard_normal((30, 6))]), problem.loss, 0.05
     )
     seen = []
 
@@ -253,7 +253,7 @@ def test_exact_steps_certify_under_a_limit_where_interior_points_would_not_end(m
     """3200 x 2 under 60 s ended with 6e-3: the time of an interior point was held against steps that need none."""
     monkeypatch.setattr(improve, "is_out_of_reach", lambda problem, limit: limit is not None)
     rng = np.random.default_rng(0)
-    X, y = rng.standard_normal((1100, 2)), rng.standard_normal(1100)
+    X, y = rng.standard_normal((300, 2)), rng.standard_normal(300)
     found = covopt.fit(X, y, lam="0.3max", time_limit_s=300.0)
     assert found.status is Status.CERTIFIED
     assert found.objective == pytest.approx(covopt.fit(X, y, lam=found.lam).objective, rel=2e-6)
