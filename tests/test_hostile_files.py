@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 import covopt
 from benchmarks.adversary.mutate import RAW, mutations, places
 from covopt.cli import app
-from covopt.cli.verify import run_verify
+from covopt.cli.certificates import run_verify
 from covopt.completely_positive.graphs import read_graph
 from covopt.completely_positive.matrix import read_csv
 from covopt.data.table_files import load_table

@@ -10,11 +10,11 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from covopt.cli.report import Exit, check_outputs, print_json, reporting
+from covopt.cli.report import Exit
+from covopt.cli.running import Answer
 from covopt.errors import InputError, SolverUnavailableError
 
 if TYPE_CHECKING:
@@ -30,92 +30,37 @@ EPILOG = (
     "Exit codes: 0 finished; 1 error in the input, or no solver ran; 2 usage; 3 interrupted (what had finished is "
     "still printed, saved and drawn)."
 )
-Names = list[str] | None
 
 
-def bench(
-    *,
-    dataset: Annotated[
-        Names, typer.Option(metavar="NAME", help='As "simulated[n_samples=60]"; repeatable; by default all.')
-    ] = None,
-    solver: Annotated[
-        Names, typer.Option(metavar="NAME", help='As "torch[optimizer=adam]"; repeatable; by default all.')
-    ] = None,
-    objective: Annotated[
-        Names,
-        typer.Option(metavar="NAME", help='As "weight-decay[loss=squared,reg=0.001]"; reg is λ / λ_max.'),
-    ] = None,
-    timeout: Annotated[
-        float, typer.Option(metavar="S", help="Seconds for each solver on each instance.")
-    ] = 60.0,
-    out: Annotated[Path | None, typer.Option(metavar="FILE.parquet", help="Save every evaluation.")] = None,
-    plot: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE.png", help="Save the figure: gap against time (.png, .pdf, .svg)."),
-    ] = None,
-    benchmark: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="By default benchmarks/weight_decay of the checkout.")
-    ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object on stdout, errors too.")
-    ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no summary.")] = False,
-) -> None:
+def bench(given: SimpleNamespace) -> Answer:
     """Race solvers: the certified gap of their networks against time.
 
     benchmarks/weight_decay (the default) is training with weight decay; benchmarks/interpolation is the smallest norm
     through the points, SGD against exact.
     """
-    with reporting(as_json) as heard:
-        check_outputs(out, plot)
-        _check_arguments(timeout, out, plot)
-        frame, interrupted = run_bench(
-            find_benchmark(benchmark),
-            datasets=dataset or [],
-            solvers=solver or [],
-            objectives=objective or [],
-            timeout=timeout,
-            quiet=quiet,
-        )
-        if out is not None:
-            save_results(frame, out)
-        if plot is not None:
-            from covopt.plotting import save_figure
-            from covopt.plotting.bench import plot_bench
-
-            save_figure(plot_bench(frame, levels=levels_of(frame)), plot)
-        rows = summarise(frame)
-        code = Exit.NOT_CERTIFIED if interrupted else Exit.CERTIFIED
-        if as_json:
-            print_json(
-                {
-                    "results": rows,
-                    "interrupted": interrupted,
-                    "exit_code": int(code),
-                    "warnings": heard,
-                    "results_file": out,
-                    "figure_file": plot,
-                }
-            )
-        elif not quiet:
-            for line in lines(rows):
-                typer.echo(line)
-            for path in (out, plot):
-                if path is not None:
-                    typer.echo(f"{'saved':<14} {path}")
-        raise typer.Exit(code)
-
-
-def _check_arguments(timeout: float, out: Path | None, plot: Path | None) -> None:
     from covopt.checks.validation import check_time_limit
+    from covopt.plotting import save_figure
+    from covopt.plotting.bench import plot_bench
 
-    check_time_limit(timeout, "--timeout")
-    if out is not None and out.suffix != ".parquet":
-        raise InputError(f"{out}: results are written as .parquet; change the extension.")
-    if plot is not None:
-        from covopt.plotting import check_figure_path
-
-        check_figure_path(plot)
+    check_time_limit(given.timeout, "--timeout")
+    if given.out is not None and given.out.suffix != ".parquet":
+        raise InputError(f"{given.out}: results are written as .parquet; change the extension.")
+    frame, interrupted = run_bench(
+        find_benchmark(given.benchmark),
+        datasets=given.dataset or [],
+        solvers=given.solver or [],
+        objectives=given.objective or [],
+        timeout=given.timeout,
+        quiet=given.quiet,
+    )
+    rows = summarise(frame)
+    return Answer(
+        Exit.NOT_CERTIFIED if interrupted else Exit.CERTIFIED,
+        {"results": rows, "interrupted": interrupted},
+        lines(rows),
+        save=lambda path: save_results(frame, path),
+        draw=lambda path: save_figure(plot_bench(frame, levels=levels_of(frame)), path),
+    )
 
 
 def find_benchmark(folder: Path | None) -> Path:

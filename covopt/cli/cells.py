@@ -1,37 +1,44 @@
-"""What ``covopt cells`` computes."""
+"""The command ``covopt cells``: every activation pattern of a table, counted or written."""
 
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable
-from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
-from covopt.cli.report import keep
+import typer
+
+from covopt.cli.options import reading
+from covopt.cli.report import Exit, keep
+from covopt.cli.running import Answer, keep_checkpoint, progress
 from covopt.files import write_atomically
 
 BYTES_PER_S = 4e8  # of patterns along one line of the arrangement, which has one for each row
 
 
-def run_cells(
-    table: Path,
-    target: str | None,
-    features: str | None,
-    bias: float,
-    *,
-    count_only: bool,
-    n_jobs: int,
-    out: Path | None,
-    memory_limit: float | None,
-    report: Callable[[str], None],
-    text: Any = None,
-    time_limit_s: float | None = None,
-    checkpoint: Any = None,
-) -> dict[str, Any]:
-    """Count or enumerate the cells of a table, save them where asked, and return what to print.
+def cells(given: SimpleNamespace) -> Answer:
+    """Count and enumerate every activation pattern of the data, each exactly once."""
+    if given.count_only and given.out is not None:
+        raise typer.BadParameter("--count-only enumerates nothing that --out could save")
+    streamed = given.out is not None and given.out.suffix == ".npy"
+    if given.resume and not streamed:
+        raise typer.BadParameter("--resume goes on with cells in an .npy file: give --out FILE.npy")
+    keep_checkpoint(given, kept=streamed)
+    began = time.perf_counter()
+    with progress(given, "enumerating cells") as shown:
+        found = _found(given, shown.say)
+    found["time_s"] = time.perf_counter() - began
+    stopped = "at_most" in found
+    if stopped:
+        given.out = None
+    code = Exit.NOT_CERTIFIED if stopped else Exit.CERTIFIED
+    return Answer(code, found, lines(found), finished=not stopped, saved=f"{'saved':<16} {{}}")
 
-    In no time left nothing is saved, and ``at_most`` bounds the count.
-    """
+
+def _found(given: SimpleNamespace, report: Callable[[str], None]) -> dict[str, Any]:
+    """Return what to print; in no time left nothing is saved, and ``at_most`` bounds the count."""
     from covopt.arrangement.files import most_cells
     from covopt.checks.memory import limit_bytes
     from covopt.checks.speaking import tell
@@ -39,22 +46,22 @@ def run_cells(
     from covopt.data.table_files import read_table
     from covopt.limits import TimeUp, limited
 
-    bias, limit, seconds = check_bias(bias), limit_bytes(memory_limit), check_time_limit(time_limit_s)
-    read = read_table(table, target=target, features=features, text=text)
+    bias, seconds = check_bias(given.bias), check_time_limit(given.time_limit)
+    limit = limit_bytes(given.memory_limit)
+    read = read_table(given.table, target=given.target, features=given.features, text=reading(given))
     read.check_inputs()
-    X, names = read.X, read.feature_names
-    found: dict[str, Any] = {
-        "n_samples": len(X),
-        "features": list(names),
+    found = {
+        "n_samples": len(read.X),
+        "features": list(read.feature_names),
         "left_out": read.left_out,
         "bias": bias,
     }
     try:
         with limited(seconds):
-            found |= _cells(X, names, bias, count_only, n_jobs, out, limit, report, checkpoint)
+            found |= _cells(read.X, read.feature_names, bias, given, limit, report)
     except TimeUp:
-        found |= {"at_most": most_cells(X, bias=bias), "stopped": f"the {seconds:g} s were over"}
-    said = f"{found['n_cells']:,} cells" if "n_cells" in found else found["stopped"]
+        found |= {"at_most": most_cells(read.X, bias=bias), "stopped": f"the {seconds:g} s were over"}
+    said = f"{found['n_cells']:,} cells" if "n_cells" in found else str(found["stopped"])
     tell(logging.INFO, said, "result", **found)
     return found
 
@@ -63,12 +70,9 @@ def _cells(
     X: Any,
     names: tuple[str, ...],
     bias: float,
-    count_only: bool,
-    n_jobs: int,
-    out: Path | None,
+    given: SimpleNamespace,
     limit: Any,
     report: Callable[[str], None],
-    checkpoint: Any,
 ) -> dict[str, Any]:
     import numpy as np
 
@@ -77,7 +81,8 @@ def _cells(
     from covopt.checks.memory import plan
     from covopt.limits import TimeUp, seconds_left
 
-    if count_only:
+    out, n_jobs = given.out, given.n_jobs
+    if given.count_only:
         from covopt import count_cells
 
         return {"n_cells": int(count_cells(X, bias=bias))}
@@ -87,7 +92,9 @@ def _cells(
     expected = f"of at most {most:,} cells"
     if out is not None and out.suffix in STREAMED:
         tell = lambda count: report(f"{count:,} {expected}")  # noqa: E731
-        return {"n_cells": write_cells(X, out, bias=bias, n_jobs=n_jobs, report=tell, checkpoint=checkpoint)}
+        return {
+            "n_cells": write_cells(X, out, bias=bias, n_jobs=n_jobs, report=tell, checkpoint=given.checkpoint)
+        }
     report(f"enumerating, {expected[3:]}")
     plan(
         cell_bytes(most, len(X)),

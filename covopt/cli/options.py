@@ -1,88 +1,275 @@
-"""Options that several commands share, each with one wording."""
+"""Every option of every command, in one table: what it is called, what it takes, and which commands have it."""
 
 from __future__ import annotations
 
 import shlex
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from inspect import Parameter, Signature
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Annotated, Any, Literal
 
 import typer
 
-STOPPED = ("time_limit", "interrupted", "callback")  # codes of a run that can go on
+from covopt.cli.tables import FIGURE, JSON, TABLES
 
-Table = Annotated[
-    Path,
-    typer.Argument(
-        metavar="TABLE",
-        help="CSV (.gz, .bz2, .xz or .zip of it too; - for standard input), Parquet, Feather, Excel or NPZ file.",
-    ),
-]
-Sep = Annotated[str | None, typer.Option(metavar="C", help="What separates the columns of a text table.")]
-Encoding = Annotated[str, typer.Option(metavar="NAME", help="Encoding of a text table, as in latin-1.")]
-Decimal = Annotated[Literal[".", ","], typer.Option(help="Decimal point of a text table.")]
-Features = Annotated[
-    str | None, typer.Option(metavar="A,B", help="Input columns; by default every other numeric column.")
-]
-NoInputs = Annotated[
-    str | None, typer.Option("--target", metavar="Y", help="Columns of the table that are no inputs.")
-]
-Bias = Annotated[float, typer.Option(help="Amount of bias: inputs become (x, bias); 0 for none.")]
-OutputBias = Annotated[
-    Literal["none", "penalized", "free"], typer.Option(help="Bias of the output, and whether it costs.")
-]
-Duplicates = Annotated[
-    Literal["error", "mean"], typer.Option(help="Rows that are one point with different targets.")
-]
-Potential = Annotated[
-    Literal["variation", "label-noise", "label-noise-exact"],
-    typer.Option(metavar="NAME", help="What neurons cost: variation, label-noise, label-noise-exact."),
-]
-Standardise = Annotated[
-    bool | None,
-    typer.Option(
-        "--standardise/--no-standardise",
-        "--standardize/--no-standardize",
-        help="Solve for columns of mean 0 and variance 1 and numbers as targets of mean 0; the network and all that "
-        "is made of it take the columns as they stand in the table. By default where their units differ.",
-    ),
-]
-OneHot = Annotated[
-    bool, typer.Option("--one-hot", help="Use columns of words: one column of 0 and 1 for each word.")
-]
-DropMissing = Annotated[
-    bool, typer.Option("--drop-missing", help="Drop the rows that lack a value in a column that is used.")
-]
-Tol = Annotated[float, typer.Option(help="Relative duality gap to certify.")]
-TimeLimit = Annotated[
-    float | None, typer.Option(metavar="S", help="Stop after S seconds with the best bracket.")
-]
-MemoryLimit = Annotated[
-    float | None, typer.Option(metavar="GIB", help="Most memory; by default four fifths of what is free.")
-]
-Seed = Annotated[
-    int | None, typer.Option(min=0, help="Seed of the starting neurons; the optimum is the same.")
-]
-Out = Annotated[Path | None, typer.Option(metavar="FILE.json", help="Save the solution.")]
-Resume = Annotated[
-    bool, typer.Option("--resume", help="Go on from the checkpoint that a run with this --out has left.")
-]
-CheckpointEvery = Annotated[
-    float,
-    typer.Option(metavar="S", min=0.0, help="Seconds between checkpoints, OUT.checkpoint beside --out OUT."),
-]
-Plot = Annotated[Path | None, typer.Option(metavar="FILE.png", help="Save a figure (.png, .pdf, .svg).")]
-TableOut = Annotated[
-    Path | None, typer.Option("--table", metavar="FILE.csv", help="Save a table too (.csv, .parquet, .tex).")
-]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout, errors too.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no summary.")]
+Bench = list[str] | None
+File = Path | None
+Text = str | None
+Seconds = float | None
+Decimal = Literal[".", ","]
+OutputBias = Literal["none", "penalized", "free"]
+Duplicates = Literal["error", "mean"]
+Potential = Literal["variation", "label-noise", "label-noise-exact"]
+Preserve = Literal["covariances", "outputs"]
+Precision = Literal["float64", "float32"]
+Solver = Literal[
+    "auto", "column-generation", "relaxation", "conic:CLARABEL", "conic:SCS", "conic:MOSEK", "frank-wolfe:sliding",
+    "frank-wolfe:fully-corrective", "frank-wolfe:pairwise", "frank-wolfe:vanilla",
+]  # fmt: skip
 
 
-def reading(sep: str | None, encoding: str, decimal: str) -> Any:
+def losses_there_are() -> list[str]:
+    """Return the names of all losses, for completion: others may have been registered."""
+    from covopt.losses import LOSSES
+
+    return list(LOSSES)
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option or argument, for the commands that have it in these words.
+
+    Attributes
+    ----------
+    commands : str
+        Their names.
+    name : str
+        Of the parameter, and of the option where ``flags`` names no other.
+    kind : type
+    default : object
+        ``...`` where it has to be given.
+    help : str
+    metavar : str, optional
+    flags : tuple of str
+    argument : bool
+        Whether it goes by its place.
+    reads : bool
+        Whether it names a file that is read.
+    writes : tuple of str, optional
+        The extensions of the file that it names; empty for any.
+    key : str
+        What ``--json`` calls that file.
+    more : dict
+        What else typer is told.
+    """
+
+    commands: str
+    name: str
+    kind: Any
+    default: Any
+    help: str
+    metavar: str | None = None
+    flags: tuple[str, ...] = ()
+    argument: bool = False
+    reads: bool = False
+    writes: tuple[str, ...] | None = None
+    key: str = ""
+    more: dict[str, Any] = field(default_factory=dict)
+
+    def parameter(self) -> Parameter:
+        """Return the parameter of a command's function, as typer reads it."""
+        make: Callable[..., Any] = typer.Argument if self.argument else typer.Option
+        told = make(*self.flags, help=self.help, metavar=self.metavar, **self.more)
+        default = Parameter.empty if self.default is ... else self.default
+        return Parameter(
+            self.name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[self.kind, told]
+        )
+
+
+# fmt: off
+OPTIONS = (
+    # what is read
+    Option("verify", "solution", Path, ..., "Any JSON file that covopt saved.", "FILE.json", argument=True,
+           reads=True),
+    Option("predict", "solution", Path, ..., "A solution or a path, as solve, fit and path save.", "FILE.json",
+           argument=True, reads=True),
+    Option("prove", "solution", Path, ..., "A file that solve or fit saved, with one output.", "FILE.json",
+           argument=True, reads=True),
+    Option("explore", "solution", Path, ..., "A solution, or a path: what solve, fit and path saved.", "FILE.json",
+           argument=True, reads=True),
+    Option("reduce", "model", Path, ..., "State dict of Linear and ReLU: .safetensors, .pt or .pth.", "MODEL",
+           argument=True, reads=True),
+    Option("cp-rank", "source", Path, ..., "Symmetric matrix (.csv) or graph without weights (.g6, .graphml).",
+           "FILE",
+           argument=True, reads=True),
+    Option("solve fit path depth train cells predict reduce", "table", Path, ...,
+           "CSV (.gz, .bz2, .xz or .zip of it too; - for standard input), Parquet, Feather, Excel or NPZ file.",
+           "TABLE",
+           argument=True, reads=True),
+    Option("verify", "table", File, None, "The table it claims to fit; without it, the copy in the file.", "[TABLE]",
+           argument=True, reads=True),
+    Option("solve depth", "target", str, ..., "Target column.", "Y"),
+    Option("fit path train", "target", str, ..., "Target column: numbers, or labels for classification.", "Y"),
+    Option("cells reduce", "target", Text, None, "Columns of the table that are no inputs.", "Y"),
+    Option("solve fit path depth train cells reduce", "features", Text, None,
+           "Input columns; by default every other numeric column.", "A,B"),
+    Option("fit path train", "sample_weight", Text, None, "Column of sample weights; it is no input.", "COLUMN"),
+    Option("solve fit path depth train cells predict reduce verify", "sep", Text, None,
+           "What separates the columns of a text table.", "C"),
+    Option("solve fit path depth train cells predict reduce verify", "encoding", str, "utf-8",
+           "Encoding of a text table, as in latin-1.", "NAME"),
+    Option("solve fit path depth train cells predict reduce verify", "decimal", Decimal, ".",
+           "Decimal point of a text table."),
+    Option("solve fit path train", "one_hot", bool, False,
+           "Use columns of words: one column of 0 and 1 for each word.", flags=("--one-hot",)),
+    Option("solve fit path train", "drop_missing", bool, False,
+           "Drop the rows that lack a value in a column that is used.", flags=("--drop-missing",)),
+    Option("solve depth", "duplicates", Duplicates, "error", "Rows that are one point with different targets."),
+    # what is asked
+    Option("depth", "depth", int, ..., "Number of weight layers, 2 or more.", "L"),
+    Option("fit", "depth", int, 2, "Weight layers. Beyond 2 descent finds the network, and bounds bracket it.", "L"),
+    Option("fit", "lam", Text, None,
+           "The objective is mean loss + λ‖W‖²: a number, a share of λ_max (default 0.1max), "
+           "or cv: chosen by cross-validation.", "λ"),
+    Option("train", "lam", Text, None, "λ: the objective is mean loss + λ‖W‖². None: 0, or interpolation.", "A,B"),
+    Option("predict", "lam", float | None, None, "Which point of a path: the one whose λ is nearest."),
+    Option("path", "lams", Text, None, "The λ to solve for; by default a grid from λ_max down.", "A,B"),
+    Option("path", "n_lams", int, 30, "Points of the grid.", more={"min": 1}),
+    Option("path", "eps", float, 1e-3, "Smallest λ of the grid, as a share of λ_max."),
+    Option("path", "folds", int, 5, "Folds of a cross-validation, which says which λ fits rows left out; 0: none.",
+           more={"min": 0}),
+    Option("fit path train", "loss", Text, None, "squared, huber, logistic, hinge, squared-hinge or "
+           "softmax-cross-entropy. By default the target says: squared for numbers, logistic for two classes, "
+           "softmax-cross-entropy for more.", "NAME", more={"autocompletion": losses_there_are}),
+    Option("fit path train", "delta", float | None, None, "Where the Huber loss becomes linear (default 1)."),
+    Option("solve fit path depth train cells", "bias", float, 1.0,
+           "Amount of bias: inputs become (x, bias); 0 for none."),
+    Option("solve fit path depth train", "output_bias", OutputBias, "none",
+           "Bias of the output, and whether it costs."),
+    Option("solve fit path", "potential", Potential, "variation",
+           "What neurons cost: variation, label-noise, label-noise-exact.", "NAME"),
+    Option("solve fit path train", "standardise", bool | None, None,
+           "Solve for columns of mean 0 and variance 1 and numbers as targets of mean 0; the network and all that "
+           "is made of it take the columns as they stand in the table. By default where their units differ.",
+           flags=("--standardise/--no-standardise", "--standardize/--no-standardize")),
+    Option("solve", "solver", Solver, "auto",
+           "auto, column-generation, relaxation, conic:CLARABEL|SCS|MOSEK (slow), or "
+           "frank-wolfe:sliding|fully-corrective|pairwise|vanilla.", "NAME", more={"case_sensitive": False}),
+    Option("train", "widths", str, ..., "Hidden widths, as in 8,16; deep networks as in 32x16,64x16.", "A,B"),
+    Option("train", "seeds", int, 32, "Networks of each width and λ.", more={"min": 1}),
+    Option("train", "steps", int | None, None, "Steps of the optimiser, and of L-BFGS after it.", more={"min": 1}),
+    Option("train", "optimiser", str, "adam", "adam, sgd, gd, lbfgs or label-noise-sgd.", "NAME"),
+    Option("train", "learning_rate", float | None, None, "Learning rate."),
+    Option("train", "device", str, "cpu", "Where to train.", "cpu|cuda"),
+    Option("train", "dtype", Precision, "float64", "Precision."),
+    Option("train", "cross_check", bool, False, "Certify the optimum, and compare every network with it.",
+           flags=("--cross-check",)),
+    Option("train", "plateau", bool, False, "Best cost of each width over the certified floor.",
+           flags=("--plateau",)),
+    Option("cells", "count_only", bool, False, "Count without enumerating.", flags=("--count-only",)),
+    Option("cells", "n_jobs", int, 1, "Processes; -1 for one per core."),
+    Option("reduce", "preserve", Preserve, "covariances",
+           "Keep every pair (K, Kσ) and the outputs on the table, or the outputs alone at a lower norm."),
+    Option("verify", "exact", bool, False, "Prove residual, norm and bound in exact arithmetic too.",
+           flags=("--exact",)),
+    Option("verify", "proof", File, None, "What `prove` wrote; implies --exact.", "PROOF.json"),
+    Option("verify", "expect", list[str] | None, None,
+           "What the problem should be, as lam=0.1, loss=squared, bias=1, "
+           "weights=none; again for more.", "NAME=VALUE"),
+    Option("prove", "boxes", int, 2_000_000, "Most boxes; where they run out it proves less.", "N", more={"min": 1}),
+    Option("prove", "threads", int, 1, "Of the search.", "N", more={"min": 1}),
+    Option("cp-rank", "tol", float, 1e-9, "Relative size of rounding in the entries and the factor."),
+    Option("solve demo fit path depth", "tol", float, 1e-6, "Relative duality gap to certify."),
+    Option("bench", "dataset", Bench, None, 'As "simulated[n_samples=60]"; repeatable; by default all.', "NAME"),
+    Option("bench", "solver", Bench, None, 'As "torch[optimizer=adam]"; repeatable; by default all.', "NAME"),
+    Option("bench", "objective", Bench, None, 'As "weight-decay[loss=squared,reg=0.001]"; reg is λ / λ_max.',
+           "NAME"),
+    Option("bench", "timeout", float, 60.0, "Seconds for each solver on each instance.", "S"),
+    Option("bench", "benchmark", File, None, "By default benchmarks/weight_decay of the checkout.", "DIR"),
+    # how it runs
+    Option("solve demo fit path train cells reduce verify prove explore", "time_limit", Seconds, None,
+           "Stop after S seconds with the best bracket.", "S"),
+    Option("depth", "time_limit", Seconds, 60.0, "Stop after S seconds with the best bracket.", "S"),
+    Option("cp-rank", "time_limit", Seconds, 300.0, "Stop after S seconds with the best bracket.", "S"),
+    Option("solve fit path depth", "seed", int | None, None,
+           "Seed of the starting neurons; the optimum is the same.",
+           more={"min": 0}),
+    Option("train", "seed", int, 0, "Seed of all draws.", more={"min": 0}),
+    Option("cp-rank", "seed", int, 0, "Seed of the numerical search.", more={"min": 0}),
+    Option("solve fit path depth train cells predict reduce verify prove cp-rank explore", "memory_limit",
+           Seconds, None,
+           "Most memory; by default four fifths of what is free.", "GIB"),
+    Option("solve fit path train cells verify prove", "cluster", Text, None, "Send the large parts of the work to a "
+           "Dask cluster, as in tcp://host:8786; local: a process for each core of this machine.", "ADDRESS|local"),
+    # what is written
+    Option("solve fit depth", "out", File, None, "Save the solution.", "FILE.json", writes=JSON,
+           key="solution_file"),
+    Option("demo", "out", Path, Path("covopt-demo.json"), "Where to save the solution.", "FILE.json", writes=JSON,
+           key="solution_file"),
+    Option("path", "out", File, None, "Save all solutions.", "FILE.json", writes=JSON, key="path_file"),
+    Option("train", "out", File, None, "Save the table (.csv, .parquet, .tex).", "FILE.csv", writes=TABLES,
+           key="table_file"),
+    Option("predict", "out", File, None, "Save them (.csv, .parquet, .tex); else CSV on stdout.", "FILE.csv",
+           writes=TABLES, key="table_file"),
+    Option("cells", "out", File, None,
+           "Save the patterns, packed bits (numpy.unpackbits): .npz, or .npy and .parquet, "
+           "which are streamed in bounded memory.", "FILE", writes=(".npz", ".npy", ".parquet"),
+           key="patterns_file"),
+    Option("reduce", "out", Path, ..., "The smaller model, in the same format.", "FILE", writes=(),
+           key="model_file"),
+    Option("prove", "out", Path, ..., "Where to write the proof; for `verify --proof`.", "PROOF.json", writes=JSON),
+    Option("cp-rank", "out", File, None, "Save the certificate.", "FILE.json", writes=JSON, key="certificate_file"),
+    Option("explore", "out", Path, ..., "Where to write the page.", "PAGE.html", writes=(), key="page_file"),
+    Option("bench", "out", File, None, "Save every evaluation.", "FILE.parquet", writes=(), key="results_file"),
+    Option("path", "rows", File, None, "Save a table too (.csv, .parquet, .tex).", "FILE.csv", flags=("--table",),
+           writes=TABLES, key="table_file"),
+    Option("verify", "rows", File, None, "Save a table too (.csv, .parquet, .tex).", "FILE.csv", flags=("--table",),
+           writes=TABLES),
+    Option("solve fit path train", "plot", File, None, "Save a figure (.png, .pdf, .svg).", "FILE.png",
+           writes=FIGURE,
+           key="figure_file"),
+    Option("demo", "plot", Path, Path("covopt-demo.png"), "Where to save the figure.", "FILE.png", writes=FIGURE,
+           key="figure_file"),
+    Option("bench", "plot", File, None, "Save the figure: gap against time (.png, .pdf, .svg).", "FILE.png",
+           writes=FIGURE, key="figure_file"),
+    Option("solve fit path cells prove cp-rank", "resume", bool, False,
+           "Go on from the checkpoint that a run with this --out has left.", flags=("--resume",)),
+    Option("solve fit path cells prove cp-rank", "checkpoint_every", float, 60.0,
+           "Seconds between checkpoints, OUT.checkpoint beside --out OUT.", "S", more={"min": 0.0}),
+    Option("train", "checkpoint", File, None, "Save the state of training while it runs; removed at the end.",
+           "FILE"),
+    Option("train", "resume", bool, False, "Go on from the checkpoint.", flags=("--resume",)),
+    Option("train", "checkpoint_every", float, 60.0, "Seconds between checkpoints.", "S", more={"min": 1e-3}),
+    Option("*", "as_json", bool, False, "Print one JSON object on stdout, errors too.", flags=("--json",)),
+    Option("*", "quiet", bool, False, "No progress and no summary.", flags=("--quiet", "-q")),
+)
+# fmt: on
+
+
+def options_of(command: str) -> list[Option]:
+    """Return the options of a command, in the order of the table.
+
+    Examples
+    --------
+    >>> [option.name for option in options_of("bench")][:2]
+    ['dataset', 'solver']
+    """
+    return [option for option in OPTIONS if option.commands == "*" or command in option.commands.split()]
+
+
+def signature(command: str) -> Signature:
+    """Return the signature from which typer reads the options of a command."""
+    context = Parameter("context", Parameter.KEYWORD_ONLY, annotation=typer.Context)
+    return Signature([context, *(option.parameter() for option in options_of(command))])
+
+
+def reading(given: SimpleNamespace) -> Any:
     """Return how text tables are read."""
     from covopt.data.text_tables import Text
 
-    return Text("\t" if sep in ("\\t", "tab") else sep, encoding, decimal)
+    return Text("\t" if given.sep in ("\\t", "tab") else given.sep, given.encoding, given.decimal)
 
 
 def again(context: typer.Context, *more: str, without: tuple[str, ...] = ("resume",)) -> str:
@@ -109,74 +296,3 @@ def again(context: typer.Context, *more: str, without: tuple[str, ...] = ("resum
         else:
             words += [parameter.opts[0], str(value)]
     return shlex.join([*words, *more])
-
-
-def checkpoint_of(out: Path | None, *, resume: bool, every_s: float, kept: bool = True) -> Any:
-    """Return the checkpoint beside a result; None where no result is saved, or the solver keeps none.
-
-    Raises
-    ------
-    InputError
-        Where there is nothing to go on from.
-    """
-    from covopt.errors import InputError
-
-    if resume and not kept:
-        raise InputError(
-            "--resume is for shallow networks, the variation norm and column generation; leave it out."
-        )
-    if resume and out is None:
-        raise InputError("--resume goes on from the checkpoint beside --out; name the file with --out.")
-    if out is None or not kept or (out.exists() and not out.is_file()):  # a pipe or a device
-        return None
-    from covopt.checks.checkpoints import Checkpoint
-
-    path = out.with_name(out.name + ".checkpoint")
-    if resume and not path.exists():
-        typer.echo(f"note: there is no checkpoint {path}; the run begins anew", err=True)
-    if not resume and path.exists():
-        typer.echo(f"note: {path} is of a run that was stopped; --resume would go on from it", err=True)
-    return Checkpoint(path, every_s=every_s, resume=resume, keep=True)
-
-
-def settle(checkpoint: Any, *, finished: bool) -> None:
-    """After the result is saved, remove the checkpoint of a finished run; of a stopped one say how it goes on."""
-    if checkpoint is None:
-        return
-    if finished:
-        checkpoint.path.unlink(missing_ok=True)
-    elif checkpoint.path.exists():
-        typer.echo(f"note: the same command with --resume goes on from {checkpoint.path}", err=True)
-
-
-def settle_units(standardise: bool | None, table: Any, bias: float) -> tuple[bool, list[str]]:
-    """Return whether to standardise, and the line that says why where nobody asked for it.
-
-    Parameters
-    ----------
-    standardise : bool or None
-        What was asked for.
-    table : Table
-    bias : float
-        Without one nothing is centred: then it has to be asked for.
-    """
-    if standardise is not None or bias == 0:
-        return bool(standardise), []
-    from covopt.data.scaling import differing_units
-
-    why = differing_units(table.X, table.feature_names)
-    return bool(why), [f"{'units':<14} {why}; --no-standardise solves them as they are"] if why else []
-
-
-def check_plot(plot: Path | None) -> None:
-    """Refuse a figure's suffix before anything is computed.
-
-    Raises
-    ------
-    InputError
-        Where matplotlib writes no such file.
-    """
-    if plot is not None:
-        from covopt.plotting import check_figure_path
-
-        check_figure_path(plot)

@@ -5,15 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from covopt.checks.memory import memory_left, plan
 from covopt.checks.optional import required
-from covopt.cli.options import Decimal, Encoding, Json, MemoryLimit, Quiet, Sep, Table, reading
-from covopt.cli.report import Exit, Progress, check_outputs, print_json, reporting
-from covopt.cli.tables import TABLES, check_suffix, save_table
+from covopt.cli.options import reading
+from covopt.cli.report import Exit
+from covopt.cli.running import Answer, progress
+from covopt.cli.tables import save_table
 from covopt.files import write_atomically
 
 if TYPE_CHECKING:
@@ -22,59 +24,26 @@ if TYPE_CHECKING:
 ENTRY, TEXT = 80, 200  # bytes that an entry takes in a table that is written as a whole, and in JSON
 
 
-def predict(
-    solution: Annotated[
-        Path, typer.Argument(metavar="FILE.json", help="A solution or a path, as solve, fit and path save.")
-    ],
-    table: Table,
-    *,
-    lam: Annotated[
-        float | None, typer.Option(help="Which point of a path: the one whose λ is nearest.")
-    ] = None,
-    sep: Sep = None,
-    encoding: Encoding = "utf-8",
-    decimal: Decimal = ".",
-    out: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE.csv", help="Save them (.csv, .parquet, .tex); else CSV on stdout."),
-    ] = None,
-    memory_limit: MemoryLimit = None,
-    as_json: Json = False,
-    quiet: Quiet = False,
-) -> None:
+def predict(given: SimpleNamespace) -> Answer:
     """Predict the targets of a table: numbers, or classes with their probabilities. Columns are found by name.
 
     A table of text is read, and predictions of CSV are written, a block of rows after the other.
     """
-    with reporting(as_json, memory_limit=memory_limit) as heard:
-        check_outputs(out, inputs=(solution, table))
-        check_suffix(out, TABLES)
-        required("pandas", "covopt predict", "tables")
-        chosen = _choose(solution, lam)
-        names = chosen.data.feature_names
-        said = Progress("predicting", enabled=not (as_json or quiet))
-        blocks = _blocks(chosen, table, reading(sep, encoding, decimal))
-        if as_json or (out is not None and out.suffix.lower() in (".parquet", ".tex")):
-            with said:
-                found = _joined(blocks, TEXT if as_json else ENTRY)
+    required("pandas", "covopt predict", "tables")
+    chosen = _choose(given.solution, given.lam)
+    blocks, out, record = _blocks(chosen, given.table, reading(given)), given.out, {}
+    with progress(given, "predicting"):
+        if given.as_json or (out is not None and out.suffix.lower() in (".parquet", ".tex")):
+            found = _joined(blocks, TEXT if given.as_json else ENTRY)
+            record = {"predictions": found.to_dict("list"), "n_samples": len(found), "lam": chosen.lam}
             if out is not None:
                 save_table(found, out)
-            if as_json:
-                print_json(
-                    {
-                        "predictions": found.to_dict("list"), "features": names, "n_samples": len(found),
-                        "lam": chosen.lam, "exit_code": int(Exit.CERTIFIED), "warnings": heard, "table_file": out,
-                    }
-                )  # fmt: skip
         elif out is not None:
-            with said:
-                write_atomically(out, lambda stream: [stream.write(text.encode()) for text in _lines(blocks)])
+            write_atomically(out, lambda stream: [stream.write(text.encode()) for text in _lines(blocks)])
         else:
-            with said:
-                for text in _lines(blocks):
-                    typer.echo(text, nl=False)
-        if not (as_json or quiet or out is None):
-            typer.echo(f"{'saved':<14} {out}")
+            for text in _lines(blocks):
+                typer.echo(text, nl=False)
+    return Answer(Exit.CERTIFIED, record | {"features": chosen.data.feature_names})
 
 
 def _blocks(chosen: Any, table: Path, text: Any) -> Iterator[pd.DataFrame]:

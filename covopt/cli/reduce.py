@@ -2,26 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated, Any, Literal
-
-import typer
+from types import SimpleNamespace
+from typing import Any
 
 from covopt.checks.wording import counted
-from covopt.cli.options import (
-    Decimal,
-    Encoding,
-    Features,
-    Json,
-    MemoryLimit,
-    NoInputs,
-    Quiet,
-    Sep,
-    Table,
-    TimeLimit,
-    reading,
-)
-from covopt.cli.report import Exit, Progress, check_outputs, print_json, reporting
+from covopt.cli.options import reading
+from covopt.cli.report import Exit
+from covopt.cli.running import Answer, progress
 
 ACTIVATIONS = "a state dict does not name activations: every hidden layer is taken to be a ReLU"
 ENDED = {
@@ -30,59 +17,16 @@ ENDED = {
 }
 
 
-def reduce(
-    model: Annotated[
-        Path,
-        typer.Argument(metavar="MODEL", help="State dict of Linear and ReLU: .safetensors, .pt or .pth."),
-    ],
-    table: Table,
-    *,
-    out: Annotated[Path, typer.Option(metavar="FILE", help="The smaller model, in the same format.")],
-    target: NoInputs = None,
-    features: Features = None,
-    sep: Sep = None,
-    encoding: Encoding = "utf-8",
-    decimal: Decimal = ".",
-    preserve: Annotated[
-        Literal["covariances", "outputs"],
-        typer.Option(
-            help="Keep every pair (K, Kσ) and the outputs on the table, or the outputs alone at a lower norm.",
-        ),
-    ] = "covariances",
-    time_limit: TimeLimit = None,
-    memory_limit: MemoryLimit = None,
-    as_json: Json = False,
-    quiet: Quiet = False,
-) -> None:
+def reduce(given: SimpleNamespace) -> Answer:
     """Cut a trained ReLU network to fewer neurons: same outputs on the table, no larger norm."""
-    with reporting(as_json, memory_limit=memory_limit) as heard:
-        check_outputs(out, inputs=(model, table))
-        with Progress("reducing", enabled=not (as_json or quiet)):
-            found = run_reduce(
-                model, table, target, features, out, preserve, text=reading(sep, encoding, decimal),
-                time_limit_s=time_limit,
-            )  # fmt: skip
-        code = Exit.CERTIFIED if found["ended"] == "finished" else Exit.NOT_CERTIFIED
-        if as_json:
-            print_json({**found, "model_file": out, "exit_code": int(code), "warnings": heard})
-        elif not quiet:
-            for line in [*lines(found), f"{'saved':<14} {out}"]:
-                typer.echo(line)
-        raise typer.Exit(code)
+    with progress(given, "reducing"):
+        found = _found(given)
+    code = Exit.CERTIFIED if found["ended"] == "finished" else Exit.NOT_CERTIFIED
+    return Answer(code, found, lines(found))
 
 
-def run_reduce(
-    model: Path,
-    table: Path,
-    target: str | None,
-    features: str | None,
-    out: Path,
-    preserve: str,
-    *,
-    text: Any = None,
-    time_limit_s: float | None = None,
-) -> dict[str, Any]:
-    """Reduce a model on the points of a table, write it, and return what to print."""
+def _found(given: SimpleNamespace) -> dict[str, Any]:
+    """Reduce a model, write it, and return what to print."""
     import numpy as np
 
     from covopt.checks.validation import check_time_limit
@@ -92,13 +36,14 @@ def run_reduce(
     from covopt.network.state_dict import format_of, read_model, write_model
     from covopt.sparsify.reduction import last_in_time
 
-    began, limit = now(), check_time_limit(time_limit_s)
+    model, table, out, preserve = given.model, given.table, given.out, given.preserve
+    began, limit = now(), check_time_limit(given.time_limit)
     found = read_model(model)
     if format_of(out) != found.format:
         raise InputError(
             f"cannot write {out}: the format of {model} is kept; give the file the extension {model.suffix}."
         )
-    read = read_table(table, target=target, features=features, text=text)
+    read = read_table(table, target=given.target, features=given.features, text=reading(given))
     read.check_inputs()
     X, names = read.X, read.feature_names
     network = found.network

@@ -166,11 +166,6 @@ def before_the_first_round(table: tuple[int, ...], targets: tuple[int, ...], *, 
     return f"{size}: first round; {cost}"
 
 
-def save(thing: Any, out: Path | None) -> None:
-    """Save a result whole, whoever interrupts meanwhile; see :func:`keep`."""
-    keep(thing.save, out)
-
-
 def keep(write: Callable[[Path], Any], out: Path | None) -> None:
     """Write a file, or where that fails another one in the system's folder for temporary files.
 
@@ -194,11 +189,6 @@ def keep(write: Callable[[Path], Any], out: Path | None) -> None:
                     f"{said}nor can anything be written elsewhere; what was kept is left."
                 ) from None
             raise InputError(f"{said}it is in {other}.") from None
-
-
-def standardised_of(solution: Any) -> dict[str, Any] | None:
-    """Return how the columns of a solution were standardised, by name; None where they were not."""
-    return None if solution.scaling is None else solution.scaling.by_name(solution.data)
 
 
 def left_out_lines(table: Any, width: int = 14) -> list[str]:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 TABLES = (".csv", ".parquet", ".tex")
 JSON = (".json",)
+FIGURE = ("figure",)  # which extensions, matplotlib says
 
 
 def check_suffix(path: Path | None, allowed: tuple[str, ...]) -> None:

@@ -5,35 +5,15 @@ from __future__ import annotations
 import logging
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from covopt.cli.cluster import Cluster
-from covopt.cli.fit import Delta, LossName, SampleWeight, Target, columns_lines, read_for_loss, say_saved
-from covopt.cli.grids import parse_lams, parse_widths
-from covopt.cli.options import (
-    Bias,
-    Decimal,
-    DropMissing,
-    Encoding,
-    Features,
-    Json,
-    MemoryLimit,
-    OneHot,
-    OutputBias,
-    Plot,
-    Quiet,
-    Sep,
-    Standardise,
-    Table,
-    TimeLimit,
-    check_plot,
-    reading,
-    settle_units,
-)
-from covopt.cli.report import Exit, Progress, check_outputs, keep, print_json, reporting
-from covopt.cli.tables import TABLES, check_suffix, save_table
+from covopt.cli.report import Exit, Progress, print_json
+from covopt.cli.running import Answer, progress
+from covopt.cli.tables import save_table
+from covopt.cli.targets import columns_lines, numbers_in, read_for_loss, settle_units, widths_in
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -51,165 +31,88 @@ COLUMNS = (
 )  # fmt: skip
 
 
-def train(
-    table: Table,
-    *,
-    target: Target,
-    widths: Annotated[
-        str, typer.Option(metavar="A,B", help="Hidden widths, as in 8,16; deep networks as in 32x16,64x16.")
-    ],
-    lam: Annotated[
-        str | None,
-        typer.Option(metavar="A,B", help="λ: the objective is mean loss + λ‖W‖². None: 0, or interpolation."),
-    ] = None,
-    loss: LossName = None,
-    delta: Delta = None,
-    seeds: Annotated[int, typer.Option(min=1, help="Networks of each width and λ.")] = 32,
-    steps: Annotated[
-        int | None, typer.Option(min=1, help="Steps of the optimiser, and of L-BFGS after it.")
-    ] = None,
-    optimiser: Annotated[
-        str, typer.Option(metavar="NAME", help="adam, sgd, gd, lbfgs or label-noise-sgd.")
-    ] = "adam",
-    learning_rate: Annotated[float | None, typer.Option(help="Learning rate.")] = None,
-    features: Features = None,
-    sample_weight: SampleWeight = None,
-    sep: Sep = None,
-    encoding: Encoding = "utf-8",
-    decimal: Decimal = ".",
-    bias: Bias = 1.0,
-    output_bias: OutputBias = "none",
-    standardise: Standardise = None,
-    one_hot: OneHot = False,
-    drop_missing: DropMissing = False,
-    device: Annotated[str, typer.Option(metavar="cpu|cuda", help="Where to train.")] = "cpu",
-    dtype: Annotated[Literal["float64", "float32"], typer.Option(help="Precision.")] = "float64",
-    cross_check: Annotated[
-        bool, typer.Option("--cross-check", help="Certify the optimum, and compare every network with it.")
-    ] = False,
-    plateau: Annotated[
-        bool, typer.Option("--plateau", help="Best cost of each width over the certified floor.")
-    ] = False,
-    time_limit: TimeLimit = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of all draws.")] = 0,
-    out: Annotated[
-        Path | None, typer.Option(metavar="FILE.csv", help="Save the table (.csv, .parquet, .tex).")
-    ] = None,
-    plot: Plot = None,
-    checkpoint: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Save the state of training while it runs; removed at the end."),
-    ] = None,
-    memory_limit: MemoryLimit = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint.")] = False,
-    checkpoint_every: Annotated[
-        float, typer.Option(metavar="S", min=1e-3, help="Seconds between checkpoints.")
-    ] = 60.0,
-    cluster: Cluster = None,
-    as_json: Json = False,
-    quiet: Quiet = False,
-) -> None:
+def train(given: SimpleNamespace) -> Answer:
     """Train many networks at once; with --cross-check or --plateau against the certified optimum."""
-    with reporting(as_json, cluster, memory_limit) as heard:
-        check_outputs(out, plot, inputs=(table,))
-        check_plot(plot)
-        from covopt.checks.optional import required
-        from covopt.checks.speaking import tell
+    from covopt.checks.optional import required
+    from covopt.checks.speaking import tell
 
-        # seconds, of which the time limit counts none
-        with Progress("loading PyTorch", enabled=not (as_json or quiet)):
-            required("torch", "covopt train", "train")
-        from covopt.errors import CertificateContradictedError, InputError
+    with progress(given, "loading PyTorch"):  # seconds, of which the time limit counts none
+        required("torch", "covopt train", "train")
+    from covopt.errors import CertificateContradictedError
 
-        if cross_check and plateau:
-            raise InputError("--cross-check and --plateau are two questions; give one of them.")
-        if (cross_check or plateau) and (checkpoint is not None or resume):
-            raise InputError(
-                "--checkpoint and --resume belong to plain training; leave them out with --cross-check, --plateau."
-            )
-        if resume and checkpoint is None:
-            raise InputError("--resume needs --checkpoint FILE, the file to go on from.")
-        if plateau and sample_weight is not None:
-            raise InputError("--plateau takes no --sample-weight; use --cross-check.")
-        if cluster is not None and not (cross_check or plateau):
-            raise InputError(
-                "training runs on this machine; leave --cluster out, or train with another --seed on each machine."
-            )
-        check_suffix(out, TABLES)
-        sizes, lams = parse_widths(widths), parse_lams(lam)
-        if (cross_check or plateau) and len(lams) > 1:
-            raise InputError(f"--cross-check and --plateau take one λ; received --lam {lam}.")
-        if (cross_check or plateau) and any(isinstance(size, tuple) for size in sizes):
-            raise InputError(f"certificates are about two-layer networks; received --widths {widths}.")
-        with Progress("reading the table", enabled=not (as_json or quiet)) as progress:
-            text = reading(sep, encoding, decimal)
-            chosen = loss if lam is not None else loss or "squared"  # without λ points are interpolated
-            read, options, said = read_for_loss(
-                table, target, features, chosen, delta, sample_weight, text, one_hot=one_hot,
-                drop_missing=drop_missing,
-            )  # fmt: skip
-            standardise, why = settle_units(standardise, read, bias)
-            X, Y = read.features, read.targets
-            scaled = None
-            if standardise:
-                X, Y, scaled = _standardised(X, Y, bias, options)
-            options |= {"bias": bias, "output_bias": output_bias}
-            trained: dict[str, Any] = {
-                "seeds": seeds, "device": device, "dtype": dtype, "random_state": seed,
-                "schedule": _schedule(optimiser, steps), "learning_rate": learning_rate,
-                "callback": _Callback(progress, time_limit),
-            }  # fmt: skip
-            progress.say(f"{len(X)} points, {len(read.feature_names)} features")
+    sizes, lams = _asked(given)
+    with progress(given, "reading the table") as shown:
+        if given.lam is None and given.loss is None:
+            given.loss = "squared"  # without λ points are interpolated
+        table, options, said = read_for_loss(given)
+        given.standardise, why = settle_units(given, table)
+        X, Y, scaled = table.features, table.targets, None
+        if given.standardise:
+            X, Y, scaled = _standardised(X, Y, given.bias, options)
+            why = [*why, STANDARDISED]
+        options |= {"bias": given.bias, "output_bias": given.output_bias}
+        trained: dict[str, Any] = {
+            "seeds": given.seeds, "device": given.device, "dtype": given.dtype, "random_state": given.seed,
+            "schedule": _schedule(given.optimiser, given.steps), "learning_rate": given.learning_rate,
+            "callback": _Callback(shown, given.time_limit),
+        }  # fmt: skip
+        shown.say(f"{len(X)} points, {len(table.feature_names)} features")
+        out, curves = given.out, given.plot is not None
+        if given.plateau or given.cross_check:
             place = None if out is None else out.with_name(f"{out.stem}-contradiction.json")
-            try:
-                if plateau:
-                    trained["contradiction_file"] = place
-                    outcome = _run_plateau(X, Y, sizes, lams, options, trained)
-                elif cross_check:
-                    trained["contradiction_file"] = place
-                    outcome = _run_cross_check(
-                        X, Y, sizes, lams, options, trained, progress, curves=plot is not None
-                    )
-                else:
-                    trained |= {
-                        "checkpoint": checkpoint,
-                        "resume": resume,
-                        "checkpoint_every_s": checkpoint_every,
-                    }
-                    outcome = _run_plain(X, Y, sizes, lams, options, trained, curves=plot is not None)
-            except CertificateContradictedError as error:
-                _contradicted(error, as_json, heard)
-                raise typer.Exit(Exit.VERIFICATION_FAILED) from None
-        numbers = {name: value for name, value in outcome.numbers.items() if name != "widths"}
-        tell(logging.INFO, outcome.lines[-1], "result", exit_code=int(outcome.code), **numbers)
-        if out is not None:  # the file comes first, so that nothing computed is lost to a later failure
-            keep(lambda path: _save_table(outcome.table, path), out)
-        if plot is not None:
-            outcome.draw(plot)
-        if checkpoint is not None and outcome.code is Exit.CERTIFIED:
-            checkpoint.unlink(missing_ok=True)  # there is nothing left to go on with
-            checkpoint = None
-        if as_json:
-            print_json(
-                {
-                    **outcome.numbers,
-                    "features": read.feature_names, "targets": read.target_names, "left_out": read.left_out,
-                    "standardised": scaled, "exit_code": int(outcome.code),
-                    "networks": outcome.table.to_dict("records"),
-                    "warnings": heard, "table_file": out, "figure_file": plot, "checkpoint_file": checkpoint,
-                }
-            )  # fmt: skip
-        elif not quiet:
-            for line in [
-                *outcome.lines,
-                *columns_lines(read),
-                *said,
-                *why,
-                *([STANDARDISED] if scaled else []),
-            ]:
-                typer.echo(line)
-            say_saved(out, plot)
-        raise typer.Exit(outcome.code)
+            trained["contradiction_file"] = place
+        else:
+            trained |= {
+                "checkpoint": given.checkpoint,
+                "resume": given.resume,
+                "checkpoint_every_s": given.checkpoint_every,
+            }
+        try:
+            if given.plateau:
+                outcome = _run_plateau(X, Y, sizes, lams, options, trained)
+            elif given.cross_check:
+                outcome = _run_cross_check(X, Y, sizes, lams, options, trained, shown, curves=curves)
+            else:
+                outcome = _run_plain(X, Y, sizes, lams, options, trained, curves=curves)
+        except CertificateContradictedError as error:
+            _contradicted(error, given)
+            raise typer.Exit(Exit.VERIFICATION_FAILED) from None
+    numbers = {name: value for name, value in outcome.record.items() if name not in ("widths", "networks")}
+    tell(logging.INFO, outcome.lines[-1], "result", exit_code=int(outcome.code), **numbers)
+    outcome.lines += [*columns_lines(table), *said, *why]
+    outcome.finished = outcome.code is Exit.CERTIFIED
+    outcome.record |= {
+        "features": table.feature_names, "targets": table.target_names, "left_out": table.left_out,
+        "standardised": scaled, "checkpoint_file": None if outcome.finished else given.checkpoint,
+    }  # fmt: skip
+    return outcome
+
+
+def _asked(given: SimpleNamespace) -> tuple[list[Any], list[float]]:
+    """Return widths and λ, where the options go together."""
+    from covopt.errors import InputError
+
+    certifies = given.cross_check or given.plateau
+    if given.cross_check and given.plateau:
+        raise InputError("--cross-check and --plateau are two questions; give one of them.")
+    if certifies and (given.checkpoint is not None or given.resume):
+        raise InputError(
+            "--checkpoint and --resume belong to plain training; leave them out with --cross-check, --plateau."
+        )
+    if given.resume and given.checkpoint is None:
+        raise InputError("--resume needs --checkpoint FILE, the file to go on from.")
+    if given.plateau and given.sample_weight is not None:
+        raise InputError("--plateau takes no --sample-weight; use --cross-check.")
+    if given.cluster is not None and not certifies:
+        raise InputError(
+            "training runs on this machine; leave --cluster out, or train with another --seed on each machine."
+        )
+    sizes, lams = widths_in(given.widths), numbers_in(given.lam, "--lam")
+    if certifies and len(lams) > 1:
+        raise InputError(f"--cross-check and --plateau take one λ; received --lam {given.lam}.")
+    if certifies and any(isinstance(size, tuple) for size in sizes):
+        raise InputError(f"certificates are about two-layer networks; received --widths {given.widths}.")
+    return sizes, lams
 
 
 def _standardised(X: Any, Y: Any, bias: float, options: dict[str, Any]) -> tuple[Any, Any, dict[str, Any]]:
@@ -225,13 +128,10 @@ def _standardised(X: Any, Y: Any, bias: float, options: dict[str, Any]) -> tuple
     return Named(data.X, data.feature_names), targets, scaling.by_name(data)
 
 
-class _Outcome:
-    """What is printed, saved and drawn."""
-
-    def __init__(
-        self, table: pd.DataFrame, code: Exit, lines: list[str], numbers: dict[str, Any], draw: Any
-    ) -> None:
-        self.table, self.code, self.lines, self.numbers, self.draw = table, code, lines, numbers, draw
+def _outcome(table: pd.DataFrame, code: Exit, record: dict[str, Any], lines: list[str], draw: Any) -> Answer:
+    """Return what is printed, saved and drawn of trained networks."""
+    record |= {"networks": table.to_dict("records")}
+    return Answer(code, record, lines, save=lambda path: _save_table(table, path), draw=draw)
 
 
 class _Callback:
@@ -259,7 +159,7 @@ class _Callback:
         return self._now() >= self._end
 
 
-def _run_plain(X, Y, sizes, lams, options, trained, *, curves: bool) -> _Outcome:
+def _run_plain(X, Y, sizes, lams, options, trained, *, curves: bool) -> Answer:
     from covopt.training import train as run
     from covopt.training.stages import Watch
 
@@ -289,10 +189,10 @@ def _run_plain(X, Y, sizes, lams, options, trained, *, curves: bool) -> _Outcome
         "best": None if (table["status"] == "diverged").all() else found.best,
         "time_s": found.time_s,
     }
-    return _Outcome(table, code, lines, numbers, lambda path: _draw_curves(found, None, path))
+    return _outcome(table, code, numbers, lines, lambda path: _draw_curves(found, None, path))
 
 
-def _run_cross_check(X, Y, sizes, lams, options, trained, progress: Progress, *, curves: bool) -> _Outcome:
+def _run_cross_check(X, Y, sizes, lams, options, trained, progress: Progress, *, curves: bool) -> Answer:
     from covopt.training import cross_check as run
 
     progress.say("certifying the optimum")
@@ -308,10 +208,10 @@ def _run_cross_check(X, Y, sizes, lams, options, trained, progress: Progress, *,
     }  # fmt: skip
     lines = [*_rows(found.table, by="cost"), f"{'status':<14} {solution.status.message}", found.summary()]
     floor = None if solution.loss is None else found.floor
-    return _Outcome(found.table, code, lines, numbers, lambda path: _draw_curves(found.run, floor, path))
+    return _outcome(found.table, code, numbers, lines, lambda path: _draw_curves(found.run, floor, path))
 
 
-def _run_plateau(X, Y, sizes, lams, options, trained) -> _Outcome:
+def _run_plateau(X, Y, sizes, lams, options, trained) -> Answer:
     from covopt.training import plateau as run
 
     options.pop("sample_weight")
@@ -332,7 +232,7 @@ def _run_plateau(X, Y, sizes, lams, options, trained) -> _Outcome:
     }  # fmt: skip
     table = found.table[["width", "costs"]].explode("costs", ignore_index=True)
     table = table.rename(columns={"costs": "cost"}).astype({"cost": float})
-    return _Outcome(table, code, [found.summary()], numbers, found.plot)
+    return _outcome(table, code, numbers, [found.summary()], found.plot)
 
 
 def _certify(X: Any, Y: Any, lams: list[float], options: dict[str, Any], progress: Progress) -> Any:
@@ -389,12 +289,9 @@ def _draw_curves(run: Any, floor: float | None, path: Path) -> None:
     save_figure(figure, path)
 
 
-def _contradicted(error: Any, as_json: bool, heard: list[str]) -> None:
-    if as_json:
-        print_json(
-            {
-                "error": str(error), "exit_code": int(Exit.VERIFICATION_FAILED), "warnings": heard,
-                "contradiction_file": error.path,
-            }
-        )  # fmt: skip
+def _contradicted(error: Any, given: SimpleNamespace) -> None:
+    if given.as_json:
+        code = int(Exit.VERIFICATION_FAILED)
+        said = {"error": str(error), "exit_code": code, "contradiction_file": error.path}
+        print_json(said | {"warnings": given.heard})
     typer.echo(f"error: {error}", err=True)

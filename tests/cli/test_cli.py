@@ -229,16 +229,13 @@ def test_choices_are_those_of_python():
     from typing import get_args
 
     from covopt.api.interpolation import SOLVERS
-    from covopt.cli import fit, options, solve
+    from covopt.cli import options
     from covopt.losses import LOSSES
     from covopt.potentials import POTENTIALS
 
-    def listed(option):
-        return set(get_args(get_args(option)[0]))
-
-    assert set(get_args(solve.Solver)) == set(SOLVERS)
-    assert fit.losses_there_are() == list(LOSSES)
-    assert listed(options.Potential) == set(POTENTIALS)
+    assert set(get_args(options.Solver)) == set(SOLVERS)
+    assert options.losses_there_are() == list(LOSSES)
+    assert set(get_args(options.Potential)) == set(POTENTIALS)
 
 
 @pytest.mark.parametrize("name", BAD_OPTIONS)

@@ -1,0 +1,303 @@
+"""The commands ``covopt solve``, ``fit``, ``path``, ``depth`` and ``demo``: from a table to a certified network."""
+
+from __future__ import annotations
+
+import contextlib
+from types import SimpleNamespace
+from typing import Any
+
+import typer
+
+from covopt.checks.optional import is_installed
+from covopt.checks.wording import counted
+from covopt.cli.options import again
+from covopt.cli.report import Exit, before_the_first_round, left_out_lines
+from covopt.cli.running import STOPPED, Answer, keep_checkpoint, progress
+from covopt.cli.targets import columns_lines, numbers_in, read_for_loss, read_plain, settle_units
+
+SMALLER = 0.1  # times λ, what a hint that it is large leads to
+FOR_LAMBDA = 0.1  # of the time, for λ_max after a solve that did not need it
+SAID = (
+    "lam", "cost", "lower_bound", "gap", "tol", "depth", "potential", "output_bias", "solver", "time_s", "timings",
+)  # fmt: skip
+ASKED = {
+    "bias": "bias", "output_bias": "output_bias", "potential": "potential", "solver": "solver", "tol": "tol",
+    "duplicates": "duplicates", "standardise": "standardise", "checkpoint": "checkpoint",
+    "time_limit": "time_limit_s", "seed": "random_state", "depth": "depth",
+}  # fmt: skip
+
+
+def asked(given: SimpleNamespace, *without: str) -> dict[str, Any]:
+    """Return what the Python functions are asked, of the options that were given."""
+    names = {name: to for name, to in ASKED.items() if hasattr(given, name) and name not in without}
+    return {to: getattr(given, name) for name, to in names.items()}
+
+
+def solve(given: SimpleNamespace) -> Answer:
+    """Find THE smallest two-layer ReLU network through the points, and prove that none is smaller."""
+    # other solvers and potentials keep none
+    kept = given.potential == "variation" and given.solver in ("auto", "column-generation")
+    keep_checkpoint(given, kept=kept)
+    with progress(given, "reading the table") as shown:
+        table = read_plain(given)
+        given.standardise, why = settle_units(given, table)
+        shown.say(before_the_first_round(table.X.shape, table.Y.shape, out=given.talks))
+        from covopt.api import min_norm
+
+        solution = min_norm(table.features, table.targets, callback=shown, **asked(given))
+    return answer_of(solution, table, why)
+
+
+def demo(given: SimpleNamespace) -> Answer:
+    """Solve a real table: the diabetes data, two features, every distinct row."""
+    if not is_installed("matplotlib"):
+        given.plot = None
+        if given.talks:
+            typer.echo("no picture, which needs matplotlib: pip install 'covopt-nn[plot]'")
+    from covopt.data.tabular import Named
+    from covopt.datasets import load_diabetes_table
+
+    with progress(given, "reading the table") as shown:
+        X, Y, feature_names, target_names = load_diabetes_table()
+        if given.talks:
+            names = f"{target_names[0]} from {' and '.join(feature_names)}"
+            typer.echo(f"diabetes table: {names}, {counted(len(X), 'distinct row')}")
+        shown.say(before_the_first_round(X.shape, Y.shape, out=given.talks))
+        from covopt.api import min_norm
+
+        named = Named(X, feature_names), Named(Y, target_names)
+        solution = min_norm(*named, callback=shown, random_state=0, **asked(given, "checkpoint"))
+    return answer_of(solution, None, [])
+
+
+def depth(given: SimpleNamespace) -> Answer:
+    """Bracket the norm of the smallest network of depth L through the points: a network, and a bound below all."""
+    with progress(given, "reading the table") as shown:
+        table = read_plain(given)
+        shown.say(f"depth {given.depth}")
+        from covopt.depth import representation_cost
+
+        solution = representation_cost(table.features, table.targets, **asked(given, "checkpoint"))
+    return answer_of(solution, table, [])
+
+
+def fit(given: SimpleNamespace) -> Answer:
+    """Train a two-layer ReLU network with weight decay to its global optimum, and prove it."""
+    from covopt.errors import InputError
+
+    shallow = given.depth == 2
+    if given.depth > 2 and given.plot is not None:
+        raise InputError(f"--plot draws shallow networks; received --depth {given.depth}: leave one out.")
+    keep_checkpoint(given, kept=given.potential == "variation" and shallow)
+    with progress(given, "reading the table") as shown:
+        table, options, said = read_for_loss(given)
+        given.standardise, why = settle_units(given, table) if shallow else (bool(given.standardise), [])
+        X, Y = table.features, table.targets
+        shown.say(before_the_first_round(X.shape, (len(X), 1), out=given.talks))
+        from covopt.api.fitting import fit as run
+        from covopt.api.lambdas import DEFAULT_LAMBDA
+
+        lam = DEFAULT_LAMBDA if given.lam is None else _number(given.lam)
+        callback = shown if shallow else None
+        solution = run(X, Y, lam=lam, callback=callback, **asked(given), **options)
+    for_lambda = None if given.time_limit is None else FOR_LAMBDA * given.time_limit
+    beside = _beside(solution, X, Y, options, for_lambda)
+    answer = answer_of(solution, table, [*_beside_lines(beside, default=given.lam is None), *said, *why])
+    answer.next = _next(given, answer.record["hint"])
+    answer.record |= {**beside, "next": answer.next}
+    return answer
+
+
+def path(given: SimpleNamespace) -> Answer:
+    """Solve for a grid of λ from λ_max down, every point certified, and draw the path."""
+    keep_checkpoint(given)
+    grid = None if given.lams is None else numbers_in(given.lams, "--lams")
+    with progress(given, "reading the table") as shown:
+        table, options, said = read_for_loss(given)
+        given.standardise, why = settle_units(given, table)
+        X = table.features
+        shown.say(f"{counted(len(X), 'point')}, {counted(X.shape[1], 'feature')}: first λ")
+        from covopt.api.fitting import path as run
+
+        solutions = run(
+            X, table.targets, lams=grid, n_lams=given.n_lams, eps=given.eps, callback=shown,
+            folds=given.folds if len(X) >= 2 * given.folds else 0, **asked(given), **options,
+        )  # fmt: skip
+    n_asked = given.n_lams if grid is None else len(set(grid))
+    if not solutions:  # stopped within the first point: there is nothing to read from such a file
+        given.out = given.plot = None
+    ended = len(solutions) == n_asked
+    complete = ended and all(s.status.code == "certified" for s in solutions)
+    from covopt.solution.summary import scaling_rows
+
+    scaling = [f"{name:<14} {text}" for name, text in scaling_rows(solutions[0])] if solutions else []
+    return Answer(
+        Exit.CERTIFIED if complete else Exit.NOT_CERTIFIED,
+        {
+            "certified": complete, "points_asked": n_asked, **(table_of(solutions[0], table) if solutions else {}),
+            "points": [numbers_of(s) for s in solutions], "held_out": _held_out(solutions),
+        },
+        [*_lines(solutions, n_asked), *columns_lines(table), *said, *why, *scaling],
+        save=solutions.save if given.out is not None else None, draw=solutions.plot, rows=solutions.to_frame,
+        finished=ended and solutions[-1].status.code not in STOPPED,
+    )  # fmt: skip
+
+
+# ---------------------------------------------------------------------- what is said of a solution
+def answer_of(solution: Any, table: Any, lines: list[str]) -> Answer:
+    """Return what a command answers with one solution, and more lines beside its summary."""
+    from covopt.solution import Solution
+    from covopt.solution.hints import hint
+
+    certified = solution.status.code == "certified"
+    noted = [] if solution.data.notes is None else [f"{'note':<14} {note}" for note in solution.data.notes]
+    shallow = isinstance(solution, Solution)  # --standardise, of which hints speak, goes with two layers
+    return Answer(
+        Exit.CERTIFIED if certified else Exit.NOT_CERTIFIED,
+        {
+            **numbers_of(solution),
+            **table_of(solution, table),
+            "message": solution.status.message,
+            "hint": (hint(solution) or None) if shallow else None,
+            "notes": solution.data.notes,
+        },
+        [*solution.summary().splitlines(), *lines, *([] if table is None else left_out_lines(table)), *noted],
+        save=solution.save,
+        draw=solution.plot if shallow else None,
+        finished=solution.status.code not in STOPPED,
+    )
+
+
+def numbers_of(solution: Any) -> dict[str, Any]:
+    """Return what ``--json`` says of one solution."""
+    network = solution.network
+    said = {name: getattr(solution, name, None) for name in SAID}
+    found = {name: value for name, value in said.items() if value is not None}
+    if solution.loss is not None:
+        found |= {"objective": solution.objective, "loss": solution.loss_value}
+    elif hasattr(solution, "certificate"):
+        found["residual"] = solution.certificate.residual
+    return found | {
+        "status": solution.status.code,
+        "certified": solution.status.code == "certified",
+        "n_neurons": sum(network.widths) if hasattr(network, "widths") else len(network),
+        "rounds": len(solution.history),
+    }
+
+
+def table_of(solution: Any, table: Any) -> dict[str, Any]:
+    """Return what ``--json`` says of the table and the options."""
+    data, loss, scaling = solution.data, solution.loss, getattr(solution, "scaling", None)
+    found = {} if loss is None else {"loss_name": loss.name, "classes": loss.classes}
+    return found | {
+        "n_samples": data.n_samples,
+        "features": data.feature_names,
+        "targets": data.target_names,
+        "left_out": {} if table is None else table.left_out,
+        "rows_dropped": 0 if table is None else table.dropped,
+        "bias": data.bias,
+        "output_bias": solution.output_bias,
+        "tol": solution.tol,
+        "standardised": None if scaling is None else scaling.by_name(data),
+    }
+
+
+def _number(lam: str) -> float | str:
+    """Return what can be a number as one."""
+    try:
+        return float(lam)
+    except ValueError:
+        return lam
+
+
+def _beside(
+    solution: Any, X: Any, Y: Any, options: dict[str, Any], time_limit_s: float | None
+) -> dict[str, Any]:
+    """Return what is worth knowing beside the certificate: how well the network fits, and λ over λ_max."""
+    from covopt.api.fitting import lambda_max
+    from covopt.api.prediction import quality
+    from covopt.errors import CovoptError
+    from covopt.limits import TimeUp, limited
+
+    name, value = quality(solution)
+    top = solution.lambda_max
+    if top is None and solution.status not in ("time_limit", "interrupted"):  # else the time is up
+        with contextlib.suppress(CovoptError, TimeUp), limited(time_limit_s):  # too many faces
+            top = lambda_max(
+                X,
+                Y,
+                bias=solution.data.bias,
+                output_bias=solution.output_bias,
+                potential=solution.potential,
+                standardise=solution.scaling is not None,
+                **options,
+            )
+    return {
+        "r2" if name == "R²" else name: value,
+        "lambda_max": top or None,
+        "lam_over_lambda_max": solution.lam / top if top else None,
+    }
+
+
+def _beside_lines(beside: dict[str, Any], *, default: bool) -> list[str]:
+    name = "accuracy" if "accuracy" in beside else "r2"
+    share = beside["lam_over_lambda_max"]
+    chosen = "; by default, since --lam was not given" if default else ""
+    said = (
+        "λ_max was not computed"
+        if share is None
+        else f"{share:.4g}  (λ_max {beside['lambda_max']:.6g}{chosen})"
+    )
+    title = "R²" if name == "r2" else name
+    return [f"{title:<14} {beside[name]:.4f}  (on the points it was fitted to)", f"{'λ / λ_max':<14} {said}"]
+
+
+def _next(given: SimpleNamespace, hint: str | None) -> str | None:
+    """Return the command that does what a hint says; None where the hint asks for nothing that an option gives."""
+    from covopt.api.lambdas import DEFAULT_LAMBDA
+
+    if hint is None:
+        return None
+    if "--standardise" in hint:
+        return again(given.context, "--standardise", without=("resume", "standardise"))
+    if "--lam" not in hint:
+        return None
+    share, is_share, _ = (given.lam or DEFAULT_LAMBDA).partition("max")
+    with contextlib.suppress(ValueError):
+        smaller = f"{SMALLER * float(share or 1.0):g}{is_share}"
+        return again(given.context, "--lam", smaller, without=("resume", "lam"))
+    return None
+
+
+def _held_out(solutions: Any) -> dict[str, Any] | None:
+    """Return what ``--json`` says of the cross-validation."""
+    seen = solutions.held_out
+    if seen is None:
+        return None
+    means = {"loss": seen.losses.mean(axis=1), seen.quality: seen.qualities.mean(axis=1)}
+    return {"lam": seen.best, "lams": seen.lams, **means}
+
+
+def _lines(solutions: Any, asked: int) -> list[str]:
+    """Return one line for each point, and which fits rows left out best."""
+    seen = solutions.held_out
+    name = "" if seen is None else {"r2": "R²"}.get(seen.quality, seen.quality)
+    beside = [""] * len(solutions)
+    if seen is not None:
+        means = zip(seen.losses.mean(axis=1), seen.qualities.mean(axis=1), strict=True)
+        beside = [f"{loss:14.6g} {quality:9.4f} " for loss, quality in means]
+    more = "" if seen is None else f"{'left out: loss':>14} {name:>9} "
+    lines = [f"{'λ':>12} {'objective':>14} {'loss':>14} {more}{'‖W‖²':>14} {'neurons':>8} {'gap':>9}  status"]
+    lines += [
+        f"{s.lam:12.6g} {s.objective:14.8g} {s.loss_value:14.8g} {left}{s.cost:14.8g} {len(s.network):8d} "
+        f"{s.gap:9.1e}  {s.status.code}"
+        for s, left in zip(solutions, beside, strict=False)
+    ]
+    done = sum(s.status.code == "certified" for s in solutions)
+    total = sum(s.time_s for s in solutions)
+    if seen is not None:
+        best = float(seen.qualities.mean(axis=1)[int(seen.losses.mean(axis=1).argmin())])
+        lines.append(
+            f"{'fits best':<14} λ = {seen.best:.6g} on rows left out in turn ({name} {best:.4f} there)"
+        )
+    return [*lines, f"{done} of {counted(asked, 'point')} certified, {total:.2f} s"]
