@@ -45,6 +45,20 @@ class Mutation:
 
 MUTATIONS = [
     Mutation(
+        "a remembered bound does not pay for other rows",
+        "covopt/oracles/remembered.py",
+        "    paid = up(paid + up(factor * transfer_up(rows, lengths_up(own_dual), basis, own_rows)))",
+        "    paid = up(paid)",
+        "tests/oracles/test_remembered.py -k rows",
+    ),
+    Mutation(
+        "a remembered bound does not pay for another dual",
+        "covopt/oracles/remembered.py",
+        "    paid = transfer_up(dual, lengths_up(rows), turn, own_dual)",
+        "    paid = 0.0",
+        "tests/oracles/test_remembered.py -k dual",
+    ),
+    Mutation(
         "a network that misses its points is certified",
         "covopt/certificates/certify.py",
         "if self.interpolates and self.gap <= tol:",

@@ -35,6 +35,7 @@ from covopt.limits import TimeUp, limited, now
 from covopt.losses import make_loss
 from covopt.network import ReLUNetwork
 from covopt.oracles.choose import exact_oracle
+from covopt.oracles.remembered import remembering
 from covopt.potentials import LabelNoise, make_potential
 from covopt.problems.label_noise import LabelNoiseTask, check_label_noise, reduce_label_noise_fit
 from covopt.problems.reduction import Reduction
@@ -243,7 +244,7 @@ class FitTask:
         asked = (self.data, self.output_bias, self.potential, lam, self.loss, self.sample_weight)
         keeping = resumable(checkpoint, problem, halfway=halfway, better=better, asked=asked)
         with (
-            timing(began) as watch, keeping as conclude_run,
+            remembering(), timing(began) as watch, keeping as conclude_run,
             following(Trail(problem if self.keeps_rounds else None, history)) as trail,
         ):  # fmt: skip
             if start is None and checkpoint is not None and checkpoint.start is None:

@@ -29,6 +29,7 @@ from covopt.errors import InputError
 from covopt.exact.far_rows import without_middle
 from covopt.limits import now
 from covopt.network import ReLUNetwork
+from covopt.oracles.remembered import remembering
 from covopt.parallel.blas import one_blas_thread
 from covopt.potentials import LabelNoise
 from covopt.problems.label_noise import reduce_label_noise
@@ -108,8 +109,8 @@ class InterpolationTask:
 
         # compiled threads and BLAS threads compete for the same cores
         with (
-            one_blas_thread(), timing(self.began) as watch, following(Trail(problem, history)) as trail,
-            opened(self.checkpoint) as file,
+            one_blas_thread(), remembering(), timing(self.began) as watch,
+            following(Trail(problem, history)) as trail, opened(self.checkpoint) as file,
             resumable(
                 file, problem, halfway=halfway, better=self._better,
                 asked=(self.data, self.output_bias, self.potential),

@@ -25,6 +25,7 @@ from covopt.limits import now
 from covopt.oracles.base import Pricing
 from covopt.oracles.bounds import restrict
 from covopt.oracles.local_search import LocalSearchOracle
+from covopt.oracles.remembered import remember
 from covopt.oracles.signs.sign_tree import SignTree
 
 EXACT = 1e-10
@@ -135,6 +136,7 @@ class BranchAndBoundOracle:
         if max_neurons is not None:
             neurons, values = neurons[:max_neurons], values[:max_neurons]
         upper = max(up(up(operator_norm_up(basis) * upper) + lost), best)
+        remember(self.rows, dual, upper)
         return Pricing(neurons, values, upper, exact=upper <= best * (1.0 + 2 * EXACT))
 
     def _search(

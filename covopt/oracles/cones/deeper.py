@@ -16,6 +16,7 @@ from covopt.limits import now
 from covopt.oracles.cones.gauge import Scalar
 from covopt.oracles.cones.moments import MEMORY, MomentSearch
 from covopt.oracles.cones.transfer import transfer
+from covopt.oracles.remembered import remember
 from covopt.oracles.support import CLAIMED, MOST_QUADRATIC_DIMENSIONS, quadratic_limit
 
 ENOUGH = 1e-6  # a bound this close to a value met
@@ -81,6 +82,7 @@ def deep_gauge(
     while not stopped and search.nodes < most and now() - began < time_s:
         before = search.nodes
         search.run(ENOUGH, min(before + SLICE, most))
+        remember(rows, dual, made.lift(min(search.bound, search.scalar.norms())))
         if report is not None and search.bound < NEWS * told:
             told = search.bound
             stopped = report(made.lift(told), f"{search.nodes} boxes with quadratics raise the lower bound")
@@ -130,6 +132,7 @@ def closed_gauge(
             if now() - began > time_s:
                 return math.inf
             search.run(0.0, search.nodes + SLICE)
+            remember(rows, dual, made.lift(search.bound))
         if search.bound <= search.best * (1.0 + 2.0 * TO_CLOSE * tol):
             return made.lift(search.bound)
         if search.bound > promising * search.best or search.is_full:

@@ -19,6 +19,7 @@ from covopt.oracles.cones.least_norm import rise_all
 from covopt.oracles.cones.search import Search, search
 from covopt.oracles.cones.transfer import Transfer, transfer
 from covopt.oracles.local_search import climb
+from covopt.oracles.remembered import remember
 
 DEFAULT_NODES = 5_000_000
 DIRECT = 4  # that part of the boxes goes to the H that is wanted, at once
@@ -326,6 +327,7 @@ def _prove(
         best.offer(found.points, scalar)
         if found.upper_bound < lowest:
             proved, lowest = found, found.upper_bound
+            remember(best.rows, best.dual, best.made.lift(lowest))
         return found.finished
 
     if ask(wanted, max(max_nodes // DIRECT, 1), None):

@@ -18,6 +18,7 @@ from covopt.oracles.cones.boxes import ROOT_ROUNDS, Box, bound_all, roots
 from covopt.oracles.cones.gauge import GaugeBound, Scalar, evaluate, validated
 from covopt.oracles.cones.quadratic import OPTIONS
 from covopt.oracles.cones.transfer import Transfer, transfer
+from covopt.oracles.remembered import remember
 
 BATCH = 16  # boxes that are cut at a time, whatever the number of threads
 ROUNDS = 12
@@ -213,6 +214,7 @@ def quadratic_gauge(
     bound = scalar.norms()
     if bound > search.best * (1.0 + rtol):
         bound = min(bound, search.run(rtol, max_nodes))
+    remember(rows, dual, made.lift(bound))
     return _answer(made, rows, dual, search, bound, rtol)
 
 

@@ -11,6 +11,7 @@ from covopt.oracles.base import Pricing
 from covopt.oracles.cones.gauge import DEFAULT_NODES, MOST_DIMENSIONS, Scalar, box_gauge, validated
 from covopt.oracles.cones.search import search
 from covopt.oracles.cones.transfer import transfer
+from covopt.oracles.remembered import remember
 
 PER_ROOT = 16
 COMPLETE = 16  # times as many, where all are wanted
@@ -112,5 +113,6 @@ class BoxOracle:
         keep = keep[(np.abs(values[keep]) >= threshold) | (keep == 0)]
         keep = keep[: max_neurons if max_neurons is not None else len(keep)]
         upper = made.lift(min(answer.upper_bound, scalar.norms()))
+        remember(rows, dual, upper)
         best = float(np.abs(values[0]))
         return Pricing(neurons[keep], values[keep], max(upper, best), exact=False)
