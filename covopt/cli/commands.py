@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from covopt.cli import bench, cells, certificates, explore, networks, predict, reduce, train
+from covopt.cli import bench, cells, certificates, explore, gap, networks, predict, reduce, train
 from covopt.cli.examples import COMMANDS
 from covopt.cli.report import Exit, print_json, reporting
 from covopt.cli.running import add
@@ -97,6 +97,7 @@ for _name, _command, _codes in (
     ("fit", networks.fit, _EPILOG),
     ("path", networks.path, _EPILOG),
     ("depth", networks.depth, _EPILOG),
+    ("gap", gap.gap, _EPILOG),
     ("cells", cells.cells, ""),
     ("predict", predict.predict, ""),
     ("train", train.train, train.EPILOG),

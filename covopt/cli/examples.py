@@ -18,6 +18,10 @@ COMMANDS = {
         "The same along a grid of λ: which one fits?",
         "covopt path table.csv --target y --standardise --out path.json --plot path.png",
     ),
+    "gap": (
+        "How far a trained network is from the best one.",
+        "covopt gap model.pt table.csv --target y --weight-decay 1e-3 --plot gap.png",
+    ),
     "predict": (
         "Predict the targets of a table with what was saved.",
         "covopt predict fit.json new.csv --out predictions.csv",

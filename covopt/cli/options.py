@@ -22,6 +22,8 @@ Decimal = Literal[".", ","]
 OutputBias = Literal["none", "penalized", "free"]
 Duplicates = Literal["error", "mean"]
 Potential = Literal["variation", "label-noise", "label-noise-exact"]
+AnyOutputBias = Literal["auto", "none", "penalized", "free"]
+Reduction = Literal["mean", "sum"]
 Preserve = Literal["covariances", "outputs"]
 Precision = Literal["float64", "float32"]
 Solver = Literal[
@@ -104,27 +106,29 @@ OPTIONS = (
     Option("cp-rank", "source", Path, ..., "Symmetric matrix (.csv) or graph without weights (.g6, .graphml).",
            "FILE",
            argument=True, reads=True),
-    Option("solve fit path depth train cells predict reduce", "table", Path, ...,
+    Option("gap", "model", Path, ..., "Trained network: .pt, .pth, .safetensors, .npz, .onnx or .json.", "MODEL",
+           argument=True, reads=True),
+    Option("solve fit path depth train cells predict reduce gap", "table", Path, ...,
            "CSV (.gz, .bz2, .xz or .zip of it too; - for standard input), Parquet, Feather, Excel or NPZ file.",
            "TABLE",
            argument=True, reads=True),
     Option("verify", "table", File, None, "The table it claims to fit; without it, the copy in the file.", "[TABLE]",
            argument=True, reads=True),
     Option("solve depth", "target", str, ..., "Target column.", "Y"),
-    Option("fit path train", "target", str, ..., "Target column: numbers, or labels for classification.", "Y"),
+    Option("fit path train gap", "target", str, ..., "Target column: numbers, or labels for classification.", "Y"),
     Option("cells reduce", "target", Text, None, "Columns of the table that are no inputs.", "Y"),
-    Option("solve fit path depth train cells reduce", "features", Text, None,
+    Option("solve fit path depth train cells reduce gap", "features", Text, None,
            "Input columns; by default every other numeric column.", "A,B"),
-    Option("fit path train", "sample_weight", Text, None, "Column of sample weights; it is no input.", "COLUMN"),
-    Option("solve fit path depth train cells predict reduce verify", "sep", Text, None,
+    Option("fit path train gap", "sample_weight", Text, None, "Column of sample weights; it is no input.", "COLUMN"),
+    Option("solve fit path depth train cells predict reduce verify gap", "sep", Text, None,
            "What separates the columns of a text table.", "C"),
-    Option("solve fit path depth train cells predict reduce verify", "encoding", str, "utf-8",
+    Option("solve fit path depth train cells predict reduce verify gap", "encoding", str, "utf-8",
            "Encoding of a text table, as in latin-1.", "NAME"),
-    Option("solve fit path depth train cells predict reduce verify", "decimal", Decimal, ".",
+    Option("solve fit path depth train cells predict reduce verify gap", "decimal", Decimal, ".",
            "Decimal point of a text table."),
-    Option("solve fit path train", "one_hot", bool, False,
+    Option("solve fit path train gap", "one_hot", bool, False,
            "Use columns of words: one column of 0 and 1 for each word.", flags=("--one-hot",)),
-    Option("solve fit path train", "drop_missing", bool, False,
+    Option("solve fit path train gap", "drop_missing", bool, False,
            "Drop the rows that lack a value in a column that is used.", flags=("--drop-missing",)),
     Option("solve depth", "duplicates", Duplicates, "error", "Rows that are one point with different targets."),
     # what is asked
@@ -133,6 +137,12 @@ OPTIONS = (
     Option("fit", "lam", Text, None,
            "The objective is mean loss + λ‖W‖²: a number, a share of λ_max (default 0.1max), "
            "or cv: chosen by cross-validation.", "λ"),
+    Option("gap", "lam", Text, None, "λ of mean loss + λ‖W‖²: a number, or a share of λ_max.", "λ"),
+    Option("gap", "weight_decay", float | None, None, "weight_decay of PyTorch's optimiser, in the place of --lam.",
+           "WD"),
+    Option("gap", "reduction", Reduction, "mean", "Of the loss that PyTorch minimised."),
+    Option("gap", "interpolation", bool, False, "Measure ‖W‖² against the least norm through its own outputs.",
+           flags=("--interpolation",)),
     Option("train", "lam", Text, None, "λ: the objective is mean loss + λ‖W‖². None: 0, or interpolation.", "A,B"),
     Option("predict", "lam", float | None, None, "Which point of a path: the one whose λ is nearest."),
     Option("path", "lams", Text, None, "The λ to solve for; by default a grid from λ_max down.", "A,B"),
@@ -140,20 +150,23 @@ OPTIONS = (
     Option("path", "eps", float, 1e-3, "Smallest λ of the grid, as a share of λ_max."),
     Option("path", "folds", int, 5, "Folds of a cross-validation, which says which λ fits rows left out; 0: none.",
            more={"min": 0}),
-    Option("fit path train", "loss", Text, None, "squared, huber, logistic, hinge, squared-hinge or "
+    Option("fit path train gap", "loss", Text, None, "squared, huber, logistic, hinge, squared-hinge or "
            "softmax-cross-entropy. By default the target says: squared for numbers, logistic for two classes, "
            "softmax-cross-entropy for more.", "NAME", more={"autocompletion": losses_there_are}),
-    Option("fit path train", "delta", float | None, None, "Where the Huber loss becomes linear (default 1)."),
-    Option("solve fit path depth train cells", "bias", float, 1.0,
+    Option("fit path train gap", "delta", float | None, None, "Where the Huber loss becomes linear (default 1)."),
+    Option("solve fit path depth train cells gap", "bias", float, 1.0,
            "Amount of bias: inputs become (x, bias); 0 for none."),
     Option("solve fit path depth train", "output_bias", OutputBias, "none",
            "Bias of the output, and whether it costs."),
+    Option("gap", "output_bias", AnyOutputBias, "auto", "By default what the network has."),
     Option("solve fit path", "potential", Potential, "variation",
            "What neurons cost: variation, label-noise, label-noise-exact.", "NAME"),
     Option("solve fit path train", "standardise", bool | None, None,
            "Solve for columns of mean 0 and variance 1 and numbers as targets of mean 0; the network and all that "
            "is made of it take the columns as they stand in the table. By default where their units differ.",
            flags=("--standardise/--no-standardise", "--standardize/--no-standardize")),
+    Option("gap", "standardise", bool, False, "The network was trained on columns of mean 0 and variance 1.",
+           flags=("--standardise", "--standardize")),
     Option("solve", "solver", Solver, "auto",
            "auto, column-generation, relaxation, conic:CLARABEL|SCS|MOSEK (slow), or "
            "frank-wolfe:sliding|fully-corrective|pairwise|vanilla.", "NAME", more={"case_sensitive": False}),
@@ -181,6 +194,7 @@ OPTIONS = (
     Option("prove", "boxes", int, 2_000_000, "Most boxes; where they run out it proves less.", "N", more={"min": 1}),
     Option("prove", "threads", int, 1, "Of the search.", "N", more={"min": 1}),
     Option("cp-rank", "tol", float, 1e-9, "Relative size of rounding in the entries and the factor."),
+    Option("gap", "tol", float, 1e-3, "Relative gap of best network and bound to certify."),
     Option("solve demo fit path depth", "tol", float, 1e-6, "Relative duality gap to certify."),
     Option("bench", "dataset", Bench, None, 'As "simulated[n_samples=60]"; repeatable; by default all.', "NAME"),
     Option("bench", "solver", Bench, None, 'As "torch[optimizer=adam]"; repeatable; by default all.', "NAME"),
@@ -191,14 +205,14 @@ OPTIONS = (
     # how it runs
     Option("solve demo fit path train cells reduce verify prove explore", "time_limit", Seconds, None,
            "Stop after S seconds with the best bracket.", "S"),
-    Option("depth", "time_limit", Seconds, 60.0, "Stop after S seconds with the best bracket.", "S"),
+    Option("depth gap", "time_limit", Seconds, 60.0, "Stop after S seconds with the best bracket.", "S"),
     Option("cp-rank", "time_limit", Seconds, 300.0, "Stop after S seconds with the best bracket.", "S"),
-    Option("solve fit path depth", "seed", int | None, None,
+    Option("solve fit path depth gap", "seed", int | None, None,
            "Seed of the starting neurons; the optimum is the same.",
            more={"min": 0}),
     Option("train", "seed", int, 0, "Seed of all draws.", more={"min": 0}),
     Option("cp-rank", "seed", int, 0, "Seed of the numerical search.", more={"min": 0}),
-    Option("solve fit path depth train cells predict reduce verify prove cp-rank explore", "memory_limit",
+    Option("solve fit path depth train cells predict reduce verify prove cp-rank explore gap", "memory_limit",
            Seconds, None,
            "Most memory; by default four fifths of what is free.", "GIB"),
     Option("solve fit path train cells verify prove", "cluster", Text, None, "Send the large parts of the work to a "
@@ -206,6 +220,7 @@ OPTIONS = (
     # what is written
     Option("solve fit depth", "out", File, None, "Save the solution.", "FILE.json", writes=JSON,
            key="solution_file"),
+    Option("gap", "out", File, None, "Save the report.", "FILE.json", writes=JSON, key="gap_file"),
     Option("demo", "out", Path, Path("covopt-demo.json"), "Where to save the solution.", "FILE.json", writes=JSON,
            key="solution_file"),
     Option("path", "out", File, None, "Save all solutions.", "FILE.json", writes=JSON, key="path_file"),
@@ -227,7 +242,7 @@ OPTIONS = (
            writes=TABLES, key="table_file"),
     Option("verify", "rows", File, None, "Save a table too (.csv, .parquet, .tex).", "FILE.csv", flags=("--table",),
            writes=TABLES),
-    Option("solve fit path train", "plot", File, None, "Save a figure (.png, .pdf, .svg).", "FILE.png",
+    Option("solve fit path train gap", "plot", File, None, "Save a figure (.png, .pdf, .svg).", "FILE.png",
            writes=FIGURE,
            key="figure_file"),
     Option("demo", "plot", Path, Path("covopt-demo.png"), "Where to save the figure.", "FILE.png", writes=FIGURE,

@@ -60,6 +60,7 @@ FORMATS: dict[str, Format] = {
         Format("covopt-cp-rank", "CP-rank certificate", (1,),
                "covopt.completely_positive.certificate:CPRankCertificate.from_dict"),
         Format("covopt-proof", "covopt proof", (1,), "covopt.proofs:Proof.from_dict", field="version"),
+        Format("covopt-gap", "covopt gap", (1,), "covopt.meter.report:Gap.from_dict"),
         Format("covopt-contradiction", "file of a contradiction", (1,),
                "covopt.training.contradiction:Contradiction.from_dict", first=1),
         Format("covopt-checkpoint", "training checkpoint", (2,),

@@ -158,6 +158,18 @@ CHECKPOINT: Table = {
     "n_batches": whole,
 }
 
+GAP: Table = {
+    "ladder": record,
+    "what": line,
+    "formula": line,
+    "notes": each(line, "notes"),
+    "findings": each(line, "findings"),
+    "tol": share,
+    "time_s": finite,
+    "networks": record,
+    "best": record,
+}
+
 CONTRADICTION: Table = {
     "network": {**NETWORK, "bias": finite, "counts_output_bias": flag},
     "solution": record,

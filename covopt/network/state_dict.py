@@ -76,6 +76,22 @@ def read_model(path: str | Path) -> ModelFile:
     ((3,), ('float32', 'float32'))
     """
     path = Path(path)
+    tensors, dtypes, metadata = read_tensors(path)
+    keys = _layers(path, tensors, dtypes)
+    network = DeepReLUNetwork(
+        [tensors[w] for w, _ in keys], [None if b is None else tensors[b] for _, b in keys]
+    )
+    return ModelFile(network, keys, tuple(dtypes[w] for w, _ in keys), format_of(path), metadata)
+
+
+def read_tensors(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str], dict[str, str]]:
+    """Return the tensors of a file in double precision, their types, and what else a safetensors file says.
+
+    Raises
+    ------
+    InputError
+        For a file that cannot be read, or holds a whole pickled module.
+    """
     kind = format_of(path)
     if path.is_dir():
         raise InputError(f"{path} is a folder; give the path of a model file.")
@@ -83,16 +99,7 @@ def read_model(path: str | Path) -> ModelFile:
         raise InputError(f"{path} does not exist.")
     needed = OF_A_BYTE * path.stat().st_size
     plan(needed, memory_left(needed), "Use a machine with more.", what=f"the model {path}")
-    metadata: dict[str, str] = {}
-    if kind == "safetensors":
-        tensors, dtypes, metadata = _read_safetensors(path)
-    else:
-        tensors, dtypes = _read_torch(path)
-    keys = _layers(path, tensors, dtypes)
-    network = DeepReLUNetwork(
-        [tensors[w] for w, _ in keys], [None if b is None else tensors[b] for _, b in keys]
-    )
-    return ModelFile(network, keys, tuple(dtypes[w] for w, _ in keys), kind, metadata)
+    return _read_safetensors(path) if kind == "safetensors" else (*_read_torch(path), {})
 
 
 def write_model(path: str | Path, model: ModelFile, network: DeepReLUNetwork) -> DeepReLUNetwork:

@@ -1,0 +1,201 @@
+"""Measure a trained network: an objective, better networks in its place, and what no network is below."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from covopt.checks.validation import (
+    check_bias,
+    check_choice,
+    check_output_bias,
+    check_random_state,
+    check_time_limit,
+    check_tol,
+)
+from covopt.checks.wording import counted
+from covopt.data.tabular import to_matrix
+from covopt.errors import InputError
+from covopt.limits import TimeUp, limited, now
+from covopt.losses import Interpolation, Loss
+from covopt.meter.conventions import Strength
+from covopt.meter.findings import describe
+from covopt.meter.ladder import rungs
+from covopt.meter.networks import Given, check_forward, read_network
+from covopt.meter.report import Gap
+from covopt.meter.rival import LEAST_S, best_of
+from covopt.meter.tables import read_table, strength_of
+from covopt.network import DeepReLUNetwork
+from covopt.parallel.blas import one_blas_thread
+
+OUTPUT_BIASES = ("auto", "none", "penalized", "free")
+FOR_LADDER = 0.3  # of the time at most
+
+
+def gap(
+    network: Any,
+    X: Any,
+    y: Any,
+    *,
+    loss: str | Loss | None = None,
+    lam: float | str | None = None,
+    bias: float = 1.0,
+    output_bias: str = "auto",
+    weight_decay: float | None = None,
+    reduction: str = "mean",
+    scaler: Any = None,
+    standardise: bool = False,
+    sample_weight: Any = None,
+    tol: float = 1e-3,
+    time_limit_s: float | None = 60.0,
+    random_state: int | None = None,
+) -> Gap:
+    r"""Say how far a trained network is from the best network of any width, and why.
+
+    .. math::
+
+        \sum_i s_i\, \ell(f(x_i), y_i) + \lambda \|W\|^2
+
+    is measured for the network as it is, and for four networks in its place: *balanced* (each neuron scaled, the
+    same function), *merged* (neurons of one cell joined, the same outputs on the rows), *refitted* (the best output
+    weights for its hidden neurons: a convex problem) and *best* (the one that :func:`covopt.fit` finds, or descent
+    from the refitted one). Each is an upper bound; no network is below the lower bound, which is certified.
+
+    Parameters
+    ----------
+    network : object
+        A :class:`covopt.ReLUNetwork`, a torch module, a state dict, a file (.pt, .pth, .safetensors, .npz, .onnx),
+        scikit-learn's ``MLPRegressor`` or ``MLPClassifier``, or a pair (W, v) with W (m, d) or (m, d + 1), the
+        weights of the biases last. Networks of more than two layers are measured against bounds of
+        :mod:`covopt.depth`, which are looser.
+    X : array_like or frame of shape (N, d)
+        What the network was trained on, in its units.
+    y : array_like of shape (N,) or (N, k)
+        Numbers or labels, as for :func:`covopt.fit`.
+    loss : str or Loss, optional
+        As in :func:`covopt.fit`; by default the squared loss, and that of the class for networks of scikit-learn.
+        ``"interpolation"``: ‖W‖² against the least norm through the network's own outputs.
+    lam : float or str, optional
+        λ, or a share of :func:`covopt.lambda_max`.
+    bias : float
+        β, the constant input that hidden biases multiply: their weights b/β count in the norm.
+    output_bias : {"auto", "none", "penalized", "free"}
+        By default what the network has: none, or one that counts as PyTorch counts it; free with scikit-learn.
+    weight_decay : float, optional
+        Of PyTorch, in the place of ``lam``: L + ½·weight_decay·‖θ‖² over all parameters. Networks of scikit-learn
+        carry their ``alpha``.
+    reduction : {"mean", "sum"}
+        Of PyTorch's loss L.
+    scaler : object, optional
+        What the columns went through before training: scikit-learn's ``StandardScaler``, or a pair (mean, scale).
+    standardise : bool
+        Whether the columns were brought to mean 0 and variance 1 before training.
+    sample_weight : array_like of shape (N,), optional
+    tol : float
+        Relative gap of best network and lower bound at which the search ends.
+    time_limit_s : float, optional
+        Seconds. There is a bracket whatever the limit; more time makes it narrower.
+    random_state : int, optional
+
+    Returns
+    -------
+    Gap
+        ``objective``, ``lower_bound``, ``gap``, ``ladder``, ``best``, ``summary()``, ``plot(path)``, ``save(path)``.
+
+    Raises
+    ------
+    InputError
+        For networks of other shapes or activations, and tables that do not fit.
+
+    Notes
+    -----
+    The bound is weak duality: for any Λ, −C*(−2λΛ)/… as in :func:`covopt.fit`; at first Λ = −∇C/2λ at a network's
+    own residual, divided by a certified bound on :math:`\max_{\|w\| = 1} \|\Lambda^\top \sigma(\tilde X w)\|`.
+
+    Examples
+    --------
+    >>> import covopt
+    >>> X, y = [[-1.0], [0.0], [1.0]], [1.0, 0.0, 1.0]
+    >>> best = covopt.fit(X, y, lam=0.01).network
+    >>> uneven = (3.0 * best.hidden_weights, best.output_weights / 3.0)
+    >>> report = covopt.gap(uneven, X, y, lam=0.01)
+    >>> report.status.code, report.ladder["as given"] > 1.5 * report.ladder["balanced"]
+    ('certified', True)
+    >>> abs(report.ladder["balanced"] - report.best.objective) < 1e-9
+    True
+    """
+    began = now()
+    bias, limit = check_bias(bias), check_time_limit(time_limit_s)
+    check_tol(tol)
+    check_random_state(random_state)
+    check_choice("output_bias", output_bias, OUTPUT_BIASES)
+    with one_blas_thread():
+        values, _ = to_matrix("X", X)
+        if values.ndim != 2:
+            raise InputError(
+                f"X must have two dimensions, (samples, features); received shape {values.shape}."
+            )
+        given = read_network(network, values.shape[1], bias)
+        kind = _output_bias(given, output_bias, bias)
+        measured = _as_network(given, bias, kind)
+        table = read_table(given, measured, X, y, loss, bias, scaler, sample_weight, standardised=standardise)
+        data, X = table.data, table.data.X
+        outputs = measured.representations(X)[-1]
+        check_forward(given, X, outputs)
+        if isinstance(table.loss, Interpolation):
+            strength = Strength(1.0, "nothing else is asked of the network")
+        else:
+            if outputs.shape[1] != data.n_outputs:
+                raise InputError(
+                    f"network has {counted(outputs.shape[1], 'output')} and the {table.loss.name} loss of y wants "
+                    f"{data.n_outputs}."
+                )
+            strength = strength_of(table, given, lam, weight_decay, reduction, kind)
+        ladder = {"as given": measured}
+        share = None if limit is None else max(FOR_LADDER * limit, LEAST_S)
+        with contextlib.suppress(TimeUp), limited(share):
+            for name, found in rungs(measured, X, table.loss, strength.lam):
+                ladder[name] = found
+        clock = None if limit is None else began + limit
+        best = best_of(table, next(reversed(ladder.values())), strength.lam, kind, tol, clock, random_state)
+        notes = (*table.notes, *strength.notes, *_notes(given, measured, bias))
+        report = Gap(ladder, best, f"{strength.formula}", notes, (), given.what, tol, now() - began)
+        return replace(report, findings=tuple(describe(report)), time_s=now() - began)
+
+
+def _output_bias(given: Given, asked: str, bias: float) -> str:
+    last = given.layers[-1][1]
+    has_one = last is not None and bool(np.any(last))
+    if asked == "auto":
+        asked = ("free" if given.mlp is not None else "penalized") if has_one else "none"
+    if asked == "none" and has_one:
+        raise InputError('network has an output bias; give output_bias="penalized" or "free".')
+    if bias == 0 and any(b is not None and np.any(b) for _, b in given.layers):
+        raise InputError("network has biases and bias=0 is for networks without; leave bias out.")
+    return check_output_bias(asked, bias)
+
+
+def _as_network(given: Given, bias: float, output_bias: str) -> DeepReLUNetwork:
+    """Return the network with a bias wherever covopt's networks have one: zeros cost nothing."""
+    beta = bias or 1.0
+    weights = [w for w, _ in given.layers]
+    biases: list[np.ndarray | None] = [np.zeros(len(w)) if b is None else b / beta for w, b in given.layers]
+    if bias == 0:
+        biases = [None] * len(weights)
+    elif output_bias == "none":
+        biases[-1] = None
+    return DeepReLUNetwork(weights, biases, bias=beta, counts_output_bias=output_bias != "free")
+
+
+def _notes(given: Given, network: DeepReLUNetwork, bias: float) -> list[str]:
+    notes = []
+    if bias > 0 and not any(b is not None and np.any(b) for _, b in given.layers[:-1]):
+        notes.append("the network has no hidden biases; bias=0 compares it with networks without")
+    if len(network.weights) > 2:
+        notes.append(
+            "bounds of networks of more than two layers are rarely tight: the excess may be much smaller"
+        )
+    return notes

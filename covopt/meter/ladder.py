@@ -1,0 +1,293 @@
+r"""From the network as it came to better ones, each an explicit network: balanced, merged, refitted.
+
+The last hidden layer is looked at on what enters it, A (N, D), so that networks of every depth have the same steps:
+:math:`F = \sigma(A W^\top) V + \beta b`, and the layers before it stay as they are.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+from scipy.linalg import lstsq
+from scipy.optimize import minimize
+
+from covopt.errors import BudgetError
+from covopt.limits import checkpoint
+from covopt.losses import Interpolation, Loss
+from covopt.network import DeepReLUNetwork
+from covopt.sparsify.layer import HiddenLayer, as_good, least_outgoing
+from covopt.sparsify.merging import balance, drop_silent, merge_in_cells
+
+SWEEPS, EVEN = 300, 1e-13  # of balancing deep networks, and the relative fall of the norm that ends it
+ROUNDS, STILL = 500, 1e-14  # of least weights for lengths that change, likewise
+STEPS = 3000  # of L-BFGS
+POLISHED, SMALLEST = 30, 1e-16  # steps of Newton, and the relative fall that ends them
+LARGEST = 3000  # unknowns of a step of Newton
+CORNER = 1e-6  # width of a loss's corner that is rounded off, for L-BFGS
+LIGHT = 1e-9  # share of the largest mass below which a neuron is tried without
+
+
+def objective(network: DeepReLUNetwork, X: np.ndarray, loss: Loss, lam: float) -> float:
+    """C(f) + λ‖W‖²; ‖W‖² for interpolation, of the network's own outputs."""
+    if isinstance(loss, Interpolation):
+        return network.squared_norm
+    return loss.value(network.representations(X)[-1]) + lam * network.squared_norm
+
+
+def rungs(
+    network: DeepReLUNetwork, X: np.ndarray, loss: Loss, lam: float
+) -> Iterator[tuple[str, DeepReLUNetwork]]:
+    """Yield ``balanced``, ``merged`` and ``refitted`` networks, each from the one before."""
+    network = balanced(network)
+    yield "balanced", network
+    layer = top(network, X)
+    merged = layer
+    with contextlib.suppress(BudgetError):
+        smaller = merge_in_cells(layer)
+        if as_good(smaller, layer.outputs, layer.squared_norm):
+            merged = smaller
+    network = balanced(with_top(network, merged))
+    yield "merged", network
+    layer = top(network, X)
+    fitted = shortest(layer) if isinstance(loss, Interpolation) else refit(layer, loss, lam)
+    yield "refitted", balanced(with_top(network, fitted))
+
+
+def top(network: DeepReLUNetwork, X: np.ndarray) -> HiddenLayer:
+    """Return the last hidden layer on what enters it."""
+    *before, (w, b), (out, offset) = network.layers
+    entering = X
+    if before:
+        entering = network.activate(network.representations(X)[-3])
+    if b is not None:
+        entering, w = np.column_stack([entering, np.full(len(X), network.bias)]), np.column_stack([w, b])
+    constant = 0.0 if offset is None else network.bias
+    return HiddenLayer(entering, w, out.T, constant, offset, not network.counts_output_bias)
+
+
+def with_top(network: DeepReLUNetwork, layer: HiddenLayer) -> DeepReLUNetwork:
+    """Return a network with another last hidden layer."""
+    weights, biases = list(network.weights), list(network.biases or [None] * len(network.weights))
+    if biases[-2] is None:
+        weights[-2] = layer.incoming
+    else:
+        weights[-2], biases[-2] = layer.incoming[:, :-1], layer.incoming[:, -1]
+    weights[-1], biases[-1] = layer.outgoing.T, layer.offset
+    return replace(network, weights=weights, biases=biases)
+
+
+def balanced(network: DeepReLUNetwork) -> DeepReLUNetwork:
+    r"""Rescale every neuron so that what enters it is as long as what leaves it: same function, least norm.
+
+    :math:`\|(W_{\ell,j}, b_{\ell,j})\| = \|W_{\ell+1,\cdot j}\|` (RK23 Proposition 12), layer after layer until the
+    norm falls no more; one hidden layer takes one pass.
+
+    Examples
+    --------
+    >>> uneven = DeepReLUNetwork([np.array([[4.0]]), np.array([[1.0]])])
+    >>> balanced(uneven).squared_norm, uneven.squared_norm
+    (8.0, 17.0)
+    """
+    weights = [w.copy() for w in network.weights]
+    biases = [None if b is None else b.copy() for b in network.biases or [None] * len(weights)]
+    before = network.squared_norm
+    for _ in range(SWEEPS):
+        for ell in range(len(weights) - 1):
+            b = biases[ell]
+            into = np.hypot(np.linalg.norm(weights[ell], axis=1), 0.0 if b is None else np.abs(b))
+            out = np.linalg.norm(weights[ell + 1], axis=0)
+            live = (into > 0.0) & (out > 0.0)
+            scale = np.where(live, np.sqrt(np.where(live, out, 1.0) / np.where(live, into, 1.0)), 0.0)
+            weights[ell] *= scale[:, None]
+            if b is not None:
+                b *= scale
+            weights[ell + 1] *= np.where(live, 1.0 / np.where(live, scale, 1.0), 0.0)
+        found = replace(network, weights=weights, biases=biases)
+        norm = found.squared_norm
+        if len(weights) == 2 or before - norm <= EVEN * before:
+            break
+        before = norm
+    return found
+
+
+def shortest(layer: HiddenLayer) -> HiddenLayer:
+    r"""Return the least :math:`2 \sum_j \|w_j\|\|v_j\|` with these outputs and directions of neurons.
+
+    Least output weights for the lengths that the neurons have, then the lengths that balance them, and again: the
+    norm never rises.
+    """
+    outputs, best = layer.outputs, balance(drop_silent(layer, keep_negative=False))
+    for _ in range(ROUNDS):
+        checkpoint()
+        found = balance(least_outgoing(best, outputs))
+        fall = best.squared_norm - found.squared_norm
+        if not as_good(found, outputs, best.squared_norm):
+            break
+        best = found
+        if fall <= STILL * best.squared_norm:
+            break
+    return best
+
+
+def refit(layer: HiddenLayer, loss: Loss, lam: float) -> HiddenLayer:
+    r"""Return the best output weights and lengths for the directions of the neurons: a convex problem.
+
+    .. math:: \min_{v, b} \; C\Big(\sum_j \sigma(A u_j) v_j^\top + \beta 1 b^\top\Big) + 2\lambda \sum_j \|v_j\|
+              + \lambda \|b\|^2, \qquad \|u_j\| = 1.
+
+    L-BFGS on lengths and weights, 2‖v‖ = min ‖w‖² + ‖v‖² over ‖w‖‖t‖ = ‖v‖, then Newton's method on the neurons that
+    are left.
+
+    Parameters
+    ----------
+    layer : HiddenLayer
+    loss : Loss
+        Bound to its targets.
+    lam : float
+
+    Examples
+    --------
+    >>> from covopt.losses import make_loss
+    >>> loss = make_loss("squared")
+    >>> _ = loss.encode_targets([2.0])
+    >>> layer = HiddenLayer(np.ones((1, 1)), np.ones((1, 1)), np.ones((1, 1)))
+    >>> refit(layer, loss, 0.5).outputs.round(9).tolist()  # (2 − f)² + 2·½·f
+    [[1.5]]
+    """
+    layer = balance(drop_silent(layer, keep_negative=False))
+    if not len(layer) and layer.offset is None:
+        return layer
+    fit = _Refit(layer, loss, lam)
+    lengths = np.linalg.norm(layer.incoming, axis=1)
+    offset = np.zeros(layer.outgoing.shape[1]) if layer.offset is None else layer.offset
+    smooth = loss.smoothed(CORNER)
+    start = fit.join(lengths, layer.outgoing, offset)
+    scale = 1.0 / max(abs(fit.both(start, smooth)[0]), 1e-300)
+
+    def scaled(x: np.ndarray) -> tuple[float, np.ndarray]:
+        checkpoint()
+        value, slope = fit.both(x, smooth)
+        return scale * value, scale * slope
+
+    options = {"maxcor": 30, "maxiter": STEPS, "maxfun": 2 * STEPS, "ftol": 1e-16, "gtol": 0.0}
+    found = minimize(scaled, start, jac=True, method="L-BFGS-B", options=options)
+    lengths, weights, offset = fit.split(found.x)
+    weights = weights * lengths[:, None]
+    if smooth is loss:
+        weights, offset = fit.polished(weights, offset)
+    best, value = layer, fit.value(lengths=np.linalg.norm(layer.outgoing, axis=1), layer=layer)
+    size = np.linalg.norm(weights, axis=1)
+    for kept in (size > LIGHT * size.max(initial=0.0), size > 0.0):
+        root = np.sqrt(size[kept])[:, None]
+        new = replace(
+            layer, incoming=fit.units[kept] * root, outgoing=weights[kept] / root,
+            offset=None if layer.offset is None else offset,
+        )  # fmt: skip
+        reached = fit.value(lengths=root[:, 0], layer=new)
+        if reached < value:
+            best, value = new, reached
+            break
+    return best
+
+
+class _Refit:
+    """The convex problem: features of unit neurons, values and slopes."""
+
+    def __init__(self, layer: HiddenLayer, loss: Loss, lam: float) -> None:
+        self.layer, self.loss, self.lam = layer, loss, lam
+        lengths = np.linalg.norm(layer.incoming, axis=1)
+        self.units = layer.incoming / lengths[:, None]
+        self.features = np.maximum(layer.inputs @ self.units.T, 0.0)
+        self.m, self.k = layer.outgoing.shape
+        self.has_offset = layer.offset is not None
+        self.price = 0.0 if layer.free_offset or not self.has_offset else lam  # of ‖b‖²
+
+    def value(self, *, lengths: np.ndarray, layer: HiddenLayer) -> float:
+        """Objective of a layer, exactly as it is."""
+        return self.loss.value(layer.outputs) + self.lam * layer.squared_norm
+
+    def join(self, lengths: np.ndarray, weights: np.ndarray, offset: np.ndarray) -> np.ndarray:
+        return np.concatenate([lengths, weights.ravel(), offset if self.has_offset else offset[:0]])
+
+    def split(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        lengths, weights, offset = np.split(x, [self.m, self.m * (1 + self.k)])
+        return lengths, weights.reshape(self.m, self.k), offset if self.has_offset else np.zeros(self.k)
+
+    def outputs(self, weights: np.ndarray, offset: np.ndarray) -> np.ndarray:
+        return self.features @ weights + self.layer.constant * offset
+
+    def both(self, x: np.ndarray, loss: Loss) -> tuple[float, np.ndarray]:
+        """Value and slope in lengths, weights and offset."""
+        lengths, weights, offset = self.split(x)
+        outputs = self.outputs(lengths[:, None] * weights, offset)
+        value = loss.value(outputs) + self.lam * float(lengths @ lengths + np.vdot(weights, weights))
+        value += self.price * float(offset @ offset)
+        slope = loss.gradient(outputs)
+        pulls = self.features.T @ slope
+        by_length = (pulls * weights).sum(axis=1) + 2.0 * self.lam * lengths
+        by_weight = pulls * lengths[:, None] + 2.0 * self.lam * weights
+        by_offset = self.layer.constant * slope.sum(axis=0) + 2.0 * self.price * offset
+        return value, self.join(by_length, by_weight, by_offset)
+
+    def convex(self, weights: np.ndarray, offset: np.ndarray) -> float:
+        size = float(np.linalg.norm(weights, axis=1).sum())
+        return (
+            self.loss.value(self.outputs(weights, offset))
+            + 2.0 * self.lam * size
+            + self.price * float(offset @ offset)
+        )
+
+    def polished(self, weights: np.ndarray, offset: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Take steps of Newton's method on the neurons that are left."""
+        size = np.linalg.norm(weights, axis=1)
+        kept = np.flatnonzero(size > LIGHT * size.max(initial=0.0))
+        if not len(kept) or len(kept) * self.k > LARGEST:
+            return weights, offset
+        weights = np.where(np.isin(np.arange(self.m), kept)[:, None], weights, 0.0)
+        value, extra = self.convex(weights, offset), self.has_offset
+        design = np.column_stack(
+            [self.features[:, kept], *([np.full(len(self.features), self.layer.constant)] * extra)]
+        )
+        for _ in range(POLISHED):
+            checkpoint()
+            v = weights[kept]
+            length = np.linalg.norm(v, axis=1)
+            unit = v / length[:, None]
+            outputs = self.outputs(weights, offset)
+            bend = _expanded(self.loss.hessian(outputs), self.k)
+            hessian = np.einsum("na,nkl,nb->akbl", design, bend, design, optimize=True)
+            slope = design.T @ self.loss.gradient(outputs)
+            last = np.arange(len(kept))
+            slope[: len(kept)] += 2.0 * self.lam * unit
+            flat = np.eye(self.k) - unit[:, :, None] * unit[:, None, :]
+            hessian[last, :, last, :] += 2.0 * self.lam * flat / length[:, None, None]
+            if extra:
+                slope[-1] += 2.0 * self.price * offset
+                hessian[-1, :, -1, :] += 2.0 * self.price * np.eye(self.k)
+            n = design.shape[1] * self.k
+            move = -lstsq(hessian.reshape(n, n), slope.reshape(n), cond=1e-14)[0].reshape(-1, self.k)
+            step = 1.0
+            while step > 1e-6:
+                new_offset = offset + step * move[-1] if extra else offset
+                new = weights.copy()
+                new[kept] = v + step * move[: len(kept)]
+                reached = self.convex(new, new_offset)
+                if reached < value:
+                    break
+                step *= 0.5
+            else:
+                break
+            fall, value, weights, offset = value - reached, reached, new, new_offset
+            if fall <= SMALLEST * abs(value):
+                break
+        return weights, offset
+
+
+def _expanded(bend: np.ndarray, k: int) -> np.ndarray:
+    """Return second derivatives as blocks (N, k, k)."""
+    if bend.ndim == 3:
+        return bend
+    return np.broadcast_to(bend, (len(bend), k))[:, :, None] * np.eye(k)

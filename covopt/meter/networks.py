@@ -1,0 +1,316 @@
+"""Networks of other programs as layers of weights and biases, whatever they were trained with."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from covopt.checks.optional import required
+from covopt.checks.wording import counted, listed, one_line
+from covopt.data.scaling import Scaling
+from covopt.errors import InputError
+from covopt.network import DeepReLUNetwork, ReLUNetwork
+from covopt.network.state_dict import read_tensors
+
+Layer = tuple[np.ndarray, np.ndarray | None]
+AGREES = 1e-4  # of the largest output, by which a module in single precision may differ from its layers
+TAKEN = (
+    "a ReLUNetwork, a torch module or state dict, a file (.pt, .pth, .safetensors, .npz, .onnx), scikit-learn's "
+    "MLPRegressor or MLPClassifier, or a pair (W, v)"
+)
+QUIET = ("Dropout", "Flatten", "Identity")  # modules that do nothing to a table once training is over
+
+
+class Given(NamedTuple):
+    """A network as it came.
+
+    Attributes
+    ----------
+    layers : list of (ndarray of shape (outputs, inputs), ndarray of shape (outputs,) or None)
+        Weights and biases; a ReLU after each but the last.
+    what : str
+        In words.
+    forward : callable or None
+        The program's own outputs (N, k), where it can be asked.
+    scaling : Scaling or None
+        Of a network of covopt on standardised columns.
+    mlp : object or None
+        scikit-learn's own, which knows its penalty.
+    """
+
+    layers: list[Layer]
+    what: str
+    forward: Callable[[np.ndarray], np.ndarray] | None = None
+    scaling: Scaling | None = None
+    mlp: Any = None
+
+
+def read_network(network: Any, n_inputs: int, bias: float) -> Given:
+    """Return the layers of a network.
+
+    Parameters
+    ----------
+    network : object
+    n_inputs : int
+        Columns of the table, for a pair (W, v) whose W may have one more: the weights of the biases.
+    bias : float
+        β, which multiplies those.
+
+    Raises
+    ------
+    InputError
+        For anything that is no chain of linear layers and ReLUs on as many inputs.
+
+    Examples
+    --------
+    >>> given = read_network((np.eye(2), np.ones(2)), 2, 1.0)
+    >>> [w.shape for w, _ in given.layers], given.what
+    ([(2, 2), (1, 2)], 'a pair (W, v)')
+    """
+    given = _read(network, n_inputs, bias)
+    layers = given.layers
+    if len(layers) < 2:
+        raise InputError(f"network has {counted(len(layers), 'linear layer')}; at least two are needed.")
+    for number, ((before, _), (after, _)) in enumerate(pairwise(layers), 1):
+        if after.shape[1] != len(before):
+            raise InputError(
+                f"network: linear layer {number + 1} takes {after.shape[1]} inputs and layer {number} has "
+                f"{len(before)} outputs; its layers must follow each other."
+            )
+    if layers[0][0].shape[1] != n_inputs:
+        raise InputError(
+            f"network takes {counted(layers[0][0].shape[1], 'input')} and X has {counted(n_inputs, 'column')}; "
+            "give the columns that it was trained on."
+        )
+    if any(not np.isfinite(part).all() for layer in layers for part in layer if part is not None):
+        raise InputError("network has weights that are NaN or infinite; its training has diverged.")
+    return given
+
+
+def check_forward(given: Given, X: np.ndarray, outputs: np.ndarray) -> None:
+    """Compare the layers with what the program itself says at the points: another activation shows.
+
+    Raises
+    ------
+    InputError
+        Where they differ by more than single precision.
+    """
+    if given.forward is None:
+        return
+    own = np.asarray(given.forward(X), dtype=float).reshape(len(X), -1)
+    if own.shape != outputs.shape:
+        raise InputError(
+            f"network returns {own.shape[1]} outputs and its last linear layer has {outputs.shape[1]}."
+        )
+    off, size = float(np.abs(own - outputs).max()), float(np.abs(own).max(initial=1e-300))
+    if not off <= AGREES * size:
+        raise InputError(
+            f"network is not a chain of linear layers with ReLUs between them: on X its outputs differ from that by "
+            f"{off / size:.2g} of the largest. Other activations, layers skipped or shared are not measured."
+        )
+
+
+def _read(network: Any, n_inputs: int, bias: float) -> Given:
+    if isinstance(network, str | os.PathLike):
+        return _of_file(Path(network))
+    if isinstance(network, ReLUNetwork):
+        return _of_relu_network(network)
+    if isinstance(network, DeepReLUNetwork):
+        if network.slope:
+            raise InputError(
+                f"network has slope {network.slope:g}; networks of ReLUs, slope 0, are measured."
+            )
+        layers = [(w, None if b is None else network.bias * b) for w, b in network.layers]
+        return Given(layers, "a DeepReLUNetwork")
+    if hasattr(network, "coefs_") and hasattr(network, "intercepts_"):
+        return _of_mlp(network)
+    if hasattr(network, "state_dict") and hasattr(network, "modules"):
+        return _of_module(network)
+    if isinstance(network, Mapping):
+        tensors = {str(name): _numbers(str(name), value) for name, value in network.items()}
+        return Given(chain(tensors, "network"), "a state dict, taken with a ReLU after each hidden layer")
+    if isinstance(network, tuple | list) and len(network) == 2:
+        return _of_pair(network, n_inputs, bias)
+    if hasattr(network, "network"):  # a Solution, or an estimator that was fitted
+        return _read(network.network, n_inputs, bias)
+    raise InputError(f"network must be {TAKEN}; received {type(network).__name__}.")
+
+
+def _of_relu_network(network: ReLUNetwork) -> Given:
+    bare, d = network.bare(), network.n_inputs
+    beta = bare.bias
+    hidden = bare.hidden_weights
+    shift = beta * hidden[:, d] if hidden.shape[1] > d else None
+    offset = beta * bare.output_bias if beta and np.any(bare.output_bias) else None
+    layers: list[Layer] = [(hidden[:, :d], shift), (bare.output_weights.T, offset)]
+    return Given(layers, "a ReLUNetwork", scaling=network.scaling)
+
+
+def _of_mlp(mlp: Any) -> Given:
+    if mlp.activation != "relu":
+        raise InputError(
+            f"network is a {type(mlp).__name__} with activation={mlp.activation!r}; networks of ReLUs are measured: "
+            'train it with activation="relu".'
+        )
+    layers: list[Layer] = [
+        (np.asarray(w, dtype=float).T, np.asarray(b, dtype=float))
+        for w, b in zip(mlp.coefs_, mlp.intercepts_, strict=True)
+    ]
+    return Given(layers, f"scikit-learn's {type(mlp).__name__}", mlp=mlp)
+
+
+def _of_module(module: Any) -> Given:
+    torch = required("torch", "a module", "torch")
+    layers: list[Layer] = []
+    for name, part in module.named_modules():
+        if isinstance(part, torch.nn.Linear):
+            b = part.bias
+            layers.append((_numbers(name, part.weight), None if b is None else _numbers(name, b)))
+        elif next(part.children(), None) is None and next(part.parameters(), None) is not None:
+            raise InputError(
+                f"network has a module {name or 'itself'!r} of kind {type(part).__name__}; Linear layers with ReLUs "
+                f"between them are measured (and {listed(QUIET)})."
+            )
+
+    def forward(X: np.ndarray) -> np.ndarray:
+        first = next(module.parameters())
+        was_training = module.training
+        module.eval()
+        try:
+            with torch.no_grad():
+                answer = module(torch.as_tensor(X, dtype=first.dtype, device=first.device))
+            return np.asarray(answer.detach().to("cpu", torch.float64).numpy())
+        except Exception as error:
+            raise InputError(f"network cannot be asked about X: {one_line(error)}") from None
+        finally:
+            module.train(was_training)
+
+    return Given(layers, f"a torch module ({type(module).__name__})", forward)
+
+
+def _of_pair(pair: Any, n_inputs: int, bias: float) -> Given:
+    W, v = (_numbers(name, part) for name, part in zip(("W", "v"), pair, strict=True))
+    v = v[:, None] if v.ndim == 1 else v
+    if W.ndim != 2 or v.ndim != 2 or len(W) != len(v):
+        raise InputError(
+            f"network is a pair of shapes {W.shape} and {v.shape}; W (m, d) or (m, d + 1) with the weights of the "
+            "biases last, and v (m,) or (m, k), are needed."
+        )
+    shift = bias * W[:, -1] if W.shape[1] == n_inputs + 1 and bias > 0 else None
+    return Given([(W if shift is None else W[:, :-1], shift), (v.T, None)], "a pair (W, v)")
+
+
+def _of_file(path: Path) -> Given:
+    kind = path.suffix.lower()
+    if not path.exists():
+        raise InputError(f"{path} does not exist.")
+    if kind == ".onnx":
+        return Given(_of_onnx(path), f"{path.name}")
+    if kind == ".json":
+        from covopt.solution import load
+
+        found = load(path)
+        if not hasattr(found, "network"):
+            raise InputError(f"{path} holds no network but a {type(found).__name__}.")
+        return _read(found.network, 0, 1.0)._replace(what=path.name)
+    if kind == ".npz":
+        try:
+            with np.load(path, allow_pickle=False) as archive:
+                tensors = {name: _numbers(name, archive[name]) for name in archive.files}
+        except (OSError, ValueError, EOFError, KeyError) as error:
+            raise InputError(f"{path} cannot be read as a NumPy archive: {one_line(error)}") from None
+    else:
+        tensors = read_tensors(path)[0]
+    return Given(chain(tensors, str(path)), f"{path.name}, taken with a ReLU after each hidden layer")
+
+
+def chain(tensors: Mapping[str, np.ndarray], name: str) -> list[Layer]:
+    """Return the linear layers among named tensors, in the order of their names.
+
+    Parameters
+    ----------
+    tensors : mapping of str to ndarray
+        Matrices called ``….weight`` and vectors ``….bias``.
+    name : str
+        Whose they are, for messages.
+
+    Raises
+    ------
+    InputError
+        For tensors that belong to no linear layer.
+
+    Examples
+    --------
+    >>> layers = chain({"fc10.weight": np.ones((1, 3)), "fc2.weight": np.ones((3, 2)), "fc2.bias": np.ones(3)}, "it")
+    >>> [(w.shape, b is not None) for w, b in layers]
+    [((3, 2), True), ((1, 3), False)]
+    """
+    parts: dict[str, dict[str, np.ndarray]] = {}
+    for key, value in tensors.items():
+        prefix, _, kind = key.rpartition(".")
+        parts.setdefault(prefix, {})[kind] = value
+    layers: list[Layer] = []
+    for prefix in sorted(parts, key=_natural):
+        weight, bias = parts[prefix].get("weight"), parts[prefix].get("bias")
+        shapes = set(parts[prefix]) <= {"weight", "bias"} and weight is not None and weight.ndim == 2
+        if weight is None or not shapes or (bias is not None and bias.shape != (len(weight),)):
+            held = ", ".join(f"{kind} {value.shape}" for kind, value in sorted(parts[prefix].items()))
+            raise InputError(
+                f"{name}: {prefix or 'the tensors'} is no linear layer ({held}); matrices *.weight and vectors "
+                "*.bias are read."
+            )
+        layers.append((weight, bias))
+    return layers
+
+
+def _natural(name: str) -> list[tuple[int, int | str]]:
+    """Return a key that sorts fc2 before fc10."""
+    return [(0, int(part)) if part.isdigit() else (1, part) for part in re.split(r"(\d+)", name)]
+
+
+def _numbers(name: str, value: Any) -> np.ndarray:
+    if hasattr(value, "detach"):
+        value = value.detach().cpu().double().numpy()
+    try:
+        return np.asarray(value, dtype=float)
+    except (TypeError, ValueError):
+        raise InputError(f"network: {name or 'a tensor'} does not hold numbers.") from None
+
+
+def _of_onnx(path: Path) -> list[Layer]:
+    """Read Gemm, or MatMul and Add, and Relu in turn."""
+    onnx = required("onnx", f"{path}", "onnx")
+    try:
+        graph = onnx.load(path).graph
+        held = {tensor.name: onnx.numpy_helper.to_array(tensor).astype(float) for tensor in graph.initializer}
+    except Exception as error:  # protobuf's own errors
+        raise InputError(f"{path} cannot be read as ONNX: {one_line(error)}") from None
+    layers: list[Layer] = []
+    active = True  # whether a ReLU stands before the next linear layer
+    for node in graph.node:
+        constants = [held[name] for name in node.input if name in held]
+        if node.op_type == "Relu":
+            active = True
+        elif node.op_type == "Gemm" and constants and active:
+            options = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
+            weight = constants[0] if options.get("transB") else constants[0].T
+            shift = options.get("beta", 1.0) * constants[1].reshape(-1) if len(constants) > 1 else None
+            layers.append((options.get("alpha", 1.0) * weight, shift))
+            active = False
+        elif node.op_type == "MatMul" and len(constants) == 1 and active:
+            layers.append((constants[0].T, None))
+            active = False
+        elif node.op_type == "Add" and len(constants) == 1 and layers and layers[-1][1] is None:
+            layers[-1] = (layers[-1][0], constants[0].reshape(-1))
+        elif node.op_type not in ("Identity", "Flatten", "Dropout", "Cast"):
+            raise InputError(
+                f"{path}: a node {node.op_type} stands where linear layers (Gemm, MatMul, Add) and Relu in turn are "
+                "expected; other networks are not measured."
+            )
+    return layers

@@ -1,0 +1,115 @@
+"""One figure of a gap: the ladder, both networks' outputs, the dual on the way to the missing neuron."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from covopt.checks.optional import required
+from covopt.meter.findings import missing_neuron
+from covopt.oracles.heights import heights
+from covopt.plotting import check_figure_path, save_figure
+from covopt.plotting.wording import label_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from covopt.meter.report import Gap
+
+INK, ANGLES, MOST_POINTS = "0.15", 361, 3000
+
+
+def draw(report: Gap, path: str | os.PathLike[str] | None = None) -> Any:
+    """Draw a gap, and save it where a path is given.
+
+    Parameters
+    ----------
+    report : Gap
+    path : path-like, optional
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    figure_class = required("matplotlib.figure", "drawing", "plot").Figure
+    if path is not None:
+        check_figure_path(os.fspath(path))
+    missing = missing_neuron(report)
+    columns = 2 if missing is None else 3
+    figure = figure_class(figsize=(5.2 * columns, 4.2), layout="constrained")
+    axes = figure.subplots(1, columns)
+    _ladder(report, axes[0])
+    _outputs(report, axes[1])
+    if missing is not None:
+        _dual(report, missing[0], axes[2])
+    if path is not None:
+        save_figure(figure, os.fspath(path))
+    return figure
+
+
+def _ladder(report: Gap, ax: Axes) -> None:
+    steps = report.ladder
+    *names, below = steps
+    bound = steps[below]
+    is_bounded = bound > 0.0
+    values = [100.0 * (steps[name] - bound) / bound if is_bounded else steps[name] for name in names]
+    ax.barh(names[::-1], values[::-1], color="0.8", edgecolor=INK, lw=0.8)
+    for place, name in enumerate(names[::-1]):
+        ax.text(values[len(names) - 1 - place], place, f" {steps[name]:.6g}", va="center", fontsize="small")
+    ax.set_xlim(0.0, 1.3 * max(values, default=1.0) or 1.0)
+    ax.set_xlabel("above the lower bound (%), and the objective itself" if is_bounded else "objective")
+    said = f"no network is below {bound:.6g}" if is_bounded else "no lower bound yet"
+    ax.set_title(f"from your network to the best one\n{said}", fontsize="medium")
+
+
+def _outputs(report: Gap, ax: Axes) -> None:
+    given = report.networks["as given"].representations(report.X)[-1]
+    best = np.asarray(report.best.network.predict(report.X)).reshape(given.shape)
+    chosen = np.linspace(0, len(given) - 1, min(len(given), MOST_POINTS)).astype(int)
+    low, high = float(min(given.min(), best.min())), float(max(given.max(), best.max()))
+    ax.plot([low, high], [low, high], "--", color="0.45", lw=1.0, zorder=1)
+    for j, name in enumerate(report.best.data.target_names[:6]):
+        ax.plot(
+            best[chosen, j], given[chosen, j], "o^sDvP"[j], ms=4, mfc="white" if j else "0.75", mec=INK, mew=0.7,
+            ls="", label=label_of(name), zorder=2,
+        )  # fmt: skip
+    if given.shape[1] > 1:
+        ax.legend(fontsize="small")
+    ax.set(xlabel="output of the best network", ylabel="output of your network")
+    ax.set_title("both networks on the rows\n(dashed: equal)", fontsize="medium")
+
+
+def _dual(report: Gap, place: np.ndarray, ax: Axes) -> None:
+    """Draw ‖Λᵀσ(X̃w)‖ along the great circle from the missing neuron through the nearest that there is."""
+    last = next(network for name, network in reversed(report.networks.items()))
+    (w, b), _ = last.layers
+    hidden = w if b is None or not report.best.data.bias else np.column_stack([w, b])
+    lengths = np.linalg.norm(hidden, axis=1)
+    units = hidden[lengths > 0] / lengths[lengths > 0, None]
+    near = units[int((units @ place).argmax())] if len(units) else np.roll(place, 1)
+    other = near - (near @ place) * place
+    size = float(np.linalg.norm(other))
+    other = other / size if size > 1e-9 else np.linalg.svd(place[None])[2][-1]
+    angles = np.linspace(-np.pi, np.pi, ANGLES)
+    circle = np.cos(angles)[:, None] * place + np.sin(angles)[:, None] * other
+    dual = -report.loss.gradient(last.representations(report.X)[-1]) / (2.0 * report.best.lam)
+    value = np.linalg.norm(heights(report.best.data.lifted, dual, circle), axis=1)
+    ax.plot(np.degrees(angles), value, color=INK, lw=1.4)
+    ax.axhline(1.0, color="0.45", ls="--", lw=1.0)
+    own = float(np.degrees(np.arctan2(near @ other, near @ place)))
+    ax.plot([0.0], [value[ANGLES // 2]], "o", mfc="white", mec=INK, ms=7, label="missing neuron")
+    ax.plot(
+        [own],
+        [np.interp(own, np.degrees(angles), value)],
+        "s",
+        color=INK,
+        ms=6,
+        label="nearest neuron you have",
+    )
+    ax.set(
+        xlabel="angle from the missing neuron (degrees)", ylabel="dual function ‖Λᵀσ(X̃w)‖", xlim=(-180, 180)
+    )
+    ax.set_title("a neuron above 1 lowers the objective\n(dashed: 1)", fontsize="medium")
+    ax.legend(fontsize="small")

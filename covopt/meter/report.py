@@ -1,0 +1,330 @@
+"""The answer of the gap meter: a ladder of networks, each explicit, above a certified bound."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from covopt.checks.claims import Check
+from covopt.checks.html import html_table
+from covopt.checks.optional import required
+from covopt.checks.wording import counted
+from covopt.errors import CovoptError, SolutionFileError
+from covopt.exact.rounding import relative_gap
+from covopt.files import write_json
+from covopt.files.formats import check_format, find_reader
+from covopt.files.layouts import GAP
+from covopt.files.schema import check_content, numbers
+from covopt.losses import Interpolation, Loss
+from covopt.meter.ladder import objective
+from covopt.network import DeepReLUNetwork
+from covopt.status import Status
+from covopt.verification import verify
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FORMAT, SCHEMA = "covopt-gap", 1
+AGREES = 1e-9  # relative difference at which a stated number equals the recomputed one
+SAME = 1e-8  # of the largest output, by which rungs of one function may differ
+BEST, BELOW = "best", "lower bound"
+RUNGS = {
+    "as given": "the network as it came",
+    "balanced": "each neuron scaled: the same function",
+    "merged": "neurons of one cell joined: the same outputs on the rows",
+    "refitted": "best output weights for its hidden neurons: a convex problem",
+    BEST: "hidden weights too: the best network found",
+    BELOW: "certified: no network of any width is below",
+}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Gap:
+    """How far a network is from the best one.
+
+    Attributes
+    ----------
+    networks : dict of str to DeepReLUNetwork
+        ``"as given"``, ``"balanced"``, ``"merged"``, ``"refitted"``, as far as there was time.
+    best : Solution, DeepFit or DeepSolution
+        The best network, with the certificate of the lower bound.
+    formula : str
+        What λ is, and where it came from.
+    notes, findings : tuple of str
+        What to know about the objective; what is wrong with the network.
+    what : str
+        What was measured.
+    tol, time_s : float
+    """
+
+    networks: dict[str, DeepReLUNetwork]
+    best: Any
+    formula: str
+    notes: tuple[str, ...]
+    findings: tuple[str, ...]
+    what: str
+    tol: float
+    time_s: float
+    stated: dict[str, float] = field(default_factory=dict)  # of a file: what it says, for verify to compare
+
+    # ------------------------------------------------------------------ numbers
+    @property
+    def X(self) -> np.ndarray:
+        """The points, in the units of the network."""
+        points: np.ndarray = self.best.data.X
+        return points
+
+    @property
+    def is_deep(self) -> bool:
+        """Whether it has more than two layers."""
+        return len(self.networks["as given"].weights) > 2
+
+    @property
+    def loss(self) -> Loss:
+        """The loss; interpolation of the network's own outputs without one."""
+        return self.best.loss or Interpolation()
+
+    @cached_property
+    def ladder(self) -> dict[str, float]:
+        """Objectives from the network as it came to the best one, and the lower bound; never rising."""
+        found, least = {}, np.inf
+        for name, network in self.networks.items():
+            least = min(least, objective(network, self.X, self.loss, self.best.lam or 1.0))
+            found[name] = least
+        found[BEST] = min(least, self.best.objective)
+        found[BELOW] = self.best.lower_bound
+        return found
+
+    @property
+    def objective(self) -> float:
+        """Of the network as it came."""
+        return self.ladder["as given"]
+
+    @property
+    def lower_bound(self) -> float:
+        """Certified: no network has a smaller objective."""
+        return float(self.best.lower_bound)
+
+    @property
+    def gap(self) -> float:
+        """(objective − lower bound) / objective: what training can have left, at most."""
+        return relative_gap(self.objective, self.lower_bound)
+
+    @property
+    def excess(self) -> float:
+        """(objective − lower bound) / lower bound; infinite where the bound is 0."""
+        return (self.objective - self.lower_bound) / self.lower_bound if self.lower_bound > 0 else np.inf
+
+    @property
+    def status(self) -> Status:
+        """Whether the bracket of the optimum is closed to ``tol``: certified where the excess is known so well."""
+        status: Status = self.best.status
+        return status
+
+    def fall(self, name: str) -> float:
+        """Return by how much of the objective a rung is below the one before; 0 for a rung there is none of.
+
+        Parameters
+        ----------
+        name : str
+        """
+        steps = self.ladder
+        names = list(steps)
+        if name not in steps:
+            return 0.0
+        before = steps[names[names.index(name) - 1]]
+        return (before - steps[name]) / self.objective if self.objective > 0 else 0.0
+
+    # ------------------------------------------------------------------ for people
+    def summary(self) -> str:
+        """Return a few lines for people."""
+        return "\n".join(f"{name:<17} {text}" for name, text in self._rows())
+
+    def _rows(self) -> list[tuple[str, str]]:
+        given, data = self.networks["as given"], self.best.data
+        widths = ", ".join(map(str, given.widths))
+        steps, below = self.ladder, self.lower_bound
+        size = f"{counted(data.n_samples, 'row')} × {counted(data.n_features, 'column')}"
+        goal = (
+            "‖W‖² through its own outputs"
+            if self.best.loss is None
+            else f"mean {self.loss.title} loss + λ‖W‖²"
+        )
+        rows = [
+            ("your network", f"{self.what}: width {widths}, {size}"),
+            ("measured", f"{goal}; {self.formula}"),
+            ("your objective", f"{self.objective:.8g}"),
+            (
+                "no network below",
+                f"{below:.8g}  ({'certified; any width' if below > 0 else 'nothing is known yet'})",
+            ),
+            ("excess", f"at most {100.0 * self.excess:.3g} %" if below > 0 else "not known"),
+        ]
+        names = list(steps)
+        for name in names[1:-1]:
+            part = (steps[names[names.index(name) - 1]] - steps[name]) / (below or self.objective)
+            rows.append((f"  {name}", f"{steps[name]:.8g}  −{100.0 * part:.3g} %  {RUNGS[name]}"))
+        rest = (steps[BEST] - below) / (below or self.objective)
+        rows.append(("  not known", f"{100.0 * rest:.3g} %  between the best network and the bound"))
+        rows += [("to mend", text) for text in self.findings]
+        rows += [("note", text) for text in self.notes]
+        net = self.best.network
+        neurons = sum(net.widths) if hasattr(net, "widths") else len(net)
+        rows.append(("repaired", f"{steps[BEST]:.8g} with {counted(neurons, 'neuron')}: report.best"))
+        rows.append(("status", f"{self.status.code.upper()}: {self._said()}"))
+        rows.append(("time", f"{self.time_s:.2f} s"))
+        return rows
+
+    def _said(self) -> str:
+        known = f"the least objective is known to {100.0 * self.best.gap:.2g} %"
+        return known + (
+            f" (asked for {self.tol:g})" if self.status is Status.CERTIFIED else "; more time narrows it"
+        )
+
+    def __repr__(self) -> str:
+        return (
+            f"Gap({self.status.code}, objective {self.objective:.8g}, lower bound {self.lower_bound:.8g}, "
+            f"best {self.ladder[BEST]:.8g}, gap {self.gap:.1e})"
+        )
+
+    def _repr_html_(self) -> str:
+        return html_table(self._rows())
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return a row for each rung: ``rung``, ``objective``, ``excess`` over the lower bound, ``what``.
+
+        Returns
+        -------
+        pandas.DataFrame
+        """
+        pd = required("pandas", "to_frame()", "tables")
+        below = self.lower_bound
+        rows = [
+            (name, value, (value - below) / below if below > 0 else np.inf, RUNGS[name])
+            for name, value in self.ladder.items()
+        ]
+        return pd.DataFrame(rows, columns=["rung", "objective", "excess", "what"])
+
+    def plot(self, path: str | os.PathLike[str] | None = None) -> Any:
+        """Draw the ladder, the predictions beside the best network's, and the dual towards the missing neuron.
+
+        Parameters
+        ----------
+        path : path-like, optional
+            Where to save it: .png, .svg or .pdf.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+        """
+        from covopt.meter.picture import draw
+
+        return draw(self, path)
+
+    # ------------------------------------------------------------------ checking and files
+    def claims(self, X: Any = None, Y: Any = None) -> list[Check]:
+        """Check every number from the networks, the table and a run of the oracle; ``covopt.verify`` asks.
+
+        Parameters
+        ----------
+        X, Y : array_like, optional
+            A table that must be the one that was measured, in the units of the network.
+        """
+        checks = list(verify(self.best, X, Y).checks)
+        outputs = self.networks["as given"].representations(self.X)[-1]
+        size = float(np.abs(outputs).max(initial=0.0)) or 1.0
+        keep = ("as given", "balanced", "merged", *(("refitted",) if self.best.loss is None else ()))
+        for name, network in self.networks.items():
+            off = float(np.abs(network.representations(self.X)[-1] - outputs).max(initial=0.0)) / size
+            if name in keep[1:]:
+                checks.append(
+                    Check(f"{name} network", off <= SAME, f"its outputs differ by {off:.1e} of the largest")
+                )
+        for name, value in self.ladder.items():
+            said = self.stated.get(name, value)
+            ok = abs(said - value) <= AGREES * max(abs(value), 1e-300)
+            checks.append(Check(name, ok, f"stated {said:.12g}, recomputed {value:.12g}"))
+        below = self.lower_bound <= self.ladder[BEST] * (1.0 + AGREES)
+        checks.append(Check("bracket", below, f"{self.lower_bound:.12g} ≤ {self.ladder[BEST]:.12g}"))
+        return checks
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as JSON types; floats survive the round trip exactly."""
+        from covopt import __version__
+
+        return {
+            "format": FORMAT, "schema": SCHEMA, "covopt": __version__, "status": self.status.code,
+            "ladder": self.ladder, "gap": self.gap, "excess": self.excess if self.lower_bound > 0 else None,
+            "what": self.what, "formula": self.formula, "notes": list(self.notes), "findings": list(self.findings),
+            "tol": self.tol, "time_s": self.time_s,
+            "networks": {name: _content(network) for name, network in self.networks.items()},
+            "best": self.best.to_dict(),
+        }  # fmt: skip
+
+    @classmethod
+    def from_dict(cls, content: dict[str, Any]) -> Gap:
+        """Inverse of :meth:`to_dict`; nothing in it is believed (see ``covopt.verify``).
+
+        Parameters
+        ----------
+        content : dict
+
+        Raises
+        ------
+        SolutionFileError
+            Where it is something else, of another schema, or damaged.
+        """
+        check_format(content, FORMAT)
+        try:
+            check_content(content, GAP)
+            best = find_reader(content["best"])(content["best"])
+            names = list(content["networks"])
+            if names != list(RUNGS)[: len(names)] or not names or BEST in names:
+                raise ValueError(f"the networks are called {names}")
+            networks = {name: _network(part, best) for name, part in content["networks"].items()}
+            stated = {str(name): float(value) for name, value in content["ladder"].items()}
+            if list(stated) != [*names, BEST, BELOW]:
+                raise ValueError("the ladder names other rungs than the networks")
+            return cls(
+                networks, best, content["formula"], tuple(content["notes"]), tuple(content["findings"]),
+                content["what"], float(content["tol"]), float(content["time_s"]), stated,
+            )  # fmt: skip
+        except SolutionFileError:
+            raise
+        except (CovoptError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            raise SolutionFileError(f"the file of a gap is damaged: {error}") from error
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write it as JSON; :func:`covopt.load` reads it back.
+
+        Parameters
+        ----------
+        path : path-like
+        """
+        write_json(path, self.to_dict())
+
+
+def _content(network: DeepReLUNetwork) -> dict[str, Any]:
+    return {
+        "weights": [w.tolist() for w, _ in network.layers],
+        "biases": [None if b is None else b.tolist() for _, b in network.layers],
+    }
+
+
+def _network(content: dict[str, Any], best: Any) -> DeepReLUNetwork:
+    weights = []
+    width = best.data.n_features
+    for part in content["weights"]:
+        weights.append(numbers("weights", part).reshape(len(part), width))
+        width = len(part)
+    biases = [None if b is None else numbers("biases", b) for b in content["biases"]]
+    found = DeepReLUNetwork(
+        weights, biases, bias=best.data.bias or 1.0, counts_output_bias=best.output_bias != "free"
+    )
+    if found.n_outputs != best.data.n_outputs:
+        raise ValueError("a network has another number of outputs than the table")
+    return found

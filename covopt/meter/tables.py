@@ -1,0 +1,138 @@
+"""The table of a network as it was trained on it, its loss, and λ."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from covopt.api import lambda_max
+from covopt.api.fit_targets import aligned
+from covopt.api.lambdas import parse_lam
+from covopt.data import Data
+from covopt.data.scaling import Scaling, standardise
+from covopt.errors import InputError
+from covopt.losses import Interpolation, Loss, make_loss
+from covopt.meter.conventions import Strength, of_mlp, of_weight_decay
+from covopt.meter.networks import Given
+from covopt.network import DeepReLUNetwork
+
+OTHER_UNITS = (
+    100.0  # times better that a standardised table has to fit, to be what the network was trained on
+)
+
+
+class Table(NamedTuple):
+    """The points as the network was trained on them."""
+
+    data: Data
+    loss: Loss
+    weights: np.ndarray | None
+    notes: tuple[str, ...]
+
+
+def read_table(
+    given: Given, network: DeepReLUNetwork, X: Any, y: Any, loss: Any, bias: float, scaler: Any, sample_weight: Any,
+    *, standardised: bool,
+) -> Table:  # fmt: skip
+    """Return the table as the network was trained on it; for interpolation with its own outputs as targets."""
+    through = loss == "interpolation"
+    if loss is None:
+        loss = "squared"
+        if given.mlp is not None and hasattr(given.mlp, "classes_"):
+            loss = "logistic" if given.mlp.out_activation_ == "logistic" else "softmax-cross-entropy"
+    bound: Loss = Interpolation() if through else make_loss(loss)
+    targets = bound.encode_targets(aligned(X, y), None if through else sample_weight)
+    names = tuple(map(str, bound.classes)) if bound.classes and targets.shape[1] > 1 else None
+    data = Data.validate(X, targets, bias=bias, target_names=names, interpolates=False)
+    scaling = given.scaling
+    if scaler is not None:
+        scaling = _scaling(scaler, data)
+    notes: list[str] = []
+    if standardised:
+        scaling = _standardised(data, bound, through)
+    if scaling is not None:
+        data = scaling.apply_data(data)
+        if scaling.target_centre.any():
+            bound.encode_targets(data.Y, sample_weight)
+        notes.append("the columns are centred and scaled as in training: all numbers are of that table")
+    elif not through:
+        notes += _other_units(network, data, bound)
+    if through:
+        outputs = network.representations(data.X)[-1]
+        data = Data.validate(
+            data.X, outputs, bias=bias, duplicates="mean", feature_names=data.feature_names,
+            target_names=data.target_names if len(data.target_names) == outputs.shape[1] else None,
+        )  # fmt: skip
+        bound.encode_targets(data.Y)
+    weights = None if sample_weight is None or through else np.asarray(sample_weight, dtype=float)
+    return Table(data, bound, weights, tuple(notes))
+
+
+def _scaling(scaler: Any, data: Data) -> Scaling:
+    pair = (scaler.mean_, scaler.scale_) if hasattr(scaler, "mean_") else scaler
+    try:
+        mean, scale = (np.zeros(data.n_features) + (default if part is None else np.asarray(part, dtype=float))
+                       for part, default in zip(pair, (0.0, 1.0), strict=True))  # fmt: skip
+    except (TypeError, ValueError):
+        raise InputError(
+            f"scaler must be a StandardScaler or a pair (mean, scale) of {data.n_features} numbers each."
+        ) from None
+    if not np.isfinite(mean).all() or not np.isfinite(scale).all() or not (scale > 0.0).all():
+        raise InputError("scaler: means must be finite and scales positive.")
+    return Scaling(mean, scale, np.zeros(data.n_outputs))
+
+
+def _standardised(data: Data, loss: Loss, through: bool) -> Scaling:
+    """Return the scaling of columns alone; targets are as they were trained."""
+    weights = None if through else loss.weights[:, 0]
+    return standardise(data, weights, targets=False)[1]
+
+
+def _other_units(network: DeepReLUNetwork, data: Data, loss: Loss) -> list[str]:
+    """Warn where the network fits a standardised table far better: it was trained in other units."""
+    scaled = standardise(data, loss.weights[:, 0], targets=False)[0].X
+    here = loss.value(network.representations(data.X)[-1])
+    there = loss.value(network.representations(scaled)[-1])
+    if here > OTHER_UNITS * there:
+        return [
+            f"the network fits the columns centred and scaled {here / max(there, 1e-300):.3g} times better: was it "
+            "trained on them? Pass standardise=True, or scaler="
+        ]
+    return []
+
+
+def strength_of(
+    table: Table, given: Given, lam: Any, weight_decay: float | None, reduction: str, output_bias: str
+) -> Strength:
+    """Return λ: as it is given, as a share of λ_max, or from what other programs call weight decay."""
+    n, k = table.data.n_samples, table.data.n_outputs
+    if lam is not None and weight_decay is not None:
+        raise InputError("give lam or weight_decay, not both: either says how much the norm costs.")
+    if lam is not None:
+        value, relative = parse_lam(lam)
+        if not relative:
+            return Strength(value, f"λ = {value:g}")
+        Y: Any = table.data.Y[:, 0] if k == 1 else table.data.Y
+        if table.loss.is_classification:
+            Y = labels_of(table.loss, table.data.Y)
+        largest = lambda_max(
+            table.data.X, Y, loss=make_loss(table.loss), bias=table.data.bias, output_bias=output_bias,
+            sample_weight=table.weights,
+        )  # fmt: skip
+        return Strength(value * largest, f"λ = {value:g} λ_max = {value * largest:.6g}")
+    if weight_decay is not None:
+        return of_weight_decay(table.loss, weight_decay, reduction, n, k)
+    if given.mlp is not None:
+        return of_mlp(given.mlp, n, k)
+    raise InputError(
+        "give lam or weight_decay, what the norm costs in the objective that was trained; for a network trained "
+        "without, loss='interpolation'."
+    )
+
+
+def labels_of(loss: Loss, targets: np.ndarray) -> list[Any]:
+    """Return the labels of encoded targets."""
+    assert loss.classes is not None
+    places = (targets[:, 0] > 0).astype(int) if targets.shape[1] == 1 else targets.argmax(axis=1)
+    return [loss.classes[place] for place in places]

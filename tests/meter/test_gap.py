@@ -1,0 +1,187 @@
+"""The report: a ladder above a certified bound, checked again from its file; arguments; the command."""
+
+import json
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import covopt
+from covopt.cli import app
+from covopt.errors import InputError, SolutionFileError
+
+RNG = np.random.default_rng(7)
+X, Y = RNG.standard_normal((30, 2)), RNG.standard_normal(30)
+LAM = 0.02
+NETWORK = (RNG.standard_normal((8, 3)), 0.3 * RNG.standard_normal(8))
+
+
+def reports():
+    yield "squared", covopt.gap(NETWORK, X, Y, lam=LAM)
+    yield "share", covopt.gap(NETWORK, X, Y > 0, loss="logistic", lam="0.1max", output_bias="free")
+    yield "interpolation", covopt.gap(NETWORK, X, Y, loss="interpolation", tol=1e-4)
+    outputs = (NETWORK[0], np.outer(NETWORK[1], [1.0, -1.0, 0.5]))
+    yield (
+        "classes",
+        covopt.gap(outputs, X, np.digitize(Y, [-0.5, 0.5]), loss="softmax-cross-entropy", lam=0.03),
+    )
+    deep = covopt.DeepReLUNetwork([RNG.standard_normal(s) for s in ((4, 2), (3, 4), (1, 3))])
+    yield "deep", covopt.gap(deep, X[:8], Y[:8], lam=0.1, time_limit_s=4)
+
+
+@pytest.fixture(scope="module")
+def bank():
+    return dict(reports())
+
+
+def test_the_ladder_never_rises_and_ends_at_a_bound(bank):
+    for name, report in bank.items():
+        steps = report.ladder
+        assert list(steps) == ["as given", "balanced", "merged", "refitted", "best", "lower bound"], name
+        values = list(steps.values())
+        assert all(b <= a * (1.0 + 1e-12) for a, b in pairwise(values)), (name, steps)
+        assert report.objective == values[0], name
+        assert report.lower_bound == report.best.lower_bound == values[-1] > 0.0, name
+        assert report.gap == pytest.approx((values[0] - values[-1]) / values[0]), name
+        if name != "deep":
+            assert report.status.code == "certified", name
+            assert report.best.gap <= report.tol, name
+        assert "no network below" in report.summary(), name
+
+
+def test_the_objective_is_that_of_the_formula(bank):
+    W, v = NETWORK
+    outputs = np.maximum(np.column_stack([X, np.ones(len(X))]) @ W.T, 0.0) @ v
+    norm = (W**2).sum() + (v**2).sum()
+    assert bank["squared"].objective == pytest.approx(((outputs - Y) ** 2).mean() + LAM * norm, rel=1e-12)
+    assert bank["interpolation"].objective == pytest.approx(norm, rel=1e-12)
+    lam = 0.1 * covopt.lambda_max(X, Y > 0, loss="logistic", output_bias="free")
+    value = np.logaddexp(0.0, -np.where(Y > 0, 1.0, -1.0) * outputs).mean() + lam * norm
+    assert bank["share"].objective == pytest.approx(value, rel=1e-9)
+
+
+def test_the_bound_is_the_one_of_fit(bank):
+    best = covopt.fit(X, Y, lam=LAM)
+    report = bank["squared"]
+    assert report.lower_bound <= best.objective * (1 + 1e-9)
+    assert report.ladder["best"] >= best.lower_bound * (1 - 1e-9)
+    assert report.best.objective == pytest.approx(report.ladder["best"], rel=2e-3)
+
+
+def test_a_report_goes_to_a_file_and_is_verified_from_there(bank, tmp_path):
+    for name, report in bank.items():
+        path = tmp_path / f"{name}.json"
+        report.save(path)
+        again = covopt.load(path)
+        assert again.ladder == pytest.approx(report.ladder, rel=1e-12), name
+        assert again.to_dict()["networks"] == report.to_dict()["networks"], name
+        found = covopt.verify(path)
+        assert found.ok, (name, found.summary())
+
+
+@pytest.mark.parametrize("rung", ["as given", "balanced", "merged", "refitted", "best", "lower bound"])
+def test_a_number_that_was_changed_is_refused(bank, tmp_path, rung):
+    content = json.loads(json.dumps(bank["squared"].to_dict()))
+    content["ladder"][rung] *= 1.0 + 1e-6
+    (tmp_path / "forged.json").write_text(json.dumps(content))
+    found = covopt.verify(tmp_path / "forged.json")
+    assert not found.ok
+    assert rung in found.failed
+
+
+def test_a_network_with_other_outputs_is_no_balanced_one(bank, tmp_path):
+    content = json.loads(json.dumps(bank["squared"].to_dict()))
+    content["networks"]["balanced"]["weights"][1][0][0] *= 1.0 + 1e-5
+    (tmp_path / "forged.json").write_text(json.dumps(content))
+    assert "balanced network" in covopt.verify(tmp_path / "forged.json").failed
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda c: c.pop("networks"),
+        lambda c: c["networks"].pop("as given"),
+        lambda c: c["networks"]["merged"]["weights"].pop(),
+        lambda c: c["ladder"].pop("best"),
+        lambda c: c.update(schema=9),
+        lambda c: c.update(best={}),
+    ],
+)
+def test_a_damaged_file_is_one_sentence(bank, tmp_path, change):
+    content = json.loads(json.dumps(bank["squared"].to_dict()))
+    change(content)
+    (tmp_path / "damaged.json").write_text(json.dumps(content))
+    with pytest.raises(SolutionFileError):
+        covopt.load(tmp_path / "damaged.json")
+
+
+def test_a_scaler_and_standardise_are_the_table_of_training():
+    far = 100.0 * X + 5000.0
+    scaler = (far.mean(axis=0), far.std(axis=0))
+    own = covopt.gap(NETWORK, (far - scaler[0]) / scaler[1], Y, lam=LAM)
+    for options in ({"scaler": scaler}, {"standardise": True}):
+        report = covopt.gap(NETWORK, far, Y, lam=LAM, **options)
+        assert report.objective == pytest.approx(own.objective, rel=1e-9)
+        assert any("centred and scaled" in note for note in report.notes)
+
+
+def test_a_table_in_other_units_is_told():
+    best = covopt.fit(X, 5.0 * X[:, 0], lam=1e-4).network
+    report = covopt.gap(best, 100.0 * X + 900.0, 5.0 * X[:, 0], lam=1e-4, time_limit_s=1)
+    assert any("standardise=True" in note for note in report.notes)
+
+
+def test_findings_are_words_to_act_on():
+    best = covopt.fit(X, Y, lam=LAM).network
+    hidden, outputs = best.hidden_weights, best.output_weights[:, 0]
+    twice = (np.vstack([hidden, hidden]), np.concatenate([outputs, outputs]) / 2)
+    silent = (np.vstack([hidden, [[0.0, 0.0, -1.0]]]), np.append(outputs, 1.0))
+    without = (hidden[1:], outputs[1:])
+    for network, said in (
+        (twice, "point the same way"),
+        (silent, f"1 of {len(hidden) + 1} neurons are silent"),
+        ((5.0 * hidden, outputs / 5.0), "not balanced"),
+        ((0.7 * hidden, 0.7 * outputs), "output weights have not converged"),
+        (without, "a neuron is missing at"),
+    ):
+        assert any(said in text for text in covopt.gap(network, X, Y, lam=LAM, tol=1e-6).findings), said
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({}, "give lam or weight_decay"),
+        ({"lam": 1.0, "weight_decay": 1.0}, "not both"),
+        ({"lam": 1.0, "bias": 0.0}, "takes 2 inputs|3 inputs|leave bias out"),
+        ({"lam": -1.0}, "lam"),
+        ({"weight_decay": -1.0}, "weight_decay must be"),
+        ({"lam": 1.0, "scaler": (0.0, -1.0)}, "scales positive"),
+        ({"lam": 1.0, "scaler": 3}, "a pair"),
+        ({"lam": 1.0, "loss": "softmax-cross-entropy"}, "needs classes"),
+        ({"lam": 1.0, "output_bias": "some"}, "output_bias"),
+    ],
+)
+def test_bad_arguments_get_one_sentence(options, said):
+    with pytest.raises(InputError, match=said):
+        covopt.gap(NETWORK, X, Y, **options)
+
+
+def test_the_command_measures_a_model(tmp_path, capsys):
+    W, v = NETWORK
+    np.savez(tmp_path / "model.npz", **{"0.weight": W[:, :2], "0.bias": W[:, 2], "2.weight": v[None]})
+    rows = "\n".join(",".join(map(str, row)) for row in np.column_stack([X, Y]))
+    (tmp_path / "table.csv").write_text("a,b,y\n" + rows)
+    call = ["gap", str(tmp_path / "model.npz"), str(tmp_path / "table.csv"), "--target", "y"]
+    out, figure = tmp_path / "gap.json", tmp_path / "gap.png"
+    done = CliRunner().invoke(
+        app, [*call, "--weight-decay", str(2 * LAM), "--json", "--out", str(out), "--plot", str(figure)]
+    )
+    assert done.exit_code == 0, done.output
+    said = json.loads(done.stdout)
+    assert said["ladder"] == pytest.approx(covopt.gap(NETWORK, X, Y, lam=LAM).ladder, rel=2e-3)
+    assert covopt.verify(out).ok
+    assert figure.stat().st_size > 10_000
+    done = CliRunner().invoke(app, call)
+    assert done.exit_code == 1
+    assert "give lam or weight_decay" in done.stderr

@@ -1,0 +1,148 @@
+"""Networks whose excess is known by construction: every rung takes back what was done to them, to 1e-8."""
+
+import numpy as np
+import pytest
+from scipy.optimize import linprog
+
+import covopt
+from covopt.losses import Interpolation, make_loss
+from covopt.meter.ladder import objective, rungs, shortest, top, with_top
+from covopt.network import DeepReLUNetwork
+
+LAM = 0.01
+CASES = [
+    ("squared", 1, "none"),
+    ("squared", 3, "penalized"),
+    ("logistic", 1, "free"),
+    ("softmax-cross-entropy", 3, "none"),
+]
+
+
+def table(loss, k):
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((25, 2))
+    if loss == "squared":
+        y = rng.standard_normal((25, k)) if k > 1 else rng.standard_normal(25)
+    else:
+        y = rng.integers(0, max(k, 2), 25)
+    return X, y
+
+
+@pytest.fixture(scope="module", params=CASES, ids=lambda case: f"{case[0]}-{case[1]}-{case[2]}")
+def optimum(request):
+    """An optimal network as layers, its loss bound to the table."""
+    name, k, output_bias = request.param
+    X, y = table(name, k)
+    best = covopt.fit(X, y, lam=LAM, loss=name, output_bias=output_bias, tol=1e-9)
+    net = best.network
+    offset = None if output_bias == "none" else net.output_bias
+    layers = DeepReLUNetwork(
+        [net.hidden_weights[:, :-1], net.output_weights.T], [net.hidden_weights[:, -1], offset],
+        counts_output_bias=output_bias != "free",
+    )  # fmt: skip
+    return best, layers, best.loss
+
+
+def spoiled(network, *, scale=1.0, split=False, outputs=1.0):
+    """Scale input weights of neurons up and outputs down, split neurons in two, scale output weights."""
+    (w, b), (v, offset) = network.layers
+    rng = np.random.default_rng(0)
+    factor = np.exp(np.log(scale) * rng.choice([-1.0, 1.0], len(w)))
+    w, b, v = w * factor[:, None], b * factor, v / factor * outputs
+    if split:
+        w, b, v = np.concatenate([w, w]), np.concatenate([b, b]), np.concatenate([0.25 * v, 0.75 * v], axis=1)
+    return DeepReLUNetwork([w, v], [b, offset], counts_output_bias=network.counts_output_bias)
+
+
+def rung(name, network, X, loss):
+    return next(found for called, found in rungs(network, X, loss, LAM) if called == name)
+
+
+def test_a_factor_between_layers_costs_what_it_must_and_balancing_takes_it_back(optimum):
+    best, network, loss = optimum
+    X, t = best.data.X, 3.0
+    neurons = 2.0 * best.network.squared_norm / 2.0 - (network.squared_norm - _of_neurons(network))
+    expected = LAM * neurons * (0.5 * (t**2 + t**-2) - 1.0)
+    given = spoiled(network, scale=t)
+    assert objective(given, X, loss, LAM) - best.objective == pytest.approx(expected, rel=1e-9)
+    assert objective(rung("balanced", given, X, loss), X, loss, LAM) == pytest.approx(
+        best.objective, rel=1e-9
+    )
+
+
+def _of_neurons(network):
+    offset = network.layers[-1][1]
+    counted = network.counts_output_bias and offset is not None
+    return network.squared_norm - (float(offset @ offset) if counted else 0.0)
+
+
+def test_neurons_that_were_split_are_merged(optimum):
+    best, network, loss = optimum
+    X, given = best.data.X, spoiled(network, split=True)
+    balanced = objective(rung("balanced", given, X, loss), X, loss, LAM)
+    assert balanced == pytest.approx(best.objective, rel=1e-9)  # a split along the ray is free once balanced
+    assert objective(given, X, loss, LAM) > best.objective * (1.0 + 1e-4)
+    merged = rung("merged", given, X, loss)
+    assert merged.widths[0] <= network.widths[0]
+    assert objective(merged, X, loss, LAM) == pytest.approx(best.objective, rel=1e-8)
+
+
+@pytest.mark.parametrize("scale", [0.5, 0.97, 1.3])
+def test_output_weights_that_were_scaled_are_found_again(optimum, scale):
+    best, network, loss = optimum
+    X, given = best.data.X, spoiled(network, outputs=scale)
+    before = objective(rung("merged", given, X, loss), X, loss, LAM)
+    refitted = objective(rung("refitted", given, X, loss), X, loss, LAM)
+    assert before > best.objective * (1.0 + 1e-6)
+    assert refitted == pytest.approx(best.objective, rel=1e-8)
+
+
+def test_a_refit_obeys_the_conditions_of_the_convex_problem(optimum):
+    """‖σ(Au)ᵀ∇C‖ = 2λ at a neuron that is used, ≤ 2λ at one that is not."""
+    best, network, loss = optimum
+    X = best.data.X
+    given = spoiled(network, split=True, outputs=0.6)
+    refitted = rung("refitted", given, X, loss)
+    slope = loss.gradient(refitted.representations(X)[-1])
+    layer = top(refitted, X)
+    units = layer.incoming / np.linalg.norm(layer.incoming, axis=1, keepdims=True)
+    pulls = np.linalg.norm(np.maximum(layer.inputs @ units.T, 0.0).T @ slope, axis=1)
+    assert pulls == pytest.approx(2.0 * LAM, rel=1e-5)
+
+
+def test_interpolation_finds_least_lengths_for_given_directions():
+    """Three ramps of one input, one of them a sum of the others on the points: the shorter way is taken."""
+    X = np.array([[0.0], [1.0], [2.0]])
+    hidden, biases = np.array([[1.0], [1.0], [1.0]]), np.array([0.0, -1.0, -0.5])
+    network = DeepReLUNetwork([hidden, np.array([[0.4, 1.0, 0.3]])], [biases, None])
+    found = shortest(top(network, X))
+    outputs = network.predict(X)
+    units = np.column_stack([hidden, biases])
+    features = np.maximum(X @ hidden.T + biases, 0.0) / np.linalg.norm(units, axis=1)
+    both = np.column_stack([features, -features])
+    least = 2.0 * linprog(np.ones(6), A_eq=both, b_eq=outputs, method="highs").fun
+    assert found.squared_norm == pytest.approx(least, rel=1e-8)
+    np.testing.assert_allclose(found.outputs[:, 0], outputs, rtol=1e-10)
+    for rung in dict(rungs(network, X, Interpolation(), 1.0)).values():
+        assert rung.squared_norm <= network.squared_norm
+        np.testing.assert_allclose(rung.predict(X), outputs, rtol=1e-10)
+
+
+def test_deep_networks_take_the_same_steps():
+    rng = np.random.default_rng(1)
+    X, y = rng.standard_normal((15, 3)), rng.standard_normal(15)
+    loss = make_loss("squared")
+    loss.encode_targets(y)
+    network = DeepReLUNetwork(
+        [rng.standard_normal((6, 3)), rng.standard_normal((5, 6)), rng.standard_normal((1, 5))],
+        [rng.standard_normal(6), rng.standard_normal(5), None],
+    )
+    values = [objective(network, X, loss, LAM)]
+    for name, found in rungs(network, X, loss, LAM):
+        values.append(objective(found, X, loss, LAM))
+        if name != "refitted":
+            np.testing.assert_allclose(found.predict(X), network.predict(X), rtol=1e-9, atol=1e-9)
+    assert all(np.diff(values) <= 1e-12 * values[0]), values
+    assert values[-1] < 0.5 * values[0]
+    layer = top(network, X)
+    np.testing.assert_allclose(with_top(network, layer).predict(X), network.predict(X))

@@ -1,0 +1,172 @@
+"""Networks of other programs: the same function, whatever they come as; one sentence for what is none."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+import covopt
+from covopt.errors import InputError
+from covopt.meter.conventions import of_mlp, of_weight_decay
+from covopt.meter.ladder import objective
+from covopt.meter.networks import check_forward, read_network
+from covopt.network import DeepReLUNetwork
+
+torch = pytest.importorskip("torch")
+RNG = np.random.default_rng(0)
+X = RNG.standard_normal((12, 2))
+
+
+def module(*widths, act=torch.nn.ReLU):
+    torch.manual_seed(0)
+    parts = []
+    for before, after in pairwise(widths):
+        parts += [torch.nn.Linear(before, after), act()]
+    return torch.nn.Sequential(*parts[:-1]).double()
+
+
+class Own(torch.nn.Module):
+    """As people write them: layers by name, an activation in forward."""
+
+    def __init__(self, act):
+        super().__init__()
+        self.fc1, self.fc2, self.act = torch.nn.Linear(2, 5).double(), torch.nn.Linear(5, 1).double(), act
+
+    def forward(self, x):
+        return self.fc2(self.act(self.fc1(x)))
+
+
+def outputs(given, points=X):
+    z = points
+    for number, (w, b) in enumerate(given.layers):
+        z = (np.maximum(z, 0.0) if number else z) @ w.T + (0.0 if b is None else b)
+    return z
+
+
+def forms(folder):
+    net = module(2, 7, 1)
+    state = net.state_dict()
+    arrays = {name: value.numpy() for name, value in state.items()}
+    yield "module", net
+    yield "nested", torch.nn.Sequential(torch.nn.Sequential(net[0], net[1]), torch.nn.Dropout(), net[2])
+    yield "state dict", state
+    torch.save(state, folder / "model.pt")
+    yield "pt", folder / "model.pt"
+    np.savez(folder / "model.npz", **arrays)
+    yield "npz", folder / "model.npz"
+    from safetensors.numpy import save_file
+
+    save_file(arrays, folder / "model.safetensors")
+    yield "safetensors", str(folder / "model.safetensors")
+    deep = DeepReLUNetwork([arrays["0.weight"], arrays["2.weight"]], [arrays["0.bias"], arrays["2.bias"]])
+    yield "deep", deep
+    if pytest.importorskip("onnx"):
+        deep.to_onnx(folder / "model.onnx")
+        yield "onnx", folder / "model.onnx"
+    hidden = np.column_stack([arrays["0.weight"], arrays["0.bias"]])
+    yield "relu network", covopt.ReLUNetwork(hidden, arrays["2.weight"].T, 1.0, arrays["2.bias"])
+
+
+def test_every_form_is_the_same_function(tmp_path):
+    wanted = module(2, 7, 1)(torch.tensor(X)).detach().numpy()
+    for name, form in forms(tmp_path):
+        given = read_network(form, 2, 1.0)
+        np.testing.assert_allclose(outputs(given), wanted, rtol=1e-12, err_msg=name)
+        check_forward(given, X, outputs(given))
+
+
+def test_a_module_of_ones_own_is_asked_about_the_points():
+    given = read_network(Own(torch.relu), 2, 1.0)
+    check_forward(given, X, outputs(given))
+    other = read_network(Own(torch.tanh), 2, 1.0)
+    with pytest.raises(InputError, match="Other activations"):
+        check_forward(other, X, outputs(other))
+
+
+def test_tanh_in_a_sequential_is_refused():
+    given = read_network(module(2, 5, 1, act=torch.nn.Tanh), 2, 1.0)
+    with pytest.raises(InputError, match="not a chain of linear layers with ReLUs"):
+        check_forward(given, X, outputs(given))
+
+
+def test_a_pair_has_the_weights_of_biases_last():
+    W, v = RNG.standard_normal((4, 3)), RNG.standard_normal(4)
+    given = read_network((W, v), 2, 2.0)
+    np.testing.assert_allclose(outputs(given)[:, 0], np.maximum(X @ W[:, :2].T + 2.0 * W[:, 2], 0.0) @ v)
+
+
+@pytest.mark.parametrize(
+    ("network", "said"),
+    [
+        (module(3, 5, 1), "takes 3 inputs and X has 2 columns"),
+        (torch.nn.Linear(2, 1), "1 linear layer; at least two"),
+        (torch.nn.Sequential(torch.nn.Conv1d(1, 1, 1), torch.nn.Linear(2, 1)), "of kind Conv1d"),
+        ((np.ones((2, 2)), np.ones(3)), r"shapes \(2, 2\) and \(3, 1\)"),
+        ((np.array([[np.nan, 1.0]]), np.ones(1)), "NaN or infinite"),
+        ({"a.weight": np.ones((2, 2)), "b.gain": np.ones(2)}, "b is no linear layer"),
+        (
+            {"0.weight": np.ones((5, 2)), "2.weight": np.ones((1, 4))},
+            "layer 2 takes 4 inputs and layer 1 has 5",
+        ),
+        ("nowhere.pt", "nowhere.pt does not exist"),
+        (3.0, "received float"),
+    ],
+)
+def test_what_is_no_such_network_gets_one_sentence(network, said):
+    with pytest.raises(InputError, match=said):
+        read_network(network, 2, 1.0)
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
+@pytest.mark.parametrize(
+    ("name", "k", "theirs"),
+    [
+        ("squared", 1, torch.nn.MSELoss),
+        ("squared", 3, torch.nn.MSELoss),
+        ("huber", 2, torch.nn.HuberLoss),
+        ("logistic", 1, torch.nn.BCEWithLogitsLoss),
+        ("softmax-cross-entropy", 3, torch.nn.CrossEntropyLoss),
+    ],
+)
+def test_weight_decay_is_torchs(name, k, theirs, reduction):
+    """Their loss + ½·wd·‖θ‖² is the same multiple of covopt's objective for every network."""
+    wd, n = 0.3, len(X)
+    y = RNG.standard_normal((n, k)) if name in ("squared", "huber") else RNG.integers(0, max(k, 2), n)
+    loss = covopt.fit(X, y, lam=1.0, loss=name).loss
+    lam = of_weight_decay(loss, wd, reduction, n, k).lam
+    ratios = []
+    for seed in range(3):
+        torch.manual_seed(seed)
+        net = torch.nn.Sequential(torch.nn.Linear(2, 6), torch.nn.ReLU(), torch.nn.Linear(6, k)).double()
+        target = (
+            torch.tensor(y)
+            if name == "softmax-cross-entropy"
+            else torch.tensor(np.asarray(y, float)).reshape(n, k)
+        )
+        value = theirs(reduction=reduction)(net(torch.tensor(X)), target)
+        value = value + 0.5 * wd * sum((p**2).sum() for p in net.parameters())
+        own = read_network(net, 2, 1.0)
+        deep = DeepReLUNetwork([w for w, _ in own.layers], [b for _, b in own.layers])
+        ratios.append(value.item() / objective(deep, X, loss, lam))
+    assert ratios == pytest.approx([ratios[0]] * 3, rel=1e-10)
+
+
+def test_alpha_is_that_of_scikit_learn():
+    """Without biases, its loss_ of a whole batch is the same multiple of covopt's objective."""
+    neural = pytest.importorskip("sklearn.neural_network")
+    y, ratios = RNG.standard_normal(len(X)), []
+    loss = covopt.fit(X, y, lam=1.0).loss
+    for seed in range(2):
+        mlp = neural.MLPRegressor(
+            hidden_layer_sizes=(5,), alpha=0.7, solver="lbfgs", max_iter=8, random_state=seed, tol=0.0
+        )
+        with pytest.warns(Warning, match="ITERATIONS|iterations"):
+            mlp.fit(X, y)
+        own = read_network(mlp, 2, 1.0)
+        deep = DeepReLUNetwork(
+            [w for w, _ in own.layers], [b for _, b in own.layers], counts_output_bias=False
+        )
+        lam = of_mlp(mlp, len(X), 1).lam
+        biases = lam * float((deep.layers[0][1] ** 2).sum())
+        ratios.append(mlp.loss_ / (objective(deep, X, loss, lam) - biases))
+    assert ratios == pytest.approx([0.5, 0.5], rel=1e-6)
