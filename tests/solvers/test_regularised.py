@@ -10,7 +10,6 @@ from covopt.data import Data
 from covopt.losses import Huber, make_loss
 from covopt.oracles.choose import exact_oracle
 from covopt.problems.regularised import RegularisedProblem, best_constant, constant_dual, reduce_fit
-from covopt.solvers.finish import finish_network
 from covopt.solvers.master.newton import solve_restricted
 from covopt.solvers.master.objective import Fit
 from covopt.solvers.regularised.generation import RegularisedGeneration
@@ -154,23 +153,6 @@ def test_the_best_constant_of_the_huber_loss_in_the_tails(seed, delta, price):
     ends = [loss.targets - delta, loss.targets + delta, np.linspace(-8.0, 8.0, 401)]
     least = min(value(b) for b in np.concatenate([np.ravel(e) for e in ends]))
     assert value(best_constant(problem)[0]) <= least + 1e-12 * max(1.0, least)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_generation_and_finish(name):
-    problem = reduced(name, 1e-3, "penalized")
-    q = problem.n_outputs
-    oracle = exact_oracle(problem.rows, 0 if q == 1 else q)
-    point = RegularisedGeneration(problem, oracle, tol=1e-8).solve()
-    assert point.status.code == "certified"
-    assert point.lower_bound <= point.upper_bound
-    lowers = [state.lower_bound for state in point.history]
-    assert lowers == sorted(lowers)
-    network = finish_network(problem, point.neurons, point.weights, point.offset)
-    value = problem.primal_value(problem.fitted(*network), *network[1:])
-    assert value <= point.upper_bound * (1 + 1e-10)
-    assert len(network[0]) <= len(problem.rows) * q
-    assert len(network[0]) <= len(point.neurons)
 
 
 def test_a_warm_start_needs_fewer_steps():
