@@ -218,20 +218,6 @@ def test_points_far_from_the_origin():
     assert exact.status is Status.CERTIFIED
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_units_and_repeated_rows(name):
-    rng = np.random.default_rng(9)
-    X, y = rng.standard_normal((6, 2)), rng.standard_normal(6)
-    first = covopt.min_norm(X, y, potential=name, bias=1.0)
-    scaled = covopt.min_norm(1e3 * X, 1e-5 * y, potential=name, bias=1e3)
-    factor = 1e-5 * (1e3 if name == "label-noise-exact" else 1)
-    assert scaled.cost == pytest.approx(factor * first.cost, rel=2e-6)
-    twice = covopt.min_norm(np.repeat(X, 2, axis=0), np.repeat(y, 2), potential=name)
-    assert twice.cost == pytest.approx(first.cost, rel=2e-6)  # all rows twice: the same means
-    more = covopt.min_norm(np.vstack([X, X[:1]]), np.append(y, y[0]), potential=name)
-    assert abs(more.cost / first.cost - 1) > 1e-4
-
-
 # ---------------------------------------------------------------------- certificates, files, messages
 @pytest.fixture(scope="module", params=NAMES)
 def solved(request):

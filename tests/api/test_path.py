@@ -62,24 +62,6 @@ def test_monotone_and_certified(name, output_bias):
         assert b.lower_bound <= a.objective - (a.lam - b.lam) * a.cost + size
 
 
-def test_the_path_is_the_same_as_single_solves():
-    X, y = table("squared", 15)
-    solutions = covopt.path(X, y, n_lams=5)
-    for s in solutions:
-        alone = covopt.fit(X, y, lam=s.lam)
-        assert s.objective == pytest.approx(alone.objective, rel=2e-6)
-        assert covopt.verify(s).ok
-
-
-def test_continuity():
-    X, y = table("squared", 12)
-    lam = 0.05 * covopt.lambda_max(X, y)
-    close = covopt.path(X, y, lams=lam * (1 - np.array([0, 1e-3, 2e-3])), tol=1e-9)
-    F = [s.network.predict(X) for s in close]
-    for a, b in itertools.pairwise(F):
-        assert np.abs(a - b).max() <= 2e-2 * np.abs(a).max()
-
-
 def test_given_lams_in_any_order():
     X, y = table("squared", 8)
     solutions = covopt.path(X, y, lams=[1e-3, 1e-1, 1e-2, 1e-1])

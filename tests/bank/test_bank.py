@@ -1,5 +1,6 @@
 """Column generation on the whole bank: one solve for each problem, shared by all statements about it."""
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -93,23 +94,66 @@ def test_closed_forms_to_nine_digits(problem):
         assert solution.is_unique == known, solution.uniqueness.reason
 
 
-@pytest.mark.parametrize("name", thinned([problem.name for problem in COMBINATIONS], 5))
-def test_order_and_rotations_do_not_matter(name):
-    problem, rng = BY_NAME[name], np.random.default_rng(1)
+def turned(problem, rng):
+    """Return the rows in another order and turned, targets turned too, classes with their names exchanged."""
     order = rng.permutation(len(problem.X))
-    turn = np.linalg.qr(rng.standard_normal((problem.X.shape[1],) * 2))[0]
     Y = problem.Y[order]
     if problem.loss in (None, "squared") and Y.ndim == 2:
         Y = Y @ np.linalg.qr(rng.standard_normal((Y.shape[1],) * 2))[0]
     elif problem.targets.shape[1] == 1 and problem.loss not in (None, "squared", "huber"):
-        Y = 1 - Y  # the names of the classes
+        Y = 1 - Y
     elif Y.ndim == 1 and problem.loss is None:
         Y = -Y
-    moved = type(problem)(
-        name, problem.X[order] @ turn, Y, problem.bias, problem.output_bias, problem.loss, problem.potential,
-        problem.lam,
-    )  # fmt: skip
-    assert moved.solve(tol=TOL).objective == pytest.approx(solved(name).objective, rel=2.5 * TOL)
+    turn = np.linalg.qr(rng.standard_normal((problem.X.shape[1],) * 2))[0]
+    return replace(problem, X=problem.X[order] @ turn, Y=Y), 1.0
+
+
+def repeated(problem, rng):
+    """Return every row twice: the same means, and for interpolation the same points."""
+    return replace(problem, X=np.repeat(problem.X, 2, axis=0), Y=np.repeat(problem.Y, 2, axis=0)), 1.0
+
+
+def in_other_units(problem, rng):
+    """Return inputs and bias in another unit, targets of an interpolation too; λ makes up for it."""
+    unit, size = 10.0 ** rng.uniform(-8, 8, 2)
+    # of what a unit of the outputs costs: label noise sees activations alone, or the length of the rows as well
+    scale = {"variation": unit, "label-noise": 1.0, "label-noise-exact": 1.0 / unit}[problem.potential]
+    changes = {"X": unit * problem.X, "bias": unit * problem.bias}
+    if problem.loss is None:
+        return replace(problem, Y=size * problem.Y, **changes), size / scale
+    return replace(problem, lam=scale * problem.lam, **changes), 1.0
+
+
+def with_a_point_of_its_own(problem, rng):
+    """Return one more row, which the optimal network meets already."""
+    point = rng.standard_normal((1, problem.X.shape[1]))
+    there = solved(problem.name).network.predict(point).reshape(1, *problem.Y.shape[1:])
+    return replace(problem, X=np.concatenate([problem.X, point]), Y=np.concatenate([problem.Y, there])), 1.0
+
+
+INVARIANCES = {
+    turned: COMBINATIONS,
+    repeated: COMBINATIONS,
+    # ‖B‖²/β² has another unit than the neurons
+    in_other_units: [p for p in COMBINATIONS if p.output_bias != "penalized"],
+    with_a_point_of_its_own: [
+        p for p in COMBINATIONS if p.loss is None and p.potential == "variation" and p.bias
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [
+        case
+        for change, problems in INVARIANCES.items()
+        for case in thinned([(change, problem.name) for problem in problems], 5)
+    ],
+)
+def test_what_does_not_matter(change, name):
+    moved, factor = change(BY_NAME[name], np.random.default_rng(len(name)))
+    known = solved(name).objective
+    assert moved.solve(tol=TOL).objective == pytest.approx(factor * known, rel=2.5 * TOL, abs=1e-300)
 
 
 MUTATIONS = {
