@@ -1,5 +1,7 @@
 """Shared set-up: reproducible hypothesis runs, and one BLAS thread so that workers do not compete."""
 
+from collections import Counter
+
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 from threadpoolctl import threadpool_limits
@@ -10,6 +12,18 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )  # fmt: skip
 settings.load_profile("covopt")
+
+
+def pytest_collection_modifyitems(items):
+    """Leave to the night all instances of a test that is ``thinned(k)`` but every k-th."""
+    seen = Counter()
+    for item in items:
+        mark = item.get_closest_marker("thinned")
+        if mark is not None:
+            name = item.nodeid.partition("[")[0]
+            if seen[name] % mark.args[0]:
+                item.add_marker("slow")
+            seen[name] += 1
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -14,6 +14,7 @@ from covopt.training import Phase
 BRIEF = (Phase("adam", 60, decay="cosine"),)
 
 
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize(("n", "d"), [(16, 70), (16, 20), (20, 10)])
 def test_commands_work_in_every_dimension(n, d):
     pytest.importorskip("torch")

@@ -25,6 +25,7 @@ def table(name, n=12, seed=0, k=None):
     return X, targets_for(name, n, rng) if k is None else rng.standard_normal((n, k))
 
 
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("case", [c for c in CASES if c.cost], ids=lambda c: c.name)
 def test_the_cost_tends_to_the_minimal_norm(case):
     lam = 1e-9 * max(1.0, np.abs(case.targets).max() ** 2) / case.cost
@@ -49,6 +50,7 @@ def test_a_closed_form():
     assert found.objective == pytest.approx((F - 2) ** 2 + 0.5 * 2 * F / 5, rel=1e-9)
 
 
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("kept", [1, 2, 3])
 @pytest.mark.parametrize("output_bias", BIASES)
 @pytest.mark.parametrize("outputs", [1, 2])

@@ -51,6 +51,7 @@ def check_solution(case: ProblemCase, solution: covopt.Solution, tol: float) -> 
 RANDOM = random_cases(50)
 
 
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("case", RANDOM, ids=lambda case: case.name)
 def test_agreement_with_the_conic_reference(case):
     solution = solve(case, tol=1e-7)
@@ -438,6 +439,7 @@ def test_points_a_few_ulps_apart(ulps, output_bias):
     assert solution.gap > 1e-6 or solution.certificate.interpolates
 
 
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("x_power", [-150, -8, 0, 8, 150])
 @pytest.mark.parametrize("y_power", [-150, 0, 150])
 def test_units_from_tiny_to_huge(x_power, y_power):
@@ -482,6 +484,7 @@ def test_an_integer_grid(output_bias):
     assert check_claims(X, y, output_bias=output_bias).status is Status.CERTIFIED
 
 
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("bias", [0.0, 1e-6, 1.0, 1e6])
 @pytest.mark.parametrize("n", [1, 2])
 @pytest.mark.parametrize("d", [1, 2, 5])

@@ -21,6 +21,7 @@ def table(name, n=12, seed=0):
     return rng.standard_normal((n, 2)), targets_for(name, n, rng)
 
 
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("output_bias", BIASES)
 def test_lambda_max_is_where_neurons_appear(name, output_bias):
@@ -42,6 +43,7 @@ def test_lambda_max_by_hand():
     assert covopt.lambda_max([[0.0], [1.0]], [0.0, 0.0]) == 0.0
 
 
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("output_bias", BIASES)
 def test_monotone_and_certified(name, output_bias):

@@ -54,6 +54,7 @@ def test_relaxation(name):
     assert covopt.verify(solution).ok
 
 
+@pytest.mark.thinned(3)
 # ---------------------------------------------------------------------- one program over all cells
 @named([p for p in [*CLOSED_FORMS, *VARIATION] if p.loss is None and p.targets.shape[1] == 1])
 @pytest.mark.parametrize(("backend", "tol"), [("CLARABEL", 1e-9), ("SCS", 1e-4), ("MOSEK", 1e-9)])

@@ -25,6 +25,7 @@ def named(bounds):
     return {bound.name: bound.value for bound in bounds}
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_never_above_known_costs(case):
     for bound in bounds_of(case):

@@ -47,6 +47,7 @@ def recomputes(solution):
     return stated
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("output_bias", ["none", "penalized", "free"])
 @pytest.mark.parametrize("k", [1, 2])
 def test_open_bounds_of_interpolations(open_bounds, output_bias, k):

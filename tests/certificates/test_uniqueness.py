@@ -123,6 +123,7 @@ def test_noise_in_the_plane_has_many_minimisers_and_the_answer_holds(kind):
     assert other.is_unique is False
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("case", [c for c in CASES if c.unique is True], ids=lambda case: case.name)
 def test_a_unique_minimiser_is_found_from_every_seed(case):
     points = np.reshape(case.X, (len(case.y), -1))

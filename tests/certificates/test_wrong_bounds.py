@@ -129,6 +129,7 @@ TABLES = {
 }
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("name", TABLES)
 @pytest.mark.parametrize("lam", [0.1, 1.0, 100.0])
 def test_no_dual_proves_more_than_the_optimum_with_a_free_bias(name, lam):
@@ -180,6 +181,7 @@ def test_the_bound_is_not_above_the_exact_value_of_the_dual(power, kind):
         assert Fraction(found.lower_bound) <= value * (1 + Fraction(kind == "free", 10**12))
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("kind", ["penalized", "free", "none"])
 @pytest.mark.parametrize("power", [-100, -34, -20, 20, 100])
 def test_targets_of_any_size_are_solved(power, kind):

@@ -55,6 +55,7 @@ def test_a_file_gives_the_certificate_back(name, solved, tmp_path):
     assert covopt.verify(tmp_path / "c.json").ok
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("name", [*KNOWN, *EXCLUDED])
 def test_order_units_and_repeated_rows(name):
     matrix = read_matrix((KNOWN | EXCLUDED)[name][0])

@@ -15,6 +15,7 @@ from covopt.oracles.support import bound_gauge
 from tests.oracles.table import face_oracle
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("trials", [24, pytest.param(60, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("r", [1, 2, 3, 4, 5])
 def test_gauge_bound_exceeds_all_cells(r, trials):
@@ -47,6 +48,7 @@ def test_gauge_bound_on_integer_rows(r, rows, dual):
         assert abs(face_oracle(reduced).price(dual).values[0]) <= gauge_bound(rows, dual) + 1e-12
 
 
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("n_rounds", [1, 2, 5, 150])
 def test_gauge_bound_is_valid_after_any_number_of_rounds(n_rounds):
     rng = np.random.default_rng(0)

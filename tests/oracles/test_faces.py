@@ -241,6 +241,7 @@ def test_the_compiled_walk_is_the_plain_one(make_rows):
         assert np.abs(values).max() == pytest.approx(expected, rel=1e-9)
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("spread", [1.0, 1e-2, 1e-4])
 def test_screening_of_narrow_bundles_leaves_no_face_out(spread):
     """Circles that cross at small angles: a row's height over its slope is large there."""

@@ -32,6 +32,7 @@ def test_linnerud_is_certified():
     assert found.certificate.gap < 1e-6
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("kind", ["standardised", "tenths", "raw"])
 @pytest.mark.parametrize("d", [2, 3, pytest.param(4, marks=pytest.mark.slow)])
 def test_faces_of_grids_are_proved_and_hold_in_integers(kind, d):

@@ -119,6 +119,7 @@ def hostile(kind, seed, n=5):
     return X, rng.standard_normal(n), bias
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("potential", BOTH, ids=lambda p: p.name)
 @pytest.mark.parametrize("kind", ["plain", "clusters", "line", "far", "units", "integers", "bias"])
 def test_no_bound_is_below_the_exact_maximum(kind, potential):

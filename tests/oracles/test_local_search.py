@@ -59,6 +59,7 @@ def test_climbs_never_descend(seed, r, n, integer):
     assert (values >= before - 1e-12 * np.abs(mu).sum()).all()
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("r", [2, 3, 4, 5])
 def test_best_is_the_maximum_and_the_bound_is_valid(r):
     rng = np.random.default_rng(r)

@@ -252,6 +252,7 @@ def awkward(rng, kind):
     return rows, dual if kind == "peak" else on_a_kink(rng, rows, dual)
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("kind", ["plain", "close", "cancels", "lines", "lattice", "peak"])
 def test_the_faces_in_three_dimensions_hold_against_all_neurons(kind):
     """The proved bound against the exact best of all faces: never below it, and no box is needed to see it."""

@@ -52,6 +52,7 @@ def stand_in(d, n=20, neurons=10, *, bias=1.0, gap=1e-10, rounds=5):
     )  # fmt: skip
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize(
     ("bias", "d"), [*((1.0, d) for d in (1, 2, 3, 6)), (0.0, 2), *(at_night(0.0, d) for d in (1, 3, 6))]
 )

@@ -1,6 +1,7 @@
 """Names, outputs, classes, boundaries and ticks: what the pictures say is what the network does."""
 
 import itertools
+from functools import cache
 
 import matplotlib as mpl
 import numpy as np
@@ -38,6 +39,7 @@ def close():
     plt.close("all")
 
 
+@cache
 def classified(d, kinds=2, loss=None):
     X, _ = make_smooth(24, max(d, 2))
     X = X[:, :d]

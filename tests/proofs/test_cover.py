@@ -150,6 +150,7 @@ def test_no_rows_and_no_directions():
     )
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize(("slope", "length"), [(0.0, 1.0), (1.0, 1.0), (0.5, 3.0), (2.0, 0.0), (-1.0, 1.5)])
 def test_no_choice_of_slopes_and_normals_proves_too_much(monkeypatch, slope, length):
     """Slopes beyond [0, 1] and normals longer than one are advice that the checker must not follow."""

@@ -112,6 +112,7 @@ def test_neurons_are_balanced_and_nothing_comes_of_no_targets():
     assert not _ran(RegularisedProblem(np.eye(2), loss, 0.1))[1]
 
 
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize(("loss", "q"), LOSSES)
 @pytest.mark.parametrize("output_bias", OUTPUT_BIASES)
 def test_close_to_the_optimum_and_stationary(loss, q, output_bias):

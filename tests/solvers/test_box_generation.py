@@ -168,6 +168,7 @@ def test_a_proof_a_hair_beyond_the_tolerance_is_followed_by_more_rounds():
         assert solve_by_boxes(problem, tol=tol).status is Status.CERTIFIED
 
 
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("lam", ["0.1max", "0.001max"])
 @pytest.mark.parametrize(("n", "d", "output_bias"), [(30, 3, "none"), (20, 4, "free"), (14, 5, "penalized")])
 def test_fits_ask_boxes(n, d, output_bias, lam):

@@ -53,6 +53,7 @@ def test_the_master_against_interior_points(loss, offset_cost, strength):
     assert np.abs(atoms @ found.dual).max() <= 1 + 1e-4
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize(
     ("loss", "options"),
     [

@@ -179,6 +179,7 @@ def test_regularised_loss_reaches_interpolation_and_zero():
     assert covopt.frank_wolfe(X, Y, lam=0.3, variant="pairwise", max_iter=200).objective >= middle.lower_bound
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("k", [1, 2])
 @pytest.mark.parametrize(
     ("bias", "output_bias"), [(1.0, "none"), (1.0, "penalized"), (1.0, "free"), (0.0, "none")]
@@ -299,6 +300,7 @@ def test_the_sum_of_squares_is_a_loss_of_its_own():
         SquaredError(total=3)
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_min_norm_and_the_command_line_take_every_variant(variant, tmp_path):
     X, Y = [[-1.0], [0.0], [1.0]], [1.0, 0.0, 1.0]

@@ -41,6 +41,7 @@ def slopes(x: np.ndarray, y: np.ndarray) -> list[Fraction]:
     return [(ys[i + 1] - ys[i]) / (xs[i + 1] - xs[i]) for i in range(len(x) - 1)]
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("n", [5, 30, 100])
 @pytest.mark.parametrize(
     "kind",
@@ -238,6 +239,7 @@ UNITS = (
 )  # fmt: skip
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("seed", [1, 6])
 @pytest.mark.parametrize("unit", UNITS)
 def test_random_stamps_are_certified(unit, seed):

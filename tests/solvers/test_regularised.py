@@ -73,6 +73,7 @@ def cvxpy_value(problem, atoms):
     return program.value / problem.strength
 
 
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("output_bias", BIASES)
 @pytest.mark.parametrize("lam", [3e-2, 1e-4])

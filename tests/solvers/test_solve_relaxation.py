@@ -72,6 +72,7 @@ def test_the_first_order_method_is_never_above_either(monkeypatch):
         assert 0.0 <= point.lower_bound <= optimum(problem)[1] * (1 + 1e-10), case.name
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("seed", [1, 2])
 def test_splits_reach_the_optimum_on_noise(seed):
     problem = noise(12, True, seed)

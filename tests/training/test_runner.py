@@ -36,6 +36,7 @@ def test_grid_is_the_product_last_fastest():
     ]  # fmt: skip
 
 
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("output_bias", ["none", "penalized", "free"])
 @pytest.mark.parametrize("loss", ["squared", "huber", "logistic", "softmax-cross-entropy"])
 @pytest.mark.parametrize("shape", [(6, 0.0), ((5, 4), 0.0), (6, 0.3), ((4, 3, 2), -0.2)])
@@ -247,6 +248,7 @@ ERRORS = [
 ]
 
 
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("error", ERRORS, ids=["device", "host", "python"])
 @pytest.mark.parametrize("optimiser", ["adam", "lbfgs", "sgd"])
 def test_a_batch_that_does_not_fit_is_halved(monkeypatch, error, optimiser):
