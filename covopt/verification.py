@@ -364,7 +364,7 @@ def _verify(
             first = WITHOUT_DUAL
         found = problem.certify(solution, solution.dual, limit)
     except CovoptError as error:  # a proof of something else, a potential of another problem
-        checks.append(Check("problem" if solution.proof is None else "proof", False, str(error)))
+        checks.append(Check("problem", False, str(error)))
         return Verification(tuple(checks), None)
     more = [check for recheck in RECHECKS[first:] for check in recheck(solution, found)]
     if problem.share(limit) < 1.0 and not found.exact and not all(check.ok for check in more):

@@ -235,7 +235,7 @@ class FitTask:
         def better(solution: Solution, earlier: Solution) -> Solution:
             return joined(
                 solution, earlier,
-                lambda network, dual, _: conclude(
+                lambda network, dual: conclude(
                     self.data, network, dual, stopped=solution.status, tol=self.tol, output_bias=self.output_bias,
                     loss=self.loss, lam=lam,
                 ),

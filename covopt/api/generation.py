@@ -79,7 +79,7 @@ def generate_in_time(
         quick = solve_thin_quickly(problem, time_limit_s=share, random_state=options["random_state"])
     quick.status = status if point is None else point.status
     if point is not None and point.lower_bound > quick.lower_bound:
-        quick.dual, quick.lower_bound, quick.proof = point.dual, point.lower_bound, point.proof
+        quick.dual, quick.lower_bound = point.dual, point.lower_bound
     return quick, f"{name}, network along a line"
 
 
@@ -169,7 +169,7 @@ def _generate_heuristically(
         first = dataclasses.replace(first)
     point = solve_heuristic(problem, **options, only_relaxation=only_relaxation, found=known)
     search = "local search" if point.status is Status.HEURISTIC else "branch and bound"
-    bound = ", bound by a semidefinite relaxation" if point.proof is not None else ""
+    bound = ", bound by a semidefinite relaxation" if only_relaxation else ""
     return _better_of(point, first), f"column-generation with {search}{bound}"
 
 
@@ -179,7 +179,7 @@ def _better_of(point: Point, first: Point | None) -> Point:
         point.neurons, point.weights, point.offset = first.neurons, first.weights, first.offset
         point.upper_bound = first.upper_bound
     if first is not None and first.lower_bound > point.lower_bound:
-        point.dual, point.lower_bound, point.proof = first.dual, first.lower_bound, None
+        point.dual, point.lower_bound = first.dual, first.lower_bound
     return point
 
 

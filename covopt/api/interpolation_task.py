@@ -103,9 +103,7 @@ class InterpolationTask:
             if clock.interrupted:
                 raise KeyboardInterrupt
             status = Status.INTERRUPTED
-            return self._solution(
-                network, dual, certificate, status, "column-generation", history, watch, point.proof
-            )
+            return self._solution(network, dual, certificate, status, "column-generation", history, watch)
 
         # compiled threads and BLAS threads compete for the same cores
         with (
@@ -134,7 +132,7 @@ class InterpolationTask:
             dual, certificate, status = self._conclude(point, network, clock)
             if clock.interrupted and status is not Status.CERTIFIED:
                 status = Status.INTERRUPTED
-            found = self._solution(network, dual, certificate, status, name, history, watch, point.proof)
+            found = self._solution(network, dual, certificate, status, name, history, watch)
             solution = conclude_run(replace(found, snapshots=trail.snapshots(self._snapshot)))
         tell_result(solution)
         return solution
@@ -163,10 +161,10 @@ class InterpolationTask:
         """Return the solution with the network and the dual of an earlier one where they are better."""
         return joined(
             solution, earlier,
-            lambda network, dual, proof: conclude(
-                self.data, network, dual, proof=proof, stopped=solution.status, tol=self.tol,
+            lambda network, dual: conclude(
+                self.data, network, dual, stopped=solution.status, tol=self.tol,
                 settled=self.reduced[0].offset_cost == 0, output_bias=self.output_bias,
-                gauge=VariationGauge(self.data, self.reduced[1].keep, self.reduced[1]),
+                gauge=VariationGauge(self.data, self.reduced[1].keep),
             ),
         )  # fmt: skip
 
@@ -243,7 +241,7 @@ class InterpolationTask:
         """Return dual, certificate and status, however long that takes."""
         best = self.reduced[1].invert_dual(point.dual) * (1.0 - ROOM)
         return conclude(
-            self.data, network, best, settled=self.reduced[0].offset_cost == 0, proof=point.proof,
+            self.data, network, best, settled=self.reduced[0].offset_cost == 0,
             hold=self._hold(point), **self._options(point), **more,
         )  # fmt: skip
 
@@ -251,7 +249,7 @@ class InterpolationTask:
         # with an offset that costs nothing, or next to nothing, Λᵀ1 = 0 has to hold to the last digit
         return {
             "stopped": point.status, "tol": self.tol, "output_bias": self.output_bias,
-            "gauge": VariationGauge(self.data, self.reduced[1].keep, self.reduced[1]),
+            "gauge": VariationGauge(self.data, self.reduced[1].keep),
             "claim": 1.0 if point.claimed else None,
         }  # fmt: skip
 
@@ -296,12 +294,10 @@ class InterpolationTask:
 
         return hold
 
-    def _solution(
-        self, network, dual, certificate, status, name, history, watch: Stopwatch, proof=None
-    ) -> Solution:
+    def _solution(self, network, dual, certificate, status, name, history, watch: Stopwatch) -> Solution:
         network = replace(network, scaling=self.scaling)
         solution = Solution(
             self.data, self.output_bias, self.potential, network, dual, certificate, status, self.tol, name, history,
-            now() - self.began, self.random_state, proof, timings=watch.seconds(),
+            now() - self.began, self.random_state, timings=watch.seconds(),
         )  # fmt: skip
         return solution

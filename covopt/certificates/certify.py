@@ -17,7 +17,7 @@ import numpy as np
 
 from covopt.certificates.conjugate import balanced
 from covopt.certificates.dual_bound import NOTHING, Moved, dual_bound, dual_point, moving_up, settled_dual
-from covopt.certificates.gauges import BY_PROOF, Gauge, make_gauge
+from covopt.certificates.gauges import Gauge, make_gauge
 from covopt.checks.timing import stage
 from covopt.checks.wording import counted
 from covopt.data import Data
@@ -27,7 +27,6 @@ from covopt.losses import Interpolation, Loss
 from covopt.losses.interpolation import INTERPOLATES, relative_residual
 from covopt.network import ReLUNetwork
 from covopt.oracles.faces import DEFAULT_FACE_BUDGET, MOST_FACED
-from covopt.oracles.lifted.gauge_certificate import GaugeCertificate
 from covopt.oracles.support import BY_BOXES, BY_CHORDS, MOST_DIMENSIONS, GaugeBound
 from covopt.potentials import Potential, VariationNorm
 from covopt.status import Status
@@ -146,7 +145,6 @@ def certify(
     potential: Potential = VARIATION,
     budget: float = DEFAULT_FACE_BUDGET,
     gauge: Gauge | None = None,
-    proof: GaugeCertificate | None = None,
     claim: float | None = None,
 ) -> Certificate:
     r"""Recompute objective, lower bound and gap from the raw data.
@@ -180,17 +178,13 @@ def certify(
         Largest number of faces that the exact oracle may look at; beyond it h(Λ) is bounded by a relaxation.
     gauge : Gauge, optional
         Of :func:`~covopt.certificates.gauges.make_gauge` for the same problem, when the caller has it.
-    proof : GaugeCertificate, optional
-        Multipliers of a semidefinite relaxation that bound h(Λ) for interpolation with the variation norm; they are
-        checked, and used where they fit.
     claim : float, optional
         What boxes are said to have shown that h(Λ) does not exceed: :func:`~covopt.oracles.support.bound_gauge`.
 
     Raises
     ------
     InputError
-        When the proof does not belong to these data, or label noise is asked for several outputs or a penalised
-        output bias.
+        When label noise is asked for several outputs or a penalised output bias.
     BudgetError
         With a label-noise potential, when the exact oracle would look at too many faces: there is no other.
 
@@ -217,7 +211,7 @@ def certify(
             return Certificate(cost, 0.0, gap, residual, 0.0, True, "zero, the trivial bound", cost, 0.0)
         point = dual_point(part, asked, free=free)
         moved = Moved.to_one_row(gauge.reach(), part.targets, point) if free else NOTHING
-        found = gauge.bound(point, budget=budget, proof=proof, claim=claim)
+        found = gauge.bound(point, budget=budget, claim=claim)
         height = up(found.value + moved.gauge)
         value = dual_bound(part, point, 1.0, height, bias=bias, moved=moved)  # at λ = 1/κ, of the cost over κ
         lower = below(int(gauge.per_cost) * value)
@@ -230,7 +224,7 @@ def certify(
     point = dual_point(part, -allowed * asked, free=free)
     if claim is not None:
         claim *= allowed
-    found = gauge.bound(point, budget=budget, proof=None, claim=claim)
+    found = gauge.bound(point, budget=budget, claim=claim)
     lower = below(dual_bound(part, point, allowed, found.value, bias=bias))
     loss_value = loss.value(outputs)
     objective = loss_value + lam * cost
@@ -286,7 +280,7 @@ def conclude(
     """
     loss = loss or through_points(data)
     gauge = gauge or make_gauge(data, output_bias=output_bias, loss=loss, lam=lam, potential=potential)
-    through, free, proof = isinstance(loss, Interpolation), output_bias == "free", problem.get("proof")
+    through, free = isinstance(loss, Interpolation), output_bias == "free"
 
     def settle(point: np.ndarray, factor: float) -> np.ndarray:
         if not through:
@@ -310,11 +304,10 @@ def conclude(
         dual = settle(dual / divisor, 1.0 / divisor)
         found = ask()
     if through and 1.0 + INFEASIBLE < found.gauge < np.inf:
-        # a bound that is not the maximum may come out otherwise the next time, but not after a power of two; only
-        # the multipliers of a proof belong to one multiple of the dual
+        # a bound that is not the maximum may come out otherwise the next time, but not after a power of two
         power = math.frexp(found.gauge)[1]
         dual = np.ldexp(dual, -power)
-        found = found.of_scaled_dual(power) if proof is None else ask()
+        found = found.of_scaled_dual(power)
     return Conclusion(dual, found, found.status(stopped, tol))
 
 
@@ -327,8 +320,6 @@ def through_points(data: Data) -> Interpolation:
 
 def _in_words(found: GaugeBound, verb: str, point: np.ndarray | None = None) -> str:
     """Say what was done to which dual point."""
-    if found.method == BY_PROOF:
-        return f"dual point with a {found.method}"
     if not found.exact:
         return f"dual point {verb} by a {found.method}"
     support = "" if point is None else _support(point)

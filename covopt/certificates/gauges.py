@@ -10,25 +10,22 @@ from typing import ClassVar, Protocol
 import numpy as np
 
 from covopt.data import Data
-from covopt.exact.rounding import allowance, gamma, lengths_up, operator_norm_up, transfer_up, up
+from covopt.exact.rounding import allowance, gamma, lengths_up, up
 from covopt.losses import Interpolation, Loss
 from covopt.network import ReLUNetwork
 from covopt.oracles.faces import ATTAINED
 from covopt.oracles.label_noise import LabelNoiseOracle, by_length_up
-from covopt.oracles.lifted.gauge_certificate import GaugeCertificate, check_gauge
 from covopt.oracles.support import GaugeBound, bound_gauge
 from covopt.potentials import LabelNoise, Potential
 from covopt.problems.label_noise import LabelNoiseTask, reduce_label_noise, reduce_label_noise_fit
 from covopt.problems.reduction import Reduction, reduce_data
 from covopt.problems.shallow import ShallowProblem
 
-PROVEN = 1e-9  # a proof that h(Λ) is at most this much above one needs no help from an oracle
 BY_FACES = "exact maximum over all faces"
 OVER_FACES = "bound over all faces (rows that nearly depend on each other leave a margin)"
 BY_LENGTH = (
     "bound by its length (rows that nearly depend on each other: their faces are not decided in doubles)"
 )
-BY_PROOF = "semidefinite proof that no neuron exceeds one, checked by eigenvalues"
 
 
 class Gauge(Protocol):
@@ -54,9 +51,7 @@ class Gauge(Protocol):
     def reach(self) -> np.ndarray:
         """Bound max over neurons of σ(x̃_i·w)/ω(w) from above, for each of the rows that count."""
 
-    def bound(
-        self, point: np.ndarray, *, budget: float, proof: GaugeCertificate | None, claim: float | None = None
-    ) -> GaugeBound:
+    def bound(self, point: np.ndarray, *, budget: float, claim: float | None = None) -> GaugeBound:
         """Bound h of a point of shape (n, k) on the rows that count from above."""
 
 
@@ -67,15 +62,13 @@ class VariationGauge:
     ----------
     data : Data
     keep : ndarray of int
-    reduction : Reduction, optional
-        The coordinates that a proof is in.
     """
 
     per_cost: ClassVar[float] = 2.0
     suffix = ""
 
-    def __init__(self, data: Data, keep: np.ndarray, reduction: Reduction | None = None):
-        self.rows, self.keep, self.reduction = data.lifted[keep], keep, reduction
+    def __init__(self, data: Data, keep: np.ndarray):
+        self.rows, self.keep = data.lifted[keep], keep
 
     def cost(self, network: ReLUNetwork) -> float:
         """‖W‖², a free output bias not counted."""
@@ -85,35 +78,9 @@ class VariationGauge:
         """‖x̃_i‖."""
         return lengths_up(self.rows)
 
-    def bound(
-        self,
-        point: np.ndarray,
-        *,
-        budget: float,
-        proof: GaugeCertificate | None = None,
-        claim: float | None = None,
-    ) -> GaugeBound:
-        """By an oracle, or by the multipliers of a relaxation where they are better."""
-        proved = np.inf
-        if proof is not None:
-            proved = self._proved(point, proof)
-            if proved <= 1.0 + PROVEN:
-                return GaugeBound(proved, False, BY_PROOF)
-        found = bound_gauge(self.rows, point, budget=budget, claim=claim)
-        return found if found.value < proved or proved == np.inf else GaugeBound(proved, False, BY_PROOF)
-
-    def _proved(self, dual: np.ndarray, proof: GaugeCertificate) -> float:
-        """Bound h(Λ) by the multipliers of a relaxation, which belong to rows and outputs in fewer coordinates."""
-        assert self.reduction is not None
-        basis, turn = self.reduction.basis, self.reduction.outputs
-        reduced, lengths = self.rows @ basis, lengths_up(self.rows)
-        outputs, paid, stretch = dual, 0.0, operator_norm_up(basis)
-        if turn is not None:
-            outputs = dual @ turn
-            paid, stretch = transfer_up(dual, lengths, turn, outputs), up(stretch * operator_norm_up(turn))
-        paid = up(paid + 2.0 * transfer_up(self.rows, lengths_up(outputs), basis, reduced))
-        asked = outputs[:, 0] if outputs.shape[1] == 1 else outputs
-        return up(up(stretch * check_gauge(reduced, np.ascontiguousarray(asked), proof)) + paid)
+    def bound(self, point: np.ndarray, *, budget: float, claim: float | None = None) -> GaugeBound:
+        """By the certified dual norm of the table."""
+        return bound_gauge(self.rows, point, budget=budget, claim=claim)
 
 
 class LabelNoiseGauge:
@@ -170,7 +137,6 @@ class LabelNoiseGauge:
         point: np.ndarray,
         *,
         budget: float,
-        proof: GaugeCertificate | None = None,
         claim: float | None = None,
     ) -> GaugeBound:
         """By all faces where they are decided, else by length."""
@@ -231,5 +197,5 @@ def make_gauge(
         return LabelNoiseGauge(reduce_label_noise_fit(data, loss, lam, output_bias, potential))
     if through:
         _, reduction = reduced or reduce_data(data, output_bias)
-        return VariationGauge(data, reduction.keep, reduction)
+        return VariationGauge(data, reduction.keep)
     return VariationGauge(data, np.flatnonzero(loss.weights[:, 0] > 0))

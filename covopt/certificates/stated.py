@@ -143,7 +143,7 @@ class ReadProblem:
         )  # fmt: skip
         return certify(
             self.data, solution.network, dual, output_bias=solution.output_bias, loss=self.loss,
-            lam=self.lam, gauge=gauge, proof=solution.proof if dual is solution.dual else None, budget=budget,
+            lam=self.lam, gauge=gauge, budget=budget,
             claim=solution.certificate.claim(self.data.rank),
         )  # fmt: skip
 

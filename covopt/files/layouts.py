@@ -60,7 +60,9 @@ SOLUTION: Table = {
     "problem": PROBLEM,
     "network": NETWORK,
     "dual": rows,
-    "proof": maybe(record, absent=True),
+    "proof": maybe(
+        record, absent=True
+    ),  # multipliers of a semidefinite relaxation, once: the dual norm is computed anew
     "certificate": CERTIFICATE,
     "solver": line,
     "random_state": maybe(whole),
@@ -97,24 +99,6 @@ DEEP_FIT: Table = {
     **DEEP_SOLUTION,
     "objective": finite,
     "problem": {**DEEP_SOLUTION["problem"], "lam": number, "loss": LOSS, "sample_weight": maybe(rows)},  # type: ignore[dict-item]
-}
-
-REGION: Table = {
-    "signs": rows,
-    "sign": number,
-    "theta": rows,
-    "products": rows,
-    "cone": rows,
-}
-
-GAUGE: Table = {
-    "n_rows": whole,
-    "n_outputs": whole,
-    "size": finite,
-    "support": each(whole, "rows"),
-    "level": line,
-    "extra": rows,
-    "regions": each(REGION, "regions"),
 }
 
 REASON: Table = {

@@ -16,7 +16,6 @@ from covopt.files.many_lists import many_lists
 from covopt.files.schema import check_content, numbers, shown
 from covopt.losses import loss_from_dict
 from covopt.network import ReLUNetwork
-from covopt.oracles.lifted.gauge_certificate import GaugeCertificate
 from covopt.solution.snapshots import from_entries, to_entries
 from covopt.status import Status
 
@@ -66,7 +65,6 @@ def to_content(solution: Solution) -> dict[str, Any]:
             "n_neurons": len(network),
         },
         "dual": solution.dual.tolist(),
-        "proof": None if solution.proof is None else solution.proof.to_dict(),
         # one place for every number: the bounds and the gap are above
         "certificate": {
             name: value
@@ -128,7 +126,6 @@ def from_content(cls: type[Solution], content: dict[str, Any]) -> Solution:
         if net.get("n_neurons", len(network)) != len(network):
             raise ValueError(f"n_neurons is {shown(net['n_neurons'])}, and the network has {len(network)}")
         stated = content["certificate"]
-        proof = content.get("proof")
         values: dict[str, Any] = {
             **{name: float(content[name]) for name in BRACKET},
             "residual": float(stated["residual"]), "gauge": float(stated["gauge"]),
@@ -140,7 +137,6 @@ def from_content(cls: type[Solution], content: dict[str, Any]) -> Solution:
             data, problem["output_bias"], problem["potential"], network, dual, Certificate(**values),
             Status.from_code(content["status"]), float(content["tol"]), content["solver"],
             list(content["history"]), float(content["time_s"]), content["random_state"],
-            None if proof is None else GaugeCertificate.from_dict(proof),
             timings=dict(content.get("timings", {})),
             snapshots=from_entries(content.get("snapshots") or [], network, dual),
             **(_loss_of(problem, data) if fitted else {}),

@@ -24,7 +24,6 @@ from covopt.errors import InputError
 from covopt.files import write_json
 from covopt.losses import Loss
 from covopt.network import ReLUNetwork
-from covopt.oracles.lifted.gauge_certificate import GaugeCertificate
 from covopt.potentials import make_potential
 from covopt.proofs import Proof
 from covopt.solution.content import from_content, to_content
@@ -51,8 +50,6 @@ class Solution:
     status : Status
     data : Data
         The table that was solved; of standardised columns where the network has a ``scaling``.
-    proof : GaugeCertificate or None
-        Multipliers that prove the dual feasible where a semidefinite relaxation gave the lower bound.
     lam, loss, sample_weight : float, Loss, ndarray
         Of a regularised solve; None for interpolation.
     lambda_max : float or None
@@ -79,7 +76,6 @@ class Solution:
     history: list[dict[str, float]] = field(default_factory=list)
     time_s: float = 0.0
     random_state: int | None = None
-    proof: GaugeCertificate | None = None
     lam: float | None = None
     loss: Loss | None = None
     sample_weight: np.ndarray | None = None

@@ -4,21 +4,21 @@
   quadratics on boxes for as long as there is time;
 - where the network interpolates, an optimal dual of fewer points: a Λ supported on a subset S of the rows is a dual
   of all, and its h involves only the arrangement of S, which is chosen small enough for the exact oracle;
-- there too the dual of the semidefinite relaxation (:mod:`covopt.solvers.relaxation`), with its proof.
+- where it is asked for, the dual of the semidefinite relaxation (:mod:`covopt.conic.relaxation`), divided likewise.
 """
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
-from covopt.errors import BudgetError
+from covopt.conic.relaxation import relaxed_dual
+from covopt.errors import BudgetError, SolverError
 from covopt.exact.rounding import relative_gap
 from covopt.limits import TimeUp, limited, now
-from covopt.oracles.bounds import choose_subset, gauge_bound, restrict
+from covopt.oracles.bounds import choose_subset, gauge_bound, importance, restrict
 from covopt.oracles.branch_and_bound import BranchAndBoundOracle
 from covopt.oracles.cascade import suits_boxes, suits_signs
 from covopt.oracles.choose import exact_oracle
@@ -42,15 +42,12 @@ from covopt.solvers.generation import generate
 from covopt.solvers.loop import RoundState
 from covopt.solvers.master.objective import Objective
 from covopt.solvers.points import Point
-from covopt.solvers.relaxation import bracket
 from covopt.status import Status
 
 SUBSET_BUDGET = 2e6
 SUBSET_BUDGET_VECTOR = 1e5
 SUBSET_TOL = 1e-3
 FINAL_S, BRIEF_S = 30.0, 2.0  # of branch and bound
-RELAXATION_S = 30.0
-RELAXATION_TOL = 1e-3  # gap at which the relaxation stops splitting
 CLOSING_SHARE = 0.3  # of the time that is left
 IN_TIME, WITHIN = 0.95, 0.9  # of what is left, so that no deadline comes first
 LOOK = 0.005  # of the search of boxes or signs, for a first look at what can be proved
@@ -87,7 +84,7 @@ class Bracket:
         self.view, self.point, self.began, self.tol = view, point, began, tol
         self.time_limit_s, self.random_state, self.callback = time_limit_s, random_state, callback
         self.rows, self.optimal = view.rows[view.live], point.dual.reshape(len(view.rows), -1)
-        self.lower, self._kept = -np.inf, (self.optimal, False, None)
+        self.lower, self._kept = -np.inf, (self.optimal, False)
         self.by_gauge(self.optimal, gauge_bound(self.rows, view.asked(self.optimal)))
 
     @property
@@ -95,10 +92,10 @@ class Bracket:
         """Seconds."""
         return np.inf if self.time_limit_s is None else max(0.1, self.time_limit_s - (now() - self.began))
 
-    def offer(self, dual: np.ndarray, lower: float, claimed: bool = False, proof: Any = None) -> None:
+    def offer(self, dual: np.ndarray, lower: float, claimed: bool = False) -> None:
         """Keep a feasible dual (N, k) and its value where it is the best so far."""
         if lower > self.lower:
-            self.lower, self._kept = lower, (dual, claimed, proof)
+            self.lower, self._kept = lower, (dual, claimed)
 
     def by_gauge(self, dual: np.ndarray, gauge: float, *, claimed: bool = False) -> None:
         """Offer a dual (N, k) divided by a bound on its gauge."""
@@ -106,7 +103,7 @@ class Bracket:
 
     def conclude(self) -> Point:
         """Give the point the best bound."""
-        dual, self.point.claimed, self.point.proof = self._kept
+        dual, self.point.claimed = self._kept
         self.point.dual, self.point.lower_bound = self.view.own(dual), max(self.lower, 0.0)
         if self.point.status is Status.HEURISTIC and self.point.gap <= self.tol:
             self.point.status = Status.CERTIFIED
@@ -149,12 +146,12 @@ class Bracket:
             self.by_gauge(self.optimal, deep, claimed=True)
 
     def relaxation(self, most_s: float) -> None:
-        """Solve the semidefinite relaxation, on regions of directions."""
-        relaxed = bracket(
-            self.view.problem, dual=self.view.own(self.optimal), upper_bound=self.point.upper_bound,
-            tol=max(self.tol, RELAXATION_TOL), time_limit_s=min(RELAXATION_S, most_s),
-        )  # fmt: skip
-        self.offer(relaxed.dual.reshape(self.optimal.shape), relaxed.lower_bound, proof=relaxed.certificate)
+        """Solve the semidefinite relaxation for a dual point, and bound its dual norm."""
+        found = relaxed_dual(
+            self.view.problem, weights=importance(self.rows, self.optimal),
+            time_limit_s=most_s if np.isfinite(most_s) else None,
+        ).reshape(self.optimal.shape)  # fmt: skip
+        self.by_gauge(found, bound_gauge(self.rows, self.view.asked(found)).value)
 
     def report(self, gauge: float, note: str) -> bool:
         """Show the callback a new bound on the gauge of the point's dual, and why it is one; whether to stop."""
@@ -176,7 +173,7 @@ class Bracket:
             gauge = gauge_bound(self.rows, view.asked(self.optimal))
             self.report(gauge, TOO_WIDE)
         # beyond a few rows for each dimension quadratics on boxes are what bounds best
-        boxes = view.is_scalar and MOST_DIMENSIONS < rank <= MOST_QUADRATIC_DIMENSIONS and not only_relaxation
+        boxes = view.is_scalar and MOST_DIMENSIONS < rank <= MOST_QUADRATIC_DIMENSIONS
         if not view.interpolates:
             if boxes and left > LEAST_S:
                 with contextlib.suppress(TimeUp), limited(IN_TIME * left):
@@ -187,7 +184,11 @@ class Bracket:
             if view.is_scalar and suits_boxes(rank):  # as certificates do
                 self.by_gauge(self.optimal, bound_gauge(self.rows, view.asked(self.optimal)).value)
             return self.conclude()
-        if not only_relaxation and not (boxes and not suits_signs(*self.rows.shape)):
+        if only_relaxation:
+            with contextlib.suppress(TimeUp, SolverError), limited(left):
+                self.relaxation(left / 2)
+            return self.conclude()
+        if not (boxes and not suits_signs(*self.rows.shape)):
             with contextlib.suppress(TimeUp), limited(left / 2):
                 self.tree(min(FINAL_S, left / 3))
             with contextlib.suppress(TimeUp), limited(left / 2):
@@ -195,12 +196,6 @@ class Bracket:
         if boxes:
             with contextlib.suppress(TimeUp), limited(IN_TIME * self.left):
                 self.quadratics()
-        if relative_gap(self.point.upper_bound, self.lower) <= self.tol:
-            return self.conclude()
-        if not (view.is_scalar or only_relaxation):
-            return self.conclude()
-        with contextlib.suppress(TimeUp), limited(self.left):
-            self.relaxation(self.left if only_relaxation else self.left / 3)
         return self.conclude()
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.linalg import LinAlgError
 
+from covopt.checks.optional import required
 from covopt.exact.rounding import relative_gap
 from covopt.limits import now
 from covopt.oracles.base import Pricing
@@ -166,6 +167,8 @@ def solve_heuristic(
     >>> point.status.code, point.gap <= 1e-6
     ('certified', True)
     """
+    if only_relaxation:
+        required("cvxpy", "the solver 'relaxation'", "conic")
     began = now()
     if time_limit_s is not None:
         pricing_s = min(pricing_s, 0.1 * time_limit_s)

@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 
 from covopt.exact.rounding import relative_gap
-from covopt.oracles.lifted.gauge_certificate import GaugeCertificate
 from covopt.solvers.loop import RoundState
 from covopt.status import Status
 
 NETWORK = "neurons", "weights", "offset", "upper_bound", "finished", "heights"
-DUAL = "dual", "lower_bound", "proof", "claimed", "moments"
+DUAL = "dual", "lower_bound", "claimed", "moments"
 
 
 @dataclass(frozen=True)
@@ -55,7 +54,6 @@ class Point:
     status: Status
     history: list[RoundState] = field(default_factory=list)
     warm: WarmStart | None = None  # where another solve with a loss may start
-    proof: GaugeCertificate | None = None  # of the dual's gauge, where a semidefinite relaxation gave it
     finished: bool = False  # the network is merged, and as sparse as it gets
     claimed: bool = False  # quadratics on boxes have shown that no neuron exceeds one at the dual
     is_early: bool = False  # whether a first look at what can be proved has ended the rounds

@@ -105,7 +105,7 @@ def test_an_oracle_that_is_kept_answers_as_a_new_one(orthogonal):
         assert support.bound_gauge(rows, dual) == first
 
 
-def concluded(monkeypatch, exact, lam=None, proof=None):
+def concluded(monkeypatch, exact, lam=None):
     """Ask ``conclude`` about a dual of gauge 3 by an oracle that is told what to say; return what it was asked."""
     asked = []
 
@@ -121,7 +121,7 @@ def concluded(monkeypatch, exact, lam=None, proof=None):
         loss.encode_targets(data.Y)
     found = certify.conclude(
         data, ReLUNetwork(np.zeros((0, 2)), np.zeros((0, 1))), np.array([0.0, 1.0]), stopped=Status.GAP, tol=0.1,
-        output_bias="none", loss=loss, lam=lam or 1.0, proof=proof,
+        output_bias="none", loss=loss, lam=lam or 1.0,
     )  # fmt: skip
     return asked, float(found.dual[1]), found.certificate.gauge
 
@@ -132,10 +132,6 @@ def test_a_maximum_is_divided_by_and_asked_for_again(monkeypatch):
 
 def test_other_bounds_are_divided_by_powers_of_two(monkeypatch):
     assert concluded(monkeypatch, False) == ([1.0], 0.25, 0.75)
-
-
-def test_a_proof_is_asked_again(monkeypatch):
-    assert concluded(monkeypatch, False, proof=object()) == ([1.0, 0.25], 0.25, 0.75)
 
 
 def test_a_certificate_with_a_loss_chooses_the_multiple_itself(monkeypatch):

@@ -1,1 +1,0 @@
-"""The semidefinite lift: cones, solvers, splits, and the certificate of a gauge."""
