@@ -34,10 +34,7 @@ _ROOM = 2.0**-40  # of each term: some thirty roundings, square roots and powers
 
 
 def acute_value(
-    gram: tuple[Fraction, Fraction, Fraction],
-    squares: tuple[Fraction, Fraction],
-    depth: int,
-    moment: Fraction | None = None,
+    gram: tuple[Fraction, Fraction, Fraction], moments: tuple[Fraction, Fraction, Fraction], depth: int
 ) -> float:
     """Return the cost of two acute rows with opposite targets from below; zero where it is none.
 
@@ -45,28 +42,26 @@ def acute_value(
     ----------
     gram : tuple of Fraction
         x₁·x₁, x₂·x₂, x₁·x₂ > 0.
-    squares : tuple of Fraction
-        y₁², y₂²; of several outputs ‖y₁‖², ‖y₂‖².
+    moments : tuple of Fraction
+        y₁·y₁, y₂·y₂, y₁·y₂ < 0.
     depth : int
         L ≥ 2.
-    moment : Fraction, optional
-        Of several outputs y₁·y₂ < 0; by default the targets are opposite.
 
     Examples
     --------
     At L = 2 it is 2Σ|y_i|√(G⁻¹)_ii:
 
     >>> G = (Fraction(1), Fraction(2), Fraction(1))
-    >>> 0.0 <= 2.0 * (2.0**0.5 + 1.0) - acute_value(G, (Fraction(1), Fraction(1)), 2) < 1e-6
+    >>> 0.0 <= 2.0 * (2.0**0.5 + 1.0) - acute_value(G, (Fraction(1), Fraction(1), Fraction(-1)), 2) < 1e-6
     True
     """
     a, b, c = gram
     det = a * b - c * c
-    if det <= 0 or c < 0 or min(squares) <= 0:
+    if det <= 0 or c < 0 or moments[2] >= 0:
         return 0.0
     # R_L(tX, cY) = (c/t)^{2/L} R_L(X, Y): by powers of two to size one, exactly
     unit = Fraction(2) ** -round(_log2(max(a, b)) / 2)
-    first, second = (square * unit**2 for square in squares)
+    first, second = (square * unit**2 for square in moments[:2])
     a, b, det = a * unit**2, b * unit**2, det * unit**4
     turns = round(_log2(max(first, second)) / (2 * depth))
     shrink = Fraction(4) ** (depth * turns)
@@ -76,8 +71,8 @@ def acute_value(
     if not all(1e-100 < value < 1e100 for value in numbers):
         return 0.0
     pull = None
-    if moment is not None:
-        pull = _Pull(a, b, c * unit**2, -moment * unit**2 / shrink, depth)
+    if moments[2] ** 2 < moments[0] * moments[1]:  # for opposite targets the slope is never negative
+        pull = _Pull(a, b, c * unit**2, -moments[2] * unit**2 / shrink, depth)
     found = _minimum((numbers[0], numbers[1]), numbers[2], (numbers[3], numbers[4]), depth, pull)
     return below(Fraction(down(found)) * Fraction(4) ** turns) if found > 0.0 else 0.0
 

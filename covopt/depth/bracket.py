@@ -6,7 +6,10 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from covopt.checks.speaking import tell_bound, tell_found, tell_timings
+from covopt.depth.bounds import Bound
 from covopt.depth.solution import DeepSolution
+from covopt.depth.upper import Found
+from covopt.exact.rounding import relative_gap
 from covopt.limits import TimeUp, limited, now
 from covopt.status import Status
 
@@ -18,11 +21,13 @@ class Stop(Exception):
 
 
 class Bracket:
-    """A clock, a history and a status; what is found above and below is kept by whoever searches.
+    """The best network and the bounds so far, with a clock, a history and a status.
 
     Parameters
     ----------
     depth : int
+    tol : float
+        Relative gap at which nothing is left to search for.
     limit : float or None
         Seconds.
     callback : callable or None
@@ -31,16 +36,40 @@ class Bracket:
     """
 
     def __init__(
-        self, depth: int, limit: float | None, callback: Callable[[dict[str, Any]], Any] | None, began: float
+        self,
+        depth: int,
+        tol: float,
+        limit: float | None,
+        callback: Callable[[dict[str, Any]], Any] | None,
+        began: float,
     ) -> None:
-        self.depth, self.limit, self.callback, self.began = depth, limit, callback, began
+        self.depth, self.tol, self.limit, self.callback, self.began = depth, tol, limit, callback, began
+        self.best: Found | None = None
+        self.bounds: list[Bound] = []
         self.history: list[dict[str, Any]] = []
         self.status = Status.HEURISTIC
 
     @property
     def closed(self) -> bool:
-        """Whether nothing is left to search for."""
-        return False
+        """Whether the bounds meet."""
+        lower = max((bound.value for bound in self.bounds), default=0.0)
+        return self.best is not None and relative_gap(self.best[0], lower) <= self.tol
+
+    def offer(self, found: Found, source: str) -> None:
+        """Keep a network where it is the best of the depth asked for."""
+        if found[1].depth != self.depth or (self.best is not None and found[0] >= self.best[0]):
+            return
+        self.best = found
+        self.note("upper", found[0], source)
+        if self.closed:
+            raise Stop
+
+    def add(self, found: list[Bound]) -> None:
+        """Keep bounds, best first."""
+        self.bounds = sorted([*self.bounds, *found], key=lambda bound: -bound.value)
+        if found:
+            best = max(found, key=lambda bound: bound.value)
+            self.note("lower", best.value, best.title)
 
     def left(self, share: float | None) -> float | None:
         """Return the seconds until a share of the limit is over; None where there is no limit, or no share."""

@@ -14,11 +14,12 @@ from covopt.checks.speaking import speaking
 from covopt.checks.timing import Stopwatch, stage, timing
 from covopt.checks.validation import check_output_bias, check_random_state, check_time_limit, check_tol, said
 from covopt.data import Data
+from covopt.depth.bounds import Bound
 from covopt.depth.bracket import Bracket, Stop
 from covopt.depth.descent import norm_of
 from covopt.depth.layers import Layout
 from covopt.depth.linear import check_depth
-from covopt.depth.lower import Bound, chain_bounds, closed_bounds, shares_bounds, tree_bounds
+from covopt.depth.lower import chain_bounds, closed_bounds, shares_bounds, tree_bounds
 from covopt.depth.shares import DEPTH as SHARED_DEPTH
 from covopt.depth.solution import AGREES, DeepSolution
 from covopt.depth.upper import Found, UpperSearch
@@ -151,12 +152,10 @@ class _Task(Bracket):
         callback: Callable[[dict[str, Any]], Any] | None,
         watch: Stopwatch,
     ) -> None:
-        super().__init__(depth, limit, callback, began)
-        self.data, self.output_bias, self.tol = data, output_bias, tol
+        super().__init__(depth, tol, limit, callback, began)
+        self.data, self.output_bias = data, output_bias
         self.random_state, self.watch = random_state, watch
-        self.search = UpperSearch(data, depth, output_bias, limit, random_state, self._offer)
-        self.best: Found | None = None
-        self.bounds: list[Bound] = []
+        self.search = UpperSearch(data, depth, output_bias, limit, random_state, self.offer)
         self.trees: list[Bound] = []
         self.looked = np.inf  # the norm at which trees and chains were made
 
@@ -201,43 +200,34 @@ class _Task(Bracket):
         layout, theta = Layout.of_layers(
             [*layers, last], self.data.n_features, self.data.bias, self.output_bias
         )
-        self._offer(layout, theta, "zero")
+        self.offer((norm_of(layout, theta), layout, theta), "zero")
         raise Stop
 
-    def _offer(self, layout: Layout, theta: np.ndarray, source: str) -> None:
-        """Keep a network where it is the best of the depth asked for."""
-        norm = norm_of(layout, theta)
-        if layout.depth != self.depth or (self.best is not None and norm >= self.best[0]):
-            return
-        if self.bounds and norm < (1.0 - AGREES) * self.bounds[0].value:
-            return  # it misses points that matter by little: targets of 1e-12 cost a share of (1e-12)^{2/L}
-        self.best = (norm, layout, theta)
-        self.note("upper", norm, source)
-        if self.closed:
-            raise Stop
+    def offer(self, found: Found, source: str) -> None:
+        """Keep a network that costs no less than it must: targets of 1e-12 that it misses cost (1e-12)^{2/L}."""
+        if not self.bounds or found[0] >= (1.0 - AGREES) * self.bounds[0].value:
+            super().offer(found, source)
 
     # ------------------------------------------------------------------ from below
     @stage("closed bounds")
     def _at_once(self) -> None:
         """Take what takes no time first, the closed forms too: whatever stops the search, they stand."""
         self._zero()
-        self.bounds = closed_bounds(self.data, self.depth, self.output_bias)
-        if self.bounds:
-            self.note("lower", self.bounds[0].value, self.bounds[0].title)
+        self.add(closed_bounds(self.data, self.depth, self.output_bias))
 
     @stage("tree bound")
     def _trees(self) -> None:
         """Bound by trees, whose sizes of layers are about those of the best network so far."""
         assert self.best is not None
         upper = self.best[0]
-        closed = [bound for bound in self.bounds if bound.pair is not None]
+        closed = [bound for bound in self.bounds if bound.kind == "pair"]
         found = chain_bounds(self.data, self.depth, self.output_bias, upper=upper, closed=closed)
         self.looked, self.trees = upper, []
         if self.data.n_samples > 2 or not found or relative_gap(upper, found[0].value) > LEAST_GOAL:
             self.trees = tree_bounds(
                 self.data, self.depth, self.output_bias, upper=upper, weights=self.search.dual
             )
-        self._add(sorted([*found, *self.trees], key=lambda bound: -bound.value))
+        self.add([*found, *self.trees])
 
     def _below(self) -> None:
         assert self.best is not None
@@ -251,18 +241,7 @@ class _Task(Bracket):
                 shared = shares_bounds(
                     self.data, self.output_bias, upper=upper, goal=goal, level=level, tree=self.trees
                 )
-            self._add(shared)
-
-    def _add(self, found: list[Bound]) -> None:
-        self.bounds = sorted([*self.bounds, *found], key=lambda bound: -bound.value)
-        if found:
-            self.note("lower", found[0].value, found[0].title)
-
-    @property
-    def closed(self) -> bool:
-        """Whether the bounds meet."""
-        lower = max((bound.value for bound in self.bounds), default=0.0)
-        return self.best is not None and relative_gap(self.best[0], lower) <= self.tol
+            self.add(shared)
 
     def _solution(self) -> DeepSolution:
         assert self.best is not None

@@ -40,7 +40,7 @@ from covopt.depth.tree_boxes import (
 from covopt.exact.rounding import UNIT, above, down, gamma, root_up, up
 from covopt.losses import Loss
 
-TOL = 3e-4  # of the least over c
+TOL = 3e-5  # of the least over c
 MAX_BOXES = 3000
 FEW_BOXES, FEW_AXES = 800, 2  # for more layers each box has more corners
 _STEPS = 60  # of the search for the best p
@@ -80,7 +80,7 @@ def dual_bound(
     *,
     upper: float,
 ) -> float:
-    """Return a lower bound on C + λ‖W‖² over networks of a depth, whatever the trees hold.
+    """Return a lower bound on C + λ‖W‖² over networks of a depth, whatever the trees hold: with none, what C must be.
 
     Parameters
     ----------
@@ -100,10 +100,15 @@ def dual_bound(
     ValueError
         Where a tree is damaged.
     """
-    if depth > MOST_LAYERS and data.bias > 0.0:
-        return 0.0
+    counted = np.flatnonzero(
+        loss.weights[:, 0] > 0.0
+    )  # a row of weight zero costs nothing, whatever its output
+    alone = conjugate_at(loss.take(counted), np.zeros((len(counted), data.n_outputs)))
+    floor = 0.0 if alone is None else max(0.0, -alone)
+    if not trees or (depth > MOST_LAYERS and data.bias > 0.0):
+        return floor
     duals = [DualHeights(tree, data, loss, lam, depth, output_bias) for tree in trees]
-    return _Search(duals, lam, depth, data.bias, upper).run() if duals else 0.0
+    return max(floor, _Search(duals, lam, depth, data.bias, upper).run())
 
 
 class DualHeights:

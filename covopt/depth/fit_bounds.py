@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import chain
 
 import numpy as np
-from scipy.optimize import linprog
 
 from covopt.certificates.conjugate import balanced, into_domain
 from covopt.data import Data
+from covopt.depth.bounds import KINDS, Asked, Bound
 from covopt.depth.copies import Copies
 from covopt.depth.dual_trees import DualTree
 from covopt.depth.families import Family
 from covopt.depth.layers import Layout
-from covopt.depth.rays import ORIGIN, FitBound, evaluate, round_flows
 from covopt.depth.tree_search import TreeSearch
 from covopt.limits import TimeUp
 from covopt.losses import Loss
@@ -29,12 +27,11 @@ OWN_SHARE = 0.8  # where the family of a network's own residuals is chosen, of i
 SHARES = (0.6, 0.35, 0.1)  # of the mean layer's squared norm, where duals are taken
 SIDES = 8  # half a polygon about the circle: two per cent are lost at most
 ROUGH = 1e-4  # of each μ
-MOST_TRANSPORTED = 60  # rows: a linear program over their pairs
 
 
 def fit_bounds(
     data: Data, loss: Loss, lam: float, output_bias: str, layout: Layout, theta: np.ndarray, upper: float
-) -> list[FitBound]:
+) -> list[Bound]:
     """Return lower bounds on the least objective, best first.
 
     Parameters
@@ -49,80 +46,23 @@ def fit_bounds(
     upper : float
         Its objective.
     """
-    depth = layout.depth
-    outputs = layout.forward(theta, data.X)[1][-1]
-    done: list[FitBound] = []
-
-    def keep(bound: FitBound | None) -> None:
-        if bound is not None:
-            value = evaluate(bound, data, loss, lam, depth, output_bias, upper)
-            done.append(replace(bound, value=value))
-
+    asked = Asked(data, layout.depth, output_bias, upper, loss, lam)
+    done = [_bound((), asked)]
+    trees: list[DualTree] = []
     try:
-        keep(FitBound(0.0))
-        for at in (outputs, np.zeros_like(outputs)):
-            keep(_transport(data, -loss.gradient(at)))
-        trees: list[DualTree] = []
         for tree in _trees(data, loss, lam, output_bias, layout, theta, upper):
             trees.append(tree)
             if len(trees) == 1:  # the rest may not be ready in time
-                keep(FitBound(0.0, trees=(tree,)))
+                done.append(_bound((tree,), asked))
         if len(trees) > 1:
-            keep(FitBound(0.0, trees=tuple(trees)))
-            done = [bound for bound in done if len(bound.trees) != 1]
+            done[1] = _bound(tuple(trees), asked)
     except TimeUp:
         pass
     return sorted(done, key=lambda bound: -bound.value)
 
 
-def _main(residuals: np.ndarray) -> tuple[np.ndarray, tuple[float, ...] | None]:
-    """Return a column of residuals, and the direction of the outputs that it is along."""
-    if residuals.shape[1] == 1:
-        return residuals[:, 0], None
-    u = np.linalg.svd(residuals, full_matrices=False)[2][0]
-    return residuals @ u, tuple(u.tolist())
-
-
-def _transport(data: Data, residuals: np.ndarray) -> FitBound | None:
-    """Return the cheapest transport of positive residuals to negative ones, or to the origin where f(0) = 0."""
-    column, direction = _main(residuals)
-    rows = np.argsort(-np.abs(column), kind="stable")[:MOST_TRANSPORTED]
-    rows = rows[column[rows] != 0.0]
-    mass = column[rows].copy()
-    if data.bias > 0.0:  # what is given must be what is taken; signs stay, where a loss needs them
-        given, taken = mass[mass > 0].sum(), -mass[mass < 0].sum()
-        if min(given, taken) <= 0.0:
-            return None
-        share = min(given, taken)
-        mass = np.where(mass > 0, mass * (share / given), mass * (share / taken))
-    sources, sinks = np.flatnonzero(mass > 0), np.flatnonzero(mass < 0)
-    pairs = [(int(i), int(j)) for i in sources for j in sinks]
-    lengths = [float(np.linalg.norm(data.X[rows[i]] - data.X[rows[j]])) for i, j in pairs]
-    if data.bias == 0.0:
-        pairs += [(int(i), ORIGIN) for i in range(len(rows)) if mass[i] != 0.0]
-        lengths += [float(np.linalg.norm(data.X[rows[i]])) for i, j in pairs if j == ORIGIN]
-    if not pairs:
-        return None
-    balance = np.zeros((len(rows), len(pairs)))
-    for column_index, (i, j) in enumerate(pairs):
-        if j == ORIGIN:
-            balance[i, column_index] = math.copysign(1.0, mass[i])
-        else:
-            balance[i, column_index], balance[j, column_index] = 1.0, -1.0
-    size = float(np.abs(mass).max())
-    answer = linprog(np.array(lengths), A_eq=balance, b_eq=mass / size, bounds=(0.0, None), method="highs")
-    if answer.x is None:
-        return None
-    flows = []
-    for (i, j), amount in zip(pairs, answer.x.tolist(), strict=True):
-        if amount <= 1e-9 * float(answer.x.max()):
-            continue
-        here = int(rows[i])
-        if j != ORIGIN:
-            flows.append((here, int(rows[j]), amount))
-        else:
-            flows.append((here, ORIGIN, amount) if mass[i] > 0 else (ORIGIN, here, amount))
-    return FitBound(0.0, round_flows(flows), direction) if flows else None
+def _bound(trees: tuple[DualTree, ...], asked: Asked) -> Bound:
+    return Bound(KINDS["trees"].value(trees, asked), "trees", trees)
 
 
 def _trees(

@@ -8,10 +8,9 @@ from typing import Any, ClassVar
 
 from covopt.checks.validation import check_positive
 from covopt.data import Data
-from covopt.depth.rays import bound_from_dict, evaluate
+from covopt.depth.bounds import Asked
 from covopt.depth.solution import DeepSolution
 from covopt.depth.stationarity import stationarity
-from covopt.errors import CovoptError
 from covopt.files.layouts import DEEP_FIT
 from covopt.files.schema import numbers
 from covopt.losses import Loss, loss_from_dict
@@ -32,7 +31,7 @@ class DeepFit(DeepSolution):
     loss : Loss
         With its targets.
     sample_weight : ndarray of shape (N,) or None
-    bounds : list of FitBound
+    bounds : list of Bound
         Lower bounds on C + λ‖W‖², best first; ``covopt.verify`` computes them again.
     status : Status
         CERTIFIED where the bracket is closed to ``tol``; HEURISTIC otherwise: descent found the network.
@@ -45,7 +44,6 @@ class DeepFit(DeepSolution):
     _FORMAT: ClassVar[str] = FORMAT
     _LAYOUT: ClassVar[Any] = DEEP_FIT
     _STATED: ClassVar[tuple[str, ...]] = ("cost", "objective", "lower_bound")
-    _bound_from: ClassVar[Any] = staticmethod(bound_from_dict)
 
     def __post_init__(self) -> None:
         if self.loss is None or self.lam is None:
@@ -103,19 +101,13 @@ class DeepFit(DeepSolution):
     def _least(self) -> str:
         return "min C + λ‖W‖²"
 
-    def _problem(self) -> tuple[Any, ...]:
+    def asked(self) -> Asked:
+        """Return what the bounds are about, from the raw table."""
         loss, lam = copy.copy(self._terms[0]), self._terms[1]
         loss.encode_targets(self.data.Y, self.sample_weight)
         check_positive("lam", lam)
         data = Data.validate(self.data.X, loss.targets, bias=self.data.bias, interpolates=False)
-        return data, loss, lam
-
-    def _recompute(self, bound: Any, data: Data, *terms: Any) -> tuple[float, str]:
-        loss, lam = terms
-        try:
-            return evaluate(bound, data, loss, lam, self.depth, self.output_bias, self.objective), ""
-        except (CovoptError, ValueError, LookupError, ArithmeticError) as error:
-            return 0.0, f"; {error}"
+        return Asked(data, self.depth, self.output_bias, self.objective, loss, lam)
 
     # ------------------------------------------------------------------ files
     def to_dict(self) -> dict[str, Any]:

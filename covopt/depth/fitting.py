@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,9 +18,8 @@ from covopt.depth.fit_solution import DeepFit
 from covopt.depth.layers import Layout
 from covopt.depth.linear import check_depth
 from covopt.depth.polish import trim
-from covopt.depth.rays import FitBound
-from covopt.depth.starts import deeper, of_shallow, random_start
-from covopt.depth.upper import DESCENT, EXTRA, KEPT, WIDTH, Found, distinct
+from covopt.depth.starts import of_shallow, random_start
+from covopt.depth.upper import DESCENT, KEPT, WIDTH, Found, UpperSearch
 from covopt.errors import InputError
 from covopt.limits import now
 
@@ -44,7 +43,7 @@ def fit_deep(
     .. math:: \min_W \sum_i s_i\, \ell(f_W(x_i), y_i) + \lambda \|W\|^2
 
     over all widths. From above: the shallow optimum gets one identity layer after the other, descent after each; and
-    random starts, with λ rising to its value. From below: :mod:`covopt.depth.rays`.
+    random starts, with λ rising to its value. From below: :mod:`covopt.depth.fit_bounds`.
 
     Parameters
     ----------
@@ -98,98 +97,111 @@ class _Training(Bracket):
         callback: Callable[[dict[str, Any]], Any] | None,
         began: float,
     ) -> None:
-        super().__init__(depth, limit, callback, began)
-        self.task, self.lam, self.data, self.loss = task, lam, task.data, task.loss
-        self.rng = np.random.default_rng(task.random_state)
-        self.best = self._constant()
-        self.bounds: list[FitBound] = []
+        super().__init__(depth, task.tol, limit, callback, began)
+        self.task, self.lam = task, lam
+        self.search = TrainedSearch(task, lam, depth, limit, self.offer)
 
     def run(self) -> DeepFit:
         """Search above, then below."""
         with timing(self.began) as watch:
+            self.best = self.search.constant()
             self.work(_UPPER_SHARE, self._above)
             self.work(1.0, self._below)
+        assert self.best is not None
         layout, theta = self.best[1:]
         task = self.task
         return self.said(DeepFit(
-            self.data, self.depth, task.output_bias, layout.to_network(theta), self.bounds, self.status, task.tol,
-            self.history, now() - self.began, task.random_state, self.lam, self.loss, task.sample_weight,
+            task.data, self.depth, task.output_bias, layout.to_network(theta), self.bounds, self.status, task.tol,
+            self.history, now() - self.began, task.random_state, self.lam, task.loss, task.sample_weight,
             watch.seconds(),
         ))  # fmt: skip
 
+    def _above(self) -> None:
+        assert self.best is not None
+        self.note("upper", self.best[0], "constant")
+        self.search.go_on()
+
     @stage("bounds")
     def _below(self) -> None:
+        assert self.best is not None
         value, layout, theta = self.best
-        self.bounds = fit_bounds(self.data, self.loss, self.lam, self.task.output_bias, layout, theta, value)
-        if self.bounds:
-            self.note("lower", self.bounds[0].value, self.bounds[0].title)
+        task = self.task
+        self.add(fit_bounds(task.data, task.loss, self.lam, task.output_bias, layout, theta, value))
 
-    def _constant(self) -> Found:
+
+class TrainedSearch(UpperSearch):
+    """The search for networks of a small C + λ‖W‖²: continuation in the depth, then random starts, λ rising.
+
+    Parameters
+    ----------
+    task : FitTask
+    lam : float
+    depth : int
+    limit : float or None
+    offer : callable
+        As for :class:`covopt.depth.upper.UpperSearch`.
+    """
+
+    def __init__(
+        self, task: FitTask, lam: float, depth: int, limit: float | None, offer: Callable[[Found, str], None]
+    ) -> None:
+        super().__init__(task.data, depth, task.output_bias, limit, task.random_state, offer, task.loss)
+        self.task, self.lam = task, lam
+
+    def constant(self) -> Found:
         """Return the network without neurons; its output bias is what descent makes of zero."""
-        bias, outputs = self.data.bias, self.data.n_outputs
-        layout = Layout((self.data.n_features, *[1] * (self.depth - 1), outputs), bias, self.task.output_bias)
+        data = self.data
+        layout = Layout(
+            (data.n_features, *[1] * (self.depth - 1), data.n_outputs), data.bias, self.output_bias
+        )
         theta = np.zeros(layout.size)
         if layout.has_bias(self.depth - 1):
-            theta = decay(layout, theta, self.data.X, self.loss, self.lam)
-        return objective(layout, theta, self.data.X, self.loss, self.lam), layout, theta
+            theta = decay(layout, theta, data.X, self._loss, self.lam)
+        return self._found(layout, theta)
 
-    def _above(self) -> None:
+    def go_on(self) -> None:
         """Continuation in the depth from the shallow optimum; then random starts."""
-        self.note("upper", self.best[0], "constant")
         kept = self._shallow()
-        while kept and kept[0][1].depth < self.depth:
-            found = []
-            for _, layout, theta in kept:
-                for extra in EXTRA:
-                    for start in deeper(layout, theta, self.rng, extra=extra):
-                        found.append(self._improve(*start, f"depth {layout.depth} continued"))
-            kept = distinct(found, 1 if self._is_large(kept[0][1]) else KEPT)
-        for layout, theta in self._random_starts():
-            low = theta
+        if kept:
+            self.continue_in_depth(kept, 1 if self._is_large(kept[0][1]) else KEPT)
+        data = self.data
+        width = max(WIDTH, min(data.n_samples, 24))
+        layout = Layout(
+            (data.n_features, *[width] * (self.depth - 1), data.n_outputs), data.bias, self.output_bias
+        )
+        size = float(np.abs(self._loss.targets).max())
+        for _ in range(1 if self._is_large(layout) else RANDOM_STARTS):
+            _, low = random_start(layout, self._rng, size, float(np.abs(data.lifted).max()))
             for share in (0.01, 0.1):
-                low = decay(layout, low, self.data.X, self.loss, share * self.lam)
+                low = decay(layout, low, data.X, self._loss, share * self.lam)
             self._improve(layout, low, "random start")
 
     def _is_large(self, layout: Layout) -> bool:
         return self.data.n_samples * sum(layout.widths) > LARGE
 
+    def _found(self, layout: Layout, theta: np.ndarray) -> Found:
+        return objective(layout, theta, self.data.X, self._loss, self.lam), layout, theta
+
     @stage("shallow optimum")
-    def _shallow(self) -> list[Found]:
+    def _solved(self) -> list[Found]:
         """Return the shallow optimum for λ and for a tenth of it: where depth makes norms dear, more is a start."""
         found = []
         for share in (1.0, 0.1):
             left = None if self.limit is None else _SHALLOW_SHARE * self.limit
             solution = self.task.solve(share * self.lam, left, None, None, now())
-            if not len(solution.network):
-                continue
-            layout, theta = of_shallow(solution.network, self.task.output_bias)
-            found.append((objective(layout, theta, self.data.X, self.loss, self.lam), layout, theta))
+            if len(solution.network):
+                found.append(self._found(*of_shallow(solution.network, self.output_bias)))
         return found
 
-    def _random_starts(self) -> Iterator[tuple[Layout, np.ndarray]]:
-        data = self.data
-        layout = Layout(
-            (data.n_features, *[max(WIDTH, min(data.n_samples, 24))] * (self.depth - 1), data.n_outputs),
-            data.bias, self.task.output_bias,
-        )  # fmt: skip
-        size = float(np.abs(self.loss.targets).max())
-        for _ in range(1 if self._is_large(layout) else RANDOM_STARTS):
-            yield random_start(layout, self.rng, size, float(np.abs(data.lifted).max()))
-
     @stage("descent")
-    def _improve(self, layout: Layout, theta: np.ndarray, source: str) -> Found:
+    def _improve(self, layout: Layout, theta: np.ndarray, source: str) -> list[Found]:
         """Descend, drop silent neurons, keep."""
-        X = self.data.X
-        if gives_way(DESCENT * layout.size, f"a descent over {layout.size:,} weights", "it is left out"):
-            low = theta
-        else:
-            low = decay(layout, theta, X, self.loss, self.lam)
-        small, trimmed = trim(layout, low, silent=SILENT * max(1.0, float(np.abs(low).max()) ** 2))
-        value = objective(small, trimmed, X, self.loss, self.lam)
-        before = objective(layout, low, X, self.loss, self.lam)
-        if value > before * (1.0 + 1e-9):
-            small, trimmed, value = layout, low, before
-        if small.depth == self.depth and value < self.best[0]:
-            self.best = (value, small, trimmed)
-            self.note("upper", value, source)
-        return value, small, trimmed
+        low = theta
+        if not gives_way(DESCENT * layout.size, f"a descent over {layout.size:,} weights", "it is left out"):
+            low = decay(layout, theta, self.data.X, self._loss, self.lam)
+        before = self._found(layout, low)
+        found = self._found(*trim(layout, low, silent=SILENT * max(1.0, float(np.abs(low).max()) ** 2)))
+        if found[0] > before[0] * (1.0 + 1e-9):
+            found = before
+        self._offer(found, source)
+        return [found]

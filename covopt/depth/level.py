@@ -22,7 +22,6 @@ from fractions import Fraction
 import numpy as np
 
 from covopt.depth.obtuse import obtuse_value
-from covopt.depth.pairs import PairBound
 from covopt.exact.rounding import below, down
 
 _LOST = (
@@ -112,27 +111,18 @@ def level_start(gram: tuple[Fraction, Fraction, Fraction] | Fraction, bias: Frac
     return bias**2 * (a + b - 2 * c) / det if det > 0 else Fraction(0)
 
 
-def level_bounds(X: np.ndarray, Y: np.ndarray, depth: int, bias: float, output_bias: str) -> list[PairBound]:
-    """Return the bound by the row that is dearest alone, or by two rows with equal targets.
+def dearest_level(X: np.ndarray, Y: np.ndarray, bias: float) -> tuple[int, ...]:
+    """Return the row that is dearest alone, or two rows with equal targets; none without biases, or of many rows.
 
     Parameters
     ----------
     X : ndarray of shape (N, d)
     Y : ndarray of shape (N, k)
-    depth : int
-        L ≥ 2.
     bias : float
-        β ≥ 0: none without it.
-    output_bias : {"none", "penalized", "free"}
-        None for a free one.
-
-    Returns
-    -------
-    list of PairBound
-        One or none.
+        β ≥ 0.
     """
-    if bias == 0.0 or output_bias == "free" or not Y.any() or len(X) > MOST_ROWS:
-        return []
+    if bias == 0.0 or len(X) > MOST_ROWS:
+        return ()
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         lifted = np.column_stack([X, np.full(len(X), bias)])
         gram = lifted @ lifted.T
@@ -145,9 +135,7 @@ def level_bounds(X: np.ndarray, Y: np.ndarray, depth: int, bias: float, output_b
         np.fill_diagonal(both, 1.0 / own)
         size = np.where((Y[:, None] == Y[None]).all(axis=2), both * (Y**2).sum(axis=1), -1.0)
     i, j = divmod(int(np.argmax(np.nan_to_num(size, nan=-1.0))), len(X))
-    rows = (i,) if i == j else (min(i, j), max(i, j))
-    value = level_again(rows, X, Y, depth, bias, output_bias)
-    return [PairBound(value, "level", rows)] if value > 0.0 else []
+    return (i,) if i == j else (min(i, j), max(i, j))
 
 
 def level_again(
@@ -158,8 +146,14 @@ def level_again(
     Parameters
     ----------
     rows : tuple of int
-    X, Y, depth, bias, output_bias
-        As in :func:`level_bounds`.
+    X : ndarray of shape (N, d)
+    Y : ndarray of shape (N, k)
+    depth : int
+        L ≥ 2.
+    bias : float
+        None without it.
+    output_bias : {"none", "penalized", "free"}
+        None for a free one.
     """
     if (
         not 1 <= len(rows) <= 2

@@ -1,92 +1,27 @@
-"""Lower bounds on the representation cost, each with what it rests on, and their recomputation."""
+"""Lower bounds of deep networks: the search for each kind."""
 
 from __future__ import annotations
-
-import math
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from covopt.data import Data
+from covopt.depth.bounds import MAX_BOXES, TOL, Bound
 from covopt.depth.families import Family
-from covopt.depth.gram_chain import GramChain, gram_bound
 from covopt.depth.gram_search import gram_search
 from covopt.depth.gram_trees import MOST_CELLS
 from covopt.depth.level import MOST_ROWS as LEVEL_ROWS
-from covopt.depth.level import level_again, level_bounds
-from covopt.depth.pairs import PairBound, pair_bounds, recompute
-from covopt.depth.shares import DEPTH, Shares, shares_bound
+from covopt.depth.pairs import pair_bounds
 from covopt.depth.shares_search import SharesSearch
-from covopt.depth.structs import from_json
 from covopt.depth.tree import MOST_LAYERS, tree_bound
 from covopt.depth.tree_search import TreeSearch
-from covopt.errors import CovoptError
 from covopt.limits import TimeUp, seconds_left
 
 MOST_ROWS = 5  # a family is closed over sets of positive rows: 2^rows of them
 LEVELS = (0.3, 0.5, 1.0, 3.0)  # of c, times the upper bound's mean layer
 LOW_LEVELS = (0.1, 0.3, 0.5, 1.0)  # the same for more layers than four
 MANY_LAYERS = 4
-MAX_BOXES = 3000
-TOL = 1e-3  # of the minimum over c
 FINE, COARSE = 5e-7, 1e-3  # goals for two rows alone, and for two of many
 FEW_CELLS = 4000  # of a layer, for two of many
-_TITLES = {
-    "lipschitz": "the Lipschitz bound of rows {rows}",
-    "row": "row {rows} alone",
-    "table": "sizes of the whole table",
-    "quadrant": "rows {rows} alone, exactly",
-    "obtuse": "rows {rows} at an obtuse angle, exactly",
-    "apart": "rows {rows} and targets at an obtuse angle, exactly",
-    "opposite": "rows {rows}, whose targets have opposite signs",
-    "level": "rows {rows} with one target and biases",
-    "acute": "rows {rows} at an acute angle, with targets of opposite signs, exactly",
-}
-
-
-@dataclass(frozen=True)
-class Bound:
-    """One lower bound on R_L(X, Y).
-
-    Attributes
-    ----------
-    value : float
-    pair : PairBound or None
-        Of a few rows in closed form.
-    families : tuple of Family
-        Of the tree bound.
-    shares : Shares or None
-        Of the bound by shares.
-    chain : GramChain or None
-        Of two rows with biases.
-    cutoff : float or None
-        The norm beyond which the tree bound, or the one by a chain, did not look. Any is valid; None for that of the
-        network beside it.
-    """
-
-    value: float
-    pair: PairBound | None = None
-    families: tuple[Family, ...] = ()
-    shares: Shares | None = None
-    cutoff: float | None = None
-    chain: GramChain | None = None
-
-    @property
-    def title(self) -> str:
-        """What it is, in words."""
-        if self.chain is not None:
-            return "rows {} and {} with biases: shortest paths over cells of their covariances".format(
-                *self.chain.rows
-            )
-        if self.shares is not None:
-            what = "signs" if len(self.shares.groups) <= 2 else "classes"
-            return f"branch and bound over the shares of {what} on {len(self.shares.rows)} rows"
-        if self.pair is None:
-            rows = len(self.families[0].rows) if self.families else 0
-            return f"tree bound on {rows} rows: copies of the lower layers for each neuron"
-        text = _TITLES[self.pair.kind].format(rows=" and ".join(map(str, self.pair.rows)))
-        return f"{text}, the bias as a constant channel" if self.pair.channel else text
 
 
 def closed_bounds(data: Data, depth: int, output_bias: str) -> list[Bound]:
@@ -98,11 +33,8 @@ def closed_bounds(data: Data, depth: int, output_bias: str) -> list[Bound]:
     depth : int
     output_bias : {"none", "penalized", "free"}
     """
-    found = [
-        *pair_bounds(data.X, data.Y, depth, data.bias, output_bias),
-        *level_bounds(data.X, data.Y, depth, data.bias, output_bias),
-    ]
-    return [Bound(bound.value, bound) for bound in sorted(found, key=lambda bound: -bound.value)]
+    found = pair_bounds(data.X, data.Y, depth, data.bias, output_bias)
+    return [Bound(pair.value, "pair", pair) for pair in found]
 
 
 def tree_bounds(
@@ -136,7 +68,7 @@ def tree_bounds(
     value = tree_bound(
         families, data.X, data.Y, depth, data.bias, output_bias, cutoff=upper, tol=TOL, max_boxes=MAX_BOXES
     )
-    return [Bound(value, None, tuple(families), cutoff=upper)] if value > 0 else []
+    return [Bound(value, "families", tuple(families), upper)] if value > 0 else []
 
 
 def chain_bounds(
@@ -159,7 +91,7 @@ def chain_bounds(
     list of Bound
         One or none.
     """
-    pairs = [bound.pair.rows for bound in closed if bound.pair is not None and len(bound.pair.rows) == 2]
+    pairs = [bound.proof.rows for bound in closed if len(bound.proof.rows) == 2]
     if data.bias == 0.0 or not pairs:
         return []
     rows = (0, 1) if data.n_samples == 2 else pairs[0]
@@ -167,7 +99,7 @@ def chain_bounds(
         (rows[0], rows[1]), data.X, data.Y, depth, data.bias, output_bias, upper=upper,
         goal=FINE if data.n_samples == 2 else COARSE, most=MOST_CELLS if data.n_samples == 2 else FEW_CELLS,
     )  # fmt: skip
-    return [] if found is None else [Bound(found[0], chain=found[1], cutoff=upper)]
+    return [] if found is None else [Bound(found[0], "chain", found[1], upper)]
 
 
 def shares_bounds(
@@ -195,7 +127,7 @@ def shares_bounds(
     """
     if not tree or (output_bias == "free" and data.bias > 0):
         return []
-    family = tree[0].families[len(tree[0].families) // 2]
+    family = tree[0].proof[len(tree[0].proof) // 2]
     root, rows = family.members[family.root], list(family.rows)
     u = np.ones(1) if family.direction is None else np.array(family.direction)
     targets = data.Y[rows] @ u
@@ -205,7 +137,7 @@ def shares_bounds(
         "none" if data.bias == 0.0 else output_bias, positive, upper,
     )  # fmt: skip
     found = search.run(goal=goal, level=level)
-    return [] if found is None else [Bound(found[0], shares=found[1])]
+    return [] if found is None else [Bound(found[0], "shares", found[1])]
 
 
 def tree_families(
@@ -285,64 +217,3 @@ def too_large(data: Data, depth: int) -> list[str]:
             f"{data.n_samples} rows are too many for the bound of pairs with one target, which takes {LEVEL_ROWS}"
         )
     return found
-
-
-def recompute_bound(bound: Bound, data: Data, depth: int, output_bias: str, cost: float) -> tuple[float, str]:
-    """Return the value of a bound, computed again from the data, and what was wrong with it if anything.
-
-    Parameters
-    ----------
-    bound : Bound
-    data : Data
-    depth : int
-    output_bias : {"none", "penalized", "free"}
-    cost : float
-        The squared norm of the network beside it: bounds without a cutoff of their own look at layers no larger.
-
-    Returns
-    -------
-    value : float
-    why : str
-        Empty, or a clause that begins with a semicolon.
-    """
-    try:
-        if bound.pair is not None and bound.pair.kind == "level":
-            return level_again(bound.pair.rows, data.X, data.Y, depth, data.bias, output_bias), ""
-        if bound.pair is not None:
-            return recompute(bound.pair, data.X, data.Y, depth, data.bias, output_bias), ""
-        if bound.shares is not None:
-            if depth != DEPTH:
-                return 0.0, f"; shares bound networks of {DEPTH} layers"
-            biased = "none" if data.bias == 0.0 else output_bias
-            return shares_bound(bound.shares, data.X, data.Y, data.bias, biased, cutoff=cost), ""
-        if bound.chain is not None:
-            return gram_bound(
-                bound.chain, data.X, data.Y, depth, data.bias, output_bias,
-                cutoff=cost if bound.cutoff is None else bound.cutoff,
-            ), ""  # fmt: skip
-        found = tree_bound(
-            list(bound.families), data.X, data.Y, depth, data.bias, output_bias,
-            cutoff=cost if bound.cutoff is None else bound.cutoff,
-            tol=TOL, max_boxes=MAX_BOXES,
-        )  # fmt: skip
-    except (CovoptError, ValueError, LookupError, ArithmeticError) as error:
-        return 0.0, f"; {error}"
-    return found, ""
-
-
-def bound_from_dict(content: dict[str, Any]) -> Bound:
-    """Return a bound from what :func:`covopt.depth.structs.to_json` made of it.
-
-    Raises
-    ------
-    ValueError, TypeError, LookupError
-        Where the content is something else.
-    """
-    bound: Bound = from_json(Bound, content)
-    if bound.pair is not None and bound.pair.kind not in _TITLES:
-        raise ValueError(f"a bound of kind {bound.pair.kind[:40]!r} is not known")
-    if bound.pair is None and not bound.families and bound.shares is None and bound.chain is None:
-        raise ValueError("a bound rests on nothing")
-    if bound.cutoff is not None and not 0.0 < bound.cutoff < math.inf:
-        raise ValueError(f"a bound looks at norms up to {bound.cutoff:g}")
-    return bound

@@ -1,24 +1,26 @@
-r"""What a few rows alone cost: closed forms that bound the representation cost of the whole table from below.
+r"""What one or two rows alone cost: closed forms that bound the representation cost of the whole table from below.
 
 A network through all points is one through each pair of them, so R_L(X, Y) is at least that of any pair. With
 G = the Gram matrix of two rows, r_i = ‖y_i‖/‖x_i‖:
 
-- any bias: :math:`R_L \ge L\,(\|y_i - y_j\|/\|x_i - x_j\|)^{2/L}`: the network is Lipschitz with the product of the
-  norms of its layers, and Σ‖W_ℓ‖² ≥ L Π‖W_ℓ‖^{2/L}.
-- β = 0: :math:`R_L \ge L\,r_i^{2/L}`, and with the whole table L(‖Y‖_F/‖X‖_F)^{2/L}.
-- β = 0, y_i·y_j ≥ 0, x_i·x_j ≥ 0: :math:`R_L = L\,\|G^{-1/2}Y\|_{2/L}^{2/L}`. With M_ℓ the covariances of the hidden
-  activations, M_ℓ ≥ 0 entrywise, so M_ℓ⁻¹ has no positive entry off the diagonal and zᵀM⁻¹z ≥ σ(z)ᵀM⁻¹σ(z): the
-  hidden layers may be taken linear. For y_i·y_j < 0 it is still a lower bound.
-- the same with x_i·x_j < 0: a convex problem, see :mod:`covopt.depth.obtuse`.
-- β = 0, one output, y_i y_j < 0: :math:`R_L \ge L\,(r_i^{2/L} + r_j^{2/L})`, whatever the angle; an equality where
-  x_i·x_j ≤ 0. Several outputs: for Yu with any unit u.
-- β = 0, any outputs, y_i·y_j ≤ 0 and x_i·x_j ≤ 0: :math:`R_L = L\,(r_i^{2/L} + r_j^{2/L})`. A neuron of the first
+- lipschitz, any bias: :math:`R_L \ge L\,(\|y_i - y_j\|/\|x_i - x_j\|)^{2/L}`: the network is Lipschitz with the
+  product of the norms of its layers, and Σ‖W_ℓ‖² ≥ L Π‖W_ℓ‖^{2/L}.
+- row, β = 0: :math:`R_L \ge L\,r_i^{2/L}`, exactly for one point.
+
+Two rows without biases are solved, for any angle and any outputs:
+
+- quadrant, x_i·x_j ≥ 0, y_i·y_j ≥ 0: :math:`R_L = L\,\|G^{-1/2}Y\|_{2/L}^{2/L}`. With M_ℓ the covariances of the
+  hidden activations, M_ℓ ≥ 0 entrywise, so M_ℓ⁻¹ has no positive entry off the diagonal and zᵀM⁻¹z ≥ σ(z)ᵀM⁻¹σ(z):
+  the hidden layers may be taken linear. For y_i·y_j < 0 it is still a lower bound.
+- acute, x_i·x_j > 0, y_i·y_j < 0: more, see :mod:`covopt.depth.acute`; where that says nothing the quadrant is exact.
+- obtuse, x_i·x_j < 0, y_i·y_j ≥ 0: a convex problem, see :mod:`covopt.depth.obtuse`.
+- apart, x_i·x_j ≤ 0, y_i·y_j ≤ 0: :math:`R_L = L\,(r_i^{2/L} + r_j^{2/L})`. A neuron of the first
   layer costs at least Σa_i²/‖x_i‖², and Σ_i M_{1,ii}/‖x_i‖² + Σ_ℓ Tr M_{ℓ+1}M_ℓ⁻¹ + Tr YYᵀM_{L−1}⁻¹ is convex along
   the geodesics of positive definite matrices. At its best diagonal point the slope in an entry off the diagonal is
   zero, or −2y_i·y_j/(m_i m_j) ≥ 0 in the last, and M_ℓ ≥ 0 entrywise: logarithms of such have none below zero.
-- one output, y_i y_j < 0 and x_i·x_j > 0: more, see :mod:`covopt.depth.acute`.
-- **A constant channel**: a neuron that carries β through the hidden layers costs one a layer, so with biases
-  :math:`R_L^\beta(X, Y) \ge R_L^0((X, \beta), Y) - (L - 2)`, or − (L − 1) with a penalised output bias.
+
+**A constant channel**: a neuron that carries β through the hidden layers costs one a layer, so with biases
+:math:`R_L^\beta(X, Y) \ge R_L^0((X, \beta), Y) - (L - 2)`, or − (L − 1) with a penalised output bias.
 
 Every value here is rounded down: the pair is found in doubles, its bound computed again in fractions, the roots
 compared with their powers.
@@ -33,12 +35,22 @@ from fractions import Fraction
 import numpy as np
 
 from covopt.depth.acute import acute_value
+from covopt.depth.level import dearest_level, level_again
 from covopt.depth.obtuse import Three, obtuse_value, two_roots_cost
 from covopt.exact.rounding import below, down, root_down
 
 MOST_COMPARED = 1000  # rows, each with each
 TRIED = {"obtuse": 6, "acute": 12}  # pairs: each is a search; of other kinds the dearest alone
-Candidate = tuple[str, tuple[int, ...], tuple[float, ...] | None]  # kind, rows, direction
+
+TITLES = {
+    "lipschitz": "the Lipschitz bound of rows {rows}",
+    "row": "row {rows} alone",
+    "quadrant": "rows {rows} alone, exactly",
+    "obtuse": "rows {rows} at an obtuse angle, exactly",
+    "apart": "rows {rows} and targets at an obtuse angle, exactly",
+    "level": "rows {rows} with one target and biases",
+    "acute": "rows {rows} at an acute angle, with targets of opposite signs, exactly",
+}
 
 
 @dataclass(frozen=True)
@@ -50,20 +62,27 @@ class PairBound:
     value : float
         Valid in exact arithmetic for the table as given.
     kind : str
-        "lipschitz", "row", "table", "quadrant", "obtuse", "apart", "opposite", "acute" or "level".
+        "lipschitz", "row", "quadrant", "obtuse", "apart", "acute" or "level".
     rows : tuple of int
-        On which it rests; none for the whole table.
+        On which it rests.
     channel : bool
         Whether it goes over the network without biases on (x, β), with the constant channel paid.
-    direction : tuple of float or None
-        u where the bound is for Yu.
     """
 
     value: float
     kind: str
     rows: tuple[int, ...]
     channel: bool = False
-    direction: tuple[float, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if self.kind not in TITLES:
+            raise ValueError(f"a bound of kind {self.kind[:40]!r} is not known")
+
+    @property
+    def title(self) -> str:
+        """What it is, in words."""
+        text = TITLES[self.kind].format(rows=" and ".join(map(str, self.rows)))
+        return f"{text}, the bias as a constant channel" if self.channel else text
 
 
 def pair_bounds(X: np.ndarray, Y: np.ndarray, depth: int, bias: float, output_bias: str) -> list[PairBound]:
@@ -88,24 +107,23 @@ def pair_bounds(X: np.ndarray, Y: np.ndarray, depth: int, bias: float, output_bi
     --------
     >>> best = pair_bounds(np.array([[1.0], [-1.0]]), np.array([[1.0], [-1.0]]), 3, 0.0, "none")[0]
     >>> best.kind, best.value <= 6.0, 6.0 - best.value < 1e-12
-    ('opposite', True, True)
+    ('apart', True, True)
     """
-    best: dict[tuple[str, bool], PairBound] = {}
-    for kind, rows, direction in _candidates(X, Y, depth, bias, output_bias):
-        bound = PairBound(0.0, kind, rows, bias > 0.0 and kind != "lipschitz", direction)
+    best: dict[str, PairBound] = {}
+    for kind, rows in _candidates(X, Y, bias, depth, output_bias):
+        bound = PairBound(0.0, kind, rows, bias > 0.0 and kind not in ("lipschitz", "level"))
         value = recompute(bound, X, Y, depth, bias, output_bias)
-        key = kind, direction is None
-        if value > 0.0 and (key not in best or value > best[key].value):
-            best[key] = replace(bound, value=value)
+        if value > 0.0 and (kind not in best or value > best[kind].value):
+            best[kind] = replace(bound, value=value)
     return sorted(best.values(), key=lambda b: -b.value)
 
 
 def _candidates(
-    X: np.ndarray, Y: np.ndarray, depth: int, bias: float, output_bias: str
-) -> Iterator[Candidate]:
-    """Yield rows on which a bound may be large, chosen in doubles."""
+    X: np.ndarray, Y: np.ndarray, bias: float, depth: int, output_bias: str
+) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """Yield kinds and rows on which a bound may be large, chosen in doubles."""
     if len(X) > 1:
-        yield "lipschitz", _steepest(_unit(X), _unit(Y)), None
+        yield "lipschitz", _steepest(_unit(X), _unit(Y))
     if bias > 0.0 and output_bias == "free":
         return
     near, low = _unit(np.column_stack([X, np.full(len(X), bias)]) if bias > 0.0 else X), _unit(Y)
@@ -117,18 +135,13 @@ def _candidates(
         units, rates = near[seen] / size[seen, None], low[seen] / size[seen, None]
         ratio = np.linalg.norm(rates, axis=1)
         heaviest = np.argsort(-ratio, kind="stable")[:MOST_COMPARED]
-        yield "row", (int(seen[heaviest[0]]),), None
-        yield "table", (), None
+        yield "row", (int(seen[heaviest[0]]),)
+        level = dearest_level(X, Y, bias)
+        if level:
+            yield "level", level
         rows = np.sort(heaviest[ratio[heaviest] > 0.0])
-        views: list[tuple[float, ...] | None] = [tuple(u.tolist()) for u in _directions(low[seen])]
-        for u in views if Y.shape[1] == 1 else [None, *views]:
-            along = rates[rows] if u is None or Y.shape[1] == 1 else (rates[rows] @ np.array(u))[:, None]
-            for kind, i, j in _dearest(units[rows], along, depth):
-                needs_none = kind not in ("opposite", "acute")
-                if (u is None and kind == "opposite") or (needs_none and u is not None and Y.shape[1] > 1):
-                    continue
-                pair = int(seen[rows[i]]), int(seen[rows[j]])
-                yield kind, pair, None if needs_none else u
+        for kind, i, j in _dearest(units[rows], rates[rows], depth):
+            yield kind, (int(seen[rows[i]]), int(seen[rows[j]]))
 
 
 def _dearest(units: np.ndarray, rates: np.ndarray, depth: int) -> Iterator[tuple[str, int, int]]:
@@ -149,7 +162,6 @@ def _dearest(units: np.ndarray, rates: np.ndarray, depth: int) -> Iterator[tuple
         "quadrant": ((cosine >= 0.0) & (square > 1e-12), through),
         # without an entry off the diagonal, which is valid: the better the pair, the dearer
         "obtuse": ((cosine <= 1e-12) & (moment >= -tiny), cost(p + q, spread)),
-        "opposite": (moment < 0.0, alone),
         "apart": ((cosine <= 1e-12) & (moment <= tiny), alone),
         # the closer the rows, the dearer: at L = 2 both rates grow by 1/sin
         "acute": ((cosine > 0.0) & (moment < 0.0), alone / square ** (1.0 / depth)),
@@ -186,17 +198,8 @@ def _unit(table: np.ndarray) -> np.ndarray:
     return np.ldexp(table, -int(np.frexp(np.abs(table).max(initial=0.0))[1]))
 
 
-def _directions(Y: np.ndarray) -> list[np.ndarray]:
-    """Return unit vectors of the outputs worth a try: the axes and the main directions of the targets."""
-    if Y.shape[1] == 1:
-        return [np.ones(1)]
-    _, _, main = np.linalg.svd(Y, full_matrices=False)
-    _, _, spread = np.linalg.svd(Y - Y.mean(axis=0), full_matrices=False)
-    return [*np.eye(Y.shape[1]), *main, *spread]
-
-
 # ------------------------------------------------------------------ two rows, by x·x, x·z, … and y·y, y·w, …
-def _quadrant(gram: Three, moments: Three, depth: int, single: bool) -> float:
+def _quadrant(gram: Three, moments: Three, depth: int) -> float:
     r"""L(s₁^{2/L} + s₂^{2/L}) of G^{-1/2}Y from below: s₁² + s₂² and s₁²s₂² are rational."""
     (a, b, c), (p, q, r) = gram, moments
     det = a * b - c * c
@@ -205,37 +208,17 @@ def _quadrant(gram: Three, moments: Three, depth: int, single: bool) -> float:
     return two_roots_cost((b * p + a * q - 2 * c * r) / det, (p * q - r * r) / det, depth)
 
 
-def _apart(gram: Three, moments: Three, depth: int, single: bool) -> float:
-    if gram[2] > 0 or moments[2] > 0:
-        return 0.0
-    return _alone(gram, moments, depth)
-
-
-def _opposite(gram: Three, moments: Three, depth: int, single: bool) -> float:
-    return _alone(gram, moments, depth) if single and moments[2] < 0 else 0.0
-
-
-def _acute(gram: Three, moments: Three, depth: int, single: bool) -> float:
-    if moments[2] >= 0:
-        return 0.0
-    return acute_value(gram, moments[:2], depth, None if single else moments[2])
-
-
-def _alone(gram: Three, moments: Three, depth: int) -> float:
+def _apart(gram: Three, moments: Three, depth: int) -> float:
     """L(r₁^{2/L} + r₂^{2/L}) from below."""
-    if min(gram[:2]) <= 0:
+    if gram[2] > 0 or moments[2] > 0 or min(gram[:2]) <= 0:
         return 0.0
     roots = (root_down(moment / square, depth) for moment, square in zip(moments[:2], gram[:2], strict=True))
     return below(depth * sum(map(Fraction, roots), Fraction(0)))
 
 
-CASES: dict[str, Callable[[Three, Three, int, bool], float]] = {
-    "quadrant": _quadrant,
-    "obtuse": lambda gram, moments, depth, single: obtuse_value(gram, moments, depth),
-    "apart": _apart,
-    "opposite": _opposite,
-    "acute": _acute,
-}
+CASES: dict[str, Callable[[Three, Three, int], float]] = {
+    "quadrant": _quadrant, "acute": acute_value, "obtuse": obtuse_value, "apart": _apart,
+}  # fmt: skip
 
 
 def recompute(
@@ -259,6 +242,8 @@ def recompute(
             return 0.0
         run = _squared(_minus(*X[rows]))
         return _power(_squared(_minus(*Y[rows])) / run, depth) if run > 0 else 0.0
+    if bound.kind == "level":
+        return level_again(bound.rows, X, Y, depth, bias, output_bias)
     if (bias > 0.0) != bound.channel or (bias > 0.0 and output_bias == "free"):
         return 0.0
     table = np.column_stack([X, np.full(len(X), bias)]) if bound.channel else X
@@ -266,27 +251,10 @@ def recompute(
     value = 0.0
     if bound.kind == "row" and len(rows) == 1 and table[rows[0]].any():
         value = _power(_squared(_exact(Y[rows[0]])) / _squared(_exact(table[rows[0]])), depth)
-    elif bound.kind == "table" and table.any():
-        total = [_squared(_exact(part.ravel())) for part in (Y, table)]
-        value = _power(total[0] / total[1], depth)
     elif bound.kind in CASES and len(rows) == 2:
-        moments = _moments(Y[rows], bound.direction)
-        if moments is not None:
-            single = Y.shape[1] == 1 or bound.direction is not None
-            value = CASES[bound.kind](_products([_exact(x) for x in table[rows]]), moments, depth, single)
+        gram, moments = (_products([_exact(row) for row in part[rows]]) for part in (table, Y))
+        value = CASES[bound.kind](gram, moments, depth)
     return max(0.0, down(value - paid)) if paid else value
-
-
-def _moments(Y: np.ndarray, direction: tuple[float, ...] | None) -> Three | None:
-    """Return y·y, w·w, y·w of two targets, or of what they are along a direction; None where that is none."""
-    if direction is None:
-        return _products([_exact(y) for y in Y])
-    u = np.array(direction)
-    if u.shape != (Y.shape[1],) or not np.isfinite(u).all() or not u.any():
-        return None
-    first, second = (_dot(y, u) for y in Y)
-    length = _dot(u, u)
-    return first**2 / length, second**2 / length, first * second / length
 
 
 def _products(rows: list[list[Fraction]]) -> Three:
@@ -305,10 +273,6 @@ def _minus(first: np.ndarray, second: np.ndarray) -> list[Fraction]:
 
 def _squared(row: list[Fraction]) -> Fraction:
     return sum((entry * entry for entry in row), Fraction(0))
-
-
-def _dot(first: np.ndarray, second: np.ndarray) -> Fraction:
-    return sum((a * b for a, b in zip(_exact(first), _exact(second), strict=True)), Fraction(0))
 
 
 def _power(square: Fraction, depth: int) -> float:

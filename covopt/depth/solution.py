@@ -15,10 +15,10 @@ from covopt.checks.validation import check_output_bias
 from covopt.checks.wording import counted, listed
 from covopt.data import Data
 from covopt.depth.bottleneck import balance
+from covopt.depth.bounds import Asked, Bound, bound_from_dict, recompute_bound
 from covopt.depth.linear import check_depth
-from covopt.depth.lower import bound_from_dict, recompute_bound, too_large
+from covopt.depth.lower import too_large
 from covopt.depth.stationarity import stationarity
-from covopt.depth.structs import to_json
 from covopt.errors import CovoptError, SolutionFileError
 from covopt.exact.rounding import relative_gap
 from covopt.files import write_json
@@ -44,7 +44,7 @@ class DeepSolution:
     network : DeepReLUNetwork
     depth : int
         L, the number of weight layers.
-    bounds : list of covopt.depth.lower.Bound
+    bounds : list of covopt.depth.bounds.Bound
         Lower bounds on R_L(X, Y), best first, each with what it rests on; ``covopt.verify`` computes them again.
     status : Status
         CERTIFIED where the bracket is closed to ``tol``; HEURISTIC otherwise: the network is the best that descent
@@ -56,7 +56,7 @@ class DeepSolution:
     depth: int
     output_bias: str
     network: DeepReLUNetwork
-    bounds: list[Any]
+    bounds: list[Bound]
     status: Status
     tol: float
     history: list[dict[str, Any]] = field(default_factory=list)
@@ -70,7 +70,6 @@ class DeepSolution:
     _FORMAT: ClassVar[str] = FORMAT
     _LAYOUT: ClassVar[Any] = DEEP_SOLUTION
     _STATED: ClassVar[tuple[str, ...]] = ("cost", "lower_bound")
-    _bound_from: ClassVar[Any] = staticmethod(bound_from_dict)
 
     @property
     def cost(self) -> float:
@@ -179,21 +178,21 @@ class DeepSolution:
         try:
             check_depth(self.depth)
             check_output_bias(self.output_bias, self.data.bias)
-            data, *terms = self._problem()
+            asked = self.asked()
         except CovoptError as error:
             return [Check("data", False, str(error))]
         if X is not None:
             checks, given = same_table(self, X, Y)
             return [*checks, *given.claims()]
-        checks = [self._fits(data)]
+        checks = [self._fits(asked.data)]
         if not checks[-1].ok:
             return checks
-        if not terms:
+        if asked.loss is None:
             residual = self.residual
             said = f"max |f − y| = {residual:.1e} of max |y|"
             checks.append(Check("interpolation", residual <= INTERPOLATES, said))
         for bound in self.bounds:
-            found, why = self._recompute(bound, data, *terms)
+            found, why = recompute_bound(bound, asked)
             ok = bound.value <= found * (1.0 + AGREES)
             said = f"{bound.title}: {bound.value:.10g}, recomputed {found:.10g}{why}"
             checks.append(Check("lower bound", ok, said))
@@ -208,12 +207,10 @@ class DeepSolution:
     def _least(self) -> str:
         return f"R_{self.depth}"
 
-    def _problem(self) -> tuple[Any, ...]:
-        """Return the table again, and what else bounds are computed with."""
-        return (Data.validate(self.data.X, self.data.Y, bias=self.data.bias),)
-
-    def _recompute(self, bound: Any, data: Data, *terms: Any) -> tuple[float, str]:
-        return recompute_bound(bound, data, self.depth, self.output_bias, self.cost)
+    def asked(self) -> Asked:
+        """Return what the bounds are about, from the raw table."""
+        data = Data.validate(self.data.X, self.data.Y, bias=self.data.bias)
+        return Asked(data, self.depth, self.output_bias, self.cost)
 
     def _fits(self, data: Data) -> Check:
         """Check that the network is one of the depth, the bias and the output bias that are claimed."""
@@ -255,7 +252,7 @@ class DeepSolution:
                 "notes": list(self.data.notes),
             },
             "network": network_to_dict(self.network),
-            "bounds": to_json(self.bounds),
+            "bounds": [bound.to_dict() for bound in self.bounds],
             "random_state": self.random_state,
             "time_s": self.time_s,
             "timings": self.timings,
@@ -288,7 +285,7 @@ class DeepSolution:
             found = cls(
                 data, content["depth"], problem["output_bias"],
                 network_from_dict(content["network"], data.bias, problem["output_bias"]),
-                [cls._bound_from(bound) for bound in content["bounds"]], Status.from_code(content["status"]),
+                [bound_from_dict(bound) for bound in content["bounds"]], Status.from_code(content["status"]),
                 float(content["tol"]), list(content["history"]), float(content["time_s"]), content["random_state"],
                 *cls._terms_from(problem, data),
             )  # fmt: skip

@@ -19,7 +19,7 @@ from covopt.depth.polish import polish
 from covopt.depth.rank_one import rank_one_starts
 from covopt.depth.starts import deeper, of_shallow, random_start
 from covopt.errors import InputError
-from covopt.losses import make_loss
+from covopt.losses import Loss, make_loss
 from covopt.losses.interpolation import INTERPOLATES
 
 KEPT = 3  # networks that go on to the next depth
@@ -58,7 +58,9 @@ class UpperSearch:
         Seconds of the whole task.
     random_state : int or None
     offer : callable
-        Called with each network that is found, a layout, its weights and where it is from; may raise to end.
+        Called with each network that is found and where it is from; may raise to end.
+    loss : Loss, optional
+        With its targets: what training goes by, by default the squares.
     """
 
     def __init__(
@@ -68,7 +70,8 @@ class UpperSearch:
         output_bias: str,
         limit: float | None,
         random_state: int | None,
-        offer: Callable[[Layout, np.ndarray, str], None],
+        offer: Callable[[Found, str], None],
+        loss: Loss | None = None,
     ) -> None:
         self.data, self.depth, self.output_bias, self.limit = data, depth, output_bias, limit
         self.random_state, self._offer = random_state, offer
@@ -78,8 +81,9 @@ class UpperSearch:
         self._best: Found | None = None
         self._first: list[Found] | None = None
         self._is_said = False
-        self._loss = make_loss("squared")
-        self._loss.encode_targets(data.Y)
+        self._loss = make_loss("squared") if loss is None else loss
+        if loss is None:
+            self._loss.encode_targets(data.Y)
 
     def begin(self) -> None:
         """One network in a few seconds, most often a good one: a layer is put in before the last, again and again."""
@@ -93,14 +97,7 @@ class UpperSearch:
 
     def go_on(self) -> None:
         """Continuation in the depth, then a bottleneck, random and trained starts, then pairs of layers."""
-        kept = self._shallow() or self._random(3)
-        while kept and kept[0][1].depth < self.depth:
-            found = []
-            for _, layout, theta in kept:
-                for extra in EXTRA:
-                    for start in deeper(layout, theta, self._rng, extra=extra):
-                        found.extend(self._improve(*start, f"depth {layout.depth} continued"))
-            kept = distinct(found)
+        self.continue_in_depth(self._shallow() or self._random(3), KEPT)
         if self.depth > LEAST_BOTTLENECK:
             for layout, theta in rank_one_starts(self.data, self.depth, self.output_bias):
                 self._improve(layout, theta, "rank-one bottleneck")
@@ -116,6 +113,16 @@ class UpperSearch:
             self._improve(layout, theta, "trained with weight decay")
         if self._small:
             self._pairs([entry[1:] for entry in fits[POLISHED : POLISHED + PAIRED]])
+
+    def continue_in_depth(self, kept: list[Found], most: int) -> None:
+        """Put identity layers into the best few networks, everywhere, and descend, until they are deep enough."""
+        while kept and kept[0][1].depth < self.depth:
+            found = []
+            for _, layout, theta in kept:
+                for extra in EXTRA:
+                    for start in deeper(layout, theta, self._rng, extra=extra):
+                        found.extend(self._improve(*start, f"depth {layout.depth} continued"))
+            kept = distinct(found, most)
 
     def _pairs(self, starts: list[tuple[Layout, np.ndarray]]) -> None:
         """Solve for pairs of layers: from these, from random networks, then again and again from the best."""
@@ -205,7 +212,7 @@ class UpperSearch:
                 found = norm_of(*answer), *answer
                 if answer[0].depth == self.depth and (self._best is None or found[0] < self._best[0]):
                     self._best = found
-                self._offer(*answer, source)
+                self._offer(found, source)
                 return [found]
         return []
 

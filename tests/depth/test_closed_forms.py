@@ -141,7 +141,7 @@ def test_linear_maps_obey_the_rules():
 def two_rows(kind):
     return {
         "quadrant": (np.array([[1.0, 0.2], [0.3, 1.0]]), np.array([[1.0, 2.0], [0.5, 1.0]])),
-        "opposite": (np.array([[1.0, 0.0], [-0.5, 2.0]]), np.array([[2.0], [-3.0]])),
+        "apart": (np.array([[1.0, 0.0], [-0.5, 2.0]]), np.array([[2.0], [-3.0]])),
         "row": (np.array([[3.0, 4.0]]), np.array([[10.0]])),
     }[kind]
 
@@ -152,10 +152,10 @@ def test_closed_forms_of_one_and_two_rows(depth):
     assert pair_bounds(X, Y, depth, 0.0, "none")[0].value == pytest.approx(
         depth * 2 ** (2 / depth), rel=1e-12
     )
-    X, Y = two_rows("opposite")
+    X, Y = two_rows("apart")
     rates = np.abs(Y[:, 0]) / np.linalg.norm(X, axis=1)
     best = pair_bounds(X, Y, depth, 0.0, "none")[0]
-    assert best.kind == "opposite"
+    assert best.kind == "apart"
     assert best.value == pytest.approx(depth * float((rates ** (2 / depth)).sum()), rel=1e-12)
     X, Y = two_rows("quadrant")
     found = next(b for b in pair_bounds(X, Y, depth, 0.0, "none") if b.kind == "quadrant")
@@ -163,7 +163,7 @@ def test_closed_forms_of_one_and_two_rows(depth):
 
 
 def test_a_bound_whose_conditions_fail_is_worth_nothing():
-    X, Y = two_rows("opposite")
+    X, Y = two_rows("apart")
     bound = pair_bounds(X, Y, 3, 0.0, "none")[0]
     assert recompute(bound, X, np.abs(Y), 3, 0.0, "none") == 0.0
     assert recompute(bound, X, Y, 3, 1.0, "none") == 0.0
@@ -178,8 +178,9 @@ def test_the_acute_bound_is_the_least_over_two_numbers():
     for depth in (2, 3, 6):
         A = np.abs(rng.standard_normal((2, 2)))
         G, y = A @ A.T, rng.uniform(0.2, 2.0, 2)
+        first, second = map(Fraction, y.tolist())
         gram = Fraction(G[0, 0]), Fraction(G[1, 1]), Fraction(G[0, 1])
-        value = acute_value(gram, (Fraction(y[0]) ** 2, Fraction(y[1]) ** 2), depth)
+        value = acute_value(gram, (first**2, second**2, -first * second), depth)
         inverse = np.linalg.inv(G)
         if depth == 2:
             assert value == pytest.approx(2 * (y * np.sqrt(np.diag(inverse))).sum(), rel=1e-6)
@@ -188,7 +189,7 @@ def test_the_acute_bound_is_the_least_over_two_numbers():
             s = np.linalg.eigvalsh(root @ inverse @ root)
             there = (depth - 1) * (s ** (1 / (depth - 1))).sum() + y[0] ** 2 / a + y[1] ** 2 / b
             assert value <= there
-        assert acute_value((gram[0], gram[1], -gram[2]), (Fraction(1), Fraction(1)), depth) == 0.0
+        assert acute_value((gram[0], gram[1], -gram[2]), (first, first, -first), depth) == 0.0
 
 
 def obtuse_rows(angle, Y):
@@ -226,7 +227,7 @@ def test_the_acute_bound_needs_its_conditions(last, kind):
     data = obtuse_rows(1.0, [[1.0, 0.2], last])
     best = pair_bounds(data.X, data.Y, 3, 0.0, "none")[0]
     assert best.kind == kind
-    bound = replace(best, kind="acute", direction=None)
+    bound = replace(best, kind="acute")
     assert recompute(bound, data.X, np.abs(data.Y), 3, 0.0, "none") == 0.0
     if kind == "quadrant":  # the slope off the diagonal is negative: the diagonal is not the best
         assert recompute(bound, data.X, data.Y, 3, 0.0, "none") == 0.0
@@ -240,9 +241,9 @@ def test_the_slope_off_the_diagonal_decides_to_nine_digits(depth):
     a = (2.0 * size / (low**p + high**p)) ** (1.0 / (1.0 + p))
     edge = a**2 * cosine / (1.0 - cosine**2) * a ** (p - 1.0) * (high**p - low**p) / (high - low)
     assert edge < size  # else no two targets are like that
-    gram, squares = (Fraction(1), Fraction(1), Fraction(cosine)), (Fraction(size), Fraction(size))
+    gram, square = (Fraction(1), Fraction(1), Fraction(cosine)), Fraction(size)
     inside, outside = (
-        acute_value(gram, squares, depth, -Fraction(edge * (1.0 + turn))) for turn in (1e-7, -1e-7)
+        acute_value(gram, (square, square, -Fraction(edge * (1.0 + turn))), depth) for turn in (1e-7, -1e-7)
     )
     assert inside == pytest.approx((depth - 1) * a**p * (low**p + high**p) + 2.0 * size / a, rel=1e-8)
     assert outside == 0.0

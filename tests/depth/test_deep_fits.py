@@ -11,11 +11,11 @@ from typer.testing import CliRunner
 import covopt
 from covopt.cli import app
 from covopt.depth import DeepFit
+from covopt.depth.bounds import KINDS
 from covopt.depth.decay import decay, objective
 from covopt.depth.dual_trees import DualHeights, covering
 from covopt.depth.fit_bounds import dual_tree
 from covopt.depth.layers import Layout
-from covopt.depth.rays import FitBound, evaluate, least, round_flows
 from covopt.errors import InputError, SolutionFileError
 from covopt.losses import make_loss
 from tests.nightly import thinned
@@ -68,7 +68,10 @@ def test_files_come_back_and_forged_ones_fail(fitted, tmp_path):
     assert "status" in failed(lambda f: f.update(status="certified"))
     assert "network" in failed(lambda f: f.update(depth=5))
     assert "bracket" in failed(lambda f: (f["bounds"][0].update(value=9.0), f.update(lower_bound=9.0)))
-    for change in (lambda f: f.update(objective=1.0), lambda f: f["bounds"][0].update(flows=[[0.5, 1, 1.0]])):
+    for change in (
+        lambda f: f.update(objective=1.0),
+        lambda f: f["bounds"][0].update(trees=[{"rows": [0.5]}]),
+    ):
         with pytest.raises(SolutionFileError, match="damaged"):
             failed(change)
 
@@ -104,29 +107,6 @@ def test_one_row_alone_is_bracketed_to_the_end():
     assert found.status == "certified"
 
 
-def test_a_flow_that_is_none_proves_nothing():
-    loss = make_loss("squared")
-    loss.encode_targets(Y)
-    data = covopt.Data.validate(X, Y, bias=1.0)
-    for flows in (((0, 9, 1.0),), ((0, 1, -1.0),), ((0, -1, 1.0),), ((0, 1, np.inf),)):
-        assert evaluate(FitBound(0.0, flows), data, loss, 0.1, 3, "none", 1.0) == 0.0
-    assert round_flows([(0, 1, 1.0), (1, 2, 1e-30)]) == ((0, 1, 1.0),)
-
-
-def test_the_least_of_a_curve_is_found_from_below():
-    loss = make_loss("squared")
-    loss.encode_targets(Y)
-    nu = np.zeros((4, 1))
-    nu[0] = np.sign(Y[0])
-    s = np.linspace(0.0, 2.0, 9)
-    chords = least(loss, nu, s, np.sqrt(s), 0.05)[0]
-    # the others may fit: what is left is (f₀ − y₀)²/4 + 0.05 √|f₀|
-    f = np.linspace(0.0, 2.0, 200_001)
-    exact = ((f - abs(Y[0])) ** 2 / 4 + 0.05 * np.interp(f, s, np.sqrt(s))).min()
-    assert chords == pytest.approx(exact, rel=1e-3)
-    assert chords <= exact
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -154,22 +134,22 @@ def test_a_callback_stops_with_the_constant():
 
 
 def test_a_damaged_family_is_said_and_not_believed(fitted):
-    bound = next(b for b in fitted.bounds if b.trees)
-    tree = bound.trees[0]
+    bound = next(b for b in fitted.bounds if b.proof)
+    tree = bound.proof[0]
     lost = replace(tree.family, children=tree.family.children[1:])
     damaged = copy.copy(fitted)
-    damaged.bounds = [replace(bound, trees=(replace(tree, family=lost),))]
+    damaged.bounds = [replace(bound, proof=(replace(tree, family=lost),))]
     checks = [check for check in covopt.verify(damaged).checks if not check.ok]
     assert any("children are missing" in check.detail for check in checks)
 
 
 def evaluated(fitted, bound):
-    return evaluate(bound, fitted.data, fitted.loss, fitted.lam, 3, fitted.output_bias, fitted.objective)
+    return KINDS["trees"].value(bound.proof, fitted.asked())
 
 
 def test_forged_duals_are_refused_or_prove_no_more(fitted):
-    bound = next(b for b in fitted.bounds if b.trees)
-    tree, honest = bound.trees[0], bound.value
+    bound = next(b for b in fitted.bounds if b.proof)
+    tree, honest = bound.proof[0], bound.value
     for change, message in (
         ({"rows": (0, 1, 2, 9)}, "rows of the table"),
         ({"dual": tree.dual * np.inf}, "dual is none"),
@@ -180,15 +160,15 @@ def test_forged_duals_are_refused_or_prove_no_more(fitted):
         ({"places": ((99, 1.0),)}, "root is none"),
     ):
         with pytest.raises(ValueError, match=message):
-            evaluated(fitted, replace(bound, trees=(replace(tree, **change),)))
+            evaluated(fitted, replace(bound, proof=(replace(tree, **change),)))
     # a wrong place is paid for by its rest; another dual is another proof, valid as well
     for change in ({"places": ((0, 0.0),)}, {"dual": 3.0 * tree.dual}, {"dual": tree.dual[::-1].copy()}):
-        assert evaluated(fitted, replace(bound, trees=(replace(tree, **change),))) <= honest * 1.001
+        assert evaluated(fitted, replace(bound, proof=(replace(tree, **change),))) <= honest * 1.001
     children = [replace(child, maybe=0) for child in tree.family.children]
     if any(child.maybe for child in tree.family.children):
         with pytest.raises(ValueError, match="children are missing"):
             evaluated(
-                fitted, replace(bound, trees=(replace(tree, family=replace(tree.family, children=children)),))
+                fitted, replace(bound, proof=(replace(tree, family=replace(tree.family, children=children)),))
             )
 
 

@@ -8,12 +8,12 @@ import pytest
 from scipy.optimize import minimize
 
 from covopt.data import Data
+from covopt.depth.bounds import Asked, bound_from_dict, recompute_bound
 from covopt.depth.gram_cells import NOTHING, step
 from covopt.depth.gram_chain import GramChain, TwoRows, gram_bound
 from covopt.depth.gram_search import cheapest_chain, gram_search
 from covopt.depth.gram_trees import MOST_READ, Cells
-from covopt.depth.lower import bound_from_dict, chain_bounds, closed_bounds, recompute_bound
-from covopt.depth.structs import to_json
+from covopt.depth.lower import chain_bounds, closed_bounds
 
 POINTS = np.array([[1.0, 0.0], [0.7, 1.1]])
 
@@ -38,12 +38,12 @@ def test_targets_of_one_sign_cost_what_one_neuron_a_layer_does(depth):
     upper = truth * (1.0 + 1e-9)
     (bound,) = chain_bounds(data, depth, "none", upper=upper, closed=closed_bounds(data, depth, "none"))
     assert truth * (1.0 - 1e-6) <= bound.value <= truth * (1.0 + 1e-9)
-    again = bound_from_dict(json.loads(json.dumps(to_json(bound))))
-    assert (again.chain, again.cutoff) == (bound.chain, upper)
-    value, why = recompute_bound(again, data, depth, "none", 0.9 * truth)  # its own cutoff counts
+    again = bound_from_dict(json.loads(json.dumps(bound.to_dict())))
+    assert (again.proof, again.cutoff) == (bound.proof, upper)
+    value, why = recompute_bound(again, Asked(data, depth, "none", 0.9 * truth))  # its own cutoff counts
     assert why == "" and value == pytest.approx(bound.value, rel=1e-6) and value <= upper
     with pytest.raises(ValueError, match="looks at norms up to"):
-        bound_from_dict(to_json(replace(bound, cutoff=-1.0)))
+        bound_from_dict(replace(bound, cutoff=-1.0).to_dict())
 
 
 def state(rng, low, high):

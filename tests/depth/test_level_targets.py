@@ -10,9 +10,9 @@ from scipy.optimize import minimize
 
 import covopt
 from covopt.data import Data
-from covopt.depth.level import level_bounds, level_value
-from covopt.depth.lower import bound_from_dict, closed_bounds, recompute_bound, too_large
-from covopt.depth.structs import to_json
+from covopt.depth.bounds import Asked, bound_from_dict, recompute_bound
+from covopt.depth.level import dearest_level, level_again, level_value
+from covopt.depth.lower import closed_bounds, too_large
 
 
 def cheapest(start, target, depth, penalized):
@@ -36,16 +36,18 @@ def test_the_grid_is_below_the_minimum_and_close(start, target):
 def test_a_bound_by_one_target_is_about_rows_that_share_it():
     X, Y = np.array([[1.0, 0.0], [0.7, 1.1], [0.2, 0.4]]), np.array([[3.0], [3.0], [-0.1]])
     data = Data.validate(X, Y, bias=1.0)
-    bound = next(b for b in closed_bounds(data, 4, "none") if b.pair.kind == "level")
-    assert bound.pair.rows == (0, 1)
-    again = bound_from_dict(json.loads(json.dumps(to_json(bound))))
-    assert recompute_bound(again, data, 4, "none", 9.0) == (bound.value, "")
+    bound = next(b for b in closed_bounds(data, 4, "none") if b.proof.kind == "level")
+    assert bound.proof.rows == (0, 1)
+    again = bound_from_dict(json.loads(json.dumps(bound.to_dict())))
+    assert recompute_bound(again, Asked(data, 4, "none", 9.0)) == (bound.value, "")
     for rows, alone in (((0, 2), False), ((0,), True), ((0, 5), False), ((), False), ((0, 1, 1), False)):
-        moved = replace(again, pair=replace(again.pair, rows=rows))
-        value = recompute_bound(moved, data, 4, "none", 9.0)[0]
+        moved = replace(again, proof=replace(again.proof, rows=rows))
+        value = recompute_bound(moved, Asked(data, 4, "none", 9.0))[0]
         assert 0.0 < value < bound.value if alone else value == 0.0
-    assert recompute_bound(again, Data.validate(X, Y, bias=0.0), 4, "none", 9.0)[0] == 0.0
-    assert not level_bounds(X, Y, 4, 1.0, "free") and not level_bounds(X, 0.0 * Y, 4, 1.0, "none")
+    assert recompute_bound(again, Asked(Data.validate(X, Y, bias=0.0), 4, "none", 9.0))[0] == 0.0
+    assert dearest_level(X, Y, 1.0) == (0, 1)
+    for targets, output_bias in ((Y, "free"), (0.0 * Y, "none")):
+        assert level_again((0, 1), X, targets, 4, 1.0, output_bias) == 0.0
 
 
 def test_what_is_too_large_for_a_bound_is_said():

@@ -5,11 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from covopt.data import Data
-from covopt.depth.decay import decay, objective
 from covopt.depth.layers import Layout
 from covopt.depth.lower import closed_bounds
-from covopt.depth.rays import FitBound, evaluate, round_flows
-from covopt.losses import make_loss
 
 seeds = st.integers(0, 2**32 - 1)
 
@@ -45,26 +42,3 @@ def test_closed_bounds_are_below_the_network_that_made_the_table(seed, depth, bi
     data = Data(X, Y, bias, tuple("abc"[:d]), tuple("yz"[:k]))
     for bound in closed_bounds(data, depth, output_bias):
         assert bound.value <= norm * (1 + 1e-9), bound.title
-
-
-@given(seeds, st.sampled_from(["squared", "logistic", "huber"]), st.sampled_from([0.0, 1.0]))
-@settings(max_examples=12, deadline=None)
-def test_transports_are_below_every_trained_network(seed, name, bias):
-    rng = np.random.default_rng(seed)
-    n, depth, lam = 4, int(rng.integers(3, 6)), float(10 ** rng.uniform(-4, 0))
-    X, y = rng.standard_normal((n, 2)), rng.standard_normal(n)
-    loss = make_loss(name)
-    targets = loss.encode_targets(np.where(np.arange(n) % 2, 1.0, -1.0) if name == "logistic" else y)
-    data = Data.validate(X, targets, bias=bias, interpolates=False)
-    layout = Layout((2, *[3] * (depth - 1), 1), bias, "none")
-    theta = decay(layout, rng.standard_normal(layout.size), X, loss, lam, steps=60)
-    value = objective(layout, theta, X, loss, lam)
-    gradient = -loss.gradient(layout.forward(theta, X)[1][-1])[:, 0]
-    order = np.argsort(gradient)
-    amount = float(min(gradient[order[-1]], -gradient[order[0]]))
-    flows = [(int(order[-1]), int(order[0]), amount if amount > 0 else 1.0)]
-    if bias == 0.0:
-        flows.append((int(order[-2]), -1, abs(float(gradient[order[-2]])) + 1e-3))
-    assert evaluate(FitBound(0.0, round_flows(flows)), data, loss, lam, depth, "none", value) <= value * (
-        1 + 1e-12
-    )

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from covopt.data import Data
 from covopt.depth import DeepSolution, acute, schatten_between, tree_boxes
 from covopt.depth.acute import acute_value
+from covopt.depth.dual_trees import dual_bound
 from covopt.depth.fit_bounds import dual_tree
 from covopt.depth.gram_cells import LOST, step
 from covopt.depth.gram_trees import Cells
 from covopt.depth.level import level_again
 from covopt.depth.pairs import PairBound, recompute
-from covopt.depth.rays import FitBound, evaluate
 from covopt.depth.tree import tree_bound
 from covopt.depth.tree_search import TreeSearch
 from covopt.losses import make_loss
@@ -51,12 +51,12 @@ def test_a_sum_that_underflows_is_not_said_to_be_zero():
 
 # ------------------------------------------------------------------ two rows at an acute angle
 def acute_rows(seed):
-    """Return a Gram matrix and squares of targets, small fractions."""
+    """Return a Gram matrix and products of opposite targets, small fractions."""
     rng = np.random.default_rng(seed)
     a, b = (Fraction(int(n), 64) for n in rng.integers(32, 256, 2))
     c = Fraction(int(np.sqrt(float(a * b)) * 64 * rng.uniform(0.05, 0.95)), 64)
     first, second = (Fraction(int(n), 64) for n in rng.integers(8, 512, 2))
-    return (a, b, c), (first, second)
+    return (a, b, c), (first**2, second**2, -first * second)
 
 
 def is_above(value, gram, squares):
@@ -128,7 +128,7 @@ def test_a_dual_pays_for_a_penalised_output_bias(lam):
     loss = make_loss("squared")
     loss.encode_targets(data.Y)
     tree = dual_tree(data, np.arange(1), np.ones((1, 1)), 3, 0.5, np.zeros((1, 1)), level=False)
-    value = evaluate(FitBound(0.0, trees=(tree,)), data, loss, lam, 3, "penalized", 1.0)
+    value = dual_bound((tree,), data, loss, lam, 3, "penalized", upper=1.0)
     assert 0.9 * lam / (1.0 + lam) < value <= lam / (1.0 + lam)
 
 
