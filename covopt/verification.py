@@ -348,7 +348,8 @@ def _verify(
     if broken:
         return Verification((*checks, *broken), None)
     checks.extend(structure(solution))
-    if solution.dual.size != problem.data.Y.size:
+    low = solution.dual if solution.dual_low is None else solution.dual_low
+    if not solution.dual.size == low.size == problem.data.Y.size:
         rows, outputs = problem.data.Y.shape
         of = f"{counted(rows, 'row')} and {counted(outputs, 'output')}"
         detail = f"has shape {solution.dual.shape} for {of}"

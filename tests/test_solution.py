@@ -139,8 +139,8 @@ def test_saving_into_the_working_directory_and_into_none(tmp_path, monkeypatch):
     [
         (lambda c: c.update(format="else"), "not a covopt file: its format field is 'else'"),
         (lambda c: c.pop("format"), "not a covopt file: it has no format field"),
-        (lambda c: c.update(schema=4), "schema 4; this covopt reads 1, 2 and 3. Upgrade"),
-        (lambda c: c.update(schema="1"), "schema '1'; this covopt reads 1, 2 and 3. It is damaged"),
+        (lambda c: c.update(schema=5), "schema 5; this covopt reads 1, 2, 3 and 4. Upgrade"),
+        (lambda c: c.update(schema="1"), "schema '1'; this covopt reads 1, 2, 3 and 4. It is damaged"),
         (lambda c: c.pop("dual"), "damaged: 'dual' is missing"),
         (lambda c: c["dual"].pop(), "do not fit together"),
         (lambda c: c["problem"]["X"].pop(), "damaged"),

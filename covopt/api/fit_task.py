@@ -235,9 +235,9 @@ class FitTask:
         def better(solution: Solution, earlier: Solution) -> Solution:
             return joined(
                 solution, earlier,
-                lambda network, dual: conclude(
-                    self.data, network, dual, stopped=solution.status, tol=self.tol, output_bias=self.output_bias,
-                    loss=self.loss, lam=lam,
+                lambda network, known: conclude(
+                    self.data, network, known.dual, stopped=solution.status, tol=self.tol,
+                    output_bias=self.output_bias, loss=self.loss, lam=lam,
                 ),
             )  # fmt: skip
 
@@ -370,7 +370,7 @@ class FitTask:
                 found = found._replace(status=Status.INTERRUPTED)
         network = dataclasses.replace(network, scaling=self.scaling)
         return Solution(
-            self.data, self.output_bias, self.potential, network, *found, self.tol, name, history,
+            self.data, self.output_bias, self.potential, network, *found[:3], self.tol, name, history,
             now() - clock.began, self.random_state, lam=lam, loss=self.loss,
             sample_weight=self.sample_weight, warm=point.warm, lambda_max=self._largest and self._largest.value,
         )  # fmt: skip

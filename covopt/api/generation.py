@@ -80,6 +80,7 @@ def generate_in_time(
     quick.status = status if point is None else point.status
     if point is not None and point.lower_bound > quick.lower_bound:
         quick.dual, quick.lower_bound = point.dual, point.lower_bound
+        quick.dual_low = point.dual_low
     return quick, f"{name}, network along a line"
 
 
@@ -180,6 +181,7 @@ def _better_of(point: Point, first: Point | None) -> Point:
         point.upper_bound = first.upper_bound
     if first is not None and first.lower_bound > point.lower_bound:
         point.dual, point.lower_bound = first.dual, first.lower_bound
+        point.dual_low = first.dual_low
     return point
 
 
@@ -189,7 +191,7 @@ def _sharpened(problem: ShallowProblem, oracle: Oracle, point: Point) -> Point:
         return point
     dual, neurons, weights, offset = sharp
     return dataclasses.replace(
-        point, dual=dual, neurons=neurons, weights=weights, offset=offset, moments=None, finished=False
+        point, dual=dual, neurons=neurons, weights=weights, offset=offset, dual_low=None, finished=False
     )
 
 

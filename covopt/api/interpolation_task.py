@@ -12,12 +12,10 @@ from covopt.api.generation import CONIC, generate_in_time, zero_point
 from covopt.api.resuming import joined, opened, resumable
 from covopt.api.rounds import Callback, observer
 from covopt.api.stopping import Clock, face_budget, in_time
-from covopt.certificates.certify import conclude
+from covopt.certificates.certify import Conclusion, conclude
 from covopt.certificates.conjugate import balanced
 from covopt.certificates.far_sums import hold_far_sums
 from covopt.certificates.gauges import LabelNoiseGauge, VariationGauge
-from covopt.certificates.moments import hold_moments
-from covopt.certificates.near_duals import near_dual
 from covopt.checks.checkpoints import Checkpoint
 from covopt.checks.memory import gives_way
 from covopt.checks.speaking import tell_result
@@ -47,7 +45,6 @@ from covopt.solvers.thin import solve_thin_quickly
 from covopt.status import Status
 
 MET_BYTES = 48.0  # for each pair of a point and a neuron, of outputs that are met to all digits
-MOST_ROWS = 400  # whose dual is rounded with all its digits in view
 ROOM = 2.0**-36  # between the dual and its constraint, for what the proof that none exceeds it costs
 SEARCHED = 0.7  # of the time for a certificate, that a search for a bound may take
 
@@ -99,11 +96,12 @@ class InterpolationTask:
                 quick = solve_thin_quickly(problem, time_limit_s=0.0)
                 point = replace(point, neurons=quick.neurons, weights=quick.weights, offset=quick.offset)
             network = self._network(point.neurons, point.weights, point.offset)
-            dual, certificate, _ = self._conclude(point, network, clock)
+            found = self._conclude(point, network, clock)
             if clock.interrupted:
                 raise KeyboardInterrupt
             status = Status.INTERRUPTED
-            return self._solution(network, dual, certificate, status, "column-generation", history, watch)
+            found = found._replace(status=status)
+            return self._solution(network, found, "column-generation", history, watch)
 
         # compiled threads and BLAS threads compete for the same cores
         with (
@@ -129,11 +127,11 @@ class InterpolationTask:
                 )
             network = self._network(*with_few_neurons(problem, *best, time_limit_s=clock.until_late(0.5)))
             network = in_time(clock, lambda: self._met(network), lambda: network, share=0.5)
-            dual, certificate, status = self._conclude(point, network, clock)
-            if clock.interrupted and status is not Status.CERTIFIED:
-                status = Status.INTERRUPTED
-            found = self._solution(network, dual, certificate, status, name, history, watch)
-            solution = conclude_run(replace(found, snapshots=trail.snapshots(self._snapshot)))
+            found = self._conclude(point, network, clock)
+            if clock.interrupted and found.status is not Status.CERTIFIED:
+                found = found._replace(status=Status.INTERRUPTED)
+            solution = self._solution(network, found, name, history, watch)
+            solution = conclude_run(replace(solution, snapshots=trail.snapshots(self._snapshot)))
         tell_result(solution)
         return solution
 
@@ -161,9 +159,10 @@ class InterpolationTask:
         """Return the solution with the network and the dual of an earlier one where they are better."""
         return joined(
             solution, earlier,
-            lambda network, dual: conclude(
-                self.data, network, dual, stopped=solution.status, tol=self.tol,
-                settled=self.reduced[0].offset_cost == 0, output_bias=self.output_bias,
+            lambda network, known: conclude(
+                self.data, network, known.dual, low=known.dual_low,
+                stopped=solution.status, tol=self.tol, output_bias=self.output_bias,
+                settled=self.reduced[0].offset_cost == 0,
                 gauge=VariationGauge(self.data, self.reduced[1].keep),
             ),
         )  # fmt: skip
@@ -187,7 +186,7 @@ class InterpolationTask:
                     callback=observer(task.value_scale, history, self.callback, self.began),
                 )  # fmt: skip
             network = task.invert_network(point.neurons, point.weights, float(point.offset))
-            dual, certificate, status = conclude(
+            found = conclude(
                 self.data, network, task.invert_dual(point.dual), stopped=point.status, tol=self.tol,
                 settled=problem.offset_cost == 0, output_bias=self.output_bias, gauge=LabelNoiseGauge(task),
             )  # fmt: skip
@@ -198,9 +197,7 @@ class InterpolationTask:
                 return Snapshot(seen.round, own, task.invert_dual(seen.dual))
 
             snapshots = trail.snapshots(restored)
-        solution = replace(
-            self._solution(network, dual, certificate, status, name, history, watch), snapshots=snapshots
-        )
+        solution = replace(self._solution(network, found, name, history, watch), snapshots=snapshots)
         tell_result(solution)
         return solution
 
@@ -219,8 +216,8 @@ class InterpolationTask:
         } | ({} if self.rounds is None else {"rounds": self.rounds})  # fmt: skip
         return generate_in_time(problem, self.solver, options, clock)
 
-    def _conclude(self, point: Point, network: ReLUNetwork, clock: Clock) -> Any:
-        """Return dual, certificate and status; late by a bound without a search, in no time by the trivial one."""
+    def _conclude(self, point: Point, network: ReLUNetwork, clock: Clock) -> Conclusion:
+        """Conclude; late by a bound without a search, in no time by the trivial one."""
         _, reduction = self.reduced
         options = self._options(point)
         budget = {"budget": face_budget("", clock)} if clock.hurries else {}
@@ -237,12 +234,13 @@ class InterpolationTask:
             share=SEARCHED,
         )
 
-    def _concluded(self, point: Point, network: ReLUNetwork, **more: Any) -> Any:
-        """Return dual, certificate and status, however long that takes."""
-        best = self.reduced[1].invert_dual(point.dual) * (1.0 - ROOM)
+    def _concluded(self, point: Point, network: ReLUNetwork, **more: Any) -> Conclusion:
+        """Conclude, however long that takes."""
+        best, low = self.reduced[1].invert_dual(point.dual), self.reduced[1].invert_low(point.dual_low)
+        best = best * (1.0 - ROOM) if low is None else best
         return conclude(
-            self.data, network, best, settled=self.reduced[0].offset_cost == 0,
-            hold=self._hold(point), **self._options(point), **more,
+            self.data, network, best, low=low, settled=self.reduced[0].offset_cost == 0,
+            hold=self._hold(), **self._options(point), **more,
         )  # fmt: skip
 
     def _options(self, point: Point) -> dict[str, Any]:
@@ -253,51 +251,22 @@ class InterpolationTask:
             "claim": 1.0 if point.claimed else None,
         }  # fmt: skip
 
-    def _hold(self, point: Point) -> Callable[[np.ndarray, float], np.ndarray] | None:
-        """Return what keeps Λᵀx of one input, which the solver knows better than the dual's doubles say.
-
-        Of rows brought closer the sum along their middle goes.
-        """
+    def _hold(self) -> Callable[[np.ndarray], np.ndarray] | None:
+        """Return what takes the sum along the middle out of a dual, where rows were brought closer."""
         if self.reduced[1].is_far:
             if self.reduced[0].offset_cost > 0:
-                return lambda dual, factor: hold_far_sums(
-                    self.data.lifted, without_middle(self.data.lifted, dual)
-                )
+                return lambda dual: hold_far_sums(self.data.lifted, without_middle(self.data.lifted, dual))
             # Λᵀ1 = 0 has to hold to the last digit
-            return lambda dual, factor: hold_far_sums(
+            return lambda dual: hold_far_sums(
                 self.data.lifted,
                 balanced(without_middle(self.data.lifted, dual, keep_sums=True)),
                 keep_sums=True,
             )
-        if point.moments is None or self.data.n_features != 1:
-            return None
-        problem, reduction = self.reduced
-        known = point.moments[0] if problem.is_vector else point.moments[0, 0]
-        wanted = np.atleast_1d(reduction.raise_outputs(known)) * (1.0 - ROOM)
-        keep, inputs = reduction.keep, self.data.X[reduction.keep, 0]
-        n, k = len(keep), self.data.n_outputs
+        return None
 
-        def full(values: np.ndarray) -> np.ndarray:  # of the reduced outputs
-            own = values if problem.is_vector else values[:, 0]
-            return np.reshape(reduction.raise_outputs(own), (len(values), k))
-
-        def hold(dual: np.ndarray, factor: float) -> np.ndarray:
-            held = dual.copy()
-            held[keep] = hold_moments(inputs, dual[keep], wanted * factor)
-            if point.heights is not None and point.moments is not None and n <= MOST_ROWS:
-                near = near_dual(
-                    inputs, self.data.bias, self.data.Y[keep], full(point.heights), full(point.moments),
-                    held[keep].reshape(n, k), is_free=problem.offset_cost == 0.0,
-                )  # fmt: skip
-                held[keep] = near.reshape(held[keep].shape)
-            return held
-
-        return hold
-
-    def _solution(self, network, dual, certificate, status, name, history, watch: Stopwatch) -> Solution:
+    def _solution(self, network, found: Conclusion, name, history, watch: Stopwatch) -> Solution:
         network = replace(network, scaling=self.scaling)
-        solution = Solution(
-            self.data, self.output_bias, self.potential, network, dual, certificate, status, self.tol, name, history,
-            now() - self.began, self.random_state, timings=watch.seconds(),
+        return Solution(
+            self.data, self.output_bias, self.potential, network, *found[:3], self.tol, name, history,
+            now() - self.began, self.random_state, timings=watch.seconds(), dual_low=found.low,
         )  # fmt: skip
-        return solution

@@ -309,11 +309,11 @@ class _InTime:
             stated, lower_bound=bound.lower_bound, gap=relative_gap(stated.objective, bound.lower_bound),
             gauge=bound.gauge, exact=bound.exact, bound=bound.bound,
         )  # fmt: skip
-        return replace(solution, dual=best.dual, certificate=certificate)
+        return replace(solution, dual=best.dual, dual_low=best.dual_low, certificate=certificate)
 
 
 def joined(
-    solution: Solution, earlier: Solution, conclude: Callable[[Any, np.ndarray], Conclusion]
+    solution: Solution, earlier: Solution, conclude: Callable[[Any, Solution], Conclusion]
 ) -> Solution:
     """Return a solution with the network and the dual of an earlier one where they are better.
 
@@ -321,7 +321,7 @@ def joined(
     ----------
     solution, earlier : Solution
     conclude : callable
-        Certifies a network and a dual; what an earlier file states counts for nothing.
+        Certifies a network with the dual of a solution; what an earlier file states counts for nothing.
     """
     cheaper = earlier.objective < solution.objective
     if solution.loss is None:
@@ -331,11 +331,12 @@ def joined(
     tighter = earlier if earlier.lower_bound > solution.lower_bound else solution
     network = earlier.network if cheaper else solution.network
     network = replace(network, scaling=solution.network.scaling)
-    found = conclude(replace(network, scaling=None), tighter.dual)
+    found = conclude(replace(network, scaling=None), tighter)
     if found.certificate.gap >= solution.gap:
         return solution
     return replace(
-        solution, network=network, dual=found.dual, certificate=found.certificate, status=found.status,
+        solution, network=network, dual=found.dual, dual_low=found.low, certificate=found.certificate,
+        status=found.status,
     )  # fmt: skip
 
 

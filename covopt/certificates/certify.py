@@ -22,7 +22,7 @@ from covopt.checks.timing import stage
 from covopt.checks.wording import counted
 from covopt.data import Data
 from covopt.exact.outputs import offset_of, outputs_of_far
-from covopt.exact.rounding import below, relative_gap, up
+from covopt.exact.rounding import below, relative_gap, two_sum, up
 from covopt.losses import Interpolation, Loss
 from covopt.losses.interpolation import INTERPOLATES, relative_residual
 from covopt.network import ReLUNetwork
@@ -116,6 +116,7 @@ class Conclusion(NamedTuple):
     dual: np.ndarray
     certificate: Certificate
     status: Status
+    low: np.ndarray | None = None
 
 
 def residual_of(data: Data, network: ReLUNetwork) -> float:
@@ -146,6 +147,7 @@ def certify(
     budget: float = DEFAULT_FACE_BUDGET,
     gauge: Gauge | None = None,
     claim: float | None = None,
+    low: np.ndarray | None = None,
 ) -> Certificate:
     r"""Recompute objective, lower bound and gap from the raw data.
 
@@ -180,6 +182,9 @@ def certify(
         Of :func:`~covopt.certificates.gauges.make_gauge` for the same problem, when the caller has it.
     claim : float, optional
         What boxes are said to have shown that h(Λ) does not exceed: :func:`~covopt.oracles.support.bound_gauge`.
+    low : ndarray of the dual's shape, optional
+        What its multipliers are beside their doubles, Λ = dual + low (:mod:`covopt.exact.two_doubles`). With a loss
+        the sum is rounded: U is moved in any case.
 
     Raises
     ------
@@ -202,18 +207,24 @@ def certify(
     gauge = gauge or make_gauge(data, output_bias=output_bias, loss=loss, lam=lam, potential=potential)
     outputs = _outputs(data, network)
     part, cost, full = loss.take(gauge.keep), gauge.cost(network), dual.reshape(len(dual), -1)
+    rest = None
+    if low is not None:
+        full, beside = two_sum(full, low.reshape(full.shape))
+        rest = beside[gauge.keep] if isinstance(loss, Interpolation) else None
     asked = full[gauge.keep]
     bias, free = data.bias if output_bias == "penalized" else 0.0, output_bias == "free"
     if isinstance(loss, Interpolation):
         residual = loss.residual(outputs)
-        if not len(gauge.keep) or not np.any(dual):
+        if not len(gauge.keep) or not full.any():
             gap = 0.0 if cost == 0 and residual <= INTERPOLATES else 1.0
             return Certificate(cost, 0.0, gap, residual, 0.0, True, "zero, the trivial bound", cost, 0.0)
-        point = dual_point(part, asked, free=free)
-        moved = Moved.to_one_row(gauge.reach(), part.targets, point) if free else NOTHING
-        found = gauge.bound(point, budget=budget, claim=claim)
+        point = dual_point(part, asked, free=free, low=rest)
+        parts = point if rest is None else np.concatenate([point, rest])
+        moved = Moved.to_one_row(gauge.reach(), part.targets, parts) if free else NOTHING
+        found = gauge.bound(point, budget=budget, claim=claim, low=rest)
         height = up(found.value + moved.gauge)
-        value = dual_bound(part, point, 1.0, height, bias=bias, moved=moved)  # at λ = 1/κ, of the cost over κ
+        # at λ = 1/κ, of the cost over κ
+        value = dual_bound(part, point, 1.0, height, bias=bias, moved=moved, low=rest)
         lower = below(int(gauge.per_cost) * value)
         words = _in_words(found, "divided", point) + gauge.suffix
         stated = up(height + moving_up(full, 1.0, point, gauge.keep, gauge.reach()))
@@ -245,7 +256,8 @@ def conclude(
     tol: float,
     output_bias: str,
     settled: bool = False,
-    hold: Callable[[np.ndarray, float], np.ndarray] | None = None,
+    low: np.ndarray | None = None,
+    hold: Callable[[np.ndarray], np.ndarray] | None = None,
     loss: Loss | None = None,
     lam: float = 1.0,
     potential: Potential = VARIATION,
@@ -259,7 +271,7 @@ def conclude(
 
     Parameters
     ----------
-    data, network, dual, output_bias, loss, lam, potential, gauge, **problem
+    data, network, dual, low, output_bias, loss, lam, potential, gauge, **problem
         As in :func:`certify`.
     stopped : Status
         Why the solver stopped. It is no claim: the status is certified where the certificate says so, and only there.
@@ -267,8 +279,8 @@ def conclude(
     settled : bool
         Whether Λᵀ1 = 0 has to hold to the last digit: an output bias costs nothing, or next to nothing.
     hold : callable, optional
-        Called with every dual and its multiple of the one given; returns it with other sums that must survive
-        rounding (:mod:`covopt.certificates.moments`).
+        Called with every dual; returns it with other sums that must survive rounding
+        (:mod:`covopt.certificates.far_sums`).
 
     Examples
     --------
@@ -282,33 +294,35 @@ def conclude(
     gauge = gauge or make_gauge(data, output_bias=output_bias, loss=loss, lam=lam, potential=potential)
     through, free = isinstance(loss, Interpolation), output_bias == "free"
 
-    def settle(point: np.ndarray, factor: float) -> np.ndarray:
+    def settle(point: np.ndarray) -> np.ndarray:
+        if low is not None:  # every sum survived rounding as it is
+            return point
         if not through:
             return settled_dual(loss.take(gauge.keep), point, gauge.keep, gauge.per_cost * lam, free=free)
         point = balanced(point) if settled else point
-        return point if hold is None else hold(point, factor)
+        return point if hold is None else hold(point)
 
     def ask() -> Certificate:
         return certify(
-            data, network, dual, output_bias=output_bias, loss=loss, lam=lam, gauge=gauge, **problem
+            data, network, dual, output_bias=output_bias, loss=loss, lam=lam, gauge=gauge, low=low, **problem
         )
 
-    dual = settle(dual, 1.0)
+    dual = settle(dual)
     found = ask()
     for more in (0.0, *(2.0**k for k in range(SCALED))):
-        if not (found.gauge > 1.0 + INFEASIBLE and found.exact):
+        if not (found.gauge > 1.0 + INFEASIBLE and found.exact and low is None):
             break
         # the solver's oracle saw less than the certificate's, or the multiple was moved, too: it goes on as far as
         # rounding moves it again
         divisor = found.gauge + more * (found.gauge - 1.0)
-        dual = settle(dual / divisor, 1.0 / divisor)
+        dual = settle(dual / divisor)
         found = ask()
     if through and 1.0 + INFEASIBLE < found.gauge < np.inf:
         # a bound that is not the maximum may come out otherwise the next time, but not after a power of two
         power = math.frexp(found.gauge)[1]
-        dual = np.ldexp(dual, -power)
+        dual, low = np.ldexp(dual, -power), None if low is None else np.ldexp(low, -power)
         found = found.of_scaled_dual(power)
-    return Conclusion(dual, found, found.status(stopped, tol))
+    return Conclusion(dual, found, found.status(stopped, tol), low)
 
 
 def through_points(data: Data) -> Interpolation:

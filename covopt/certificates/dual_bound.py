@@ -46,7 +46,7 @@ class Moved:
 NOTHING = Moved(0.0, 0.0)
 
 
-def dual_point(loss: Loss, slope: np.ndarray, *, free: bool) -> np.ndarray:
+def dual_point(loss: Loss, slope: np.ndarray, *, free: bool, low: np.ndarray | None = None) -> np.ndarray:
     """Return a point near U = ``slope`` that the bound may be read from.
 
     It is in the domain of C*, and with a free output bias Uᵀ1 = 0: exactly, but for interpolation to rounding, with
@@ -58,9 +58,13 @@ def dual_point(loss: Loss, slope: np.ndarray, *, free: bool) -> np.ndarray:
         Bound to its targets; all weights positive.
     slope : ndarray of shape (n, k)
     free : bool
+    low : ndarray of shape (n, k), optional
+        What the multipliers are beside their doubles: a point of interpolation stays where it is then.
     """
     if not isinstance(loss, Interpolation):
         return into_domain(loss, slope, balanced=free)
+    if low is not None:
+        return slope
     support = slope.any(axis=1)
     if not free or not any(math.fsum(column) for column in slope.T):
         return slope  # with the right sums already, which are not rounded again
@@ -121,8 +125,9 @@ def moving_up(
 
 
 def dual_bound(
-    loss: Loss, point: np.ndarray, allowed: float, gauge: float, *, bias: float = 0.0, moved: Moved = NOTHING
-) -> Fraction:
+    loss: Loss, point: np.ndarray, allowed: float, gauge: float, *, bias: float = 0.0, moved: Moved = NOTHING,
+    low: np.ndarray | None = None,
+) -> Fraction:  # fmt: skip
     r"""Return the largest dual value over the multiples tU with t·gauge ≤ allowed; every rounding makes it smaller.
 
     .. math::
@@ -141,23 +146,27 @@ def dual_bound(
     bias : float
         β of a penalised output bias, 0 without one.
     moved : Moved
+    low : ndarray of shape (n, k), optional
+        What the multipliers are beside their doubles, for interpolation.
     """
     bend = Fraction(0)
+    parts = point if low is None else np.concatenate([point, low])
     if bias > 0:
-        sums = [max(abs(end) for end in sum_bounds(column)) for column in point.T]
+        sums = [max(abs(end) for end in sum_bounds(column)) for column in parts.T]
         bend = (
             Fraction(bias) ** 2 / (2 * Fraction(allowed)) * sum((Fraction(s) ** 2 for s in sums), Fraction(0))
         )
     if isinstance(loss, Interpolation):
-        return _of_linear(loss, point, allowed, gauge, bend, moved)
+        targets = loss.targets if low is None else np.concatenate([loss.targets, loss.targets])
+        return _of_linear(dot_bounds(parts, targets), allowed, gauge, bend, moved)
     return _of_convex(loss, point, allowed, gauge, bend)
 
 
 def _of_linear(
-    loss: Interpolation, point: np.ndarray, allowed: float, gauge: float, bend: Fraction, moved: Moved
+    ends: tuple[float, float], allowed: float, gauge: float, bend: Fraction, moved: Moved
 ) -> Fraction:
-    """C* is linear: ⟨U, Y⟩ is enclosed, and the best multiple is a rational number."""
-    low, high = dot_bounds(point, loss.targets)
+    """C* is linear: ⟨U, Y⟩ is between two ends, and the best multiple is a rational number."""
+    low, high = ends
     linear = Fraction(max(low, -high)) - Fraction(moved.value)
     if linear <= 0 or not 0.0 < gauge < np.inf:
         return Fraction(0)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from covopt.certificates.prove import EXTRA_BOXES, float_link, problem_of, prove
+from covopt.certificates.prove import EXTRA_BOXES, float_link, multipliers_of, problem_of, prove
 from covopt.errors import InputError
 from covopt.exact.far_rows import FarRows
 from covopt.losses.interpolation import INTERPOLATES
@@ -79,11 +79,11 @@ def _claims(solution: Any, data: Data, proof: Proof | None) -> list[Claim]:
         bound = _by_faces(problem, solution, data)
     try:
         if bound is None and proof is None:
-            proof, bound = prove(problem, solution.dual, neurons=net.hidden_weights)
+            proof, bound = prove(problem, multipliers_of(solution), neurons=net.hidden_weights)
         elif bound is None and proof is not None:
             bound = check_proof(
                 problem,
-                solution.dual.reshape(-1),
+                multipliers_of(solution),
                 proof,
                 extra=EXTRA_BOXES,
                 cover_by=in_parts(spread_over_cluster()),
@@ -106,10 +106,10 @@ def _reaches(bound: CheckedBound, solution: Any) -> bool:
 
 
 def _by_faces(problem: Problem, solution: Any, data: Data) -> CheckedBound | None:
-    """Return the bound over all faces; None for too many rows, or a dual that is moved to what is no float."""
+    """Return the bound over all faces; None for too many rows, or where moving the dual leaves no sum of floats."""
     if by_faces_in_time(data.lifted):
         with suppress(ValueError):
-            return check_by_faces(problem, solution.dual.reshape(-1))
+            return check_by_faces(problem, multipliers_of(solution))
     return None
 
 

@@ -5,17 +5,21 @@ The gauge is h(Λ) = max over neurons of ‖Λᵀσ(X̃w)‖/ω(w). Rows and dua
 
 from __future__ import annotations
 
+import math
+from fractions import Fraction
 from typing import ClassVar, Protocol
 
 import numpy as np
 
 from covopt.data import Data
-from covopt.exact.rounding import allowance, gamma, lengths_up, up
+from covopt.exact.rounding import allowance, gamma, lengths_up, scaled_up, total_up, up
+from covopt.exact.two_doubles import whole
 from covopt.losses import Interpolation, Loss
 from covopt.network import ReLUNetwork
-from covopt.oracles.faces import ATTAINED
+from covopt.oracles.arcs import MOST_ENTRIES, arc_gauge
+from covopt.oracles.faces import ATTAINED, DEFAULT_FACE_BUDGET
 from covopt.oracles.label_noise import LabelNoiseOracle, by_length_up
-from covopt.oracles.support import GaugeBound, bound_gauge
+from covopt.oracles.support import EXACT, VALID, GaugeBound, bound_gauge
 from covopt.potentials import LabelNoise, Potential
 from covopt.problems.label_noise import LabelNoiseTask, reduce_label_noise, reduce_label_noise_fit
 from covopt.problems.reduction import Reduction, reduce_data
@@ -51,8 +55,15 @@ class Gauge(Protocol):
     def reach(self) -> np.ndarray:
         """Bound max over neurons of σ(x̃_i·w)/ω(w) from above, for each of the rows that count."""
 
-    def bound(self, point: np.ndarray, *, budget: float, claim: float | None = None) -> GaugeBound:
-        """Bound h of a point of shape (n, k) on the rows that count from above."""
+    def bound(
+        self,
+        point: np.ndarray,
+        *,
+        budget: float,
+        claim: float | None = None,
+        low: np.ndarray | None = None,
+    ) -> GaugeBound:
+        """Bound h of a point of shape (n, k), of one double or two, on the rows that count from above."""
 
 
 class VariationGauge:
@@ -78,9 +89,43 @@ class VariationGauge:
         """‖x̃_i‖."""
         return lengths_up(self.rows)
 
-    def bound(self, point: np.ndarray, *, budget: float, claim: float | None = None) -> GaugeBound:
+    def bound(
+        self, point: np.ndarray, *, budget: float, claim: float | None = None, low: np.ndarray | None = None
+    ) -> GaugeBound:
         """By the certified dual norm of the table."""
+        if low is not None:
+            return gauge_of_pairs(self.rows, point, low, budget=budget, claim=claim)
         return bound_gauge(self.rows, point, budget=budget, claim=claim)
+
+
+def gauge_of_pairs(
+    rows: np.ndarray, dual: np.ndarray, low: np.ndarray, *, budget: float = DEFAULT_FACE_BUDGET,
+    claim: float | None = None,
+) -> GaugeBound:  # fmt: skip
+    """Bound h of multipliers of two doubles: exactly in the plane, else Σ‖low_i‖‖x_i‖ is paid for the second ones.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (N, D)
+    dual, low : ndarray of shape (N,) or (N, k)
+        Λ = dual + low.
+    budget, claim : float
+        As for :func:`~covopt.oracles.support.bound_gauge`.
+
+    Examples
+    --------
+    >>> bound, exact, _ = gauge_of_pairs(np.eye(2), np.array([3.0, 1.0]), np.array([0.0, 3.0]))
+    >>> round(float(bound), 9), exact
+    (5.0, True)
+    """
+    if rows.shape[1] == 2 and dual.size <= MOST_ENTRIES:
+        power = -sum(math.frexp(float(np.abs(part).max(initial=0.0)))[1] for part in (rows, dual))
+        most = arc_gauge(rows, whole(dual, low) * Fraction(2) ** power)
+        return GaugeBound(scaled_up(most, -power), True, EXACT)
+    found = bound_gauge(rows, dual, budget=budget, claim=claim)
+    paid = total_up(lengths_up(low.reshape(len(dual), -1)), lengths_up(rows))
+    exact = found.exact and paid <= 1e-9 * found.value
+    return GaugeBound(up(found.value + paid), exact, found.method if exact or not found.exact else VALID)
 
 
 class LabelNoiseGauge:
@@ -138,8 +183,12 @@ class LabelNoiseGauge:
         *,
         budget: float,
         claim: float | None = None,
+        low: np.ndarray | None = None,
     ) -> GaugeBound:
         """By all faces where they are decided, else by length."""
+        if low is not None:
+            paid = total_up(lengths_up(low), self.reach())
+            return GaugeBound(up(self.bound(point, budget=budget).value + paid), False, OVER_FACES)
         task, dual = self.task, point[self._asked, 0]
         if not dual.any():
             return GaugeBound(0.0, True, BY_FACES)

@@ -30,7 +30,7 @@ def not_finite(solution: Any) -> list[Check]:
         ("network", solution.network.hidden_weights),
         ("network", solution.network.output_weights),
         ("network", solution.network.output_bias),
-        ("dual", solution.dual),
+        ("dual", solution.dual if solution.dual_low is None else solution.dual + solution.dual_low),
     ):
         if not np.isfinite(array).all():
             return [Check(name, False, "has a number that is not finite")]
@@ -59,14 +59,15 @@ def structure(solution: Any) -> list[Check]:
 
 def dual_rows(solution: Any, keep: np.ndarray) -> list[Check]:
     """Check what the bound does not see: multipliers of rows that follow from others, and 1ᵀλ = 0."""
-    size = float(np.abs(solution.dual).max(initial=0.0))
-    idle = float(np.abs(np.delete(solution.dual, keep, axis=0)).max(initial=0.0))
+    dual = solution.dual if solution.dual_low is None else solution.dual + solution.dual_low
+    size = float(np.abs(dual).max(initial=0.0))
+    idle = float(np.abs(np.delete(dual, keep, axis=0)).max(initial=0.0))
     checks = []
     if idle > 0:
         checks.append(Check("dual", False, f"has {idle:.3g} on rows whose targets follow from others"))
     if solution.output_bias == "free":
-        total = float(np.abs(solution.dual.sum(axis=0)).max())
-        ok = total <= AGREES * size * len(solution.dual)
+        total = float(np.abs(dual.sum(axis=0)).max())
+        ok = total <= AGREES * size * len(dual)
         checks.append(Check("dual sum", ok, f"is {total:.2e}, which a free output bias needs to be 0"))
     return checks
 

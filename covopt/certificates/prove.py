@@ -19,7 +19,7 @@ from covopt.oracles.cones import box_gauge
 from covopt.oracles.cones.transfer import Transfer
 from covopt.parallel import spread_over_cluster
 from covopt.proofs import CheckedBound, Problem, Proof, check_proof
-from covopt.proofs.checker.arithmetic import float_below, fractions
+from covopt.proofs.checker.arithmetic import float_below
 from covopt.proofs.checker.dual import LOSSES, move_into_domain
 from covopt.proofs.checker.network import lift
 from covopt.proofs.parts import in_parts
@@ -59,6 +59,13 @@ def problem_of(solution: Any, data: Data) -> Problem:
     return Problem(data.X, data.Y, data.bias, solution.output_bias, loss.title, lam, delta, weights)
 
 
+def multipliers_of(solution: Any) -> np.ndarray:
+    """Return the dual of a solution of one output for the exact checker: shape (N,), or (N, 2) of two doubles."""
+    if solution.dual_low is None:
+        return solution.dual.reshape(-1)
+    return np.column_stack([solution.dual.reshape(-1), solution.dual_low.reshape(-1)])
+
+
 def float_link(problem: Problem, potential: str) -> str | None:
     """Say which link of the bound is floating point where no exact proof exists, None where one does."""
     if potential != "variation":
@@ -86,8 +93,8 @@ def prove(
     Parameters
     ----------
     problem : Problem
-    dual : ndarray of shape (N,)
-        λ in the user's units.
+    dual : ndarray of shape (N,) or (N, 2)
+        λ in the user's units, of one double or two.
     neurons : ndarray of shape (m, D), optional
         Where the search may begin: those of the network.
     max_boxes : int
@@ -114,12 +121,11 @@ def prove(
     reason = float_link(problem, "variation")
     if reason is not None:
         raise InputError(f"there is no exact proof of this bound: {reason}")
-    dual = np.asarray(dual, dtype=float).reshape(-1)
     if neurons is not None:
         lengths = np.linalg.norm(neurons, axis=1)
         neurons = neurons[lengths > 0] / lengths[lengths > 0, None]
     try:
-        moved = np.array([float(v) for v in move_into_domain(problem, fractions(dual))])
+        moved = np.array([float(v) for v in move_into_domain(problem, dual)])
     except ValueError as error:
         raise InputError(f"there is no exact proof of this bound: {error}") from error
     found = box_gauge(

@@ -102,7 +102,8 @@ def _reached(solution: Any) -> float:
         units = units[
             :: max(1, len(rows) * len(units) // MOST_PAIRS)
         ]  # of very many some, since all must be below
-        dual = solution.dual.reshape(len(rows), -1)
+        dual = solution.dual if solution.dual_low is None else solution.dual + solution.dual_low
+        dual = dual.reshape(len(rows), -1)
         step = max(1, PAIRS_PER_PIECE // len(rows))
         pieces = (units[start : start + step] for start in range(0, len(units), step))
         found = np.linalg.norm(

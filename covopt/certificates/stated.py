@@ -145,6 +145,7 @@ class ReadProblem:
             self.data, solution.network, dual, output_bias=solution.output_bias, loss=self.loss,
             lam=self.lam, gauge=gauge, budget=budget,
             claim=solution.certificate.claim(self.data.rank),
+            low=solution.dual_low if dual is solution.dual else None,
         )  # fmt: skip
 
     def share(self, limit: float | None) -> float:

@@ -170,8 +170,8 @@ def round_solutions(solution: Any) -> list[Any]:
     certificate = replace(solution.certificate, gauge=1.0)  # each dual is scaled by what its round knew
     return [
         replace(
-            solution, network=each.network, dual=each.dual, certificate=certificate, status=Status.GAP,
-            snapshots=[],
+            solution, network=each.network, dual=each.dual, dual_low=None, certificate=certificate,
+            status=Status.GAP, snapshots=[],
         )
         for each in solution.snapshots
     ]  # fmt: skip

@@ -51,7 +51,7 @@ class Format:
 FORMATS: dict[str, Format] = {
     entry.name: entry
     for entry in (
-        Format("covopt-solution", "covopt solution", (1, 2, 3), "covopt.solution:Solution.from_dict"),
+        Format("covopt-solution", "covopt solution", (1, 2, 3, 4), "covopt.solution:Solution.from_dict"),
         Format("covopt-path", "covopt path", (1,), "covopt.api.path_files:path_from_dict"),
         Format("covopt-deep-solution", "covopt solution of several layers", (1,),
                "covopt.depth.solution:DeepSolution.from_dict"),

@@ -60,6 +60,7 @@ SOLUTION: Table = {
     "problem": PROBLEM,
     "network": NETWORK,
     "dual": rows,
+    "dual_low": maybe(rows, absent=True),
     "proof": maybe(
         record, absent=True
     ),  # multipliers of a semidefinite relaxation, once: the dual norm is computed anew

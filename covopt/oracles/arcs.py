@@ -40,11 +40,12 @@ def arc_gauge(rows: np.ndarray, dual: np.ndarray) -> float:
     ----------
     rows : ndarray of shape (N, 2)
     dual : ndarray of shape (N,) or (N, k)
+        Doubles, or fractions whose denominators are powers of two.
 
     Returns
     -------
     float
-        Not below h(Λ) for the doubles given.
+        Not below h(Λ) for the numbers given.
 
     Examples
     --------
@@ -55,7 +56,7 @@ def arc_gauge(rows: np.ndarray, dual: np.ndarray) -> float:
     1.0
     """
     outputs = dual.reshape(len(dual), -1)
-    kept = rows.any(axis=1) & outputs.any(axis=1)
+    kept = rows.any(axis=1) & (outputs != 0).any(axis=1)
     rows, outputs = rows[kept], outputs[kept]
     if len(rows) == 0:
         return 0.0
@@ -124,8 +125,8 @@ def _ratio_up(numerator: int, denominator: int, power: int) -> float:
 
 
 def _integers(values: np.ndarray) -> tuple[list[int], int]:
-    """Doubles times one power of two, without common factors of two, and that power."""
-    pairs = [float(value).as_integer_ratio() for value in values]
+    """Numbers times one power of two, without common factors of two, and that power."""
+    pairs = [value.as_integer_ratio() for value in values.tolist()]
     power = max(denominator.bit_length() for _, denominator in pairs) - 1
     whole = [numerator << (power + 1 - denominator.bit_length()) for numerator, denominator in pairs]
     shift = min((n & -n).bit_length() - 1 for n in whole if n)

@@ -23,6 +23,7 @@ import numpy as np
 from scipy import sparse
 
 from covopt.exact.rounding import two_product
+from covopt.exact.two_doubles import rounded_with_sums, whole
 from covopt.problems.shallow import ShallowProblem
 
 OPEN = 1e-13  # cosine to the middle of the half plane that a row must exceed
@@ -326,6 +327,28 @@ class HalfPlane:
         back = np.empty_like(found)
         back[self.order] = found
         return back.reshape(self.problem.targets.shape)
+
+    def two_doubles(self, unknowns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the Λ that has these unknowns by two doubles each; with Λᵀ1 = 0 where an offset costs nothing."""
+        z = whole(self.rows, np.zeros_like(self.rows))
+        q = self.matrix_q @ unknowns[-2:]
+        if self.problem.offset_cost == 0.0 and self.is_lifted:
+            q[1] = 0.0
+        ends, line = np.zeros_like(unknowns), whole(q, np.zeros_like(q))
+        ends[1:-1] = unknowns[:-2] * self.lengths[1:-1, None]
+        heights = whole(ends, np.zeros_like(ends))
+        first, second = (z[i, 1] * line[0] - z[i, 0] * line[1] for i in (0, 1))
+        heights[0] = first
+        c, over = (z[j:, 0] * z[:-j, 1] - z[j:, 1] * z[:-j, 0] for j in (1, 2))
+        c, over = c[:, None], over[:, None]
+        found = np.concatenate([
+            ((heights[1] - second) / c[0])[None],
+            heights[:-2] / c[:-1] + heights[2:] / c[1:] - heights[1:-1] * (over / (c[:-1] * c[1:])),
+            (heights[-2] / c[-1])[None],
+        ])  # fmt: skip
+        back = np.empty((2, *found.shape))
+        back[:, self.order] = rounded_with_sums(found, self.rows)
+        return tuple(back.reshape(2, *self.problem.targets.shape))
 
     def balanced(self, unknowns: np.ndarray) -> np.ndarray:
         """Return the unknowns with Λᵀ1 = 0."""

@@ -99,6 +99,10 @@ class Reduction:
         full[self.keep] = raised / self._sizes(raised)
         return full
 
+    def invert_low(self, low: np.ndarray | None) -> np.ndarray | None:
+        """Return the second doubles of a dual on all N rows; None where there are none, or outputs were rotated."""
+        return None if low is None or self.outputs is not None else self.invert_dual(low)
+
     def apply_dual(self, dual: np.ndarray) -> np.ndarray:
         """Return the reduced dual of a dual in the user's units that vanishes on dropped rows."""
         lowered = self._lower(dual[self.keep])

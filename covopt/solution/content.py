@@ -26,6 +26,7 @@ FORMAT = "covopt-solution"
 SCHEMA = 1
 SCHEMA_LOSS = 2  # with a loss: readers that know interpolation only must refuse it
 SCHEMA_SCALED = 3  # of standardised columns, with a loss or without: readers that know none must refuse it
+SCHEMA_TWO_DOUBLES = 4  # with two doubles for each multiplier: readers that know one only must refuse it
 BRACKET = ("cost", "lower_bound", "gap")
 OF_A_LOSS = ("objective", "loss_value")
 
@@ -65,6 +66,7 @@ def to_content(solution: Solution) -> dict[str, Any]:
             "n_neurons": len(network),
         },
         "dual": solution.dual.tolist(),
+        **({} if solution.dual_low is None else {"dual_low": solution.dual_low.tolist()}),
         # one place for every number: the bounds and the gap are above
         "certificate": {
             name: value
@@ -81,6 +83,8 @@ def to_content(solution: Solution) -> dict[str, Any]:
 
 
 def _schema_of(solution: Solution) -> int:
+    if solution.dual_low is not None:
+        return SCHEMA_TWO_DOUBLES
     if solution.scaling is not None:
         return SCHEMA_SCALED
     return SCHEMA if solution.loss is None else SCHEMA_LOSS
@@ -98,7 +102,7 @@ def from_content(cls: type[Solution], content: dict[str, Any]) -> Solution:
     """Make a solution of JSON types; see :meth:`Solution.from_dict`."""
     schema = check_format(content, FORMAT)
     try:
-        fitted = schema == SCHEMA_LOSS or (schema == SCHEMA_SCALED and "loss" in content.get("problem", ()))
+        fitted = schema == SCHEMA_LOSS or (schema >= SCHEMA_SCALED and "loss" in content.get("problem", ()))
         check_content(content, SOLUTION_WITH_LOSS if fitted else SOLUTION)
         problem, net = content["problem"], content["network"]
         width = len(problem["feature_names"]) + (problem["bias"] > 0)
@@ -117,11 +121,13 @@ def from_content(cls: type[Solution], content: dict[str, Any]) -> Solution:
             data.bias,
             numbers("output_bias", net["output_bias"]).reshape(data.n_outputs),
             problem["output_bias"] != "free",
-            scaling=_scaling_of(problem, data) if schema == SCHEMA_SCALED else None,
+            scaling=_scaling_of(problem, data) if _is_scaled(schema, problem) else None,
         )
         dual = numbers("dual", content["dual"])
+        low = numbers("dual_low", content["dual_low"]) if schema == SCHEMA_TWO_DOUBLES else None
         shape = data.Y.shape if data.n_outputs > 1 else (len(X),)
-        if len(network.hidden_weights) != len(network.output_weights) or dual.shape != shape:
+        shapes = {dual.shape, shape if low is None else low.shape}
+        if len(network.hidden_weights) != len(network.output_weights) or shapes != {shape}:
             raise ValueError("lengths of the arrays do not fit together")
         if net.get("n_neurons", len(network)) != len(network):
             raise ValueError(f"n_neurons is {shown(net['n_neurons'])}, and the network has {len(network)}")
@@ -138,13 +144,17 @@ def from_content(cls: type[Solution], content: dict[str, Any]) -> Solution:
             Status.from_code(content["status"]), float(content["tol"]), content["solver"],
             list(content["history"]), float(content["time_s"]), content["random_state"],
             timings=dict(content.get("timings", {})),
-            snapshots=from_entries(content.get("snapshots") or [], network, dual),
+            snapshots=from_entries(content.get("snapshots") or [], network, dual), dual_low=low,
             **(_loss_of(problem, data) if fitted else {}),
         )  # fmt: skip
     except SolutionFileError:
         raise
     except (CovoptError, ArithmeticError, LookupError, TypeError, ValueError) as error:
         raise SolutionFileError(f"the solution file is damaged: {error}") from error
+
+
+def _is_scaled(schema: int, problem: dict[str, Any]) -> bool:
+    return schema == SCHEMA_SCALED or (schema > SCHEMA_SCALED and problem.get("scaling") is not None)
 
 
 def _scaling_of(problem: dict[str, Any], data: Data) -> Scaling:

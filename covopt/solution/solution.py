@@ -46,6 +46,9 @@ class Solution:
     network : ReLUNetwork
     dual : ndarray of shape (N,) or (N, k)
         Λ, feasible: ‖Λᵀσ(X̃ w)‖ ≤ 1 for every unit neuron w; |⟨λ, σ(X̃ w)⟩| ≤ ω(w) with a label-noise potential.
+    dual_low : ndarray or None
+        What the multipliers are beside the doubles in ``dual``, Λ = dual + dual_low: of one input far from the
+        origin, where sums cancel by more digits than a double has. None where there is nothing.
     certificate : Certificate
     status : Status
     data : Data
@@ -83,6 +86,7 @@ class Solution:
     timings: dict[str, float] = field(default_factory=dict)
     warm: Any = field(default=None, repr=False)  # where a solve with another λ may begin
     snapshots: list[Snapshot] = field(default_factory=list, repr=False)
+    dual_low: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         fits = self.network.n_inputs == len(self.data.feature_names)
@@ -290,7 +294,7 @@ class Solution:
         >>> covopt.verify(solution, proof=proof).ok
         True
         """
-        from covopt.certificates.prove import float_link, problem_of, prove_in_time
+        from covopt.certificates.prove import float_link, multipliers_of, problem_of, prove_in_time
 
         data = self.data
         if self.loss is not None:
@@ -300,7 +304,7 @@ class Solution:
         if reason is not None:
             raise InputError(f"there is no exact proof of this bound: {reason}")
         return prove_in_time(
-            problem, self.dual, self.lower_bound, check_time_limit(time_limit_s),
+            problem, multipliers_of(self), self.lower_bound, check_time_limit(time_limit_s),
             neurons=self.network.hidden_weights, max_boxes=max_boxes, n_threads=n_threads,
             checkpoint=as_checkpoint(checkpoint),
         )  # fmt: skip

@@ -21,6 +21,7 @@ from scipy import sparse
 from scipy.optimize import linprog
 from scipy.sparse.linalg import splu
 
+from covopt.exact.rounding import UNIT
 from covopt.limits import now
 from covopt.problems.half_plane import HalfPlane, Points
 from covopt.solvers.loop import GenerationLoop
@@ -32,6 +33,10 @@ ACCURACY = 1e-10  # of the linear programs, in their own units
 CONIC_ACCURACY = 1e-11
 IDLE = 1e-14  # of the largest target, what a neuron's largest output must exceed
 SMALL, SHARP = 400, 1e-9  # targets up to which the gap is closed to this
+ROUNDED, MOST_EXACT = (
+    0.1,
+    20_000,
+)  # of the tolerance, from which on multipliers of so few rows are two doubles
 USED = 1e-11  # share of the largest weight below which a neuron is left out
 MOST_DENSE = (
     2000  # equations up to which surplus neurons of several outputs are taken out by a dense null space
@@ -72,6 +77,11 @@ class OneInput(GenerationLoop):
         point = super().solve()
         if point.status is Status.GAP and point.gap <= self.asked:
             point.status = Status.CERTIFIED
+        lost = UNIT * float(
+            np.abs(point.dual.reshape(len(self.plane.rows), -1).T).sum(axis=0) @ self.plane.lengths
+        )
+        if lost > ROUNDED * self.asked and point.dual.size <= MOST_EXACT:
+            point.dual, point.dual_low = self.plane.two_doubles(self._unknowns)
         return point
 
     def _start(self) -> bool:
@@ -235,9 +245,7 @@ class OneInput(GenerationLoop):
         value = step * linear - 0.5 * step * step * bend
         if value > self.point.lower_bound or not self.point.dual.any():
             self.point.lower_bound = max(value, 0.0)
-            self.point.dual = self.plane.dual(step * unknowns)
-            self.point.moments = self.plane.matrix_q @ (step * unknowns[-2:])
-            self.point.heights = self.plane.heights(step * unknowns)
+            self.point.dual, self._unknowns = self.plane.dual(step * unknowns), step * unknowns
 
     def _offer_network(self, weights: np.ndarray, offset: np.ndarray) -> None:
         mass = np.linalg.norm(weights, axis=1)

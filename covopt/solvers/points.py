@@ -11,8 +11,8 @@ from covopt.exact.rounding import relative_gap
 from covopt.solvers.loop import RoundState
 from covopt.status import Status
 
-NETWORK = "neurons", "weights", "offset", "upper_bound", "finished", "heights"
-DUAL = "dual", "lower_bound", "claimed", "moments"
+NETWORK = "neurons", "weights", "offset", "upper_bound", "finished"
+DUAL = "dual", "dual_low", "lower_bound", "claimed"
 
 
 @dataclass(frozen=True)
@@ -57,10 +57,7 @@ class Point:
     finished: bool = False  # the network is merged, and as sparse as it gets
     claimed: bool = False  # quadratics on boxes have shown that no neuron exceeds one at the dual
     is_early: bool = False  # whether a first look at what can be proved has ended the rounds
-    moments: np.ndarray | None = (
-        None  # Λᵀ Z, (r, k), where it is known better than the sum of the dual's doubles
-    )
-    heights: np.ndarray | None = None  # beside them F(r_i), (N, k), at the neurons that turn active at a row
+    dual_low: np.ndarray | None = None  # what the multipliers are beside their doubles, where that matters
 
     @property
     def gap(self) -> float:

@@ -118,7 +118,9 @@ def test_the_writers_and_the_registry_agree():
 
     for module in (content, solution_path, certificate):
         assert FORMATS[module.FORMAT].versions[0] == module.SCHEMA
-    assert FORMATS[content.FORMAT].versions[1:] == (content.SCHEMA_LOSS, content.SCHEMA_SCALED)
+    assert FORMATS[content.FORMAT].versions[1:] == (
+        content.SCHEMA_LOSS, content.SCHEMA_SCALED, content.SCHEMA_TWO_DOUBLES
+    )  # fmt: skip
     assert FORMATS[proof.FORMAT].versions == (proof.VERSION,)
     pytest.importorskip("torch")
     from covopt.training import checkpoint, contradiction

@@ -21,7 +21,7 @@ def fractions(values: Any) -> Any:
 
 
 def on_grid(*arrays: Any) -> tuple[list[np.ndarray], int]:
-    """Write float arrays as Python integers n of one common unit: value = n · 2^exponent."""
+    """Write floats, or fractions that are sums of floats, as integers n of one unit: value = n · 2^exponent."""
     cells = [[value.as_integer_ratio() for value in np.ravel(array).tolist()] for array in arrays]
     depth = max((d.bit_length() for part in cells for _, d in part), default=1)
     whole = [[n << (depth - d.bit_length()) for n, d in part] for part in cells]

@@ -23,14 +23,15 @@ def weights_of(problem: Problem) -> list[Fraction]:
     return [weight / total for weight in weights]
 
 
-def move_into_domain(problem: Problem, dual: Sequence[Fraction]) -> list[Fraction]:
-    """Clip a dual point to where C*(−2 lam λ) is finite and, with a free output bias, move it to sum zero.
+def move_into_domain(problem: Problem, dual: np.ndarray) -> list[Fraction]:
+    """Clip a dual point, floats (N,) or sums of two (N, 2), to where C*(−2 lam λ) is finite; to sum 0 if free.
 
     What this changes is not lost: h is bounded for the point that is returned.
     Raises ValueError when no such point was found: outside the domain the bound is −∞.
     """
     bounds = _domain(problem)
-    moved = [_clip(value, bound) for value, bound in zip(dual, bounds, strict=True)]
+    whole = [sum(parts, ZERO) for parts in fractions(dual.reshape(len(dual), -1))]
+    moved = [_clip(value, bound) for value, bound in zip(whole, bounds, strict=True)]
     rest = -sum(moved, ZERO) if problem.output_bias == "free" else ZERO
     for i in np.argsort(np.abs(problem.X).sum(axis=1), kind="stable").tolist():
         new = _clip(moved[i] + rest, bounds[i])

@@ -88,7 +88,7 @@ class Arc(NamedTuple):
 def square_above(rows: np.ndarray, dual: np.ndarray, start: Fraction = Fraction(0)) -> Fraction:
     """Return a number that is at least h(Λ)² and at least ``start``, by a rounding above the larger of both.
 
-    Rows (N, D) with D ≤ 3 and dual (N,) or (N, k) are floats. Raises ValueError for more columns.
+    Rows (N, D), D ≤ 3, are floats, dual (N,) or (N, k) floats or sums of them. Raises ValueError for more columns.
     """
     if rows.shape[1] > DIMENSION:
         raise ValueError(f"faces are walked for rows of at most {DIMENSION} numbers, not of {rows.shape[1]}")

@@ -51,7 +51,7 @@ def check_proof(
         raise ValueError("proofs are about one output, and about losses of one output")
     if proof.digest != problem.digest(dual):
         raise ValueError("the proof is about another table or another dual point: their digests differ")
-    moved = move_into_domain(problem, fractions(dual))
+    moved = move_into_domain(problem, dual)
     norm, inside, outside = _transfer(fractions(lift(problem)), moved, proof)
     live = proof.signs != 0
     (y, linear), depth = on_grid(proof.y[live], proof.linear)
@@ -67,15 +67,14 @@ def check_by_faces(problem: Problem, dual: np.ndarray) -> CheckedBound:
     """Return the bound of a dual point whose h is found over all faces: no proof is needed for rows of few numbers.
 
     Raises ValueError for rows of more than three numbers with the bias, where the dual point has no value, and where
-    moving it into its domain leaves what is no float.
+    moving it into its domain leaves what is no sum of floats.
     """
     if problem.Y.shape[1] != 1 or problem.loss not in LOSSES:
         raise ValueError("proofs are about one output, and about losses of one output")
-    moved = move_into_domain(problem, fractions(dual))
-    floats = np.array([float(value) for value in moved])
-    if fractions(floats) != moved:
-        raise ValueError("the dual point that was moved into its domain is not one of floats")
-    gauge = sqrt_above(square_above(lift(problem), floats))
+    moved = move_into_domain(problem, dual)
+    if any(value.denominator & (value.denominator - 1) for value in moved):
+        raise ValueError("the dual point that was moved into its domain is not one of sums of floats")
+    gauge = sqrt_above(square_above(lift(problem), np.array([*moved, None], dtype=object)[:-1]))
     return CheckedBound(dual_value(problem, moved, gauge), gauge, ZERO, Cover(ZERO, 0, 0))
 
 

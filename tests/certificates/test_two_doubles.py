@@ -1,0 +1,127 @@
+"""Multipliers of two doubles: certified as the exact sums that they are, kept in files, proved in integers."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import covopt
+from covopt.certificates.certify import certify, through_points
+from covopt.certificates.gauges import gauge_of_pairs, make_gauge
+from covopt.data import Data
+from covopt.errors import SolutionFileError
+from covopt.exact.two_doubles import rounded, whole
+from covopt.oracles.support import bound_gauge
+from covopt.potentials import LabelNoise
+from covopt.solution import Solution
+
+
+@pytest.fixture(scope="module", params=["none", "penalized", "free"])
+def stamps(request) -> Solution:
+    rng = np.random.default_rng(0)
+    x = np.sort(1.6e18 + 3e15 * rng.random(12)).round()
+    return covopt.min_norm(x[:, None], rng.standard_normal(12), output_bias=request.param)
+
+
+def test_stamps_have_them_and_standard_columns_do_not(stamps):
+    assert stamps.status == "certified" and stamps.dual_low.any()
+    assert covopt.min_norm([[0.0], [1.0], [3.0]], [0.0, 1.0, 0.5]).dual_low is None
+
+
+def test_one_double_does_not_suffice(stamps):
+    short = replace(stamps, dual_low=None)
+    assert covopt.verify(stamps).ok
+    assert "lower bound" in covopt.verify(short).failed
+
+
+def test_files_keep_them(stamps):
+    content = json.loads(json.dumps(stamps.to_dict()))
+    assert content["schema"] == 4
+    again = Solution.from_dict(content)
+    assert np.array_equal(again.dual_low, stamps.dual_low)
+    assert covopt.verify(again).ok
+    with pytest.raises(SolutionFileError):
+        Solution.from_dict(content | {"dual_low": content["dual_low"][:-1]})
+    older = {name: value for name, value in content.items() if name != "dual_low"} | {"schema": 1}
+    assert Solution.from_dict(older).dual_low is None
+
+
+@pytest.mark.parametrize("factor", [0.0, -1.0, 2.0, 1e20, 1e300])
+def test_others_are_refused(stamps, factor):
+    forged = replace(stamps, dual_low=factor * stamps.dual_low)
+    assert not covopt.verify(forged).ok
+
+
+def test_the_exact_checker_takes_both(stamps):
+    found = covopt.verify(stamps, exact=True)
+    assert found.ok, found.summary()
+    assert found.exact
+    detail = {check.name: check.detail for check in found.checks}["exact lower bound"]
+    assert "NOT exact" not in detail
+    proof = stamps.prove()
+    assert covopt.verify(stamps, proof=proof).ok or proof.lower_bound < stamps.lower_bound
+    with pytest.raises(ValueError, match="digests differ"):
+        from covopt.certificates.prove import problem_of
+        from covopt.proofs import check_proof
+
+        check_proof(problem_of(stamps, stamps.data), stamps.dual, proof)
+
+
+def height(rows: np.ndarray, dual: np.ndarray, w: np.ndarray) -> float:
+    """|Λᵀσ(Zw)| of fractions."""
+    heights = [
+        sum(Fraction(a) * Fraction(b) for a, b in zip(z, w.tolist(), strict=True)) for z in rows.tolist()
+    ]
+    return abs(float(sum(v * max(t, 0) for v, t in zip(dual, heights, strict=True))))
+
+
+@pytest.mark.parametrize("dimension", [2, 3, 4, 9])
+def test_the_second_doubles_are_paid_for(dimension):
+    """Second parts of any size: the bound is that of the sums."""
+    rng = np.random.default_rng(dimension)
+    rows, dual = rng.standard_normal((7, dimension)), 1e-3 * rng.standard_normal(7)
+    low = rng.standard_normal(7)
+    bound = gauge_of_pairs(rows, dual, low).value
+    exact = whole(dual, low).tolist()
+    directions = rng.standard_normal((400, dimension))
+    best = max(height(rows, exact, w / np.linalg.norm(w)) for w in directions)
+    assert bound_gauge(rows, dual).value < best <= bound
+
+
+def test_the_second_doubles_are_paid_for_with_label_noise():
+    data = Data.validate([[0.0], [1.0], [2.0]], [0.0, 1.0, 2.0])
+    gauge = make_gauge(data, output_bias="none", loss=through_points(data), lam=1.0, potential=LabelNoise())
+    dual = np.array([[0.0], [1.0], [2.0]])
+    alone = gauge.bound(dual, budget=1e6).value
+    assert gauge.bound(0.5 * dual, budget=1e6, low=0.5 * dual).value >= alone
+
+
+def test_the_value_is_that_of_the_sums():
+    solution = covopt.min_norm([[0.0], [1.0], [3.0]], [0.0, 1.0, 0.5])
+    half = 0.5 * solution.dual
+    for bias in ("none", "penalized", "free"):
+        solution = covopt.min_norm([[0.0], [1.0], [3.0]], [0.0, 1.0, 0.5], output_bias=bias)
+        half = 0.5 * solution.dual
+        found = certify(solution.data, solution.network, half, low=half, output_bias=bias)
+        assert found.lower_bound == pytest.approx(solution.lower_bound, rel=1e-9)
+        assert found.gauge == pytest.approx(solution.certificate.gauge, rel=1e-9)
+
+
+def test_sums_that_do_not_vanish_are_paid_for():
+    """With a free output bias: 1ᵀ(dual + low) = 1 proves nothing unless moving it is paid for."""
+    solution = covopt.min_norm([[0.0], [1.0], [3.0]], [0.0, 1.0, 0.5], output_bias="free")
+    low = np.array([0.0, 0.3, 0.0])
+    found = certify(solution.data, solution.network, solution.dual, low=low, output_bias="free")
+    assert found.lower_bound <= solution.cost * (1.0 + 1e-9)
+
+
+def test_rounding_to_two_doubles():
+    values = np.array([Fraction(1, 3), Fraction(0), Fraction(-(2**70), 7)], dtype=object)
+    high, low = rounded(values)
+    assert all(
+        abs(a - b) <= abs(b) * Fraction(1, 2**106) for a, b in zip(whole(high, low), values, strict=True)
+    )
