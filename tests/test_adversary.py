@@ -85,6 +85,14 @@ def test_a_few_of_every_class(name):
         assert outcome.kind in (HELD, REFUSED), f"--only {name}:{seed}  {outcome.detail}"
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(8))
+def test_many_of_every_class(part):
+    for name, seed in classes.plan(500, 100_000 + part, []):
+        outcome = run_one((name, seed))
+        assert outcome.kind in (HELD, REFUSED), f"--only {name}:{seed}  {outcome.detail}"
+
+
 # ---------------------------------------------------------------------- the adversary itself
 def rng():
     return np.random.default_rng(0)

@@ -20,8 +20,6 @@ from typer.testing import CliRunner
 import covopt
 from covopt import limits
 from covopt.api.stopping import Clock, in_time
-from covopt.arrangement import counting
-from covopt.arrangement.reduction import lift, reduce
 from covopt.cli import app
 from covopt.data.tabular import Named
 from covopt.errors import BudgetError, CovoptWarning, InputError, MemoryLimitWarning
@@ -515,23 +513,6 @@ def test_outputs_by_sorting_are_the_sums_over_all_pairs(monkeypatch):
         monkeypatch.setattr("covopt.network.along.PAIRS_PER_PIECE", pairs)
         monkeypatch.setattr("covopt.network.along.MANY_PAIRS", many)
         assert np.allclose(outputs(lifted, hidden, weights), plain, rtol=1e-12, atol=1e-12)
-
-
-def test_a_count_that_is_resumed_is_the_same(monkeypatch):
-    table = np.random.default_rng(0).integers(-3, 4, (14, 4))
-    whole = covopt.count_cells(table)
-    monkeypatch.setattr(counting, "OPERATIONS_PER_PIECE", 7)
-    assert covopt.count_cells(table) == whole
-    with pytest.raises(TimeUp), limited(1e-6):
-        covopt.count_cells(table)
-
-
-def test_masks_say_which_samples_lie_on_each_line():
-    table = np.array([[1.0, 2.0], [0.0, 0.0], [-2.0, -4.0], [3.0, 1.0]])
-    reduced = reduce(*lift(table, 0.0))
-    bits = np.unpackbits(reduced.masks.view(np.uint8), axis=1)[:, :4]
-    assert bits.tolist() == [[1, 0, 1, 0], [0, 0, 0, 1]]
-    assert reduce(*lift(table, 0.0), patterns=False).masks.shape == (2, 0)
 
 
 def test_an_import_is_not_left_half_done(tmp_path, monkeypatch):

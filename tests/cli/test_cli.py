@@ -84,11 +84,6 @@ def test_solve_json(table, tmp_path):
     assert (content["bias"], content["exit_code"], content["n_samples"]) == (0.5, 0, 12)
 
 
-def test_quiet_prints_nothing(table):
-    done = run("solve", table, "--target", "y", "--quiet")
-    assert (done.exit_code, done.output) == (0, "")
-
-
 def test_several_targets(table, tmp_path):
     done = run("solve", table, "--target", "y,b", "--out", tmp_path / "s.json", "--plot", tmp_path / "f.png")
     assert done.exit_code == 0, done.output
@@ -270,34 +265,6 @@ def test_a_failing_plot_does_not_lose_the_solution(table, tmp_path, monkeypatch)
     )
     assert message == "error: f.png: No space left on device\n"
     assert covopt.load(tmp_path / "s.json").status is covopt.Status.CERTIFIED
-
-
-def test_usage_errors():
-    assert run("solve").exit_code == 2
-    assert run("solve", "t.csv").exit_code == 2
-    assert run("solve", "t.csv", "--target", "y", "--tol", "small").exit_code == 2
-    assert run("nothing").exit_code == 2
-    assert run("cells", "t.csv", "--count-only", "--out", "p.npz").exit_code == 2
-
-
-def test_verify(solved, tmp_path):
-    done = run("verify", solved / "s.json")
-    assert done.exit_code == 0, done.output
-    assert run("verify", solved / "s.json", solved / "table.csv").exit_code == 0
-    content = json.loads(run("verify", solved / "s.json", "--json").stdout)
-    assert content["ok"] is True
-    assert all(check["ok"] for check in content["checks"])
-
-
-def test_row_numbers_that_pandas_wrote_are_no_feature(solved, tmp_path):
-    path = tmp_path / "t.csv"
-    pd.read_csv(solved / "table.csv").to_csv(path)
-    done = run("solve", path, "--target", "y")
-    assert done.exit_code == 0
-    assert "12 points, 2 features" in done.stdout
-    assert done.stderr.startswith("warning: column 0 (counting from 0) has no name")
-    assert done.stderr.count("\n") == 1
-    assert "has no name" in json.loads(run("solve", path, "--target", "y", "--json").stdout)["warnings"][0]
 
 
 def test_verification_failed(solved, tmp_path):

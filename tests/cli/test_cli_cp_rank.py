@@ -56,13 +56,6 @@ def test_input_errors_take_one_line_and_code_1(tmp_path, name, text, words):
     assert len(result.output.strip().splitlines()) == 1
 
 
-def test_directed_graph_file(tmp_path):
-    nx.write_graphml(nx.DiGraph([(0, 1)]), tmp_path / "d.graphml")
-    result = run(tmp_path / "d.graphml")
-    assert result.exit_code == 1
-    assert "the graph is directed" in result.output
-
-
 def test_weights_on_edges_are_refused_and_ones_are_none(tmp_path):
     path = tmp_path / "w.graphml"
     graph = nx.Graph()

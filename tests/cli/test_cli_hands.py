@@ -239,11 +239,6 @@ def test_completion(line, offered):
     assert done.stdout.split() == [offered]
 
 
-def test_one_bias_for_all_commands(folder):
-    counted = json.loads(run("cells", folder / "t.csv", "--features", "a,b", "--count-only", "--json").stdout)
-    assert (counted["bias"], counted["n_cells"]) == (1.0, 2 * (1 + 11 + 55))
-
-
 def test_log_json(folder):
     log = folder / "log.jsonl"
     done = run("--log-json", log, "solve", folder / "t.csv", "--target", "y", "--features", "a,b", "--json")
@@ -287,20 +282,6 @@ def test_resume(folder, monkeypatch):
     began = run("fit", *solve[1:], "--lam", "0.1")
     assert "--resume would go on from it" in began.stderr
     assert not kept.exists()
-
-
-def test_a_result_that_cannot_be_saved_leaves_its_checkpoint(folder, monkeypatch):
-    def full(*_):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(covopt.Solution, "save", full)
-    out = folder / "full.json"
-    done = run(
-        "solve", folder / "t.csv", "--target", "y", "--features", "a,b", "--out", out, "--checkpoint-every", 0
-    )
-    assert (done.exit_code, "No space left on device" in done.stderr) == (1, True)
-    monkeypatch.undo()
-    assert covopt.verify(covopt.load(folder / "full.json.checkpoint")).ok
 
 
 def test_cells_that_do_not_fit_are_streamed(folder):

@@ -1,6 +1,4 @@
 import json
-import os
-import pickle
 from collections import OrderedDict
 
 import numpy as np
@@ -116,37 +114,6 @@ def test_safetensors_keep_prefix_metadata_and_types(tmp_path, table):
 
     np.testing.assert_allclose(forward(small), forward(state), atol=1e-5)
     assert len(small["net.0.bias"]) <= 6 * 3 - 3
-
-
-def test_quiet_says_nothing(tmp_path, table):
-    torch.save(sequential(2, 30, 1).state_dict(), tmp_path / "m.pth")
-    done = run("reduce", tmp_path / "m.pth", table, "--target", "y", "--out", tmp_path / "s.pth", "--quiet")
-    assert (done.exit_code, done.output) == (0, "")
-
-
-class Trap:
-    def __init__(self, path):
-        self.path = path
-
-    def __reduce__(self):
-        return (os.mkdir, (str(self.path),))
-
-
-@pytest.mark.parametrize("wrapped", [False, True])
-def test_a_malicious_pickle_is_refused_and_does_nothing(tmp_path, table, wrapped):
-    trap, model = tmp_path / "sprung", tmp_path / "model.pt"
-    if wrapped:
-        torch.save({"0.weight": torch.ones(1, 2), "x": Trap(trap)}, model)
-    else:
-        model.write_bytes(pickle.dumps(Trap(trap)))
-    with pytest.raises(FileNotFoundError):
-        trap.stat()
-    message = refused("reduce", model, table, "--target", "y", "--out", tmp_path / "s.pt")
-    assert "torch.save(model.state_dict()" in message
-    assert not trap.exists()
-    assert not (tmp_path / "s.pt").exists()
-    pickle.loads(pickle.dumps(Trap(trap)))
-    assert trap.exists(), "the trap works"
 
 
 def test_a_whole_module_is_refused(tmp_path, table):

@@ -61,14 +61,6 @@ def test_json_parquet_and_deep_networks(table, tmp_path):
     assert pd.read_parquet(out)["width"].tolist() == ["6x4", "6x4"]
 
 
-def test_labels_and_quiet(table):
-    done = run(
-        table, "--target", "kind", "--features", "a,b", "--widths", 4, "--loss", "logistic", *FAST, "--quiet"
-    )
-    assert done.exit_code == 0
-    assert done.output == ""
-
-
 @pytest.mark.parametrize("lam", [(), ("--lam", 0.05)])
 def test_cross_check(table, lam):
     done = run(
@@ -79,14 +71,6 @@ def test_cross_check(table, lam):
     assert content["certified"]
     assert content["best_cost"] is None or content["best_cost"] >= content["lower_bound"] * (1 - 1e-9)
     assert {"floor", "cost", "ratio"} <= set(content["networks"][0])
-
-
-def test_cross_check_in_words_with_curves(table, tmp_path):
-    done = run(table, "--target", "y", "--features", "a,b", "--sample-weight", "s", "--widths", 16, "--lam", 0.05,
-               *FAST, "--cross-check", "--plot", tmp_path / "curves.pdf")  # fmt: skip
-    assert done.exit_code == 0, done.output
-    assert "none below the bound" in done.output
-    assert (tmp_path / "curves.pdf").exists()
 
 
 def test_plateau(table, tmp_path):
