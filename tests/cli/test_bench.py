@@ -91,13 +91,6 @@ def test_the_optimum_has_no_gap_and_lambda_max_is_where_neurons_vanish(parts):
     assert above.evaluate_result(**above.get_one_result())["gap"] <= 1e-8
 
 
-def test_logistic_value(parts):
-    y = np.array([1.0, -1.0, 1.0, 1.0])
-    objective = make_objective(parts, X4, y, loss="logistic")
-    zero = objective.evaluate_result(**objective.get_one_result())
-    assert zero["value"] == pytest.approx(np.log(2.0), rel=1e-14)
-
-
 def test_penalised_output_bias_counts_and_is_refused_where_there_is_none(parts):
     objective = make_objective(parts, X4, Y4, output_bias="penalized")
     found = objective.evaluate_result(np.zeros((0, 2)), np.zeros(0), 0.5, "")
@@ -114,18 +107,6 @@ def test_a_value_below_the_bound_is_an_error(parts):
         objective.evaluate_result(network.hidden_weights, network.output_weights[:, 0], 0.0, "")
 
 
-@pytest.mark.parametrize(
-    ("loss", "y", "reason"),
-    [("logistic", Y4, "needs targets -1 and 1"), ("squared", np.sign(Y4), "the targets are classes")],
-)
-def test_losses_skip_targets_that_are_not_theirs(parts, loss, y, reason):
-    Objective = parts("objective.py").Objective
-    objective = Objective.get_instance(loss=loss, reg=0.1, output_bias="none")
-    skipped, why = objective.skip(X=X4, y=y)
-    assert skipped
-    assert reason in why
-
-
 # ------------------------------------------------------------------ solvers and data
 @pytest.mark.parametrize("output_bias", ["none", "penalized"])
 @pytest.mark.parametrize("loss", ["squared", "logistic"])
@@ -137,83 +118,6 @@ def test_all_cells_and_covopt_agree(parts, loss, output_bias):
         solver.set_objective(**objective.get_objective())
         solver.run(1e-8)
         assert objective.evaluate_result(**solver.get_result())["gap"] <= 1e-6, file
-
-
-@pytest.mark.parametrize(("optimizer", "steps"), [("adam", 60), ("sgd", 60), ("lbfgs", 6)])
-def test_torch_descends_and_reports_its_own_weights(parts, optimizer, steps):
-    solver_class = parts("solvers/torch_training.py").Solver
-    objective = make_objective(parts, X4, Y4, output_bias="penalized")
-    solver = solver_class.get_instance(optimizer=optimizer, width=20, learning_rate=None, seed=0)
-    solver.set_objective(**objective.get_objective())
-    values = []
-
-    def callback():
-        result = solver.get_result()
-        values.append(objective.evaluate_result(**result)["value"])
-        return len(values) < steps
-
-    solver.run(callback)
-    assert values[-1] < 0.9 * values[0]
-    assert values[-1] == pytest.approx(solver.value(slice(None)).item(), rel=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("file", "module", "message"),
-    [
-        ("adelie_all_cells", "adelie", "adelie is not installed: pip install adelie"),
-        ("pyscnn", "scnn", "pyscnn is not installed: pip install pyscnn"),
-        ("torch_training", "torch", "torch is not installed: pip install torch"),
-    ],
-)
-def test_absent_peers_are_skipped_with_a_reason(parts, monkeypatch, file, module, message):
-    loaded = parts(f"solvers/{file}.py")
-    monkeypatch.setattr(loaded, "find_spec", lambda name: None)
-    solver = loaded.Solver.get_instance(**{k: v[0] for k, v in loaded.Solver.parameters.items()})
-    skipped, reason = solver.skip(X4, Y4, 0.1, "squared", 1.0, "none")
-    assert skipped
-    assert reason.startswith(message)
-
-
-def test_peers_skip_what_they_cannot_pose(parts, monkeypatch):
-    found = {}
-    for file in ("adelie_all_cells", "pyscnn"):
-        loaded = parts(f"solvers/{file}.py")
-        monkeypatch.setattr(loaded, "find_spec", lambda name: True)
-        found[file] = loaded.Solver.get_instance(**{k: v[0] for k, v in loaded.Solver.parameters.items()})
-    squared, logistic = (X4, Y4, 0.1, "squared", 1.0), (X4, Y4, 0.1, "logistic", 1.0)
-    assert "free" in found["adelie_all_cells"].skip(*squared, "penalized")[1]
-    assert "squared loss only" in found["pyscnn"].skip(*logistic, "none")[1]
-    many = np.random.default_rng(0).standard_normal((80, 2))
-    reason = found["adelie_all_cells"].skip(many, np.zeros(80), 0.1, "squared", 1.0, "none")[1]
-    assert reason == "6322 cells, more than 5000"
-
-
-def test_cells_return_the_balanced_network_they_stand_for(parts):
-    parts("objective.py")
-    from benchmark_utils.networks import from_cells
-
-    found = from_cells(np.array([[3.0, 4.0], [0.0, 1e-12]]), np.array([[0.0, -4.0]]), 0.5, "late")
-    assert np.allclose(found["hidden_weights"], [[3 / 5**0.5, 4 / 5**0.5], [0.0, -2.0]])
-    assert np.allclose(found["output_weights"], [5**0.5, -2.0])
-    assert (found["output_bias"], found["note"]) == (0.5, "late")
-
-
-@pytest.mark.parametrize(
-    ("file", "parameters"),
-    [
-        ("diabetes", {"n_features": 3, "n_samples": 40, "seed": 1}),
-        ("breast_cancer", {"n_features": 4, "n_samples": 40, "seed": 1}),
-        ("simulated", {"n_features": 2, "n_samples": 40, "targets": "classes", "seed": 1}),
-    ],
-)
-def test_datasets(parts, file, parameters):
-    data = parts(f"datasets/{file}.py").Dataset.get_instance(**parameters).get_data()
-    assert data["X"].shape == (40, parameters["n_features"])
-    if file == "diabetes":
-        assert data["y"].mean() == pytest.approx(0.0, abs=1e-12)
-        assert data["y"].std() == pytest.approx(1.0)
-    else:
-        assert set(np.unique(data["y"])) == {-1.0, 1.0}
 
 
 # ------------------------------------------------------------------ covopt bench
@@ -263,16 +167,6 @@ def test_bench_names_what_it_does_not_know():
     assert run.exit_code == 1
     assert "nobody" in run.stderr
     assert run.stderr.startswith("error: ")
-
-
-def test_bench_says_when_no_solver_ran():
-    pytest.importorskip("benchopt")
-    skipped = "weight-decay[loss=logistic]"
-    run = runner.invoke(
-        app, ["bench", "--dataset", INSTANCE, "--objective", skipped, "--solver", "covopt", "--quiet"]
-    )
-    assert run.exit_code == 1
-    assert "no solver ran" in run.stderr
 
 
 def test_bench_without_benchopt(monkeypatch):
@@ -352,11 +246,6 @@ def test_summary_takes_the_least_time_to_each_gap():
     assert table[0].startswith("simulated[n_samples=15]")
     assert table[2].split() == ["covopt", "2", "2", "3", "2.0e-07", "3"]
     assert table[-1].split() == ["torch", "-", "-", "-", "5.0e-01", "3"]
-
-
-def test_labels_show_words_and_what_differs():
-    names = ["a[k=1,w=None]", "a[k=2,w=None]", "b[backend=SCS,n=5]", "c"]
-    assert list(solver_labels(names).values()) == ["a 1", "a 2", "b SCS", "c"]
 
 
 def test_figure_is_log_log_and_tells_solvers_apart_without_colour():

@@ -105,14 +105,6 @@ def test_repairs_meet_the_points_and_stay_close(parts, method, size):
     assert abs(change) <= 30 * size
 
 
-def test_no_second_network_for_one_that_misses_by_much(parts):
-    tools = parts("benchmark_utils.repair")
-    lifted = np.column_stack([X4, np.ones(4)])
-    hidden, output = arrays(covopt.min_norm(X4, Y4).network)
-    assert tools.by_more_neurons(lifted, Y4, hidden, 0.99 * output) is None
-    assert tools.by_more_neurons(lifted, Y4, hidden, 0.9995 * output) is not None
-
-
 def test_the_cheapest_repair_is_returned_balanced(parts):
     tools = parts("benchmark_utils.repair")
     lifted = np.column_stack([X4, np.ones(4)])
@@ -126,52 +118,6 @@ def test_the_cheapest_repair_is_returned_balanced(parts):
 
 
 # ------------------------------------------------------------------ annealing, stopping, data
-def test_lam_falls_to_the_bottom_and_the_stages_use_all_steps(parts):
-    annealing = parts("benchmark_utils.annealing")
-    shares = [annealing.lam_at(p) for p in np.linspace(0, 1, 11)]
-    assert shares[0] == pytest.approx(annealing.TOP)
-    assert shares[-1] == pytest.approx(annealing.BOTTOM)
-    assert np.all(np.diff(shares) <= 0)
-    for steps in (1, 5, 12, 250, 1001):
-        cut = annealing.stages(steps)
-        assert sum(count for _, count, _ in cut) == steps
-        assert all(count >= 1 for _, count, _ in cut)
-
-
-def test_points_of_the_curves(parts):
-    stopping = parts("benchmark_utils.stopping")
-    assert [stopping.next_steps(n) for n in (0, 250, 500)] == [250, 500, 1000]
-    assert stopping.next_tolerance(3e38) == 1e-2
-    assert stopping.next_tolerance(1e-2) == pytest.approx(1e-3)
-    assert stopping.next_tolerance(5e-9) == 1e-9
-    rule = stopping.UntilOptimal(patience=2)
-    entry = [{"objective_gap": g, "objective_value": v} for g, v in [(999.0, np.inf)] * 4]
-    assert not rule.check_convergence(entry)[0]  # nothing has met the points yet: more steps may
-    entry += [{"objective_gap": 0.1, "objective_value": 1.1}] * 3
-    assert rule.check_convergence(entry)[0]
-    assert rule.check_convergence([{"objective_gap": 1e-8, "objective_value": 1.0}]) == (True, 1.0)
-
-
-@pytest.mark.parametrize(
-    ("file", "parameters", "shape"),
-    [
-        ("simulated", {"n_samples": 20, "n_features": 2, "targets": "noise", "seed": 1}, (20, 2)),
-        ("simulated", {"n_samples": 20, "n_features": 3, "targets": "smooth", "seed": 1}, (20, 3)),
-        ("line", {"n_samples": 12, "seed": 1}, (12, 1)),
-        ("diabetes", {"n_features": 2, "n_samples": 30, "seed": 1}, (30, 2)),
-    ],
-)
-def test_datasets(parts, file, parameters, shape):
-    data = parts(f"datasets/{file}.py").Dataset.get_instance(**parameters).get_data()
-    assert data["X"].shape == shape
-    assert data["y"].shape == shape[:1]
-    assert len(np.unique(data["X"], axis=0)) == shape[0]
-
-
-def test_simulated_targets_are_named(parts):
-    Dataset = parts("datasets/simulated.py").Dataset
-    with pytest.raises(ValueError, match="'noise' or 'smooth'; received 'rough'"):
-        Dataset.get_instance(n_samples=5, n_features=2, targets="rough", seed=0).get_data()
 
 
 # ------------------------------------------------------------------ solvers
@@ -186,12 +132,6 @@ def test_exact_solvers_agree(parts):
         assert objective.evaluate_result(**solver.get_result())["gap"] <= 1e-6
 
 
-def test_all_cells_are_refused_where_they_are_many(parts):
-    X = np.random.default_rng(0).standard_normal((60, 2))
-    solver = parts("solvers/all_cells.py").Solver.get_instance(backend="CLARABEL")
-    assert solver.skip(X=X, y=X[:, 0], bias=1.0, lam_max=1.0) == (True, "3542 cells, more than 2000")
-
-
 @pytest.mark.parametrize("optimizer", ["gd", "sgd", "adam", "lbfgs"])
 def test_training_comes_close_and_never_below(parts, optimizer):
     pytest.importorskip("torch")
@@ -203,31 +143,6 @@ def test_training_comes_close_and_never_below(parts, optimizer):
     found = solver.get_result()
     assert len(found["networks"]) == (2 if optimizer == "lbfgs" else 3)
     assert -1e-9 <= objective.evaluate_result(**found)["gap"] <= 2.0
-
-
-@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
-def test_the_plain_loop_does_the_same(parts, optimizer):
-    pytest.importorskip("torch")
-    objective = make_objective(parts)
-    Solver = parts("solvers/torch_loop.py").Solver
-    solver = Solver.get_instance(optimizer=optimizer, width=4, learning_rate=None, seed=0)
-    solver.set_objective(**objective.get_objective())
-    solver.run(150)
-    assert -1e-9 <= objective.evaluate_result(**solver.get_result())["gap"] <= 2.0
-
-
-@pytest.mark.parametrize(
-    ("file", "extra"), [("covopt_training", {"seeds": 1, "device": None}), ("torch_loop", {})]
-)
-def test_unknown_optimizers_are_skipped(parts, file, extra):
-    pytest.importorskip("torch")
-    parameters = {"optimizer": "rmsprop", "width": 4, **extra}
-    if file == "torch_loop":
-        parameters |= {"learning_rate": None, "seed": 0}
-    solver = parts(f"solvers/{file}.py").Solver.get_instance(**parameters)
-    skipped, reason = solver.skip(X=X4, y=Y4, bias=1.0, lam_max=1.0)
-    assert skipped
-    assert reason.startswith("no optimizer 'rmsprop'")
 
 
 # ------------------------------------------------------------------ covopt bench
@@ -261,15 +176,6 @@ def evaluation(solver="covopt", time=1.0, gap=1e-3, **changes):
         "objective_note": "",
     }
     return {**row, **changes}
-
-
-def test_a_solver_that_never_met_the_points_has_no_times_and_no_gap():
-    frame = pd.DataFrame([evaluation(), evaluation("training", gap=np.inf)])
-    ours, training = cli_bench.summarise(frame)
-    assert ours["time_s"] == {"0.1": 1.0, "0.01": 1.0, "0.001": 1.0}
-    assert training["gap"] == np.inf
-    assert set(training["time_s"].values()) == {None}
-    assert cli_bench.lines([ours, training])[-1].split() == ["training", "-", "-", "-", "inf", "3"]
 
 
 def test_the_figure_starts_each_curve_where_the_points_are_met():
