@@ -107,7 +107,7 @@ def frank_wolfe(
     bias: float = 1.0,
     output_bias: str = "none",
     variant: str = "sliding",
-    lam: float = 0.0,
+    lam: float | str = 0.0,
     tol: float = 1e-6,
     max_iter: int = 100_000,
     time_limit_s: float | None = None,
@@ -137,8 +137,8 @@ def frank_wolfe(
     variant : {"sliding", "fully-corrective", "pairwise", "vanilla"}
         Vanilla and pairwise move one atom at a time and converge sublinearly; fully-corrective finds the best masses
         on all atoms met; sliding lets the atoms follow the dual within their faces, one Newton step for each pricing.
-    lam : float
-        λ ≥ 0; 0 interpolates.
+    lam : float or str
+        λ ≥ 0, or a share of λ_max as ``"0.03max"``; 0 interpolates.
     tol : float
         Relative certified gap, in (0, 1).
     max_iter : int
@@ -178,12 +178,16 @@ def frank_wolfe(
     check_random_state(random_state)
     check_output_bias(output_bias, bias)
     check_choice("variant", variant, VARIANTS)
-    lam = check_number("lam", lam, "a finite number, 0 (interpolate) or positive", lambda v: 0 <= v < np.inf)
     max_iter = check_count("max_iter", max_iter)
-    if lam > 0:
+    if not isinstance(lam, str):
+        lam = check_number(
+            "lam", lam, "a finite number, 0 (interpolate) or positive", lambda v: 0 <= v < np.inf
+        )
+    if lam != 0:
         fit = CovarianceFit(
             X, Y, SquaredError(total=True), bias, output_bias, None, "variation", "auto", tol, random_state
         )
+        lam = float(fit.strengths(lam))
         fit.keeps_rounds = False
         reduction = fit.reduced(lam)[1]
         fit.rounds = CovarianceSolver(variant, max_iter, _check_start(start, fit.data, reduction))

@@ -66,7 +66,7 @@ def fit(
         Numbers for "squared" and "huber"; labels (N,) for the others: −1 and 1, 0 and 1, booleans or two strings,
         with the softmax any number of classes.
     lam : float or str
-        λ > 0, or a share of :func:`lambda_max`: ``"0.1max"`` (the default), ``"max"``. What such a share means does
+        λ > 0, or a share of :func:`lambda_max`: ``"0.03max"`` (the default), ``"max"``. What such a share means does
         not depend on the units of the table. ``"cv"`` takes the λ of the least mean loss in five folds, of ten from
         λ_max/2 to λ_max/1000.
     depth : int

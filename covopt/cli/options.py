@@ -135,7 +135,7 @@ OPTIONS = (
     Option("depth", "depth", int, ..., "Number of weight layers, 2 or more.", "L"),
     Option("fit", "depth", int, 2, "Weight layers. Beyond 2 descent finds the network, and bounds bracket it.", "L"),
     Option("fit", "lam", Text, None,
-           "The objective is mean loss + λ‖W‖²: a number, a share of λ_max (default 0.1max), "
+           "The objective is mean loss + λ‖W‖²: a number, a share of λ_max (default 0.03max), "
            "or cv: chosen by cross-validation.", "λ"),
     Option("gap", "lam", Text, None, "λ of mean loss + λ‖W‖²: a number, or a share of λ_max.", "λ"),
     Option("gap", "weight_decay", float | None, None, "weight_decay of PyTorch's optimiser, in the place of --lam.",
@@ -143,7 +143,8 @@ OPTIONS = (
     Option("gap", "reduction", Reduction, "mean", "Of the loss that PyTorch minimised."),
     Option("gap", "interpolation", bool, False, "Measure ‖W‖² against the least norm through its own outputs.",
            flags=("--interpolation",)),
-    Option("train", "lam", Text, None, "λ: the objective is mean loss + λ‖W‖². None: 0, or interpolation.", "A,B"),
+    Option("train", "lam", Text, None, "λ: the objective is mean loss + λ‖W‖²; numbers, shares of λ_max as "
+           "in 0.03max, or cv. None: 0, or interpolation.", "A,B"),
     Option("predict", "lam", float | None, None, "Which point of a path: the one whose λ is nearest."),
     Option("path", "lams", Text, None, "The λ to solve for; by default a grid from λ_max down.", "A,B"),
     Option("path", "n_lams", int, 30, "Points of the grid.", more={"min": 1}),

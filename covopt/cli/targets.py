@@ -89,6 +89,30 @@ def numbers_in(text: str | None, option: str) -> list[float]:
         raise InputError(f"{option} must be numbers separated by commas; received {text!r}") from None
 
 
+def strengths_in(text: str | None) -> list[float | str]:
+    """Return the λ that ``0.1,0.03max`` stands for: numbers, shares of λ_max, or cv; none without.
+
+    Raises
+    ------
+    InputError
+        For anything else.
+
+    Examples
+    --------
+    >>> strengths_in("0.1,0.03max")
+    [0.1, '0.03max']
+    """
+    from covopt.api.lambdas import is_chosen, parse_lam
+
+    found: list[float | str] = []
+    for part in [] if text is None else text.split(","):
+        if is_chosen(part) or ("max" in part.lower() and parse_lam(part)):
+            found.append(part)
+        else:
+            found += numbers_in(part, "--lam")
+    return found
+
+
 def widths_in(text: str) -> list[int | tuple[int, ...]]:
     """Return the widths that ``8,16`` or ``32x16,64x16`` stands for.
 

@@ -13,7 +13,7 @@ import typer
 from covopt.cli.report import Exit, Progress, print_json
 from covopt.cli.running import Answer, progress
 from covopt.cli.tables import save_table
-from covopt.cli.targets import columns_lines, numbers_in, read_for_loss, settle_units, widths_in
+from covopt.cli.targets import columns_lines, read_for_loss, settle_units, strengths_in, widths_in
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -88,7 +88,7 @@ def train(given: SimpleNamespace) -> Answer:
     return outcome
 
 
-def _asked(given: SimpleNamespace) -> tuple[list[Any], list[float]]:
+def _asked(given: SimpleNamespace) -> tuple[list[Any], list[float | str]]:
     """Return widths and λ, where the options go together."""
     from covopt.errors import InputError
 
@@ -107,7 +107,7 @@ def _asked(given: SimpleNamespace) -> tuple[list[Any], list[float]]:
         raise InputError(
             "training runs on this machine; leave --cluster out, or train with another --seed on each machine."
         )
-    sizes, lams = widths_in(given.widths), numbers_in(given.lam, "--lam")
+    sizes, lams = widths_in(given.widths), strengths_in(given.lam)
     if certifies and len(lams) > 1:
         raise InputError(f"--cross-check and --plateau take one λ; received --lam {given.lam}.")
     if certifies and any(isinstance(size, tuple) for size in sizes):
@@ -235,7 +235,7 @@ def _run_plateau(X, Y, sizes, lams, options, trained) -> Answer:
     return _outcome(table, code, numbers, [found.summary()], found.plot)
 
 
-def _certify(X: Any, Y: Any, lams: list[float], options: dict[str, Any], progress: Progress) -> Any:
+def _certify(X: Any, Y: Any, lams: list[float | str], options: dict[str, Any], progress: Progress) -> Any:
     from covopt.errors import InputError
 
     kept = dict(options)

@@ -11,6 +11,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
+from covopt.api.lambdas import DEFAULT_LAMBDA
 from covopt.checks.validation import check_choice
 from covopt.errors import InputError
 from covopt.estimators.base import LossEstimator, check_weights
@@ -38,7 +39,7 @@ class ReLUClassifier(ClassifierMixin, LossEstimator):
     Parameters
     ----------
     lam : float or str
-        λ > 0, or a share of :func:`covopt.lambda_max` as in ``"0.1max"``.
+        λ > 0, or a share of :func:`covopt.lambda_max` as in ``"0.03max"``; ``"cv"``: chosen by cross-validation.
     loss : {"logistic", "hinge", "squared-hinge"}
         The hinges are for two classes, and give no probabilities.
     bias, output_bias, tol, time_limit_s, random_state
@@ -65,7 +66,7 @@ class ReLUClassifier(ClassifierMixin, LossEstimator):
 
     def __init__(
         self,
-        lam: float | str = 1e-3,
+        lam: float | str = DEFAULT_LAMBDA,
         *,
         loss: str = "logistic",
         bias: float = 1.0,

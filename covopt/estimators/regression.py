@@ -9,6 +9,7 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import validate_data
 
 from covopt.api.interpolation import min_norm
+from covopt.api.lambdas import DEFAULT_LAMBDA
 from covopt.checks.validation import check_choice
 from covopt.errors import InputError
 from covopt.estimators.base import CertifiedEstimator, LossEstimator, check_weights
@@ -151,8 +152,8 @@ class ReLURegressor(_Regressor, LossEstimator):
     Parameters
     ----------
     lam : float or str
-        λ > 0, or a share of :func:`covopt.lambda_max` as in ``"0.1max"``, which means the same in all units.
-        From λ_max on the network is constant.
+        λ > 0, or a share of :func:`covopt.lambda_max` as in ``"0.03max"``, which means the same in all units;
+        ``"cv"``: chosen by cross-validation. From λ_max on the network is constant.
     loss : {"squared", "huber"} or Loss
     delta : float
         Where Huber's loss turns from a parabola into lines; not used with the square.
@@ -194,7 +195,7 @@ class ReLURegressor(_Regressor, LossEstimator):
 
     def __init__(
         self,
-        lam: float | str = 1e-3,
+        lam: float | str = DEFAULT_LAMBDA,
         *,
         loss: str | Loss = "squared",
         delta: float = 1.0,

@@ -152,7 +152,7 @@ def plateau(
     Y: Any,
     widths: Any,
     *,
-    lam: float | None = None,
+    lam: float | str | None = None,
     loss: str | Loss = "squared",
     bias: float = 1.0,
     output_bias: str = "none",
@@ -185,8 +185,9 @@ def plateau(
     X : array_like of shape (N, d)
     Y : array_like of shape (N,) or (N, k)
     widths : sequence of int
-    lam : float, optional
-        λ; None for interpolation, where trained networks are moved onto the points (see :func:`cross_check`).
+    lam : float or str, optional
+        λ, or a share of λ_max as ``"0.03max"``;
+        None for interpolation, where trained networks are moved onto the points (see :func:`cross_check`).
     loss : str or Loss
         With λ.
     bias, output_bias : float, {"none", "penalized", "free"}
@@ -283,7 +284,7 @@ def _floor(
     if not isinstance(reference, Solution):
         raise InputError(f"reference must be a Solution; received {type(reference).__name__}.")
     task = FitTask(X, Y, loss, bias, output_bias, None, "variation", "auto", 1e-6, None)
-    differs = differences(reference, task) + (["lam"] if reference.lam != lam else [])
+    differs = differences(reference, task) + (["lam"] if reference.lam != task.strengths(lam) else [])
     if differs:
         raise InputError(
             f"reference is a solution of another problem: {', '.join(differs)} differ; leave it out."

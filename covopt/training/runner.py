@@ -90,8 +90,8 @@ def train(
         Hidden widths: ``5`` is one hidden layer, ``(5, 3)`` a network of two, ``[5, 10]`` two networks.
     loss : str or Loss
         See :mod:`covopt.losses`.
-    lam : float or sequence
-        λ ≥ 0.
+    lam : float, str or sequence of them
+        λ ≥ 0, or what :func:`covopt.fit` takes: a share of λ_max as ``"0.03max"``, ``"cv"``.
     bias, output_bias : float, {"none", "penalized", "free"}
         β, and whether there is an output bias and whether it costs.
     slope : float
@@ -154,7 +154,7 @@ def train(
     began = time.perf_counter()
     where, precision = check_device(device), check_dtype(dtype)
     task = FitTask(X, Y, loss, bias, output_bias, sample_weight, "variation", "auto", 1e-6, None)
-    members = make_grid(widths, lam, learning_rate, seeds)
+    members = make_grid(widths, task.strengths(lam), learning_rate, seeds)
     phases = make_schedule(schedule)
     tol_gradient = check_number("tol_gradient", tol_gradient, "in [0, 1), 0 for never", lambda t: 0 <= t < 1)
     if record_every is not None:

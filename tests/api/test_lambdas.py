@@ -31,7 +31,7 @@ def test_a_share_is_that_many_times_lambda_max():
 def test_the_default_does_not_depend_on_the_units(unit):
     plain = covopt.fit(X, y, bias=0.0, tol=1e-6)
     scaled = covopt.fit(X * unit, y, bias=0.0, tol=1e-6)
-    assert plain.lam == pytest.approx(0.1 * plain.lambda_max, rel=1e-12)
+    assert plain.lam == pytest.approx(0.03 * plain.lambda_max, rel=1e-12)
     assert scaled.lam == pytest.approx(plain.lam * unit, rel=1e-9)
     assert scaled.objective == pytest.approx(plain.objective, rel=1e-5)
 
@@ -123,7 +123,7 @@ def test_the_command(tmp_path):
     table = tmp_path / "t.csv"
     np.savetxt(table, np.column_stack([X, y]), delimiter=",", header="a,b,y", comments="", fmt="%.17g")
     said = run("fit", table, "--target", "y", "--tol", 1e-4).stdout
-    assert "λ / λ_max      0.1  (λ_max" in said
+    assert "λ / λ_max      0.03  (λ_max" in said
     assert "by default, since --lam was not given)" in said
     content = json.loads(run("fit", table, "--target", "y", "--lam", "0.5max", "--json").stdout)
     assert content["lam_over_lambda_max"] == pytest.approx(0.5)
