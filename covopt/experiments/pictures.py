@@ -12,7 +12,8 @@ from covopt.checks.optional import required
 from covopt.checks.validation import check_choice
 from covopt.errors import InputError
 from covopt.experiments.representations import Forces, neuron_rays
-from covopt.plotting.function import INK, NEGATIVE, POSITIVE, legend_below, new_axes
+from covopt.plotting.drawing import legend_below, new_axes
+from covopt.plotting.pictures import INK, NEGATIVE, POSITIVE
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from html import escape
 from typing import Any
 
 import numpy as np
 
 from covopt.checks.wording import counted, one_line
-from covopt.explore.panels import short
-from covopt.plotting.dual import dual_values, kinks_of, scaled_dual
-from covopt.plotting.function import INK
+from covopt.explore.drawing import drawn_points, lay_out
+from covopt.plotting.dual import dual_values, scaled_dual
+from covopt.plotting.function import kinks_of
+from covopt.plotting.pictures import INK, NEGATIVE, POSITIVE, Marked, round_step, short
 from covopt.potentials import make_potential
 
 MOST_ROWS = 400  # of the table
@@ -27,6 +28,8 @@ class Neurons:
     Attributes
     ----------
     hidden, outputs : (m, D) and (m, k) arrays
+    yours : (m, D) array
+        Hidden weights on the user's columns, where others were solved for.
     cost : (m,) array
         Their sum is the cost of the network, without its output bias.
     positive : (m,) array of bool
@@ -45,6 +48,7 @@ class Neurons:
 
     hidden: np.ndarray
     outputs: np.ndarray
+    yours: np.ndarray
     cost: np.ndarray
     positive: np.ndarray
     slack: np.ndarray
@@ -56,17 +60,6 @@ class Neurons:
 
     def __len__(self) -> int:
         return len(self.hidden)
-
-    def tag(self, chosen: np.ndarray | None = None) -> list[list[Any]]:
-        """Return what points of a figure carry: which neuron they are, and what hovering says.
-
-        Parameters
-        ----------
-        chosen : array of int, optional
-            Of these neurons; of all by default.
-        """
-        index = range(len(self)) if chosen is None else [int(j) for j in chosen]
-        return [[j, self.texts[j]] for j in index]
 
 
 def describe(solution: Any) -> Neurons:
@@ -93,23 +86,23 @@ def describe(solution: Any) -> Neurons:
     slack = 1.0 - np.abs(dual_values(scaled_dual(solution), lifted, hidden, solution.potential))
     side = _sides(hidden, lifted)
     cell = _cells(side)
+    yours = hidden if solution.scaling is None else solution.scaling.fold(hidden, data.bias)
     return Neurons(
-        hidden, outputs, cost, positive, slack, side, cell,
-        *_words(solution, hidden, outputs, cost, slack, side, cell),
+        hidden, outputs, yours, cost, positive, slack, side, cell,
+        *_words(solution, hidden, yours, outputs, cost, slack, side, cell),
     )  # fmt: skip
 
 
-def in_your_units(neurons: Neurons, solution: Any) -> Neurons:
-    """Return the neurons with the weights that they have on the user's columns; only for where they bend.
+def marked(neurons: Neurons, *, yours: bool = False) -> Marked:
+    """Return the neurons as pictures mark them, on request with the weights that they have on the user's columns.
 
     Parameters
     ----------
     neurons : Neurons
-    solution : Solution
+    yours : bool
     """
-    if solution.scaling is None:
-        return neurons
-    return replace(neurons, hidden=solution.scaling.fold(neurons.hidden, solution.data.bias))
+    hidden = neurons.yours if yours else neurons.hidden
+    return Marked(hidden, neurons.cost / (neurons.cost.max(initial=0.0) or 1.0), neurons.positive)
 
 
 def _sides(hidden: np.ndarray, lifted: np.ndarray) -> np.ndarray:
@@ -131,6 +124,7 @@ def _cells(side: np.ndarray) -> np.ndarray:
 def _words(
     solution: Any,
     hidden: np.ndarray,
+    bent: np.ndarray,
     outputs: np.ndarray,
     cost: np.ndarray,
     slack: np.ndarray,
@@ -144,7 +138,6 @@ def _words(
     total = float(cost.sum()) or 1.0
     few = len(inputs) <= MOST_WEIGHTS
     kinked = data.n_features == 1
-    bent = hidden if solution.scaling is None else solution.scaling.fold(hidden, data.bias)
     columns = [
         "neuron", *([f"w: {name}" for name in inputs] if few else ["w, largest first"]),
         *([f"v: {name}" for name in targets] if len(targets) <= 4 else ["‖v‖"]),
@@ -188,6 +181,18 @@ def _words(
     return texts, columns, rows
 
 
+def sign_marks(positive: np.ndarray, size: float) -> dict[str, Any]:
+    """Return markers: filled upwards for positive output weights, white downwards for negative ones."""
+    edges = [POSITIVE if up else NEGATIVE for up in positive]
+    return dict(
+        symbol=["triangle-up" if up else "triangle-down" for up in positive],
+        color=[edge if up else "white" for up, edge in zip(positive, edges, strict=True)],
+        size=size,
+        opacity=1,
+        line=dict(width=1.8, color=edges),
+    )
+
+
 def cell_figure(solution: Any, neurons: Neurons) -> Any:
     """Draw which points each neuron sees: a row for each neuron, those of one cell together.
 
@@ -197,8 +202,6 @@ def cell_figure(solution: Any, neurons: Neurons) -> Any:
     neurons : Neurons
     """
     import plotly.graph_objects as go
-
-    from covopt.explore.panels import drawn_points, lay_out, round_step, sign_marks
 
     data = solution.data
     points = drawn_points(data.n_samples)
@@ -219,7 +222,7 @@ def cell_figure(solution: Any, neurons: Neurons) -> Any:
         ))  # fmt: skip
         figure.add_trace(go.Scatter(
             x=np.full(len(order), -0.02 * len(points)), y=rows, mode="markers", cliponaxis=False, showlegend=False,
-            marker=sign_marks(neurons.positive[order], 8), customdata=neurons.tag(order),
+            marker=sign_marks(neurons.positive[order], 8), customdata=[[int(j), neurons.texts[j]] for j in order],
             hovertemplate="%{customdata[1]}<extra></extra>",
         ))  # fmt: skip
     many = len(order) > 24

@@ -16,11 +16,9 @@ from covopt.checks.optional import required
 from covopt.checks.validation import check_time_limit
 from covopt.checks.wording import counted
 from covopt.errors import InputError
-from covopt.explore.dual import dual_panel
-from covopt.explore.function import function_panels
-from covopt.explore.many_inputs import slice_panels
-from covopt.explore.neurons import MOST_NEURONS, MOST_ROWS, cell_figure, describe, in_your_units
-from covopt.explore.panels import MOST_OUTPUTS, MOST_POINTS, Panel
+from covopt.explore.drawing import MOST_POINTS
+from covopt.explore.neurons import MOST_NEURONS, MOST_ROWS, describe
+from covopt.explore.panels import MOST_OUTPUTS, Panel, cell_panel, dual_panel, function_panels
 from covopt.explore.progress import path_panel, round_solutions, rounds_panel
 from covopt.files import write_atomically
 from covopt.limits import TimeUp, limited, now
@@ -151,16 +149,11 @@ def page_html(
     if progress is None and not late:
         notes.append("The solve had no rounds to move along.")
 
-    def function() -> list[Panel]:
-        if last.data.n_features not in (1, 2):
-            return slice_panels(seen)
-        return function_panels(seen, [in_your_units(n, s) for n, s in zip(neurons, steps, strict=True)])
-
-    panels = in_time("the function", function) or []
+    panels = in_time("the function", lambda: function_panels(seen, neurons)) or []
     dual, about_tight = in_time(
         "the dual function", lambda: dual_panel(steps, neurons, of_rounds=not is_path)
     ) or (None, [])
-    cells = in_time("the neurons' points", lambda: _cell_panel(steps, neurons))
+    cells = in_time("the neurons' points", lambda: cell_panel(steps, neurons))
     panels = [*panels, *(panel for panel in (dual, cells) if panel is not None)]
     if progress is not None:
         panels = [progress, *panels] if is_path else [*panels, progress]
@@ -195,15 +188,6 @@ def page_html(
     for name, text in parts.items():  # plotly's own text comes last: it is not searched for marks
         template = template.replace(f"<!--{name}-->", text, 2 if name == "TITLE" else 1)
     return template
-
-
-def _cell_panel(steps: Sequence[Any], neurons: Sequence[Any]) -> Panel:
-    return Panel(
-        "cells", "Which points each neuron sees",
-        "A row for each neuron; shaded where it is active, black where its kink passes through the point (to 1e-9), "
-        "white where it is silent. Neurons of one cell have equal rows.",
-        [cell_figure(s, n) for s, n in zip(steps, neurons, strict=True)],
-    )  # fmt: skip
 
 
 def _steps_of(found: Any) -> tuple[list[Any], bool]:

@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 
 from covopt.checks.wording import counted
-from covopt.explore.panels import GREY, INK, Panel, lay_out, short
-from covopt.plotting.function import NEGATIVE
-from covopt.plotting.history import ROUNDING, bracket_of
+from covopt.explore.drawing import figure_of
+from covopt.explore.panels import Panel
+from covopt.plotting.history import bounds_picture, bracket_of, gap_picture
+from covopt.plotting.path import path_pictures
+from covopt.plotting.pictures import INK, short
 from covopt.status import Status
 
 MOST_ROUNDS = 1000
@@ -38,9 +40,6 @@ def rounds_panel(solution: Any) -> tuple[Panel | None, list[str], list[int]]:
     ----------
     solution : Solution
     """
-    import plotly.graph_objects as go
-    from plotly.subplots import make_subplots
-
     rounds = list(solution.history)
     if len(rounds) < 2:
         return None, [], []
@@ -76,24 +75,11 @@ def rounds_panel(solution: Any) -> tuple[Panel | None, list[str], list[int]]:
                 f"pictures: {what}" + (f", after round {drawn.round + 1}" if drawn.round != chosen[i] else "")
             )
         says.append("; ".join(parts))
-    figure = make_subplots(2, 1, shared_xaxes=True, vertical_spacing=0.06, row_heights=[0.6, 0.4])
-    tags = [[-1, said.replace("; ", "<br>")] for said in says]
-    marked = "lines+markers" if len(number) <= 60 else "lines"
-    for values, name, dash, mark, row in (
-        (upper, "upper bound (a network)", "solid", "triangle-down", 1),
-        (lower, "lower bound (a dual point)", "dash", "triangle-up-open", 1),
-        (gap, "relative gap", "dot", "square-open", 2),
-    ):
-        color = NEGATIVE if row == 2 else INK
-        figure.add_trace(go.Scatter(
-            x=number, y=values, mode=marked, name=name, line=dict(color=color, dash=dash, width=1.8),
-            marker=dict(symbol=mark, size=7), customdata=tags, hovertemplate="%{customdata[1]}<extra></extra>",
-        ), row=row, col=1)  # fmt: skip
-    lay_out(figure, height=430)
-    figure.update_xaxes(title_text="round", row=2, col=1)
+    cut = found._replace(time=time, lower=lower, upper=upper, gap=gap)
+    pictures = [bounds_picture(solution, cut, number, "round"), gap_picture(cut, number, "round")]
+    pictures[0].y = "objective" if solution.loss else "cost"
+    figure = figure_of(pictures)
     _count_ticks(figure, number)
-    figure.update_yaxes(title_text="objective" if solution.loss else "cost", row=1, col=1)
-    figure.update_yaxes(type="log", exponentformat="power", title_text="relative gap", row=2, col=1)
     _cursor(figure, number[-1])
     caption = "The answer lies between the two bounds. The vertical line is at the round of the slider. " + (
         WITH_PICTURES if taken else WITHOUT_PICTURES
@@ -108,9 +94,6 @@ def path_panel(steps: Sequence[Any]) -> tuple[Panel, list[str]]:
     ----------
     steps : sequence of Solution
     """
-    import plotly.graph_objects as go
-    from plotly.subplots import make_subplots
-
     lams = np.array([s.lam for s in steps], dtype=float)
     says = [
         f"λ = {short(s.lam)} ({i + 1} of {len(steps)}); {s.status.code}, gap {short(s.gap, 2)}; "
@@ -118,28 +101,10 @@ def path_panel(steps: Sequence[Any]) -> tuple[Panel, list[str]]:
         f"‖W‖² {short(s.cost, 6)}"
         for i, s in enumerate(steps)
     ]
-    tags = [[-1, said.replace("; ", "<br>")] for said in says]
-    figure = make_subplots(3, 1, shared_xaxes=True, vertical_spacing=0.05)
-    marks = ["circle" if s.status.code == "certified" else "circle-open" for s in steps]
-    for values, name, dash, color, row in (
-        ([s.objective for s in steps], "objective", "solid", INK, 1),
-        ([s.loss_value for s in steps], "loss", "dash", GREY, 1),
-        ([len(s.network) for s in steps], "neurons", "solid", INK, 2),
-        ([max(s.gap, ROUNDING) for s in steps], "relative gap", "dot", NEGATIVE, 3),
-    ):
-        figure.add_trace(go.Scatter(
-            x=lams, y=values, mode="lines+markers", name=name, line=dict(color=color, dash=dash, width=1.8),
-            showlegend=row == 1, marker=dict(symbol=marks, size=7), customdata=tags,
-            hovertemplate="%{customdata[1]}<extra></extra>",
-        ), row=row, col=1)  # fmt: skip
-    lay_out(figure, height=520)
-    figure.update_xaxes(type="log", exponentformat="power", autorange="reversed")
-    figure.update_xaxes(title_text="λ", row=3)
+    figure = figure_of(path_pictures(steps), height=620)
+    figure.update_xaxes(autorange="reversed")
     if lams.min() > 0 and lams.max() > 100 * lams.min():  # else plotly's own ticks, between the powers
         figure.update_xaxes(dtick=1)
-    figure.update_yaxes(title_text="objective", row=1, rangemode="tozero")
-    figure.update_yaxes(title_text="neurons", tickformat="d", rangemode="tozero", row=2)
-    figure.update_yaxes(title_text="relative gap", type="log", exponentformat="power", row=3)
     _cursor(figure, lams[-1])
     caption = "From the largest λ to the smallest. Open marks are not certified to the tolerance."
     return Panel("progress", "The path", caption, [figure], list(lams), wide=True), says

@@ -11,7 +11,8 @@ from covopt.checks.optional import required
 from covopt.meter.findings import missing_neuron
 from covopt.oracles.heights import heights
 from covopt.plotting import check_figure_path, save_figure
-from covopt.plotting.wording import label_of
+from covopt.plotting.drawing import plain
+from covopt.plotting.pictures import label_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -73,7 +74,7 @@ def _outputs(report: Gap, ax: Axes) -> None:
     for j, name in enumerate(report.best.data.target_names[:6]):
         ax.plot(
             best[chosen, j], given[chosen, j], "o^sDvP"[j], ms=4, mfc="white" if j else "0.75", mec=INK, mew=0.7,
-            ls="", label=label_of(name), zorder=2,
+            ls="", label=plain(label_of(name)), zorder=2,
         )  # fmt: skip
     if given.shape[1] > 1:
         ax.legend(fontsize="small")

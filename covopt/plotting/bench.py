@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from covopt.checks.optional import required
-from covopt.plotting.function import INK, POSITIVE
+from covopt.plotting.pictures import INK, POSITIVE
 
 if TYPE_CHECKING:
     import pandas as pd

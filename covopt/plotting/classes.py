@@ -6,17 +6,33 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from covopt.checks.optional import required
-from covopt.plotting.function import INK, legend_below, limits, new_axes, predict_columns, table_of
-from covopt.plotting.wording import label_of
+from covopt.plotting.drawing import draw
+from covopt.plotting.function import kinks_of
+from covopt.plotting.pictures import (
+    CLASS_TONES,
+    SYMBOLS,
+    Line,
+    Marked,
+    Picture,
+    Points,
+    Regions,
+    by_sign,
+    label_of,
+    limits,
+    predict_columns,
+    table_of,
+)
+from covopt.plotting.surface import kinks_in, plane_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# light and apart in luminance: regions are told in greyscale too
-TONES = ("#f4efe0", "#b9d3dd", "#7d9cb8", "#dcb9a5", "#a9c29a", "#cfc4e0")
-MARKERS = ("o", "^", "s", "D", "v", "P")
-PROBABILITIES = ("logistic", "softmax-cross-entropy")
+NO_MARKS = Marked(np.zeros((0, 3)), np.zeros(0), np.zeros(0, dtype=bool))
+
+
+def has_classes(solution: Any) -> bool:
+    """Return whether a solution is of a classification."""
+    return solution.loss is not None and solution.loss.is_classification
 
 
 def classes_of(solution: Any) -> list[str]:
@@ -27,7 +43,7 @@ def classes_of(solution: Any) -> list[str]:
     solution : Solution
     """
     found = solution.loss.classes or range(max(2, solution.data.n_outputs))
-    return [str(name) for name in found]
+    return [label_of(name) for name in found]
 
 
 def codes_of(solution: Any) -> np.ndarray:
@@ -49,15 +65,134 @@ def chances_of(solution: Any, X: np.ndarray) -> np.ndarray:
     solution : Solution
     X : ndarray of shape (N, d)
     """
-    from scipy.special import expit, softmax
-
     scores = predict_columns(solution.network, X)
-    if solution.loss.name not in PROBABILITIES:
-        codes = (scores[:, 0] > 0).astype(int) if scores.shape[1] == 1 else scores.argmax(axis=1)
-        return np.eye(max(2, scores.shape[1]))[codes]
-    if scores.shape[1] == 1:
-        return np.column_stack([expit(-scores[:, 0]), expit(scores[:, 0])])
-    return softmax(scores, axis=1)
+    chances = solution.loss.probabilities(scores[:, 0] if scores.shape[1] == 1 else scores)
+    if chances is not None:
+        return chances
+    codes = (scores[:, 0] > 0).astype(int) if scores.shape[1] == 1 else scores.argmax(axis=1)
+    return np.eye(max(2, scores.shape[1]))[codes]
+
+
+def is_sure(solution: Any) -> bool:
+    """Return whether the loss gives probabilities."""
+    return solution.loss.probabilities(np.zeros((1, max(2, solution.data.n_outputs)))) is not None
+
+
+def title_of(solution: Any) -> str:
+    """Return what is predicted.
+
+    Parameters
+    ----------
+    solution : Solution
+    """
+    return label_of(solution.loss.column or "class")
+
+
+def _samples(solution: Any, x: np.ndarray, heights: np.ndarray) -> list[Points]:
+    """Return the data, marks and tones by class."""
+    codes, found = codes_of(solution), []
+    for k, name in enumerate(classes_of(solution)):
+        of = np.flatnonzero(codes == k)
+
+        def says(i: int, of: np.ndarray = of, name: str = name) -> list[str]:
+            return [f"point {of[i] + 1}: {name}"]
+
+        symbol, tone = SYMBOLS[k % len(SYMBOLS)], CLASS_TONES[k % len(CLASS_TONES)]
+        found.append(Points(x[of], heights[of], name, symbol, face=tone, says=says))
+    return found
+
+
+def regions(solution: Any, marked: Marked, resolution: int = 61) -> Picture:
+    """Return where each class is predicted over two inputs, the kinks and the data.
+
+    Parameters
+    ----------
+    solution : Solution
+    marked : Marked
+    resolution : int
+    """
+    X, names = solution.data.X, classes_of(solution)
+    first, second, points = plane_of(X, resolution)
+    sure = is_sure(solution)
+    layers = [
+        Regions(first, second, chances_of(solution, points), names, sure),
+        kinks_in(X, marked, solution.network.bias)[0],
+        *_samples(solution, X[:, 0], X[:, 1]),
+    ]
+    x, y = (label_of(name) for name in solution.data.feature_names)
+    dashed = ", dashed: how sure" if sure else ""
+    title = f"{title_of(solution)} predicted (line: boundary{dashed})"
+    return Picture(layers, x, y, title, limits(X[:, 0]), limits(X[:, 1]), columns=min(len(names), 4))
+
+
+def probabilities(solution: Any, marked: Marked) -> Picture:
+    """Return the probability of each class against the one input, the boundaries, and the data below.
+
+    Parameters
+    ----------
+    solution : Solution
+    marked : Marked
+    """
+    X, names = solution.data.X, classes_of(solution)
+    low, high = limits(X[:, 0])
+    grid = np.linspace(low, high, 1001)
+    chances = chances_of(solution, grid[:, None])
+    best = chances.argmax(axis=1)
+    changes = np.flatnonzero(best[1:] != best[:-1])
+    drawn, sure = range(1, 2) if len(names) == 2 else range(len(names)), is_sure(solution)
+    name = label_of(solution.data.feature_names[0])
+    reads = f"{name} %{{x:.4g}}<br>{'P' if sure else 'predicted'} %{{y:.3f}}"
+    layers: list[Any] = [
+        Line(grid, chances[:, k], f"P({names[k]})" if sure else names[k], dash=rank, reads=reads)
+        for rank, k in enumerate(drawn)
+    ]
+    layers += _samples(solution, X[:, 0], -0.08 - 0.05 * codes_of(solution))
+    kinks = kinks_of(marked.hidden, solution.network.bias)
+    inside = np.flatnonzero((kinks > low) & (kinks < high))
+    if len(inside):
+        heights = chances_of(solution, kinks[inside][:, None])[:, drawn[0]]
+        layers += by_sign(kinks[inside], heights, marked, inside, "kink", 6.0)
+    return Picture(
+        layers, name, "probability" if sure else "predicted", f"{title_of(solution)} (grey lines: boundaries)",
+        (low, high), (-0.1 - 0.05 * len(names), 1.05), yticks=[0, 0.25, 0.5, 0.75, 1],
+        walls=(0.5 * (grid[changes] + grid[changes + 1])).tolist(), columns=min(len(names) + len(drawn), 4),
+    )  # fmt: skip
+
+
+def scores(solution: Any) -> Picture:
+    """Return, for each class, how large the probability of the true class is at its samples, sorted.
+
+    Parameters
+    ----------
+    solution : Solution
+    """
+    names, codes = classes_of(solution), codes_of(solution)
+    chances = chances_of(solution, solution.data.X)
+    best = chances.argmax(axis=1)
+    layers = []
+    for k, name in enumerate(names):
+        of = np.flatnonzero(codes == k)
+        if not len(of):
+            continue
+        of = of[np.argsort(chances[of, k], kind="stable")]
+
+        def says(i: int, of: np.ndarray = of, k: int = k, name: str = name) -> list[str]:
+            return [
+                f"point {of[i] + 1}: {name}",
+                f"predicted {names[best[of[i]]]}",
+                f"P {chances[of[i], k]:.3f}",
+            ]
+
+        share = np.linspace(0, 1, len(of)) if len(of) > 1 else np.array([0.5])
+        label = f"{name}: {int((best[of] == k).sum())} of {len(of)} right"
+        symbol, tone = SYMBOLS[k % len(SYMBOLS)], CLASS_TONES[k % len(CLASS_TONES)]
+        layers.append(Points(share, chances[of, k], label, symbol, face=tone, says=says, joined=True))
+    right = (best == codes).mean()
+    return Picture(
+        layers, "samples of each class, sorted (share)",
+        "probability of the true class" if is_sure(solution) else "1: predicted right",
+        f"{title_of(solution)}: {right:.1%} of the data right", ylim=(-0.05, 1.05), columns=1,
+    )  # fmt: skip
 
 
 def plot_regions_2d(solution: Any, ax: Axes | None = None, *, resolution: int = 200) -> Axes:
@@ -76,71 +211,8 @@ def plot_regions_2d(solution: Any, ax: Axes | None = None, *, resolution: int = 
     -------
     matplotlib.axes.Axes
     """
-    X, _ = table_of(solution.data.X, solution.data.Y, 2)
-    ax = new_axes(ax)
-    codes = codes_of(solution)
-    (left, right), (bottom, top) = limits(X[:, 0]), limits(X[:, 1])
-    first, second = np.meshgrid(np.linspace(left, right, resolution), np.linspace(bottom, top, resolution))
-    chances = chances_of(solution, np.column_stack([first.ravel(), second.ravel()]))
-    fill_regions(solution, ax, first, second, chances, named=False)
-    for k, name in enumerate(classes_of(solution)):
-        of = codes == k
-        ax.plot(
-            X[of, 0], X[of, 1], MARKERS[k % len(MARKERS)], ms=5, mfc=TONES[k % len(TONES)], mec=INK, mew=0.9,
-            ls="", label=label_of(name), zorder=3,
-        )  # fmt: skip
-    ax.set(xlim=(left, right), ylim=(bottom, top))
-    first_name, second_name = (label_of(name) for name in solution.data.feature_names)
-    ax.set(xlabel=first_name, ylabel=second_name)
-    dashed = ", dashed: how sure" if solution.loss.name in PROBABILITIES else ""
-    ax.set_title(f"{title_of(solution)} predicted (line: boundary{dashed})", fontsize="medium")
-    legend_below(ax, columns=min(len(classes_of(solution)), 4))
-    return ax
-
-
-def fill_regions(
-    solution: Any, ax: Axes, first: np.ndarray, second: np.ndarray, chances: np.ndarray, *, named: bool = True
-) -> None:
-    """Draw where each class is predicted, the boundary between them, and how sure the network is.
-
-    Parameters
-    ----------
-    solution : Solution
-        Of a classification.
-    ax : matplotlib Axes
-    first, second : (m, n) arrays
-        A grid.
-    chances : (m·n, classes) array
-        On it.
-    named : bool
-        Whether the regions get entries of a legend.
-    """
-    required("matplotlib", "drawing", "plot")
-    from matplotlib.colors import ListedColormap
-
-    names = classes_of(solution)
-    best = chances.argmax(axis=1).reshape(first.shape)
-    tones = ListedColormap([TONES[k % len(TONES)] for k in range(len(names))])
-    ax.pcolormesh(
-        first, second, best, cmap=tones, vmin=-0.5, vmax=len(names) - 0.5, shading="nearest", rasterized=True,
-        zorder=0,
-    )  # fmt: skip
-    for k in range(len(names)):
-        ahead = (chances[:, k] - np.delete(chances, k, axis=1).max(axis=1)).reshape(first.shape)
-        if ahead.min() < 0 < ahead.max():
-            ax.contour(first, second, ahead, levels=[0.0], colors=INK, linewidths=1.4, zorder=1)
-    if solution.loss.name in PROBABILITIES:
-        sure = chances.max(axis=1).reshape(first.shape)
-        levels = [level for level in (0.75, 0.95) if sure.min() < level < sure.max()]
-        if levels:
-            lines = ax.contour(
-                first, second, sure, levels=levels, colors="0.35", linewidths=0.8, linestyles="--", zorder=1
-            )
-            ax.clabel(lines, fmt=lambda level: f"{level:.0%}", fontsize="x-small")
-    for k in np.unique(best) if named else ():
-        ax.plot(
-            [], [], "s", ms=8, mfc=TONES[k % len(TONES)], mec=INK, mew=0.9, ls="", label=label_of(names[k])
-        )
+    table_of(solution.data.X, solution.data.Y, 2)
+    return draw(regions(solution, NO_MARKS, resolution), ax)
 
 
 def plot_probabilities_1d(solution: Any, ax: Axes | None = None) -> Axes:
@@ -157,31 +229,8 @@ def plot_probabilities_1d(solution: Any, ax: Axes | None = None) -> Axes:
     -------
     matplotlib.axes.Axes
     """
-    X, _ = table_of(solution.data.X, solution.data.Y, 1)
-    ax = new_axes(ax)
-    names, codes = classes_of(solution), codes_of(solution)
-    low, high = limits(X[:, 0])
-    grid = np.linspace(low, high, 1001)
-    chances = chances_of(solution, grid[:, None])
-    best = chances.argmax(axis=1)
-    for at in np.flatnonzero(best[1:] != best[:-1]):
-        ax.axvline(0.5 * (grid[at] + grid[at + 1]), color="0.55", lw=0.9, zorder=0)
-    sure = solution.loss.name in PROBABILITIES
-    drawn = range(1, 2) if len(names) == 2 else range(len(names))
-    for style, k in zip(("-", "--", ":", "-.") * len(names), drawn, strict=False):
-        label = f"P({label_of(names[k])})" if sure else label_of(names[k])
-        ax.plot(grid, chances[:, k], style, color=INK, lw=1.4, label=label)
-    for k, name in enumerate(names):
-        of = codes == k
-        ax.plot(
-            X[of, 0], np.full(of.sum(), -0.08 - 0.05 * k), MARKERS[k % len(MARKERS)], ms=5,
-            mfc=TONES[k % len(TONES)], mec=INK, mew=0.9, ls="", label=label_of(name), clip_on=False,
-        )  # fmt: skip
-    ax.set(xlim=(low, high), ylim=(-0.1 - 0.05 * len(names), 1.05), yticks=[0, 0.25, 0.5, 0.75, 1])
-    ax.set(xlabel=label_of(solution.data.feature_names[0]), ylabel="probability" if sure else "predicted")
-    ax.set_title(f"{title_of(solution)} (grey lines: boundaries)", fontsize="medium")
-    legend_below(ax, columns=min(len(names) + len(drawn), 4))
-    return ax
+    table_of(solution.data.X, solution.data.Y, 1)
+    return draw(probabilities(solution, NO_MARKS), ax)
 
 
 def plot_scores(solution: Any, ax: Axes | None = None) -> Axes:
@@ -198,32 +247,4 @@ def plot_scores(solution: Any, ax: Axes | None = None) -> Axes:
     -------
     matplotlib.axes.Axes
     """
-    ax = new_axes(ax)
-    names, codes = classes_of(solution), codes_of(solution)
-    chances = chances_of(solution, solution.data.X)
-    right = chances.argmax(axis=1) == codes
-    for k, name in enumerate(names):
-        of = np.sort(chances[codes == k, k])
-        if not len(of):
-            continue
-        ax.plot(
-            np.linspace(0, 1, len(of)) if len(of) > 1 else [0.5], of, f"-{MARKERS[k % len(MARKERS)]}", ms=5, lw=0.8,
-            color="0.4", mfc=TONES[k % len(TONES)], mec=INK, mew=0.9,
-            label=f"{label_of(name)}: {int(right[codes == k].sum())} of {len(of)} right",
-        )  # fmt: skip
-    sure = solution.loss.name in PROBABILITIES
-    ax.set(ylim=(-0.05, 1.05), xlabel="samples of each class, sorted (share)")
-    ax.set_ylabel("probability of the true class" if sure else "1: predicted right")
-    ax.set_title(f"{title_of(solution)}: {right.mean():.1%} of the data right", fontsize="medium")
-    legend_below(ax, columns=1)
-    return ax
-
-
-def title_of(solution: Any) -> str:
-    """Return what is predicted.
-
-    Parameters
-    ----------
-    solution : Solution
-    """
-    return label_of(solution.loss.column or "class")
+    return draw(scores(solution), ax)

@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from covopt.errors import BudgetError
+from covopt.checks.wording import one_line
+from covopt.errors import CovoptError
 from covopt.network.along import pairs_at_a_time
 from covopt.oracles.heights import heights
-from covopt.plotting.function import INK, POSITIVE, costs_and_signs, count, legend_below, limits, new_axes
-from covopt.plotting.wording import label_of
+from covopt.plotting.drawing import draw
+from covopt.plotting.function import kinks_of
+from covopt.plotting.pictures import (
+    INK,
+    PALE,
+    Line,
+    Marked,
+    Picture,
+    Points,
+    Surface,
+    by_sign,
+    count,
+    label_of,
+    limits,
+    marked_of,
+    short,
+)
 from covopt.potentials import make_potential
 
 if TYPE_CHECKING:
@@ -18,7 +35,7 @@ if TYPE_CHECKING:
 
 FLOOR = 1e-16  # of the slack, on a logarithmic axis
 MOST_NEURONS = 2000  # whose slack is drawn: each is an inner product with all points
-DECADES = 2.0  # that a logarithmic axis shows at least
+MOST_TIGHT = 2000
 
 
 def dual_values(
@@ -42,24 +59,6 @@ def scaled_dual(solution: Any) -> np.ndarray:
     gauge = solution.certificate.gauge
     touches = solution.loss is None or len(solution.network.hidden_weights) > 0
     return solution.dual / gauge if touches and 0.0 < gauge < np.inf else solution.dual
-
-
-def kinks_of(hidden: np.ndarray, bias: float) -> np.ndarray:
-    """Return where the neurons of one input bend; infinite or NaN where they do not.
-
-    Parameters
-    ----------
-    hidden : (m, 2) array, or (m, 1) without a bias
-    bias : float
-
-    Examples
-    --------
-    >>> kinks_of(np.array([[2.0, -1.0]]), 1.0)
-    array([0.5])
-    """
-    offset = hidden[:, 1] * bias if bias > 0 else np.zeros(len(hidden))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return -offset / hidden[:, 0]
 
 
 def along_kinks(solution: Any, places: np.ndarray, right: np.ndarray) -> np.ndarray:
@@ -92,15 +91,202 @@ def along_kinks(solution: Any, places: np.ndarray, right: np.ndarray) -> np.ndar
     return values[:, 0] if dual.shape[1] == 1 else np.linalg.norm(values, axis=1)
 
 
-def _tight_neurons(solution: Any) -> np.ndarray:
-    """Return the tight set of a certified solution, to the accuracy of its own dual."""
-    width = solution.data.lifted.shape[1]
-    if solution.status.code != "certified" or solution.potential != "variation":
-        return np.zeros((0, width))
+def tight_neurons(solution: Any) -> tuple[np.ndarray, str]:
+    """Return the tight set of a certified solution, to the accuracy of its own dual, and a sentence where it is cut.
+
+    Parameters
+    ----------
+    solution : Solution
+    """
+    empty = np.zeros((0, solution.data.lifted.shape[1]))
+    if solution.potential != "variation":
+        kind = solution.potential
+        return empty, f"The tight set is not shown: it is computed for the variation norm, not for {kind}."
+    if solution.status.code != "certified":
+        return empty, "The tight set is not shown: it needs a certified solution."
     try:
-        return np.asarray(solution.tight_set(refine=False).neurons).reshape(-1, width)
-    except BudgetError:
-        return np.zeros((0, width))
+        found = np.asarray(solution.tight_set(refine=False).neurons).reshape(-1, empty.shape[1])
+    except CovoptError as error:
+        return empty, f"The tight set is not shown: {one_line(error, 200)}"
+    if len(found) > MOST_TIGHT:
+        return found[:MOST_TIGHT], f"Of the tight set the first {MOST_TIGHT} of {len(found)} are shown."
+    return found, ""
+
+
+def unit_of(solution: Any) -> str:
+    """Return what a neuron's length is called.
+
+    Parameters
+    ----------
+    solution : Solution
+    """
+    return "‖w‖" if solution.potential == "variation" else "ω(w)"
+
+
+def dual_picture(
+    solution: Any, marked: Marked, tight: np.ndarray, tilts: tuple[float, float] | None = None
+) -> Picture:
+    """Return the dual function on the sphere of neurons against its bound 1.
+
+    Against the place where a neuron bends for one input and a bias, against the direction for two inputs without;
+    as a map of the sphere between two latitudes where they are given; else how far the neurons stay below the bound.
+
+    Parameters
+    ----------
+    solution : Solution
+    marked : Marked
+        Its neurons, in the units of what was solved.
+    tight : (n, D) array
+        The tight set.
+    tilts : (float, float), optional
+    """
+    if tilts is not None:
+        return _map(solution, marked, tight, tilts)
+    if solution.data.lifted.shape[1] != 2:
+        return _slack(solution, marked, tight)
+    kinks = solution.data.n_features == 1
+    return _kinks(solution, marked, tight) if kinks else _circle(solution, marked, tight)
+
+
+def _values(solution: Any, neurons: np.ndarray) -> np.ndarray:
+    return dual_values(scaled_dual(solution), solution.data.lifted, neurons, solution.potential)
+
+
+def _sets(solution: Any, marked: Marked, tight: np.ndarray, where: Any) -> list[Points]:
+    """Return rings for the tight set and triangles for the neurons."""
+    crowd = float(np.clip(np.sqrt(60 / max(len(tight), len(marked.hidden), 1)), 0.5, 1.0))
+    layers = [_ring(solution, tight, where(tight), 9.0 * crowd)] if len(tight) else []
+    if len(marked.hidden):
+        x, y = where(marked.hidden)
+        layers += by_sign(x, y, marked, np.arange(len(x)), "neurons", 6.0 * crowd)
+    return layers
+
+
+def _ring(solution: Any, tight: np.ndarray, at: tuple[np.ndarray, np.ndarray], size: float) -> Points:
+    data, values = solution.data, _values(solution, tight)
+    names = [*(label_of(name, 24) for name in data.feature_names[:6]), *(["bias"] if data.bias > 0 else [])]
+
+    def says(i: int) -> list[str]:
+        weights = ", ".join(f"{name} {short(w)}" for name, w in zip(names, tight[i], strict=False))
+        return [f"tight: {weights}", f"dual {short(values[i], 10)}"]
+
+    return Points(*at, f"tight set ({len(tight)})", size=size, face="none", says=says)
+
+
+def _against_bounds(solution: Any, layers: list[Any], x: str, **more: Any) -> Picture:
+    both = np.asarray(solution.dual).ndim == 1
+    return Picture(
+        layers, x, f"dual at {unit_of(solution)} = 1", ylim=(-1.12 if both else -0.04, 1.12),
+        bounds=(1, -1) if both else (1,), **more,
+    )  # fmt: skip
+
+
+def _kinks(solution: Any, marked: Marked, tight: np.ndarray) -> Picture:
+    data, scaling = solution.data, solution.scaling
+    low, high = limits(data.X[:, 0])
+
+    def seen(place: Any) -> Any:
+        return place if scaling is None else scaling.centre[0] + scaling.scale[0] * place
+
+    def where(w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        place = kinks_of(w, data.bias)
+        inside, values = (place >= low) & (place <= high), _values(solution, w)
+        values[inside] = along_kinks(solution, place[inside], w[inside, 0] > 0)
+        return seen(np.clip(np.nan_to_num(place, nan=low, posinf=high, neginf=low), low, high)), values
+
+    bent = kinks_of(np.vstack([tight, marked.hidden]), data.bias)
+    grid = np.concatenate(
+        [np.linspace(low, high, 1081), data.X[:2000, 0], bent[(bent >= low) & (bent <= high)]]
+    )
+    grid, layers = np.unique(grid), []
+    # where both are equal, as they often are, the thin line lies within the broad one
+    for width, color, side in ((3.6, PALE, "left"), (1.2, INK, "right")):
+        values = along_kinks(solution, grid, np.full(len(grid), side == "right"))
+        reads = "%{x}<br>dual %{y:.5f}" if side == "right" else ""
+        layers.append(Line(seen(grid), values, f"active to the {side}", color, width=width, reads=reads))
+    network = kinks_of(marked.hidden, data.bias)
+    outside = int((~((network >= low) & (network <= high))).sum())
+    note = f"\n{count(outside, 'neuron')} outside stand at the edge" if outside else ""
+    return _against_bounds(
+        solution, [*layers, *_sets(solution, marked, tight, where)],
+        f"where the neuron bends ({label_of(data.feature_names[0])})",
+        title=f"the dual function never leaves its bound{note}", xlim=(seen(low), seen(high))
+    )  # fmt: skip
+
+
+def _angles(w: np.ndarray) -> np.ndarray:
+    return np.degrees(np.arctan2(w[:, 1], w[:, 0]))
+
+
+def _circle(solution: Any, marked: Marked, tight: np.ndarray) -> Picture:
+    data = solution.data
+    # the function is smooth between the angles at which a sample switches on or off
+    switches = np.concatenate([_angles(data.lifted) + 90, _angles(data.lifted) - 90])[:4000]
+    grid = np.unique(np.concatenate([np.linspace(-180, 180, 1081), (switches + 180) % 360 - 180]))
+    values = _values(solution, np.column_stack([np.cos(np.radians(grid)), np.sin(np.radians(grid))]))
+    line = Line(grid, values, "dual function", width=1.2, reads="%{x:.1f}°<br>dual %{y:.5f}")
+    layers = [line, *_sets(solution, marked, tight, lambda w: (_angles(w), _values(solution, w)))]
+    first, second = (label_of(n, 20) for n in (*data.feature_names, "bias")[:2])
+    return _against_bounds(
+        solution, layers, f"direction of the neuron (0°: {first}, 90°: {second})",
+        title="the dual function never leaves its bound", xlim=(-180, 180), xticks=range(-180, 181, 90),
+    )  # fmt: skip
+
+
+def _tilt(w: np.ndarray) -> np.ndarray:
+    length = np.linalg.norm(w, axis=1)
+    return np.degrees(np.arcsin(np.clip(w[:, 2] / np.where(length > 0, length, 1.0), -1, 1)))
+
+
+def tilts_of(sets: Sequence[np.ndarray]) -> tuple[float, float]:
+    """Return the latitudes of a map: all, or those of the neurons where these lie in a narrow band."""
+    found = np.concatenate([_tilt(w) for w in sets])
+    found = found[np.abs(found) < 60]  # near a pole a neuron is a constant, or nothing, on the data
+    if not len(found) or np.ptp(found) > 60:
+        return -90.0, 90.0
+    margin = 0.3 * max(float(np.ptp(found)), 1.0)
+    return max(-90.0, float(found.min()) - margin), min(90.0, float(found.max()) + margin)
+
+
+def _map(solution: Any, marked: Marked, tight: np.ndarray, tilts: tuple[float, float]) -> Picture:
+    low, high = tilts
+    data = solution.data
+    around, up = np.linspace(-180, 180, 121), np.linspace(*tilts, 61)
+    lon, lat = (np.radians(part).ravel() for part in np.meshgrid(around, up))
+    sphere = np.column_stack([np.cos(lat) * np.cos(lon), np.cos(lat) * np.sin(lon), np.sin(lat)])
+    values = _values(solution, sphere).reshape(len(up), len(around))
+    both = np.asarray(solution.dual).ndim == 1
+    name = f"dual at {unit_of(solution)} = 1"
+    layers = [
+        Surface(around, up, values, (-1.0 if both else 0.0, 1.0), name, 0.2 if both else 0.1),
+        *_sets(solution, marked, tight, lambda w: (_angles(w), _tilt(w))),
+    ]
+    names = [label_of(n, 24) for n in data.feature_names]
+    third, poles = "the bias" if data.bias > 0 else names[2], None if high - low < 180 else range(-90, 91, 45)
+    return Picture(
+        layers, f"direction of w (0°: {names[0]}, 90°: {names[1]})", f"tilt towards {third} (°)", "",
+        (-180, 180), tilts, xticks=range(-180, 181, 90), yticks=poles,
+    )  # fmt: skip
+
+
+def _slack(solution: Any, marked: Marked, tight: np.ndarray) -> Picture:
+    layers = []
+    if len(tight):
+        slack = 1.0 - np.abs(_values(solution, tight))
+        order = np.argsort(slack, kind="stable")
+        place = np.arange(1, len(order) + 1)
+        layers.append(_ring(solution, tight[order], (place, np.maximum(slack[order], FLOOR)), 7.0))
+    most = np.sort(np.argsort(-marked.share, kind="stable")[:MOST_NEURONS])
+    if len(most):
+        slack = 1.0 - np.abs(_values(solution, marked.hidden[most]))
+        order = np.argsort(slack, kind="stable")
+        of_all = f" costliest of {len(marked.hidden)}" if len(marked.hidden) > MOST_NEURONS else ""
+        x, y = np.arange(1, len(order) + 1), np.maximum(slack[order], FLOOR)
+        layers += by_sign(x, y, marked, most[order], f"neurons{of_all}", 5.0)
+    return Picture(
+        layers, "neurons, sorted by slack", f"slack  1 − |dual|,  {unit_of(solution)} = 1",
+        "how far the dual function stays below its bound", logs="y", whole="x", empty="the network has no neuron",
+    )  # fmt: skip
 
 
 def plot_dual(solution: Any, ax: Axes | None = None) -> Axes:
@@ -122,140 +308,5 @@ def plot_dual(solution: Any, ax: Axes | None = None) -> Axes:
     -------
     matplotlib.axes.Axes
     """
-    ax = new_axes(ax)
-    if solution.data.lifted.shape[1] != 2:
-        return _plot_slack(solution, ax)
-    return _plot_kinks(solution, ax) if solution.data.n_features == 1 else _plot_circle(solution, ax)
-
-
-def unit_of(solution: Any) -> str:
-    """Return what a neuron's length is called.
-
-    Parameters
-    ----------
-    solution : Solution
-    """
-    return "‖w‖" if solution.potential == "variation" else "ω(w)"
-
-
-def _bounds(solution: Any, ax: Axes) -> None:
-    for bound in (-1, 1) if np.asarray(solution.dual).ndim == 1 else (1,):
-        ax.axhline(bound, color="0.45", lw=1.0, ls="--", zorder=1, label="bound" if bound == 1 else None)
-
-
-def _marks(ax: Axes, tight: tuple[np.ndarray, np.ndarray], neurons: tuple[np.ndarray, np.ndarray]) -> None:
-    if len(tight[0]):
-        ax.plot(*tight, "o", ms=9, mfc="none", mec=INK, mew=1.0, ls="", label="tight set", zorder=3)
-    if len(neurons[0]):
-        ax.plot(*neurons, "o", ms=4.5, color=POSITIVE, ls="", label="neurons", zorder=4)
-
-
-def _plot_kinks(solution: Any, ax: Axes) -> Axes:
-    data, scaling = solution.data, solution.scaling
-    low, high = limits(data.X[:, 0])
-    network = np.asarray(solution.network.hidden_weights)
-    sets = []
-    for hidden in (_tight_neurons(solution), network):
-        place, right = kinks_of(hidden, data.bias), hidden[:, 0] > 0
-        shown = np.isfinite(place) & (place > low) & (place < high)
-        sets.append((place[shown], right[shown]))
-    (tight, tight_right), (bent, bent_right) = sets
-    grid = np.unique(np.concatenate([np.linspace(low, high, 1441), data.X[:, 0], tight, bent]))
-
-    def seen(place: np.ndarray) -> np.ndarray:
-        return place if scaling is None else scaling.centre[0] + scaling.scale[0] * place
-
-    # where both are equal, as they often are, the thin line lies within the broad one
-    for width, color, side in ((3.6, "0.78", "left"), (1.2, INK, "right")):
-        values = along_kinks(solution, grid, np.full(len(grid), side == "right"))
-        ax.plot(seen(grid), values, color=color, lw=width, label=f"active to the {side}", zorder=2)
-    _bounds(solution, ax)
-    _marks(
-        ax, (seen(tight), along_kinks(solution, tight, tight_right)),
-        (seen(bent), along_kinks(solution, bent, bent_right)),
-    )  # fmt: skip
-    ax.set_xlim(*seen(np.array([low, high])))
-    ax.set_xlabel(f"where the neuron bends ({label_of(data.feature_names[0])})")
-    ax.set_ylabel(f"⟨λ, σ(X̃w)⟩,  {unit_of(solution)} = 1")
-    outside = len(network) - len(bent)
-    note = f"\n{count(outside, 'neuron')} outside the picture" if outside else ""
-    ax.set_title(f"the dual function never leaves its bound{note}", fontsize="medium")
-    legend_below(ax, columns=3)
-    return ax
-
-
-def _plot_circle(solution: Any, ax: Axes) -> Axes:
-    lifted, dual = solution.data.lifted, scaled_dual(solution)
-
-    def angle_of(w: np.ndarray) -> np.ndarray:
-        return np.degrees(np.arctan2(w[:, 1], w[:, 0]))
-
-    def where(w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return angle_of(w), dual_values(dual, lifted, w, solution.potential)
-
-    # The function is smooth between the angles at which a sample switches on or off.
-    switches = np.concatenate([angle_of(lifted) + 90, angle_of(lifted) - 90])
-    grid = np.unique(np.concatenate([np.linspace(-180, 180, 1441), (switches + 180) % 360 - 180]))
-    circle = np.column_stack([np.cos(np.radians(grid)), np.sin(np.radians(grid))])
-    ax.plot(grid, where(circle)[1], color=INK, lw=1.2, label="dual function", zorder=2)
-    _bounds(solution, ax)
-    _marks(ax, where(_tight_neurons(solution)), where(np.asarray(solution.network.hidden_weights)))
-    ax.set_xlim(-180, 180)
-    ax.set_xticks(range(-180, 181, 90))
-    first, second = (label_of(name, 20) for name in solution.data.feature_names)
-    ax.set_xlabel(f"direction of the neuron (0°: {first}, 90°: {second})")
-    ax.set_ylabel(f"⟨λ, σ(X̃w)⟩,  {unit_of(solution)} = 1")
-    ax.set_title("the dual function never leaves its bound", fontsize="medium")
-    legend_below(ax)
-    return ax
-
-
-def _plot_slack(solution: Any, ax: Axes) -> Axes:
-    from matplotlib.ticker import MaxNLocator
-
-    lifted, dual = solution.data.lifted, scaled_dual(solution)
-    hidden, cost = np.asarray(solution.network.hidden_weights), costs_and_signs(solution.network)[0]
-    ax.set_xlabel("neurons, sorted by slack")
-    ax.set_ylabel(f"slack  1 − |⟨λ, σ(X̃w)⟩|,  {unit_of(solution)} = 1")
-    ax.set_title("how far the dual function stays below its bound", fontsize="medium")
-    sets = (
-        ("tight set", _tight_neurons(solution), "o", False),
-        (
-            "neurons of the network",
-            hidden[np.sort(np.argsort(-cost, kind="stable")[:MOST_NEURONS])],
-            ".",
-            True,
-        ),
-    )
-    of_all = f" costliest of {len(hidden)}" if len(hidden) > MOST_NEURONS else ""
-    for label, neurons, marker, filled in sets:
-        if len(neurons) == 0:
-            continue
-        slack = np.sort(1.0 - np.abs(dual_values(dual, lifted, neurons, solution.potential)))
-        ax.plot(
-            np.arange(1, len(slack) + 1), np.maximum(slack, FLOOR), marker, ms=6.0,
-            mfc=POSITIVE if filled else "none", mec=POSITIVE if filled else INK, mew=0.9,
-            label=f"{label} ({len(slack)}{of_all if filled else ''})", zorder=3 if filled else 2,
-        )  # fmt: skip
-    if not ax.lines:
-        ax.set(xticks=[], yticks=[])
-        ax.text(0.5, 0.5, "the network has no neuron", ha="center", va="center", transform=ax.transAxes)
-        return ax
-    ax.set_yscale("log")
-    widen(ax)
-    ax.xaxis.set_major_locator(MaxNLocator(8, integer=True, steps=[1, 2, 5, 10]))
-    legend_below(ax)
-    return ax
-
-
-def widen(ax: Axes) -> None:
-    """Give a logarithmic axis two decades at least: on less its ticks are no powers of ten, or all alike.
-
-    Parameters
-    ----------
-    ax : matplotlib Axes
-    """
-    low, high = np.log10(ax.get_ylim())
-    if high - low < DECADES:
-        middle = 0.5 * (low + high)
-        ax.set_ylim(10.0 ** (middle - 0.5 * DECADES), 10.0 ** (middle + 0.5 * DECADES))
+    network = solution.network if solution.scaling is None else solution.network.bare()
+    return draw(dual_picture(solution, marked_of(network), tight_neurons(solution)[0]), ax)

@@ -6,14 +6,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from covopt.plotting.dual import widen
-from covopt.plotting.function import INK, NEGATIVE, count, legend_below, new_axes
+from covopt.plotting.drawing import draw, legend_below, widen
+from covopt.plotting.pictures import NEGATIVE, Line, Picture, count
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 LEAST_SPREAD = 1e-3  # of a bracket over the rounds, relative, that fills an axis
 ROUNDING = 1e-16
+NO_ROUND = "no round was made"
 SETTLED = 1e-12  # a gap that nothing after it is worth a point of
 
 
@@ -73,6 +74,40 @@ def cost_of(solution: Any) -> str:
     return cost if solution.loss is None else f"C + λ{cost}"
 
 
+def bounds_picture(solution: Any, found: Bracket, at: np.ndarray, x: str) -> Picture:
+    """Return both bounds, at times or rounds.
+
+    Parameters
+    ----------
+    solution : Solution
+    found : Bracket
+    at : ndarray
+        Where each of its rows is.
+    x : str
+        What that is.
+    """
+    marks = len(at) <= 40  # a marker a round, where they do not run together
+    layers = [
+        Line(at, found.upper, "upper bound (a network)", symbol="v" if marks else ""),
+        Line(at, found.lower, "lower bound (a dual)", dash=1, symbol="^" if marks else "", filled=False),
+    ]
+    ends = np.concatenate([found.lower, found.upper])
+    ends = ends[np.isfinite(ends)]
+    low, high = (ends.min(), ends.max()) if len(ends) else (0.0, 1.0)
+    close = high - low < LEAST_SPREAD * abs(high)  # the axis would show rounding
+    ylim = (low - 0.05 * abs(high), high + 0.05 * abs(high)) if close else None
+    title = f"{count(found.n_rounds, 'round')}, gap {solution.gap:.1e}"
+    return Picture(
+        layers if found.n_rounds else [], x, cost_of(solution), title, None, ylim, columns=0, empty=NO_ROUND
+    )
+
+
+def gap_picture(found: Bracket, at: np.ndarray, x: str, name: str = "relative gap") -> Picture:
+    """Return the relative gap, as :func:`bounds_picture`."""
+    line = Line(at, found.gap, name, NEGATIVE, dash=2)
+    return Picture([line], x, "relative gap", logs="y", columns=0)
+
+
 def plot_history(solution: Any, ax: Axes | None = None) -> Axes:
     """Draw the bracket [lower bound, upper bound] and its relative gap against time, the certificate last.
 
@@ -86,37 +121,17 @@ def plot_history(solution: Any, ax: Axes | None = None) -> Axes:
     -------
     matplotlib.axes.Axes
     """
-    ax = new_axes(ax)
     found = bracket_of(solution)
-    ax.set_xlabel("time (s)")
-    ax.set_ylabel(cost_of(solution))
+    ax = draw(bounds_picture(solution, found, found.time, "time (s)"), ax)
     if not found.n_rounds:
-        ax.text(0.5, 0.5, "no round was made", ha="center", va="center", transform=ax.transAxes)
-        ax.set(xticks=[], yticks=[])
         return ax
-    size = 4 if len(found.time) <= 40 else 0  # a marker a round, where they do not run together
-    ax.plot(found.time, found.upper, "-", color=INK, marker="v", ms=size, label="upper bound (a network)")
-    ax.plot(
-        found.time, found.lower, "--", color=INK, marker="^", ms=size, mfc="white",
-        label="lower bound (a dual)",
-    )  # fmt: skip
     ax.fill_between(found.time, found.lower, found.upper, color="0.85", lw=0, zorder=0)
-    ends = np.concatenate([found.lower, found.upper])
-    low, high = np.nanmin(ends), np.nanmax(ends)
-    if high - low < LEAST_SPREAD * abs(high):  # the axis would show rounding
-        ax.set_ylim(low - 0.05 * abs(high), high + 0.05 * abs(high))
     handles = ax.get_legend_handles_labels()[0]
     if np.isfinite(found.gap).any():
-        right = ax.twinx()
-        alone = int(np.isfinite(found.gap).sum()) == 1  # a line of one point would not be seen
-        right.plot(
-            found.time, found.gap, ":", color=NEGATIVE, lw=1.6, marker="_" if alone else None, ms=12, mew=1.6,
-            label="relative gap (right axis)",
-        )  # fmt: skip
-        right.set_yscale("log")
+        right = draw(gap_picture(found, found.time, "time (s)", "relative gap (right axis)"), ax.twinx())
+        if int(np.isfinite(found.gap).sum()) == 1:  # a line of one point would not be seen
+            right.lines[0].set(marker="_", markersize=12, markeredgewidth=1.6)
         widen(right)
-        right.set_ylabel("relative gap")
         handles = handles + right.get_legend_handles_labels()[0]
     legend_below(ax, handles)
-    ax.set_title(f"{count(found.n_rounds, 'round')}, gap {solution.gap:.1e}", fontsize="medium")
     return ax

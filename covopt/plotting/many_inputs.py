@@ -6,55 +6,63 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from covopt.plotting.classes import PROBABILITIES, chances_of, classes_of, fill_regions, title_of
-from covopt.plotting.function import INK, count, legend_below, limits, new_axes, predict_columns
-from covopt.plotting.surface import fill
-from covopt.plotting.wording import label_of, number_of, range_of
+from covopt.plotting.classes import chances_of, classes_of, has_classes, is_sure, title_of
+from covopt.plotting.drawing import draw
+from covopt.plotting.pictures import (
+    GREY,
+    SYMBOLS,
+    Line,
+    Picture,
+    Points,
+    Regions,
+    Surface,
+    count,
+    label_of,
+    limits,
+    number_of,
+    predict_columns,
+    round_step,
+    short,
+)
+from covopt.plotting.surface import plane_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 MOST_FEATURES = 4
 MOST_ROWS = 200  # over which one input at a time is averaged
-STYLES = ("-", "--", ":", "-.")
-MARKERS = ("o", "^", "s", "D", "v", "P")
 
 
-def plot_predicted(solution: Any, ax: Axes | None = None) -> Axes:
-    """Draw what the network says against the targets; on the diagonal it is right.
+def predicted(solution: Any) -> Picture:
+    """Return what the network says against the targets; on the diagonal it is right.
 
     Parameters
     ----------
     solution : Solution
-    ax : matplotlib Axes, optional
-        A new figure by default.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
     """
-    ax = new_axes(ax)
     data = solution.data
     said = predict_columns(solution.network, data.X)
+    names = [label_of(name) for name in data.target_names]
     low, high = limits(np.concatenate([said.ravel(), data.Y.ravel()]))
-    ax.plot([low, high], [low, high], "--", color="0.45", lw=1.0, zorder=1)
-    for j, name in enumerate(data.target_names[: len(MARKERS)]):
-        ax.plot(
-            data.Y[:, j], said[:, j], MARKERS[j], ms=5, mfc="white" if j else "0.75", mec=INK, mew=0.9, ls="",
-            label=label_of(name), zorder=2,
-        )  # fmt: skip
-    one = len(data.target_names) == 1
-    name = f"{label_of(data.target_names[0])} " if one else ""
-    ax.set(xlim=(low, high), ylim=(low, high), xlabel=f"{name}in the data", ylabel=f"{name}by the network")
-    left = len(data.target_names) - len(MARKERS)
-    more = f"\n{_not_drawn(left, 'output')}" if left > 0 else ""
-    ax.set_title(f"predicted against actual (dashed: equal){more}", fontsize="medium")
-    if not one:
-        legend_below(ax, columns=3)
-    return ax
+    layers: list[Any] = [Line(np.array([low, high]), np.array([low, high]), color=GREY, dash=1, width=1.0)]
+    for j, name in enumerate(names[: len(SYMBOLS)]):
+
+        def says(i: int, j: int = j, name: str = name) -> list[str]:
+            return [f"point {i + 1}", f"{name} {short(data.Y[i, j])}", f"f {short(said[i, j])}"]
+
+        face = "white" if j else "#d7d7d7"
+        layers.append(Points(data.Y[:, j], said[:, j], name, SYMBOLS[j], face=face, says=says))
+    one = f"{names[0]} " if len(names) == 1 else ""
+    left = len(names) - len(SYMBOLS)
+    more = f"\n{not_drawn(left, 'output')}" if left > 0 else ""
+    return Picture(
+        layers, f"{one}in the data", f"{one}by the network", f"predicted against actual (dashed: equal){more}",
+        (low, high), (low, high), columns=0 if one else 3,
+    )  # fmt: skip
 
 
-def _not_drawn(left: int, noun: str) -> str:
+def not_drawn(left: int, noun: str) -> str:
+    """Say that so many are not drawn."""
     return f"{count(left, noun)} {'is' if left == 1 else 'are'} not drawn"
 
 
@@ -65,9 +73,13 @@ def drawn_outputs(solution: Any) -> list[int]:
     ----------
     solution : Solution
     """
-    if solution.loss is not None and solution.loss.is_classification:
-        return [1] if solution.data.n_outputs == 1 else list(range(solution.data.n_outputs))
-    return list(range(solution.data.n_outputs))
+    outputs = list(range(solution.data.n_outputs))
+    return [1] if has_classes(solution) and len(outputs) == 1 else outputs
+
+
+def values_of(solution: Any, X: np.ndarray) -> np.ndarray:
+    """Return the outputs at some points, for classes the probabilities."""
+    return chances_of(solution, X) if has_classes(solution) else predict_columns(solution.network, X)
 
 
 def partial_dependence(solution: Any, feature: int, *, resolution: int = 41) -> tuple[np.ndarray, np.ndarray]:
@@ -89,17 +101,96 @@ def partial_dependence(solution: Any, feature: int, *, resolution: int = 41) -> 
     grid = np.linspace(X[:, feature].min(), X[:, feature].max(), resolution)
     table = np.repeat(rows[None], resolution, axis=0)
     table[:, :, feature] = grid[:, None]
-    flat = table.reshape(-1, X.shape[1])
-    chosen = solution.loss is not None and solution.loss.is_classification
-    values = chances_of(solution, flat) if chosen else predict_columns(solution.network, flat)
+    values = values_of(solution, table.reshape(-1, X.shape[1]))
     return grid, values.reshape(resolution, len(rows), -1).mean(axis=1)
 
 
 def _name_of(solution: Any, output: int) -> str:
-    if solution.loss is not None and solution.loss.is_classification:
-        name = label_of(classes_of(solution)[output])
-        return f"mean P({name})" if solution.loss.name in PROBABILITIES else f"share predicted {name}"
+    if has_classes(solution):
+        name = classes_of(solution)[output]
+        return f"mean P({name})" if is_sure(solution) else f"share predicted {name}"
     return f"mean of {label_of(solution.data.target_names[output])}"
+
+
+def dependence(solution: Any, output: int) -> Picture:
+    """Return the mean output against one input at a time, for the inputs that move it most.
+
+    Parameters
+    ----------
+    solution : Solution
+    output : int
+    """
+    data = solution.data
+    curves = [partial_dependence(solution, j) for j in range(data.n_features)]
+    moved = [-float(np.ptp(values[:, output])) for _, values in curves]
+    order = np.argsort(moved, kind="stable")[:MOST_FEATURES]
+    name, layers = _name_of(solution, output), []
+    for rank, j in enumerate(order):
+        grid, values = curves[j]
+        label = f"{label_of(data.feature_names[j], 28)} ({number_of(grid[0])} to {number_of(grid[-1])})"
+        reads = f"{label}<br>{name} %{{y:.4g}}"
+        share = np.linspace(0, 1, len(grid))
+        layers.append(Line(share, values[:, output], label, dash=rank, width=1.6 - 0.25 * rank, reads=reads))
+    left = data.n_features - len(order)
+    verbs = ("moves", "is") if left == 1 else ("move", "are")
+    more = f"\n{left} that {verbs[0]} it less {verbs[1]} not drawn" if left else ""
+    title = f"one input at a time, the others as in the data{more}"
+    return Picture(layers, "input, from its smallest to its largest value", name, title, (0, 1))
+
+
+def slice_by_two(solution: Any, output: int, resolution: int = 61) -> Picture:
+    """Return the network over the two inputs that move it most, the others at their medians; of classes the regions.
+
+    Parameters
+    ----------
+    solution : Solution
+    output : int
+    resolution : int
+    """
+    data, classes = solution.data, has_classes(solution)
+    columns = slice(None) if classes else [output]
+    curves = [partial_dependence(solution, j, resolution=41)[1][:, columns] for j in range(data.n_features)]
+    moved = [float(np.ptp(curve, axis=0).sum()) for curve in curves]
+    i, j = (int(k) for k in np.argsort([-m for m in moved], kind="stable")[:2])
+    first, second, points = plane_of(data.X[:, [i, j]], resolution)
+    table = np.repeat(np.median(data.X, axis=0)[None], len(points), axis=0)
+    table[:, [i, j]] = points
+    values = values_of(solution, table)
+    if classes:
+        title, names = f"{title_of(solution)} predicted", classes_of(solution)
+        layer: Any = Regions(first, second, values, names, is_sure(solution), named=True)
+    else:
+        title, scale = "a slice", limits(data.Y[:, output], 0.1)
+        grid = values[:, output].reshape(resolution, resolution)
+        step = round_step(scale[1] - scale[0])
+        layer = Surface(first, second, grid, scale, label_of(data.target_names[output]), step)
+    others = [k for k in range(data.n_features) if k not in (i, j)]
+    at = (
+        f"{label_of(data.feature_names[others[0]], 28)} = {number_of(float(np.median(data.X[:, others[0]])))}"
+        if len(others) == 1
+        else "the other inputs at their medians"
+    )
+    x, y = (label_of(data.feature_names[k]) for k in (i, j))
+    return Picture(
+        [layer], x, y, f"{title}: {at}" if others else title, (first[0], first[-1]), (second[0], second[-1]),
+        columns=min(len(classes_of(solution)), 4) if classes else 0,
+    )  # fmt: skip
+
+
+def plot_predicted(solution: Any, ax: Axes | None = None) -> Axes:
+    """Draw what the network says against the targets; on the diagonal it is right.
+
+    Parameters
+    ----------
+    solution : Solution
+    ax : matplotlib Axes, optional
+        A new figure by default.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+    """
+    return draw(predicted(solution), ax)
 
 
 def plot_partial_dependence(solution: Any, ax: Axes | None = None, *, output: int | None = None) -> Axes:
@@ -117,28 +208,7 @@ def plot_partial_dependence(solution: Any, ax: Axes | None = None, *, output: in
     -------
     matplotlib.axes.Axes
     """
-    ax = new_axes(ax)
-    data = solution.data
-    output = drawn_outputs(solution)[0] if output is None else output
-    curves = [partial_dependence(solution, j)[1][:, output] for j in range(data.n_features)]
-    order = np.argsort([-float(np.ptp(curve)) for curve in curves], kind="stable")[:MOST_FEATURES]
-    for rank, j in enumerate(order):
-        ends = range_of(data.X[:, j].min(), data.X[:, j].max())
-        ax.plot(
-            np.linspace(0, 1, len(curves[j])), curves[j], STYLES[rank % 4], color=INK, lw=1.6 - 0.25 * rank,
-            label=f"{label_of(data.feature_names[j], 28)} ({ends})",
-        )  # fmt: skip
-    ax.set(xlim=(0, 1), xlabel="input, from its smallest to its largest value")
-    ax.set_ylabel(_name_of(solution, output))
-    left = data.n_features - len(order)
-    more = (
-        f"\n{left} that move{'s' if left == 1 else ''} it less {'is' if left == 1 else 'are'} not drawn"
-        if left
-        else ""
-    )
-    ax.set_title(f"one input at a time, the others as in the data{more}", fontsize="medium")
-    legend_below(ax)
-    return ax
+    return draw(dependence(solution, drawn_outputs(solution)[0] if output is None else output), ax)
 
 
 def plot_slice(solution: Any, ax: Axes | None = None, *, output: int = 0, resolution: int = 120) -> Axes:
@@ -151,7 +221,7 @@ def plot_slice(solution: Any, ax: Axes | None = None, *, output: int = 0, resolu
     ax : matplotlib Axes, optional
         A new figure by default.
     output : int
-        Of a regression.
+        The output; all classes are in one picture.
     resolution : int
         Points of the grid in each direction.
 
@@ -159,35 +229,4 @@ def plot_slice(solution: Any, ax: Axes | None = None, *, output: int = 0, resolu
     -------
     matplotlib.axes.Axes
     """
-    ax = new_axes(ax)
-    data, loss = solution.data, solution.loss
-    classes = loss is not None and loss.is_classification
-    columns = slice(None) if classes else [output]
-    moved = [
-        float(np.ptp(partial_dependence(solution, j)[1][:, columns], axis=0).sum())
-        for j in range(data.n_features)
-    ]
-    i, j = (int(k) for k in np.argsort([-m for m in moved], kind="stable")[:2])
-    ends = limits(data.X[:, i]), limits(data.X[:, j])
-    first, second = np.meshgrid(*(np.linspace(*end, resolution) for end in ends))
-    table = np.repeat(np.median(data.X, axis=0)[None], first.size, axis=0)
-    table[:, i], table[:, j] = first.ravel(), second.ravel()
-    if classes:
-        fill_regions(solution, ax, first, second, chances_of(solution, table))
-        title = f"{title_of(solution)} predicted"
-    else:
-        values = predict_columns(solution.network, table)[:, output].reshape(first.shape)
-        fill(ax, first, second, values, limits(data.Y[:, output], 0.1), label_of(data.target_names[output]))
-        title = "a slice"
-    ax.set(xlim=ends[0], ylim=ends[1])
-    ax.set(xlabel=label_of(data.feature_names[i]), ylabel=label_of(data.feature_names[j]))
-    others = [k for k in range(data.n_features) if k not in (i, j)]
-    at = (
-        f"{label_of(data.feature_names[others[0]], 28)} = {number_of(float(np.median(data.X[:, others[0]])))}"
-        if len(others) == 1
-        else "the other inputs at their medians"
-    )
-    ax.set_title(f"{title}: {at}" if others else title, fontsize="medium")
-    if classes:
-        legend_below(ax, columns=min(len(classes_of(solution)), 4))
-    return ax
+    return draw(slice_by_two(solution, output, resolution), ax)

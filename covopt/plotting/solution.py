@@ -9,19 +9,25 @@ from typing import TYPE_CHECKING, Any
 
 from covopt.checks.optional import required
 from covopt.errors import InputError
-from covopt.plotting.classes import plot_probabilities_1d, plot_regions_2d, plot_scores
+from covopt.plotting.classes import has_classes, plot_probabilities_1d, plot_regions_2d, plot_scores
+from covopt.plotting.drawing import DPI, draw, untangle
 from covopt.plotting.dual import dual_values, plot_dual
-from covopt.plotting.function import DPI, count, plot_function_1d, untangle
+from covopt.plotting.function import curve_of
 from covopt.plotting.history import cost_of, plot_history
-from covopt.plotting.many_inputs import drawn_outputs, plot_partial_dependence, plot_predicted, plot_slice
-from covopt.plotting.surface import plot_surface_2d
-from covopt.plotting.wording import label_of
+from covopt.plotting.many_inputs import (
+    drawn_outputs,
+    not_drawn,
+    plot_partial_dependence,
+    plot_predicted,
+    plot_slice,
+)
+from covopt.plotting.pictures import MOST_OUTPUTS, label_of, marked_of
+from covopt.plotting.surface import surface
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-MOST_OUTPUTS = 4
 MOST_COLUMNS = 4
 
 __all__ = ["check_figure_path", "dual_values", "plot_dual", "plot_history", "plot_solution", "save_figure"]
@@ -74,8 +80,7 @@ def plot_solution(solution: Any, path: str | Path | None = None) -> Figure:
 
 def _of_function(solution: Any) -> list[Callable[[Any, Axes], Any]]:
     """Return the panels about the function: what can be seen of it depends on the inputs, outputs and classes."""
-    data, loss = solution.data, solution.loss
-    classes = loss is not None and loss.is_classification
+    data, classes = solution.data, has_classes(solution)
     if data.n_features == 1:
         return [plot_probabilities_1d if classes else _curve]
     if data.n_features == 2:
@@ -91,20 +96,19 @@ def _of_function(solution: Any) -> list[Callable[[Any, Axes], Any]]:
 
 
 def _curve(solution: Any, ax: Axes) -> None:
-    data = solution.data
-    plot_function_1d(solution.network, data.X, data.Y, ax, names=[label_of(n) for n in data.target_names])
-    ax.set_xlabel(label_of(data.feature_names[0]))
+    draw(curve_of(solution, marked_of(solution.network)), ax)
 
 
 def _surface(solution: Any, ax: Axes, *, output: int) -> None:
     data = solution.data
-    name = label_of(data.target_names[output])
-    plot_surface_2d(solution.network, data.X, data.Y, ax, output=output, name=name)
-    ax.set(xlabel=label_of(data.feature_names[0]), ylabel=label_of(data.feature_names[1]))
+    first, second, name = (label_of(n) for n in (*data.feature_names, data.target_names[output]))
+    picture = surface(
+        solution.network, data.X, data.Y, marked_of(solution.network), output=output, resolution=160,
+        names=(first, second, name),
+    )  # fmt: skip
     if data.n_outputs > MOST_OUTPUTS and output == MOST_OUTPUTS - 1:
-        left = data.n_outputs - MOST_OUTPUTS
-        said = f"{count(left, 'output')} {'is' if left == 1 else 'are'} not drawn"
-        ax.set_title(f"{ax.get_title()}; {said}", fontsize="medium")
+        picture.title += f"; {not_drawn(data.n_outputs - MOST_OUTPUTS, 'output')}"
+    draw(picture, ax)
 
 
 def _figure(columns: int, rows: int, *, to_file: bool) -> Figure:

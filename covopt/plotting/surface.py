@@ -7,27 +7,26 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from covopt.checks.optional import required
-from covopt.plotting.function import (
-    INK,
-    NEGATIVE,
-    POSITIVE,
-    costs_and_signs,
+from covopt.plotting.drawing import draw
+from covopt.plotting.pictures import (
+    Kinks,
+    Marked,
+    Picture,
+    Samples,
+    Surface,
     count,
-    legend_below,
     limits,
-    new_axes,
+    marked_of,
     predict_columns,
-    split,
+    round_step,
+    short,
     table_of,
 )
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.colors import Colormap, Normalize
 
 MOST_KINKS = 16  # more are a hairball
-# Light to mid tones only, monotone in luminance: dark lines stay visible, also in greyscale.
-TONES = ("#f7f5ec", "#c3dcd3", "#7fb3c4", "#4c7fae")
 
 
 def clip_lines(
@@ -52,36 +51,69 @@ def clip_lines(
     return foot[kept][:, None, :] + ends[:, :, None] * along[kept][:, None, :], kept
 
 
-def fill(
-    ax: Axes, first: np.ndarray, second: np.ndarray, values: np.ndarray, scale: tuple[float, float], name: str
-) -> tuple[Colormap, Normalize]:
-    """Draw filled contours at round numbers, with a colour bar.
+def plane_of(X: np.ndarray, resolution: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the axes of a grid over two inputs, and its points, the first input fastest."""
+    first, second = (np.linspace(*limits(column), resolution) for column in X.T)
+    return first, second, np.column_stack([part.ravel() for part in np.meshgrid(first, second)])
+
+
+def kinks_in(X: np.ndarray, marked: Marked, bias: float) -> tuple[Kinks, str]:
+    """Return the kinks of two inputs in a picture of the data, the costliest of many, and a note on the others."""
+    box = (*limits(X[:, 0]), *limits(X[:, 1]))
+    slope = marked.hidden[:, :2]
+    offset = marked.hidden[:, 2] * bias if bias > 0 else np.zeros(len(slope))
+    segments, kept = clip_lines(slope, offset, box)
+    within, most = len(kept), MOST_KINKS if len(X) <= 100 else MOST_KINKS // 2
+    if within > most:  # many lines would hide the surface
+        costliest = np.sort(np.argsort(-marked.share[kept], kind="stable")[:most])
+        segments, kept = segments[costliest], kept[costliest]
+    notes = [f"the kinks of the {len(kept)} costliest drawn"] if len(kept) < within else []
+    notes += [f"{len(slope) - within} without a kink here"] if within < len(slope) else []
+    note = f" ({', '.join(notes)})" if notes else ""
+    found = Kinks(segments, slope[kept], marked.share[kept], marked.positive[kept], kept)
+    return found, f"{count(len(slope), 'neuron')}{note}"
+
+
+def surface(
+    network: Any,
+    X: np.ndarray,
+    Y: np.ndarray,
+    marked: Marked,
+    *,
+    output: int = 0,
+    resolution: int = 61,
+    names: tuple[str, str, str] = ("x₀", "x₁", "f(x)"),
+) -> Picture:
+    """Return one output over the plane, the kinks and the data.
 
     Parameters
     ----------
-    ax : matplotlib Axes
-    first, second, values : (m, n) arrays
-        A grid, and the function on it.
-    scale : (float, float)
-        Of the colours; what is beyond has the colour of the end.
-    name : str
-        Of the function.
-
-    Returns
-    -------
-    (matplotlib.colors.Colormap, matplotlib.colors.Normalize)
-        For points of the same scale.
+    network : ReLUNetwork
+    X, Y : (N, 2) and (N, k) arrays
+    marked : Marked
+    output : int
+    resolution : int
+        Points of the grid in each direction.
+    names : (str, str, str)
+        Of the inputs and the output.
     """
-    from matplotlib.colors import LinearSegmentedColormap, Normalize
-    from matplotlib.ticker import MaxNLocator
+    first, second, points = plane_of(X, resolution)
+    values = predict_columns(network, points)[:, output].reshape(resolution, resolution)
+    said = predict_columns(network, X)[:, output]
+    # the corners extrapolate far beyond the data and would use up the whole colour scale
+    scale = limits(Y[:, output], 0.1)
 
-    tones, norm = LinearSegmentedColormap.from_list("tones", TONES), Normalize(*scale)
-    levels = MaxNLocator(14, steps=[1, 2, 2.5, 5, 10]).tick_values(*scale)
-    filled = ax.contourf(first, second, values, levels=levels, cmap=tones, norm=norm, extend="both")
-    ticks = np.asarray(MaxNLocator(6, steps=[1, 2, 5, 10]).tick_values(levels[0], levels[-1]))
-    ticks = ticks[(ticks >= levels[0]) & (ticks <= levels[-1])]
-    ax.figure.colorbar(filled, ax=ax, label=name, pad=0.02, ticks=ticks)
-    return tones, norm
+    def says(i: int) -> list[str]:
+        at = f"{names[0]} {short(X[i, 0])}, {names[1]} {short(X[i, 1])}"
+        return [f"point {i + 1}", at, f"{names[2]} {short(Y[i, output])}, f {short(said[i])}"]
+
+    kinks, title = kinks_in(X, marked, network.bias)
+    layers = [
+        Surface(first, second, values, scale, names[2], round_step(scale[1] - scale[0])),
+        kinks,
+        Samples(X[:, 0], X[:, 1], Y[:, output], scale, says),
+    ]
+    return Picture(layers, names[0], names[1], title, limits(X[:, 0]), limits(X[:, 1]))
 
 
 def plot_surface_2d(
@@ -123,111 +155,7 @@ def plot_surface_2d(
         Where X does not have two columns.
     """
     required("matplotlib", "drawing", "plot")
-    from matplotlib.collections import LineCollection
-    from matplotlib.lines import Line2D
-
     X, y = table_of(X, y, 2)
-    ax = new_axes(ax)
-    (left, right), (bottom, top) = limits(X[:, 0]), limits(X[:, 1])
-    first, second = np.meshgrid(np.linspace(left, right, resolution), np.linspace(bottom, top, resolution))
-    values = predict_columns(network, np.column_stack([first.ravel(), second.ravel()]))[:, output].reshape(
-        first.shape
-    )
-    peak = float(np.abs(y[:, output]).max(initial=0.0))
-    power = int(np.frexp(peak)[1]) if peak > 1e150 or 0 < peak < 1e-150 else 0  # matplotlib squares
-    values, shown = np.ldexp(values, -power), np.ldexp(y[:, output], -power)
-    # The corners extrapolate far beyond the data and would use up the whole colour scale.
-    scale = f" / 2^{power}" if power else ""
-    tones, norm = fill(ax, first, second, values, limits(shown, 0.1), f"{name}{scale}")
-
-    slope, offset = split(np.asarray(network.folded().hidden_weights), network.bias)
-    cost, positive = costs_and_signs(network)
-    ax.set(xlim=(left, right), ylim=(bottom, top), xlabel="x₀", ylabel="x₁")
-    segments, kept = clip_lines(slope, offset, (left, right, bottom, top))
-    within = len(kept)
-    most = MOST_KINKS if len(X) <= 100 else MOST_KINKS // 2
-    if within > most:  # many lines would hide the surface
-        costliest = np.sort(np.argsort(-cost[kept], kind="stable")[:most])
-        segments, kept = segments[costliest], kept[costliest]
-    widest = float(np.clip(24 / np.sqrt(max(len(kept), 1)) / 2, 1.0, 2.4))
-    widths = widest * (0.15 + 0.85 * np.sqrt(cost[kept]))
-    arrows = (0.1 + 0.025 * widest**2) * (0.4 + 0.6 * np.sqrt(cost[kept]))
-    for sign, style, color in ((True, "-", POSITIVE), (False, (0, (4, 2.5)), NEGATIVE)):
-        of_sign = positive[kept] == sign
-        ax.add_collection(
-            LineCollection(
-                list(segments[of_sign]),
-                linewidths=widths[of_sign],
-                linestyles=[style],
-                colors=color,
-                alpha=0.75,
-                zorder=2,
-            )
-        )
-        _mark_active_side(ax, segments[of_sign], slope[kept][of_sign], arrows[of_sign], color)
-    size = float(np.clip(400 / len(X), 8, 30))
-    ax.scatter(
-        X[:, 0],
-        X[:, 1],
-        c=shown,
-        cmap=tones,
-        norm=norm,
-        s=size,
-        edgecolors=INK,
-        linewidths=0.8,
-        zorder=4,
-    )
-    notes = [f"the kinks of the {len(kept)} costliest drawn"] if len(kept) < within else []
-    outside = len(slope) - within
-    notes += [f"{outside} without a kink here"] if outside else []
-    note = f" ({', '.join(notes)})" if notes else ""
-    ax.set_title(f"{count(len(slope), 'neuron')}{note}", fontsize="medium")
-    legend_below(
-        ax,
-        [
-            *(
-                [Line2D([], [], color=POSITIVE, ls="-", label="kink, positive weight")]
-                if positive[kept].any()
-                else []
-            ),
-            *(
-                [Line2D([], [], color=NEGATIVE, ls="--", label="kink, negative weight")]
-                if (~positive[kept]).any()
-                else []
-            ),
-            Line2D([], [], color=INK, ls="", marker="o", mfc="white", ms=5, label="data (same scale)"),
-        ],
-    )
-    return ax
-
-
-def _mark_active_side(
-    ax: Axes, segments: np.ndarray, slopes: np.ndarray, inches: np.ndarray, color: str
-) -> None:
-    """Arrows of a fixed size on the page, perpendicular to the lines whatever the units of the axes."""
-    costliest = np.argsort(-inches, kind="stable")[:40]  # more would hide the surface
-    segments, slopes, inches = segments[costliest], slopes[costliest], inches[costliest]
-    if len(segments) == 0:
-        return
-    share = 0.2 + 0.6 * ((np.arange(len(segments)) * 0.618034) % 1.0)  # at the middles they would pile up
-    middle = segments[:, 0] + share[:, None] * (segments[:, 1] - segments[:, 0])
-    (left, right), (bottom, top) = ax.get_xlim(), ax.get_ylim()
-    page = slopes * [(right - left) / ax.bbox.width, (top - bottom) / ax.bbox.height]
-    page = page / np.linalg.norm(page, axis=1, keepdims=True) * inches[:, None]
-    ax.quiver(
-        middle[:, 0],
-        middle[:, 1],
-        page[:, 0],
-        page[:, 1],
-        angles="uv",
-        units="inches",
-        scale_units="inches",
-        scale=1.0,
-        width=0.012,
-        headwidth=5,
-        headlength=5,
-        headaxislength=4.5,
-        minlength=0,
-        color=color,
-        zorder=3,
-    )
+    names = ("x₀", "x₁", name)
+    picture = surface(network, X, y, marked_of(network), output=output, resolution=resolution, names=names)
+    return draw(picture, ax)

@@ -8,7 +8,7 @@ import numpy as np
 
 from covopt.checks.optional import required
 from covopt.checks.wording import counted
-from covopt.plotting.function import INK
+from covopt.plotting.pictures import INK
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -100,13 +100,13 @@ def test_explore_draws_in_the_units_of_the_table(folder):
 def test_kinks_of_one_input_are_years(folder):
     truth = pd.read_csv(folder / "t.csv")
     found = covopt.fit(truth[["year"]], truth["y"], lam="0.01max", standardise=True)
-    from covopt.explore.neurons import describe, in_your_units
-    from covopt.plotting.dual import kinks_of
+    from covopt.explore.neurons import describe
+    from covopt.plotting.function import kinks_of
 
     neurons = describe(found)
     at = neurons.columns.index("kink at year")
     kinks = np.array([float(row[at]) for row in neurons.rows])
-    np.testing.assert_allclose(kinks_of(in_your_units(neurons, found).hidden, 1.0), kinks, rtol=1e-4)
+    np.testing.assert_allclose(kinks_of(neurons.yours, 1.0), kinks, rtol=1e-4)
     assert ((kinks > 1940) & (kinks < 2030)).any()
     seen = found.in_your_units()
     np.testing.assert_allclose(seen.data.X[:, 0], truth["year"])

@@ -16,7 +16,7 @@ from covopt.datasets import make_smooth
 from covopt.errors import InputError, MissingPackageError
 from covopt.explore import page_html, write_page
 from covopt.explore.neurons import describe
-from covopt.plotting.dual import kinks_of
+from covopt.plotting.function import kinks_of
 
 pytest.importorskip("plotly")
 
@@ -78,7 +78,7 @@ def test_neurons_come_with_cost_cell_side_and_slack(line):
 def test_one_input_shows_the_function_its_kinks_and_the_circle(line):
     panels = panels_of(page_html(line))
     assert list(panels) == ["function", "dual", "cells", "progress"]
-    curve, data, _, *kinks = panels["function"]["figures"][-1]["data"]
+    curve, data, *kinks, _ = panels["function"]["figures"][-1]["data"]
     assert curve["mode"] == "lines"
     assert [tag[1].split("<br>")[0] for tag in data["customdata"]] == [f"point {i}" for i in (1, 2, 3, 4)]
     named = [tag[0] for trace in kinks for tag in trace["customdata"]]
@@ -88,8 +88,13 @@ def test_one_input_shows_the_function_its_kinks_and_the_circle(line):
     names = [trace["name"] for trace in panels["dual"]["figures"][-1]["data"] if "name" in trace]
     assert names[:2] == ["active to the left", "active to the right"]
     assert names[2].startswith("tight set (")
-    dots = panels["dual"]["figures"][-1]["data"][-1]
-    assert len(dots["customdata"]) == len(line.network)  # those that bend outside stand at the edge
+    dots = [
+        trace
+        for trace in panels["dual"]["figures"][-1]["data"]
+        if trace.get("name", "").startswith("neurons")
+    ]
+    shown = sum(len(trace["customdata"]) for trace in dots)
+    assert shown == len(line.network)  # those that bend outside stand at the edge
 
 
 def test_two_inputs_show_the_plane_and_the_sphere(plane):
@@ -220,9 +225,9 @@ def test_many_inputs_show_slices_and_what_is_predicted():
     X = rng.standard_normal((9, 3))
     solution = covopt.fit(X, X[:, 0] + 0.1 * X[:, 2], lam=0.5)
     panels = panels_of(page_html(solution))
-    assert {"predicted", "slices", "dual", "cells"} <= set(panels)
-    titles = [panels["slices"]["figures"][-1]["layout"][f"xaxis{k}"]["title"]["text"] for k in ("", "2", "3")]
-    assert titles[0] == "x0"  # what moves it most comes first
+    assert {"predicted", "inputs-0", "slice-0", "dual", "cells"} <= set(panels)
+    first = panels["inputs-0"]["figures"][-1]["data"][0]
+    assert first["name"].startswith("x0 (")  # what moves it most comes first
     assert panels["dual"]["figures"][-1]["layout"]["yaxis"]["type"] == "log"
 
 

@@ -9,7 +9,7 @@ import pytest
 import covopt
 from covopt.explore import write_page
 from covopt.explore.neurons import describe
-from covopt.plotting.dual import kinks_of
+from covopt.plotting.function import kinks_of
 
 webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")

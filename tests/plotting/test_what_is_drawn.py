@@ -24,8 +24,9 @@ from covopt.plotting import (
     plot_surface_2d,
 )
 from covopt.plotting.classes import chances_of, codes_of
-from covopt.plotting.dual import along_kinks, dual_values, kinks_of
-from covopt.plotting.function import untangle
+from covopt.plotting.drawing import untangle
+from covopt.plotting.dual import along_kinks, dual_values
+from covopt.plotting.function import kinks_of
 from covopt.plotting.many_inputs import partial_dependence
 
 mpl.use("Agg")
@@ -265,7 +266,7 @@ def test_names_are_drawn_as_they_are():
     X, y = make_smooth(10, 3)
     inputs = pd.DataFrame(X, columns=["cost $x_$", "_hidden", "c"])
     solution = covopt.fit(inputs, pd.DataFrame({"_u": y, "$v_ $" + "long" * 30: -y}), lam=0.1)
-    assert plot_partial_dependence(solution).get_ylabel() == "mean of  _u"
+    assert plot_partial_dependence(solution).get_ylabel() == "mean of _u"
     assert any("_hidden" in text for text in texts(plot_partial_dependence(solution)))
     assert len(plot_slice(solution, output=1, resolution=5).figure.axes[1].get_ylabel()) < 50
     two = plot_predicted(solution)
