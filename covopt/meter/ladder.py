@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
-from scipy.linalg import lstsq
+from scipy.linalg import solve
 from scipy.optimize import minimize
 
 from covopt.errors import BudgetError
@@ -23,9 +23,10 @@ from covopt.sparsify.merging import balance, drop_silent, merge_in_cells
 
 SWEEPS, EVEN = 300, 1e-13  # of balancing deep networks, and the relative fall of the norm that ends it
 ROUNDS, STILL = 500, 1e-14  # of least weights for lengths that change, likewise
-STEPS = 3000  # of L-BFGS
+STEPS = 1000  # of L-BFGS
 POLISHED, SMALLEST = 30, 1e-16  # steps of Newton, and the relative fall that ends them
-LARGEST = 3000  # unknowns of a step of Newton
+LARGEST = 2000  # unknowns of a step of Newton
+NEAR, RIDGE = 0.99, 1e-12  # share of 2λ that neurons pull which stay, and of the mean curvature that is added
 CORNER = 1e-6  # width of a loss's corner that is rounded off, for L-BFGS
 LIGHT = 1e-9  # share of the largest mass below which a neuron is tried without
 
@@ -243,7 +244,8 @@ class _Refit:
     def polished(self, weights: np.ndarray, offset: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Take steps of Newton's method on the neurons that are left."""
         size = np.linalg.norm(weights, axis=1)
-        kept = np.flatnonzero(size > LIGHT * size.max(initial=0.0))
+        pulls = np.linalg.norm(self.features.T @ self.loss.gradient(self.outputs(weights, offset)), axis=1)
+        kept = np.flatnonzero((size > LIGHT * size.max(initial=0.0)) & (pulls > NEAR * 2.0 * self.lam))
         if not len(kept) or len(kept) * self.k > LARGEST:
             return weights, offset
         weights = np.where(np.isin(np.arange(self.m), kept)[:, None], weights, 0.0)
@@ -268,7 +270,9 @@ class _Refit:
                 slope[-1] += 2.0 * self.price * offset
                 hessian[-1, :, -1, :] += 2.0 * self.price * np.eye(self.k)
             n = design.shape[1] * self.k
-            move = -lstsq(hessian.reshape(n, n), slope.reshape(n), cond=1e-14)[0].reshape(-1, self.k)
+            square = hessian.reshape(n, n)
+            square[np.diag_indices(n)] += RIDGE * square.trace() / n  # neurons that depend on each other
+            move = -solve(square, slope.reshape(n), assume_a="sym").reshape(-1, self.k)
             step = 1.0
             while step > 1e-6:
                 new_offset = offset + step * move[-1] if extra else offset

@@ -1,0 +1,180 @@
+"""How far trained networks are from the best one: optimisers, widths, weight decay, on ordinary tables.
+
+    python -m benchmarks.gap_study [--tables NAME ...] [--seeds 5] [--seconds 60] [--json FILE] [--figure FILE]
+
+Networks of 5, 50 and 500 neurons are trained by SGD with momentum (batches of 32), Adam and L-BFGS, and
+scikit-learn's MLP (50 neurons, its own defaults, ``alpha`` of the same λ); λ = weight decay / 2. Each is put on the
+ladder of ``covopt.gap``; the best network and the bound of a problem are those of one ``covopt.fit``. Seconds are of
+the processor.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn import datasets
+from sklearn.neural_network import MLPClassifier, MLPRegressor
+
+import covopt
+import covopt.errors
+from covopt.meter.ladder import objective, rungs
+from covopt.meter.networks import read_network
+from covopt.network import DeepReLUNetwork
+from covopt.training import Phase, train
+
+LOADERS: dict[str, Any] = {
+    "diabetes, 2 columns": (datasets.load_diabetes, {}, "squared"),
+    "diabetes": (datasets.load_diabetes, {}, "squared"),
+    "iris": (datasets.load_iris, {}, "softmax-cross-entropy"),
+    "wine": (datasets.load_wine, {}, "softmax-cross-entropy"),
+    "cancer": (datasets.load_breast_cancer, {}, "logistic"),
+    "digits 0/1": (datasets.load_digits, {"n_class": 2}, "logistic"),
+}
+DECAYS = 1e-4, 1e-3, 1e-2, 1e-1
+WIDTHS = 5, 50, 500
+SCHEDULES = {
+    "SGD, momentum": (Phase("sgd", 2000, learning_rate=0.01, momentum=0.9, batch_size=32, decay="cosine"),),
+    "Adam": (Phase("adam", 1000, learning_rate=0.01, decay="cosine"),),
+    "L-BFGS": (Phase("lbfgs", 300),),
+}
+RUNGS = "as given", "balanced", "merged", "refitted"
+WITHIN = 0.01, 0.1, 1.0
+
+
+def table(name: str) -> tuple[np.ndarray, np.ndarray, str]:
+    """Return standardised columns, targets and the loss."""
+    load, options, loss = LOADERS[name]
+    X, y = load(return_X_y=True, **options)
+    if name.endswith("2 columns"):
+        X = X[:, [2, 8]]
+    spread = X.std(axis=0)
+    X = ((X - X.mean(axis=0)) / np.where(spread > 0.0, spread, 1.0))[:, spread > 0.0]
+    return X, (y - y.mean()) / y.std() if loss == "squared" else y, loss
+
+
+def networks(X: np.ndarray, y: np.ndarray, loss: str, lam: float, seeds: int) -> Iterator[tuple[str, int, int, Any, float]]:
+    """Yield optimiser, width, seed, network, and processor seconds for each of its batch."""
+    for name, schedule in SCHEDULES.items():
+        for width in WIDTHS:
+            began = time.process_time()
+            run = train(X, y, widths=width, loss=loss, lam=lam, seeds=seeds, schedule=schedule, dtype="float32",
+                        tol_gradient=1e-5)  # fmt: skip
+            took = (time.process_time() - began) / seeds
+            for seed in range(seeds):
+                yield name, width, seed, run.network(seed), took
+    kind = MLPRegressor if loss == "squared" else MLPClassifier
+    outputs = 0.5 if loss == "squared" else 1.0
+    for seed in range(seeds):
+        began = time.process_time()
+        mlp = kind(hidden_layer_sizes=(50,), alpha=2.0 * lam * outputs * min(200, len(X)), random_state=seed)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            mlp.fit(X, y)
+        yield "scikit-learn", 50, seed, mlp, time.process_time() - began
+
+
+def ladder(network: Any, X: np.ndarray, loss: Any, lam: float) -> dict[str, float]:
+    """Return the objectives of one network and of those in its place; without the biases that nobody penalised."""
+    given = read_network(network, X.shape[1], 1.0)
+    counts = given.mlp is None
+    layers = DeepReLUNetwork(
+        [w for w, _ in given.layers], [np.zeros(len(w)) if b is None else b for w, b in given.layers],
+        counts_output_bias=counts,
+    )  # fmt: skip
+    if counts:
+        layers = DeepReLUNetwork(layers.weights, [layers.layers[0][1], None])
+    found = {"as given": objective(layers, X, loss, lam)}
+    found |= {name: objective(rung, X, loss, lam) for name, rung in rungs(layers, X, loss, lam)}
+    return found
+
+
+def study(names: list[str], seeds: int, seconds: float) -> pd.DataFrame:
+    """Return a row for each trained network: its ladder, the best objective, the bound below."""
+    rows = []
+    for name in names:
+        X, y, loss = table(name)
+        for decay in DECAYS:
+            lam = decay / 2.0
+            best = {}
+            for output_bias in ("none", "free"):
+                began = time.process_time()
+                found = covopt.fit(
+                    X, y, lam=lam, loss=loss, output_bias=output_bias, time_limit_s=seconds, tol=1e-4, random_state=0
+                )
+                best[output_bias] = found, time.process_time() - began
+            for optimiser, width, seed, network, took in networks(X, y, loss, lam, seeds):
+                solution, spent = best["free" if optimiser == "scikit-learn" else "none"]
+                steps = ladder(network, X, solution.loss, lam)
+                rows.append(
+                    {
+                        "table": name, "weight decay": decay, "optimiser": optimiser, "width": width, "seed": seed,
+                        **steps, "best": solution.objective, "lower bound": solution.lower_bound,
+                        "seconds": took, "seconds of fit": spent,
+                    }
+                )  # fmt: skip
+            print(name, decay, f"gap {best['none'][0].gap:.1e}", flush=True)
+    return pd.DataFrame(rows)
+
+
+def shares(runs: pd.DataFrame) -> pd.DataFrame:
+    """Return the share of networks within 1, 10 and 100 % of the best objective known, rung by rung."""
+    least = runs[["best", *RUNGS]].groupby([runs["table"], runs["weight decay"], runs["optimiser"] == "scikit-learn"])
+    known = least.transform("min").min(axis=1)
+    rows = []
+    for optimiser, part in runs.groupby("optimiser", sort=False):
+        for rung in RUNGS:
+            excess = part[rung] / known[part.index] - 1.0
+            rows.append(
+                {"optimiser": optimiser, "rung": rung, **{f"within {100 * at:g} %": (excess <= at).mean() for at in WITHIN},
+                 "median excess": excess.median()}
+            )  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def draw(runs: pd.DataFrame, path: str) -> None:
+    """Draw which share of networks is within an excess, as they are and rung by rung."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(11, 3.6), layout="constrained")
+    names = list(runs["optimiser"].unique())
+    for axis, name in zip(figure.subplots(1, len(names), sharey=True), names, strict=True):
+        part = runs[runs["optimiser"] == name]
+        known = part[["best", *RUNGS]].min(axis=1)
+        for rung, style in zip(RUNGS, ("-", "--", "-.", ":"), strict=True):
+            excess = np.sort(100.0 * (part[rung] / known - 1.0).clip(lower=1e-3))
+            axis.step(excess, np.arange(1, len(excess) + 1) / len(excess), style, color="0.1", where="post", label=rung)
+        axis.set(xscale="log", xlabel="above the best known (%)", title=name, xlim=(1e-2, 1e3), ylim=(0, 1))
+        axis.grid(alpha=0.3)
+    figure.axes[0].set_ylabel("share of networks")
+    figure.axes[0].legend(fontsize="small")
+    figure.savefig(path, dpi=150)
+
+
+def main() -> None:
+    """Run the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tables", nargs="*", default=list(LOADERS), choices=list(LOADERS))
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=60.0, help="of the clock, for each fit")
+    parser.add_argument("--json")
+    parser.add_argument("--figure")
+    asked = parser.parse_args()
+    warnings.simplefilter("ignore", covopt.errors.CovoptWarning)
+    runs = study(asked.tables, asked.seeds, asked.seconds)
+    if asked.json:
+        Path(asked.json).write_text(json.dumps(runs.to_dict("records"), indent=1))
+    if asked.figure:
+        draw(runs, asked.figure)
+    print(shares(runs).to_string(index=False, float_format=lambda value: f"{value:.3f}"))
+
+
+if __name__ == "__main__":
+    main()
