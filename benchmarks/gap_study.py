@@ -60,7 +60,9 @@ def table(name: str) -> tuple[np.ndarray, np.ndarray, str]:
     return X, (y - y.mean()) / y.std() if loss == "squared" else y, loss
 
 
-def networks(X: np.ndarray, y: np.ndarray, loss: str, lam: float, seeds: int) -> Iterator[tuple[str, int, int, Any, float]]:
+def networks(
+    X: np.ndarray, y: np.ndarray, loss: str, lam: float, seeds: int
+) -> Iterator[tuple[str, int, int, Any, float]]:
     """Yield optimiser, width, seed, network, and processor seconds for each of its batch."""
     for name, schedule in SCHEDULES.items():
         for width in WIDTHS:
@@ -107,7 +109,14 @@ def study(names: list[str], seeds: int, seconds: float) -> pd.DataFrame:
             for output_bias in ("none", "free"):
                 began = time.process_time()
                 found = covopt.fit(
-                    X, y, lam=lam, loss=loss, output_bias=output_bias, time_limit_s=seconds, tol=1e-4, random_state=0
+                    X,
+                    y,
+                    lam=lam,
+                    loss=loss,
+                    output_bias=output_bias,
+                    time_limit_s=seconds,
+                    tol=1e-4,
+                    random_state=0,
                 )
                 best[output_bias] = found, time.process_time() - began
             for optimiser, width, seed, network, took in networks(X, y, loss, lam, seeds):
@@ -124,17 +133,23 @@ def study(names: list[str], seeds: int, seconds: float) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+def best_known(runs: pd.DataFrame) -> pd.Series:
+    """Return for each network the least objective of its problem, whoever found it."""
+    problem = [runs["table"], runs["weight decay"], runs["optimiser"] == "scikit-learn"]
+    return runs[["best", *RUNGS]].groupby(problem).transform("min").min(axis=1)
+
+
 def shares(runs: pd.DataFrame) -> pd.DataFrame:
     """Return the share of networks within 1, 10 and 100 % of the best objective known, rung by rung."""
-    least = runs[["best", *RUNGS]].groupby([runs["table"], runs["weight decay"], runs["optimiser"] == "scikit-learn"])
-    known = least.transform("min").min(axis=1)
-    rows = []
+    known, rows = best_known(runs), []
     for optimiser, part in runs.groupby("optimiser", sort=False):
         for rung in RUNGS:
             excess = part[rung] / known[part.index] - 1.0
             rows.append(
-                {"optimiser": optimiser, "rung": rung, **{f"within {100 * at:g} %": (excess <= at).mean() for at in WITHIN},
-                 "median excess": excess.median()}
+                {
+                    "optimiser": optimiser, "rung": rung, "median excess": excess.median(),
+                    **{f"within {100 * at:g} %": (excess <= at).mean() for at in WITHIN},
+                }
             )  # fmt: skip
     return pd.DataFrame(rows)
 
@@ -147,10 +162,11 @@ def draw(runs: pd.DataFrame, path: str) -> None:
     names = list(runs["optimiser"].unique())
     for axis, name in zip(figure.subplots(1, len(names), sharey=True), names, strict=True):
         part = runs[runs["optimiser"] == name]
-        known = part[["best", *RUNGS]].min(axis=1)
+        known = best_known(runs)[part.index]
         for rung, style in zip(RUNGS, ("-", "--", "-.", ":"), strict=True):
             excess = np.sort(100.0 * (part[rung] / known - 1.0).clip(lower=1e-3))
-            axis.step(excess, np.arange(1, len(excess) + 1) / len(excess), style, color="0.1", where="post", label=rung)
+            reached = np.arange(1, len(excess) + 1) / len(excess)
+            axis.step(excess, reached, style, color="0.1", where="post", label=rung)
         axis.set(xscale="log", xlabel="above the best known (%)", title=name, xlim=(1e-2, 1e3), ylim=(0, 1))
         axis.grid(alpha=0.3)
     figure.axes[0].set_ylabel("share of networks")
@@ -160,7 +176,9 @@ def draw(runs: pd.DataFrame, path: str) -> None:
 
 def main() -> None:
     """Run the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--tables", nargs="*", default=list(LOADERS), choices=list(LOADERS))
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=60.0, help="of the clock, for each fit")

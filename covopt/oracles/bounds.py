@@ -9,6 +9,7 @@ interpolates the rows in S only, and forgetting constraints can only lower the o
 
 from __future__ import annotations
 
+import contextlib
 import math
 from typing import NamedTuple
 
@@ -17,12 +18,13 @@ import numpy as np
 from covopt.exact.definite import quadratic_up
 from covopt.exact.rank import numerical_rank, of_given, row_span
 from covopt.exact.rounding import allowance, lengths_up, total_up, up
-from covopt.limits import now
+from covopt.limits import TimeUp, now, seconds_left
 from covopt.oracles.faces import count_faces
 from covopt.oracles.signs.lagrangian import UNDECIDED, bound_on_cone
 
 ABOVE = 1e-12  # how far above the spectrum ν begins, relatively: any ν is valid that is proved to be above
 LEAST = 1e-6  # smallest τ, relative to the row
+HURRIED = 0.4  # share of what a deadline leaves, for all rounds
 EACH_OUTPUT = 8  # rounds of the bound of one of several outputs, at least
 MOST_RELAXED = 300  # rows and dimensions whose lifted form is looked at: more take minutes and gigabytes
 
@@ -143,7 +145,7 @@ def gauge_bound(
     n_rounds : int
         Updates of the multipliers; each costs O(N r²), with several outputs O((N + r)³).
     seconds : float
-        After so many no other update is begun; the first is always made. Few rows of several outputs do not hear it.
+        After so many, or a share of what a deadline leaves, no other update is begun; the first is always made.
 
     Returns
     -------
@@ -158,6 +160,7 @@ def gauge_bound(
     >>> 5.0 <= bound <= 7.0
     True
     """
+    seconds = min(seconds, HURRIED * seconds_left())
     if dual.ndim == 2:
         return _outputs_bound(rows, dual, n_rounds, seconds)
     return max(_one_sided_bound(rows, sign * dual, n_rounds, 0.5 * seconds) for sign in (1.0, -1.0))
@@ -168,15 +171,23 @@ def _outputs_bound(rows: np.ndarray, dual: np.ndarray, n_rounds: int, seconds: f
     if not kept.any():
         return 0.0
     outputs = dual.shape[1]
+    began = now()
     squares, rounds = 0.0, min(n_rounds, max(EACH_OUTPUT, n_rounds // outputs))
     for column in dual.T:
-        one = gauge_bound(rows[kept], column[kept], n_rounds=rounds, seconds=seconds / outputs)
+        one = gauge_bound(rows[kept], column[kept], n_rounds=rounds, seconds=0.5 * seconds / outputs)
         squares = up(squares + up(one * one))
     bound = min(total_up(lengths_up(dual), lengths_up(rows)), up(math.sqrt(squares)))
     if is_beyond_relaxation(rows[kept]):
         return bound
     state = np.full(int(kept.sum()), UNDECIDED)
-    return min(bound, bound_on_cone(rows[kept], dual[kept], state, max_steps=n_rounds).value)
+    left = seconds - (now() - began)
+    with contextlib.suppress(
+        TimeUp
+    ):  # what was found before is a bound; whoever set the deadline hears of it again
+        bound = min(
+            bound, bound_on_cone(rows[kept], dual[kept], state, max_steps=n_rounds, seconds=left).value
+        )
+    return bound
 
 
 def is_beyond_relaxation(rows: np.ndarray) -> bool:

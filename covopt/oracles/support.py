@@ -70,7 +70,6 @@ FEW_CALLS, FEWEST_BOXES = 24, 100  # and where quadratics on boxes bound each; w
 FAN_TOLERANCE = 3e-7
 FAN_SHARE = 50  # part of the budget for each of them
 FAN_TIME = 0.5  # of the time that is left
-HURRIED = 0.4  # share of the time left, where there is none for a search, for the rounds of the relaxation
 
 EXACT = "exact maximum over all neurons"
 VALID = "valid upper bound on the maximum over all neurons"
@@ -230,7 +229,7 @@ def _bound_full(rows: np.ndarray, dual: np.ndarray, budget: float, claim: float 
         return GaugeBound(line_gauge(rows[:, 0], dual), True, EXACT)
     if budget < 1.0:  # no time for any search
         one = dual[:, 0] if dual.shape[1] == 1 else dual
-        return GaugeBound(_relaxed(rows, one, HURRIED * seconds_left()), False, VALID)
+        return GaugeBound(_relaxed(rows, one), False, VALID)
     if dual.shape[1] == 1:
         return _bound_scalar(rows, dual[:, 0], budget, claim)
     return _bound_vector(rows, dual, budget)
@@ -370,10 +369,10 @@ def sign_gauge(rows: np.ndarray, dual: np.ndarray, times: float = 1.0) -> GaugeB
     return GaugeBound(min(found.upper_bound, _relaxed(rows, dual)), False, VALID)
 
 
-def _relaxed(rows: np.ndarray, dual: np.ndarray, seconds: float = math.inf) -> float:
-    """Return the best of the bounds that need no search, which may have few rounds if so many seconds are over."""
+def _relaxed(rows: np.ndarray, dual: np.ndarray) -> float:
+    """Return the best of the bounds that need no search."""
     sizes = np.abs(dual) if dual.ndim == 1 else lengths_up(dual)
-    return min(gauge_bound(rows, dual, seconds=seconds), total_up(sizes, lengths_up(rows)))
+    return min(gauge_bound(rows, dual), total_up(sizes, lengths_up(rows)))
 
 
 def oracle_for(rows: np.ndarray, n_outputs: int, budget: float) -> Any:

@@ -34,10 +34,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import minimize
+from scipy.optimize import Bounds, minimize
 
 from covopt.exact.definite import flat_up, product_error_up, top_eigenvalue_up
 from covopt.exact.rounding import UNIT, allowance, gamma, lengths_up, operator_norm_up, total_up, up
+from covopt.limits import now
 
 UNDECIDED, ON, OFF, ZERO = 0, 1, 2, 3
 VANISHED = 745.0  # e to minus this is no number any more
@@ -167,6 +168,7 @@ def bound_on_cone(
     *,
     target: float = 0.0,
     max_steps: int = 60,
+    seconds: float = np.inf,
 ) -> ConeBound:
     """Bound ‖Λᵀσ(Zw)‖ from above over the unit vectors of a cone.
 
@@ -183,6 +185,8 @@ def bound_on_cone(
         A bound this small is good enough.
     max_steps : int
         Steps of the multipliers; each costs one eigenvalue decomposition of size r + number of undecided rows.
+    seconds : float
+        After so many no other step is begun; the best so far is returned.
 
     Returns
     -------
@@ -209,7 +213,7 @@ def bound_on_cone(
     value = best.offer(start)
     enough = target**2
     if value > enough and max_steps > 0 and len(start):
-        best.run(start, enough, max_steps)
+        best.run(start, enough, max_steps, now() + seconds)
     kept = nothing.copy()
     kept[np.ix_(form.live, form.live)] = form.full(best.multipliers) / np.outer(form.sizes, form.sizes)
     direction, doubt = _read(form, best, n)
@@ -251,13 +255,15 @@ class _Best:
         self.half = half
         return self.value
 
-    def run(self, start: np.ndarray, enough: float, max_steps: int) -> None:
+    def run(self, start: np.ndarray, enough: float, max_steps: int, end: float = np.inf) -> None:
         form = self.form
         size = len(self.density)
-        bounds = [(None, None) if free else (0.0, None) for free in form.free]
+        bounds = Bounds(np.where(form.free, -np.inf, 0.0), np.inf)
         point = start
         left = max_steps
         for share in (0.3, 0.05) if max_steps > SHORT else (0.1,):
+            if now() > end:
+                return
             distance = self.value - max(enough, 0.3 * self.value)
             temperature = max(share * distance, 1e-4 * self.value) / np.log(size + 1.0)
             scale = max(self.value, 1e-300)
@@ -268,7 +274,7 @@ class _Best:
                 return self.smooth / scale, (seen @ seen.T)[form.first, form.second]
 
             def stop(_: np.ndarray) -> None:
-                if self.value <= enough:
+                if self.value <= enough or now() > end:
                     raise StopIteration
 
             calls = max(left // 2, 2) if max_steps > SHORT else max(left, 2)
