@@ -13,8 +13,6 @@ from covopt.api.resuming import joined, opened, resumable
 from covopt.api.rounds import Callback, observer
 from covopt.api.stopping import Clock, face_budget, in_time
 from covopt.certificates.certify import Conclusion, conclude
-from covopt.certificates.conjugate import balanced
-from covopt.certificates.far_sums import hold_far_sums
 from covopt.certificates.gauges import LabelNoiseGauge, VariationGauge
 from covopt.checks.checkpoints import Checkpoint
 from covopt.checks.memory import gives_way
@@ -251,18 +249,12 @@ class InterpolationTask:
             "claim": 1.0 if point.claimed else None,
         }  # fmt: skip
 
-    def _hold(self) -> Callable[[np.ndarray], np.ndarray] | None:
+    def _hold(self) -> Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]] | None:
         """Return what takes the sum along the middle out of a dual, where rows were brought closer."""
-        if self.reduced[1].is_far:
-            if self.reduced[0].offset_cost > 0:
-                return lambda dual: hold_far_sums(self.data.lifted, without_middle(self.data.lifted, dual))
-            # Λᵀ1 = 0 has to hold to the last digit
-            return lambda dual: hold_far_sums(
-                self.data.lifted,
-                balanced(without_middle(self.data.lifted, dual, keep_sums=True)),
-                keep_sums=True,
-            )
-        return None
+        if not self.reduced[1].is_far:
+            return None
+        free = self.reduced[0].offset_cost == 0.0  # or next to it: Λᵀ1 = 0 has to hold to the last digit
+        return lambda dual: without_middle(self.data.lifted, dual, keep_sums=free)
 
     def _solution(self, network, found: Conclusion, name, history, watch: Stopwatch) -> Solution:
         network = replace(network, scaling=self.scaling)

@@ -257,7 +257,7 @@ def conclude(
     output_bias: str,
     settled: bool = False,
     low: np.ndarray | None = None,
-    hold: Callable[[np.ndarray], np.ndarray] | None = None,
+    hold: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]] | None = None,
     loss: Loss | None = None,
     lam: float = 1.0,
     potential: Potential = VARIATION,
@@ -279,8 +279,8 @@ def conclude(
     settled : bool
         Whether Λᵀ1 = 0 has to hold to the last digit: an output bias costs nothing, or next to nothing.
     hold : callable, optional
-        Called with every dual; returns it with other sums that must survive rounding
-        (:mod:`covopt.certificates.far_sums`).
+        Called with every dual; returns it by two doubles, with sums that must survive rounding
+        (:func:`covopt.exact.far_rows.without_middle`).
 
     Examples
     --------
@@ -294,28 +294,30 @@ def conclude(
     gauge = gauge or make_gauge(data, output_bias=output_bias, loss=loss, lam=lam, potential=potential)
     through, free = isinstance(loss, Interpolation), output_bias == "free"
 
-    def settle(point: np.ndarray) -> np.ndarray:
+    def settle(point: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+        if hold is not None:
+            return hold(point)
         if low is not None:  # every sum survived rounding as it is
-            return point
+            return point, low
         if not through:
-            return settled_dual(loss.take(gauge.keep), point, gauge.keep, gauge.per_cost * lam, free=free)
-        point = balanced(point) if settled else point
-        return point if hold is None else hold(point)
+            point = settled_dual(loss.take(gauge.keep), point, gauge.keep, gauge.per_cost * lam, free=free)
+            return point, None
+        return (balanced(point) if settled else point), None
 
     def ask() -> Certificate:
         return certify(
             data, network, dual, output_bias=output_bias, loss=loss, lam=lam, gauge=gauge, low=low, **problem
         )
 
-    dual = settle(dual)
+    dual, low = settle(dual)
     found = ask()
     for more in (0.0, *(2.0**k for k in range(SCALED))):
-        if not (found.gauge > 1.0 + INFEASIBLE and found.exact and low is None):
+        if not (found.gauge > 1.0 + INFEASIBLE and found.exact and (low is None or hold is not None)):
             break
         # the solver's oracle saw less than the certificate's, or the multiple was moved, too: it goes on as far as
         # rounding moves it again
         divisor = found.gauge + more * (found.gauge - 1.0)
-        dual = settle(dual / divisor)
+        dual, low = settle(dual / divisor)
         found = ask()
     if through and 1.0 + INFEASIBLE < found.gauge < np.inf:
         # a bound that is not the maximum may come out otherwise the next time, but not after a power of two

@@ -12,6 +12,7 @@ from typing import ClassVar, Protocol
 import numpy as np
 
 from covopt.data import Data
+from covopt.exact.far_rows import FarRows
 from covopt.exact.rounding import allowance, gamma, lengths_up, scaled_up, total_up, up
 from covopt.exact.two_doubles import whole
 from covopt.losses import Interpolation, Loss
@@ -19,11 +20,12 @@ from covopt.network import ReLUNetwork
 from covopt.oracles.arcs import MOST_ENTRIES, arc_gauge
 from covopt.oracles.faces import ATTAINED, DEFAULT_FACE_BUDGET
 from covopt.oracles.label_noise import LabelNoiseOracle, by_length_up
-from covopt.oracles.support import EXACT, VALID, GaugeBound, bound_gauge
+from covopt.oracles.support import EXACT, MOST_ARCS, VALID, GaugeBound, bound_far, bound_gauge, in_integers
 from covopt.potentials import LabelNoise, Potential
 from covopt.problems.label_noise import LabelNoiseTask, reduce_label_noise, reduce_label_noise_fit
 from covopt.problems.reduction import Reduction, reduce_data
 from covopt.problems.shallow import ShallowProblem
+from covopt.proofs.checker.faces import DIMENSION
 
 BY_FACES = "exact maximum over all faces"
 OVER_FACES = "bound over all faces (rows that nearly depend on each other leave a margin)"
@@ -102,7 +104,7 @@ def gauge_of_pairs(
     rows: np.ndarray, dual: np.ndarray, low: np.ndarray, *, budget: float = DEFAULT_FACE_BUDGET,
     claim: float | None = None,
 ) -> GaugeBound:  # fmt: skip
-    """Bound h of multipliers of two doubles: exactly in the plane, else Σ‖low_i‖‖x_i‖ is paid for the second ones.
+    """Bound h of multipliers of two doubles: exactly where integers decide, else Σ‖low_i‖‖x_i‖ is paid for low.
 
     Parameters
     ----------
@@ -122,6 +124,13 @@ def gauge_of_pairs(
         power = -sum(math.frexp(float(np.abs(part).max(initial=0.0)))[1] for part in (rows, dual))
         most = arc_gauge(rows, whole(dual, low) * Fraction(2) ** power)
         return GaugeBound(scaled_up(most, -power), True, EXACT)
+    live = rows.any(axis=1) & (dual.reshape(len(dual), -1) != 0.0).any(axis=1)
+    far = FarRows.of(rows[live]) if rows.shape[1] > 2 and not low[~live].any() else None
+    if far is not None and rows.shape[1] == DIMENSION and dual.size * np.count_nonzero(live) <= MOST_ARCS:
+        return in_integers(rows, whole(dual, low))
+    if far is not None:
+        high, rest = (part.reshape(len(dual), -1)[live] for part in (dual, low))
+        return bound_far(far, rows[live], high, rest, budget, claim)
     found = bound_gauge(rows, dual, budget=budget, claim=claim)
     paid = total_up(lengths_up(low.reshape(len(dual), -1)), lengths_up(rows))
     exact = found.exact and paid <= 1e-9 * found.value

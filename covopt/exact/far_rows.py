@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 
@@ -129,17 +130,21 @@ class FarRows:
         each = (self.slips[:, 0] * self.across + lengths_up(self.slips[:, 1:])) * SLACK
         return up(self.stretch * total_up(sizes, each))
 
-    def linear_up(self, rows: np.ndarray, dual: np.ndarray) -> float:
-        """Bound ‖Λᵀ X̃‖ from above, from the rows as given and the dual of shape (N, k)."""
-        sums = np.array([[max(map(abs, dot_bounds(part, column))) for column in rows.T] for part in dual.T])
+    def linear_up(self, rows: np.ndarray, dual: np.ndarray, low: np.ndarray) -> float:
+        """Bound ‖Λᵀ X̃‖ from above, from the rows as given and the dual of two doubles, each of shape (N, k)."""
+        twice, both = np.concatenate([rows, rows]), np.concatenate([dual, low])
+        sums = np.array([[max(map(abs, dot_bounds(part, column))) for column in twice.T] for part in both.T])
         return float(lengths_up(sums.reshape(1, -1))[0])
 
 
-def without_middle(rows: np.ndarray, dual: np.ndarray, *, keep_sums: bool = False) -> np.ndarray:
-    """Return a dual with Λᵀ X̃ across the middle of the rows only, to rounding: it may be large there.
+def without_middle(
+    rows: np.ndarray, dual: np.ndarray, *, keep_sums: bool = False
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return a dual of two doubles with Λᵀ X̃ across the middle of the rows only: it may be large there.
 
     Where all rows are active F(w) = Λᵀ X̃ w, and what rows brought closer bound by one may be κ along the middle. It
-    is worth next to nothing: every row gives up its share.
+    is worth next to nothing: every row gives up its share, and what rounding leaves one row or two, in their second
+    doubles.
 
     Parameters
     ----------
@@ -147,33 +152,44 @@ def without_middle(rows: np.ndarray, dual: np.ndarray, *, keep_sums: bool = Fals
     dual : ndarray of shape (N,) or (N, k)
         Zero on rows that are to stay out.
     keep_sums : bool
-        Whether Λᵀ1 stays what it is, to rounding.
+        Whether Λᵀ1 is to be zero, to 2⁻¹⁰⁰.
+
+    Returns
+    -------
+    (high, low) : ndarrays of the dual's shape
 
     Examples
     --------
     >>> rows = np.column_stack([1e9 + np.arange(4.0), np.arange(4.0) ** 2, np.ones(4)])
-    >>> moved = without_middle(rows, np.array([[1.0], [-2.0], [1.0], [1e-5]]))
-    >>> bool(np.abs(moved.T @ rows).max() < 10.0)
-    True
+    >>> high, low = without_middle(rows, np.array([[1.0], [-2.0], [1.0], [1e-5]]))
+    >>> bool(np.abs(high.T @ rows).max() < 10.0), bool(0.0 < np.abs(low).max() < 1e-10)
+    (True, True)
     """
     found = dual.reshape(len(dual), -1).copy()
-    live = found.any(axis=1) & rows.any(axis=1)
+    low, live = np.zeros_like(found), np.flatnonzero(found.any(axis=1) & rows.any(axis=1))
     far = FarRows.of(rows[live])
     if far is None:
-        return dual
-    if keep_sums:
-        away = far.rows[:, 0] - far.rows[:, 0].mean()
-        square = float(away @ away)
-        if not square > 0.0:
-            return dual
-        shares = away / square
-    else:
-        shares = 1.0 / (far.rows[:, 0] * np.count_nonzero(live))
-    for column in found.T:
+        return dual, low.reshape(dual.shape)
+    along, middle = far.rows[:, 0], [Fraction(value) for value in far.basis[:, 0].tolist()]
+    away = along - along.mean() if keep_sums else along
+    i, j = live[along.argmin()], live[along.argmax()]
+    ends = [sum(Fraction(x) * v for x, v in zip(rows[k].tolist(), middle, strict=True)) for k in (i, j)]
+    for column, rest in zip(found.T, low.T, strict=True):
         for _ in range(2):
-            low, high = dot_bounds(column[live], far.rows[:, 0])
-            column[live] -= 0.5 * (low + high) * shares
-    return found.reshape(dual.shape)
+            ahead, behind = dot_bounds(column[live], along)
+            column[live] -= 0.5 * (ahead + behind) / max(float(away @ away), TINY) * away
+        values = [Fraction(value) for value in column[live].tolist()]
+        sums = [
+            sum(v * Fraction(x) for v, x in zip(values, part.tolist(), strict=True)) for part in rows[live].T
+        ]
+        left = sum(part * v for part, v in zip(sums, middle, strict=True))
+        if keep_sums and ends[0] != ends[1]:
+            total = sum(values)
+            rest[i] = float((left - ends[1] * total) / (ends[1] - ends[0]))
+            rest[j] = float((ends[0] * total - left) / (ends[1] - ends[0]))
+        elif not keep_sums:
+            rest[j] = float(-left / ends[1])
+    return found.reshape(dual.shape), low.reshape(dual.shape)
 
 
 def coordinates(rows: np.ndarray, basis: np.ndarray) -> np.ndarray:

@@ -165,8 +165,8 @@ def searched_gauge(rows: np.ndarray, dual: np.ndarray, budget: float, claim: flo
     far = FarRows.of(rows[live]) if rows.shape[1] > 2 else None  # in the plane integers take any rows
     if far is not None:
         if by_integers:
-            return _in_integers(rows[live], outputs[live])
-        return _bound_far(far, rows[live], outputs[live], budget, claim)
+            return in_integers(rows[live], outputs[live])
+        return bound_far(far, rows[live], outputs[live], np.zeros_like(outputs[live]), budget, claim)
     scaled = to_size_one(rows, dual)
     if scaled is None:
         return GaugeBound(0.0, True, EXACT)
@@ -177,7 +177,7 @@ def searched_gauge(rows: np.ndarray, dual: np.ndarray, budget: float, claim: flo
         claim = math.ldexp(claim, -top) if 0.0 < claim < math.inf and abs(top) < 900 else None
     found = _bound_units(units, weights, budget, claim)
     if by_integers and not found.exact:
-        return _in_integers(rows[live], outputs[live])
+        return in_integers(rows[live], outputs[live])
     value = up(up(found.value) + lost)
     try:
         return found._replace(value=up(math.ldexp(value, top)))
@@ -185,18 +185,23 @@ def searched_gauge(rows: np.ndarray, dual: np.ndarray, budget: float, claim: flo
         return found._replace(value=math.inf)
 
 
-def _in_integers(rows: np.ndarray, dual: np.ndarray) -> GaugeBound:
+def in_integers(rows: np.ndarray, dual: np.ndarray) -> GaugeBound:
     """Look at all faces in integers: no choice of units and no rows that nearly depend on each other spoil them."""
     return GaugeBound(-float_below(-sqrt_above(square_above(rows, dual))), True, EXACT)
 
 
-def _bound_far(
-    far: FarRows, rows: np.ndarray, dual: np.ndarray, budget: float, claim: float | None
+def bound_far(
+    far: FarRows, rows: np.ndarray, dual: np.ndarray, low: np.ndarray, budget: float, claim: float | None
 ) -> GaugeBound:
-    """Bound h of rows far from the origin by that of rows brought closer, and by the sum of all rows."""
+    """Bound h of rows far from the origin by that of rows brought closer, and by the sum of all rows.
+
+    Second doubles ``low`` of the multipliers count in the sum as they are, beside the rows brought closer by length.
+    """
     closer = bound_gauge(far.rows, dual, budget=budget, claim=None if claim is None else claim / far.stretch)
-    paid = far.paid(lengths_up(dual))
-    value, linear = up(up(far.stretch * closer.value) + paid), far.linear_up(rows, dual)
+    sizes = lengths_up(low)
+    paid = up(far.stretch * total_up(sizes, lengths_up(far.rows)))
+    paid = up(paid + far.paid(np.nextafter(lengths_up(dual) + sizes, np.inf)))
+    value, linear = up(up(far.stretch * closer.value) + paid), far.linear_up(rows, dual, low)
     exact = closer.exact and linear <= value <= (1.0 + ATTAINED) * closer.value
     return GaugeBound(max(value, linear), exact, closer.method if exact or not closer.exact else VALID)
 

@@ -14,6 +14,7 @@ from covopt.certificates.certify import certify, through_points
 from covopt.certificates.gauges import gauge_of_pairs, make_gauge
 from covopt.data import Data
 from covopt.errors import SolutionFileError
+from covopt.exact.far_rows import FarRows, without_middle
 from covopt.exact.two_doubles import rounded, whole
 from covopt.oracles.support import bound_gauge
 from covopt.potentials import LabelNoise
@@ -125,3 +126,26 @@ def test_rounding_to_two_doubles():
     assert all(
         abs(a - b) <= abs(b) * Fraction(1, 2**106) for a, b in zip(whole(high, low), values, strict=True)
     )
+
+
+@pytest.mark.parametrize("share", [1.0, 1e-3])
+def test_the_second_doubles_are_paid_for_far_from_the_origin(share):
+    """Four numbers a row, brought closer: neurons with a kink among the points, in fractions."""
+    rng = np.random.default_rng(0)
+    rows = np.column_stack(
+        [1.6e9 + rng.uniform(0.0, 1e6, 9).round(), rng.standard_normal((9, 2)), np.ones(9)]
+    )
+    centred = np.linalg.qr(rows - [1.6e9, 0.0, 0.0, 0.0])[0]
+    dual = rng.standard_normal(9)
+    dual, _ = without_middle(
+        rows, dual - centred @ (centred.T @ dual)
+    )  # next to nothing where all rows are active
+    exact, best = whole(share * dual, (1.0 - share) * dual).tolist(), 0.0
+    far = FarRows.of(rows)
+    for _ in range(100):
+        row, across = far.rows[rng.integers(9)], rng.standard_normal(3)
+        w = far.basis @ np.append(-(row[1:] @ across) / row[0], across)
+        best = max(best, height(rows, exact, w) / float(np.linalg.norm(w)))
+    bound = gauge_of_pairs(rows, share * dual, (1.0 - share) * dual).value
+    assert best <= bound
+    assert share < 1.0 or bound < 4.0 * best
