@@ -161,8 +161,6 @@ def test_diabetes_rows_are_distinct():
     assert (features, targets) == (("bmi", "s5"), ("progression",))
     assert len(np.unique(X, axis=0)) == 432
     assert load_diabetes_table(10)[0].shape == (442, 10)
-    with pytest.raises(InputError, match="between 1 and 10; received 11"):
-        load_diabetes_table(11)
 
 
 def test_synthetic_tasks():
@@ -171,8 +169,6 @@ def test_synthetic_tasks():
     assert np.array_equal(X, make_random_plane(50, 3, random_state=1)[0])
     X, y = make_smooth(50, 3, random_state=1)
     assert np.allclose(y, np.sin(X[:, 0]) + np.cos(X[:, 1]) + np.sin(X[:, 2]))
-    with pytest.raises(InputError, match="n_samples must be a positive integer; received 0"):
-        make_smooth(0)
 
 
 def test_digit_images():
@@ -185,14 +181,6 @@ def test_digit_images():
     for digits in ((), (1, 1), (10,), ("7",)):
         with pytest.raises(InputError, match="digits must be different numbers from 0 to 9; received"):
             load_digit_images(digits)
-    with pytest.raises(
-        InputError, match="n_per_digit must be from 1 to 174, the images of digit 8; received 175"
-    ):
-        load_digit_images((8,), 175)
-    with pytest.raises(InputError, match="n_per_digit must be"):
-        load_digit_images((8,), 2.5)
-    with pytest.raises(InputError, match="source must be one of 'digits', 'mnist'"):
-        load_digit_images(source="minst")
 
 
 def test_mnist_is_fetched_and_scaled(monkeypatch):
@@ -230,8 +218,6 @@ def test_teacher_and_student():
     assert np.allclose(Y, np.maximum(X @ first.T, 0) @ second.T)
     teacher = make_teacher_student(100, (3, 5, 2), random_state=1, return_weights=True)[2]
     assert all(np.array_equal(a, b) for a, b in zip(teacher, (first, second), strict=True))
-    with pytest.raises(InputError, match="n_samples must be a positive integer; received 0"):
-        make_teacher_student(0)
     for widths in ((3,), (3, 0), (3, 1.5)):
         with pytest.raises(InputError, match="widths must be positive integers"):
             make_teacher_student(5, widths)

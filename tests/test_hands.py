@@ -97,36 +97,6 @@ def test_a_network_of_lists():
     assert covopt.ReLUNetwork(np.zeros((0, 3)), np.zeros((0, 2))).output_bias.tolist() == [0, 0]
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (
-            dict(hidden_weights=[1, 2], output_weights=[1, 2]),
-            r"hidden_weights of shape \(2,\) .* do not fit together",
-        ),
-        (
-            dict(hidden_weights=[[1, 2]], output_weights=[[1], [2]]),
-            r"output_weights of shape \(2, 1\) do not fit",
-        ),
-        (
-            dict(hidden_weights=[[1, 2]], output_weights=[1], output_bias=[1, 2]),
-            r"output_bias has shape \(2,\); \(1,\)",
-        ),
-        (
-            dict(hidden_weights=[[1, 2]], output_weights=[[1, 2]], output_bias=[1]),
-            r"\(2,\) is needed for 2 outputs",
-        ),
-        (
-            dict(hidden_weights=[[1, 2]], output_weights=[1], feature_names=["a", "b"]),
-            "has 2 names; .* 1 input besides",
-        ),
-    ],
-)
-def test_shapes_that_do_not_fit(options, message):
-    with pytest.raises(InputError, match=message):
-        covopt.ReLUNetwork(**options)
-
-
 @pytest.mark.parametrize("library", [pd, pl])
 def test_columns_are_found_by_name(solution, library):
     frame = library.DataFrame({"b<": X[:, 1], "more": X[:, 0], "a": X[:, 0]})

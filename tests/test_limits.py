@@ -22,7 +22,7 @@ from covopt import limits
 from covopt.api.stopping import Clock, in_time
 from covopt.cli import app
 from covopt.data.tabular import Named
-from covopt.errors import BudgetError, CovoptWarning, InputError, MemoryLimitWarning
+from covopt.errors import CovoptWarning, InputError, MemoryLimitWarning
 from covopt.limits import (
     HURRY_S,
     TimeUp,
@@ -250,8 +250,6 @@ def test_proofs_grow_while_time_lasts():
     found = solution.prove(time_limit_s=60.0)
     assert found.lower_bound >= solution.lower_bound * (1.0 - 2e-9)
     assert covopt.verify(solution, proof=found).ok
-    with pytest.raises(BudgetError, match="no proof was found in 1e-05 s"):
-        solution.prove(time_limit_s=1e-5)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")

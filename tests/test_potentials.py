@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import covopt
 from covopt.errors import BudgetError, InputError
-from covopt.potentials import LabelNoise, VariationNorm, make_potential
+from covopt.potentials import LabelNoise, VariationNorm
 from covopt.status import Status
 
 NAMES = ("label-noise", "label-noise-exact")
@@ -286,11 +286,6 @@ def test_messages(name):
         covopt.min_norm(1e152 * LINE, [1e152, 2e152, 0], potential="label-noise-exact", bias=1e152)
 
 
-def test_unknown_names():
-    with pytest.raises(InputError, match="potential must be one of 'variation', 'label-noise'"):
-        make_potential("label_noise")
-
-
 def test_a_callback_stops_with_a_valid_bracket():
     rng = np.random.default_rng(2)
     X, y = rng.standard_normal((12, 2)), rng.standard_normal(12)
@@ -405,15 +400,6 @@ def test_a_fitted_solution_survives_its_file_and_is_not_taken_for_another_potent
     assert not covopt.verify(type(solution).from_dict(content)).ok
     content["problem"]["output_bias"] = "penalized"
     assert not covopt.verify(type(solution).from_dict(content)).ok
-
-
-def test_messages_of_fit():
-    with pytest.raises(InputError, match=r"is for one output, but Y has 3 columns"):
-        covopt.fit(LINE, [0, 1, 2], lam=1.0, loss="softmax-cross-entropy", potential="label-noise")
-    with pytest.raises(InputError, match="takes output_bias 'none' or 'free'"):
-        covopt.fit(LINE, [0, 1, 2], lam=1.0, potential="label-noise", output_bias="penalized")
-    with pytest.raises(InputError, match="lam: measured in units of X it is"):
-        covopt.fit(1e150 * LINE, [0, 1, 2], lam=1e200, bias=1e150, potential="label-noise-exact")
 
 
 def test_the_command_line_takes_a_potential(tmp_path):

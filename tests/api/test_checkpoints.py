@@ -279,23 +279,6 @@ def test_the_checkpoint_of_another_fit_is_refused(change, match, tmp_path):
         covopt.fit(X, Y, **{**asked, **change})
 
 
-@pytest.mark.parametrize(
-    ("call", "match"),
-    [
-        (lambda: covopt.min_norm(X, Y, checkpoint=3), "must be a path or a covopt.Checkpoint; received int"),
-        (lambda: covopt.min_norm(X, Y, checkpoint="c", solver="frank-wolfe:sliding"), "has an active_set"),
-        (lambda: covopt.min_norm(X, Y, checkpoint="c", potential="label-noise"), 'for potential="variation"'),
-        (lambda: covopt.fit(X, Y, checkpoint="c", potential="label-noise"), 'and potential="variation"'),
-        (lambda: covopt.fit(X, Y, checkpoint="c", depth=3), "for networks of depth 2"),
-        (lambda: covopt.Checkpoint("c", every_s=-1), "every_s must be a number of seconds ≥ 0"),
-        (lambda: covopt.min_norm(X, Y, checkpoint="/no/such/folder/c"), "there is no folder"),
-    ],
-)
-def test_what_cannot_be_kept_is_said(call, match):
-    with pytest.raises(InputError, match=match):
-        call()
-
-
 def test_a_full_disk_ends_no_solve(tmp_path, monkeypatch):
     fill_disk(monkeypatch, "covopt.api.resuming.write_json")
     file = covopt.Checkpoint(tmp_path / "run.checkpoint", every_s=0.0)

@@ -126,35 +126,6 @@ def test_damaged_files_are_named():
     assert covopt.verify(covopt.Solution.from_dict(content), exact=True).ok
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"lam": 0}, "lam must be a positive finite number; received 0"),
-        ({"lam": -1.0}, "lam must be a positive finite number"),
-        ({"lam": np.nan}, "lam must be a positive finite number; received nan"),
-        ({"lam": "1"}, "lam must be a positive finite number; received '1'"),
-        ({"lam": 1e-320}, "lam: measured in units of X it is"),
-        ({"loss": "mse"}, "loss must be one of"),
-        ({"loss": 3}, "loss must be one of"),
-        ({"loss": "logistic"}, "needs labels of two classes"),
-        ({"bias": 0.0, "output_bias": "free"}, "needs a positive bias"),
-        ({"output_bias": "yes"}, "output_bias must be one of"),
-        ({"potential": "other"}, "potential must be one of"),
-        ({"solver": "scs"}, "solver must be one of"),
-        ({"tol": 2}, "tol must be"),
-        ({"time_limit_s": -1}, "time_limit_s must be"),
-        ({"random_state": "x"}, "random_state must be"),
-        ({"sample_weight": [1, 2]}, "sample_weight has shape"),
-        ({"sample_weight": [-1] * 5}, "sample_weight 0"),
-        ({"start": 3}, "start must be a Solution; received int"),
-    ],
-)
-def test_bad_options(options, message):
-    X, y = table("squared", 5)
-    with pytest.raises(InputError, match=message):
-        covopt.fit(X, y, **{"lam": 0.1, **options})
-
-
 def test_bad_tables():
     X, y = table("squared", 5)
     with pytest.raises(InputError, match="X has 5 rows but Y has 4"):

@@ -8,7 +8,7 @@ from sklearn.datasets import load_iris
 
 from covopt.arrangement import count_cells, enumerate_cells
 from covopt.arrangement import families as fam
-from covopt.errors import BudgetError, InputError
+from covopt.errors import InputError
 
 IRIS = np.rint(load_iris().data * 10).astype(int)
 
@@ -87,13 +87,6 @@ def test_only_zero_rows():
 def test_no_columns():
     assert count_cells(np.empty((2, 0))) == 1
     assert count_cells(np.empty((2, 0)), bias=1.0) == 2
-
-
-def test_budget():
-    with pytest.raises(BudgetError, match="20 distinct hyperplanes of rank 4"):
-        count_cells(np.vander(np.arange(1, 21), 4), budget=100)
-    with pytest.raises(BudgetError, match="more than the budget"):
-        count_cells(np.random.default_rng(0).standard_normal((40, 5)), budget=100)
 
 
 @pytest.mark.parametrize(

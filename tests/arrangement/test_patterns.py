@@ -113,15 +113,6 @@ def test_points_inside_cells():
         assert np.array_equal(X @ interior_point(X, pattern) > 0, pattern)
 
 
-def test_interior_point_refuses():
-    with pytest.raises(InputError, match="not a cell"):
-        interior_point([[1.0, 0.0], [2.0, 0.0]], [True, False])
-    with pytest.raises(InputError, match="one entry per row, 2; got shape"):
-        interior_point([[1.0, 0.0], [2.0, 0.0]], [True])
-    with pytest.raises(InputError, match="row 1 is zero"):
-        interior_point([[1.0, 0.0], [0.0, 0.0]], [True, True])
-
-
 def test_the_separation_is_recorded():
     cells = enumerate_cells(fam.resonance(4))
     assert cells.separation.largest_zero < 1e-12
@@ -179,19 +170,6 @@ def test_large_nearly_degenerate_integers_are_exact():
 def test_bad_tables(function, X, message):
     with pytest.raises(InputError, match=message):
         function(X)
-
-
-@pytest.mark.parametrize("bias", [np.nan, -1.0, np.inf, "one"])
-def test_bad_bias(bias):
-    with pytest.raises(InputError, match="bias must be a"):
-        enumerate_cells([[1.0]], bias=bias)
-
-
-def test_bad_options():
-    with pytest.raises(InputError, match="n_jobs must be a nonzero integer"):
-        enumerate_cells([[1.0]], n_jobs=0)
-    with pytest.raises(InputError, match="chunk_size must be a positive integer"):
-        iter_cells([[1.0]], chunk_size=0)
 
 
 @pytest.mark.parametrize("n", [8, 9, 31, 32, 33, 64, 65])

@@ -35,12 +35,6 @@ def test_a_huge_time_limit_is_none():
     assert covopt.min_norm(X, Y, time_limit_s=10**400).status == "certified"
 
 
-@pytest.mark.parametrize("value", [1j, object(), "one"])
-def test_predictions_are_of_real_numbers(value):
-    with pytest.raises(InputError, match="X must hold real numbers"):
-        covopt.min_norm(X, Y).network.predict([[value]])
-
-
 @pytest.mark.parametrize("bias", [5e-324, 1e-300, 1e-160])
 @pytest.mark.parametrize("potential", ["variation", "label-noise"])
 def test_a_row_beside_which_others_are_infinite_is_refused(bias, potential):

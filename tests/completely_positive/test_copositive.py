@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from known_matrices import HOFFMAN_PEREIRA, HORN, S7
 
 from covopt.completely_positive.copositive import is_copositive_exact, scan_copositive
-from covopt.errors import BudgetError, InputError
 from covopt.exact.elimination import quadratic_form
 
 
@@ -117,14 +116,3 @@ def test_isolated_means_no_sum_of_two_zeros_is_a_zero():
     assert not scan.isolated
     for u, v in combinations(scan_copositive(S7).zeros, 2):
         assert quadratic_form(S7, [a + b for a, b in zip(u, v, strict=True)]) > 0
-
-
-@pytest.mark.parametrize("S", [[[1, 2], [3, 1]], [[1, 2]], [[float("nan")]], [["x"]], 3.0])
-def test_errors(S):
-    with pytest.raises(InputError, match="A"):
-        is_copositive_exact(S)
-
-
-def test_budget():
-    with pytest.raises(BudgetError, match="takes n ≤ 16; received n = 17"):
-        is_copositive_exact(np.eye(17))

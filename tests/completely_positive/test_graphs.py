@@ -55,50 +55,6 @@ def test_random_triangle_free_graphs():
     assert graphs.random_triangle_free(30, n_edges=20, random_state=1).number_of_edges() == 20
 
 
-@pytest.mark.parametrize(
-    ("graph", "words"),
-    [
-        (nx.DiGraph([(0, 1)]), "the graph is directed"),
-        (nx.MultiGraph([(0, 1), (0, 1)]), "the graph is a multigraph"),
-        (nx.Graph([(0, 0)]), "the graph has a loop at vertex 0"),
-        (nx.Graph(), "the graph has no vertex"),
-    ],
-)
-def test_graphs_that_are_refused(graph, words):
-    with pytest.raises(InputError, match=words):
-        read_matrix(graph)
-
-
-@pytest.mark.parametrize("value", [None, [[2, 1], [1, 2]], "petersen"])
-def test_what_is_no_graph(value):
-    with pytest.raises(InputError, match="graph must be a networkx graph; received"):
-        graphs.check_graph(value)
-
-
-@pytest.mark.parametrize(
-    ("A", "words"),
-    [
-        (
-            [[1.0, 2.0], [3.0, 4.0]],
-            r"A must be symmetric; received A\[0, 1\] = .*2.0.* and A\[1, 0\] = .*3.0",
-        ),
-        ([[1, 2], [3, 4]], "A must be symmetric"),
-        ([[1.0, 2.0, 3.0]], r"A must be a square matrix; received shape \(1, 3\)"),
-        ([1.0, 2.0], "A must be a square matrix"),
-        (np.zeros((0, 0)), "A is empty"),
-        ([[1.0, np.nan], [np.nan, 1.0]], r"A\[0, 1\] is nan; every entry must be a finite number"),
-        ([[np.inf]], r"A\[0, 0\] is inf"),
-        ([["a"]], "A row 0 .*is 'a'"),
-        (None, "A must be a table of numbers"),
-        (np.full((2, 2), 1e308), r"A\[0, 0\] is too large for double precision; scale A"),
-        ([[1, Fraction(1, 10**400)], [Fraction(1, 10**400), 1]], r"A\[0, 1\] is too close to zero"),
-    ],
-)
-def test_matrices_that_are_refused(A, words):
-    with pytest.raises(InputError, match=words):
-        read_matrix(A)
-
-
 def test_what_stays_exact():
     assert read_matrix([[1.0, 2.0], [2.0, 5.0]]).exact == ((1, 2), (2, 5))
     third = Fraction(1, 3)

@@ -3,7 +3,6 @@ import pytest
 from scipy.optimize import linprog
 
 from covopt.conic.cell_lp import cell_lp
-from covopt.errors import InputError
 from covopt.status import Status
 
 
@@ -98,34 +97,3 @@ def test_zero_targets():
 def test_a_dead_neuron_never_has_mass():
     answer = cell_lp([[1.0]], [[2.0]], [[1.0], [-1.0]], bias=0.0)
     np.testing.assert_array_equal(answer.ranges, [[2, 2], [0, 0]])
-
-
-def test_directions_that_cannot_interpolate_say_how_far_they_are():
-    with pytest.raises(InputError, match=r"cannot interpolate.*least-squares residual is 1 of max"):
-        cell_lp([[1.0], [-1.0]], [1.0, 1.0], [[1.0]], bias=0.0)
-    with pytest.raises(InputError, match="cannot interpolate"):
-        cell_lp([[1.0]], [1.0], [[-1.0]], bias=0.0)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"X": [[1.0], [np.nan]]}, r"X must be finite, got nan at \(1, 0\)"),
-        ({"y": [1.0, np.inf]}, "y must be finite"),
-        ({"directions": [[1.0, np.nan]]}, "directions must be finite"),
-        ({"X": [["a"], ["b"]]}, "X must be an array of numbers"),
-        ({"X": [1.0, 2.0]}, r"X must have shape \(N, d\)"),
-        ({"X": np.ones((0, 1))}, "N ≥ 1"),
-        ({"y": [1.0, 2.0, 3.0]}, r"y must have shape \(2,\)"),
-        ({"directions": [[1.0]]}, r"D = d \+ 1 = 2, the bias coordinate last; got \(1, 1\)"),
-        ({"bias": 0.0}, r"D = d = 1 since bias is 0"),
-        ({"directions": [[1.0, 1.0], [0.0, 0.0]]}, "zero row at 1"),
-        ({"bias": -1.0}, "bias must be finite and not negative"),
-        ({"tol": 0.0}, "tol must be finite and positive"),
-        ({"solver": "simplex"}, "solver must be"),
-    ],
-)
-def test_bad_input_is_refused(arguments, message):
-    good = {"X": [[1.0], [2.0]], "y": [1.0, 2.0], "directions": [[1.0, 0.0], [0.0, 1.0]]}
-    with pytest.raises(InputError, match=message):
-        cell_lp(**{**good, **arguments})

@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 
 from covopt.conic.all_cells import ConicPoint, cell_matrix, facets, solve_conic
-from covopt.errors import InputError
 from covopt.problems.shallow import ShallowProblem
 from tests.bank.closed_forms import CASES, ProblemCase, all_cells, check_kkt, random_cases
 
@@ -80,24 +79,6 @@ def test_the_penalised_offset_equals_the_dual_sum():
     problem = ShallowProblem(np.array([[1.0, 1.0], [0.0, 1.0], [-1.0, 1.0]]), np.array([0.2, 1.0, 0.0]), 2.0)
     point = solve_conic(problem, all_cells(problem.rows))
     assert point.dual.sum() == pytest.approx(2.0 * point.offset, abs=1e-7)
-
-
-@pytest.mark.parametrize(
-    ("patterns", "message"),
-    [
-        (np.ones((2, 3), bool), r"shape \(S, 2\)"),
-        (np.ones((0, 2), bool), r"shape \(S, 2\)"),
-        (np.ones((2, 2), bool), "comes twice"),
-    ],
-)
-def test_bad_patterns_are_refused(patterns, message):
-    with pytest.raises(InputError, match=message):
-        solve_conic(ShallowProblem(np.eye(2), np.ones(2)), patterns)
-
-
-def test_unknown_backend_is_refused():
-    with pytest.raises(InputError, match="CLARABEL, SCS"):
-        solve_conic(ShallowProblem(np.eye(1), np.ones(1)), np.array([[True], [False]]), backend="gurobi")
 
 
 @pytest.mark.parametrize(

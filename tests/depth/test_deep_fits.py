@@ -107,21 +107,6 @@ def test_one_row_alone_is_bracketed_to_the_end():
     assert found.status == "certified"
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"depth": 1}, "depth"),
-        ({"depth": 2.5}, "depth"),
-        ({"depth": True}, "depth"),
-        ({"depth": 99}, "depth must be at most 40; received 99"),
-        ({"depth": 3, "potential": "label-noise"}, "depth=3 goes with the norm"),
-    ],
-)
-def test_bad_arguments_get_a_sentence(changes, message):
-    with pytest.raises(InputError, match=message):
-        covopt.fit(X, Y, **changes)
-
-
 def test_a_start_belongs_to_two_layers(fitted):
     with pytest.raises(InputError, match="leave start out"):
         covopt.fit(X, Y, depth=3, start=covopt.fit(X, Y, lam=0.1))

@@ -9,15 +9,14 @@ import pytest
 
 import covopt
 from covopt.data import Data
-from covopt.depth import DeepSolution, jacobian_rank, rank_one_tour, representation_cost
-from covopt.depth.bounds import KINDS, Asked, Bound, bound_from_dict, recompute_bound
+from covopt.depth import DeepSolution, rank_one_tour, representation_cost
+from covopt.depth.bounds import KINDS, Asked, Bound, recompute_bound
 from covopt.depth.lower import closed_bounds, tree_bounds
 from covopt.depth.pairs import PairBound, recompute
 from covopt.depth.rank_one import projections
 from covopt.depth.solution import FORMAT, SCHEMA
 from covopt.depth.tree import tree_bound
 from covopt.depth.tree_search import TreeSearch
-from covopt.errors import InputError
 from covopt.network import DeepReLUNetwork
 from covopt.status import Status
 from tests.nightly import thinned
@@ -72,33 +71,9 @@ def recomputed(given, output_bias="none"):
     return recompute_bound(given, Asked(Data.validate(X, Y, bias=1.0), 3, output_bias, 100.0))
 
 
-def test_a_family_of_many_rows_is_not_unfolded():
-    n = 40  # 2^40 sets of positive rows
-    members = np.vstack([np.eye(n), np.ones(n)])
-    search = TreeSearch(np.ones((1, 2)), np.ones(1), 1.0)
-    small = search.family((0,), None, search.multipliers()[0])
-    many = replace(small, rows=tuple(range(n)), members=members, children=[], root=n)
-    with pytest.raises(ValueError, match="children are missing"):
-        tree_bound([many], np.arange(float(n))[:, None], np.ones((n, 1)), 3, 1.0, "none", cutoff=1.0)
-
-
 def test_many_layers_do_not_fill_the_memory():
     data = Data.validate([[0.0], [1.0]], [1.0, -1.0], bias=1.0)
     assert tree_bounds(data, 40, "none", upper=90.0) == []
-
-
-@pytest.mark.parametrize(
-    ("content", "why"),
-    [
-        ({"pair": {"value": 1.0, "kind": "opposite", "rows": [0, 1]}}, "kind 'opposite' is not known"),
-        ({"flows": [[0, 1, 1.0]], "trees": []}, "no longer read"),
-        ({"pair": None}, "rests on nothing"),
-        ({"pair": {"value": 1.0, "kind": "row", "rows": [0]}, "chain": {}}, "two things"),
-    ],
-)
-def test_a_bound_of_another_kind_is_not_read(content, why):
-    with pytest.raises(ValueError, match=why):
-        bound_from_dict({"value": 9.0, **content})
 
 
 @pytest.mark.parametrize(("depth", "weights"), [(1, [[[1.0]]]), (0, [])])
@@ -193,11 +168,6 @@ def test_slopes_are_below_the_truth_in_any_unit(x, y):
     assert Fraction(tour.lower) <= Fraction(y)
     assert tour.length == pytest.approx(y, rel=1e-12)
     assert (Fraction(tour.cost(5)) / 5) ** 5 <= truth**2
-
-
-def test_a_box_of_too_many_corners_is_refused():
-    with pytest.raises(InputError, match="20 inputs and the box"):
-        jacobian_rank([np.ones((2, 20)), np.ones((1, 2))], -1.0, 1.0)
 
 
 @pytest.mark.parametrize("loss", thinned(["softmax-cross-entropy", "squared", "logistic"], 3))

@@ -9,7 +9,6 @@ from covopt.depth.decay import adam, objective
 from covopt.depth.layers import Layout
 from covopt.depth.rank_one import rank_one_starts
 from covopt.depth.stationarity import stationarity
-from covopt.errors import InputError
 from covopt.losses import make_loss
 from covopt.network import DeepReLUNetwork
 
@@ -71,16 +70,6 @@ def test_an_expansion_is_recovered_from_brackets():
     # a remainder that no expansion of three terms has
     bent = estimate_expansion([(L, cost(L) + (-1) ** L, cost(L) + (-1) ** L) for L in (3, 4, 5, 6)])
     assert bent.slack > 0.01
-
-
-@pytest.mark.parametrize(
-    ("brackets", "message"),
-    [([(3, 1.0, 2.0), (4, 1.0, 2.0)], "three depths are needed; received 2"),
-     ([(3, 2.0, 1.0)] * 3, "upper"), ([(3, 1.0)] * 3, "a bracket is a solution"), ([(1.5, 1.0, 2.0)] * 3, "depth")],
-)  # fmt: skip
-def test_brackets_that_are_none_get_a_sentence(brackets, message):
-    with pytest.raises(InputError, match=message):
-        estimate_expansion(brackets)
 
 
 def test_adam_lowers_the_objective_from_random_weights():

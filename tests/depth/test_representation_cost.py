@@ -167,22 +167,6 @@ def test_several_outputs_have_a_bracket():
     assert covopt.verify(found).ok
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"depth": 1}, "depth"),
-        ({"depth": 2.5}, "depth"),
-        ({"depth": 99}, "depth must be at most 40; received 99"),
-        ({"tol": 0.0}, "tol"),
-        ({"output_bias": "maybe"}, "output_bias"),
-        ({"bias": 0.0, "output_bias": "free"}, "output_bias"),
-    ],
-)
-def test_bad_arguments_get_a_sentence(changes, message):
-    with pytest.raises(InputError, match=message):
-        representation_cost([[0.0], [1.0]], [0.0, 1.0], **{"depth": 3, **changes})
-
-
 def test_proportional_rows_without_bias_contradict_each_other():
     with pytest.raises(InputError):
         representation_cost([[1.0], [2.0]], [1.0, 5.0], depth=3, bias=0.0)

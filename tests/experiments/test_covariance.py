@@ -10,10 +10,8 @@ from hypothesis import strategies as st
 
 import covopt
 from covopt.api.cone import ActiveSet
-from covopt.errors import BudgetError, InputError
-from covopt.experiments.covariance import Covariances, covariance
+from covopt.experiments.covariance import covariance
 from covopt.experiments.membership import Membership, Place, check_membership, cone_membership
-from covopt.network import ReLUNetwork
 from covopt.oracles.vector.quadratic_faces import QuadraticFaces
 
 
@@ -138,47 +136,6 @@ def test_a_solution_is_at_the_minimum_of_the_covariances():
     X, y = rng.standard_normal((8, 2)), rng.standard_normal(8)
     solution = covopt.min_norm(X, y, output_bias="penalized", tol=1e-9)
     assert covopt.covariance(solution, X).representation_cost == pytest.approx(solution.cost, rel=1e-7)
-
-
-MATRICES = [np.eye(2), np.eye(2)]
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: covariance([], [[1.0]]), "at least one weight matrix"),
-        (lambda: covariance(3, [[1.0]]), "received int"),
-        (lambda: covariance(MATRICES, [[1.0]]), r"layer 0 .* shape \(width, 1\)"),
-        (lambda: covariance(MATRICES, [[1.0, np.nan]]), "X"),
-        (lambda: covariance(MATRICES, np.eye(2), rank_tol=2), "rank_tol must be in"),
-        (lambda: covariance(MATRICES, np.eye(2), regularization=-1), "regularization must be"),
-        (lambda: covariance(MATRICES, np.eye(2), bias=-1), "bias must be"),
-        (lambda: covariance(MATRICES, np.eye(2)).value(np.eye(3)), r"Y must have shape \(2, 2\)"),
-        (lambda: covariance(MATRICES, np.eye(2)).value(np.eye(2), loss="l1"), "loss must be one of"),
-        (
-            lambda: covariance(ReLUNetwork(np.ones((1, 2)), np.ones((1, 1))), [[1.0]], bias=0.5),
-            "leave it out",
-        ),
-        (lambda: Covariances(np.eye(2), (np.eye(2),), (), np.eye(2)), "one matrix per hidden layer"),
-        (lambda: Covariances(np.eye(2), (np.eye(3),), (np.eye(2),), np.eye(2)), r"K\[0\] must have shape"),
-        (lambda: Covariances(np.eye(2), (), (), np.eye(3)), "outputs must have shape"),
-        (lambda: cone_membership(np.eye(2), np.eye(3)), "must have one shape"),
-        (lambda: cone_membership(np.ones((2, 3)), np.eye(2)), "K must be a square matrix"),
-        (lambda: cone_membership([[1, 2], [0, 1]], np.eye(2)), r"entries \(0, 1\) and \(1, 0\) are 2 and 0"),
-        (lambda: cone_membership(np.eye(2), np.eye(2), X=np.eye(3)), "X must have 2 rows"),
-        (lambda: cone_membership(np.eye(2), np.eye(2), X=np.zeros((2, 1))), "X must not be zero"),
-        (lambda: cone_membership(np.eye(2), np.eye(2), tol=2), "tol must be"),
-        (lambda: cone_membership(np.eye(2), np.eye(2), bias=-1), "bias must be"),
-    ],
-)
-def test_messages(call, message):
-    with pytest.raises(InputError, match=message):
-        call()
-
-
-def test_too_many_faces():
-    with pytest.raises(BudgetError, match="more than 20 faces"):
-        cone_membership(np.eye(4), np.eye(4), budget=20)
 
 
 # ---------------------------------------------------------------------- the exact minimum over cells

@@ -248,13 +248,3 @@ def test_messages():
     for layer in (0, 2):
         with pytest.raises(InputError, match=f"layer must be a hidden layer, from 1 to 1; received {layer}"):
             forces(problem, Z).by_sample(layer)
-    with pytest.raises(InputError, match="outside of the image"):
-        gradient(problem, [np.ones((3, 1)), np.array([[1.0], [0.0], [2.0]])])
-    with pytest.raises(InputError, match=r"kink_tol must be a number in \[0, 1\); received 1"):
-        stationarity(problem, Z, kink_tol=1)
-    soft = RepresentationProblem(np.eye(3), np.ones(3), lam=0.1, tikhonov=0.1)
-    with pytest.raises(InputError, match="look at gradient"):
-        stationarity(soft, Z)
-    narrow = RepresentationProblem(np.eye(3), np.ones(3), bias=0.0)
-    with pytest.raises(InputError, match="features of layer 1 have rank 1 of 3"):
-        stationarity(narrow, [np.ones((3, 1)), np.ones((3, 1))])

@@ -3,7 +3,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from covopt.errors import InputError
 from covopt.representations import neuron_rays
 
 
@@ -36,20 +35,3 @@ def test_a_given_number_of_rays_takes_the_heaviest():
     assert found.angles_deg[3] == pytest.approx(45.0, abs=0.1)
     empty = neuron_rays(np.zeros((3, 2)))
     assert (len(empty), empty.share, empty.mass_share, empty.n_live) == (0, 1.0, 1.0, 0)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"Z": [1.0, 2.0]}, "Z must be a matrix"),
-        ({"Z": [[np.nan]]}, "finite numbers"),
-        ({"max_angle_deg": 90}, "max_angle_deg must be a positive number below 90; received 90"),
-        ({"max_angle_deg": -1}, "max_angle_deg must be a positive"),
-        ({"n_rays": 0}, "n_rays must be a positive integer; received 0"),
-        ({"silent": "a"}, "silent must be a number in"),
-        ({"silent": 1.0}, r"silent must be a number in \[0, 1\)"),
-    ],
-)
-def test_messages(options, message):
-    with pytest.raises(InputError, match=message):
-        neuron_rays(**{"Z": [[1.0]], **options})

@@ -82,5 +82,3 @@ def test_loss_against_width_draws_the_best_of_each_width_with_its_own_test_loss(
     assert [text.get_text() for text in ax.texts] == ["4"]
     alone = plot_loss_against_width(table.assign(width=[2, 2, 4, 4]), test=None)
     assert next(line.get_label() for line in alone.lines) == "train"
-    with pytest.raises(InputError, match="table has no column 'validation'; its columns: width, train"):
-        plot_loss_against_width(table, test="validation")

@@ -4,12 +4,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import covopt
-from covopt.errors import InputError, PrecisionWarning
+from covopt.errors import PrecisionWarning
 from covopt.losses import LOSSES
-from covopt.network import ReLUNetwork
 from covopt.network.deep import DeepReLUNetwork
 from covopt.representations import RepresentationProblem
-from covopt.training import Phase, train
 from tests.experiments.trained import random_weights
 
 cases = st.fixed_dictionaries(
@@ -207,71 +205,6 @@ def test_rank_and_gap_are_reported_and_the_unclear_is_said():
 X3, Y3 = np.eye(3), np.ones(3)
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: RepresentationProblem(np.zeros((0, 2))), "at least one row"),
-        (lambda: RepresentationProblem([[np.nan]]), "X row 0 .counting from 0., column 0 is NaN"),
-        (lambda: RepresentationProblem(X3, Y3[:2], lam=1.0), "Y has 2 rows but X has 3"),
-        (lambda: RepresentationProblem(X3, lam=1.0), "give Y too"),
-        (lambda: RepresentationProblem(X3, Y3, lam=0), "lam must be a positive"),
-        (lambda: RepresentationProblem(X3, [0, 1, 1], loss="logistic"), "a loss and sample_weight need lam"),
-        (lambda: RepresentationProblem(X3, Y3, sample_weight=Y3), "a loss and sample_weight need lam"),
-        (
-            lambda: RepresentationProblem(X3).to_representations(train(X3, Y3, widths=2, schedule=Phase("gd", 1))),
-            "pass one of them, as in run.network",
-        ),
-        (lambda: RepresentationProblem(X3, Y3, lam=1.0, loss="mse"), "loss must be one of"),
-        (lambda: RepresentationProblem(X3, bias=-1), "bias must be"),
-        (lambda: RepresentationProblem(X3, output_bias="free"), "output_bias must be one of"),
-        (lambda: RepresentationProblem(X3, slope=2), r"slope must be a number in \(-1, 1\].*received 2"),
-        (lambda: RepresentationProblem(X3, tikhonov=-1), "tikhonov must be.*received -1"),
-        (lambda: RepresentationProblem(X3, tikhonov="big"), "tikhonov must be.*received 'big'"),
-        (lambda: RepresentationProblem(X3, rank_tol=1), r"rank_tol must be None or.*received 1"),
-        (lambda: RepresentationProblem(X3).check([]), "Z is empty"),
-        (lambda: RepresentationProblem(X3).check(X3), "a sequence of arrays"),
-        (lambda: RepresentationProblem(X3).check([np.ones((2, 1))]), r"Z_1 has shape \(2, 1\); \(3, width\)"),
-        (lambda: RepresentationProblem(X3).check([np.full((3, 1), np.inf)]), "Z_1 has entries that are NaN"),
-        (lambda: RepresentationProblem(X3, Y3, lam=1.0).check([np.ones((3, 2))]), r"the targets have \(3, 1\)"),
-        (
-            lambda: RepresentationProblem(X3).to_representations([np.ones((2, 3))]),
-            r"W_1 has shape \(2, 3\); \(width, 4",
-        ),
-        (lambda: RepresentationProblem(X3).to_representations([]), "no layers"),
-        (lambda: RepresentationProblem(X3).to_representations(7), "received int"),
-        (
-            lambda: RepresentationProblem(X3[:, :1], bias=0.0).to_weights([np.eye(3)]),
-            "Z_1 lies outside of the image.*project",
-        ),
-        (
-            lambda: RepresentationProblem(X3).to_representations(
-                ReLUNetwork(np.ones((2, 3)), np.ones((2, 1)), 0.0)
-            ),
-            "the network has bias 0, the problem 1",
-        ),
-        (
-            lambda: RepresentationProblem(X3, output_bias="none").to_representations(
-                DeepReLUNetwork([np.ones((1, 3))], [np.ones(1)])
-            ),
-            "layer 1 of the network has a bias that the problem leaves out",
-        ),
-        (
-            lambda: RepresentationProblem(X3, slope=0.5).to_representations(DeepReLUNetwork([np.ones((1, 3))])),
-            "the network has slope 0, the problem 0.5",
-        ),
-        (
-            lambda: RepresentationProblem(X3).to_representations(
-                DeepReLUNetwork([np.ones((1, 3))], [np.ones(1)], counts_output_bias=False)
-            ),
-            "a free output bias",
-        ),
-    ],
-)  # fmt: skip
-def test_messages(call, message):
-    with pytest.raises(InputError, match=message):
-        call()
-
-
 # ---------------------------------------------------------------- scale and types
 def test_interpolation_is_judged_in_the_size_of_the_targets():
     problem = RepresentationProblem([[1.0], [-1.0]], [1e-12, 2e-12], bias=0.0)
@@ -280,9 +213,3 @@ def test_interpolation_is_judged_in_the_size_of_the_targets():
     assert problem.weight_objective(W) == pytest.approx(7e-12)
     zero = RepresentationProblem([[1.0], [-1.0]], [0.0, 0.0], bias=0.0)
     assert zero.objective([np.zeros((2, 2)), np.zeros((2, 1))]) == 0.0
-
-
-@pytest.mark.parametrize("Z", [None, "ab", [[["a"]], [["b"]]]])
-def test_representations_that_are_no_numbers(Z):
-    with pytest.raises(InputError, match="Z must be a sequence of numeric matrices Z_1 … Z_L; received"):
-        RepresentationProblem([[1.0]], [1.0], lam=0.1).objective(Z)

@@ -6,7 +6,6 @@ import pytest
 
 import covopt
 from covopt.completely_positive import graphs
-from covopt.errors import InputError
 
 
 @pytest.mark.parametrize(
@@ -38,13 +37,6 @@ def test_a_graph_with_triangles_needs_fewer_neurons_than_edges():
     assert instance.cost == 24
     assert instance.network.squared_norm == pytest.approx(24, rel=1e-12)
     assert np.abs(instance.network.predict(instance.X) - instance.Y).max() < 1e-12
-
-
-def test_graphs_that_are_refused():
-    with pytest.raises(InputError, match="the graph has no edge"):
-        covopt.tight_instance(nx.empty_graph(3))
-    with pytest.raises(InputError, match="the graph is directed"):
-        covopt.tight_instance(nx.DiGraph([(0, 1)]))
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from covopt.data.labels import encode_binary, encode_classes
-from covopt.errors import InputError
 from covopt.losses import (
     LOSSES,
     Huber,
@@ -180,55 +179,11 @@ def test_several_classes(labels, codes, classes):
     assert kinds == classes
 
 
-@pytest.mark.parametrize(
-    ("loss", "Y", "message"),
-    [
-        ("logistic", [0, 1, 2], "needs labels of two classes.*Y holds 0, 1, 2.*softmax-cross-entropy"),
-        ("hinge", [0.3, 1.0], "needs labels of two classes"),
-        ("logistic", ["a", "b", "c"], "needs labels of two classes.*'a', 'b', 'c'"),
-        ("logistic", ["a", "a"], "needs labels of two classes"),
-        ("logistic", np.ones((3, 2)), "one label for each sample"),
-        ("logistic", [1.0, np.nan], "Y row 1 .* is not finite"),
-        ("logistic", ["a", None], "Y row 1 .* is missing"),
-        ("logistic", np.array(["a", 1], dtype=object), "mixes strings"),
-        ("softmax-cross-entropy", [0.5, 1.0], "needs classes, but Y row 0 .* is 0.5"),
-        ("softmax-cross-entropy", [3, 3], "at least two classes; every label in Y is 3"),
-        ("softmax-cross-entropy", [[1, 0], [1, 1]], "Y row 1 .* is not one-hot"),
-        ("softmax-cross-entropy", [["a", "b"], ["c", "d"]], "must be one-hot numbers"),
-        ("softmax-cross-entropy", [], "one label for each sample"),
-        ("squared", [1.0, np.inf], "Y.*row 1"),
-        ("squared", [], "no rows"),
-    ],
-)
-def test_targets_outside_the_domain(loss, Y, message):
-    with pytest.raises(InputError, match=message):
-        make_loss(loss).encode_targets(Y)
-
-
-@pytest.mark.parametrize(
-    ("weights", "message"),
-    [
-        ([1, 2], r"has shape \(2,\); give one number for each of the 3"),
-        ([1, -1, 1], "sample_weight 1 .* is -1"),
-        ([1, np.nan, 1], "sample_weight 1 .* is nan"),
-        ([0, 0, 0], "zero for every sample"),
-        (["a", "b", "c"], "must be 3 numbers"),
-    ],
-)
-def test_bad_weights(weights, message):
-    with pytest.raises(InputError, match=message):
-        check_sample_weight(weights, 3)
-
-
 def test_huge_weights_do_not_overflow():
     np.testing.assert_allclose(check_sample_weight([1e308, 1e308], 2), 0.5)
 
 
 def test_names_and_parameters():
-    with pytest.raises(InputError, match=r"loss must be one of 'squared'.*did you mean 'logistic'"):
-        make_loss("logistics")
-    with pytest.raises(InputError, match="delta must be a positive finite number; received 0"):
-        Huber(0)
     mine = Logistic()
     mine.encode_targets(["n", "y"])
     copied = make_loss(mine)

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 import covopt
 from covopt.cli import app
-from covopt.errors import InputError, SolutionFileError
+from covopt.errors import SolutionFileError
 
 RNG = np.random.default_rng(7)
 X, Y = RNG.standard_normal((30, 2)), RNG.standard_normal(30)
@@ -146,25 +146,6 @@ def test_findings_are_words_to_act_on():
         (without, "a neuron is missing at"),
     ):
         assert any(said in text for text in covopt.gap(network, X, Y, lam=LAM, tol=1e-6).findings), said
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({}, "give lam or weight_decay"),
-        ({"lam": 1.0, "weight_decay": 1.0}, "not both"),
-        ({"lam": 1.0, "bias": 0.0}, "takes 2 inputs|3 inputs|leave bias out"),
-        ({"lam": -1.0}, "lam"),
-        ({"weight_decay": -1.0}, "weight_decay must be"),
-        ({"lam": 1.0, "scaler": (0.0, -1.0)}, "scales positive"),
-        ({"lam": 1.0, "scaler": 3}, "a pair"),
-        ({"lam": 1.0, "loss": "softmax-cross-entropy"}, "needs classes"),
-        ({"lam": 1.0, "output_bias": "some"}, "output_bias"),
-    ],
-)
-def test_bad_arguments_get_one_sentence(options, said):
-    with pytest.raises(InputError, match=said):
-        covopt.gap(NETWORK, X, Y, **options)
 
 
 def test_the_command_measures_a_model(tmp_path, capsys):

@@ -3,7 +3,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from covopt.errors import InputError
 from covopt.network import ReLUNetwork
 
 RNG = np.random.default_rng(0)
@@ -63,9 +62,3 @@ def test_one_dimensional_input_is_one_sample_or_one_feature():
     assert one.predict([1.0, 2.0, -1.0]).tolist() == [1.0, 2.0, 0.0]
     two = ReLUNetwork(np.array([[1.0, 1.0, 0.0]]), np.array([[1.0]]))
     assert two.predict([1.0, 2.0]).tolist() == [3.0]
-
-
-def test_wrong_width_is_refused():
-    network = ReLUNetwork(np.array([[1.0, 1.0, 0.0]]), np.array([[1.0]]))
-    with pytest.raises(InputError, match=r"\(N, 2\)"):
-        network.predict(np.zeros((3, 3)))

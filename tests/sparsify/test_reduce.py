@@ -288,10 +288,3 @@ def test_points_that_do_not_fit(X, message):
     for method in (net.reduce, net.merge):
         with pytest.raises(InputError, match=message):
             method(X)
-
-
-def test_unknown_mode():
-    with pytest.raises(
-        InputError, match="preserve must be one of 'covariances', 'outputs'; received 'output'"
-    ):
-        ReLUNetwork(np.ones((2, 2)), np.ones((2, 1))).reduce([[1.0]], preserve="output")

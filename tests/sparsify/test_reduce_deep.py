@@ -5,7 +5,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from covopt.errors import InputError
 from covopt.network import ReLUNetwork
 from covopt.network.deep import DeepReLUNetwork
 
@@ -80,32 +79,3 @@ def test_one_layer_has_nothing_to_reduce():
     assert net.reduce([[1.0, 1.0]]).widths == ()
     assert net.n_outputs == 1
     assert net.predict([[1.0, 1.0]]).tolist() == [3.0]
-
-
-@pytest.mark.parametrize(
-    ("weights", "biases", "message"),
-    [
-        ([], None, "weights is empty"),
-        ([np.ones((2, 1))], [None, None], "biases has 2 entries for 1 layers"),
-        ([np.ones(2)], None, r"weights\[0\] has shape \(2,\)"),
-        ([np.ones((2, 1)), np.ones((1, 3))], None, r"weights\[1\] takes 3 inputs but layer 0 has 2 outputs"),
-        ([np.ones((2, 1))], [np.ones(3)], r"biases\[0\] has shape \(3,\); \(2,\) is needed"),
-        (
-            [np.full((2, 1), np.inf)],
-            None,
-            r"layer 0 \(counting from 0\) has weights that are NaN or infinite",
-        ),
-        ([np.ones((2, 1))], [np.array([1.0, np.nan])], "layer 0 .* NaN or infinite"),
-    ],
-)
-def test_layers_that_do_not_fit(weights, biases, message):
-    with pytest.raises(InputError, match=message):
-        DeepReLUNetwork(weights, biases)
-
-
-def test_points_and_modes_that_do_not_fit():
-    net = DeepReLUNetwork([np.ones((2, 3)), np.ones((1, 2))])
-    with pytest.raises(InputError, match=r"X has shape \(4, 2\); this network takes \(N, 3\)"):
-        net.reduce(np.zeros((4, 2)))
-    with pytest.raises(InputError, match="preserve must be one of"):
-        net.reduce(np.zeros((4, 3)), preserve="norm")

@@ -61,8 +61,6 @@ def test_layers_that_never_change_sign_have_the_cp_rank():
     assert (silent.decomposition <= 0).all()
     flip = np.array([1.0, -1.0, 1.0, -1.0])
     half = B * (np.outer(flip, flip) > 0) * (flip > 0)[:, None]
-    with pytest.raises(InputError, match=r"outside S: K is 1 at \(0, 3\) .* above P_ij"):
-        covopt.sigma_rank(B, half)
     mixed = covopt.sigma_rank(B * np.outer(flip, flip), half)
     assert (mixed.lower, mixed.upper) == (4, 4)
     assert_decomposes(mixed, B * np.outer(flip, flip), half)
@@ -120,8 +118,6 @@ def test_a_pair_outside_the_cone_is_not_decomposed():
     P = np.array([[1.0, 0.9], [0.9, 1.0]])
     found = covopt.sigma_rank([[2.0, 0.05], [0.05, 2.0]], P)
     assert not found.is_decided
-    with pytest.raises(InputError, match=r"K is 0.02 at \(0, 1\) .* below P_ij"):
-        covopt.sigma_rank([[2.0, 0.02], [0.02, 2.0]], P)
 
 
 @settings(max_examples=60, deadline=None)
@@ -154,49 +150,17 @@ def test_search_returns_only_what_it_checked():
     assert decompose(K, P, 2, **options) is None, "narrower than the rank"
 
 
-@pytest.mark.parametrize(
-    ("K", "K_sigma", "message"),
-    [
-        (np.ones((2, 3)), np.ones((2, 2)), r"K must be a square matrix with a row per point; received"),
-        (np.ones((2, 2)), np.ones((3, 3)), r"K has shape \(2, 2\) but K_sigma has \(3, 3\)"),
-        ([[1.0, 0.5], [0.4, 1.0]], np.eye(2), r"K is not symmetric: entry \(0, 1\) is 0.5 but \(1, 0\) is 0.4"),
-        (np.eye(2), [[1.0, 0.5], [0.0, 1.0]], "K_sigma is not symmetric"),
-        ([[1.0, np.nan], [np.nan, 1.0]], np.eye(2), "K row 0 .* is NaN"),
-        ([[1.0, 2.0], [2.0, 1.0]], np.eye(2), "outside S: K is not positive semidefinite; .* least eigenvalue is -1"),
-        ([[-1.0]], [[0.0]], "outside S: K is not positive semidefinite, its diagonal entry 0 is -1"),
-        (4 * np.eye(3), np.eye(3) + 0.9 * np.array([[0, 1, -1], [1, 0, 1], [-1, 1, 0]]),
-         r"outside S: K_sigma has a negative entry, -0.9 at \(0, 2\)"),
-        (np.eye(2), np.array([[1.0, 0.9], [0.9, 0.5]]), "outside S: K_sigma is not positive semidefinite"),
-        (np.eye(2), [[2.0, 0.0], [0.0, 1.0]],
-         r"at diagonal entry 0 K_sigma is 2 but K is 1; σ\(z\)² cannot exceed z²"),
-        ([[1.0, 0.9], [0.9, 1.0]], [[1.0, 0.5], [0.5, 1.0]], r"outside S: K is 0.9 at \(0, 1\) .* above P_ij"),
-        ([[1.0, 0.1], [0.1, 1.0]], [[1.0, 0.5], [0.5, 1.0]], r"outside S: K is 0.1 at \(0, 1\) .* below P_ij"),
-    ],
-)  # fmt: skip
-def test_pairs_that_cannot_be(K, K_sigma, message):
-    with pytest.raises(InputError, match=message):
-        covopt.sigma_rank(K, K_sigma)
-
-
 def test_doubly_nonnegative_but_not_completely_positive():
     # Hall's matrix: nonnegative and positive semidefinite, its pentagon has an indefinite comparison matrix
     c = (np.sqrt(5) - 1) / 2
     A = np.eye(5) + c * (np.roll(np.eye(5), 1, axis=0) + np.roll(np.eye(5), -1, axis=0))
     assert np.linalg.eigvalsh(A)[0] > -1e-9
-    with pytest.raises(InputError, match="outside S: K_sigma − β²11ᵀ is not completely positive"):
-        covopt.sigma_rank(A, A)
-    with pytest.raises(
-        InputError, match=r"K on the points where no neuron changes sign, .* is not completely positive"
-    ):
-        covopt.sigma_rank(A, np.zeros((5, 5)))
 
 
 def test_bias_is_taken_off_first():
     K, K_sigma = pair_of(np.array([[1.0], [-1.0]]), bias=2.0)
     assert read_pair(K, K_sigma, 2.0, 1e-9).P.tolist() == [[1.0, 0.0], [0.0, 0.0]]
     assert covopt.sigma_rank(K, K_sigma, bias=2.0).upper == 1
-    with pytest.raises(InputError, match="K_sigma − β²11ᵀ has a negative entry, -2 at"):
-        covopt.sigma_rank(np.eye(2), np.eye(2), bias=np.sqrt(3.0))
     with pytest.raises(InputError, match="bias must be a finite number"):
         covopt.sigma_rank(K, K_sigma, bias=-1)
     with pytest.raises(InputError, match="tol must be"):

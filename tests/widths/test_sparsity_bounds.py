@@ -4,7 +4,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import covopt
-from covopt.errors import InputError
 from covopt.exact.rank import rank_at_least
 from covopt.network import ReLUNetwork
 from covopt.widths.lower import bend_bound, rank_at_most
@@ -141,15 +140,6 @@ def test_decimals_on_a_line_need_no_more_neurons_than_a_certified_network_has():
     solution = covopt.min_norm(x[:, None], 3.0 * x)
     assert solution.status.code == "certified"
     assert covopt.sparsity_bounds(x[:, None], 3.0 * x).lower <= len(solution.network) == 1
-
-
-def test_errors():
-    with pytest.raises(InputError, match="output_bias must be one of"):
-        covopt.sparsity_bounds([[0.0]], [1.0], output_bias="yes")
-    with pytest.raises(InputError, match="output_bias='free' needs a positive bias"):
-        covopt.sparsity_bounds([[1.0]], [1.0], bias=0.0, output_bias="free")
-    with pytest.raises(InputError, match="X has 2 rows but Y has 1"):
-        covopt.sparsity_bounds([[0.0], [1.0]], [1.0])
 
 
 def test_points_that_rounding_cannot_tell_apart_are_points():
