@@ -28,14 +28,13 @@ from fractions import Fraction
 import numpy as np
 from scipy.optimize import minimize
 
+from covopt.depth.exactly import Three
 from covopt.exact.rounding import below, down, root_down, root_up
 
 _ROOM = 2.0**-40  # of each term: some thirty roundings, square roots and powers among them
 
 
-def acute_value(
-    gram: tuple[Fraction, Fraction, Fraction], moments: tuple[Fraction, Fraction, Fraction], depth: int
-) -> float:
+def acute_value(gram: Three, moments: Three, depth: int) -> float:
     """Return the cost of two acute rows with opposite targets from below; zero where it is none.
 
     Parameters

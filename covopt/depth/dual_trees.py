@@ -28,7 +28,8 @@ import numpy as np
 
 from covopt.certificates.conjugate import conjugate_above
 from covopt.data import Data
-from covopt.depth.families import Family, Recursion, exactly
+from covopt.depth.exactly import dot, exactly
+from covopt.depth.families import Family, Recursion
 from covopt.depth.tree import MOST_LAYERS
 from covopt.depth.tree_boxes import (
     LEAST_SHARE,
@@ -289,7 +290,7 @@ def covering(directions: np.ndarray, level: bool) -> tuple[bool, float]:
         return True, max(_reach(a, b) for a, b in pairwise(around))
     if len(vectors) != dim:
         raise ValueError(f"there are {len(vectors)} directions of {dim} dimensions")
-    most = max(sum((abs(_dot(a, b) - (a is b)) for b in vectors), Fraction(0)) for a in vectors)
+    most = max(sum((abs(dot(a, b) - (a is b)) for b in vectors), Fraction(0)) for a in vectors)
     if most >= 1:
         raise ValueError("the directions are no basis")
     return False, root_up(Fraction(1) / (1 - most), 2)
@@ -298,11 +299,7 @@ def covering(directions: np.ndarray, level: bool) -> tuple[bool, float]:
 def _reach(a: list[Fraction], b: list[Fraction]) -> float:
     """Return one over the distance of the line through two points from the origin."""
     apart = [x - y for x, y in zip(a, b, strict=True)]
-    return root_up(_dot(apart, apart) / (_dot(a, a) * _dot(b, b) - _dot(a, b) ** 2), 2)
-
-
-def _dot(a: list[Fraction], b: list[Fraction]) -> Fraction:
-    return sum((x * y for x, y in zip(a, b, strict=True)), Fraction(0))
+    return root_up(dot(apart, apart) / (dot(a, a) * dot(b, b) - dot(a, b) ** 2), 2)
 
 
 def conjugate_at(loss: Loss, U: np.ndarray) -> float | None:

@@ -9,11 +9,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
-from operator import mul
 
 import numpy as np
 
 from covopt.checks import memory
+from covopt.depth.exactly import dot, exactly
 from covopt.depth.structs import Listed
 from covopt.exact.rounding import allowance, dot_bounds, gamma, lengths_up, up
 from covopt.oracles.pricing import price
@@ -251,11 +251,6 @@ def covers(cubes: list[tuple[int, int]], rows: int) -> bool:
     return True
 
 
-def exactly(values: np.ndarray) -> list[Fraction]:
-    """Return doubles as fractions."""
-    return [Fraction(value) for value in values.tolist()]
-
-
 def along_direction(direction: tuple[float, ...] | None, Y: np.ndarray) -> tuple[list[Fraction], Fraction]:
     """Return Yu for the u given, of any length, and a number that is not below that length.
 
@@ -272,7 +267,7 @@ def along_direction(direction: tuple[float, ...] | None, Y: np.ndarray) -> tuple
     if u.shape != (Y.shape[1],) or not np.isfinite(u).all() or not u.any():
         raise ValueError(f"the direction is none of {Y.shape[1]} outputs")
     u = np.ldexp(u, -int(np.frexp(np.abs(u).max())[1]))
-    along = [sum(map(mul, exactly(row), exactly(u)), Fraction(0)) for row in Y]
+    along = [dot(exactly(row), exactly(u)) for row in Y]
     return along, Fraction(float(lengths_up(u[None])[0]))
 
 

@@ -38,6 +38,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from covopt.depth.exactly import exactly, products
 from covopt.depth.gram_cells import LOST
 from covopt.depth.gram_trees import Cells
 from covopt.exact.rounding import above, below, down, up
@@ -93,10 +94,8 @@ class TwoRows:
             raise ValueError("chains of covariances bound two rows with biases, three layers and more")
         self.depth, self.cutoff = depth, cutoff
         self.penalized = output_bias == "penalized"
-        lifted = [[*map(Fraction, row), Fraction(bias)] for row in X.tolist()]
-        G = _gram(lifted)
-        self._moments = _gram([list(map(Fraction, row)) for row in Y.tolist()])
-        a, b, c = G
+        a, b, c = products(*([*exactly(row), Fraction(bias)] for row in X))
+        self._moments = products(*map(exactly, Y))
         run = a + b - 2 * c
         rise = self._moments[0] + self._moments[1] - 2 * self._moments[2]
         beta2 = Fraction(bias) ** 2
@@ -285,15 +284,6 @@ def pay(
         asked = np.full(layer.left.shape, 2.0 * task.cutoff)
     layer.left[which] = np.maximum(layer.left[which], task.floor(layer.points[which], k))
     layer.pay(which, layers[k + 1], asked)
-
-
-def _gram(rows: list[list[Fraction]]) -> tuple[Fraction, Fraction, Fraction]:
-    first, second = rows
-    return (
-        sum((x * x for x in first), Fraction(0)),
-        sum((x * x for x in second), Fraction(0)),
-        sum((x * z for x, z in zip(first, second, strict=True)), Fraction(0)),
-    )
 
 
 def _starts(a: Fraction, b: Fraction, c: Fraction) -> list[np.ndarray]:

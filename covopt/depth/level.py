@@ -21,6 +21,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from covopt.depth.exactly import Three, dot, exactly, products
 from covopt.depth.obtuse import obtuse_value
 from covopt.exact.rounding import below, down
 
@@ -87,7 +88,7 @@ def _through(at: np.ndarray, left: np.ndarray, begin: int, end: int) -> np.ndarr
     return np.asarray(size - b + base - _LOST * (size + b + np.abs(base)))
 
 
-def level_start(gram: tuple[Fraction, Fraction, Fraction] | Fraction, bias: Fraction) -> Fraction:
+def level_start(gram: Three | Fraction, bias: Fraction) -> Fraction:
     """Return b_0 of one row, x̃·x̃, or of two, (x̃₁·x̃₁, x̃₂·x̃₂, x̃₁·x̃₂), or less; zero where it is none.
 
     Parameters
@@ -165,13 +166,10 @@ def level_again(
     if (Y[rows[0]] != Y[rows[-1]]).any():
         return 0.0
     beta = Fraction(bias)
-    lifted = [[*map(Fraction, X[i].tolist()), beta] for i in rows]
-    a, b, c = (
-        sum((x * z for x, z in zip(first, second, strict=True)), Fraction(0))
-        for first, second in ((lifted[0], lifted[0]), (lifted[-1], lifted[-1]), (lifted[0], lifted[-1]))
-    )
+    lifted = [[*exactly(X[i]), beta] for i in rows]
+    a, b, c = products(lifted[0], lifted[-1])
     start = level_start(a if len(rows) == 1 else (a, b, c), beta)
-    target = sum((Fraction(y) ** 2 for y in Y[rows[0]].tolist()), Fraction(0)) / beta**2
+    target = dot(exactly(Y[rows[0]]), exactly(Y[rows[0]])) / beta**2
     if not Fraction(1, _LARGE) < target < _LARGE:  # far from one: left to other bounds
         return 0.0
     return level_value(start, target, depth, penalized=output_bias == "penalized")

@@ -20,11 +20,10 @@ from fractions import Fraction
 
 from scipy.optimize import minimize_scalar
 
+from covopt.depth.exactly import Three
 from covopt.exact.rounding import below, down, root_down
 
 _SHRINK = 1 - Fraction(1, 2**40)  # of the entry off the diagonal: what was found in doubles is let inside
-
-Three = tuple[Fraction, Fraction, Fraction]
 
 
 def two_roots_cost(trace: Fraction, product: Fraction, depth: int) -> float:

@@ -35,8 +35,9 @@ from fractions import Fraction
 import numpy as np
 
 from covopt.depth.acute import acute_value
+from covopt.depth.exactly import Three, dot, exactly, products
 from covopt.depth.level import dearest_level, level_again
-from covopt.depth.obtuse import Three, obtuse_value, two_roots_cost
+from covopt.depth.obtuse import obtuse_value, two_roots_cost
 from covopt.exact.rounding import below, down, root_down
 
 MOST_COMPARED = 1000  # rows, each with each
@@ -240,8 +241,8 @@ def recompute(
     if bound.kind == "lipschitz":
         if len(rows) != 2:
             return 0.0
-        run = _squared(_minus(*X[rows]))
-        return _power(_squared(_minus(*Y[rows])) / run, depth) if run > 0 else 0.0
+        run, rise = (_apart_squared(*map(exactly, part[rows])) for part in (X, Y))
+        return _power(rise / run, depth) if run > 0 else 0.0
     if bound.kind == "level":
         return level_again(bound.rows, X, Y, depth, bias, output_bias)
     if (bias > 0.0) != bound.channel or (bias > 0.0 and output_bias == "free"):
@@ -250,29 +251,17 @@ def recompute(
     paid = depth - 2 + (output_bias == "penalized") if bound.channel else 0
     value = 0.0
     if bound.kind == "row" and len(rows) == 1 and table[rows[0]].any():
-        value = _power(_squared(_exact(Y[rows[0]])) / _squared(_exact(table[rows[0]])), depth)
+        own, target = exactly(table[rows[0]]), exactly(Y[rows[0]])
+        value = _power(dot(target, target) / dot(own, own), depth)
     elif bound.kind in CASES and len(rows) == 2:
-        gram, moments = (_products([_exact(row) for row in part[rows]]) for part in (table, Y))
+        gram, moments = (products(*map(exactly, part[rows])) for part in (table, Y))
         value = CASES[bound.kind](gram, moments, depth)
     return max(0.0, down(value - paid)) if paid else value
 
 
-def _products(rows: list[list[Fraction]]) -> Three:
-    first, second = rows
-    mixed = sum((a * b for a, b in zip(first, second, strict=True)), Fraction(0))
-    return _squared(first), _squared(second), mixed
-
-
-def _exact(row: np.ndarray) -> list[Fraction]:
-    return [Fraction(entry) for entry in row.tolist()]
-
-
-def _minus(first: np.ndarray, second: np.ndarray) -> list[Fraction]:
-    return [a - b for a, b in zip(_exact(first), _exact(second), strict=True)]
-
-
-def _squared(row: list[Fraction]) -> Fraction:
-    return sum((entry * entry for entry in row), Fraction(0))
+def _apart_squared(first: list[Fraction], second: list[Fraction]) -> Fraction:
+    apart = [a - b for a, b in zip(first, second, strict=True)]
+    return dot(apart, apart)
 
 
 def _power(square: Fraction, depth: int) -> float:

@@ -30,10 +30,10 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
-from operator import mul
 
 import numpy as np
 
+from covopt.depth.exactly import dot, exactly
 from covopt.depth.families import along_direction
 from covopt.depth.structs import Listed
 from covopt.exact.rounding import above, below, lengths_up, total_up
@@ -211,13 +211,13 @@ class Checker:
         kappas = [Fraction(d) ** 2 for d in roots]
         chords = zip(box.low, box.high, kappas, strict=True)
         total = sum((Fraction(a) * Fraction(b) / kappa for a, b, kappa in chords if kappa > 0), Fraction(0))
-        exact = [Fraction(value) for value in point.weights.tolist()]
-        inner = sum(map(mul, exact, self._along), Fraction(0))
+        exact = exactly(point.weights)
+        inner = dot(exact, self._along)
         # a length from above makes less of what is positive, and must not of what is negative
         total += 2 * (inner / self._length if inner > 0 else inner)
         if self.output_bias == "penalized":
             total -= (beta * sum(exact, Fraction(0))) ** 2
-        shifts = [(beta * sum(map(Fraction, bend.tolist()), Fraction(0))) ** 2 for bend in point.bends]
+        shifts = [(beta * sum(exactly(bend))) ** 2 for bend in point.bends]
         worst = None
         for chosen in self.tuples:
             checkpoint()

@@ -30,11 +30,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from operator import mul
 
 import numpy as np
 
-from covopt.depth.families import Family, Recursion, along_direction, exactly
+from covopt.depth.exactly import dot, exactly
+from covopt.depth.families import Family, Recursion, along_direction
 from covopt.depth.tree_boxes import least_over_boxes
 from covopt.exact.rounding import above, below, root_down, up
 
@@ -116,7 +116,7 @@ class _Term:
             raise ValueError("the members speak of another number of rows")
         weights = exactly(root)
         along, length = along_direction(family.direction, Y[rows])
-        inner = below(sum(map(mul, weights, along), Fraction(0)) / length)
+        inner = below(dot(weights, along) / length)
         if not inner > 0.0:
             return None
         total = abs(sum(weights, Fraction(0)))

@@ -16,7 +16,6 @@ from covopt.depth.decay import adam, decay
 from covopt.depth.descent import descend, meet, norm_of
 from covopt.depth.layers import Layout
 from covopt.depth.polish import polish
-from covopt.depth.rank_one import rank_one_starts
 from covopt.depth.starts import deeper, of_shallow, random_start
 from covopt.errors import InputError
 from covopt.losses import Loss, make_loss
@@ -35,7 +34,6 @@ AGAIN = 4  # times that the best network is taken through its pairs of layers
 DECAYS = (1e-3, 1e-4, 1e-5)  # λ of training, times max |y|²
 NEAR = 1e-3  # of max |y|²: what training misses at most, that descent goes on with
 WIDTH = 8
-LEAST_BOTTLENECK = 3  # layers beyond which a bottleneck of one neuron is a start
 SMALL = 20  # numbers in Y: more starts, and exact solves of pairs of layers
 NEWTON, DESCENT = (
     32.0,
@@ -96,11 +94,8 @@ class UpperSearch:
             kept = distinct([entry for entries in found for entry in entries], 1)
 
     def go_on(self) -> None:
-        """Continuation in the depth, then a bottleneck, random and trained starts, then pairs of layers."""
+        """Continuation in the depth, then random and trained starts, then pairs of layers."""
         self.continue_in_depth(self._shallow() or self._random(3), KEPT)
-        if self.depth > LEAST_BOTTLENECK:
-            for layout, theta in rank_one_starts(self.data, self.depth, self.output_bias):
-                self._improve(layout, theta, "rank-one bottleneck")
         for layout, theta in self._random_starts(self.depth, RANDOM_STARTS if self._small else 1):
             self._improve(layout, theta, "random start")
         trained = [

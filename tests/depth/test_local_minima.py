@@ -1,13 +1,11 @@
-"""Conditions at a local minimum, starts through a bottleneck, and what brackets say of the expansion in the depth."""
+"""Conditions at a local minimum, and what brackets say of the expansion in the depth."""
 
 import numpy as np
 import pytest
 
-from covopt.data import Data
 from covopt.depth import estimate_expansion
 from covopt.depth.decay import adam, objective
 from covopt.depth.layers import Layout
-from covopt.depth.rank_one import rank_one_starts
 from covopt.depth.stationarity import stationarity
 from covopt.losses import make_loss
 from covopt.network import DeepReLUNetwork
@@ -34,25 +32,9 @@ def test_multipliers_of_touching_samples_push_one_way():
     assert stationarity(chain, np.vstack([row, [-1.0, 2.0]]), "none") > 0.1  # silent for smaller w₂, too
 
 
-def test_networks_too_large_are_notasked():
+def test_networks_too_large_are_not_asked():
     big = DeepReLUNetwork([np.ones((400, 2)), np.ones((400, 400)), np.ones((1, 400))])
     assert stationarity(big, np.ones((50, 2)), "none") is None
-
-
-@pytest.mark.parametrize("depth", [3, 4, 7])
-@pytest.mark.parametrize("output_bias", ["none", "free"])
-def test_bottleneck_starts_interpolate_at_the_cost_of_the_formula(depth, output_bias):
-    rng = np.random.default_rng(0)
-    data = Data.validate(rng.standard_normal((5, 2)), rng.standard_normal((5, 2)), bias=0.7)
-    starts = list(rank_one_starts(data, depth, output_bias))
-    assert starts
-    for layout, theta in starts:
-        assert layout.widths[1:-2] == (1,) * (depth - 2)
-        assert np.allclose(layout.forward(theta, data.X)[1][-1], data.Y, atol=1e-6)
-        first, *middle, _, _ = layout.split(theta)
-        assert float((data.lifted @ first.T).min()) >= -1e-9
-        assert all(np.isclose(w[0, 0], middle[0][0, 0]) for w in middle)
-    assert list(rank_one_starts(Data.validate(data.X, data.Y, bias=0.0), depth, "none")) == []
 
 
 def test_an_expansion_is_recovered_from_brackets():
