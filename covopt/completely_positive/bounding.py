@@ -107,8 +107,6 @@ def _search(piece: Component, share: float, *, n_starts: int) -> None:
     end = None if time_limit_s is None else now() + time_limit_s
     most = theorem_cap(piece.matrix) if piece.factor is None else len(piece.factor) - 1
     failed, step, known, unproved = piece.lower - 1, 1, piece.factor is not None, 0
-    if piece.rest is not None:  # its rows are no part of what is looked for
-        failed = max(0, failed - piece.rest.rows)
     while failed < most and not piece.closed and unproved < MOST_UNPROVED:
         rows = min(failed + step, most)
         left = None if end is None else end - now()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from covopt.completely_positive.dominance import dominance_factor, dominance_row
 from covopt.completely_positive.factorisation import residual_of
 from covopt.completely_positive.matrix import SymmetricMatrix
 from covopt.completely_positive.reading import Reason
-from covopt.completely_positive.upper import Remainder, factor_proof, small_remainder
+from covopt.completely_positive.upper import factor_proof
 from covopt.limits import now
 
 MOMENT = 1e-3
@@ -134,35 +133,15 @@ class Component:
             if proof is None:
                 if self.approximate is None or len(factor) < len(self.approximate):
                     self.approximate = factor
-                return self._split(factor, data)
+                return False
             data["proof"] = proof
         self._bound_by(len(factor), factor, data)
         return True
-
-    @cached_property
-    def rest(self) -> Remainder | None:
-        """What floats do not see of an exact matrix."""
-        return None if self.matrix.exact is None else small_remainder(self.matrix)
 
     def _bound_by(self, rows: int, factor: np.ndarray | None, data: dict[str, Any]) -> None:
         self.reasons = [r for r in self.reasons if (r.side, r.method) != ("upper", "factor")]
         self.factor = factor
         self.say("upper", rows, "factor", data)
-
-    def _split(self, factor: np.ndarray, data: dict[str, Any]) -> bool:
-        """Take a factor that is exact but for a completely positive rest below rounding, with the rows of that."""
-        split = self.rest
-        if split is None or (self.upper is not None and len(factor) + split.rows >= self.upper):
-            return False
-        if factor_proof(split.main, factor) is None:
-            return False
-        whole = None
-        if len(split.rest) == 1:
-            row = np.zeros((1, len(self.matrix)))
-            row[0, split.vertices[0]] = np.sqrt(float(split.rest[0][0]))
-            whole = np.vstack([factor, row])
-        self._bound_by(len(factor) + split.rows, whole, data | {"main": factor.tolist()})
-        return True
 
     def dominated(self) -> bool:
         """Take one row per edge where the comparison matrix allows it; of exact entries with an exact proof."""
@@ -185,7 +164,7 @@ class Component:
             rows = {"rows": self.factor.tolist()}
             self.reasons = [
                 replace(r, data=r.data | rows)
-                if (r.side, r.method) == ("upper", "factor") and not {"dominance", "main"} & set(r.data)
+                if (r.side, r.method) == ("upper", "factor") and "dominance" not in r.data
                 else r
                 for r in self.reasons
             ]

@@ -14,8 +14,8 @@ from covopt.checks.optional import required
 from covopt.checks.speaking import tell
 from covopt.completely_positive.clique_cover import edge_clique_cover
 from covopt.completely_positive.pattern import DEFAULT_TOL, Pattern, support_pattern
-from covopt.exact.rank import ATOMS, numerical_rank
 from covopt.limits import checkpoint, now
+from covopt.sparsify.caratheodory import caratheodory as spend
 
 MEMORY_BYTES = 2e8
 DENSE = 3e5  # entries of a Jacobian: larger ones are never formed
@@ -296,17 +296,6 @@ def caratheodory(B: np.ndarray) -> np.ndarray:
     (True, True)
     """
     i, j = np.triu_indices(B.shape[1])
-    B = B[(B > 0).any(1)]
-    while len(B):
-        squares = (B[:, i] * B[:, j]).T
-        squares = squares / np.linalg.norm(squares, axis=0)
-        _, values, right = np.linalg.svd(squares)
-        rank = numerical_rank(values, ATOMS)
-        if rank == len(B):
-            break
-        # B is rescaled by t, and t moves along a null vector of the squares until a row vanishes
-        null = right[-1] / np.linalg.norm((B[:, i] * B[:, j]), axis=1)
-        null = null if null.max() > 0 else -null
-        t = 1.0 - null / null.max()
-        B = (np.sqrt(np.maximum(t, 0.0))[:, None] * B)[t > 1e-14]
-    return B
+    masses = spend((B[:, i] * B[:, j]).T, np.ones(len(B)))
+    kept = (masses > 0.0) & (B > 0.0).any(axis=1)
+    return np.sqrt(masses[kept])[:, None] * B[kept]

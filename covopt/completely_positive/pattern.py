@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
 DEFAULT_TOL = 1e-9
 
@@ -30,21 +32,14 @@ class Pattern:
 
     def components(self) -> list[tuple[int, ...]]:
         """Return the connected components, the ambiguous pairs counted as edges; sorted by their first vertex."""
-        near: dict[int, list[int]] = {v: [] for v in self.vertices}
-        for u, v in (*self.edges, *self.ambiguous):
-            near[u].append(v)
-            near[v].append(u)
-        groups, seen = list[tuple[int, ...]](), set[int]()
-        for start in self.vertices:
-            if start not in seen:
-                group = [start]
-                seen.add(start)
-                for v in group:
-                    fresh = [u for u in near[v] if u not in seen]
-                    group += fresh
-                    seen.update(fresh)
-                groups.append(tuple(sorted(group)))
-        return groups
+        size = max(self.vertices, default=-1) + 1
+        ends = np.array([*self.edges, *self.ambiguous], dtype=int).reshape(-1, 2)
+        graph = coo_array((np.ones(len(ends)), ends.T), shape=(size, size))
+        labels = connected_components(graph, directed=False)[1]
+        groups: dict[int, list[int]] = {}
+        for v in self.vertices:
+            groups.setdefault(int(labels[v]), []).append(v)
+        return [tuple(group) for group in groups.values()]
 
 
 def support_pattern(A: np.ndarray, tol: float = DEFAULT_TOL) -> Pattern:

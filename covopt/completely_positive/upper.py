@@ -8,14 +8,12 @@ entries is therefore proved in one of these ways:
 - completion: an exact factor with as many rows is near (:mod:`covopt.completely_positive.completion`);
 - dominance: some d > 0 has Md ≥ 0 for the comparison matrix M, which gives one row per edge
   (:mod:`covopt.completely_positive.dominance`);
-- remainder: a completion of all but a rest below rounding, which is small enough for a theorem;
 - theorem: n ≤ 4, or rank at most 2, where doubly nonnegative matrices are completely positive.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -33,7 +31,6 @@ from covopt.exact.rounding import gamma
 from covopt.files.schema import fractions, numbers
 
 EXACT_SIZE = 40  # elimination in integers up to here
-BELOW = Fraction(1, 10**12)  # share of a diagonal entry that floats may not see
 DENOMINATORS = (12, 1000)  # that entries of rows, against the largest of their row, are recognised with
 MOST_WEIGHTS = 60
 PROOFS = {
@@ -73,81 +70,6 @@ def factor_proof(matrix: SymmetricMatrix, B: np.ndarray) -> str | None:
     if len(A) <= EXACT_SIZE and completes(A, B):
         return "completion"
     return None
-
-
-@dataclass(frozen=True)
-class Remainder:
-    """A matrix split into one that looks like it in floats and a completely positive rest.
-
-    Attributes
-    ----------
-    main : SymmetricMatrix
-        Of smaller rank.
-    rest : list of list of Fraction
-        On ``vertices``.
-    vertices : tuple of int
-    rows : int
-        Enough for a factor of the rest.
-    """
-
-    main: SymmetricMatrix
-    rest: list[list[Fraction]]
-    vertices: tuple[int, ...]
-    rows: int
-
-
-def small_remainder(matrix: SymmetricMatrix) -> Remainder | None:
-    r"""Split off what is below rounding: the Schur complement of the rows that floats tell apart.
-
-    .. math:: A = C^\top A_{II} C + S, \qquad S \ge 0 \text{ doubly nonnegative on at most 4 rows}
-
-    No factor in floats knows the direction of an eigenvalue 1e-20, and yet A needs a row more than what is left
-    without it.
-
-    Parameters
-    ----------
-    matrix : SymmetricMatrix
-        Exact, positive diagonal.
-
-    Examples
-    --------
-    >>> from covopt.completely_positive.matrix import read_matrix
-    >>> small_remainder(read_matrix([[10**20, 10**20], [10**20, 10**20 + 1]])).rest
-    [[Fraction(1, 1)]]
-    >>> small_remainder(read_matrix([[2, 1], [1, 2]])) is None
-    True
-    """
-    n = len(matrix)
-    if n > EXACT_SIZE:
-        return None
-    A = matrix.fractions()
-    left, unit = integer_table(A)
-    given, last = [row[i] for i, row in enumerate(left)], 1
-    open_ = list(range(n))
-    while open_:
-        pivot = max(open_, key=lambda i: Fraction(left[i][i], given[i]))
-        above = left[pivot]
-        lead = above[pivot]
-        if Fraction(lead, last) < BELOW * given[pivot]:
-            break
-        open_.remove(pivot)
-        for i in open_:
-            factor = left[i][pivot]
-            left[i] = [(lead * x - factor * y) // last for x, y in zip(left[i], above, strict=True)]
-        last = lead
-    kept = tuple(i for i in open_ if left[i][i] != 0)
-    if not kept or len(kept) > 4 or any(left[i][j] for i in open_ for j in open_ if i not in kept):
-        return None
-    rest = [[Fraction(left[i][j], last * unit) for j in kept] for i in kept]
-    if min(min(row) for row in rest) < 0 or negative_direction(rest) is not None:
-        return None
-    for a, i in enumerate(kept):
-        for b, j in enumerate(kept):
-            A[i][j] -= rest[a][b]
-    values = np.array([[float(x) for x in row] for row in A])
-    main = SymmetricMatrix(values, tuple(tuple(row) for row in A))
-    rank = exact_rank(rest)
-    return Remainder(main, rest, kept, rank if rank <= 2 else len(kept))
 
 
 def _is_product(A: Sequence[Sequence[Fraction]], B: np.ndarray) -> bool:
@@ -282,8 +204,6 @@ def _factor_text(reason: Reason) -> str:
     found = [how.get(str(reason.data.get("how")), "an explicit factor")]
     if isinstance(proof, str) and proof in PROOFS:
         found.append(PROOFS[proof])
-    if "main" in reason.data:
-        found.append("and rows for a completely positive rest below rounding")
     return "; ".join(found)
 
 
@@ -296,10 +216,6 @@ def check_factor(part: SymmetricMatrix, reason: Reason, known: Known) -> tuple[b
         rows = len(factor) if factor is not None and is_factor(part, factor, known.tol) else None
     elif "dominance" in data:
         rows, proof = dominance_rows(part, fractions(data["dominance"])), PROOFS["dominance"]
-    elif "main" in data:
-        split = small_remainder(part)
-        if split is not None and factor_proof(split.main, _table(data["main"], part)) is not None:
-            rows, proof = len(data["main"]) + split.rows, f"{split.rows} of them for a rest below rounding"
     elif factor is not None:
         found = factor_proof(part, factor)
         if found is not None:

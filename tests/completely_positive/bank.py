@@ -43,13 +43,6 @@ def lost_row() -> list[list[int]]:
     return A.tolist()
 
 
-def below_rounding() -> list[list[int]]:
-    """Rank 5, its smallest eigenvalue 1e-24 of the largest: no factor in floats knows that direction."""
-    A = [[10**24 * x for x in row] for row in gram(np.random.default_rng(8).integers(1, 10, (4, 5)))]
-    A[0][0] += 1
-    return A
-
-
 KNOWN = {
     "K44": (graphs.complete_bipartite(4, 4), 16),
     "petersen": (graphs.petersen(), 15),
@@ -74,7 +67,6 @@ KNOWN = {
     "completed": (gram(np.random.default_rng(0).integers(1, 100, (7, 5))), 5),
     "completed in its span": (gram(np.random.default_rng(2).integers(1, 1000, (2, 6))), 2),
     "lost row": (lost_row(), 6),
-    "below rounding": (below_rounding(), 5),
     "floats": (np.cov(np.random.default_rng(0).random((6, 5)).T) + 0.5, 5),
     "floats of rank two": (PAIR.T @ PAIR, 2),
     "face": (M7, 14),

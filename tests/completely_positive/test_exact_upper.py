@@ -21,7 +21,6 @@ from covopt.completely_positive.matrix import read_matrix
 from covopt.completely_positive.upper import (
     factor_proof,
     is_doubly_nonnegative,
-    small_remainder,
 )
 from covopt.exact.elimination import negative_direction
 from covopt.exact.rank import exact_rank
@@ -116,27 +115,16 @@ def test_doubly_nonnegative_in_rational_arithmetic():
     assert not is_doubly_nonnegative(read_matrix([[1.5, 0.5], [0.5, 1.5]]))  # floats are known up to rounding
 
 
-@pytest.mark.parametrize("n", [5, 6])
-def test_a_rest_below_rounding_has_a_row_of_its_own(n):
-    # rank n, its smallest eigenvalue 1e-24 of the largest: no factor in floats knows that direction
+def test_a_rest_below_rounding_is_not_claimed_to_be_factored():
+    # rank 5, its smallest eigenvalue 1e-24 of the largest: no factor in floats knows that direction
     rng = np.random.default_rng(8)
-    A = [[10**24 * x for x in row] for row in gram(rng.integers(1, 10, (n - 1, n)))]
-    assert covopt.cp_rank(A).lower == n - 1
+    A = [[10**24 * x for x in row] for row in gram(rng.integers(1, 10, (4, 5)))]
+    assert covopt.cp_rank(A).lower == 4
     A[0][0] += 1
-    found = covopt.cp_rank(A)
-    assert (found.lower, found.upper) == (n, n)
+    found = covopt.cp_rank(A, time_limit_s=20.0)
+    assert found.lower == 5
+    assert found.upper is None or found.upper >= 5
     assert verified(found)
-    content = json.loads(json.dumps(found.to_dict()))
-    reason = next(r for r in content["readings"][0]["reasons"] if r["method"] == "factor")
-    reason["data"]["main"].pop()
-    assert not verified(CPRankCertificate.from_dict(content))
-
-
-def test_small_remainders():
-    near = small_remainder(read_matrix([[10**30, 10**30], [10**30, 10**30 + 2]]))
-    assert (near.rows, near.vertices, near.rest) == (1, (1,), [[Fraction(2)]])
-    assert near.main.exact[1][1] == 10**30
-    assert small_remainder(read_matrix([[10**30, 10**30], [10**30, 10**30 - 2]])) is None
 
 
 def test_what_is_not_proved_is_called_approximate(monkeypatch):
