@@ -10,7 +10,6 @@ import pytest
 import covopt
 from covopt.certificates.a_priori import a_priori_bounds
 from covopt.data import Data
-from covopt.errors import InputError
 from covopt.problems.reduction import reduce_data
 from covopt.solvers.column_generation import ColumnGeneration
 from tests.bank.closed_forms import CASES, random_cases
@@ -87,11 +86,6 @@ def test_many_rows_are_read_in_chunks():
 
 def test_zero_targets():
     assert a_priori_bounds([[1.0], [2.0]], [0.0, 0.0])[0].value == 0.0
-
-
-def test_unknown_output_bias():
-    with pytest.raises(InputError, match="output_bias"):
-        a_priori_bounds([[1.0]], [1.0], output_bias="some")
 
 
 @pytest.mark.parametrize("size", [1e-300, 1e-160, 1e160, 1e300])

@@ -10,7 +10,7 @@ from covopt.api.path_files import save_path
 from covopt.cli import app
 from covopt.errors import InputError, SolutionFileError
 from covopt.files import read_json, write_json
-from covopt.files.formats import FORMATS, check_format, find_reader
+from covopt.files.formats import FORMATS, check_format
 
 X, Y = [[0.0], [1.0], [2.0]], [0.0, 1.0, 0.0]
 READ = [name for name, entry in FORMATS.items() if entry.reader]
@@ -95,21 +95,6 @@ def test_newer_files_are_refused_in_one_way(name, tmp_path):
             check_format({"format": name, field: version}, name)
 
 
-@pytest.mark.parametrize("content", [None, 3, [], {}, {"format": "else"}, {"format": ["covopt-path"]}])
-def test_unknown_files(content):
-    with pytest.raises(SolutionFileError, match=r"this is not a covopt file.*covopt-solution, covopt-path"):
-        find_reader(content)
-
-
-def test_a_file_of_another_format_is_named():
-    with pytest.raises(SolutionFileError, match=r"not a covopt solution.*it is a covopt path"):
-        check_format({"format": "covopt-path", "schema": 1}, "covopt-solution")
-    with pytest.raises(SolutionFileError, match=r"training checkpoint: covopt.training.train"):
-        find_reader({"format": "covopt-checkpoint", "schema": 2})
-    with pytest.raises(SolutionFileError, match=r"schema 1; this covopt reads 2\. An older covopt wrote it"):
-        check_format({"format": "covopt-checkpoint", "schema": 1}, "covopt-checkpoint")
-
-
 def test_the_writers_and_the_registry_agree():
     from covopt.api import solution_path
     from covopt.completely_positive import certificate
@@ -127,23 +112,6 @@ def test_the_writers_and_the_registry_agree():
 
     for found in (checkpoint, contradiction):
         assert FORMATS[found.FORMAT].versions == (found.SCHEMA,)
-
-
-@pytest.mark.parametrize(
-    ("found", "words"), [(3, "received int"), ([], "received list"), ([3], "received list")]
-)
-def test_there_is_nothing_to_verify(found, words):
-    with pytest.raises(InputError, match=words):
-        covopt.verify(found)
-
-
-def test_a_table_or_a_proof_of_what_is_no_single_solution():
-    found = covopt.cp_rank([[2, 1], [1, 2]])
-    with pytest.raises(InputError, match="CP-rank certificate carries its matrix"):
-        covopt.verify(found, X, Y)
-    proof = covopt.min_norm(X, Y).prove()
-    with pytest.raises(InputError, match="leave proof out"):
-        covopt.verify(covopt.path(X, Y, n_lams=2), proof=proof)
 
 
 def test_json_is_written_whole_or_not_at_all(tmp_path):

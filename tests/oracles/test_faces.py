@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from covopt.errors import BudgetError, InputError
+from covopt.errors import BudgetError
 from covopt.exact.parallel_rows import merge_lines
 from covopt.oracles.base import Oracle
 from covopt.oracles.faces import FaceOracle, count_faces
@@ -434,11 +434,6 @@ def test_budget_is_refused_before_anything_is_computed():
         FaceOracle(rows, budget=faces - 1)
     oracle: Oracle = FaceOracle(rows, budget=faces)
     assert oracle.price(np.ones(50)).exact
-
-
-def test_fewer_rows_than_columns_are_refused():
-    with pytest.raises(InputError, match="full column rank; received 2 rows in dimension 3"):
-        FaceOracle(np.array([[1.0, 0.0, 2.0], [0.0, 1.0, 1.0]]))
 
 
 @pytest.mark.parametrize("n_columns", [3])

@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import nnls
 
-from covopt.errors import BudgetError, InputError
 from covopt.oracles.label_noise import LabelNoiseOracle
 from covopt.potentials import LabelNoise
 
@@ -160,16 +159,6 @@ def test_nearly_dependent_rows_stay_below_the_bound():
         assert answer.upper_bound >= truth * (1 - 1e-9)
         # what the data themselves are rounded by is worth this much
         assert answer.upper_bound <= truth * (1 + 1e-11 / size)
-
-
-def test_too_many_faces_are_refused():
-    with pytest.raises(BudgetError, match=r"label-noise oracle would look at .* faces"):
-        LabelNoiseOracle(np.random.default_rng(0).standard_normal((300, 6)), LabelNoise())
-
-
-def test_a_dual_of_another_length_is_refused():
-    with pytest.raises(InputError, match=r"dual must have shape \(2,\)"):
-        LabelNoiseOracle(np.eye(2), LabelNoise()).price(np.ones(3))
 
 
 def test_the_zero_dual_has_gauge_zero():

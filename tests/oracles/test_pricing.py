@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import covopt
-from covopt.errors import InputError
 
 
 def square_in_fractions(X, dual, bias, neuron):
@@ -94,23 +93,3 @@ def test_nothing_to_price():
     answer = covopt.price([[1.0, 2.0]], [0.0])
     assert (answer.upper_bound, answer.exact, answer.values.tolist()) == (0.0, True, [0.0])
     assert covopt.price([[0.0]], [[1.0, 2.0]]).upper_bound == 0.0
-
-
-@pytest.mark.parametrize(
-    ("X", "dual", "options", "message"),
-    [
-        ([[1.0]], [1.0, 2.0], {}, "one multiplier for each row"),
-        ([1.0], [1.0], {}, "two dimensions"),
-        ([[np.nan]], [1.0], {}, "X"),
-        ([[1.0]], [np.inf], {}, "dual"),
-        ([[1.0]], [1.0], {"bias": -1.0}, "bias"),
-        ([[1.0]], [1.0], {"tol": 2.0}, "tol"),
-        ([[1.0]], [1.0], {"max_nodes": 0}, "max_nodes"),
-        ([[1.0]], [1.0], {"n_threads": True}, "n_threads"),
-        (np.zeros((0, 2)), [], {}, "empty"),
-        ([["a"]], [1.0], {}, "X"),
-    ],
-)
-def test_bad_arguments_in_one_sentence(X, dual, options, message):
-    with pytest.raises(InputError, match=message):
-        covopt.price(X, dual, **options)

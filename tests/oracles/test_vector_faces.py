@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy.stats import special_ortho_group
 
 from benchmarks.adversary import spheres, tables
-from covopt.errors import BudgetError, InputError, UnclearRanksError
+from covopt.errors import BudgetError, UnclearRanksError
 from covopt.oracles import vector_faces
 from covopt.oracles.faces import FaceOracle
 from covopt.oracles.vector.face_kernel import visit
@@ -216,16 +216,6 @@ def test_threshold_and_max_neurons_never_lose_the_best():
         assert part.upper_bound == pytest.approx(everything.upper_bound, rel=1e-12)
     assert len(oracle.price(dual, max_neurons=2).values) == 2
     assert np.array_equal(oracle.price(dual, complete=True).values, oracle.price(dual).values)
-
-
-def test_messages():
-    rows = np.random.default_rng(0).standard_normal((6, 3))
-    with pytest.raises(BudgetError, match=r"look at 122 faces \(6 rows in dimension 3\) .* budget of 100"):
-        VectorFaceOracle(rows, budget=100)
-    with pytest.raises(InputError, match=r"dual must have shape \(6, k\), one row per row, got \(6,\)"):
-        VectorFaceOracle(rows).price(np.ones(6))
-    with pytest.raises(InputError, match=r"got \(5, 2\)"):
-        VectorFaceOracle(rows).price(np.ones((5, 2)))
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from covopt.proofs.checker import cover as checker
 from covopt.proofs.checker.arithmetic import on_grid
-from covopt.proofs.checker.cover import check_cover, read_tree
+from covopt.proofs.checker.cover import check_cover
 from tests.proofs.simple import brute_force
 
 
@@ -110,23 +110,6 @@ def test_a_missing_cut_shows_where_no_cuts_may_be_added():
     code = bytes(b and (2 if k // 2 % 2 == 0 else 1) for k in range(8) for b in root)
     assert cover(y, signs, H, code=code, extra=0)[1] == 0
     assert cover(y, signs, H, code=bytes(8), extra=0)[1] > 0
-
-
-@pytest.mark.parametrize(
-    ("code", "message"),
-    [
-        (b"", "8 whole roots"),
-        (bytes(7), "8 whole roots"),
-        (bytes(9), "8 whole roots"),
-        (bytes([2, 0, *[0] * 7]), "8 whole roots"),
-        (bytes([1, 0, 0, *[0] * 7]), "root 0"),
-        (bytes([3, 0, 0, *[0] * 7]), "root 0"),
-        (bytes([255, 0, 0, *[0] * 7]), "root 0"),
-    ],
-)
-def test_what_is_no_tree_is_refused(code, message):
-    with pytest.raises(ValueError, match=message):
-        read_tree(code, 2)
 
 
 def test_a_tree_deeper_than_the_grid_is_refused():

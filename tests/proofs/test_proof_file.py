@@ -98,9 +98,3 @@ def test_missing_and_large_files(tmp_path, monkeypatch):
 
 def test_the_tree_is_base64(proof):
     assert base64.b64decode(proof.to_dict()["tree"]) == bytes(8)
-
-
-def test_a_missing_entry_is_named():
-    content = {"format": "covopt-proof", "version": 1, "digest": "", "V": [[1.0]], "y": [[1.0]], "signs": [1]}
-    with pytest.raises(SolutionFileError, match="'linear' is missing"):
-        Proof.from_dict(content)

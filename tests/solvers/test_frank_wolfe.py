@@ -9,9 +9,8 @@ import pytest
 from typer.testing import CliRunner
 
 import covopt
-from covopt.api.cone import ActiveSet
 from covopt.cli import app
-from covopt.errors import BudgetError, InputError
+from covopt.errors import InputError
 from covopt.losses import SquaredError
 from covopt.oracles.vector_faces import VectorFaceOracle
 from covopt.problems.regularised import RegularisedProblem
@@ -348,36 +347,6 @@ def test_a_command_that_is_stopped_and_one_that_makes_no_sense(tmp_path):
 
 # ---------------------------------------------------------------------- messages
 X2, Y2 = [[0.0], [1.0], [2.0]], [0.0, 1.0, 0.0]
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"variant": "away"}, "variant must be one of"),
-        ({"lam": -1.0}, "lam must be a finite number"),
-        ({"lam": True}, "lam must be a finite number"),
-        ({"max_iter": 0}, "max_iter must be a positive integer"),
-        ({"tol": 2.0}, "tol must be"),
-        ({"time_limit_s": -1}, "time_limit_s must be"),
-        ({"random_state": -1}, "random_state must be a nonnegative integer"),
-        ({"output_bias": "both"}, "output_bias must be one of"),
-        ({"output_bias": "free", "bias": 0.0}, "needs a positive bias"),
-        ({"start": 3}, "start must be an ActiveSet .* received int"),
-        ({"start": ActiveSet(np.ones((2, 3)), np.ones(2))}, r"neurons of shape \(m, 2\)"),
-        ({"start": ActiveSet(np.ones((2, 2)), np.ones(3))}, "and m masses"),
-        ({"start": ActiveSet(np.full((1, 2), np.nan), np.ones(1))}, "start.neurons"),
-        ({"start": ActiveSet(np.ones((2, 2)), np.array([1.0, -2.0]))}, "entry 1 is -2.0"),
-    ],
-)
-def test_messages(options, message):
-    with pytest.raises(InputError, match=message):
-        covopt.frank_wolfe(X2, Y2, **options)
-
-
-def test_too_many_faces():
-    rng = np.random.default_rng(0)
-    with pytest.raises(BudgetError, match="faces"):
-        covopt.frank_wolfe(rng.standard_normal((60, 9)), rng.standard_normal((60, 2)))
 
 
 def test_a_covariance_that_rounding_makes_indefinite_is_no_crash():
