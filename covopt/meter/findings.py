@@ -44,7 +44,8 @@ def describe(report: Gap) -> list[str]:
             f"{counted(pairs, 'pair')} of neurons point the same way: one neuron does the work of both"
         )
     into, out = np.linalg.norm(layer.incoming, axis=1), np.linalg.norm(layer.outgoing, axis=1)
-    live = (into > 0) & (out > 0)
+    mass = into * out
+    live = mass > SAID * mass.max(initial=0.0)
     ratio = np.exp(np.abs(np.log(into[live] / out[live])))
     if len(ratio) and report.fall("balanced") > SAID:
         found.append(

@@ -24,9 +24,9 @@ from covopt.sparsify.merging import balance, drop_silent, merge_in_cells
 SWEEPS, EVEN = 300, 1e-13  # of balancing deep networks, and the relative fall of the norm that ends it
 ROUNDS, STILL = 500, 1e-14  # of least weights for lengths that change, likewise
 STEPS = 1000  # of L-BFGS
-POLISHED, SMALLEST = 30, 1e-16  # steps of Newton, and the relative fall that ends them
-LARGEST = 2000  # unknowns of a step of Newton
-NEAR, RIDGE = 0.99, 1e-12  # share of 2λ that neurons pull which stay, and of the mean curvature that is added
+POLISHED, SMALLEST = 60, 1e-15  # steps of Newton, and the relative fall that ends them
+LARGEST = 1000  # unknowns of a step of Newton
+RIDGE, SHORTEST = 1e-12, 1e-6  # share of the mean curvature that is added, and of a step that is taken
 CORNER = 1e-6  # width of a loss's corner that is rounded off, for L-BFGS
 LIGHT = 1e-9  # share of the largest mass below which a neuron is tried without
 
@@ -242,52 +242,56 @@ class _Refit:
         )
 
     def polished(self, weights: np.ndarray, offset: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Take steps of Newton's method on the neurons that are left."""
+        """Take steps of Newton's method on the neurons that are left; one whose weights would turn round leaves."""
         size = np.linalg.norm(weights, axis=1)
-        pulls = np.linalg.norm(self.features.T @ self.loss.gradient(self.outputs(weights, offset)), axis=1)
-        kept = np.flatnonzero((size > LIGHT * size.max(initial=0.0)) & (pulls > NEAR * 2.0 * self.lam))
-        if not len(kept) or len(kept) * self.k > LARGEST:
-            return weights, offset
-        weights = np.where(np.isin(np.arange(self.m), kept)[:, None], weights, 0.0)
-        value, extra = self.convex(weights, offset), self.has_offset
-        design = np.column_stack(
-            [self.features[:, kept], *([np.full(len(self.features), self.layer.constant)] * extra)]
-        )
+        kept = size > LIGHT * size.max(initial=0.0)
+        value = self.convex(weights, offset)
         for _ in range(POLISHED):
+            if not kept.any() or kept.sum() * self.k > LARGEST:
+                break
             checkpoint()
-            v = weights[kept]
-            length = np.linalg.norm(v, axis=1)
-            unit = v / length[:, None]
-            outputs = self.outputs(weights, offset)
-            bend = _expanded(self.loss.hessian(outputs), self.k)
-            hessian = np.einsum("na,nkl,nb->akbl", design, bend, design, optimize=True)
-            slope = design.T @ self.loss.gradient(outputs)
-            last = np.arange(len(kept))
-            slope[: len(kept)] += 2.0 * self.lam * unit
-            flat = np.eye(self.k) - unit[:, :, None] * unit[:, None, :]
-            hessian[last, :, last, :] += 2.0 * self.lam * flat / length[:, None, None]
-            if extra:
-                slope[-1] += 2.0 * self.price * offset
-                hessian[-1, :, -1, :] += 2.0 * self.price * np.eye(self.k)
-            n = design.shape[1] * self.k
-            square = hessian.reshape(n, n)
-            square[np.diag_indices(n)] += RIDGE * square.trace() / n  # neurons that depend on each other
-            move = -solve(square, slope.reshape(n), assume_a="sym").reshape(-1, self.k)
+            move, shift = self.newton(weights, offset, kept)
             step = 1.0
-            while step > 1e-6:
-                new_offset = offset + step * move[-1] if extra else offset
-                new = weights.copy()
-                new[kept] = v + step * move[: len(kept)]
+            while step > SHORTEST:
+                new, new_offset = weights.copy(), offset + step * shift
+                new[kept] += step * move
+                left = kept & ((new * weights).sum(axis=1) > 0.0)
+                new[~left] = 0.0
                 reached = self.convex(new, new_offset)
                 if reached < value:
                     break
                 step *= 0.5
             else:
                 break
-            fall, value, weights, offset = value - reached, reached, new, new_offset
+            fall, value, weights, offset, kept = value - reached, reached, new, new_offset, left
             if fall <= SMALLEST * abs(value):
                 break
         return weights, offset
+
+    def newton(
+        self, weights: np.ndarray, offset: np.ndarray, kept: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return Newton's step in the weights that are kept, and in the offset."""
+        v, m, extra = weights[kept], int(kept.sum()), self.has_offset
+        length = np.linalg.norm(v, axis=1)
+        unit = v / length[:, None]
+        constant = np.full(len(self.features), self.layer.constant)
+        design = np.column_stack([self.features[:, kept], *([constant] * extra)])
+        outputs = self.outputs(weights, offset)
+        bend = _expanded(self.loss.hessian(outputs), self.k)
+        hessian = np.einsum("na,nkl,nb->akbl", design, bend, design, optimize=True)
+        slope = design.T @ self.loss.gradient(outputs)
+        slope[:m] += 2.0 * self.lam * unit
+        flat = np.eye(self.k) - unit[:, :, None] * unit[:, None, :]
+        hessian[np.arange(m), :, np.arange(m), :] += 2.0 * self.lam * flat / length[:, None, None]
+        if extra:
+            slope[-1] += 2.0 * self.price * offset
+            hessian[-1, :, -1, :] += 2.0 * self.price * np.eye(self.k)
+        n = design.shape[1] * self.k
+        square = hessian.reshape(n, n)
+        square[np.diag_indices(n)] += RIDGE * square.trace() / n  # neurons that depend on each other
+        move = -solve(square, slope.reshape(n), assume_a="sym").reshape(-1, self.k)
+        return move[:m], move[-1] if extra else np.zeros(self.k)
 
 
 def _expanded(bend: np.ndarray, k: int) -> np.ndarray:
