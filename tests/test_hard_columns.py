@@ -5,6 +5,7 @@ import pytest
 
 import covopt
 from covopt.data import Data
+from covopt.errors import InputError
 from covopt.solution.scales import hard_columns
 
 
@@ -77,3 +78,31 @@ def test_columns_that_are_all_tiny_beside_the_bias_are_named(factor):
     assert all(f"the bias is 1: multiply by {1 / factor:.0e}" in line for line in said), said
     assert _said(factor * X, y, bias=factor) == []
     assert _said(factor * X, y, bias=0.0) == []
+
+
+def _stamps(n=12):
+    """A day of seconds since 1970 beside a column of size one."""
+    rng = np.random.default_rng(0)
+    return np.column_stack([1.6e9 + 86400.0 * rng.random(n), rng.standard_normal(n)]), rng.standard_normal(n)
+
+
+def test_a_day_of_stamps_beside_another_column_is_refused_in_a_sentence():
+    X, y = _stamps()
+    for solve in (covopt.min_norm, covopt.fit, covopt.frank_wolfe):
+        with pytest.raises(InputError) as caught:
+            solve(X, y, **({} if solve is not covopt.frank_wolfe else {"lam": 0.0}))
+        assert "column 'x0' spans" in str(caught.value)
+        assert "standardise=True (--standardise)" in str(caught.value)
+        assert str(caught.value).count(". ") == 0
+    done = covopt.min_norm(X, y, standardise=True)
+    assert done.status == "certified"
+    assert covopt.verify(done).ok
+
+
+def test_what_is_not_refused():
+    X, y = _stamps()
+    assert covopt.min_norm(X[:, :1], y).status == "certified"  # alone
+    X[:, 1] = 7.0  # beside a constant
+    assert covopt.min_norm(X, y).status == "certified"
+    months = np.column_stack([1.6e9 + 3e7 * np.arange(12.0), _stamps()[0][:, 1]])
+    assert covopt.min_norm(months, y).status == "certified"

@@ -22,7 +22,7 @@ from benchmarks.adversary.solves import (
     random_targets,
     verifies,
 )
-from covopt.certificates.prove import problem_of
+from covopt.certificates.prove import multipliers_of, problem_of
 from covopt.proofs.checker.arithmetic import float_below
 from covopt.proofs.checker.theorem import check_proof
 from covopt.proofs.proof import Proof
@@ -60,7 +60,9 @@ def _checked(solution: Any, proof: Proof) -> Fraction | None:
     if solution.loss is not None:
         data = dataclasses.replace(data, Y=solution.loss.targets)
     try:
-        return check_proof(problem_of(solution, data), solution.dual, proof, extra=EXTRA).lower_bound
+        return check_proof(
+            problem_of(solution, data), multipliers_of(solution), proof, extra=EXTRA
+        ).lower_bound
     except (ValueError, covopt.errors.CovoptError):
         return None
 

@@ -130,8 +130,10 @@ def gauge_holds(solution: Any, rng: np.random.Generator) -> Outcome:
         if solution.potential != "variation":
             return held()  # weighted means: left to the objective
         rows = rows * live[:, None]
-    gauge = float(solution.certificate.gauge)
-    return _dual_feasible(rows, solution.dual, gauge, solution.output_bias, rng, solution.potential)
+    gauge, dual = float(solution.certificate.gauge), solution.dual
+    if solution.dual_low is not None:  # sums of two doubles: the same rows twice
+        rows, dual = np.concatenate([rows, rows]), np.concatenate([dual, solution.dual_low])
+    return _dual_feasible(rows, dual, gauge, solution.output_bias, rng, solution.potential)
 
 
 def _dual_feasible(

@@ -23,6 +23,7 @@ from covopt.checks.validation import (
     check_tol,
 )
 from covopt.data import Data
+from covopt.data.scaling import check_spans
 from covopt.data.tabular import check_finite, to_matrix
 from covopt.errors import InputError
 from covopt.limits import TimeUp, limited, now
@@ -195,6 +196,7 @@ def frank_wolfe(
             found = fit.solve(lam, time_limit_s, callback, None, began)
         return _with_masses(found, fit.rounds, reduction)
     data = Data.validate(X, Y, bias=bias, duplicates=duplicates)
+    check_spans(data)
     with one_blas_thread():  # as a certificate will compute it: more threads round differently
         reduced = reduce_data(data, output_bias)
     task = InterpolationTask(

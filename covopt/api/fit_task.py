@@ -28,7 +28,7 @@ from covopt.checks.validation import (
     check_tol,
 )
 from covopt.data import Data
-from covopt.data.scaling import Scaling, standardise
+from covopt.data.scaling import Scaling, check_spans, standardise
 from covopt.data.tabular import to_matrix
 from covopt.errors import InputError, NotCertifiedWarning
 from covopt.limits import TimeUp, limited, now
@@ -97,6 +97,7 @@ class FitTask:
             self.data, self.scaling = standardise(self.data, self.loss.weights[:, 0], targets=of_numbers)
             if of_numbers:
                 self.loss.encode_targets(self.data.Y, sample_weight)
+        check_spans(self.data)
         self.output_bias, self.potential, self.random_state = output_bias, potential, random_state
         weights = self.loss.weights[:, 0]
         self.sample_weight = None if sample_weight is None else np.asarray(sample_weight, dtype=float)

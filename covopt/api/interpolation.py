@@ -18,7 +18,7 @@ from covopt.checks.validation import (
     check_tol,
 )
 from covopt.data import Data
-from covopt.data.scaling import Scaling
+from covopt.data.scaling import Scaling, check_spans
 from covopt.data.scaling import standardise as standardise_table
 from covopt.errors import InputError
 from covopt.limits import now
@@ -140,6 +140,7 @@ def min_norm(
         found_scaling: Scaling | None = None
         if standardise:
             data, found_scaling = _standardised(data)
+        check_spans(data)
         if isinstance(weighing, LabelNoise):
             check_label_noise(weighing, data.n_outputs, output_bias)
             if solver not in ("auto", "column-generation"):

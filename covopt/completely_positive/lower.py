@@ -8,8 +8,8 @@ from covopt.completely_positive.matrix import SymmetricMatrix
 from covopt.completely_positive.pattern import DEFAULT_TOL, is_triangle_free, support_pattern
 from covopt.completely_positive.reading import Known, Reason, register
 from covopt.exact.elimination import modular_rank
-from covopt.exact.rank import singular_values_down
 from covopt.exact.rounding import gamma
+from covopt.exact.singular import singular_values_between
 
 
 def rank_bound(matrix: SymmetricMatrix, tol: float = DEFAULT_TOL) -> int:
@@ -41,7 +41,7 @@ def rank_bound(matrix: SymmetricMatrix, tol: float = DEFAULT_TOL) -> int:
     unit = A[np.ix_(alive, alive)] / np.outer(roots, roots)
     # two roots, their product and the quotient; a sum of squares
     rounded = gamma(8) * float(np.linalg.norm(unit)) * (1.0 + gamma(unit.size))
-    return int((singular_values_down(unit) > len(unit) * tol * (1.0 + gamma(8)) + rounded).sum())
+    return int((singular_values_between(unit)[0] > len(unit) * tol * (1.0 + gamma(8)) + rounded).sum())
 
 
 def triangle_free_rank(

@@ -10,8 +10,10 @@ import numpy as np
 
 from covopt.checks.wording import one_line
 from covopt.data.samples import Data
+from covopt.errors import InputError
 
 APART = 30.0  # times: from there on columns have different units, or lie far from zero
+NARROW = 6e-5  # of its distance from zero, that a column must span beside others
 MOVED = 1e-9  # of the spread, by which a standardised column may miss mean 0 and variance 1
 ROUNDING = 1e-14  # of what is subtracted from a column, by which its mean may miss 0
 
@@ -198,6 +200,34 @@ def differing_units(X: np.ndarray, names: Sequence[str]) -> str:
             f"{one_line(names[far], 30)} is far from zero: mean {middle[far]:.4g}, spread {spread[far]:.3g}"
         )
     return ""
+
+
+def check_spans(data: Data) -> None:
+    """Refuse a column that spans next to nothing beside its distance from zero, where there are others beside it.
+
+    Parameters
+    ----------
+    data : Data
+        As it is to be solved. Without a bias it cannot be centred, and is taken as it is.
+
+    Raises
+    ------
+    InputError
+
+    Examples
+    --------
+    >>> check_spans(Data.validate([[2000.0, 1.0], [2020.0, 2.0]], [5.0, 7.0]))
+    """
+    with np.errstate(over="ignore"):
+        spans, distances = np.ptp(data.X, axis=0), np.abs(data.X).min(axis=0, initial=np.inf)
+    narrow = (spans > 0.0) & (spans < NARROW * distances)
+    if data.bias > 0 and np.count_nonzero(spans) > 1 and narrow.any():
+        j = int(narrow.argmax())
+        raise InputError(
+            f"X: column {one_line(data.feature_names[j], 30)!r} spans {spans[j]:.3g} at {distances[j]:.3g} from "
+            f"zero, less than {NARROW:g} of that, and doubles have no room for the columns beside it: give "
+            f"standardise=True (--standardise), or subtract {data.X[0, j]:.10g}."
+        )
 
 
 def misses(data: Data, scaling: Scaling, weights: np.ndarray | None, *, targets: bool) -> str:

@@ -25,6 +25,7 @@ import numpy as np
 
 from covopt.exact.elimination import integer_row
 from covopt.exact.rounding import gamma
+from covopt.exact.singular import singular_values_between
 
 EPS = float(np.finfo(np.float64).eps)
 COMPUTED = 1e-12
@@ -84,48 +85,6 @@ def null_space(rows: np.ndarray, share: float) -> np.ndarray:
     return right[numerical_rank(singular, share) :].T
 
 
-def singular_values_down(matrix: np.ndarray) -> np.ndarray:
-    r"""Bound the singular values from below, largest first; the factorisation is only a proposal.
-
-    For any U, V and numbers s the k-th singular value of A is at least that of A on the span of the first k columns,
-
-    .. math::
-        \sigma_k(A) \ge \frac{\sigma_{\min}(A V_k)}{\|V_k\|}
-        \ge \frac{s_k \sqrt{1 - \|U^T U - 1\|} - \|A V - U S\|}{\sqrt{1 + \|V^T V - 1\|}},
-
-    in exact arithmetic, with γ of what the products round in every norm (Frobenius).
-
-    Parameters
-    ----------
-    matrix : ndarray of shape (m, n)
-        Of size about one.
-
-    Returns
-    -------
-    ndarray of shape (min(m, n),)
-        Not negative.
-
-    Examples
-    --------
-    >>> singular_values_down(np.diag([2.0, 1.0, 0.0])).round(12)
-    array([2., 1., 0.])
-    """
-    if not matrix.size:
-        return np.zeros(0)
-    left, values, right = np.linalg.svd(matrix, full_matrices=False)
-    share = gamma(2 * (max(matrix.shape) + 8))
-    size = float(np.linalg.norm(matrix)) + float(np.linalg.norm(values))
-    apart = float(np.linalg.norm(matrix @ right.T - left * values)) + share * size * len(values)
-    turned = [
-        float(np.linalg.norm(side - np.eye(len(values)))) + share * len(values)
-        for side in (left.T @ left, right @ right.T)
-    ]
-    if not turned[0] < 0.5:
-        return np.zeros(len(values))
-    low = values * np.sqrt(1.0 - turned[0]) * (1.0 - share) - apart * (1.0 + share)
-    return np.maximum(low * (1.0 - share) / np.sqrt(1.0 + turned[1]), 0.0)
-
-
 def rank_at_least(matrix: np.ndarray, *, beside_constants: bool = False) -> int:
     """Return a number that the rank cannot fall short of: singular values beyond rounding.
 
@@ -151,7 +110,7 @@ def rank_at_least(matrix: np.ndarray, *, beside_constants: bool = False) -> int:
     if beside_constants and units.size:
         units = units - units.mean(axis=0)
         off = 2.0 * gamma(2 * len(units) + 8) * float(np.sqrt(units.size))
-    return int((singular_values_down(units) > off).sum())
+    return int((singular_values_between(units)[0] > off).sum())
 
 
 def exact_rank(matrix: np.ndarray | Sequence[Sequence[Any]]) -> int:

@@ -106,7 +106,7 @@ def test_files_keep_it(fitted, tmp_path):
     content = json.loads((tmp_path / "s.json").read_text())
     assert content["schema"] == 3
     with pytest.raises(SolutionFileError, match="schema"):  # a covopt that knows no scaling
-        covopt.Solution.from_dict({**content, "schema": 4})
+        covopt.Solution.from_dict({**content, "schema": 5})
     assert json.loads(json.dumps(covopt.fit(X, y, lam="max").to_dict()))["schema"] == 2
 
 

@@ -13,7 +13,8 @@ from covopt.completely_positive.matrix import SymmetricMatrix
 from covopt.completely_positive.moment_model import moment_model
 from covopt.completely_positive.moment_rounding import rigorous_value
 from covopt.completely_positive.rank import cp_rank
-from covopt.exact.rank import exact_rank, rank_at_least, singular_values_down
+from covopt.exact.rank import exact_rank, rank_at_least
+from covopt.exact.singular import singular_values_between
 
 TOL = 1e-9
 
@@ -90,7 +91,7 @@ def test_singular_values_are_not_believed_but_bounded(shape):
         rng = np.random.default_rng(seed)
         A = rng.standard_normal(shape)
         A[:, -1] = A[:, 0] + 10.0 ** rng.uniform(-17, -1) * A[:, -1]
-        low, n = singular_values_down(A), min(shape)
+        low, n = singular_values_between(A)[0], min(shape)
         exact = [[Fraction(float(x)) for x in row] for row in (A if shape[0] <= shape[1] else A.T)]
         gram = [[sum(x * y for x, y in zip(a, b, strict=True)) for b in exact] for a in exact]
         for k, value in enumerate(low):
