@@ -1,6 +1,7 @@
 """The package's root holds public entries only, and old public module paths still lead to their names."""
 
 import ast
+import re
 import sys
 from functools import cache
 from importlib import import_module
@@ -66,6 +67,9 @@ def test_the_questions_are_the_same_objects_by_either_path():
 REPOSITORY = Path(__file__).resolve().parents[1]
 PROTOCOLS = {"_repr_html_", "_replace", "_value_"}  # IPython's, namedtuple's, enum's
 LONG: dict[str, str] = {}  # lines of files above 400, and why they are one piece
+PRIVATE = re.compile(  # files in which a private name of another one may stand
+    r"import.*\b_[a-z]|(?<!\bself)(?<!\bcls)\._[a-z]|^\s+_[a-z]\w*,$", re.IGNORECASE | re.MULTILINE
+)
 TWICE: set[str] = set()  # see "What stands twice, and why" in docs/architecture.md
 
 
@@ -98,6 +102,8 @@ def _own_names(tree):
 
 def _borrowed(file):
     """Private names that a file takes from another one, with the line."""
+    if not PRIVATE.search(file.read_text(encoding="utf-8")):
+        return
     tree = _parsed(file)
     where, own = file.relative_to(REPOSITORY).as_posix(), None
     for node in ast.walk(tree):
