@@ -1,5 +1,7 @@
 """A checker that rejects: certificates changed in one place, and files that are something else."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -12,7 +14,6 @@ from covopt.errors import SolutionFileError
 RING = 1.7 * np.eye(5) + np.roll(np.eye(5), 1, axis=0) + np.roll(np.eye(5), -1, axis=0)
 CASES = {
     "graph": graphs.petersen(),
-    "components": np.kron(np.eye(2, dtype=int), graphs.graph_matrix(graphs.cycle(5))),
     "dense": np.cov(np.random.default_rng(0).random((6, 5)).T) + 0.5,
     "not_cp": RING,
     "eigenvalue": [[1.0, 1.5], [1.5, 1.0]],
@@ -21,6 +22,21 @@ CASES = {
 
 def failed(content: dict) -> set[str]:
     return {check.name for check in verify_cp_rank(CPRankCertificate.from_dict(content)) if not check.ok}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda c: c["matrix"][0].__setitem__(1, c["matrix"][0][1] + 1.0),
+        lambda c: c.update(exact=[["1"] * len(c["matrix"]) for _ in c["matrix"]]),
+        lambda c: c.update(tol=0.1),
+    ],
+)
+@pytest.mark.parametrize("case", ["graph", "dense"])
+def test_a_changed_matrix_is_rejected(case, change):
+    content = json.loads(json.dumps(covopt.cp_rank(CASES[case]).to_dict()))
+    change(content)
+    assert "matrix" in failed(content)
 
 
 def test_comparison_needs_a_triangle_free_graph():
