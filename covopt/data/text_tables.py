@@ -130,30 +130,10 @@ def read_text(path: Path, suffix: str, text: Text) -> Raw:
     InputError
         Where it is no table, or takes more memory than there may be.
     """
-    most = max(memory_left(), NEVER_ASKED)
-    if path.suffix.lower() in COMPRESSED:
-        most = min(MOST_INFLATED, most)
-    with _opened(path) as stream:
-        size = os.fstat(stream.fileno()).st_size if path.suffix.lower() == suffix else 0
-        head = stream.read(min(SAMPLE, most + 1))
-        _check_room(path, max(size, len(head)), head)
-        parts, length = [head], len(head)
-        while length <= most and (
-            more := stream.read(AT_ONCE)
-        ):  # asked for all of it, a stream would make room first
-            parts.append(more)
-            length += len(more)
-    raw = b"".join(parts)
-    parts.clear()
-    if length > most:
-        if most == MOST_INFLATED:
-            raise InputError(f"{path} inflates to more than {MOST_INFLATED >> 20} MiB; unpack it first.")
-        plan(len(raw), most, FEWER, what=f"the table {path}")
-    _check_room(path, len(raw), head)
-    return _frame_of(path, suffix, raw, text)
+    return next(text_blocks(path, suffix, text, whole=True))
 
 
-def text_blocks(path: Path, suffix: str, text: Text) -> Iterator[Raw]:
+def text_blocks(path: Path, suffix: str, text: Text, *, whole: bool = False) -> Iterator[Raw]:
     """Read a table of text a block of whole lines after the other, so that memory holds one of them.
 
     Rows are called by their lines in the file. What UTF-16 and UTF-32 encode, whose lines do not end in a byte of
@@ -163,30 +143,53 @@ def text_blocks(path: Path, suffix: str, text: Text) -> Iterator[Raw]:
     ----------
     path, suffix, text
         As for :func:`read_text`.
+    whole : bool
+        Whether all of it is one block.
     """
-    if text.encoding.lower().replace("_", "-").startswith(WIDE):
-        yield read_text(path, suffix, text)
-        return
-    size = max(LEAST_BLOCK, room(MOST_BLOCK * BLOCKS, 1.0) // BLOCKS)
     with _opened(path) as stream:
+        if whole or _is_wide(text):
+            yield _frame_of(path, suffix, _all_of(path, suffix, stream), text)
+            return
+        size = max(LEAST_BLOCK, room(MOST_BLOCK * BLOCKS, 1.0) // BLOCKS)
         head = b""
         while not head.removeprefix(codecs.BOM_UTF8).strip() and (line := _lines_of(stream, 0, path)):
             head += line
+        before = skipped = 0
         block = _lines_of(stream, size, path)
-        yield _frame_of(path, suffix, head + block, text)
-        before, skipped = 0, 0
-        while True:
-            before, skipped = before + _count_lines(block), skipped + len(block)
+        while block or not skipped:  # the first even where nothing follows the names
+            if block.strip() or not skipped:
+                try:
+                    yield _frame_of(path, suffix, head + block, text, before)
+                except UnicodeDecodeError as error:
+                    error.start += skipped
+                    raise
+            before, skipped = before + _count_lines(block), skipped + max(len(block), 1)
             block = _lines_of(stream, size, path)
-            if not block:
-                return
-            if not block.strip():
-                continue
-            try:
-                yield _frame_of(path, suffix, head + block, text, before)
-            except UnicodeDecodeError as error:
-                error.start += skipped
-                raise
+
+
+def _all_of(path: Path, suffix: str, stream: IO[bytes]) -> bytes:
+    """Return all bytes of a table, where memory has room for them."""
+    packed, most = path.suffix.lower() in COMPRESSED, max(memory_left(), NEVER_ASKED)
+    most = min(MOST_INFLATED, most) if packed else most
+    size = os.fstat(stream.fileno()).st_size if path.suffix.lower() == suffix else 0
+    parts = [stream.read(min(SAMPLE, most + 1))]
+    length = len(parts[0])
+    _check_room(path, max(size, length), parts[0])
+    # asked for all of it, a stream would make room first
+    while length <= most and (more := stream.read(AT_ONCE)):
+        parts.append(more)
+        length += len(more)
+    if length > most and most == MOST_INFLATED:
+        raise InputError(f"{path} inflates to more than {MOST_INFLATED >> 20} MiB; unpack it first.")
+    if length > most:
+        plan(length, most, FEWER, what=f"the table {path}")
+    _check_room(path, length, parts[0])
+    return b"".join(parts)
+
+
+def _is_wide(text: Text) -> bool:
+    """Return whether letters take two bytes or four."""
+    return text.encoding.lower().replace("_", "-").startswith(WIDE)
 
 
 def _lines_of(stream: IO[bytes], size: int, path: Path) -> bytes:
@@ -268,8 +271,7 @@ def zipped_name(path: Path) -> str:
 def _frame_of(path: Path, suffix: str, raw: bytes, text: Text, before: int = 0) -> Raw:
     """Return the frame of a text, of whose lines so many are left out between the first and the second."""
     pd = required("pandas", "reading a table", "tables")
-    wide = text.encoding.lower().replace("_", "-").startswith(WIDE)
-    if b"\x00" in raw and not wide:
+    if b"\x00" in raw and not _is_wide(text):
         raise InputError(
             f"{path} holds zero bytes, which no text does; is it a table of another kind? For UTF-16 give "
             "--encoding utf-16 (encoding=...)."
@@ -325,24 +327,31 @@ def _each_line(content: str) -> Iterator[str]:
         yield line[0]
 
 
-def _too_wide(content: str, delimiter: str, width: int, path: Path, skipped: int) -> str:
-    """Say which line has more fields than the header; nothing where none has."""
+def _records(content: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
+    """Yield the rows that are not empty, each with the line on which it begins, counted from 1 as editors do."""
     reader = csv.reader(_each_line(content), delimiter=delimiter)
     before = 0
     for record in reader:
+        if len(record) > 1 or (record and record[0].strip()):
+            yield before + 1, record
+        before = reader.line_num
+
+
+def _too_wide(content: str, delimiter: str, width: int, path: Path, skipped: int) -> str:
+    """Say which line has more fields than the header; nothing where none has."""
+    for line, record in _records(content, delimiter):
         if len(record) > width and any(field.strip() for field in record[width:]):
             return (
-                f"{path}: line {skipped + before + 1} has {len(record)} fields, but the first line names {width} "
+                f"{path}: line {skipped + line} has {len(record)} fields, but the first line names {width} "
                 f"column{'' if width == 1 else 's'}. Titles and comments above the names have to go; --sep (sep=...) "
                 "names another separator."
             )
-        before = reader.line_num
     return ""
 
 
 def _check_points(frame: pd.DataFrame, path: Path) -> None:
     """Refuse 1.000 where the decimal is a comma: it would be one thousand in one country and one in another."""
-    for name in frame.columns[[not _is_numeric(kind) for kind in frame.dtypes]]:
+    for name in frame.select_dtypes(exclude="number").columns:
         pointed = frame[name].dropna().astype(str)
         pointed = pointed[pointed.str.fullmatch(r"\s*[+-]?\d*\.\d*(?:[eE][+-]?\d+)?\s*")]
         if len(pointed):
@@ -352,26 +361,12 @@ def _check_points(frame: pd.DataFrame, path: Path) -> None:
             )
 
 
-def _is_numeric(kind: Any) -> bool:
-    """Return whether pandas calls a type of column numeric."""
-    pd = required("pandas", "reading a table", "tables")
-    return pd.api.types.is_numeric_dtype(kind)
-
-
 def _lines(content: str, delimiter: str, n_rows: int) -> np.ndarray:
     """Return the line on which each row begins, counted from 1 as editors do."""
-    content = content.replace("\r\n", "\n").replace("\r", "\n")
-    end = len(content)
-    while end and content[end - 1] == "\n":
-        end -= 1
-    if content.count("\n", 0, end) == n_rows:  # neither blank lines nor line ends within quotes
+    plain = content.replace("\r\n", "\n").replace("\r", "\n").rstrip("\n")
+    if plain.count("\n") == n_rows:  # neither blank lines nor line ends within quotes
         return np.arange(2, n_rows + 2)
-    reader, found, before = csv.reader(_each_line(content), delimiter=delimiter), [], 0
-    for record in reader:
-        if len(record) > 1 or (record and record[0].strip()):
-            found.append(before + 1)
-        before = reader.line_num
-    return np.array(found[1 : n_rows + 1])
+    return np.array([line for line, _ in _records(content, delimiter)][1 : n_rows + 1])
 
 
 def check_unique(names: Sequence[str], path: Path) -> None:
