@@ -26,6 +26,7 @@ from covopt.problems.regularised import reduce_fit
 from covopt.problems.shallow import ShallowProblem
 from covopt.solvers.finish import finish_network
 from covopt.solvers.generation import generate
+from covopt.solvers.points import WarmStart
 
 ACCURATE = 1e-7  # with a larger gap the tight set cannot be read off
 ROUNDING = 1e-12  # relative error of a bracket in double precision
@@ -113,8 +114,8 @@ class Minimisers:
         for wanted in (REFINED_GAP, FINEST_GAP) if is_scalar else (REFINED_GAP,):
             if gap > wanted:
                 point = generate(
-                    problem, oracle, tol=wanted, random_state=self.random_state, start_neurons=neurons,
-                    max_rounds=100, time_limit_s=REFINE_TIME_S,
+                    problem, oracle, tol=wanted, random_state=self.random_state, max_rounds=100,
+                    time_limit_s=REFINE_TIME_S, warm=WarmStart.of(neurons, weights, offset, dual),
                 )  # fmt: skip
                 if point.gap < gap:
                     dual = point.dual

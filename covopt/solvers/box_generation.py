@@ -224,7 +224,7 @@ def solve_by_boxes(
     max_nodes : int, optional
         Boxes per proof; by default as many as the time suffices for, and five million without a limit.
     warm : WarmStart, optional
-        Where rounds with a loss begin.
+        Where rounds begin.
 
     Returns
     -------
@@ -254,9 +254,5 @@ def solve_by_boxes(
         "tol": tol, "time_limit_s": time_limit_s, "random_state": random_state, "callback": observe,
         "max_rounds": ROUNDS,
     }  # fmt: skip
-    generation: Believing = (
-        BoxGeneration(problem, oracle, **options)
-        if interpolates
-        else BoxFit(problem, oracle, warm=warm, **options)
-    )
+    generation: Believing = (BoxGeneration if interpolates else BoxFit)(problem, oracle, warm=warm, **options)
     return generation.solve()

@@ -21,7 +21,7 @@ from covopt.solvers.least_norm import LeastNorm
 from covopt.solvers.master.networks import completed, interpolate, mass, shifted
 from covopt.solvers.master.newton import Candidate, Step
 from covopt.solvers.master.objective import PASSES, Interpolation
-from covopt.solvers.points import Point
+from covopt.solvers.points import Point, WarmStart
 from covopt.solvers.seeds import random_vertices, spanning_directions
 
 ROUNDING = 1e-14
@@ -41,7 +41,8 @@ class ColumnGeneration(Driver):
     problem : ShallowProblem
     oracle : Oracle
         Prices duals of the problem's rows.
-    start_neurons : ndarray of shape (m, r), optional
+    warm : WarmStart, optional
+        Whose neurons are columns.
     **options
         Of :class:`~covopt.solvers.driver.Driver`.
     """
@@ -51,12 +52,12 @@ class ColumnGeneration(Driver):
         problem: ShallowProblem,
         oracle: Oracle,
         *,
-        start_neurons: np.ndarray | None = None,
+        warm: WarmStart | None = None,
         **options: Any,
     ):
         view = Interpolation(problem)
         super().__init__(view, oracle, **options)
-        self.problem, self.start_neurons, self.targets = problem, start_neurons, view.targets
+        self.problem, self.warm, self.targets = problem, warm, view.targets
         # the best so far of those that miss the points by more than the tolerance is worth
         self._rough: tuple[float, Any] = np.inf, None
 
@@ -89,8 +90,8 @@ class ColumnGeneration(Driver):
         pricing = self.price(first, 0.0, max_neurons=max(n, 20))
         self.offer_dual(first, pricing)
         master.columns.append_different(self.normalise(pricing.neurons))
-        if self.start_neurons is not None:
-            master.columns.append_different(self.normalise(self.start_neurons))
+        if self.warm is not None:
+            master.columns.append_different(self.normalise(self.warm.neurons))
         weights = self._add_spanning()
         largest = float(np.linalg.norm(weights, axis=1).max(initial=0.0))
         master.cones.add(master.heights, schedule.start * max(largest, 1e-8), 1.0)

@@ -81,9 +81,7 @@ class Descent:
             self.point = dataclasses.replace(
                 point, neurons=network.neurons, weights=network.weights, offset=network.offset, upper_bound=value,
                 dual=dual,
-                warm=WarmStart(
-                    network.neurons, network.weights, np.linalg.norm(network.weights, axis=1), network.offset, dual
-                ),
+                warm=WarmStart.of(*network, dual),
             )  # fmt: skip
         return is_better
 
@@ -150,16 +148,16 @@ class Descent:
             weights = SHARE * self._wanted() * pulls[best : best + 1] / sizes[best]
             self.offer(Network(units[best : best + 1], weights, self.constant))
 
-    def random_network(self) -> Network:
+    def random_network(self, n_neurons: int = NEURONS) -> Network:
         """Random neurons, half of them uniform where the rows are round, with outputs half as large as wanted."""
         problem = self.problem
         r, q = problem.rows.shape[1], problem.n_outputs
         sample = problem.rows[self._chosen(SAMPLE)]
-        neurons = self.rng.standard_normal((NEURONS, r))
+        neurons = self.rng.standard_normal((n_neurons, r))
         spread = np.linalg.pinv(np.linalg.qr(sample, mode="r"), rcond=1e-12).T
         neurons[::2] = neurons[::2, : len(spread)] @ spread
         neurons /= np.linalg.norm(neurons, axis=1, keepdims=True)
-        weights = self.rng.standard_normal((NEURONS, q))
+        weights = self.rng.standard_normal((n_neurons, q))
         size = float(np.sqrt(np.square(np.maximum(sample @ neurons.T, 0.0) @ weights).sum(axis=1).mean()))
         return Network(neurons, weights * (0.5 * self._wanted() / max(size, 1e-300)), self.constant)
 

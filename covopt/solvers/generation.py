@@ -20,8 +20,7 @@ def generate(problem: ShallowProblem | RegularisedProblem, oracle: Oracle, **opt
     problem : ShallowProblem or RegularisedProblem
     oracle : Oracle
     **options
-        ``tol``, ``time_limit_s``, ``max_rounds``, ``random_state``, ``callback``, ``unit``; ``start_neurons`` where
-        networks interpolate, ``warm`` where there is a loss.
+        ``tol``, ``time_limit_s``, ``max_rounds``, ``random_state``, ``callback``, ``unit`` and ``warm``.
     """
     if isinstance(problem, ShallowProblem):
         return ColumnGeneration(problem, oracle, **options).solve()

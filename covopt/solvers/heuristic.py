@@ -146,7 +146,7 @@ def solve_heuristic(
     found : Point, optional
         A network and a dual point that another search has ended with: then only the bounds are left to do.
     warm : WarmStart, optional
-        Where rounds with a loss begin.
+        Where rounds begin.
     is_brief : bool
         Whether a first look at what can be proved may end rounds with a loss, and shorten what comes after.
 
@@ -188,7 +188,7 @@ def solve_heuristic(
     if found is not None and found.dual.any():
         point, oracle.trusted = found, True
     elif isinstance(problem, ShallowProblem):
-        point = ColumnGeneration(problem, oracle, **options).solve()
+        point = ColumnGeneration(problem, oracle, warm=warm, **options).solve()
     else:
         point = BelievingGeneration(problem, oracle, warm=warm, is_brief=is_brief, **options).solve()
     if not oracle.trusted:

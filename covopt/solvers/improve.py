@@ -1,4 +1,4 @@
-"""The one anytime loop of a fit: descent on both layers, columns from where it ended, bounds with what time is left.
+"""The one anytime loop: descent on both layers, columns from where it ended, bounds with what time is left.
 
 Each step may only improve the bracket: a network is an upper bound whatever found it, and a lower bound is the best
 that was proved of any dual. Whoever runs the steps stops them when the gap is small, at a deadline, or at a signal.
@@ -7,27 +7,37 @@ that was proved of any dual. Whoever runs the steps stops them when the gap is s
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from collections.abc import Callable, Iterator
 from typing import Any
+
+import numpy as np
 
 from covopt.errors import BudgetError
 from covopt.limits import TimeUp, limited, now, patiently
 from covopt.oracles.cascade import suits_boxes
 from covopt.oracles.faces import MOST_FACED
 from covopt.problems.regularised import RegularisedProblem
+from covopt.problems.shallow import ShallowProblem
 from covopt.solvers.box_generation import solve_by_boxes
 from covopt.solvers.descent import PASSES, Descent
+from covopt.solvers.generation import generate
 from covopt.solvers.heuristic import solve_heuristic
+from covopt.solvers.interpolating import InterpolatingDescent
 from covopt.solvers.loop import RoundState
+from covopt.solvers.master.objective import Fit, Interpolation, Objective
 from covopt.solvers.points import Point
 from covopt.solvers.quick import has_no_room, is_out_of_reach
-from covopt.solvers.regularised.generation import RegularisedGeneration
 from covopt.solvers.regularised.newton import applies
 from covopt.status import Status
 
 MANY_ROWS = 1000  # from which on a solve with a limit begins with descent, whatever its dimension
 STARTS = 4  # random networks where no columns follow
 SOON_S = 1.0  # for a network where the first round of columns took all the time
+MEETING_SHARE, FAR_SHARE = (
+    0.3,
+    0.8,
+)  # of the time, for a network through the points, and where no columns follow
 BOX_SHARE = 0.7  # of the time limit, before bounds of another kind are tried
 COLUMNS, DESCENT = "column-generation", "descent with local search"
 ENDED = (Status.TIME_LIMIT, Status.INTERRUPTED, Status.CALLBACK)
@@ -38,7 +48,7 @@ class Improvement:
 
     Parameters
     ----------
-    problem : RegularisedProblem
+    problem : ShallowProblem or RegularisedProblem
         With the norm as the price of a neuron.
     oracle : callable
         Returns the exact oracle of the rows that are not zero, None without such rows, or raises BudgetError.
@@ -48,12 +58,12 @@ class Improvement:
     is_brief : bool
         Of :func:`~covopt.solvers.heuristic.solve_heuristic`.
     **options
-        ``random_state``, ``callback`` and ``warm``, of :class:`RegularisedGeneration`.
+        ``random_state``, ``callback`` and ``warm``, of :func:`~covopt.solvers.generation.generate`.
 
     Attributes
     ----------
     point : Point
-        At first the best constant.
+        At first the best constant, or no network through the points.
     name : str
         What has found it, in words.
 
@@ -73,7 +83,7 @@ class Improvement:
 
     def __init__(
         self,
-        problem: RegularisedProblem,
+        problem: ShallowProblem | RegularisedProblem,
         oracle: Callable[[], Any],
         *,
         tol: float,
@@ -83,8 +93,14 @@ class Improvement:
     ):
         self.problem, self.oracle, self.tol, self.is_brief = problem, oracle, tol, is_brief
         self.limit, self.began, self.options = time_limit_s, now(), options
-        self.is_searched = problem.n_outputs == 1 and problem.rows.shape[1] > MOST_FACED
-        self.descent = Descent(problem, options.get("random_state"))
+        seed = options.get("random_state")
+        self.view: Objective
+        self.descent: Descent | InterpolatingDescent
+        if isinstance(problem, ShallowProblem):
+            self.view, self.descent = Interpolation(problem), InterpolatingDescent(problem, seed)
+        else:
+            self.view, self.descent = Fit(problem), Descent(problem, seed)
+        self.is_searched = self.view.is_scalar and problem.rows.shape[1] > MOST_FACED
         self.point, self.name = self.descent.point, "constant"
 
     @property
@@ -100,18 +116,23 @@ class Improvement:
             with contextlib.suppress(BudgetError):
                 oracle = self.oracle()
         is_far = no_room or is_out_of_reach(problem, self.limit)
-        follows = not no_room and problem.n_outputs == 1 and applies(problem)
+        follows = (
+            isinstance(problem, RegularisedProblem)
+            and not no_room
+            and problem.n_outputs == 1
+            and applies(problem)
+        )
         is_late = self.limit is not None and len(problem.rows) > MANY_ROWS
         if self.options.get("warm") is None and (is_far or is_late or oracle is None) and problem.rows.any():
-            for _ in self.descent.run(1 if follows or not is_far else STARTS, PASSES if is_far else 0):
+            for _ in self._descents(1 if follows or not is_far else STARTS, is_far):
                 yield self._improved(self.descent.point, DESCENT)
                 if self._report():
                     self.point.status = Status.CALLBACK
                     return
             self.options["warm"] = self.descent.point.warm
         if follows or not is_far:
-            yield self._improved(*self._columns(oracle))
-        elif problem.n_outputs == 1:
+            yield from self._columns(oracle)
+        elif self.view.is_scalar and np.isfinite(self.point.upper_bound):
             options = {"random_state": self.options["random_state"], "callback": self.options["callback"]}
             found = solve_heuristic(
                 problem, tol=self.tol, time_limit_s=self.left, found=self.point, **options
@@ -120,10 +141,21 @@ class Improvement:
                 found.status = Status.GAP
             yield self._improved(found, DESCENT)
 
+    def _descents(self, starts: int, is_far: bool) -> Iterator[Point]:
+        """Descents for a fit; for interpolation until one has met the points, in a share of the time."""
+        if isinstance(self.descent, Descent):
+            yield from self.descent.run(starts, PASSES if is_far else 0)
+            return
+        with contextlib.suppress(TimeUp), limited(None if self.left is None else MEETING_SHARE * self.left):
+            for point in self.descent.run(STARTS):
+                if np.isfinite(point.upper_bound):
+                    yield point
+                    break
+
     def rescue(self) -> None:
         """Take over what a deadline left of a descent; descend for a second where that is nothing."""
         self._take_descent()
-        if not len(self.point.neurons):
+        if isinstance(self.descent, Descent) and not len(self.point.neurons):
             with patiently():
                 soon = SOON_S if self.limit is None else min(SOON_S, 0.05 * self.limit)
                 with contextlib.suppress(TimeUp), limited(soon):
@@ -135,22 +167,24 @@ class Improvement:
         if self.descent.point.upper_bound < self.point.upper_bound:
             self.point, self.name = self.point.merged(self.descent.point), DESCENT
 
-    def _columns(self, oracle: Any) -> tuple[Point, str]:
+    def _columns(self, oracle: Any) -> Iterator[Point]:
         """Column generation: by boxes up to eight dimensions, by the exact oracle, else by what search believes."""
         problem, found = self.problem, None
         options = {**self.options, "tol": self.tol}
         if self.is_searched and suits_boxes(problem.rows.shape[1]):
             found = solve_by_boxes(problem, **options, time_limit_s=self.left and BOX_SHARE * self.left)
+            yield self._improved(found, COLUMNS + " with boxes")
             if found.status not in (Status.GAP, Status.TIME_LIMIT):
-                return found, COLUMNS + " with boxes"
+                return
+            found = dataclasses.replace(found)  # what follows writes into it
         elif oracle is not None or not problem.rows.any():
-            return RegularisedGeneration(problem, oracle, **options, time_limit_s=self.left).solve(), COLUMNS
+            yield self._improved(generate(problem, oracle, **options, time_limit_s=self.left), COLUMNS)
+            return
         point = solve_heuristic(
             problem, **options, time_limit_s=self.left, is_brief=self.is_brief, found=found
         )
-        return point, COLUMNS + (
-            " with local search" if point.status is Status.HEURISTIC else " with branch and bound"
-        )
+        search = " with local search" if point.status is Status.HEURISTIC else " with branch and bound"
+        yield self._improved(point, COLUMNS + search)
 
     def _improved(self, point: Point, name: str) -> Point:
         self.point, self.name = point.merged(self.point), name

@@ -40,6 +40,13 @@ class WarmStart:
     edges: np.ndarray | None = None
     feasible: np.ndarray | None = None
 
+    @classmethod
+    def of(cls, neurons: np.ndarray, weights: np.ndarray, offset: Any, dual: np.ndarray) -> WarmStart:
+        """Return a start from a network and a dual of any solve, in its shapes."""
+        weights = weights[:, None] if weights.ndim == 1 else weights
+        sizes = np.linalg.norm(weights, axis=1)
+        return cls(neurons, weights, sizes, np.atleast_1d(offset), dual[:, None] if dual.ndim == 1 else dual)
+
 
 @dataclass
 class Point:

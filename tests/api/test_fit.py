@@ -318,7 +318,7 @@ def test_a_first_round_without_an_end_leaves_a_network(monkeypatch, is_cut):
             0.0,
             Status.TIME_LIMIT,
         )
-        return none, "column-generation"
+        yield self._improved(none, "column-generation")
 
     monkeypatch.setattr(Improvement, "_columns", nothing)
     X, y = table("squared")

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import covopt
-from covopt.api import generation
 from covopt.errors import BudgetError
 from covopt.limits import TimeUp
 from covopt.oracles import searched as box_pricing
@@ -15,6 +14,7 @@ from covopt.oracles.choose import exact_oracle
 from covopt.oracles.cones import box_gauge
 from covopt.oracles.searched import Pool, SearchedThenProved
 from covopt.problems.shallow import ShallowProblem
+from covopt.solvers import improve
 from covopt.solvers.box_generation import BoxGeneration, solve_by_boxes
 from covopt.solvers.generation import generate
 from covopt.status import Status
@@ -190,12 +190,12 @@ def test_a_search_after_boxes_that_is_stopped_leaves_their_network(monkeypatch, 
     def given_up(*arguments, **options):
         return dataclasses.replace(solve_by_boxes(*arguments, **options), status=Status.GAP)
 
-    def stopped(problem, solver, options, plane, thin, first):
-        first.dual, first.upper_bound = np.zeros_like(first.dual), np.inf  # half done
+    def stopped(problem, *, found, **options):
+        found.dual, found.upper_bound = np.zeros_like(found.dual), np.inf  # half done
         raise stop
 
-    monkeypatch.setattr(generation, "solve_by_boxes", given_up)
-    monkeypatch.setattr(generation, "_without_boxes", stopped)
+    monkeypatch.setattr(improve, "solve_by_boxes", given_up)
+    monkeypatch.setattr(improve, "solve_heuristic", stopped)
     solution = covopt.min_norm(X, y)
     assert solution.gap < 1e-5 and solution.solver == "column-generation with boxes"
     assert covopt.verify(solution).ok

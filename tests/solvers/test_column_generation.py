@@ -9,6 +9,7 @@ from covopt.oracles.base import Pricing
 from covopt.problems.shallow import ShallowProblem
 from covopt.solvers.column_generation import ColumnGeneration
 from covopt.solvers.master.networks import completed, shifted
+from covopt.solvers.points import WarmStart
 from covopt.status import Status
 from tests.oracles.table import face_oracle
 
@@ -52,7 +53,8 @@ def test_seeds_and_start_neurons_lead_to_the_same_value(offset_cost):
     oracle = face_oracle(case.rows)
     first = ColumnGeneration(case, oracle, tol=1e-8, random_state=0).solve()
     second = ColumnGeneration(case, oracle, tol=1e-8, random_state=5).solve()
-    warm = ColumnGeneration(case, oracle, tol=1e-8, random_state=0, start_neurons=first.neurons).solve()
+    start = WarmStart.of(first.neurons, first.weights, first.offset, first.dual)
+    warm = ColumnGeneration(case, oracle, tol=1e-8, random_state=0, warm=start).solve()
     for other in (second, warm):
         assert other.upper_bound == pytest.approx(first.upper_bound, rel=3e-8)
 

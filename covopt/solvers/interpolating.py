@@ -1,0 +1,191 @@
+r"""Descent to a network through the points: λ → 0 on both layers, then the least change of both that meets them.
+
+Few neurons may interpolate many points only where they move. With W, V the layers of a balanced network, R what it
+misses and J the Jacobian of its outputs,
+
+    min ‖δW‖² + ‖δV‖² + ρ ‖δB‖²   s.t.   J(δW, δV, δB) = R,
+
+is a Gauss–Newton step in the norm that is minimised; its kernel J Jᵀ has a row for every target. Kinks that are
+crossed shorten steps.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+
+import numpy as np
+from scipy.linalg import LinAlgError, solve
+
+from covopt.limits import checkpoint
+from covopt.losses import make_loss
+from covopt.problems.regularised import RegularisedProblem
+from covopt.problems.shallow import ShallowProblem
+from covopt.solvers.both_layers import Network, balanced, descend, of_unit_neurons
+from covopt.solvers.descent import NEURONS, Descent
+from covopt.solvers.points import Point, WarmStart
+from covopt.status import Status
+
+SHARES = 0.1, 0.01, 0.001, 0.0001  # of the λ at which one point alone would count; the last after corrections
+PER_UNKNOWN = 8  # parameters of the first network for each target
+STEPS = 200  # of L-BFGS, for each λ
+TRIES = 3  # corrections of one network, with a descent at the least λ between them
+CORRECTIONS = 100  # Gauss–Newton steps at most
+ARMIJO, SHORTEST = 0.1, 1e-3  # share of the fall that a step has to bring, and its least length
+MET = 1e-13  # of max|y|: corrections end there
+PASSES = 1e-10  # and a network counts as one through the points
+MOST_UNKNOWNS = 2500  # targets: the kernel has a row for each
+REGULAR = 1e-12  # of the kernel's mean diagonal, on its diagonal
+
+
+class InterpolatingDescent:
+    """The cheapest network through the points so far, of descents from random neurons.
+
+    Parameters
+    ----------
+    problem : ShallowProblem
+    random_state : int, optional
+
+    Attributes
+    ----------
+    point : Point
+        Its upper bound is infinite as long as no network has met the points; its dual is that of the least λ.
+
+    Examples
+    --------
+    >>> descent = InterpolatingDescent(ShallowProblem(np.eye(3), np.array([1.0, 0.5, -0.5])))
+    >>> for point in descent.run(3):
+    ...     pass
+    >>> bool(point.upper_bound < 2.0)
+    True
+    """
+
+    def __init__(self, problem: ShallowProblem, random_state: int | None = None):
+        self.problem, self.seed = problem, 0 if random_state is None else random_state
+        self.targets = problem.targets.reshape(len(problem.rows), -1)
+        shape = problem.targets.shape
+        self.point = Point(
+            np.zeros((0, problem.rows.shape[1])), np.zeros((0, *shape[1:])), np.zeros(shape[1:])[()], np.inf,
+            np.zeros(shape), 0.0, Status.TIME_LIMIT,
+        )  # fmt: skip
+
+    def run(self, starts: int = 1) -> Iterator[Point]:
+        """Yield the best point after each start.
+
+        Parameters
+        ----------
+        starts : int
+        """
+        if not self.targets.any() or self.targets.size > MOST_UNKNOWNS:
+            return
+        for seed in range(self.seed, self.seed + starts):
+            self._start(seed)
+            yield self.point
+
+    def _start(self, seed: int) -> None:
+        """Descend from random neurons at smaller and smaller λ, then meet the points."""
+        problem = self.problem
+        loss = make_loss("squared")
+        loss.encode_targets(self.targets)
+        lengths = np.linalg.norm(problem.rows, axis=1)
+        alone = 2.0 * float((np.linalg.norm(self.targets, axis=1) * lengths).max()) / len(lengths)
+        fits = [
+            RegularisedProblem(problem.rows, loss, share * alone, problem.offset_cost) for share in SHARES
+        ]
+        n_neurons = max(NEURONS, PER_UNKNOWN * self.targets.size // problem.rows.shape[1])
+        network = Descent(fits[0], seed).random_network(n_neurons)
+        for fit in fits[:-1]:
+            network = descend(fit, network, steps=STEPS)
+        if not self.point.dual.any():
+            self.point.dual = problem.project_dual(self._own(fit.dual_of(fit.fitted(*network))))
+        for _ in range(TRIES):
+            network = meet_points(problem, self.targets, network)
+            if self._offer(network):
+                break
+            network = descend(fits[-1], network, steps=STEPS)
+        if self.point.warm is None:  # columns need not pass through the points
+            self.point.warm = WarmStart.of(*network, self.point.dual)
+
+    def _offer(self, network: Network) -> bool:
+        """Keep a network that meets the points at a lower cost; whether it meets them."""
+        weights, offset = self._own(network.weights), self._own(network.offset)
+        missed = np.abs(self.problem.residual(network.neurons, weights, offset)).max()
+        value = self.problem.primal_value(weights, offset)
+        meets = bool(missed <= PASSES * np.abs(self.targets).max())
+        if meets and value < self.point.upper_bound:
+            self.point = dataclasses.replace(
+                self.point, neurons=network.neurons, weights=weights, offset=offset, upper_bound=value,
+                warm=WarmStart.of(*network, self.point.dual),
+            )  # fmt: skip
+        return meets
+
+    def _own(self, values: np.ndarray):
+        """Return values in the shapes of the problem."""
+        return values if self.problem.is_vector else values[..., 0][()]
+
+
+def meet_points(problem: ShallowProblem, targets: np.ndarray, network: Network) -> Network:
+    """Change both layers, as little as possible, until the network passes through the points or steps get short.
+
+    Parameters
+    ----------
+    problem : ShallowProblem
+    targets : ndarray of shape (N, k)
+    network : Network
+    """
+    rows, size = problem.rows, float(np.abs(targets).max())
+    gram = rows @ rows.T
+    layers = (*balanced(network), network.offset)
+    active, atoms, missed = _forward(rows, targets, *layers)
+    for _ in range(CORRECTIONS):
+        checkpoint()
+        if np.abs(missed).max() <= MET * size:
+            break
+        kernel, lever = _kernel(problem, gram, atoms, active, layers[1])
+        try:
+            multipliers = solve(kernel, missed.T.ravel(), assume_a="pos").reshape(missed.T.shape).T
+        except LinAlgError:
+            break
+        step = (
+            ((multipliers @ layers[1].T) * active).T @ rows, atoms.T @ multipliers,
+            lever * multipliers.sum(axis=0),
+        )  # fmt: skip
+        length, before = 1.0, float(np.linalg.norm(missed))
+        while length > SHORTEST:
+            tried = tuple(part + length * change for part, change in zip(layers, step, strict=True))
+            found = _forward(rows, targets, *tried)
+            if np.linalg.norm(found[2]) < (1.0 - ARMIJO * length) * before:
+                break
+            length *= 0.5
+        else:
+            break
+        layers, (active, atoms, missed) = tried, found
+    return of_unit_neurons(*layers)
+
+
+def _forward(rows, targets, W, V, B) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return which neurons are active, (N, m), their activations, and what the outputs miss, (N, k)."""
+    atoms = np.maximum(rows @ W.T, 0.0)
+    return (atoms > 0.0).astype(float), atoms, targets - atoms @ V - B
+
+
+def _kernel(problem: ShallowProblem, gram, atoms, active, V) -> tuple[np.ndarray, float]:
+    """Return J Jᵀ, outputs first, and how much of a multiplier the offset takes."""
+    n, k = len(atoms), V.shape[1]
+    kernel, common = np.empty((k, n, k, n)), atoms @ atoms.T
+    for c in range(k):
+        for d in range(c, k):
+            block = gram * ((active * (V[:, c] * V[:, d])) @ active.T)
+            kernel[c, :, d] = block
+            kernel[d, :, c] = block.T
+    for c in range(k):
+        kernel[c, :, c] += common
+    kernel = kernel.reshape(n * k, n * k)
+    mean = float(np.trace(kernel)) / len(kernel)
+    lever = 0.0
+    if problem.has_offset:  # one that costs nothing moves as easily as a point does
+        lever = mean if problem.offset_cost == 0 else min(mean, 1.0 / problem.offset_cost)
+        for c in range(k):
+            kernel[c * n : (c + 1) * n, c * n : (c + 1) * n] += lever
+    kernel[np.diag_indices(len(kernel))] += REGULAR * mean
+    return kernel, lever
