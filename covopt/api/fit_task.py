@@ -97,7 +97,8 @@ class FitTask:
             self.data, self.scaling = standardise(self.data, self.loss.weights[:, 0], targets=of_numbers)
             if of_numbers:
                 self.loss.encode_targets(self.data.Y, sample_weight)
-        check_spans(self.data)
+        if not isinstance(self.weighing, LabelNoise):
+            check_spans(self.data)
         self.output_bias, self.potential, self.random_state = output_bias, potential, random_state
         weights = self.loss.weights[:, 0]
         self.sample_weight = None if sample_weight is None else np.asarray(sample_weight, dtype=float)

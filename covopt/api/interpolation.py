@@ -140,8 +140,9 @@ def min_norm(
         found_scaling: Scaling | None = None
         if standardise:
             data, found_scaling = _standardised(data)
-        check_spans(data)
-        if isinstance(weighing, LabelNoise):
+        if not isinstance(weighing, LabelNoise):
+            check_spans(data)
+        else:
             check_label_noise(weighing, data.n_outputs, output_bias)
             if solver not in ("auto", "column-generation"):
                 raise InputError(
