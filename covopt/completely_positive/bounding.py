@@ -48,11 +48,6 @@ def settle(piece: Component) -> None:
         return
     if not piece.reasons:
         piece.say("lower", rank_bound(piece.matrix, piece.options.tol), "rank")
-    upper = piece.upper
-    if piece.matrix.exact is None and upper is not None and upper < piece.lower:
-        # the face certificate speaks of the floats as they are
-        piece.reasons = [r for r in piece.reasons if r.method != "face" or (r.value or 0) <= upper]
-        piece.notes.append(NOTES["narrow"].format(upper))
     piece.finish()
 
 
@@ -135,6 +130,9 @@ def _search(piece: Component, share: float, *, n_starts: int) -> None:
 def _face(piece: Component) -> None:
     if len(piece.matrix) > CERTIFIED_ORDER or piece.options.over:
         return
+    if piece.matrix.exact is None:  # it would speak of the floats as they are, not of the matrices nearby
+        piece.notes.append(NOTES["no exact"])
+        return
     from covopt.completely_positive.face import face_certificate
 
     try:
@@ -147,9 +145,7 @@ def _face(piece: Component) -> None:
     data = found.to_dict()
     if found.lower > piece.lower:
         piece.say("lower", int(found.lower), "face", data)
-    if piece.matrix.exact is None:
-        piece.take(found.factor, "face")
-    elif piece.upper is None or found.upper < piece.upper:
+    if piece.upper is None or found.upper < piece.upper:
         piece.reasons = [r for r in piece.reasons if r.method != "factor"]
         piece.factor = found.factor
         piece.say("upper", int(found.upper), "face", data)

@@ -33,8 +33,6 @@ logger = logging.getLogger(__name__)
 MOST_ROWS = 16  # as many as the exact test of copositivity takes
 TOUCHING = 1e-5  # of the trace: larger minima over K¹ belong to matrices off the boundary
 BELOW = 1e-7
-READING = Fraction(1, 2**44)  # rounding of float entries, against √(a_ii a_jj)
-RATIO_DENOMINATOR = 10**5
 ROUNDING_SCALES = tuple(10**k for k in range(1, 10))
 
 
@@ -55,9 +53,7 @@ class FaceCertificate:
     lower, upper : int
         The CP-rank where they agree: always but where there are very many ways to write A.
     matrix : tuple of tuple of Fraction
-        A as it was read: floats that are multiples of small ratios but for rounding are read as those.
-    rounded : bool
-        Whether that was done.
+        A.
     """
 
     S: tuple[tuple[int, ...], ...]
@@ -67,7 +63,6 @@ class FaceCertificate:
     lower: int
     upper: int
     matrix: tuple[tuple[Fraction, ...], ...]
-    rounded: bool = False
 
     @property
     def factor(self) -> np.ndarray:
@@ -107,7 +102,6 @@ class FaceCertificate:
                 int(content["lower"]),
                 int(content["upper"]),
                 tuple(tuple(fractions(row)) for row in content["matrix"]),
-                content.get("rounded") is True,
             )
         except (KeyError, TypeError, ValueError, ArithmeticError) as error:
             raise InputError(
@@ -126,8 +120,7 @@ def face_certificate(A: Any, *, time_limit_s: float | None = None) -> FaceCertif
     Parameters
     ----------
     A : array_like of shape (n, n)
-        Symmetric, positive diagonal, n ≤ 16. Integers, Fractions or floats. Floats are read exactly first; where that
-        fails, as the multiples of small ratios that they round (``matrix`` of the certificate).
+        Symmetric, positive diagonal, n ≤ 16. Integers or fractions: floats are taken as the fractions they store.
     time_limit_s : float, optional
         For each call of the semidefinite solver.
 
@@ -166,15 +159,10 @@ def face_certificate(A: Any, *, time_limit_s: float | None = None) -> FaceCertif
     if point.value < -TOUCHING:
         return _none(f"a copositive matrix gives {point.value:.1e} < 0: A is not completely positive")
     exact = matrix.fractions()
-    readings = [exact]
-    ratios = None if matrix.exact is not None else _small_ratios(exact)
-    if ratios is not None and ratios != exact:
-        readings.append(ratios)
-    for reading in readings:
-        for S in candidate_matrices(reading, point):
-            found = _examine(reading, S, reading is not exact, limit)
-            if found is not None:
-                return found
+    for S in candidate_matrices(exact, point):
+        found = _examine(exact, S, limit)
+        if found is not None:
+            return found
     return _none("no integer matrix near the minimiser passed the exact tests")
 
 
@@ -267,7 +255,7 @@ def check_face_certificate(A: Any, certificate: FaceCertificate) -> list[str]:
     given = _read(A)
     exact, n = given.fractions(), len(given)
     matrix = [list(row) for row in certificate.matrix]
-    if not (exact == matrix if given.exact is not None else _same(exact, matrix)):
+    if exact != matrix:
         return ["the matrix of the certificate is not A"]
     S = [list(row) for row in certificate.S]
     if [len(row) for row in S] != [n] * n or any(S[i][j] != S[j][i] for i in range(n) for j in range(i)):
@@ -301,11 +289,9 @@ def check_face_certificate(A: Any, certificate: FaceCertificate) -> list[str]:
 
 def _text(reason: Reason) -> str:
     zeros = reason.data.get("zeros")
-    rounded = "; proved for the matrix of small ratios that the float entries round"
     return (
         f"an integer copositive S with ⟨A, S⟩ = 0 forces every row onto its {len(zeros) if zeros else '?'} isolated "
         f"zeros; at least {reason.value} of them are needed; exact arithmetic"
-        f"{rounded if reason.data.get('rounded') is True else ''}"
     )
 
 
@@ -342,7 +328,7 @@ def inner(first: Sequence[Sequence[Any]], second: Sequence[Sequence[Any]]) -> Fr
 
 
 def _examine(
-    A: list[list[Fraction]], S: list[list[int]], rounded: bool, time_limit_s: float | None
+    A: list[list[Fraction]], S: list[list[int]], time_limit_s: float | None
 ) -> FaceCertificate | None:
     if inner(A, S) != 0:
         return _none("an integer candidate S does not vanish on A")
@@ -356,7 +342,7 @@ def _examine(
         return _none("A is not a nonnegative combination of the zeros of S, or none was found exactly")
     return FaceCertificate(
         tuple(map(tuple, S)), scan.zeros, fewest.weights, fewest.freedom, fewest.lower, fewest.upper,
-        tuple(map(tuple, A)), rounded,
+        tuple(map(tuple, A)),
     )  # fmt: skip
 
 
@@ -373,26 +359,6 @@ def _read(A: Any) -> SymmetricMatrix:
             "columns; a negative diagonal entry already means that A is not completely positive."
         )
     return matrix
-
-
-def _small_ratios(A: list[list[Fraction]]) -> list[list[Fraction]] | None:
-    """Return the matrix of small ratios to the first diagonal entry that A rounds, None where there is none."""
-    unit = A[0][0]
-    ratios = [[(x / unit).limit_denominator(RATIO_DENOMINATOR) for x in row] for row in A]
-    matrix = [[r * unit for r in row] for row in ratios]
-    return matrix if _same(A, matrix) else None
-
-
-def _same(A: list[list[Fraction]], matrix: list[list[Fraction]]) -> bool:
-    n = len(A)
-    if [len(row) for row in matrix] != [n] * n:
-        return False
-    return all(
-        (A[i][j] - matrix[i][j]) ** 2 <= READING**2 * A[i][i] * A[j][j]
-        and (A[i][j] != 0 or matrix[i][j] == 0)
-        for i in range(n)
-        for j in range(n)
-    )
 
 
 def _none(reason: str) -> FaceCertificate | None:

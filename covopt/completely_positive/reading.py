@@ -27,8 +27,7 @@ NOTES = {
     "time": "the time limit was reached; the bracket is valid",
     "interrupted": "interrupted; the bracket is valid",
     "no factor": "no factor of the component of row {}; if there is one, {} rows do",
-    "narrow": "lower bounds above {} were left out: they hold for the floats as they are, and a matrix within the "
-    "tolerance has a factor of fewer rows",
+    "no exact": "the face certificate was not tried: it needs exact entries (integers, fractions)",
     "ambiguous": f"{{}} entries {_AMBIGUOUS}",
     "one ambiguous": f"{{}} entry {_AMBIGUOUS}",
     "no extra": "the face certificate was not tried, nor a copositive matrix that separates: they need cvxpy "

@@ -47,6 +47,12 @@ def test_comparison_needs_a_triangle_free_graph():
     assert failed(content) == {"comparison"}
 
 
+def test_exact_entries_of_another_matrix_are_rejected():
+    content = covopt.cp_rank([[2, 1], [1, 2]]).to_dict()
+    content["exact"] = [["3", "1"], ["1", "2"]]
+    assert "matrix" in failed(content)
+
+
 def test_undecided_claims_no_upper_bound():
     content = covopt.cp_rank(CASES["dense"]).to_dict()
     content["readings"][0] |= {"status": "undecided", "factor": None, "upper": 5}
