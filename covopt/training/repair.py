@@ -7,10 +7,10 @@ import numpy as np
 from covopt.certificates.certify import residual_of
 from covopt.data import Data
 from covopt.network import ReLUNetwork
+from covopt.sparsify.layer import HiddenLayer, least_outgoing
+from covopt.sparsify.merging import balance, drop_silent
 
 MEETS = 1e-9  # of max |y|
-_ROUNDS = 3  # of refinement: each takes the residual down to what rounding leaves
-_CUTS = (1e-12, 1e-8, 1e-5)  # singular values of the features, relative to the largest, that are left alone
 _NEWTON_STEPS = 15
 _NEWTON_SIZE = 4e6  # entries of the Jacobian
 
@@ -19,13 +19,10 @@ def repair(network: ReLUNetwork, data: Data, *, has_output_bias: bool) -> ReLUNe
     r"""Return a network exactly through the points and near the given one; None where none was found.
 
     Neurons that are silent on the points go and the others are balanced, :math:`\|w_j\| = \|v_j\|`. Then the hidden
-    weights are kept and the output weights (with the output bias, where there is one) take the least change
-
-    .. math:: \min \|\Delta\|_F \quad\text{s.t.}\quad [\sigma(\tilde X W^\top), \beta 1]\,(V + \Delta) = Y;
-
-    where the features do not span the residual, Gauss–Newton steps of least norm in all weights follow. Last,
-    neurons are merged within the cells of the points, which cannot raise the norm, and balanced. It is measured
-    whether the result meets the points, so a poor choice on the way costs quality and never truth.
+    weights are kept and the output weights (with the output bias, where there is one) are the least that meet the
+    points (:func:`covopt.sparsify.layer.least_outgoing`); where the features do not reach them, Gauss–Newton steps of
+    least norm in all weights. Last, neurons are merged within the cells of the points, which cannot raise the norm.
+    It is measured whether the result meets the points, so a poor choice on the way costs quality and never truth.
 
     Parameters
     ----------
@@ -45,13 +42,18 @@ def repair(network: ReLUNetwork, data: Data, *, has_output_bias: bool) -> ReLUNe
     weights = (network.hidden_weights, network.output_weights, network.output_bias)
     if not all(np.isfinite(part).all() for part in weights):
         return None
-    start = _prepared(network, data)
-    candidates: list[ReLUNetwork | None] = [_refit(start, data, has_output_bias, cut) for cut in _CUTS]
-    if not any(_meets(found, data) for found in candidates):
-        candidates.append(_newton(start, data, has_output_bias))
-    through = [found for found in candidates if found is not None and _meets(found, data)]
-    usable = through + [found for found in (_merged(one, data) for one in through) if _meets(found, data)]
-    return min(usable, key=lambda found: found.squared_norm, default=None)
+    offset = network.output_bias if has_output_bias else None
+    layer = HiddenLayer(
+        network.lift(data.X), *weights[:2], network.bias, offset, not network.counts_output_bias
+    )
+    layer = balance(drop_silent(layer, keep_negative=False))
+    found: ReLUNetwork | None = _network(network, balance(least_outgoing(layer, data.Y)))
+    if not _meets(found, data):
+        found = _newton(_network(network, layer), data, has_output_bias)
+    if found is None or not _meets(found, data):
+        return None
+    merged = found.merge(data.X)
+    return min((one for one in (found, merged) if _meets(one, data)), key=lambda one: one.squared_norm)
 
 
 def _meets(network: ReLUNetwork | None, data: Data) -> bool:
@@ -60,37 +62,13 @@ def _meets(network: ReLUNetwork | None, data: Data) -> bool:
     return residual_of(data, network) <= MEETS
 
 
-def _prepared(network: ReLUNetwork, data: Data) -> ReLUNetwork:
-    """Drop silent neurons and balance the others."""
-    hidden = np.maximum(network.lift(data.X) @ network.hidden_weights.T, 0.0)
-    live = hidden.any(axis=0) & network.output_weights.any(axis=1)
-    return _balanced(network, network.hidden_weights[live], network.output_weights[live], network.output_bias)
-
-
-def _balanced(like: ReLUNetwork, hidden: np.ndarray, output: np.ndarray, offset: np.ndarray) -> ReLUNetwork:
-    into, out = np.linalg.norm(hidden, axis=1), np.linalg.norm(output, axis=1)
-    live = (into > 0) & (out > 0)
-    ratio = np.sqrt(out[live] / into[live])[:, None]
-    return ReLUNetwork(
-        hidden[live] * ratio, output[live] / ratio, like.bias, offset.copy(), like.counts_output_bias
-    )
+def _network(like: ReLUNetwork, layer: HiddenLayer) -> ReLUNetwork:
+    offset = np.zeros_like(like.output_bias) if layer.offset is None else layer.offset
+    return ReLUNetwork(layer.incoming, layer.outgoing, like.bias, offset, like.counts_output_bias)
 
 
 def _residual(network: ReLUNetwork, data: Data) -> np.ndarray:
     return data.Y - network.predict(data.X).reshape(data.Y.shape)
-
-
-def _refit(network: ReLUNetwork, data: Data, has_output_bias: bool, cut: float) -> ReLUNetwork:
-    hidden = np.maximum(network.lift(data.X) @ network.hidden_weights.T, 0.0)
-    constant = np.full((len(hidden), int(has_output_bias)), network.bias)
-    inverse = np.linalg.pinv(np.hstack([hidden, constant]), rcond=cut)
-    output, offset, count = network.output_weights.copy(), network.output_bias.copy(), len(network)
-    for _ in range(_ROUNDS):
-        missing = data.Y - hidden @ output - network.bias * offset
-        change = inverse @ missing
-        output += change[:count]
-        offset += change[count:].sum(axis=0)
-    return _balanced(network, network.hidden_weights, output, offset)
 
 
 def _newton(network: ReLUNetwork, data: Data, has_output_bias: bool) -> ReLUNetwork | None:
@@ -137,8 +115,3 @@ def _moved(network: ReLUNetwork, step: np.ndarray, has_output_bias: bool) -> ReL
         network.hidden_weights + hidden, network.output_weights + output, network.bias,
         network.output_bias + offset, network.counts_output_bias,
     )  # fmt: skip
-
-
-def _merged(network: ReLUNetwork, data: Data) -> ReLUNetwork:
-    merged = network.merge(data.X)
-    return _balanced(merged, merged.hidden_weights, merged.output_weights, merged.output_bias)
