@@ -3,9 +3,9 @@
     python -m benchmarks.gap_study [--tables NAME ...] [--seeds 5] [--seconds 60] [--json FILE] [--figure FILE]
 
 Networks of 5, 50 and 500 neurons are trained by SGD with momentum (batches of 32), Adam, each at the better of two
-learning rates, by L-BFGS, and by scikit-learn's MLP (50 neurons, its own defaults, ``alpha`` of the same λ); λ is half
-the weight decay. Each is put on the ladder of ``covopt.gap``; the best network and the bound of a problem are those of
-one ``covopt.fit``. Seconds are of the processor.
+learning rates, by L-BFGS, and by scikit-learn's MLP (50 neurons, its own defaults, ``alpha`` of the same λ); λ is
+half the weight decay. Each is put on the ladder of ``covopt.gap``; the best network and the bound of a problem are
+those of one ``covopt.fit``. Seconds are of the processor.
 """
 
 from __future__ import annotations
