@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any
 
 from covopt.cli.report import Exit, left_out_lines
 from covopt.cli.running import Answer, progress
-from covopt.cli.targets import read_for_loss
+from covopt.cli.targets import read_for_loss, strength_in
 
 SAID = ("status", "ladder", "gap", "excess", "what", "formula", "notes", "findings", "tol", "time_s")
 ASKED = ("weight_decay", "reduction", "bias", "output_bias", "standardise", "tol")
@@ -24,7 +23,8 @@ def gap(given: SimpleNamespace) -> Answer:
         from covopt.meter import gap as measure
 
         found = measure(
-            given.model, table.features, table.targets, lam=_number(given.lam), time_limit_s=given.time_limit,
+            given.model, table.features, table.targets, time_limit_s=given.time_limit,
+            lam=None if given.lam is None else strength_in(given.lam),
             random_state=given.seed, **{name: getattr(given, name) for name in ASKED}, **options,
         )  # fmt: skip
     data, content = found.best.data, found.to_dict()
@@ -37,11 +37,3 @@ def gap(given: SimpleNamespace) -> Answer:
     return Answer(
         code, record, [found.summary(), *said, *left_out_lines(table)], save=found.save, draw=found.plot
     )
-
-
-def _number(lam: str | None) -> Any:
-    """Return what can be a number as one; shares of λ_max stay text."""
-    try:
-        return None if lam is None else float(lam)
-    except ValueError:
-        return lam

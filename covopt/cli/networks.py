@@ -13,7 +13,7 @@ from covopt.checks.wording import counted
 from covopt.cli.options import again
 from covopt.cli.report import Exit, before_the_first_round, left_out_lines
 from covopt.cli.running import STOPPED, Answer, keep_checkpoint, progress
-from covopt.cli.targets import columns_lines, numbers_in, read_for_loss, read_plain, settle_units
+from covopt.cli.targets import columns_lines, numbers_in, read_for_loss, read_plain, settle_units, strength_in
 
 SMALLER = 0.1  # times λ, what a hint that it is large leads to
 FOR_LAMBDA = 0.1  # of the time, for λ_max after a solve that did not need it
@@ -97,7 +97,7 @@ def fit(given: SimpleNamespace) -> Answer:
         from covopt.api.fitting import fit as run
         from covopt.api.lambdas import DEFAULT_LAMBDA
 
-        lam = DEFAULT_LAMBDA if given.lam is None else _number(given.lam)
+        lam = DEFAULT_LAMBDA if given.lam is None else strength_in(given.lam)
         callback = shown if shallow else None
         solution = run(X, Y, lam=lam, callback=callback, **asked(given), **options)
     for_lambda = None if given.time_limit is None else FOR_LAMBDA * given.time_limit
@@ -200,14 +200,6 @@ def table_of(solution: Any, table: Any) -> dict[str, Any]:
         "tol": solution.tol,
         "standardised": None if scaling is None else scaling.by_name(data),
     }
-
-
-def _number(lam: str) -> float | str:
-    """Return what can be a number as one."""
-    try:
-        return float(lam)
-    except ValueError:
-        return lam
 
 
 def _beside(

@@ -89,6 +89,20 @@ def numbers_in(text: str | None, option: str) -> list[float]:
         raise InputError(f"{option} must be numbers separated by commas; received {text!r}") from None
 
 
+def strength_in(text: str) -> float | str:
+    """Return λ as a number where it is one; shares of λ_max stay text.
+
+    Examples
+    --------
+    >>> strength_in("0.1"), strength_in("0.03max")
+    (0.1, '0.03max')
+    """
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
 def strengths_in(text: str | None) -> list[float | str]:
     """Return the λ that ``0.1,0.03max`` stands for: numbers, shares of λ_max, or cv; none without.
 
