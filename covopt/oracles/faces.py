@@ -171,14 +171,7 @@ class FaceOracle:
         if self.rank == 2:
             return price_plane(self.lines, mu, linear, threshold)
         assert self._sphere is not None
-        per_circle = 4
-        while True:
-            found = self._sphere.price(
-                mu, linear, threshold, per_circle=per_circle, n_threads=self.n_threads
-            )  # fmt: skip
-            if not complete or not self._sphere.truncated or per_circle >= 2 * len(self.lines):
-                return found
-            per_circle *= 4
+        return self._sphere.price(mu, linear, threshold, complete=complete, n_threads=self.n_threads)
 
 
 def _distinct(neurons: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from scipy.linalg import qr, solve_triangular
 from scipy.linalg.blas import dsyrk
 from scipy.linalg.lapack import dgecon, dgetrf, dgetrs, dpocon, dpotrf
@@ -131,48 +130,31 @@ def _null_rows(unit: np.ndarray, rank_tol: float) -> np.ndarray:
     return null / np.linalg.norm(null, axis=1, keepdims=True)
 
 
-@njit(cache=True)
 def _eliminate(null, masses, costs):
     """Spend one null vector (row) after the other; each sets one mass to zero and leaves the others' rows.
 
     Masses belong to columns of unit length, so that no threshold depends on the units of a column.
     """
-    count, m = null.shape
-    alive = masses > 0
-    for pick in range(count):
-        size, longest = 0.0, 0
-        for j in range(m):
-            if alive[j] and abs(null[pick, j]) > size:
-                size, longest = abs(null[pick, j]), j
+    masses, alive = masses.copy(), masses > 0
+    for pick in range(len(null)):
+        row = np.where(alive, null[pick], 0.0)
+        longest = int(np.abs(row).argmax())
+        size = abs(row[longest])
         if size < 1e-12:
             continue
-        total, spread = 0.0, 0.0
-        for j in range(m):
-            if alive[j]:
-                null[pick, j] /= size
-                total += costs[j] * null[pick, j]
-                spread += costs[j] * abs(null[pick, j])
-        if abs(total) <= NEUTRAL * spread:  # the sign of a rounding error decides nothing
-            total = null[pick, longest]
+        row /= size
+        terms = costs * row
+        total = terms.sum()
+        if abs(total) <= NEUTRAL * np.abs(terms).sum():  # the sign of a rounding error decides nothing
+            total = row[longest]
         if total < 0.0:  # masses − t·direction with t ≥ 0 must not grow in cost
-            for j in range(m):
-                null[pick, j] = -null[pick, j]
-        leaving, step = -1, np.inf
-        for j in range(m):
-            if alive[j] and null[pick, j] > 1e-9 and masses[j] / null[pick, j] < step:
-                leaving, step = j, masses[j] / null[pick, j]
-        if leaving < 0:
+            row = -row
+        if row.max() <= 1e-9:
             continue
-        for j in range(m):
-            if alive[j]:
-                masses[j] = max(masses[j] - step * null[pick, j], 0.0)
-        masses[leaving] = 0.0
-        alive[leaving] = False
-        pivot = null[pick, leaving]
-        for k in range(pick + 1, count):
-            if null[k, leaving] != 0.0:
-                factor = null[k, leaving] / pivot
-                for j in range(m):
-                    if alive[j]:
-                        null[k, j] -= factor * null[pick, j]
+        steps = np.divide(masses, row, out=np.full(len(row), np.inf), where=row > 1e-9)
+        leaving = int(steps.argmin())
+        masses = np.maximum(masses - steps[leaving] * row, 0.0)
+        masses[leaving], alive[leaving] = 0.0, False
+        left = pick + 1 + np.flatnonzero(null[pick + 1 :, leaving])
+        null[left] -= null[left, leaving, None] / row[leaving] * row
     return masses

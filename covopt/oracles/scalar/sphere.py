@@ -54,14 +54,18 @@ What is accepted besides only raises the bound, hardly: by the square of T.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from covopt.limits import in_pieces
-from covopt.oracles.scalar.sphere_walk import ALLOWANCE, EPS, find_leans, sum_rows, walk
+from covopt.oracles.scalar.sphere_walk import ALLOWANCE, EPS, Circles, find_leans, look, screen, sum_rows
 
 ETA = 200 * EPS  # times n(1 + q): η of the head
 WIDEST = 1e-4  # of η, for which the head's expansions hold
 BEYOND = 3.2  # times ηh: T
+ARCS = 262_144  # walked before what remains of them is looked at
+PER_CIRCLE = 4  # peaks that are reported, unless all are asked for
 
 
 def circle_frames(normals: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -72,36 +76,10 @@ def circle_frames(normals: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return first, np.cross(normals, first)
 
 
-def sort_crossings(
-    rows: np.ndarray, first: np.ndarray, second: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Sort, on every circle, the crossings with the other circles by angle in [0, π).
-
-    Returns
-    -------
-    order : int32 ndarray of shape (n, n - 1)
-        Row that is crossed.
-    cosine, sine : ndarray of shape (n, n - 1)
-        Of the crossing's angle.
-    after : int8 ndarray of shape (n, n - 1)
-        Sign of that row just behind the crossing.
-    """
-    n = len(rows)
-    order = np.empty((n, n - 1), dtype=np.int32)
-    cosine, sine = np.empty((n, n - 1)), np.empty((n, n - 1))
-    signs = np.empty((n, n - 1), dtype=np.int8)
-
-    def work(start: int, stop: int) -> None:
-        found = _sort_some(rows, first[start:stop], second[start:stop], np.arange(start, stop))
-        order[start:stop], cosine[start:stop], sine[start:stop], signs[start:stop] = found
-
-    in_pieces(work, n)
-    return order, cosine, sine, signs
-
-
 def _sort_some(
     rows: np.ndarray, first: np.ndarray, second: np.ndarray, circles: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Sort, on some circles, the crossings with the other circles by angle in [0, π): order, cosine, sine, after."""
     n = len(rows)
     x = rows @ first.T  # [j, i] coordinates of row j in the frame of circle i
     y = rows @ second.T
@@ -132,37 +110,51 @@ class SphereSweep:
         self.norms = np.linalg.norm(self.rows, axis=1)
         normals = self.rows / self.norms[:, None]
         first, second = circle_frames(normals)
-        self._frames = np.ascontiguousarray(first), np.ascontiguousarray(second)
         self._spread = np.abs(first) + np.abs(second)
-        crossings = sort_crossings(self.rows, *self._frames)
-        self._crossings = *crossings, *self._find_leans(*crossings)
+        n = len(self.rows)
+        frames = np.ascontiguousarray(np.stack([first, second, normals], axis=1))
+        kinds = [np.int32, float, float, np.int8, float, bool, bool]
+        crossings = [np.empty((n, n - 1), dtype=kind) for kind in kinds]
+        tied = np.empty(n, dtype=bool)
+
+        def work(start: int, stop: int) -> None:
+            some = slice(start, stop)
+            found = _sort_some(self.rows, first[some], second[some], np.arange(start, stop))
+            *leans, tied[some] = find_leans(self.rows, self.norms, frames[some], *found)
+            for whole, part in zip(crossings, (*found, *leans), strict=True):
+                whole[some] = part
+
+        in_pieces(work, n)
+        order, cosine, sine, after, lean, lone, merged = crossings
+        self.circles = Circles(
+            self.rows, self.norms, frames, order, cosine, sine, after, lean, lone, merged, tied
+        )
         flat = np.abs(normals), np.abs(first)
         # what e₁·z and e₂·z cancel from, e₂ = z × e₁
         turned = flat[0][:, [1, 2, 0]] * flat[1][:, [2, 0, 1]] + flat[0][:, [2, 0, 1]] * flat[1][:, [1, 2, 0]]
         self._tilts = self.norms * (flat[0] * (flat[1] + turned)).sum(axis=1)  # ‖z‖κ
-        self.truncated = False  # whether the last pricing left peaks out because a circle had too many
-
-    def _find_leans(self, order, cosine, sine, after) -> tuple[np.ndarray, np.ndarray]:
-        lean, tied = np.empty(cosine.shape), np.empty(len(order), dtype=bool)
-
-        def work(start: int, stop: int) -> None:
-            find_leans(
-                self.rows, self.norms, *self._frames, order, cosine, sine, after, lean, tied, start, stop
-            )
-
-        in_pieces(work, len(order))
-        return lean, tied
 
     def price(
-        self, mu: np.ndarray, linear: np.ndarray, threshold: float, *, per_circle: int = 4, n_threads: int = 2
+        self,
+        mu: np.ndarray,
+        linear: np.ndarray,
+        threshold: float,
+        *,
+        complete: bool = False,
+        n_threads: int = 2,
     ) -> tuple[np.ndarray, np.ndarray, float]:
-        """Return peaks of |F| above ``threshold`` (neurons, signed values) and an upper bound on |F|."""
-        found, value, count, best = self._walk(mu, linear, threshold, per_circle, n_threads)
-        self.truncated = bool((count == per_circle).any())
-        chosen = np.arange(per_circle) < count[:, None]
+        """Return peaks of |F| above ``threshold`` (neurons, signed values) and an upper bound on |F|.
+
+        Without ``complete`` only the :data:`PER_CIRCLE` best of each circle.
+        """
+        circle, found, value, best = self._walk(mu, linear, threshold, n_threads)
+        order = np.lexsort((-np.abs(value), circle))
+        if not complete:
+            rank = np.arange(len(order)) - np.searchsorted(circle[order], circle[order])
+            order = order[rank < PER_CIRCLE]
         seen = float((self._spread @ self._sizes(mu, linear)).max())
-        bound = float(best.max()) + ALLOWANCE * min(seen, self._lipschitz(mu, linear))
-        return found[chosen], value[chosen], bound
+        bound = best + ALLOWANCE * min(seen, self._lipschitz(mu, linear))
+        return found[order], value[order], bound
 
     def _sizes(self, mu: np.ndarray, linear: np.ndarray) -> np.ndarray:
         return np.abs(linear) + np.abs(mu) @ np.abs(self.rows)
@@ -171,34 +163,40 @@ class SphereSweep:
         return float(np.linalg.norm(linear) + np.abs(mu) @ self.norms)
 
     def _walk(
-        self,
-        mu: np.ndarray,
-        linear: np.ndarray,
-        threshold: float,
-        per_circle: int,
-        n_threads: int,
-        beyond: float = 0.0,
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Walk all circles: their peaks, how many they are, and the largest length met; ``beyond`` is T."""
-        n = len(self.rows)
-        found = np.empty((n, per_circle, 3))
-        value = np.empty((n, per_circle))
-        count = np.zeros(n, dtype=np.int64)
-        best = np.zeros(n)
+        self, mu: np.ndarray, linear: np.ndarray, threshold: float, n_threads: int, beyond: float = 0.0
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
+        """Walk all circles: the peaks with their circles and values, and the largest |F|; ``beyond`` is T."""
+        n, circles = len(self.rows), self.circles
+        if beyond:
+            circles = replace(circles, tied=np.ones(n, dtype=bool))
         weighted = mu[:, None] * self.rows
         whole, error = sum_rows(linear, weighted)
+        rest = whole - weighted
+        error = error + ((whole - rest) - weighted)
+        totals = np.einsum("iba,ia->ib", circles.frames, rest + error)
         # where the maximum on an arc falls on its end, rounding must not hide both
         rounding = max(ALLOWANCE * self._lipschitz(mu, linear), beyond)
-        crossings = (*self._crossings[:-1], np.ones(n, dtype=bool)) if beyond else self._crossings
+        found, best = [(np.zeros(0, dtype=np.int64), np.zeros((0, 3)), np.zeros(0))], 0.0
+        kinks, length = mu * self.norms, max(1, ARCS // n)
 
         def work(start: int, stop: int) -> None:
-            walk(
-                self.rows, self.norms, *self._frames, *crossings, mu, weighted, whole, error, rounding,
-                threshold, start, stop, found, value, count, best,
-            )  # fmt: skip
+            nonlocal best
+            index, values = np.empty((2 * length * n, 4), dtype=np.int64), np.empty((2 * length * n, 5))
+            for at in range(start, stop, length):
+                count, running = screen(
+                    circles.order, circles.cosine, circles.sine, circles.after, circles.lean, circles.tied,
+                    circles.frames, weighted, kinks, totals, rounding, threshold, best, at, min(at + length, stop),
+                    index, values,
+                )  # fmt: skip
+                peaks, running = look(
+                    circles, mu, index[:count], values[:count], rounding, threshold, running
+                )
+                found.extend(peaks)
+                best = max(best, running)
 
-        in_pieces(work, n, first=50, n_threads=n_threads if n >= 400 else 1)
-        return found, value, count, best
+        in_pieces(work, n, first=max(50, length), n_threads=n_threads if n >= 400 else 1)
+        circle, neurons, value = (np.concatenate(part) for part in zip(*found, strict=True))
+        return circle, neurons, value, best
 
     def prove(self, mu: np.ndarray, linear: np.ndarray, most: float, *, n_threads: int = 2) -> float | None:
         """Return a bound on |F| that the head of this file proves; None where it would not be below ``most``.
@@ -210,7 +208,7 @@ class SphereSweep:
         True
         """
         lipschitz = self._lipschitz(mu, linear)
-        leans = self._crossings[4]
+        leans = self.circles.lean
         eta = ETA * len(self.rows) * (1.0 + float(max(leans.max(), -leans.min())))
         sizes = self._sizes(mu, linear)
         paid = 32.0 * float((self._spread @ sizes).max()) + 2.0 * float(np.abs(mu) @ self._tilts)
@@ -219,7 +217,7 @@ class SphereSweep:
             return None
         bound = float(1.0 + 2.0 * EPS * (len(self.rows) + 8)) * lipschitz
         for _ in range(2):  # the first bound says how far gradients may be beyond their cells in the second
-            found = float(self._walk(mu, linear, np.inf, 1, n_threads, BEYOND * eta * bound)[-1].max())
+            found = self._walk(mu, linear, np.inf, n_threads, BEYOND * eta * bound)[-1]
             bound = min(bound, float(np.nextafter((1.0 + eta * eta) * (found + paid), np.inf)))
             if bound <= most:
                 return bound

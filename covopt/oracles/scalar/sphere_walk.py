@@ -1,12 +1,17 @@
-"""The walk along great circles that :mod:`covopt.oracles.scalar.sphere` prices by, compiled.
+"""The walk along great circles that :mod:`covopt.oracles.scalar.sphere` prices by: a compiled screen, and a look.
 
-Three passes over every circle. The first sums the gradient from arc to arc. The second asks of all arcs at once, in
-straight-line code, whether they can hold anything above the level that matters: a few products in the coordinates of
-the circle. The third looks closely at the few arcs that remain. What the second pass rules out by signs it rules out
-by twice the slack that the third one allows, so it decides nothing that rounding could turn.
+Two passes over every circle are compiled. The first sums the gradient from arc to arc. The second asks of all arcs at
+once, in straight-line code, whether they can hold anything above the level that matters: a few products in the
+coordinates of the circle. What remains is looked at closely, all at once (:func:`look`). What the screen rules out by
+signs it rules out by twice the slack that the look allows, so it decides nothing that rounding could turn.
+
+The walk covers half a circle, ``half`` 0, where F(w) = ⟨u, w⟩; half 1 is its antipode, where F(−w) = ⟨u, w⟩ with the
+shifted u. All tests are made at w, and ``orient`` turns the result to its own half.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 from numba import njit
@@ -16,373 +21,354 @@ SIGN_TOLERANCE = 16 * EPS
 ALLOWANCE = 64 * EPS
 TIE = 1e-12  # crossings closer than this (radians) switch the local-maximum filter off
 LEAST_SLOPE = 1e-15  # of a unit row along a circle that it crosses
+FEW = 24  # rows that the gradient of a cell is held against first
 FAST = {"nnan", "nsz", "contract"}  # of straight-line code: no sums are taken in another order
 
 
-@njit(cache=True, nogil=True)
-def _dot(a, b):
-    return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
+@dataclass(frozen=True)
+class Circles:
+    """Circles in three dimensions with their crossings, m = n − 1 on each half circle.
+
+    Attributes
+    ----------
+    rows : ndarray of shape (n, 3)
+    norms : ndarray of shape (n,)
+    frames : ndarray of shape (n, 3, 3)
+        e₁, e₂ and the unit normal of each circle.
+    order : int32 ndarray of shape (n, m)
+        Row that is crossed.
+    cosine, sine : ndarray of shape (n, m)
+        Of the crossing's angle.
+    after : int8 ndarray of shape (n, m)
+        Sign of that row just behind the crossing.
+    lean : ndarray of shape (n, m)
+        Height over slope of the row that is crossed: along the circle's normal, and along the circle.
+    lone : ndarray of shape (n, m), bool
+        Crossings that can be told from both their neighbours.
+    merged : ndarray of shape (n, m), bool
+        Crossings that may as well be one with the next one: what is between them may not exist.
+    tied : ndarray of shape (n,), bool
+        Circles with crossings too close to tell apart.
+    """
+
+    rows: np.ndarray
+    norms: np.ndarray
+    frames: np.ndarray
+    order: np.ndarray
+    cosine: np.ndarray
+    sine: np.ndarray
+    after: np.ndarray
+    lean: np.ndarray
+    lone: np.ndarray
+    merged: np.ndarray
+    tied: np.ndarray
 
 
-@njit(cache=True, nogil=True)
-def _blur(lean, other):
-    """Angle between two crossings that rounding can account for: 1/s ≤ 1 + |lean| for the sine s of two circles."""
-    return SIGN_TOLERANCE * (2.0 + abs(lean) + abs(other))
+def find_leans(rows, norms, frames, order, cosine, sine, after):
+    """Return ``lean``, ``lone``, ``merged`` and ``tied`` of some circles, given by their frames."""
+    x, y, height = (np.take_along_axis(frames[:, a] @ rows.T, order, axis=1) for a in range(3))
+    slope = after * np.maximum(np.abs(cosine * y - sine * x), LEAST_SLOPE * norms[order])
+    lean = height / slope
+    turned = [np.concatenate([each[:, 1:], -each[:, :1]], axis=1) for each in (cosine, sine)]
+    # the angle that rounding can account for: 1/s ≤ 1 + |lean| for the sine s of two circles
+    blur = SIGN_TOLERANCE * (2.0 + np.abs(lean) + np.abs(np.roll(lean, -1, axis=1)))
+    gap, ahead = cosine * turned[1] - sine * turned[0], cosine * turned[0] + sine * turned[1] > 0.0
+    clear = gap > np.maximum(TIE, blur)
+    lone = clear & np.roll(clear, 1, axis=1)
+    tied = ((gap <= np.maximum(2.0 * TIE, blur)) & ahead).any(axis=1)
+    return lean, lone, (gap <= blur) & ahead, tied
 
 
-@njit(cache=True, nogil=True)
-def _add(total, error, a, term):
-    """Compensated ``total[a] += term``."""
-    new = total[a] + term
-    shift = new - total[a]
-    error[a] += (total[a] - (new - shift)) + (term - shift)
-    total[a] = new
-
-
-@njit(cache=True, nogil=True)
 def sum_rows(linear, weighted):
     """Return 2·linear + Σ rows, compensated, as a sum and its error."""
-    total, error = 2.0 * linear, np.zeros(3)
-    for j in range(weighted.shape[0]):
-        for a in range(3):
-            _add(total, error, a, weighted[j, a])
-    return total, error
-
-
-@njit(cache=True, nogil=True)
-def find_leans(rows, norms, first, second, order, cosine, sine, after, lean, tied, start, stop):
-    """Write height over slope of every crossing row, and whether a circle has crossings too close to tell apart.
-
-    Seen from circle i, the row that is crossed has a height along the circle's normal and a slope along the circle.
-    """
-    m = order.shape[1]
-    for i in range(start, stop):
-        tied[i] = False
-        for k in range(m):
-            j, c, s = order[i, k], cosine[i, k], sine[i, k]
-            slope = c * _dot(rows[j], second[i]) - s * _dot(rows[j], first[i])
-            slope = after[i, k] * max(abs(slope), LEAST_SLOPE * norms[j])
-            lean[i, k] = _dot(rows[j], rows[i]) / norms[i] / slope
-        for k in range(m):
-            c, s, n = cosine[i, k], sine[i, k], (k + 1) % m
-            cn, sn = (cosine[i, n], sine[i, n]) if k + 1 < m else (-cosine[i, 0], -sine[i, 0])
-            near = max(2.0 * TIE, _blur(lean[i, k], lean[i, n]))
-            if c * sn - s * cn <= near and c * cn + s * sn > 0.0:
-                tied[i] = True
-
-
-@njit(cache=True, nogil=True)
-def _insert(found, found_value, count, i, w, scale, value):
-    """Keep the few best candidates ``scale * w`` of circle i, sorted by absolute value."""
-    k = count[i]
-    if k == found.shape[1]:
-        k -= 1
-        if abs(value) <= abs(found_value[i, k]):
-            return
-    else:
-        count[i] = k + 1
-    while k > 0 and abs(found_value[i, k - 1]) < abs(value):
-        found_value[i, k] = found_value[i, k - 1]
-        for a in range(3):
-            found[i, k, a] = found[i, k - 1, a]
-        k -= 1
-    found_value[i, k] = value
-    for a in range(3):
-        found[i, k, a] = scale * w[a]
-
-
-@njit(cache=True, nogil=True)
-def _holds_cell(rows, norms, i, e, sign, middle, slack):
-    """Whether sign·e has the signs that the arc's middle has, on all rows but i, up to rounding."""
-    for j in range(rows.shape[0]):
-        if j != i:
-            t = sign * _dot(rows[j], e)
-            if abs(t) > slack * norms[j] and t * _dot(rows[j], middle) < 0.0:
-                return False
-    return True
-
-
-@njit(cache=True, nogil=True)
-def _vertex_is_peak(row_j, normal, kink, w, u, half, sign, slack):
-    """Whether sign·F does not ascend from the vertex w along circle j, where its own row is silent."""
-    d = np.empty(3)
-    d[0] = row_j[1] * w[2] - row_j[2] * w[1]
-    d[1] = row_j[2] * w[0] - row_j[0] * w[2]
-    d[2] = row_j[0] * w[1] - row_j[1] * w[0]
-    side = _dot(d, normal)
-    along = _dot(d, u)
-    if side < 0.0:
-        side, along = -side, -along
-    if half == 0:
-        return sign * (along + kink * side) <= slack and -sign * along <= slack
-    return sign * along <= slack and -sign * (along - kink * side) <= slack
-
-
-@njit(cache=True, nogil=True)
-def _sum_arcs(weighted, order, after, total, gradient):
-    """Gradients (3, m + 1) of F on the arcs behind the crossings; entry 0 is the one before the first crossing.
-
-    Half a circle further every other row has changed its activity: the first and the last gradient sum to the total.
-    """
-    m = len(order)
-    at, error = np.zeros(3), np.zeros(3)
-    for k in range(m):
-        j = order[k]
-        for a in range(3):
-            _add(at, error, a, after[k] * weighted[j, a])
-            gradient[a, k + 1] = at[a] + error[a]
-    for a in range(3):
-        base = 0.5 * (total[a] - gradient[a, m])
-        gradient[a, 0] = 0.0
-        for k in range(m + 1):
-            gradient[a, k] += base
+    terms = np.concatenate([2.0 * linear[None], weighted])
+    sums = np.cumsum(terms, axis=0)
+    before, new = np.concatenate([np.zeros((1, 3)), sums[:-1]]), sums
+    shift = new - before
+    return sums[-1], ((before - (new - shift)) + (terms - shift)).sum(axis=0)
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
-def _along(gx, gy, gz, direction, shift, out):
-    """Coordinates of the gradients along a direction, less a shift."""
-    x, y, z = direction
-    for k in range(len(out)):
-        out[k] = gx[k] * x + gy[k] * y + gz[k] * z - shift
-
-
-@njit(cache=True, nogil=True, fastmath=FAST)
-def _screen_edges(
-    x_in, y_in, x, y, cosine, sine, cosine_next, sine_next, kink, tied, threshold, level, slack, heights, marked
-):  # fmt: skip
+def _screen_edges(x, y, c, s, kink, tied, threshold, level, slack, marked):
     """Mark crossings that may be peaks above the threshold and arcs whose best point may be above the level.
 
-    x, y are coordinates of the gradient before and behind a crossing; ``heights`` becomes |F| at crossings where the
+    x, y are coordinates of the gradient before and behind crossings. Returns the largest |F| at crossings where the
     circle may hold a maximum.
     """
-    squared = level * level
+    squared, largest = level * level, 0.0
     rising, falling = kink <= 0.0, kink >= 0.0
     for k in range(len(marked)):
-        value = x[k] * cosine[k] + y[k] * sine[k]
-        before, behind = y_in[k] * cosine[k] - x_in[k] * sine[k], y[k] * cosine[k] - x[k] * sine[k]
-        ahead = y[k] * cosine_next[k] - x[k] * sine_next[k]
+        c0, s0, c1, s1 = c[k + 2], s[k + 2], c[k + 3], s[k + 3]
+        a, b = x[k + 1], y[k + 1]
+        value = a * c0 + b * s0
+        before, behind, ahead = y[k] * c0 - x[k] * s0, b * c0 - a * s0, b * c1 - a * s1
         height, bent = abs(value), value * kink <= 0.0
-        heights[k] = height if bent else 0.0
+        largest = max(largest, height if bent else 0.0)
         turning = ((value >= 0.0) & (before >= -slack) & (behind <= slack)) | (
             (value <= 0.0) & (before <= slack) & (behind >= -slack)
         )
         within = (rising & (behind >= -slack) & (ahead <= slack)) | (
             falling & (behind <= slack) & (ahead >= -slack)
         )
-        marked[k] |= (bent & (height > threshold) & (turning | tied)) | (
-            within & (x[k] * x[k] + y[k] * y[k] > squared)
-        )
+        marked[k] |= (bent & (height > threshold) & (turning | tied)) | (within & (a * a + b * b > squared))
+    return largest
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
-def _screen_cells(
-    x, y, z, cosine, sine, lean, upper, lower, chosen, level, slack, marked
-):  # fmt: skip
+def _screen_cells(x, y, z, c, s, lean, upper, lower, chosen, level, slack, marked):
     """Mark chosen arcs beside which a cell may hold its own gradient, longer than the level.
 
-    Crossings k, k + 1, k + 2 come before arc k, the next three behind it. The height of a row at (x, y, z), divided
-    by its slope along the circle where it is crossed, is the slope of (x, y, z) there plus ``lean`` times z.
-    ``upper`` and ``lower`` are what the circle's own row adds to z in the cells beside.
+    Crossings k, k + 1, k + 2 of the lists come before arc k, the next three behind it. The height of a row at
+    (x, y, z), divided by its slope along the circle where it is crossed, is the slope of (x, y, z) there plus
+    ``lean`` times z. ``upper`` and ``lower`` are what the circle's own row adds to z in the cells beside.
     """
     squared = level * level
-    c0, c1, c2, c3, c4, c5 = cosine[:-5], cosine[1:-4], cosine[2:-3], cosine[3:-2], cosine[4:-1], cosine[5:]
-    s0, s1, s2, s3, s4, s5 = sine[:-5], sine[1:-4], sine[2:-3], sine[3:-2], sine[4:-1], sine[5:]
-    l0, l1, l2, l3, l4, l5 = lean[:-5], lean[1:-4], lean[2:-3], lean[3:-2], lean[4:-1], lean[5:]
     for k in range(len(marked)):
-        a, b = x[k], y[k]
+        a, b = x[k + 1], y[k + 1]
         plane = a * a + b * b
-        t0, t1, t2 = b * c0[k] - a * s0[k], b * c1[k] - a * s1[k], b * c2[k] - a * s2[k]
-        t3, t4, t5 = b * c3[k] - a * s3[k], b * c4[k] - a * s4[k], b * c5[k] - a * s5[k]
-        steepest = max(abs(l0[k]), abs(l1[k]), abs(l2[k]), abs(l3[k]), abs(l4[k]), abs(l5[k]))
+        t0, t1, t2 = b * c[k] - a * s[k], b * c[k + 1] - a * s[k + 1], b * c[k + 2] - a * s[k + 2]
+        t3, t4, t5 = (
+            b * c[k + 3] - a * s[k + 3], b * c[k + 4] - a * s[k + 4], b * c[k + 5] - a * s[k + 5]
+        )  # fmt: skip
+        l0, l1, l2, l3, l4, l5 = lean[k], lean[k + 1], lean[k + 2], lean[k + 3], lean[k + 4], lean[k + 5]
+        steepest = max(abs(l0), abs(l1), abs(l2), abs(l3), abs(l4), abs(l5))
         room = slack * (1.0 + steepest) * (1.0 + steepest)
         held = False
         for side in range(2):
-            e = z[k] + (upper if side == 0 else lower)
-            behind = min(t0 + e * l0[k], t1 + e * l1[k], t2 + e * l2[k])
-            behind_most = max(t0 + e * l0[k], t1 + e * l1[k], t2 + e * l2[k])
-            ahead = max(t3 + e * l3[k], t4 + e * l4[k], t5 + e * l5[k])
-            ahead_least = min(t3 + e * l3[k], t4 + e * l4[k], t5 + e * l5[k])
+            e = z[k + 1] + (upper if side == 0 else lower)
+            h0, h1, h2, h3, h4, h5 = (
+                t0 + e * l0,
+                t1 + e * l1,
+                t2 + e * l2,
+                t3 + e * l3,
+                t4 + e * l4,
+                t5 + e * l5,
+            )
             outwards = e if side == 0 else -e
             held |= (
-                ((outwards >= -slack) & (behind >= -room) & (ahead <= room))
-                | ((outwards <= slack) & (behind_most <= room) & (ahead_least >= -room))
+                ((outwards >= -slack) & (min(h0, h1, h2) >= -room) & (max(h3, h4, h5) <= room))
+                | ((outwards <= slack) & (max(h0, h1, h2) <= room) & (min(h3, h4, h5) >= -room))
             ) & (plane + e * e > squared)
         marked[k] |= held & chosen[k]
 
 
-@njit(cache=True, nogil=True)
-def _go_on(values, out):
-    """Write values of half a circle to ``out[2:]``, with two before and three behind from the opposite half."""
-    m = len(values)
-    for k in range(m):  # entry by entry: numba compiles much more for a slice
-        out[2 + k] = values[k]
-    for k in range(2):
-        out[k] = -values[max(m - 2 + k, 0)]
-    for k in range(3):
-        out[m + 2 + k] = -values[min(k, m - 1)]
-
-
 @njit(cache=True, nogil=True, fastmath=FAST)
-def _largest(values):
-    largest = 0.0
-    for value in values:
-        largest = max(largest, value)
-    return largest
-
-
-@njit(cache=True, nogil=True)
-def _look(
-    rows, norms, mu, e1, e2, normal, order, cosine, sine, lean, total, gradient,
-    threshold, rounding, i, k, running, found, found_value, count,
+def screen(
+    order, cosine, sine, after, lean, tied, frames, weighted, kinks, totals, rounding, threshold, running,
+    start, stop, index, values,
 ):  # fmt: skip
-    """Look at the vertex k of circle i, the arc behind it and the cells beside, in both halves; see :func:`walk`."""
-    m = len(order)
-    u, e, w, middle = np.empty(3), np.empty(3), np.empty(3), np.empty(3)
-    kink = mu[i] * norms[i]
-    j, jn = order[k], order[(k + 1) % m]
-    cv, sv, cn, sn = cosine[k], sine[k], cosine[k + 1], sine[k + 1]
-    cb, sb = (cosine[k - 1], sine[k - 1]) if k > 0 else (-cosine[m - 1], -sine[m - 1])
-    gap = cv * sn - sv * cn
-    blur, before = _blur(lean[k], lean[k + 1]), _blur(lean[k], lean[k - 1] if k > 0 else lean[m - 1])
-    # longer than a quarter of the circle: sin alone cannot tell 0 from π
-    beyond = cv * cn + sv * sn < 0.0
-    lone = gap > max(TIE, blur) and cb * sv - sb * cv > max(TIE, before)
-    for half in range(2):
-        orient = 1.0 - 2.0 * half
-        for a in range(3):
-            u[a] = gradient[a, k] - half * total[a]
-        slope_in = _dot(u, e2) * cv - _dot(u, e1) * sv
-        for a in range(3):
-            u[a] = gradient[a, k + 1] - half * total[a]
-        ux, uy, un = _dot(u, e1), _dot(u, e2), _dot(u, normal)
+    """Walk circles ``start … stop - 1`` and note arcs that may hold a peak, with coordinates of the gradient there.
 
-        value = ux * cv + uy * sv
-        sign = 1.0 if value >= 0.0 else -1.0
-        if sign * kink <= 0.0:
-            running = max(running, abs(value))
-            if abs(value) > threshold:
-                slope_out = uy * cv - ux * sv
-                for a in range(3):
-                    w[a] = cv * e1[a] + sv * e2[a]
-                if not lone or (
-                    i < j
-                    and sign * mu[j] <= 0.0
-                    and sign * slope_in >= -rounding
-                    and sign * slope_out <= rounding
-                    and _vertex_is_peak(
-                        rows[j], normal, kink, w, u, half, sign, rounding * max(1.0, norms[j])
-                    )
-                ):
-                    _insert(found, found_value, count, i, w, orient, value)
-
-        if (
-            gap <= blur and not beyond
-        ):  # crossings that may as well be one: what is between them may not exist
-            continue
-        for want in range(2):
-            sign = 1.0 - 2.0 * want
-            inside = min(sign * (cv * uy - sv * ux), sign * (ux * sn - uy * cn))
-            if sign * kink <= 0.0 and inside >= -rounding:
-                value = np.sqrt(ux * ux + uy * uy)
-                running = max(running, value)
-                # away from the circle, on either side, sign·F must not ascend
-                up = sign * (un + (1 - half) * kink)
-                down = sign * (half * kink - un)
-                slack = SIGN_TOLERANCE * (abs(un) + abs(kink)) + rounding
-                if value > threshold and inside >= 0.0 and up <= slack and down <= slack:
-                    for a in range(3):
-                        w[a] = ux * e1[a] + uy * e2[a]
-                    _insert(found, found_value, count, i, w, orient * sign / value, sign * value)
-
-        for a in range(3):
-            if beyond:  # the ends turned inwards by a quarter do not cancel on half a circle
-                middle[a] = (sn - sv) * e1[a] + (cv - cn) * e2[a]
-            else:
-                middle[a] = (cv + cn) * e1[a] + (sv + sn) * e2[a]
-        for side in range(2):  # the cell where z_i·w is positive (0) or negative (1)
-            own = mu[i] if side == half else 0.0
-            own = -own if half == 1 else own
-            for a in range(3):
-                e[a] = u[a] + own * rows[i, a]
-            square = _dot(e, e)
-            if square <= running * running and square <= threshold * threshold:
-                continue
-            length = np.sqrt(square)
-            sharp = SIGN_TOLERANCE * length
-            slack = max(sharp, rounding)
-            across = _dot(e, normal) * (1.0 - 2.0 * side)
-            sign = 1.0 if across >= 0.0 else -1.0
-            for turn in range(2):
-                if turn == 1:  # on the circle to rounding, so that either sign may be right
-                    if abs(across) > slack:
-                        break
-                    sign = -sign
-                t = sign * _dot(e, rows[j])
-                if t * _dot(middle, rows[j]) < 0.0 and abs(t) > slack * norms[j]:
-                    continue
-                t = sign * _dot(e, rows[jn])
-                if t * _dot(middle, rows[jn]) < 0.0 and abs(t) > slack * norms[jn]:
-                    continue
-                if _holds_cell(rows, norms, i, e, sign, middle, slack):
-                    running = max(running, length)
-                    sharply = turn == 0 and length > threshold
-                    if sharply and _holds_cell(rows, norms, i, e, sign, middle, sharp):
-                        _insert(found, found_value, count, i, e, orient * sign / length, sign * length)
-    return running
-
-
-@njit(cache=True, nogil=True)
-def walk(
-    rows, norms, first, second, order, cosine, sine, after, lean, tied, mu, weighted, whole, error, rounding,
-    threshold, start, stop, found, found_value, count, best,
-):  # fmt: skip
-    """Walk circles ``start … stop - 1`` and note their peaks; ``best[i]`` becomes the largest |F| seen up to i.
-
-    ``half`` 0 is the walked half circle, where F(w) = ⟨u, w⟩; half 1 its antipode, where F(−w) = ⟨u, w⟩
-    with the shifted u. All tests are made at w, and ``orient`` turns the result to its own half.
+    ``totals`` are the coordinates of Σ_{j≠i} μ_j z_j + 2 g₀ in each circle's frame. A line of ``index`` is a circle,
+    a crossing, a half and what to look at (1: on the circle, 2: beside it), one of ``values`` x and y before the
+    crossing and x, y, z behind it. Returns how many there are, and the largest |F| at crossings where a circle may
+    hold a maximum, or ``running``.
     """
-    m = rows.shape[0] - 1
-    gradient, heights = np.empty((3, m + 1)), np.empty(m)
+    m, count, slack = order.shape[1], 0, 2.0 * rounding
+    at, lost = np.empty((3, m + 1)), np.empty((3, m + 1))
     x, y, z = np.empty(m + 1), np.empty(m + 1), np.empty(m + 1)
-    c, s, leans, crossed = np.empty(m + 5), np.empty(m + 5), np.empty(m + 5), np.empty(m + 1, dtype=np.int32)
-    marked, chosen = np.empty(m, dtype=np.bool_), np.empty(m, dtype=np.bool_)
-    total, total_error, normal = np.empty(3), np.empty(3), np.empty(3)
-    running, slack = 0.0, 2.0 * rounding
+    c, s, leans = np.empty(m + 5), np.empty(m + 5), np.empty(m + 5)
+    marked, beside, chosen = (
+        np.empty(m, dtype=np.bool_),
+        np.empty(m, dtype=np.bool_),
+        np.empty(m, dtype=np.bool_),
+    )
     for i in range(start, stop):
-        e1, e2 = first[i], second[i]
-        kink = mu[i] * norms[i]
         for a in range(3):
-            normal[a] = rows[i, a] / norms[i]
-            total[a], total_error[a] = whole[a], error[a]
-            _add(total, total_error, a, -weighted[i, a])
-            total[a] += total_error[a]
-        _sum_arcs(weighted, order[i], after[i], total, gradient)
-        _go_on(cosine[i], c)
-        _go_on(sine[i], s)
-        _go_on(lean[i], leans)
+            total, error = 0.0, 0.0
+            at[a, 0] = lost[a, 0] = 0.0
+            for k in range(m):
+                term = after[i, k] * weighted[order[i, k], a]
+                new = total + term
+                shift = new - total
+                error += (total - (new - shift)) + (term - shift)
+                total = new
+                at[a, k + 1], lost[a, k + 1] = total, error
+        for k in range(-2, m + 3):  # two before and three behind from the opposite half
+            far = k < 0 or k >= m
+            source, turn = max(m + k, 0) if k < 0 else min(k - m, m - 1) if far else k, -1.0 if far else 1.0
+            c[k + 2], s[k + 2], leans[k + 2] = (
+                turn * cosine[i, source],
+                turn * sine[i, source],
+                turn * lean[i, source],
+            )
         for k in range(m):
-            crossed[k] = order[i, k]
-        crossed[m] = order[i, 0]
-        # a cell is looked at from its edge of least index: its neighbours on the circle bound the cell as well
-        for k in range(m):
-            chosen[k] = tied[i] | ((i < crossed[k]) & (i < crossed[k + 1]))
-            marked[k] = m < 3  # too few crossings to look back and ahead
-        level = min(running, threshold)
+            # a cell is looked at from its edge of least index: its neighbours on the circle bound the cell as well
+            chosen[k] = tied[i] | ((i < order[i, k]) & (i < order[i, k + 1 if k + 1 < m else 0]))
+        level, kink = min(running, threshold), kinks[i]
         for half in range(2):
-            _along(gradient[0], gradient[1], gradient[2], e1, half * _dot(total, e1), x)
-            _along(gradient[0], gradient[1], gradient[2], e2, half * _dot(total, e2), y)
-            _along(gradient[0], gradient[1], gradient[2], normal, half * _dot(total, normal), z)
-            _screen_edges(
-                x[:m], y[:m], x[1:], y[1:], c[2:-3], s[2:-3], c[3:-2], s[3:-2],
-                kink, tied[i], threshold, level, slack, heights, marked,
-            )  # fmt: skip
-            running = max(running, _largest(heights))
+            for a in range(3):
+                out, f = x if a == 0 else y if a == 1 else z, frames[i, a]
+                end = (
+                    (at[0, m] + lost[0, m]) * f[0]
+                    + (at[1, m] + lost[1, m]) * f[1]
+                    + (at[2, m] + lost[2, m]) * f[2]
+                )
+                # half a circle further every other row has changed: the first and the last gradient sum to the total
+                shift = (0.5 - half) * totals[i, a] - 0.5 * end
+                for k in range(m + 1):
+                    out[k] = (
+                        (at[0, k] + lost[0, k]) * f[0]
+                        + (at[1, k] + lost[1, k]) * f[1]
+                        + (at[2, k] + lost[2, k]) * f[2]
+                    ) + shift
+            for k in range(m):
+                marked[k] = beside[k] = m < 3  # too few crossings to look back and ahead
+            running = max(running, _screen_edges(x, y, c, s, kink, tied[i], threshold, level, slack, marked))
             upper, lower = (kink, 0.0) if half == 0 else (0.0, -kink)
-            _screen_cells(x[1:], y[1:], z[1:], c, s, leans, upper, lower, chosen, level, slack, marked)
-        for k in range(m):
-            if marked[k]:
-                running = _look(
-                    rows, norms, mu, e1, e2, normal, order[i], c[2:-2], s[2:-2], leans[2:-2], total, gradient,
-                    threshold, rounding, i, k, running, found, found_value, count,
-                )  # fmt: skip
-        best[i] = running
+            _screen_cells(x, y, z, c, s, leans, upper, lower, chosen, level, slack, beside)
+            for k in range(m):
+                if marked[k] | beside[k]:
+                    index[count, 0], index[count, 1], index[count, 2] = i, k, half
+                    index[count, 3] = marked[k] + 2 * beside[k]
+                    values[count, 0], values[count, 1] = x[k], y[k]
+                    values[count, 2], values[count, 3], values[count, 4] = x[k + 1], y[k + 1], z[k + 1]
+                    count += 1
+    return count, running
+
+
+Peaks = tuple[
+    np.ndarray, np.ndarray, np.ndarray
+]  # circles, neurons, and values of F above the threshold in size
+
+
+class Arcs:
+    """Arcs that :func:`screen` has noted, with the crossings before and behind and coordinates of the gradient.
+
+    Parameters
+    ----------
+    circles : Circles
+    mu : ndarray of shape (n,)
+    index, values
+        Lines of :func:`screen`.
+    """
+
+    def __init__(self, circles: Circles, mu, index, values):
+        self.circles, self.mu = circles, mu
+        self.i, self.k, self.half = i, k, half = index[:, 0], index[:, 1], index[:, 2]
+        self.orient = 1.0 - 2.0 * half
+        self.before, self.x, self.y, self.z = values[:, :2].T, *np.ascontiguousarray(values[:, 2:].T)
+        last = k + 1 == circles.order.shape[1]
+        nxt, turn = np.where(last, 0, k + 1), np.where(last, -1.0, 1.0)
+        self.cosine, self.sine = circles.cosine[i, k], circles.sine[i, k]
+        self.cosine_next, self.sine_next = turn * circles.cosine[i, nxt], turn * circles.sine[i, nxt]
+        self.kink, self.apart, self.frames = (
+            mu[i] * circles.norms[i],
+            ~circles.merged[i, k],
+            circles.frames[i],
+        )
+
+    def _vector(self, some, *coordinates):
+        return np.einsum("ai,iab->ib", np.stack(coordinates), self.frames[some, : len(coordinates)])
+
+    def vertices(self, rounding: float, threshold: float) -> tuple[Peaks, float]:
+        """Return peaks at the crossings before the arcs, and the largest |F| there."""
+        c, s, circles = self.cosine, self.sine, self.circles
+        value = self.x * c + self.y * s
+        sign = np.where(value >= 0.0, 1.0, -1.0)
+        bent = sign * self.kink <= 0.0
+        largest = float(np.abs(value[bent]).max(initial=0.0))
+        some = np.flatnonzero(bent & (np.abs(value) > threshold))
+        i, half, sign, c, s = self.i[some], self.half[some], sign[some], c[some], s[some]
+        x, y, (xb, yb) = self.x[some], self.y[some], self.before[:, some]
+        j, point = circles.order[i, self.k[some]], self._vector(some, c, s)
+        along = np.cross(circles.rows[j], point)
+        side = np.einsum("ia,ia->i", along, self.frames[some, 2])
+        along = np.einsum("ia,ia->i", along, self._vector(some, x, y, self.z[some]))
+        along, bend = np.where(side < 0.0, -along, along), self.kink[some] * np.abs(side)
+        room = rounding * np.maximum(1.0, circles.norms[j])
+        # what has no peak along circle j, where its own row is silent, is none
+        peak = ~circles.lone[i, self.k[some]] | (
+            (i < j) & (sign * self.mu[j] <= 0.0)
+            & (sign * (yb * c - xb * s) >= -rounding) & (sign * (y * c - x * s) <= rounding)
+            & (sign * (along + (1 - half) * bend) <= room) & (sign * (half * bend - along) <= room)
+        )  # fmt: skip
+        some = some[peak]
+        return (i[peak], self.orient[some, None] * point[peak], value[some]), largest
+
+    def best_points(self, sign: float, rounding: float, threshold: float) -> tuple[Peaks, float]:
+        """Return peaks of sign·F inside the arcs, and the largest value there."""
+        x, y, z, kink = self.x, self.y, self.z, self.kink
+        behind = self.cosine * y - self.sine * x
+        inside = np.minimum(sign * behind, sign * (x * self.sine_next - y * self.cosine_next))
+        some = np.flatnonzero(self.apart & (sign * kink <= 0.0) & (inside >= -rounding))
+        length = np.hypot(x[some], y[some])
+        largest = float(length.max(initial=0.0))
+        kept = (length > threshold) & (inside[some] >= 0.0)
+        some, length = some[kept], length[kept]
+        # away from the circle, on either side, sign·F must not ascend
+        z, kink, half = z[some], kink[some], self.half[some]
+        slack = SIGN_TOLERANCE * (np.abs(z) + np.abs(kink)) + rounding
+        kept = (sign * (z + (1 - half) * kink) <= slack) & (sign * (half * kink - z) <= slack)
+        some, length = some[kept], length[kept]
+        point = self._vector(some, x[some], y[some]) * (sign * self.orient[some] / length)[:, None]
+        return (self.i[some], point, sign * length), largest
+
+    def cells(self, rounding: float, threshold: float, level: float) -> tuple[Peaks, float]:
+        """Return cells beside the arcs that hold their own gradient, and the longest of those."""
+        n = len(self.i)
+        # where z_i·w is positive (first) or negative
+        heights = [self.z + np.where(self.half == side, self.orient * self.kink, 0.0) for side in range(2)]
+        plane = self.x * self.x + self.y * self.y
+        some = np.concatenate(
+            [
+                side * n + np.flatnonzero(self.apart & (plane + heights[side] ** 2 > level**2))
+                for side in range(2)
+            ]
+        )
+        at, height = some % n, np.concatenate(heights)[some]
+        across = np.where(some < n, height, -height)
+        gradient = self._vector(at, self.x[at], self.y[at], height)
+        length = np.linalg.norm(gradient, axis=1)
+        sharp = SIGN_TOLERANCE * length
+        slack = np.maximum(sharp, rounding)
+        c, s, cn, sn = self.cosine[at], self.sine[at], self.cosine_next[at], self.sine_next[at]
+        # longer than a quarter of the circle: its ends do not cancel when turned by a quarter
+        beyond = c * cn + s * sn < 0.0
+        middle = self._vector(at, np.where(beyond, sn - s, c + cn), np.where(beyond, c - cn, s + sn))
+        sign = np.where(across >= 0.0, 1.0, -1.0)
+
+        def held(chosen, signs, slack):
+            """Those of the chosen whose rows, but their own, have the signs that the arc's middle has."""
+            vectors, there, own = signs[:, None] * gradient[chosen], middle[chosen], self.i[at[chosen]]
+            for step in (max(1, len(self.mu) // FEW), 1):  # a few rows rule out most
+                rows, norms = self.circles.rows[::step].T, self.circles.norms[::step]
+                t = vectors @ rows
+                against = (t * (there @ rows) < 0.0) & (np.abs(t) > slack[:, None] * norms)
+                against &= np.arange(0, len(self.mu), step) != own[:, None]
+                kept = ~against.any(axis=1)
+                chosen, vectors, there, own, slack = (
+                    each[kept] for each in (chosen, vectors, there, own, slack)
+                )
+            return chosen
+
+        either = np.flatnonzero(np.abs(across) <= slack)  # on the circle to rounding either sign may be right
+        inside = held(np.arange(len(some)), sign, slack)
+        both = np.concatenate([inside, held(either, -sign[either], slack[either])])
+        largest = float(length[both].max(initial=0.0))
+        inside = inside[length[inside] > threshold]
+        inside = held(inside, sign[inside], sharp[inside])
+        signs, own = sign[inside], at[inside]
+        point = (self.orient[own] * signs / length[inside])[:, None] * gradient[inside]
+        return (self.i[own], point, signs * length[inside]), largest
+
+
+def look(circles: Circles, mu, index, values, rounding, threshold, running) -> tuple[list[Peaks], float]:
+    """Look at the vertices, arcs and cells that :func:`screen` has noted; return peaks and the largest |F| seen."""
+    found: list[Peaks] = []
+
+    def see(seen: tuple[Peaks, float]) -> None:
+        nonlocal running
+        found.append(seen[0])
+        running = max(running, seen[1])
+
+    some = index[:, 3] % 2 == 1
+    if some.any():
+        arcs = Arcs(circles, mu, index[some], values[some])
+        see(arcs.vertices(rounding, threshold))
+        for sign in (1.0, -1.0):
+            see(arcs.best_points(sign, rounding, threshold))
+    some = index[:, 3] >= 2
+    if some.any():
+        see(Arcs(circles, mu, index[some], values[some]).cells(rounding, threshold, min(running, threshold)))
+    return found, running

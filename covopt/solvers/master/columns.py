@@ -237,14 +237,14 @@ class Columns:
 
     def _seen(self, dual: np.ndarray, chosen: np.ndarray) -> np.ndarray:
         """Moments of the faces in the coordinates of their frames, shape (m, r, k)."""
-        moments = np.zeros((len(chosen), self.rows.shape[1], dual.shape[1]))
-        _moments(self.rows, self.atoms, np.ascontiguousarray(dual), chosen, moments)
-        return self.frames[chosen] @ moments
+        each = (self.rows[:, :, None] * dual[:, None, :]).reshape(len(dual), -1)
+        moments = (self.atoms[chosen] > 0.0).astype(float) @ each
+        return self.frames[chosen] @ moments.reshape(len(chosen), self.rows.shape[1], dual.shape[1])
 
     def displaced(self, vectors: np.ndarray, chosen: np.ndarray) -> np.ndarray:
         """Whether vectors p (m, r) have left the closed faces of the chosen columns."""
         stays = np.zeros(len(chosen), dtype=bool)
-        _settle(self.rows, np.ascontiguousarray(vectors), self.atoms[chosen], np.arange(len(chosen)), stays)
+        _settle(self.rows, vectors, self.atoms[chosen], np.arange(len(chosen)), stays)
         return ~stays
 
 
@@ -352,37 +352,12 @@ def _are_new(ordered, others, starts, distance):
     return new
 
 
-@njit(cache=True, nogil=True)
-def _moments(rows, atoms, dual, chosen, out):
-    n, r = rows.shape
-    k = dual.shape[1]
-    for x in range(len(chosen)):
-        j = chosen[x]
-        for i in range(n):
-            if atoms[j, i] > 0.0:
-                for c in range(r):
-                    for o in range(k):
-                        out[x, c, o] += rows[i, c] * dual[i, o]
-
-
-@njit(cache=True, nogil=True)
 def _settle(rows, there, atoms, chosen, stays):
     """Write the atoms at the new places that lie in their closed faces."""
-    n = rows.shape[0]
-    for x in range(len(chosen)):
-        j = chosen[x]
-        inside = True
-        outside = OUTSIDE * max(1.0, np.sqrt(_dot(there[x], there[x])))  # of cost one, but maybe longer
-        for i in range(n):
-            t = _dot(rows[i], there[x])
-            if (atoms[j, i] > 0.0 and t <= 0.0) or (atoms[j, i] == 0.0 and t > outside):
-                inside = False
-                break
-        stays[x] = inside
-        if inside:
-            for i in range(n):
-                if atoms[j, i] > 0.0:
-                    atoms[j, i] = _dot(rows[i], there[x])
+    heights, active = there @ rows.T, atoms[chosen] > 0.0
+    outside = OUTSIDE * np.maximum(1.0, np.linalg.norm(there, axis=1))  # of cost one, but maybe longer
+    stays[:] = ~np.where(active, heights <= 0.0, heights > outside[:, None]).any(axis=1)
+    atoms[chosen[stays]] = np.where(active, heights, 0.0)[stays]
 
 
 @njit(cache=True, nogil=True)
