@@ -38,7 +38,7 @@ from covopt.limits import (
 )
 from covopt.network.along import outputs
 from covopt.problems.shallow import ShallowProblem
-from covopt.solvers.quick import describe_cost, is_out_of_reach, solve_quickly
+from covopt.solvers.quick import describe_cost, is_out_of_reach, quick_network, solve_quickly
 
 LIMIT = 1.0
 LATE = 0.1 * LIMIT + 1.5  # seconds, with reading the table
@@ -548,3 +548,19 @@ def test_an_interrupt_waits_until_numba_has_loaded_a_kernel():
     assert reached == ["the end"]
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+def test_a_quick_network_bends_at_every_point_and_goes_through_them():
+    rng = np.random.default_rng(1)
+    for rows, targets in (
+        (np.column_stack([rng.standard_normal((700, 2)), np.ones(700)]), rng.standard_normal(700)),
+        (
+            rng.standard_normal((300, 12)),
+            rng.standard_normal((300, 2)),
+        ),  # without a bias no line goes through
+    ):
+        problem = ShallowProblem(rows, targets)
+        line, found = quick_network(problem, 0.0), quick_network(problem, np.inf)
+        assert len(found.neurons) <= len(rows)
+        assert np.abs(problem.residual(found.neurons, found.weights, found.offset)).max() < 1e-10
+        assert found.upper_bound < 0.5 * line.upper_bound

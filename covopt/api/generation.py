@@ -12,7 +12,7 @@ from covopt.api.stopping import Clock
 from covopt.certificates.sharpen import sharpen
 from covopt.checks.memory import NoRoom, memory_left
 from covopt.errors import BudgetError, SolverError
-from covopt.limits import TimeUp, limited, patiently
+from covopt.limits import HURRY_S, TimeUp, limited, patiently
 from covopt.oracles.base import Oracle
 from covopt.oracles.cascade import suits_boxes
 from covopt.oracles.choose import exact_oracle
@@ -28,7 +28,7 @@ from covopt.solvers.thin import Thin, generate_thin, solve_thin_quickly
 from covopt.status import Status
 
 CONIC, FRANK_WOLFE = "conic:", "frank-wolfe:"
-QUICK_S, SOON_S = 5.0, 0.5  # for the bound beside a network along a line; after an interrupt
+QUICK_S, SOON_S = 5.0, 0.5  # for the bound beside a quick network; after an interrupt
 QUICK_SHARE = 0.5  # of the time that is left
 CLOSE = 1e-2  # gap of faces that arcs do not better: of rays nearly opposite the dual's digits are lost
 SHARPEN_GAP = 1e-9  # a dual this accurate shows the tight set, and Newton's method can finish on it
@@ -67,12 +67,14 @@ def generate_in_time(
         left = clock.until_late(0.0)
         share = QUICK_S if left is None else QUICK_SHARE * left
         share = min(share, SOON_S) if status is Status.INTERRUPTED else share
-        quick = solve_thin_quickly(problem, time_limit_s=share, random_state=options["random_state"])
+        quick = solve_thin_quickly(
+            problem, time_limit_s=share, network_s=max(share, HURRY_S), random_state=options["random_state"]
+        )
     quick.status = status if point is None else point.status
     if point is not None and point.lower_bound > quick.lower_bound:
         quick.dual, quick.lower_bound = point.dual, point.lower_bound
         quick.dual_low = point.dual_low
-    return quick, f"{name}, network along a line"
+    return quick, f"{name}, a quick network"
 
 
 def _generate(problem: ShallowProblem, solver: str, options: dict[str, Any]) -> tuple[Point, str]:

@@ -23,6 +23,7 @@ from covopt.solvers.master.newton import Candidate, Step
 from covopt.solvers.master.objective import PASSES, Interpolation
 from covopt.solvers.points import Point, WarmStart
 from covopt.solvers.seeds import random_vertices, spanning_directions
+from covopt.status import Status
 
 ROUNDING = 1e-14
 FEASIBLE = 1e-10  # largest residual, relative to max|y| = 1, at which a network counts as interpolating
@@ -30,6 +31,7 @@ REACHED = 0.01  # of that, what corrections aim at
 HEAVY = 1e-9  # share of the largest weight below which a neuron is tried without
 HEAVIEST = 3  # columns for each unknown that are enough to interpolate well: copies of more fill memory,
 SMALL = 10**6  # unless their atoms have no more entries than this
+MANY_ROWS = 1200  # from which on a quick network is at hand after an interrupt, and another takes seconds
 SPANNED = 1e-6  # what first columns may miss of targets of size one
 
 
@@ -67,6 +69,7 @@ class ColumnGeneration(Driver):
         columns, weights = self.master.columns, self.master.cones.weights
         # stopped within a step its arrays may not fit
         fits = len(columns.neurons) == len(columns.atoms) == len(weights) > 0
+        fits &= point.status is not Status.INTERRUPTED or len(self.problem.rows) < MANY_ROWS
         if not np.isfinite(point.upper_bound) and fits and self._rough[1] is None:
             try:
                 self._offer_weights(columns.neurons, columns.atoms, weights, self.master.shift())

@@ -18,7 +18,7 @@ from covopt.network import ReLUNetwork
 from covopt.solvers.least_norm import LeastNorm
 
 ROUNDS = 4
-ENOUGH = 1e-14  # of the largest target
+ENOUGH, ENOUGH_OF_MANY = 1e-14, 1e-11  # of the largest target; digits of a dense system take seconds
 COSTS = 1e-9  # relative rise of the cost that more digits may bring
 MOST_COLUMNS = 300  # of a dense decomposition
 RCOND = 1e-15
@@ -54,8 +54,9 @@ def meet(network: ReLUNetwork, lifted: np.ndarray, targets: np.ndarray) -> ReLUN
     heights = heights_of_far(lifted, network.hidden_weights)
     best, first = network, float(np.abs(missed).max()) / scale
     least, at_best = first, missed
+    enough = ENOUGH if len(network) <= MOST_COLUMNS else ENOUGH_OF_MANY
     for _ in range(ROUNDS):
-        if least <= ENOUGH:
+        if least <= enough:
             break
         changed = _least_norm(best, heights, at_best)
         missed = None if changed is None else _missed(changed, lifted, targets)

@@ -13,6 +13,8 @@ from covopt.solvers.finish import sparsified
 from covopt.solvers.master.objective import PASSES
 from covopt.solvers.thin import solve_thin_quickly
 
+PER_S = 4e9  # (N·k)³ for Carathéodory, whose factors hear no deadline
+
 
 def with_few_neurons(
     problem: ShallowProblem,
@@ -21,7 +23,7 @@ def with_few_neurons(
     offset: Any,
     time_limit_s: float | None = None,
 ) -> tuple[np.ndarray, np.ndarray, Any]:
-    """Return a network with at most N·k neurons: the given one, what Carathéodory leaves, or one along a line.
+    """Return a network with at most N·k neurons: the given one, what Carathéodory leaves, or a quick one.
 
     Parameters
     ----------
@@ -37,9 +39,11 @@ def with_few_neurons(
     if len(neurons) <= most:
         return neurons, weights, offset
     fewer = neurons, weights, offset
-    with contextlib.suppress(TimeUp), limited(time_limit_s):
+    seconds = np.inf if time_limit_s is None else time_limit_s
+    ends = float(most) ** 3 / PER_S <= seconds
+    with contextlib.suppress(TimeUp), limited(time_limit_s if ends else 0.0):
         fewer = sparsified(problem, neurons, weights, offset)
     if len(fewer[0]) <= most and np.abs(problem.residual(*fewer)).max(initial=0.0) <= PASSES:
         return fewer
-    quick = solve_thin_quickly(problem, time_limit_s=0.0)
+    quick = solve_thin_quickly(problem, time_limit_s=0.0, network_s=seconds)
     return (quick.neurons, quick.weights, quick.offset) if len(quick.neurons) else (neurons, weights, offset)

@@ -23,7 +23,7 @@ from covopt.solvers.finish import finish_network
 from covopt.solvers.generation import generate
 from covopt.solvers.merging import Faces, Unit, merge_in_cells
 from covopt.solvers.points import Point
-from covopt.solvers.quick import solve_quickly
+from covopt.solvers.quick import quick_network, solve_quickly
 
 THIN = 1e3  # ratio of the sizes of two coordinates from which rows are a thin cone
 # size of the shortest coordinates beside the second that are told apart: frames lose what is beyond
@@ -248,9 +248,10 @@ def solve_thin_quickly(problem: ShallowProblem, **options: Any) -> Point:
     thin = Thin.of(problem.rows)
     if thin is None:
         return solve_quickly(problem, **options)
+    seconds = options.pop("network_s", 0.0)
     point = solve_quickly(replace(problem, rows=thin.closer), **options)
-    # along a line in coordinates of size one: others are lost in what all rows have in common
-    plain = solve_quickly(replace(problem, rows=thin.rows), **options | {"time_limit_s": 0.0})
+    # in coordinates of size one: others are lost in what all rows have in common
+    plain = quick_network(replace(problem, rows=thin.rows), seconds, options.get("random_state"))
     neurons, weights = thin.units(plain.neurons, plain.weights)
     return replace(
         point, neurons=neurons, weights=weights, upper_bound=problem.primal_value(weights, plain.offset)
