@@ -44,7 +44,6 @@ from covopt.losses import Loss
 TOL = 3e-5  # of the least over c
 MAX_BOXES = 3000
 FEW_BOXES, FEW_AXES = 800, 2  # for more layers each box has more corners
-_STEPS = 60  # of the search for the best p
 
 
 @dataclass(frozen=True)
