@@ -20,7 +20,7 @@ from covopt.checks.validation import check_bias, check_tol
 from covopt.data.tabular import check_finite, to_matrix
 from covopt.errors import InputError
 from covopt.exact.rounding import allowance, gamma
-from covopt.oracles.vector.quadratic_faces import DEFAULT_BUDGET, QuadraticFaces
+from covopt.experiments.quadratic_faces import DEFAULT_BUDGET, QuadraticFaces
 
 MAX_ATOMS = 24  # new ones per iteration
 RIDGE = 1e-9

@@ -12,7 +12,7 @@ import covopt
 from covopt.api.cone import ActiveSet
 from covopt.experiments.covariance import covariance
 from covopt.experiments.membership import Membership, Place, check_membership, cone_membership
-from covopt.oracles.vector.quadratic_faces import QuadraticFaces
+from covopt.experiments.quadratic_faces import QuadraticFaces
 
 
 def weights_of(rng, widths, bias):

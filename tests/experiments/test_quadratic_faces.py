@@ -8,7 +8,7 @@ import pytest
 
 from covopt.errors import BudgetError, InputError
 from covopt.experiments.membership import Place, check_membership, cone_membership
-from covopt.oracles.vector.quadratic_faces import QuadraticFaces
+from covopt.experiments.quadratic_faces import QuadraticFaces
 
 KINDS = ("plain", "tied", "near zero", "cluster", "parallel", "axes")
 
