@@ -57,7 +57,6 @@ FOR_LAMBDA = 0.15  # of the time, where a share of λ_max is asked for
 LOOSE = 0.1  # of λ_max, that is said where a share of it is asked for
 MANY_ROWS = 1000  # from which on the first rounds may take all the time
 SOLVERS = ("auto", "column-generation")
-ENDED = (Status.TIME_LIMIT, Status.INTERRUPTED, Status.CALLBACK)
 INSIDE = (
     0.5  # share of the tolerance that solvers aim at: the bound of a certificate that is not exact needs room
 )
@@ -284,21 +283,7 @@ class FitTask:
         loop = Improvement(
             problem, lambda: self.oracle(problem) if problem.rows.any() else None, is_brief=self.is_brief, **options
         )  # fmt: skip
-        status = None
-        try:
-            if self.interrupted:
-                raise KeyboardInterrupt
-            with limited(options["time_limit_s"]):
-                for point in loop.steps():
-                    if point.gap <= self.tol or point.status is Status.CALLBACK:
-                        break
-        except TimeUp:
-            status = Status.GAP if clock.limit is None else Status.TIME_LIMIT
-        except KeyboardInterrupt:
-            status = Status.INTERRUPTED
-        if status is not None or (not len(loop.point.neurons) and loop.point.status in ENDED):
-            loop.rescue()
-        return loop.point if status is None else dataclasses.replace(loop.point, status=status), loop.name
+        return loop.run(is_over=self.interrupted), loop.name
 
     def _label_noise_point(
         self, problem: RegularisedProblem, options: dict[str, Any], clock: Clock

@@ -101,7 +101,7 @@ def _generate(problem: ShallowProblem, solver: str, options: dict[str, Any]) -> 
         # inputs of both signs beside a small bias: faces first, as long as they close
         half = None if options["time_limit_s"] is None else 0.5 * options["time_limit_s"]
         if plane.opening <= CLEAR and not is_out_of_reach(problem, half):
-            with contextlib.suppress(TimeUp, NoRoom):
+            with contextlib.suppress(TimeUp, NoRoom, BudgetError):
                 oracle = exact_oracle(problem.rows, problem.vector_outputs, beside=master_bytes(problem))
                 found = generate(problem, oracle, **options | {"time_limit_s": half})
                 if found.gap < CLOSE:
@@ -111,10 +111,12 @@ def _generate(problem: ShallowProblem, solver: str, options: dict[str, Any]) -> 
         problem, lambda: exact_oracle(problem.rows, problem.vector_outputs, beside=master_bytes(problem)), **options
     )  # fmt: skip
     if thin is None or (not problem.is_vector and suits_boxes(problem.rows.shape[1])):
-        _run(loop)
-    if thin is not None and loop.point.status is not Status.CERTIFIED:
-        oracle = exact_oracle(thin.closer, problem.vector_outputs, beside=master_bytes(problem))
-        return generate_thin(problem, thin, oracle, **options).merged(loop.point), "column-generation"
+        loop.run()
+    if thin is not None and loop.point.status in (Status.GAP, Status.HEURISTIC, Status.TIME_LIMIT):
+        with contextlib.suppress(BudgetError):
+            oracle = exact_oracle(thin.closer, problem.vector_outputs, beside=master_bytes(problem))
+            return generate_thin(problem, thin, oracle, **options).merged(loop.point), "column-generation"
+        loop.run()
     point = loop.point
     if plane is not None and point.status is Status.GAP:
         other = solve_one_input(plane, **options)
@@ -123,23 +125,6 @@ def _generate(problem: ShallowProblem, solver: str, options: dict[str, Any]) -> 
         with contextlib.suppress(BudgetError):
             point = _sharpened(problem, exact_oracle(problem.rows, 0), point)
     return point, loop.name
-
-
-def _run(loop: Improvement) -> None:
-    """Improve the bracket until the gap is small or somebody says stop; raise that only where there is no network."""
-    status = None
-    try:
-        for point in loop.steps():
-            if point.gap <= loop.tol or point.status is Status.CALLBACK:
-                break
-    except (NoRoom, TimeUp, KeyboardInterrupt) as stop:
-        status = Status.GAP if isinstance(stop, NoRoom) else Status.TIME_LIMIT
-        status = Status.INTERRUPTED if isinstance(stop, KeyboardInterrupt) else status
-        loop.rescue()
-        if not np.isfinite(loop.point.upper_bound):
-            raise
-    if status is not None:
-        loop.point = dataclasses.replace(loop.point, status=status)
 
 
 def _sharpened(problem: ShallowProblem, oracle: Oracle, point: Point) -> Point:

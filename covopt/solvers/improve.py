@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from covopt.checks.memory import NoRoom
 from covopt.errors import BudgetError
 from covopt.limits import TimeUp, limited, now, patiently
 from covopt.oracles.cascade import suits_boxes
@@ -75,9 +76,8 @@ class Improvement:
     >>> loss, rows = make_loss("squared"), np.eye(3)
     >>> _ = loss.encode_targets([3.0, 4.0, -6.0])
     >>> loop = Improvement(RegularisedProblem(rows, loss, 0.1), lambda: exact_oracle(rows, 0), tol=1e-6)
-    >>> for point in loop.steps():
-    ...     pass
-    >>> loop.point.status.code, loop.point.gap <= 1e-6
+    >>> point = loop.run()
+    >>> point.status.code, point.gap <= 1e-6
     ('certified', True)
     """
 
@@ -151,6 +151,30 @@ class Improvement:
                 if np.isfinite(point.upper_bound):
                     yield point
                     break
+
+    def run(self, *, is_over: bool = False) -> Point:
+        """Take steps until the gap is small, or a deadline, an interrupt or the callback says stop.
+
+        Parameters
+        ----------
+        is_over : bool
+            Whether somebody has said so before.
+        """
+        status = Status.INTERRUPTED if is_over else None
+        try:
+            with limited(self.left):
+                for point in () if is_over else self.steps():
+                    if point.gap <= self.tol or point.status is Status.CALLBACK:
+                        break
+        except TimeUp as stop:
+            status = Status.GAP if self.limit is None or isinstance(stop, NoRoom) else Status.TIME_LIMIT
+        except KeyboardInterrupt:
+            status = Status.INTERRUPTED
+        if status is not None or (not len(self.point.neurons) and self.point.status in ENDED):
+            self.rescue()
+        if status is not None:
+            self.point = dataclasses.replace(self.point, status=status)
+        return self.point
 
     def rescue(self) -> None:
         """Take over what a deadline left of a descent; descend for a second where that is nothing."""
