@@ -126,7 +126,9 @@ class Improvement:
         if self.options.get("warm") is None and (is_far or is_late or oracle is None) and problem.rows.any():
             for _ in self._descents(1 if follows or not is_far else STARTS, is_far):
                 yield self._improved(self.descent.point, DESCENT)
-                if self._report():
+                if (
+                    not self.view.interpolates and self._report()
+                ):  # of interpolation columns tell the first round
                     self.point.status = Status.CALLBACK
                     return
             self.options["warm"] = self.descent.point.warm
