@@ -12,6 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 import covopt
+from covopt.checks.checkpoints import Checkpoint
 from covopt.cli import app
 from covopt.cli import report as cli_report
 from covopt.datasets import make_random_plane
@@ -398,6 +399,20 @@ def test_help_is_light():
     assert done.stdout == "set()\n"
     assert "Exit codes" in run("--help").stdout
     assert covopt.__version__ in run("--version").stdout
+
+
+def test_help_names_the_checkpoint_that_is_written(table, tmp_path, monkeypatch):
+    seen, begin = [], Checkpoint.__init__
+    monkeypatch.setattr(
+        Checkpoint,
+        "__init__",
+        lambda self, path, **options: (seen.append(path), begin(self, path, **options))[1],
+    )
+    for name, out in (("cells", tmp_path / "c.npy"), ("solve", tmp_path / "s.json")):
+        assert run(name, table, "--target", "y", "--out", out).exit_code == 0
+        assert [str(path) for path in seen] == [f"{out}.checkpoint"]
+        assert "OUT.checkpoint" in run(name, "--help").stdout
+        seen.clear()
 
 
 def test_what_is_no_file_is_written_to_and_stays(table, tmp_path):
