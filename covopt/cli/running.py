@@ -11,6 +11,7 @@ from typing import Any
 
 import typer
 
+from covopt.checks.optional import is_installed
 from covopt.cli.examples import texts
 from covopt.cli.options import options_of, signature
 from covopt.cli.report import Exit, Progress, check_outputs, keep, print_json, reporting
@@ -85,7 +86,9 @@ def run(name: str, command: Command, given: SimpleNamespace) -> None:
     with reporting(given.as_json, cluster, memory_limit) as given.heard:
         check_outputs(*(getattr(given, option.name) for option in outputs), inputs=inputs)
         for option in outputs:
-            _check(getattr(given, option.name), option.writes or ())
+            path = getattr(given, option.name)
+            if option.writes is not FIGURE or path != option.default or is_installed("matplotlib"):
+                _check(path, option.writes or ())
         answer = command(given)
         if answer.save is not None:
             keep(answer.save, given.out)

@@ -43,7 +43,7 @@ def test_the_bound_that_takes_its_place_is_valid():
     known = covopt.min_norm(X, Y, tol=1e-3)
     with (
         memory_limited(0.001),
-        pytest.warns(MemoryLimitWarning, match="along a line|outputs to all digits"),
+        pytest.warns(MemoryLimitWarning, match="along a line|outputs to all digits|take its place"),
     ):
         found = covopt.min_norm(X, Y, time_limit_s=0.5)
     assert found.gap > known.gap
@@ -64,7 +64,7 @@ def test_the_master_gives_way_to_what_is_small(plane):
     assert "the restricted master needs about 0.013 GiB of memory; the limit is 0.005 GiB" in str(
         said[0].message
     )
-    assert found.status.code == "gap"
+    assert found.status.code in ("gap", "time_limit")
     assert found.certificate.interpolates
     assert 0.0 < found.lower_bound < found.cost
     assert covopt.verify(found).ok
