@@ -168,7 +168,7 @@ def draw(runs: pd.DataFrame, path: str) -> None:
         part = runs[runs["optimiser"] == name]
         known = best_known(runs)[part.index]
         for rung, style in zip(RUNGS, ("-", "--", "-.", ":"), strict=True):
-            excess = np.sort(100.0 * (part[rung] / known - 1.0).clip(lower=1e-3))
+            excess = np.sort(100.0 * (part[rung] / known - 1.0).clip(lower=1e-4))
             reached = np.arange(1, len(excess) + 1) / len(excess)
             axis.step(excess, reached, style, color="0.1", where="post", label=rung)
         axis.set(xscale="log", xlabel="above the best known (%)", title=name, xlim=(1e-2, 1e3), ylim=(0, 1))
