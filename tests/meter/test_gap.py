@@ -43,6 +43,7 @@ def test_the_ladder_never_rises_and_ends_at_a_bound(bank):
         assert all(b <= a * (1.0 + 1e-12) for a, b in pairwise(values)), (name, steps)
         assert report.objective == values[0], name
         assert report.lower_bound == report.best.lower_bound == values[-1] > 0.0, name
+        assert report.best.objective == pytest.approx(values[-2], rel=1e-12), name  # an explicit network
         assert report.gap == pytest.approx((values[0] - values[-1]) / values[0]), name
         if name != "deep":
             assert report.status.code == "certified", name
