@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from covopt.cli import bench, cells, certificates, explore, gap, networks, predict, reduce, train
+from covopt.cli import cells, certificates, explore, gap, networks, predict, reduce, train
 from covopt.cli.examples import COMMANDS
 from covopt.cli.report import Exit, print_json, reporting
 from covopt.cli.running import add
@@ -106,7 +106,6 @@ for _name, _command, _codes in (
     ("prove", certificates.prove, _EPILOG),
     ("explore", explore.explore, explore.EPILOG),
     ("reduce", reduce.reduce, _EPILOG),
-    ("bench", bench.bench, bench.EPILOG),
 ):
     add(app, _name, _command, _codes)
 

@@ -58,10 +58,6 @@ COMMANDS = {
         "Bracket the CP-rank of a matrix or a graph, with proofs.",
         "covopt cp-rank matrix.csv --out certificate.json",
     ),
-    "bench": (
-        "Race solvers against each other.",
-        "covopt bench --benchmark benchmarks/interpolation --timeout 30 --plot cost.png",
-    ),
 }
 
 

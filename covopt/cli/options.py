@@ -14,7 +14,6 @@ import typer
 
 from covopt.cli.tables import FIGURE, JSON, TABLES
 
-Bench = list[str] | None
 File = Path | None
 Text = str | None
 Seconds = float | None
@@ -197,12 +196,6 @@ OPTIONS = (
     Option("cp-rank", "tol", float, 1e-9, "Relative size of rounding in the entries and the factor."),
     Option("gap", "tol", float, 1e-3, "Relative gap of best network and bound to certify."),
     Option("solve demo fit path depth", "tol", float, 1e-6, "Relative duality gap to certify."),
-    Option("bench", "dataset", Bench, None, 'As "simulated[n_samples=60]"; repeatable; by default all.', "NAME"),
-    Option("bench", "solver", Bench, None, 'As "torch[optimizer=adam]"; repeatable; by default all.', "NAME"),
-    Option("bench", "objective", Bench, None, 'As "weight-decay[loss=squared,reg=0.001]"; reg is λ / λ_max.',
-           "NAME"),
-    Option("bench", "timeout", float, 60.0, "Seconds for each solver on each instance.", "S"),
-    Option("bench", "benchmark", File, None, "By default benchmarks/weight_decay of the checkout.", "DIR"),
     # how it runs
     Option("solve demo fit path train cells reduce verify prove explore", "time_limit", Seconds, None,
            "Stop after S seconds with the best bracket.", "S"),
@@ -238,7 +231,6 @@ OPTIONS = (
     Option("prove", "out", Path, ..., "Where to write the proof; for `verify --proof`.", "PROOF.json", writes=JSON),
     Option("cp-rank", "out", File, None, "Save the certificate.", "FILE.json", writes=JSON, key="certificate_file"),
     Option("explore", "out", Path, ..., "Where to write the page.", "PAGE.html", writes=(), key="page_file"),
-    Option("bench", "out", File, None, "Save every evaluation.", "FILE.parquet", writes=(), key="results_file"),
     Option("path", "rows", File, None, "Save a table too (.csv, .parquet, .tex).", "FILE.csv", flags=("--table",),
            writes=TABLES, key="table_file"),
     Option("verify", "rows", File, None, "Save a table too (.csv, .parquet, .tex).", "FILE.csv", flags=("--table",),
@@ -248,8 +240,6 @@ OPTIONS = (
            key="figure_file"),
     Option("demo", "plot", Path, Path("covopt-demo.png"), "Where to save the figure.", "FILE.png", writes=FIGURE,
            key="figure_file"),
-    Option("bench", "plot", File, None, "Save the figure: gap against time (.png, .pdf, .svg).", "FILE.png",
-           writes=FIGURE, key="figure_file"),
     Option("solve fit path cells prove cp-rank", "resume", bool, False,
            "Go on from the checkpoint that a run with this --out has left.", flags=("--resume",)),
     Option("solve fit path cells prove cp-rank", "checkpoint_every", float, 60.0,
@@ -269,8 +259,8 @@ def options_of(command: str) -> list[Option]:
 
     Examples
     --------
-    >>> [option.name for option in options_of("bench")][:2]
-    ['dataset', 'solver']
+    >>> [option.name for option in options_of("explore")][:2]
+    ['solution', 'time_limit']
     """
     return [option for option in OPTIONS if option.commands == "*" or command in option.commands.split()]
 

@@ -1,24 +1,23 @@
 """SGD against exact: what the benchmark in benchmarks/interpolation measures, repairs and returns."""
 
 import importlib.util
-import json
+import sys
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
-from typer.testing import CliRunner
 
 import covopt
-from covopt.cli import app
-from covopt.cli import bench as cli_bench
-from covopt.plotting.bench import plot_bench
 
 FOLDER = Path(__file__).parents[2] / "benchmarks" / "interpolation"
-INSTANCE = "simulated[n_samples=6,targets=noise]"
 X4 = np.array([[-1.0], [0.0], [1.0], [2.0]])
 Y4 = np.array([1.0, -1.0, 0.5, 2.0])
-runner = CliRunner()
+
+
+def forget_helpers():
+    """Unload the modules of a benchmark: another one has others by the same names."""
+    for name in [name for name in sys.modules if name.partition(".")[0] == "benchmark_utils"]:
+        del sys.modules[name]
 
 
 @pytest.fixture
@@ -26,7 +25,7 @@ def parts(monkeypatch):
     """Load the files of the benchmark, without a run."""
     pytest.importorskip("benchopt")
     monkeypatch.syspath_prepend(str(FOLDER))
-    cli_bench.forget_helpers()
+    forget_helpers()
 
     def load(name):
         if name.startswith("benchmark_utils"):
@@ -37,7 +36,7 @@ def parts(monkeypatch):
         return module
 
     yield load
-    cli_bench.forget_helpers()
+    forget_helpers()
 
 
 def make_objective(parts, X=X4, y=Y4):
@@ -117,9 +116,6 @@ def test_the_cheapest_repair_is_returned_balanced(parts):
     assert tools.squared_norm(*found) >= optimum.lower_bound * (1 - 1e-9)
 
 
-# ------------------------------------------------------------------ annealing, stopping, data
-
-
 # ------------------------------------------------------------------ solvers
 def test_exact_solvers_agree(parts):
     objective = make_objective(parts)
@@ -143,50 +139,3 @@ def test_training_comes_close_and_never_below(parts, optimizer):
     found = solver.get_result()
     assert len(found["networks"]) == (2 if optimizer == "lbfgs" else 3)
     assert -1e-9 <= objective.evaluate_result(**found)["gap"] <= 2.0
-
-
-# ------------------------------------------------------------------ covopt bench
-def test_bench_runs_this_folder_with_its_own_levels(tmp_path):
-    pytest.importorskip("benchopt")
-    out, plot = tmp_path / "results.parquet", tmp_path / "gap.png"
-    arguments = ["bench", "--benchmark", str(FOLDER), "--dataset", INSTANCE, "--solver", "covopt", "--json"]
-    run = runner.invoke(app, [*arguments, "--out", str(out), "--plot", str(plot)])
-    assert run.exit_code == 0, run.output
-    (row,) = json.loads(run.stdout)["results"]
-    assert set(row["time_s"]) == {"0.1", "0.01", "0.001"}
-    assert row["gap"] <= 1e-3
-    assert pd.read_parquet(out)["objective_gap"].min() <= 1e-3
-    assert plot.read_bytes().startswith(b"\x89PNG")
-
-
-def evaluation(solver="covopt", time=1.0, gap=1e-3, **changes):
-    row = {
-        "dataset_name": "simulated[n_samples=6,seed=0,targets=noise]",
-        "objective_name": "interpolation",
-        "solver_name": solver,
-        "stop_val": 1.0,
-        "time": time,
-        "objective_gap": min(gap, 999.0),
-        "objective_value": 10.0 * (1.0 + gap),
-        "objective_lower_bound": 10.0,
-        "objective_reference_gap": 1e-12,
-        "objective_n_neurons": 3,
-        "objective_n_samples": 6,
-        "objective_n_features": 2,
-        "objective_note": "",
-    }
-    return {**row, **changes}
-
-
-def test_the_figure_starts_each_curve_where_the_points_are_met():
-    rows = [evaluation(time=t, gap=g) for t, g in ((0.1, 1e-2), (0.2, 1e-5))]
-    rows += [
-        evaluation("training", time=t, gap=g) for t, g in ((1.0, np.inf), (2.0, 0.3), (4.0, 0.5), (8.0, 0.1))
-    ]
-    (ax,) = plot_bench(pd.DataFrame(rows), levels=(0.1,)).axes
-    curves = {line.get_label(): line for line in ax.get_lines()}
-    assert list(curves["training"].get_xdata()) == [2.0, 4.0, 8.0]
-    assert list(curves["training"].get_ydata()) == [0.3, 0.3, 0.1]
-    assert ax.get_ylabel() == "cost / certified optimum − 1"
-    assert ax.get_title() == "simulated noise: N = 6, d = 2"
-    assert ax.get_ylim()[0] < 1e-6
