@@ -1,15 +1,8 @@
-r"""Heuristic pricing in any dimension: many climbs by linearising the convex kinks.
+"""Heuristic pricing in any dimension: many climbs (:mod:`covopt.oracles.ascent`) from many starts.
 
-Write F = C + K with C the rows of positive weight (convex) and K those of negative weight
-(concave). At w replace C by its tangent b·v, a minorant that is exact at w, and maximise b·v + K(v)
-over the ball (:mod:`covopt.oracles.scalar.concave`). The result v satisfies F(v) ≥ F(w), and as there are
-finitely many tangents the climb ends after finitely many steps, mostly three or four. At its end no
-convex kink passes through w, as a rule, and then w is a local maximum of F: the projection of the
-gradient on its flat, exact to rounding, not a limit of gradient steps.
-
-With several outputs the height is ‖Λᵀσ(Zw)‖ = max over unit v of ⟨Λv, σ(Zw)⟩: turn v to the outputs
-at w, climb on the scalar function of that v, and so on; no step descends. The limit is a power
-iteration, so each end jumps to the top eigenvector of its cell's form on its flat.
+At the end of a climb no convex kink passes through w, as a rule, and then w is a local maximum of F: the projection
+of the gradient on its flat, exact to rounding, not a limit of gradient steps. With several outputs the limit is a
+power iteration, so each end jumps to the top eigenvector of its cell's form on its flat.
 """
 
 from __future__ import annotations
@@ -20,10 +13,10 @@ import numpy as np
 
 from covopt.exact.parallel_rows import ASCENT_DIGITS, first_of_each
 from covopt.exact.rank import FOUND, null_space
+from covopt.oracles.ascent import climb_on, climb_outputs_on, in_turns
 from covopt.oracles.base import Pricing
 from covopt.oracles.bounds import gauge_bound, importance
 from covopt.oracles.heights import heights
-from covopt.oracles.scalar.climbs import climb_on, climb_outputs_on, in_turns
 
 FLAT = 1e-9  # relative height at which a row counts as vanishing
 WHITE = 1e-12  # singular values below it, relative, are not rounded

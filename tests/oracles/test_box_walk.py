@@ -7,6 +7,7 @@ from math import fsum
 import numpy as np
 import pytest
 
+from covopt.oracles.ascent import make_room
 from covopt.oracles.cones.kernel import LEVELS, Stack, explore, look, plant
 
 
@@ -49,10 +50,9 @@ class Twin:
         stack.u0[level], stack.s[level], stack.g_low[level] = u0, s, 0.0
         stack.g[level] = [fsum(terms) for terms in gradient]
         stack.state[2] = a
-        squares = (self.rows**2).sum(axis=1)
         axis, _, _ = look(
-            self.rows, squares, self.weights, self.linear, self.sizes, stack, 0.0, level, self.H,
-            np.empty((7, r)), np.empty((4, max(r, 3), r)),
+            self.rows, self.weights, self.linear, self.sizes, stack, 0.0, level, self.H,
+            np.empty((6, r)), make_room(len(self.rows), r),
         )  # fmt: skip
         self.tree.append(axis + 1)
         if axis < 0:
@@ -83,10 +83,7 @@ def test_the_tree_is_that_of_a_recursion_without_a_stack(kind):
             stack, tree = empty_stack(n, r), np.zeros(50_000, np.uint8)
             twin = Twin(rows, weights, linear, H)
             plant(rows, weights, linear, stack, a, side, H)
-            squares = (rows**2).sum(axis=1)
-            nodes = explore(
-                rows, squares, weights, linear, twin.sizes, stack, 0.0, np.zeros(0, np.uint8), tree
-            )
+            nodes = explore(rows, weights, linear, twin.sizes, stack, 0.0, np.zeros(0, np.uint8), tree)
             assert stack.state[0] == -1 and stack.state[1] == 0  # done, and no point above H
             u0, s = np.zeros(r), np.ones(r)
             u0[a], s[a] = side, 0.0

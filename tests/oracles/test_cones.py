@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from covopt.oracles.ascent import make_room
 from covopt.oracles.cones import BoxOracle, box_gauge
-from covopt.oracles.cones.leaf import affine_bound, corner_bound, relax, touch
-from covopt.oracles.cones.least_norm import least_norm
+from covopt.oracles.cones.leaf import affine_bound, corner_bound, relax, tighten, touch
 from covopt.oracles.cones.search import search
 from covopt.oracles.cones.transfer import transfer
 from tests.oracles.table import face_oracle
@@ -101,8 +101,8 @@ def test_leaf_bounds_lie_above_samples_and_their_twins(seed):
     index, centre, radius, g = undecided(rows, weights, u0, s)
     H = float(random.uniform(0.2, 4.0))
     theta = random.uniform(0, 1, len(index))
-    q, u, above, under, Q = (np.zeros(r) for _ in range(5))
-    squares, work = (rows**2).sum(axis=1), np.empty((4, max(r, 3), r))
+    q, u, above, Q = (np.zeros(r) for _ in range(4))
+    room = make_room(9, r)
     samples = u0 + s * random.uniform(-1, 1, (400, r))
     samples[:60] = u0 + s * random.choice([-1.0, 1.0], (60, r))
     true = np.maximum(samples @ rows.T, 0) @ weights - H * np.linalg.norm(samples, axis=1)
@@ -122,7 +122,7 @@ def test_leaf_bounds_lie_above_samples_and_their_twins(seed):
         corners = corner_bound(rows, weights, index, theta, g, u0, s, H, u, norm, Q, above)
         assert corners <= bound + 1e-12
         assert corners >= min(true.max(), 0.0) - 1e-12
-        least_norm(rows, squares, weights, index, theta, f, q, u0, s, a, facets, H, Q, above, under, work)
+        tighten(rows, weights, index, theta, f, q, u0, s, a, facets, H, room)
         assert (theta >= 0).all() and (theta <= 1).all()
 
 

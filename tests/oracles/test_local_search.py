@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from covopt.limits import TimeUp, limited
+from covopt.oracles import ascent
 from covopt.oracles.local_search import LocalSearchOracle, climb, climb_outputs
-from covopt.oracles.scalar import climbs
 from tests.oracles.table import face_oracle
 
 
@@ -182,8 +182,8 @@ def test_climbs_in_turns_end_where_climbs_end(n_outputs, monkeypatch):
 
     points, values = climbed()
     calls = []
-    monkeypatch.setattr(climbs, "WORK", 400.0 * 200 * 5)  # a tangent is not cut
-    monkeypatch.setattr(climbs, "checkpoint", lambda: calls.append(1))
+    monkeypatch.setattr(ascent, "WORK", 400.0 * 200 * 5)  # a tangent is not cut
+    monkeypatch.setattr(ascent, "checkpoint", lambda: calls.append(1))
     again = climbed()
     assert len(calls) > 10
     assert np.array_equal(again[0], points)

@@ -122,9 +122,8 @@ def closed_gauge(
         return math.inf
     scalar = Scalar(made)
     search = MomentSearch(scalar, n_threads=n_threads, by_signs=True)
-    search.offer(
-        scalar.ascend(np.concatenate([neurons @ made.V, scalar.starts(np.random.default_rng(0))]))[0]
-    )
+    starts = np.concatenate([neurons @ made.V, scalar.starts(np.random.default_rng(0))])
+    search.offer(scalar.ascend(np.concatenate([starts, -starts])))
     search.goal = search.best * (1.0 + TO_CLOSE * tol)
     search.run(0.0, 1)  # the roots
     for share, promising in (*PROMISING, *((part, math.inf) for part in range(3, MORE + 1))):

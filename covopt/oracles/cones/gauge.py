@@ -15,7 +15,6 @@ import numpy as np
 
 from covopt.errors import InputError
 from covopt.oracles.cones.kernel import margin
-from covopt.oracles.cones.least_norm import rise_all
 from covopt.oracles.cones.search import Search, search
 from covopt.oracles.cones.transfer import Transfer, transfer
 from covopt.oracles.local_search import climb
@@ -28,7 +27,6 @@ MOST_DIMENSIONS = 100  # beyond, boxes prove nothing that norms do not
 CLUSTERED = 4.0  # times the best value: a bound above it may be the work of rows that are nearly on one line
 MERGES = (1e-3, 1e-5, 1e-7, 1e-9, 1e-11)
 STARTS = 64
-POLISHED = 8
 TYPICAL = 24  # undecided rows of a box at a maximum, for the smallest H that rounding lets through
 
 
@@ -147,41 +145,16 @@ class Scalar:
         lead = (self.signs @ self.y)[None] + self.linear
         return np.concatenate([heavy, normal, normal * (width.max() / width), lead])
 
-    def ascend_higher(self, starts: np.ndarray) -> np.ndarray:
-        """Climb on |G| from unit points u, each with the sign that G has there; return unit points."""
-        own = self(starts) >= 0.0
-        squares = (self.y**2).sum(axis=1)
-        ends = []
-        for sign, chosen in ((1.0, own), (-1.0, ~own)):
-            weights, linear = sign * self.signs, sign * self.linear
-            points = climb(self.y, weights, linear, starts[chosen], n_threads=1)[0]
-            points /= np.linalg.norm(points, axis=1, keepdims=True)
-            best = np.argsort(-sign * self(points), kind="stable")[:POLISHED]
-            top = np.ascontiguousarray(points[best])
-            rise_all(self.y, squares, weights, linear, top)
-            ends += [top, points]
-        return np.concatenate(ends)
-
-    def ascend(self, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Climb on G and on −G from both ends of every start; return unit points and G there."""
-        starts = np.concatenate([starts, -starts])
+    def ascend(self, starts: np.ndarray) -> np.ndarray:
+        """Climb on |G| from points, each with the sign that G has there; return unit points."""
         norms = np.linalg.norm(starts, axis=1)
         starts = starts[norms > 0.0] / norms[norms > 0.0, None]
-        if len(starts) == 0:
-            starts = np.eye(1, self.y.shape[1])
-        squares = (self.y**2).sum(axis=1)
-        ends = []
-        for sign in (1.0, -1.0):
-            weights, linear = sign * self.signs, sign * self.linear
-            points = climb(self.y, weights, linear, starts, n_threads=1)[0]
-            points /= np.linalg.norm(points, axis=1, keepdims=True)
-            best = np.argsort(-sign * self(points), kind="stable")[:POLISHED]
-            top = np.ascontiguousarray(points[best])
-            for start in range(len(top)):  # one at a time: deadlines are heard in between
-                rise_all(self.y, squares, weights, linear, top[start : start + 1])
-            ends += [top, points]
-        points = np.concatenate(ends)
-        return points, self(points)
+        own = self(starts) >= 0.0
+        ends = [np.eye(1, self.y.shape[1])]
+        for sign, chosen in ((1.0, own), (-1.0, ~own)):
+            points = climb(self.y, sign * self.signs, sign * self.linear, starts[chosen], n_threads=1)[0]
+            ends.append(points / np.linalg.norm(points, axis=1, keepdims=True))
+        return np.concatenate(ends)
 
 
 def box_gauge(
@@ -284,7 +257,8 @@ def _bound(
     if neurons is not None and len(neurons):
         tried = np.asarray(neurons, dtype=float) @ made.V
     if start is None:
-        points, _ = scalar.ascend(np.concatenate([tried, scalar.starts(np.random.default_rng(random_state))]))
+        starts = scalar.starts(np.random.default_rng(random_state))
+        points = scalar.ascend(np.concatenate([tried, starts, -starts]))
         wanted = best.offer(points, scalar)
     else:
         wanted = best.offer(tried, scalar)

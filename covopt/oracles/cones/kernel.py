@@ -34,8 +34,8 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from covopt.oracles.cones.leaf import affine_bound, corner_bound, relax, touch
-from covopt.oracles.cones.least_norm import height, least_norm, rise, settle
+from covopt.oracles.ascent import ascend, height, make_room, settle
+from covopt.oracles.cones.leaf import affine_bound, corner_bound, gather, relax, tighten, touch
 
 EPS = 2.0**-52
 LEVELS = 100  # halvings of one axis, near 0
@@ -45,6 +45,7 @@ ROUNDS = 2  # changes of θ per box
 DEEP = 8  # levels per dimension after which it is found by least norm in any case
 FEW = 8  # undecided rows up to which θ is found by least norm at once
 CORNERS = 256.0  # most corners times rows for the bound by corners
+TANGENTS = 60  # of a climb from a point above H
 
 
 class Stack(NamedTuple):
@@ -193,7 +194,7 @@ def at_rest(sizes, u0, s):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def record(rows, squares, weights, linear, stack, u, H, growth):
+def record(rows, weights, linear, stack, u, H, growth, room):
     """Keep a point above H, its local maximum if H may grow; return the new H."""
     place = min(stack.state[1], len(stack.points) - 1)
     stack.state[1] = place + 1
@@ -201,16 +202,18 @@ def record(rows, squares, weights, linear, stack, u, H, growth):
     for j in range(len(u)):
         stack.points[place, j] = u[j] / size
     if growth > 0.0:
-        return max(H, rise(rows, squares, weights, linear, stack.points[place])) * growth
+        point, most, budget = stack.points[place], np.int64(TANGENTS), np.int64(2**62)
+        value = height(rows, weights, linear, point)
+        return max(H, ascend(rows, weights, linear, point, value, most, budget, room)[0]) * growth
     return H
 
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
-def look(rows, squares, weights, linear, sizes, stack, growth, level, H, vectors, work):
+def look(rows, weights, linear, sizes, stack, growth, level, H, vectors, room):
     """Bound the box at ``level``; return the axis to cut it along, −1 for a leaf, its bound b, and H."""
     r = rows.shape[1]
     g, q, u, Q = vectors[0], vectors[1], vectors[2], vectors[3]
-    above, below, score = vectors[4], vectors[5], vectors[6]
+    corner, score = vectors[4], vectors[5]
     a = stack.state[2]
     begin, end = stack.first[level], stack.first[level + 1]
     index, theta = stack.rows[begin:end], stack.theta[begin:end]
@@ -235,24 +238,23 @@ def look(rows, squares, weights, linear, sizes, stack, growth, level, H, vectors
             Q[j] = u[j]
         above_H = top - by_theta - by_chords
         if turn > 0 and by_theta > 0.0 and above_H <= allowance < top - by_chords:
-            settle(rows, weights, index, theta, Q, work)  # θ is lost where rows do not quite vanish
+            m = gather(rows, weights, index, theta, room)  # θ is lost where rows do not quite vanish
+            settle(room[0][:m], room[2][:m], room[3][:m], room[4][:m], Q, room[7])
             above_H = height(rows, weights, linear, Q) - H * np.sqrt((Q * Q).sum())
         if above_H > allowance:
             violated = True
-            H = record(rows, squares, weights, linear, stack, Q, H, growth)
+            H = record(rows, weights, linear, stack, Q, H, growth, room)
             break
         if turn == ROUNDS or by_theta == 0.0 or top - by_theta > 0.0:
             break  # C(u) > 0: this box is not closed by any θ
         turn += 1
         if end - begin <= FEW or level > DEEP * r:
-            least_norm(
-                rows, squares, weights, index, theta, f, q, u0, s, a, turn > 1, H, Q, above, below, work
-            )
+            tighten(rows, weights, index, theta, f, q, u0, s, a, turn > 1, H, room)
         else:
             average(rows, weights, index, theta, u, turn)
     closed = bound <= 0.0
     if not closed and not violated and (end - begin) * 2.0 ** (r - 1) <= CORNERS:
-        worst = corner_bound(rows, weights, index, theta, g, u0, s, H, u, norm, Q, above)
+        worst = corner_bound(rows, weights, index, theta, g, u0, s, H, u, norm, Q, corner)
         closed = worst + allowance <= 0.0
     axis = -1
     if not closed:
@@ -270,7 +272,7 @@ def look(rows, squares, weights, linear, sizes, stack, growth, level, H, vectors
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def explore(rows, squares, weights, linear, sizes, stack, growth, old, tree):
+def explore(rows, weights, linear, sizes, stack, growth, old, tree):
     r"""Look at up to ``len(tree)`` boxes; write their preorder to ``tree`` and return how many.
 
     Fewer than that and not done means that the stack needs a longer list or that ``points`` is full.
@@ -278,8 +280,6 @@ def explore(rows, squares, weights, linear, sizes, stack, growth, old, tree):
     Parameters
     ----------
     rows : ndarray of shape (n, r)
-    squares : ndarray of shape (n,)
-        ‖y_i‖².
     weights : ndarray of shape (n,)
         +1.0 or −1.0.
     linear : ndarray of shape (r,)
@@ -296,7 +296,7 @@ def explore(rows, squares, weights, linear, sizes, stack, growth, old, tree):
         0 for a leaf, j + 1 for a box cut along u_j.
     """
     r = rows.shape[1]
-    vectors, work = np.empty((7, r)), np.empty((4, max(r, 3), r))
+    vectors, room = np.empty((6, r)), make_room(len(rows), r)
     level, place_in_old, inside = stack.state[0], stack.state[3], stack.state[4]
     H = stack.level[0]
     node = 0
@@ -312,9 +312,7 @@ def explore(rows, squares, weights, linear, sizes, stack, growth, old, tree):
             inside = level if axis < 0 else level + 1
             known = axis >= 0
         if not known:
-            axis, bound, H = look(
-                rows, squares, weights, linear, sizes, stack, growth, level, H, vectors, work
-            )
+            axis, bound, H = look(rows, weights, linear, sizes, stack, growth, level, H, vectors, room)
         tree[node] = axis + 1
         node += 1
         upper = axis < 0

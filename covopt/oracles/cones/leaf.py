@@ -22,6 +22,10 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from covopt.oracles.ascent import least_norm, put_column
+
+GOAL = 0.999  # of H: small enough to close the box
+CYCLES = 20  # sweeps over θ and facets
 SWEEPS = 6  # of the coordinate ascent for p; the tangent is valid wherever it stops
 STILL = 1e-3
 
@@ -141,3 +145,54 @@ def corner_bound(rows, weights, index, theta, g, u0, s, H, u, norm, ell, corner)
         if worst > 0.0:
             break
     return worst
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def gather(rows, weights, index, theta, room):
+    """Write the undecided rows with w_i < 0 and their θ to a descent's columns; return their number."""
+    m = np.int64(0)  # a literal would compile the call below once more
+    minus = -1.0
+    for k in range(len(index)):
+        if weights[index[k]] < 0.0:
+            put_column(room, m, minus, rows[index[k]])
+            room[4][m] = theta[k]
+            m += 1
+    return m
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def tighten(rows, weights, index, theta, f, q, u0, s, a, facets, H, room):
+    """Change θ such that the affine bound f + q·δ on the chart, written as Q·u, has a smaller norm.
+
+    With ``facets`` it need only be small on the cone over the box: the normals of its facets are added to Q.
+    """
+    r = rows.shape[1]
+    Q, work = room[5], room[7]
+    m = gather(rows, weights, index, theta, room)
+    count, one = m, 1.0
+    if facets:
+        for j in range(r):
+            for sign in (1.0, -1.0):
+                if s[j] > 0.0:  # the facet sign (u_j − u⁰_j) ≥ −s_j
+                    normal = room[6]
+                    normal[:] = 0.0
+                    normal[j] = sign
+                    normal[a] = u0[a] * (s[j] - sign * u0[j])
+                    put_column(room, count, one, normal)
+                    room[3][count], room[4][count] = np.inf, 0.0
+                    count += 1
+    Q[a] = f
+    for j in range(r):
+        if j != a:
+            Q[j] = q[j]
+            Q[a] -= q[j] * u0[j]
+    Q[a] *= u0[a]
+    least_norm(
+        room[0][:count], room[1][:count], room[2][:count], room[3][:count], room[4][:count], Q, GOAL * H,
+        np.int64(CYCLES), work,
+    )  # fmt: skip
+    m = 0
+    for k in range(len(index)):
+        if weights[index[k]] < 0.0:
+            theta[k] = room[4][m]
+            m += 1

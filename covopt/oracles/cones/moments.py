@@ -206,7 +206,7 @@ def quadratic_gauge(
     starts = scalar.starts(np.random.default_rng(random_state))
     if neurons is not None and len(neurons):
         starts = np.concatenate([np.asarray(neurons, dtype=float) @ made.V, starts])
-    search.offer(scalar.ascend(starts)[0])
+    search.offer(scalar.ascend(np.concatenate([starts, -starts])))
     if goal > 0.0:
         with contextlib.suppress(OverflowError):
             search.goal = max((goal * (1.0 - 4 * EPS) / made.norm) * 2.0**-made.exponent - made.residual, 0.0)

@@ -100,10 +100,8 @@ class BoxOracle:
             n_threads=self.n_threads,
         )
         self.nodes = answer.nodes
-        if len(answer.points):
-            points = scalar.ascend_higher(answer.points)
-        else:
-            points, _ = scalar.ascend(scalar.starts(np.random.default_rng(0)))
+        met = answer.points if len(answer.points) else scalar.starts(np.random.default_rng(0))
+        points = scalar.ascend(met)
         neurons = points @ made.V.T
         neurons /= np.linalg.norm(neurons, axis=1, keepdims=True)
         values = np.maximum(neurons @ rows.T, 0.0) @ dual

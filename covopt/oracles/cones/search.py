@@ -69,7 +69,6 @@ class Search:
 
 def _walk_away(
     rows: np.ndarray,
-    squares: np.ndarray,
     sizes: np.ndarray,
     weights: np.ndarray,
     linear: np.ndarray,
@@ -81,7 +80,7 @@ def _walk_away(
 ) -> tuple[int, np.ndarray, Stack]:
     """Walk on as :func:`_walk` does, on another machine; return the boxes, their cuts, and the path from there."""
     root = Root(weights, linear, old, unpacked_stack(packed, len(rows), n_points))
-    used = _walk(root, rows=rows, squares=squares, sizes=sizes, growth=growth, budget=budget)
+    used = _walk(root, rows=rows, sizes=sizes, growth=growth, budget=budget)
     return used, np.concatenate([np.zeros(0, np.uint8), *root.slices]), packed_stack(root.stack)
 
 
@@ -95,8 +94,8 @@ def _walk_all(
     """Walk all roots on by a slice, here or on a cluster."""
     cluster = active_cluster() if budget >= WORTH_SENDING else None
     if cluster is None:
-        rows, squares, sizes = arrays
-        walk = partial(_walk, rows=rows, squares=squares, sizes=sizes, growth=growth, budget=budget)
+        rows, sizes = arrays
+        walk = partial(_walk, rows=rows, sizes=sizes, growth=growth, budget=budget)
         return sum(map(walk, roots) if pool is None else pool.map(walk, roots))
     nodes, n_points = 0, len(roots[0].stack.points)
     tasks = []
@@ -116,14 +115,12 @@ def _walk_all(
     return nodes
 
 
-def _walk(
-    root: Root, *, rows: np.ndarray, squares: np.ndarray, sizes: np.ndarray, growth: float, budget: int
-) -> int:
+def _walk(root: Root, *, rows: np.ndarray, sizes: np.ndarray, growth: float, budget: int) -> int:
     """Walk on by at most ``budget`` boxes."""
     used = 0
     while used < budget and not root.stopped(growth):
         tree = np.empty(budget - used, np.uint8)
-        new = explore(rows, squares, root.weights, root.linear, sizes, root.stack, growth, root.old, tree)
+        new = explore(rows, root.weights, root.linear, sizes, root.stack, growth, root.old, tree)
         used += new
         root.slices.append(tree[:new].copy())
         if not root.stopped(growth) and used < budget:
@@ -181,7 +178,6 @@ def search(
     rows = np.ascontiguousarray(rows, dtype=float)
     linear = np.ascontiguousarray(linear, dtype=float)
     n, r = rows.shape
-    squares = (rows**2).sum(axis=1)
     sizes = (np.abs(rows).sum(axis=0) + np.abs(linear)) * (1 + n * 2.0**-52)
     old = before.roots if before else [np.zeros(0, np.uint8)] * (2 * r * len(sigmas))
     roots: list[list[Root]] = []
@@ -193,7 +189,7 @@ def search(
                 plant(rows, weights, root.linear, root.stack, a, side, H)
                 roots.append([root])
 
-    nodes, budget, arrays, rounds = 0, FIRST_SLICE, (rows, squares, sizes), 0
+    nodes, budget, arrays, rounds = 0, FIRST_SLICE, (rows, sizes), 0
     points = [np.zeros((0, r))]
     with ThreadPoolExecutor(max(n_threads, 1)) as threads:
         pool = threads if n_threads > 1 else None

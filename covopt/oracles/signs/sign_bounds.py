@@ -19,22 +19,28 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from covopt.oracles.ascent import least_norm
+
 FREE, ON, OFF, CONCAVE = 0, 1, 2, 3
 SPREAD = 0.02
 ROUNDS = 12
 SWEEPS = 3
-LEAF_SWEEPS = 400
+LEAF_SWEEPS = 200
 
 
 @njit(cache=True, nogil=True)
-def _limits(state, mu):
-    if state == CONCAVE:
-        return mu, 0.0
-    if state == ON:
-        return mu, np.inf
-    if state == OFF:
-        return -np.inf, 0.0
-    return 0.5 * mu, 0.5 * mu
+def _limit(state, mu, low, high, coef):
+    """Write the limits of the weights, and move the weights between them; return how many rows are undecided."""
+    undecided = 0
+    for i in range(len(mu)):
+        low[i] = high[i] = 0.5 * mu[i]
+        if state[i] == FREE:
+            undecided += 1
+        else:
+            low[i] = -np.inf if state[i] == OFF else mu[i]
+            high[i] = np.inf if state[i] == ON else 0.0
+        coef[i] = min(high[i], max(low[i], coef[i]))
+    return undecided
 
 
 @njit(cache=True, nogil=True)
@@ -77,87 +83,6 @@ def _forward(chol, vector, out):
 
 
 @njit(cache=True, nogil=True)
-def _sweep(moved, squares, state, mu, coef, ell):
-    """One round of coordinate descent on ‖ell‖² over the weights; return the largest relative move."""
-    n, r = moved.shape
-    size = 0.0
-    for i in range(n):
-        if state[i] == FREE or squares[i] == 0.0:
-            continue
-        s = 0.0
-        for c in range(r):
-            s += ell[c] * moved[i, c]
-        low, high = _limits(state[i], mu[i])
-        old = coef[i]
-        new = min(high, max(low, old - s / squares[i]))
-        if new != old:
-            coef[i] = new
-            d = new - old
-            size = max(size, d * d * squares[i])
-            for c in range(r):
-                ell[c] += d * moved[i, c]
-    return size
-
-
-@njit(cache=True, nogil=True)
-def _newton(moved, state, mu, coef, ell, gram, shift, free):
-    """Minimise ‖ell‖ over the weights strictly inside their limits, or go to the first limit met."""
-    n, r = moved.shape
-    f = 0
-    for i in range(n):
-        low, high = _limits(state[i], mu[i])
-        if low < coef[i] < high:
-            if f == r:
-                return
-            free[f] = i
-            f += 1
-    if f < 2:
-        return
-    for p in range(f):
-        for q in range(p + 1):
-            s = 0.0
-            for c in range(r):
-                s += moved[free[p], c] * moved[free[q], c]
-            diagonal = s
-            for e in range(q):
-                s -= gram[p, e] * gram[q, e]
-            if p == q:
-                gram[p, p] = np.sqrt(s) if s > 1e-13 * diagonal else 0.0
-            elif gram[q, q] > 0.0:
-                gram[p, q] = s / gram[q, q]
-            else:
-                gram[p, q] = 0.0
-    for p in range(f):
-        s = 0.0
-        for c in range(r):
-            s -= moved[free[p], c] * ell[c]
-        for e in range(p):
-            s -= gram[p, e] * shift[e]
-        shift[p] = s / gram[p, p] if gram[p, p] > 0.0 else 0.0
-    for p in range(f - 1, -1, -1):
-        s = shift[p]
-        for e in range(p + 1, f):
-            s -= gram[e, p] * shift[e]
-        shift[p] = s / gram[p, p] if gram[p, p] > 0.0 else 0.0
-    step = 1.0
-    for p in range(f):
-        i = free[p]
-        low, high = _limits(state[i], mu[i])
-        if shift[p] > 0.0:
-            step = min(step, (high - coef[i]) / shift[p])
-        elif shift[p] < 0.0:
-            step = min(step, (low - coef[i]) / shift[p])
-    for p in range(f):
-        i = free[p]
-        low, high = _limits(state[i], mu[i])
-        new = min(high, max(low, coef[i] + step * shift[p]))
-        d = new - coef[i]
-        coef[i] = new
-        for c in range(r):
-            ell[c] += d * moved[i, c]
-
-
-@njit(cache=True, nogil=True)
 def _combine(rows, coef, ell):
     n, r = rows.shape
     ell[:] = 0.0
@@ -168,35 +93,12 @@ def _combine(rows, coef, ell):
 
 
 @njit(cache=True, nogil=True)
-def height(rows, mu, w):
-    """F at w / ‖w‖."""
-    n, r = rows.shape
-    total = size = 0.0
-    for c in range(r):
-        size += w[c] * w[c]
-    for i in range(n):
-        s = 0.0
-        for c in range(r):
-            s += rows[i, c] * w[c]
-        if s > 0.0:
-            total += mu[i] * s
-    return total / np.sqrt(size) if size > 0.0 else 0.0
-
-
-@njit(cache=True, nogil=True)
-def _leaf(rows, mu, state, coef, squares, target, share, ell, gram, shift, free):
+def _leaf(rows, squares, low, high, coef, target, share, ell, newton):
     """Norm of the projection of the gradient on a decided cone, from above; the direction is left in ``ell``."""
-    _combine(rows, coef, ell)
-    last = np.inf
-    for turn in range(LEAF_SWEEPS):
-        _sweep(rows, squares, state, mu, coef, ell)
-        _newton(rows, state, mu, coef, ell, gram, shift, free)
-        if turn % 8 == 7:
-            _combine(rows, coef, ell)
-        square = (ell**2).sum()
-        if square <= target * target or square >= last * (1.0 - 1e-14):
-            break
-        last = square
+    sweeps = np.int64(LEAF_SWEEPS)  # a literal would compile the callee once more
+    for _ in range(2):  # the second time without the rounding of the first
+        _combine(rows, coef, ell)
+        least_norm(rows, squares, low, high, coef, ell, target, sweeps, newton)
     _combine(rows, coef, ell)
     length = np.sqrt((ell**2).sum())
     return length + share * (length + (np.abs(coef) * np.sqrt(squares)).sum())
@@ -206,21 +108,14 @@ def _leaf(rows, mu, state, coef, squares, target, share, ell, gram, shift, free)
 def bound_node(rows, mu, state, coef, tau, nu, squares, target, rounds, share, work):
     """Bound one node, improving (coef, tau) in place; return bound, ν and the row to branch on (−1: none)."""
     n, r = rows.shape
-    chol, moved, ell, best_w, gram, shift, free, lengths, best_c, best_t = work
-    undecided = 0
-    for i in range(n):
-        low, high = _limits(state[i], mu[i])
-        coef[i] = min(high, max(low, coef[i]))
-        if state[i] == FREE:
-            undecided += 1
-    if undecided == 0:
-        bound = _leaf(rows, mu, state, coef, squares, target, share, ell, gram, shift, free)
+    chol, moved, ell, best_w, gram, w, low, high, lengths, best_c, best_t, newton = work
+    if _limit(state, mu, low, high, coef) == 0:
+        bound = _leaf(rows, squares, low, high, coef, target, share, ell, newton)
         best_w[:] = ell
         return bound, nu, -1
     best, best_nu = np.inf, nu
     branch = -1
-    w = shift[:r]
-    stalled = 0
+    stalled, sweeps, no_goal = 0, np.int64(SWEEPS), 0.0
     for turn in range(rounds):
         while not _factor(rows, mu, state, tau, nu, chol):
             nu *= 1.3
@@ -231,8 +126,7 @@ def bound_node(rows, mu, state, coef, tau, nu, squares, target, rounds, share, w
                 s += moved[i, c] * moved[i, c]
             lengths[i] = s
         _combine(moved, coef, ell)
-        for _ in range(SWEEPS):
-            _sweep(moved, lengths, state, mu, coef, ell)
+        least_norm(moved, lengths, low, high, coef, ell, no_goal, sweeps, newton)
         _combine(moved, coef, ell)
         constant = spectrum = spent = 0.0
         for i in range(n):
@@ -305,6 +199,6 @@ def bound_node(rows, mu, state, coef, tau, nu, squares, target, rounds, share, w
 def workspace(n, r):
     """Arrays that :func:`bound_node` writes to; the fourth is left with the maximiser's direction."""
     return (
-        np.empty((r, r)), np.empty((n, r)), np.empty(r), np.empty(r), np.empty((max(r, 2), r)),
-        np.empty(max(r, 1)), np.empty(r, np.int64), np.empty(n), np.empty(n), np.empty(n),
+        np.empty((r, r)), np.empty((n, r)), np.empty(r), np.empty(r), np.empty((2, r)), np.empty(r),
+        np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.empty((4, r, r)),
     )  # fmt: skip

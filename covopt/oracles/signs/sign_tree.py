@@ -11,7 +11,8 @@ from numba import njit
 
 from covopt.exact.definite import descent_share
 from covopt.exact.rounding import lengths_up, total_up
-from covopt.oracles.signs.sign_bounds import CONCAVE, FREE, OFF, ON, ROUNDS, bound_node, height, workspace
+from covopt.oracles.ascent import height
+from covopt.oracles.signs.sign_bounds import CONCAVE, FREE, OFF, ON, ROUNDS, bound_node, workspace
 
 
 @njit(cache=True, nogil=True)
@@ -58,7 +59,7 @@ def run_tree(
     """
     n, r = rows.shape
     work = workspace(n, r)
-    coef, tau = np.empty(n), np.empty(n)
+    coef, tau, zero = np.empty(n), np.empty(n), np.zeros(r)
     best, settled = levels[0], levels[1]
     count, used = numbers[0], numbers[1]
     rounds = np.int64(ROUNDS)  # a literal would compile the callee once more
@@ -79,7 +80,8 @@ def run_tree(
             found, nu, branch = bound_node(
                 rows, mu, states[slot], coef, tau, start_nu, squares, best + margin, rounds, share, work
             )
-            value = height(rows, mu, work[3])
+            size = np.sqrt((work[3] ** 2).sum())
+            value = height(rows, mu, zero, work[3]) / size if size > 0.0 else 0.0
             if value > best:
                 best = value
                 point[:] = work[3]

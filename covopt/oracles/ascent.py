@@ -1,0 +1,370 @@
+r"""Least norms over boxes, and the local maxima that they lead to: one kernel for climbs, boxes and signs.
+
+Rows with negative weight make F concave. For a linear part b and such rows J
+
+    max_{‖w‖ ≤ 1}  b·w + Σ_{j∈J} μ_j σ(z_j·w)   =   min_{θ ∈ [0,1]^J}  ‖b + Σ_j θ_j μ_j z_j‖
+
+(μ_j σ(t) = min_θ θ μ_j t for μ_j < 0, then minimax on compact convex sets). Every θ on the right is an upper bound,
+whether or not the descent has converged, and the maximiser on the left is the minimiser Q/‖Q‖. Rows with 0 < θ_j < 1
+vanish at it: it is the projection of a gradient on a flat (Bach 2017 §2). Over the cone of directions of a box,
+{u : n_k·u ≥ 0}, multipliers α_k ≥ 0 of the n_k join the θ.
+
+A climb replaces the rows of positive weight by their tangent at w, a minorant that is exact there, and moves to the
+maximiser of what is left. No step descends, and there are finitely many tangents: three or four are taken mostly.
+With several outputs the height is ‖Λᵀσ(Zw)‖ = max over unit v of ⟨Λv, σ(Zw)⟩: v turns to the outputs at w, then one
+tangent of the scalar function of that v is followed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+from numba import njit
+
+from covopt.limits import checkpoint
+
+DEPENDENT = 1e-13  # squared relative distance to the span of earlier columns
+STALL = 1e-14  # relative decrease of the square in two sweeps that ends a descent
+GAIN = 1e-9  # relative gain of a tangent that another one may follow
+MOST_TANGENTS, MOST_TURNS = 100, 300
+MOST_SWEEPS, LEAST_SWEEPS = 200, 8  # of one tangent
+ENDED = -1  # instead of the steps of a climb
+WORK = 3.5e7  # rows between two looks at deadlines, times their numbers: some hundredths of a second
+MANY_STARTS = 64  # from which on threads share them
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _add_column(column, basis, triangle, count):
+    """Orthogonalise ``column`` against the basis; append it unless it depends on the earlier ones."""
+    r = len(column)
+    size, rest = 0.0, 0.0
+    for j in range(r):
+        size += column[j] * column[j]
+        basis[count, j] = column[j]
+    for p in range(count):
+        dot = 0.0
+        for j in range(r):
+            dot += basis[p, j] * basis[count, j]
+        triangle[p, count] = dot
+        for j in range(r):
+            basis[count, j] -= dot * basis[p, j]
+    for j in range(r):
+        rest += basis[count, j] * basis[count, j]
+    if rest <= DEPENDENT * size:
+        return False
+    length = np.sqrt(rest)
+    triangle[count, count] = length
+    for j in range(r):
+        basis[count, j] /= length
+    return True
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _newton(columns, low, high, x, Q, work):
+    """Minimise ‖Q‖ over the x strictly inside their limits, or go to the first limit met."""
+    r = len(Q)
+    basis, triangle, shift, free = work[0], work[1], work[2, 0], work[3, 0]
+    count = np.int64(0)  # a literal would compile the call below once more
+    for p in range(len(x)):
+        if count < r and low[p] < x[p] < high[p] and _add_column(columns[p], basis, triangle, count):
+            free[count] = p
+            count += 1
+    if count < 2:
+        return
+    step = 1.0
+    for k in range(count - 1, -1, -1):
+        value = 0.0
+        for j in range(r):
+            value -= basis[k, j] * Q[j]
+        for e in range(k + 1, count):
+            value -= triangle[k, e] * shift[e]
+        shift[k] = value / triangle[k, k]
+        p = int(free[k])
+        if shift[k] != 0.0:
+            step = min(step, ((high[p] if shift[k] > 0.0 else low[p]) - x[p]) / shift[k])
+    for k in range(count):
+        p = int(free[k])
+        d = min(high[p], max(low[p], x[p] + step * shift[k])) - x[p]
+        x[p] += d
+        for j in range(r):
+            Q[j] += d * columns[p, j]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def least_norm(columns, squares, low, high, x, Q, goal, most, work):
+    """Decrease ‖Q‖, Q = b + Σ x_p c_p, over low ≤ x ≤ high: sweeps, and after every second one Newton's step.
+
+    Parameters
+    ----------
+    columns : ndarray of shape (m, r)
+        The c_p.
+    squares, low, high : ndarray of shape (m,)
+        ‖c_p‖², and limits, maybe infinite.
+    x, Q : ndarray of shape (m,) and (r,)
+        Changed in place.
+    goal : float
+        A norm that is small enough.
+    most : int
+        Sweeps, at most.
+    work : ndarray of shape (4, r, r)
+
+    Returns
+    -------
+    int
+        The sweeps made.
+    """
+    r = len(Q)
+    last = np.inf
+    for turn in range(most):
+        for p in range(len(x)):
+            if low[p] < high[p] and squares[p] > 0.0:
+                dot = 0.0
+                for j in range(r):
+                    dot += Q[j] * columns[p, j]
+                t = min(high[p], max(low[p], x[p] - dot / squares[p]))
+                step = t - x[p]
+                if step != 0.0:
+                    x[p] = t
+                    for j in range(r):
+                        Q[j] += step * columns[p, j]
+        if turn % 2 == 1:
+            _newton(columns, low, high, x, Q, work)
+            square = (Q * Q).sum()
+            if square >= last * (1.0 - STALL) or square <= goal * goal:
+                return turn + 1
+            last = square
+    return most
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def settle(columns, low, high, x, u, work):
+    """Move u, in place, to where the columns with low < x < high vanish, by the shortest way.
+
+    Q/‖Q‖ is there in exact arithmetic; in floating point Q is a small difference of large rows, u need not be.
+    """
+    r = len(u)
+    basis, triangle, shift = work[0], work[1], work[2, 0]
+    for _ in range(2):
+        count = np.int64(0)
+        for p in range(len(x)):
+            free = count < r - 1 and low[p] < x[p] < high[p]
+            if free and _add_column(columns[p], basis, triangle, count):
+                value = 0.0
+                for j in range(r):
+                    value -= columns[p, j] * u[j]
+                for k in range(count):
+                    value -= triangle[k, count] * shift[k]
+                shift[count] = value / triangle[count, count]
+                count += 1
+        for k in range(count):
+            for j in range(r):
+                u[j] += shift[k] * basis[k, j]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def height(rows, mu, linear, w):
+    """F(w) = linear·w + Σ μ_i σ(z_i·w)."""
+    r = len(w)
+    total = 0.0
+    for j in range(r):
+        total += linear[j] * w[j]
+    for i in range(len(rows)):
+        t = 0.0
+        for j in range(r):
+            t += rows[i, j] * w[j]
+        if t > 0.0:
+            total += mu[i] * t
+    return total
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def make_room(n, r):
+    """Return what a descent over n rows and more writes to: columns, squares, low, high, x, Q, v and work."""
+    m = n + 2 * r  # the facets of a box join its rows
+    return (
+        np.empty((m, r)), np.empty(m), np.zeros(m), np.ones(m), np.empty(m), np.empty(r), np.empty(r),
+        np.empty((4, r, r)),
+    )  # fmt: skip
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def put_column(room, p, factor, row):
+    """Make factor · row the column p of a descent, with limits 0 and 1."""
+    columns, squares, low, high = room[0], room[1], room[2], room[3]
+    square = 0.0
+    for j in range(len(row)):
+        columns[p, j] = factor * row[j]
+        square += columns[p, j] * columns[p, j]
+    squares[p], low[p], high[p] = square, 0.0, 1.0
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def ascend(rows, mu, linear, w, value, most, budget, room):
+    """Follow tangents from the unit vector w, in place; return F there, how many, whether it ended, rows looked at.
+
+    After ``budget`` rows no tangent is begun, and none by itself looks at more than twice as many.
+    """
+    n, r = rows.shape
+    Q, v, work = room[5], room[6], room[7]
+    m = np.int64(0)
+    for i in range(n):
+        if mu[i] < 0.0:
+            put_column(room, m, mu[i], rows[i])
+            m += 1
+    columns, squares, low, high, x = room[0][:m], room[1][:m], room[2][:m], room[3][:m], room[4][:m]
+    sweeps, goal = min(MOST_SWEEPS, max(LEAST_SWEEPS, 2 * budget // max(m, 1))), 0.0
+    looked = n
+    for tangents in range(most):
+        if looked > budget:
+            return value, tangents, False, looked
+        for j in range(r):
+            Q[j] = linear[j]
+        p = 0
+        for i in range(n):
+            t = 0.0
+            for j in range(r):
+                t += rows[i, j] * w[j]
+            if t > 0.0:
+                for j in range(r):
+                    Q[j] += mu[i] * rows[i, j]
+            if mu[i] < 0.0:
+                x[p] = 1.0 if t > 0.0 else 0.0
+                p += 1
+        looked += 2 * n + m * least_norm(columns, squares, low, high, x, Q, goal, sweeps, work)
+        last = value
+        for j in range(r):
+            v[j] = Q[j]
+        for attempt in range(2):
+            if attempt == 1:
+                settle(columns, low, high, x, v, work)
+            size = np.sqrt((v * v).sum())
+            if not size > 0.0:
+                break
+            for j in range(r):
+                v[j] /= size
+            found = height(rows, mu, linear, v)
+            if found > value:
+                value = found
+                for j in range(r):
+                    w[j] = v[j]
+            if value > last + GAIN * abs(value):
+                break
+        if not value > last + GAIN * abs(value):
+            return value, tangents + 1, True, looked
+    return value, most, False, looked
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def climb_on(rows, mu, linear, starts, values, steps, budget):
+    """Climb from every start, in place, until about ``budget`` rows were looked at; return whether that was all.
+
+    ``steps`` says how many tangents each climb has taken so far, ENDED where it is over; the next call goes on.
+    """
+    n, r = rows.shape
+    room = make_room(n, r)
+    left = budget
+    for p in range(len(starts)):
+        if steps[p] == ENDED:
+            continue
+        if left <= 0:
+            return False
+        if steps[p] == 0:
+            values[p] = height(rows, mu, linear, starts[p])
+        most = np.int64(MOST_TANGENTS - steps[p])  # a literal would compile the callee once more
+        values[p], tangents, ended, looked = ascend(
+            rows, mu, linear, starts[p], values[p], most, budget, room
+        )
+        steps[p] += tangents
+        if ended or steps[p] >= MOST_TANGENTS:
+            steps[p] = ENDED
+        left -= looked
+    return (steps == ENDED).all()
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def climb_outputs_on(rows, dual, starts, values, steps, budget):
+    """Climb on ‖Λᵀσ(Zw)‖ from every start, in place: turn the output direction, then follow one tangent.
+
+    ``steps`` and ``budget`` are those of :func:`climb_on`; a step is a turn.
+    """
+    n, r = rows.shape
+    k = dual.shape[1]
+    room = make_room(n, r)
+    mu, output, zero, most = np.empty(n), np.empty(k), np.zeros(r), np.int64(1)
+    left = budget
+    for p in range(len(starts)):
+        if steps[p] == ENDED:
+            continue
+        w = starts[p]
+        last = values[p] if steps[p] > 0 else 0.0
+        while steps[p] < MOST_TURNS:
+            if left <= 0:
+                values[p] = last
+                return False
+            output[:] = 0.0
+            for i in range(n):
+                s = 0.0
+                for j in range(r):
+                    s += rows[i, j] * w[j]
+                if s > 0.0:
+                    for c in range(k):
+                        output[c] += s * dual[i, c]
+            norm = np.sqrt((output**2).sum())
+            if not norm > last + 1e-8 * norm:
+                last = max(norm, last)
+                break
+            last = norm
+            for i in range(n):
+                s = 0.0
+                for c in range(k):
+                    s += dual[i, c] * output[c]
+                mu[i] = s / norm
+            left -= ascend(rows, mu, zero, w, norm, most, budget, room)[3] + n
+            steps[p] += 1
+        values[p] = last
+        steps[p] = ENDED
+    return True
+
+
+def in_turns(
+    kernel: Callable[..., bool],
+    problem: tuple[np.ndarray, ...],
+    points: np.ndarray,
+    values: np.ndarray,
+    n_threads: int,
+) -> None:
+    """Climb from all points, in place, a tenth of a second at a time: one climb through many rows takes seconds.
+
+    Parameters
+    ----------
+    kernel : callable
+        ``climb_on`` or ``climb_outputs_on``.
+    problem : tuple of ndarray
+        Its first arguments, the rows first.
+    points : ndarray of shape (m, r)
+        Where the climbs start, and end.
+    values : ndarray of shape (m,)
+        Heights at the ends.
+    n_threads : int
+    """
+    n_parts = n_threads if len(points) >= MANY_STARTS else 1
+    parts = [points[part::n_parts].copy() for part in range(n_parts)]
+    shares = [(part, np.empty(len(part)), np.zeros(len(part), int)) for part in parts]
+    budget = np.int64(WORK / (1 + problem[0].shape[1]))
+
+    def turn(share: tuple[np.ndarray, ...]) -> bool:
+        return kernel(*problem, *share, budget)
+
+    pool = ThreadPoolExecutor(n_parts) if n_parts > 1 else None
+    try:
+        ended = False
+        while not ended:
+            checkpoint()
+            ended = all(list(map(turn, shares) if pool is None else pool.map(turn, shares)))
+    finally:
+        if pool is not None:
+            pool.shutdown(wait=True, cancel_futures=True)
+    for part, (ends, reached, _) in enumerate(shares):
+        points[part::n_parts], values[part::n_parts] = ends, reached
