@@ -3,12 +3,15 @@
 import importlib.util
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
+from typer.testing import CliRunner
 
 import covopt
+from covopt.cli import commands
 
 FOLDER = Path(__file__).parents[2] / "benchmarks" / "weight_decay"
 INSTANCE = "simulated[n_samples=15,targets=numbers]"
@@ -115,3 +118,15 @@ def test_benchopt_runs_the_folder_and_measures(tmp_path, monkeypatch, folder, in
     frame = pd.read_parquet(file)
     assert frame.groupby(["dataset_name", "objective_name"])["objective_lower_bound"].nunique().eq(1).all()
     assert -1e-11 <= frame["objective_gap"].min() <= gap
+
+
+def test_the_command_hands_on_to_benchopt_and_names_a_folder_that_is_none(tmp_path, monkeypatch):
+    pytest.importorskip("benchopt")
+    asked = []
+    monkeypatch.setattr(
+        commands.subprocess, "run", lambda words, check: asked.append(words) or SimpleNamespace(returncode=3)
+    )
+    assert CliRunner().invoke(commands.app, ["bench", "--solver", "covopt", "--timeout", "5"]).exit_code == 3
+    assert asked[0][2:] == ["benchopt", "run", str(FOLDER), "--solver", "covopt", "--timeout", "5"]
+    refused = CliRunner().invoke(commands.app, ["bench", "--benchmark", str(tmp_path)])
+    assert refused.exit_code == 1 and "is no benchmark: run covopt bench in a checkout" in refused.stderr
