@@ -171,13 +171,6 @@ MUTATIONS = [
         "tests/depth/test_roundings.py -k level",
     ),
     Mutation(
-        "shares forget what the constant adds to a height",
-        "covopt/depth/shares.py",
-        "        low -= sum((kappas[g] * shifts[chosen[g]] for g in range(groups)), Fraction(0))",
-        "        low -= Fraction(0)",
-        "tests/depth/test_bank_of_networks.py tests/depth/test_shares.py -k shares",
-    ),
-    Mutation(
         "a deep dual's chord without its begin",
         "covopt/depth/dual_trees.py",
         "        value = price * value + begin - slope * first",

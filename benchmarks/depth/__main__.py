@@ -3,7 +3,6 @@
 python -m benchmarks.depth brackets [--only I …] [--seeds 1000]
 python -m benchmarks.depth training [--only I …] [--seeds 1000]
 python -m benchmarks.depth closed [--depths L …] [--biases] [--seconds 60]
-python -m benchmarks.depth shares [--count 12]
 python -m benchmarks.depth fits
 python -m benchmarks.depth pieces [--count 5]
 python -m benchmarks.depth figure NAME [--paper] [--device cuda] [--out FILE.png] [--share 0.001] [--outputs 2]
@@ -31,8 +30,6 @@ def main() -> None:
     forms.add_argument("--biases", action="store_true", help="only one or two rows with biases")
     forms.add_argument("--seconds", type=float, default=60.0, help="of each bracket, by the clock")
     commands.add_parser("fits", help="brackets of deep networks trained with weight decay")
-    small = commands.add_parser("shares", help="three layers and few rows, closed to 1e-3")
-    small.add_argument("--count", type=int, default=12)
     pieces = commands.add_parser("pieces", help="Jacobian ranks of widths 16 and four layers over the square")
     pieces.add_argument("--count", type=int, default=5)
     figure = commands.add_parser("figure", help="an experiment of the papers")
@@ -62,10 +59,6 @@ def main() -> None:
         from benchmarks.depth.fits import run_fits
 
         run_fits()
-    elif asked.command == "shares":
-        from benchmarks.depth.brackets import run_small
-
-        run_small(asked.count)
     elif asked.command == "pieces":
         from benchmarks.depth.brackets import run_pieces
 

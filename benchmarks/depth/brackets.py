@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from covopt import verify
 from covopt.depth import DeepSolution, representation_cost
 from covopt.depth.descent import meet, norm_of
 from covopt.depth.layers import Layout
@@ -36,14 +35,6 @@ def table(i: int) -> Table:
     n, d, depth = 3 + i % 4, 1 + (i + i // 4) % 2, 3 + (i // 4) % 4
     bias = 0.0 if i % 3 == 0 and d == 2 else 1.0
     return Table(rng.standard_normal((n, d)), rng.standard_normal(n), depth, bias)
-
-
-def small_table(i: int) -> Table:
-    """Return the i-th with three or four rows for three layers: standard normal; some planes without biases."""
-    rng = np.random.default_rng(5000 + i)
-    n, d = 3 + i % 2, 1 + (i // 2) % 2
-    bias = 0.0 if d == 2 and i % 3 == 0 else 1.0
-    return Table(rng.standard_normal((n, d)), rng.standard_normal(n), 3, bias)
 
 
 def plain_training(given: Table, seeds: int) -> float:
@@ -75,22 +66,6 @@ def bracket(given: Table) -> tuple[DeepSolution, float]:
     began = time.process_time()
     found = representation_cost(given.X, given.y, depth=given.depth, bias=given.bias, time_limit_s=None)
     return found, time.process_time() - began
-
-
-def run_small(count: int) -> None:
-    """Print a line for each table of three or four rows: three layers, to 1e-3, and the time of the proof's check."""
-    print(" i N d β      lower      upper  gap      CPU s  check s  status     lower bound by")
-    for i in range(count):
-        given, began = small_table(i), time.process_time()
-        found = representation_cost(given.X, given.y, depth=3, bias=given.bias, tol=1e-3, time_limit_s=None)
-        solved = time.process_time()
-        held = verify(found).ok
-        print(
-            f"{i:2d} {len(given.X)} {given.X.shape[1]} {given.bias:g} {found.lower_bound:10.5f} {found.cost:10.5f} "
-            f"{found.gap:8.1e} {solved - began:6.1f} {time.process_time() - solved:8.2f}  "
-            f"{found.status.code if held else 'REFUTED':10s} {found.bounds[0].title}",
-            flush=True,
-        )
 
 
 def run_training(only: list[int] | None, seeds: int) -> None:

@@ -14,7 +14,6 @@ from covopt.depth.dual_trees import DualTree, dual_bound
 from covopt.depth.families import Family
 from covopt.depth.gram_chain import GramChain, gram_bound
 from covopt.depth.pairs import PairBound, recompute
-from covopt.depth.shares import DEPTH, Shares, shares_bound
 from covopt.depth.structs import from_json, to_json
 from covopt.depth.tree import tree_bound
 from covopt.errors import CovoptError
@@ -83,21 +82,13 @@ def _dual_value(trees: tuple[DualTree, ...], asked: Asked) -> float:
     )
 
 
-def _shares_value(shares: Shares, asked: Asked) -> float:
-    if asked.depth != DEPTH:
-        raise ValueError(f"shares bound networks of {DEPTH} layers")
-    X, Y, _, bias, output_bias = asked.table
-    return shares_bound(shares, X, Y, bias, "none" if bias == 0.0 else output_bias, cutoff=asked.upper)
+def _gone(proof: Any, asked: Asked) -> float:
+    raise ValueError("it rests on a kind of proof that is no longer read; compute the bracket again")
 
 
 def _seen(families: list[Family]) -> str:
     rows = {row for family in families for row in family.rows}
     return f"tree bound on {len(rows)} rows: copies of the lower layers for each neuron"
-
-
-def _shared(shares: Shares) -> str:
-    what = "signs" if len(shares.groups) <= 2 else "classes"
-    return f"branch and bound over the shares of {what} on {len(shares.rows)} rows"
 
 
 # by the name under which what it rests on stands in a file
@@ -111,12 +102,13 @@ KINDS: dict[str, Kind] = {
         ),
         lambda chain, asked: gram_bound(chain, *asked.table, cutoff=asked.upper),
     ),
-    "shares": Kind(Shares, _shared, _shares_value),
     "trees": Kind(
         tuple[DualTree, ...],
         lambda trees: _seen([t.family for t in trees]) if trees else "what the loss alone must be",
         _dual_value,
     ),
+    "shares": Kind(object, lambda _: "branch and bound over shares, of an older version", _gone),
+    "flows": Kind(object, lambda _: "a transport, of an older version", _gone),
 }  # fmt: skip
 
 
@@ -158,8 +150,6 @@ def bound_from_dict(content: dict[str, Any]) -> Bound:
     ValueError, TypeError, LookupError
         Where the content is something else.
     """
-    if content.get("flows"):
-        raise ValueError("a bound rests on a transport, which is no longer read: fit again")
     present = [kind for kind in KINDS if content.get(kind) is not None and content[kind] != []]
     present = present or [kind for kind in ("trees",) if kind in content]
     if len(present) != 1:

@@ -14,13 +14,11 @@ from covopt.checks.speaking import speaking
 from covopt.checks.timing import Stopwatch, stage, timing
 from covopt.checks.validation import check_output_bias, check_random_state, check_time_limit, check_tol, said
 from covopt.data import Data
-from covopt.depth.bounds import Bound
 from covopt.depth.bracket import Bracket, Stop
 from covopt.depth.descent import norm_of
 from covopt.depth.layers import Layout
 from covopt.depth.linear import check_depth
-from covopt.depth.lower import chain_bounds, closed_bounds, shares_bounds, tree_bounds
-from covopt.depth.shares import DEPTH as SHARED_DEPTH
+from covopt.depth.lower import chain_bounds, closed_bounds, tree_bounds
 from covopt.depth.solution import AGREES, DeepSolution
 from covopt.depth.upper import Found, UpperSearch
 from covopt.errors import BudgetError, InputError
@@ -32,10 +30,9 @@ from covopt.solution import Solution
 ACTIVATIONS = 16.0  # bytes for a point, a neuron and a layer: as many neurons as points, and their slopes
 MOST_DEPTH = 40
 LATE, HURRY_S = 0.1, 100.0  # share of the time limit, or of so many seconds, for a cheap network at the end
-LEAST_GOAL = 5e-4  # of the bound by shares: boxes double with each halving
+LEAST_GOAL = 5e-4  # of two rows: trees are asked where their chain is not so near
 FELL = 0.95  # of the norm at which trees and chains were made: below it they are made again
 _FIRST_SHARE, _TREE_SHARE, _UPPER_SHARE = 0.5, 0.75, 0.9  # of a time limit, when each part ends
-_SHARED = 0.6  # the same for the last where shares are to come
 
 
 def representation_cost(
@@ -63,9 +60,9 @@ def representation_cost(
     convex. The upper bound is a network that interpolates, found by continuation in the depth (a layer is inserted
     into the best shallower networks), an augmented Lagrangian with L-BFGS, sequential quadratic programs inside
     its cell, and exact shallow solves of two neighbouring layers at a time. The lower bound is the best of closed
-    forms for pairs of rows (:mod:`covopt.depth.pairs`), the tree bound (:mod:`covopt.depth.tree`) and, for three
-    layers, a branch and bound over shares (:mod:`covopt.depth.shares`), each of which :func:`covopt.verify` computes
-    again from the table.
+    forms for pairs of rows (:mod:`covopt.depth.pairs`), a shortest path over the covariances of two rows with biases
+    (:mod:`covopt.depth.gram_chain`) and the tree bound (:mod:`covopt.depth.tree`), each of which
+    :func:`covopt.verify` computes again from the table.
 
     Parameters
     ----------
@@ -156,7 +153,6 @@ class _Task(Bracket):
         self.data, self.output_bias = data, output_bias
         self.random_state, self.watch = random_state, watch
         self.search = UpperSearch(data, depth, output_bias, limit, random_state, self.offer)
-        self.trees: list[Bound] = []
         self.looked = np.inf  # the norm at which trees and chains were made
 
     def run(self) -> DeepSolution:
@@ -166,8 +162,8 @@ class _Task(Bracket):
         if self.best is None:
             self.best = self._cheap()
         self.work(_TREE_SHARE, self._trees)  # seconds, and what follows gains little
-        self.work(_SHARED if self.depth == SHARED_DEPTH else _UPPER_SHARE, self.search.go_on)
-        self.work(1.0, self._below)
+        self.work(_UPPER_SHARE, self.search.go_on)
+        self.work(1.0, self._again)
         return self._solution()
 
     def _begin(self) -> None:
@@ -222,26 +218,18 @@ class _Task(Bracket):
         upper = self.best[0]
         closed = [bound for bound in self.bounds if bound.kind == "pair"]
         found = chain_bounds(self.data, self.depth, self.output_bias, upper=upper, closed=closed)
-        self.looked, self.trees = upper, []
+        self.looked = upper
         if self.data.n_samples > 2 or not found or relative_gap(upper, found[0].value) > LEAST_GOAL:
-            self.trees = tree_bounds(
+            found += tree_bounds(
                 self.data, self.depth, self.output_bias, upper=upper, weights=self.search.dual
             )
-        self.add([*found, *self.trees])
+        self.add(found)
 
-    def _below(self) -> None:
+    def _again(self) -> None:
+        """Bound again where the best network is much cheaper than the one that the bounds looked at."""
         assert self.best is not None
-        upper = self.best[0]
-        if upper < FELL * self.looked:
+        if self.best[0] < FELL * self.looked:
             self._trees()
-        goal = max(LEAST_GOAL, 0.9 * self.tol)
-        level = self.bounds[0].value if self.bounds else 0.0
-        if self.depth == SHARED_DEPTH and level < (1.0 - goal) * upper:
-            with stage("bound by shares"):
-                shared = shares_bounds(
-                    self.data, self.output_bias, upper=upper, goal=goal, level=level, tree=self.trees
-                )
-            self.add(shared)
 
     def _solution(self) -> DeepSolution:
         assert self.best is not None

@@ -11,7 +11,6 @@ from covopt.depth.gram_search import gram_search
 from covopt.depth.gram_trees import MOST_CELLS
 from covopt.depth.level import MOST_ROWS as LEVEL_ROWS
 from covopt.depth.pairs import pair_bounds
-from covopt.depth.shares_search import SharesSearch
 from covopt.depth.tree import MOST_LAYERS, tree_bound
 from covopt.depth.tree_search import TreeSearch
 from covopt.limits import TimeUp, seconds_left
@@ -100,44 +99,6 @@ def chain_bounds(
         goal=FINE if data.n_samples == 2 else COARSE, most=MOST_CELLS if data.n_samples == 2 else FEW_CELLS,
     )  # fmt: skip
     return [] if found is None else [Bound(found[0], "chain", found[1], upper)]
-
-
-def shares_bounds(
-    data: Data, output_bias: str, *, upper: float, goal: float, level: float, tree: list[Bound]
-) -> list[Bound]:
-    """Return the bound of three layers by shares, where it is above the others.
-
-    Parameters
-    ----------
-    data : Data
-    output_bias : {"none", "penalized", "free"}
-    upper : float
-        The squared norm of some network through the points.
-    goal : float
-        Relative distance to ``upper`` at which the search ends.
-    level : float
-        Of the best bound so far.
-    tree : list of Bound
-        The tree bound: says which rows matter, and with which sign.
-
-    Returns
-    -------
-    list of Bound
-        One or none.
-    """
-    if not tree or (output_bias == "free" and data.bias > 0):
-        return []
-    family = tree[0].proof[len(tree[0].proof) // 2]
-    root, rows = family.members[family.root], list(family.rows)
-    u = np.ones(1) if family.direction is None else np.array(family.direction)
-    targets = data.Y[rows] @ u
-    positive = tuple(bool(sign) for sign in np.where(root != 0.0, root, targets) > 0.0)
-    search = SharesSearch(
-        data.X, data.Y, family.rows, family.direction, data.bias,
-        "none" if data.bias == 0.0 else output_bias, positive, upper,
-    )  # fmt: skip
-    found = search.run(goal=goal, level=level)
-    return [] if found is None else [Bound(found[0], "shares", found[1])]
 
 
 def tree_families(

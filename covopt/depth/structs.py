@@ -143,5 +143,5 @@ def _text(content: Any) -> str:
 
 
 _PLAIN: dict[Any, Callable[[Any], Any]] = {
-    int: _whole, float: _number, bool: _truth, str: _text, np.ndarray: _matrix,
+    int: _whole, float: _number, bool: _truth, str: _text, np.ndarray: _matrix, object: lambda content: content,
 }  # fmt: skip

@@ -10,7 +10,7 @@ import pytest
 from covopt.depth.bounds import Asked, recompute_bound
 from covopt.depth.fit_bounds import fit_bounds
 from covopt.depth.layers import Layout
-from covopt.depth.lower import chain_bounds, closed_bounds, shares_bounds, tree_bounds
+from covopt.depth.lower import chain_bounds, closed_bounds, tree_bounds
 from covopt.depth.tree import tree_bound
 from covopt.depth.tree_search import TreeSearch
 from covopt.exact.rounding import above
@@ -22,7 +22,6 @@ from tests.nightly import at_night
 BY_NAME = {given.name: given for given in TABLES}
 THROUGH = [given.name for given in TABLES if given.lam is None]
 FITS = [given.name for given in TABLES if given.lam is not None]
-SHARED = [name for name in THROUGH if BY_NAME[name].depth == 3 and 2 < len(BY_NAME[name].X) < 5]
 SHARP = 1.0 / 1.0009  # so 1.001 times a bound is above the network
 
 
@@ -86,10 +85,6 @@ def bounds(name: str, kind: str) -> list[float]:
     closed = closed_bounds(data, depth, output_bias)
     if kind == "chain":
         return [b.value for b in chain_bounds(data, depth, output_bias, upper=1.01 * upper, closed=closed)]
-    if kind == "shares":
-        tree = tree_bounds(data, depth, output_bias, upper=upper)
-        found = shares_bounds(data, output_bias, upper=1.01 * upper, goal=1.05e-2, level=0.0, tree=tree)
-        return [bound.value for bound in found]
     return [b.value for b in closed if kind in (b.proof.kind, "closed")]
 
 
@@ -124,11 +119,6 @@ def test_chains_of_two_rows_are_below_the_best_network(name):
     holds(name, "chain")
 
 
-@pytest.mark.parametrize("name", at_times(SHARED, lambda n: len(BY_NAME[n].X) < 4))
-def test_the_bound_by_shares_is_below_the_best_network(name):
-    holds(name, "shares")
-
-
 @pytest.mark.parametrize("name", FITS)
 def test_bounds_of_fits_are_below_the_best_network(name):
     holds(name, "fit")
@@ -152,8 +142,6 @@ def test_bounds_of_fits_are_below_the_best_network(name):
         ("docs 5", "tree"),
         ("one target, acute, biases, penalized, L = 3", "tree"),
         ("3 x 2, positive, no biases 105, L = 5", "tree"),
-        ("3 x 1, positive 101, L = 3", "shares"),
-        ("4 x 2, no biases 106, L = 3", "shares"),
         ("fit of 4 rows, λ = 0.03, L = 3", "fit"),
         ("fit of one row, L = 3", "fit"),
     ],

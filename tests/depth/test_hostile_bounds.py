@@ -29,6 +29,17 @@ def family():
     return search.family((0, 1, 2), None, search.multipliers()[0])
 
 
+@pytest.mark.parametrize("kind", ["shares", "flows"])
+def test_a_bound_of_a_kind_that_is_gone_is_read_and_not_verified(kind):
+    content = representation_cost([[1.0]], [1.0], depth=3).to_dict()
+    content["bounds"].append({"value": 0.5 * content["cost"], kind: {"nodes": [-1]}, "cutoff": None})
+    content["bounds"].sort(key=lambda bound: -bound["value"])
+    found = DeepSolution.from_dict(content)
+    assert DeepSolution.from_dict(found.to_dict()).lower_bound == found.lower_bound
+    (refused,) = [check for check in found.claims() if not check.ok]
+    assert "a kind of proof that is no longer read; compute the bracket again" in refused.detail
+
+
 def bound(family):
     return tree_bound([family], X, Y, 3, 1.0, "none", cutoff=100.0, max_boxes=100)
 
