@@ -13,7 +13,7 @@ from covopt.checks.validation import suggest
 from covopt.checks.wording import one_line
 from covopt.data.columns import content_of, is_constant, is_counter, is_unnamed_index
 from covopt.data.readers import UNNAMED
-from covopt.data.text_tables import Raw
+from covopt.data.rows import Raw
 from covopt.errors import InputError, TableWarning
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from covopt.data.columns import content_of
 if TYPE_CHECKING:
     import pandas as pd
 
-    from covopt.data.text_tables import Raw
+    from covopt.data.rows import Raw
 
 MOST_WORDS = 50  # of a column; with more it is no category
 

@@ -2,40 +2,50 @@
 
 from __future__ import annotations
 
+import bz2
+import csv
+import gzip
+import io
+import lzma
+import re
+import sys
+import warnings
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
+from covopt.checks.memory import memory_left, plan, room
 from covopt.checks.optional import required
 from covopt.checks.validation import suggest
 from covopt.checks.wording import one_line
-from covopt.data.text_tables import (
-    COMPRESSED,
-    DELIMITERS,
-    STDIN,
-    Raw,
-    Text,
-    check_size,
-    check_text,
-    check_unique,
-    read_text,
-    text_blocks,
-    zipped_name,
-)
+from covopt.data.rows import Raw, Text
 from covopt.errors import InputError
 from covopt.files import check_archive
+from covopt.files.archive import MOST_INFLATED
 
-Found = TypeVar("Found")
+if TYPE_CHECKING:
+    import pandas as pd
 
-UNNAMED = "Unnamed: "
-_PARQUET = (".parquet", ".pq")
-_FEATHER = (".feather", ".arrow")
-_EXCEL = (".xlsx", ".xls", ".ods")
-OF_A_NUMBER, OF_NPZ, OF_EXCEL = 40, 3, 10  # bytes taken for a number, or for a byte of the file
+STDIN = "-"
+UNNAMED = "Unnamed: "  # how pandas calls a column without a name
+COMPRESSED = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open, ".zip": None}
+DELIMITERS = {".csv": ",;\t", ".tsv": "\t", ".txt": "\t,;"}
+ARROW = {".parquet": "parquet", ".pq": "parquet", ".feather": "feather", ".arrow": "feather"}
+EXCEL = (".xlsx", ".xls", ".ods")
 KINDS = "CSV (.csv, .tsv, .txt; also .gz, .bz2, .xz or .zip of it), Parquet, Feather, Excel or NPZ"
+OF_A_LETTER, OF_A_NUMBER, OF_NPZ, OF_EXCEL = (
+    2,
+    40,
+    3,
+    10,
+)  # bytes of memory, the last two for a byte of the file
+NEVER_ASKED = 1 << 20  # bytes below which every machine has room
+AT_ONCE, LEAST_BLOCK, MOST_BLOCK = 1 << 22, 1 << 16, 1 << 23  # letters
+BLOCKS = 40  # what part of the memory a block may be
 
 
 def read_raw(path: Path, text: Text) -> Raw:
@@ -52,23 +62,18 @@ def read_raw(path: Path, text: Text) -> Raw:
     InputError
         For a file that is missing or cannot be read.
     """
-    suffix = _suffix(path, text)
-    if suffix in DELIMITERS:
-        return _guarded(path, suffix[1:].upper(), lambda: read_text(path, suffix, text))
-    if suffix == ".npz":
-        return _guarded(path, "NPZ", lambda: _read_npz(path))
-    if suffix in _EXCEL:
-        return _guarded(path, "Excel", lambda: _read_excel(path))
-    return _guarded(path, suffix[1:].upper(), lambda: _read_arrow(path, suffix))
+    return next(raw_blocks(path, text, whole=True))
 
 
-def raw_blocks(path: Path, text: Text) -> Iterator[Raw]:
+def raw_blocks(path: Path, text: Text, *, whole: bool = False) -> Iterator[Raw]:
     """Read a table a block of rows after the other; what is no text comes as one.
 
     Parameters
     ----------
     path : Path
     text : Text
+    whole : bool
+        Whether all of it is one block.
 
     Raises
     ------
@@ -76,26 +81,39 @@ def raw_blocks(path: Path, text: Text) -> Iterator[Raw]:
         As :func:`read_raw`.
     """
     suffix = _suffix(path, text)
-    if suffix not in DELIMITERS:
-        yield read_raw(path, text)
-        return
-    blocks = text_blocks(path, suffix, text)
-    while (raw := _guarded(path, suffix[1:].upper(), lambda: next(blocks, None))) is not None:
-        yield raw
+    try:
+        if suffix in DELIMITERS:
+            yield from _text_blocks(path, suffix, text, whole)
+        elif suffix == ".npz":
+            yield _read_npz(path)
+        elif suffix in EXCEL:
+            yield _read_excel(path)
+        else:
+            yield _read_arrow(path, ARROW[suffix])
+    except InputError:
+        raise
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"{path} cannot be read as {suffix[1:].upper()}: byte {error.object[error.start]:#x} is no "
+            f"{text.encoding}; name its encoding with --encoding (encoding=...), for instance latin-1, cp1252 or "
+            "utf-16."
+        ) from None
+    except Exception as error:  # every reader has its own exceptions; all of them mean the same to the user
+        kind = "Excel" if suffix in EXCEL else suffix[1:].upper()
+        raise InputError(f"{path} cannot be read as {kind}: {one_line(error)}") from None
 
 
 def _suffix(path: Path, text: Text) -> str:
     """Return what kind of table it is, the extension under that of its compression; refuse what is none."""
-    check_text(text)
+    text.check()
     if str(path) == STDIN:
         return ".csv"
     inner = Path(path.stem) if path.suffix.lower() in COMPRESSED else path
     if path.suffix.lower() == ".zip" and inner.suffix.lower() not in DELIMITERS and zipfile.is_zipfile(path):
-        inner = Path(zipped_name(path))
+        inner = Path(_zipped_name(path))
     suffix = inner.suffix.lower()
-    text_only = suffix in DELIMITERS
-    if not text_only and (inner != path or suffix not in {*_PARQUET, *_FEATHER, *_EXCEL, ".npz"}):
-        known = inner.suffix.lower() or path.suffix.lower() or "(no extension)"
+    if suffix not in DELIMITERS and (inner != path or suffix not in {*ARROW, *EXCEL, ".npz"}):
+        known = suffix or path.suffix.lower() or "(no extension)"
         within = "" if inner.suffix == path.suffix else f" in {path.suffix.lower()}"
         raise InputError(f"{path}: unknown file type {known!r}{within}; use {KINDS}.")
     if path.is_dir():
@@ -103,53 +121,206 @@ def _suffix(path: Path, text: Text) -> str:
     if not path.exists():
         near = suggest(path.name, [p.name for p in path.parent.iterdir()]) if path.parent.is_dir() else ""
         raise InputError(f"{path} does not exist{near or '.'}")
-    if not text_only and text != Text():
+    if suffix not in DELIMITERS and text != Text():
         raise InputError(f"{path} is no text: sep, encoding and decimal (--sep, …) are for CSV files alone.")
     return suffix
 
 
-def _guarded(path: Path, kind: str, read: Callable[[], Found]) -> Found:
-    try:
-        return read()
-    except InputError:
-        raise
-    except UnicodeDecodeError as error:
+def _check_size(path: Path, needed: float) -> None:
+    """Refuse a table that memory has no room for."""
+    if needed > NEVER_ASKED:
+        plan(needed, memory_left(needed), "Leave out rows or columns.", what=f"the table {path}")
+
+
+def check_unique(names: Sequence[str], path: Path) -> None:
+    """Refuse two columns of one name.
+
+    Parameters
+    ----------
+    names : sequence of str
+    path : Path
+
+    Raises
+    ------
+    InputError
+        Naming them.
+    """
+    repeated = sorted({n for n in names if list(names).count(n) > 1})
+    if repeated:
         raise InputError(
-            f"{path} cannot be read as {kind}: byte {error.start} is no {error.encoding}; "
-            "name its encoding with --encoding (encoding=...), for instance latin-1, cp1252 or utf-16."
-        ) from None
-    except Exception as error:  # every reader has its own exceptions; all of them mean the same to the user
-        raise InputError(f"{path} cannot be read as {kind}: {one_line(error)}") from None
+            f"{path} has more than one column called {', '.join(map(repr, repeated))}; rename or drop them."
+        )
 
 
-def _read_arrow(path: Path, suffix: str) -> Raw:
-    pq = required("pyarrow.parquet", str(path), "parquet")
-    pd = required("pandas", "reading a table", "parquet")
-    if suffix in _PARQUET:
-        found = pq.read_metadata(path)
-        check_size(path, OF_A_NUMBER * found.num_rows * found.num_columns)
-        check_unique(list(pq.read_schema(path).names), path)
-        frame = pd.read_parquet(path)
+# ---------------------------------------------------------------------- text
+def _text_blocks(path: Path, suffix: str, text: Text, whole: bool) -> Iterator[Raw]:
+    """Read blocks of whole lines, each below the line that names the columns; rows are called by their lines."""
+    encoding = "utf-8-sig" if text.encoding.lower() in ("utf-8", "utf8") else text.encoding
+    with _opened(path) as raw, io.TextIOWrapper(raw, encoding, newline="") as stream:
+        if whole:
+            yield _frame_of(path, suffix, _all_of(path, stream), text)
+            return
+        size = max(LEAST_BLOCK, room(MOST_BLOCK * BLOCKS, 1.0) // BLOCKS)
+        head, before = "", 0
+        while not head.strip() and (line := _lines_of(path, stream, 1)):
+            head += line
+        block = _lines_of(path, stream, size)
+        while block or not before:  # the first even where nothing follows the names
+            if block.strip() or not before:
+                yield _frame_of(path, suffix, head + block, text, before)
+            before += max(block.count("\n") + block.count("\r") - block.count("\r\n"), 1)
+            block = _lines_of(path, stream, size)
+
+
+def _lines_of(path: Path, stream: IO[str], size: int) -> str:
+    """Read so many letters and on to the end of a line outside of quotes; nothing at the end of the file."""
+    found, most = stream.read(size - 1) + stream.readline(MOST_BLOCK), size - 1 + MOST_BLOCK
+    while found.count('"') % 2 and len(found) < most and (more := stream.readline(MOST_BLOCK)):
+        found += more
+    if len(found) >= most:
+        raise InputError(f"{path} has a line of more than {MOST_BLOCK >> 20} MiB; is it a table?")
+    return found
+
+
+def _all_of(path: Path, stream: IO[str]) -> str:
+    """Return all letters of a table, where memory has room for them and their numbers."""
+    parts, length, per_letter = [], 0, float(OF_A_LETTER)
+    on_disk = 0 if str(path) == STDIN or path.suffix.lower() in COMPRESSED else path.stat().st_size
+    while more := stream.read(AT_ONCE if parts else LEAST_BLOCK):
+        if not parts:
+            fields = max(map(more.count, (",", ";", "\t"))) + more.count("\n") + 1
+            per_letter += OF_A_NUMBER * fields / len(more)
+        parts.append(more)
+        length += len(more)
+        if path.suffix.lower() in COMPRESSED and length > MOST_INFLATED:
+            raise InputError(f"{path} inflates to more than {MOST_INFLATED >> 20} MiB; unpack it first.")
+        _check_size(path, per_letter * max(length, on_disk))
+    return "".join(parts)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[IO[bytes]]:
+    """Open a table of text, standard input and compressed ones too."""
+    if str(path) == STDIN:
+        yield io.BytesIO(sys.stdin.buffer.read())
+    elif path.suffix.lower() == ".zip":
+        member = _zipped_name(path)
+        with zipfile.ZipFile(path) as archive, archive.open(member) as inner:
+            yield inner
     else:
-        check_size(path, OF_A_NUMBER * _feather_numbers(path))
-        frame = pd.read_feather(path)
-        check_unique([str(c) for c in frame.columns], path)
+        opener: Any = COMPRESSED.get(path.suffix.lower(), Path.open)
+        with opener(path, "rb") as stream:
+            yield stream
+
+
+def _zipped_name(path: Path) -> str:
+    """Return the name of the one file in a zip archive."""
+    check_archive(path)
+    with zipfile.ZipFile(path) as archive:
+        names = [n for n in archive.namelist() if not n.endswith("/") and not n.startswith("__MACOSX/")]
+    if len(names) != 1:
+        raise InputError(f"{path} holds {len(names)} files; a table is one file.")
+    return names[0]
+
+
+class _Heard(io.BytesIO):
+    """Bytes whose reader hears deadlines and interrupts: the parser comes back for every quarter of a megabyte."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        return super().read(size)
+
+    def read1(self, size: int | None = -1, /) -> bytes:
+        return super().read1(size)
+
+
+def _frame_of(path: Path, suffix: str, content: str, text: Text, before: int = 0) -> Raw:
+    """Return the frame of a text, of whose lines so many are left out between the first and the second."""
+    pd = required("pandas", "reading a table", "tables")
+    if "\x00" in content:
+        raise InputError(
+            f"{path} holds zero bytes, which no text does; is it a table of another kind? For UTF-16 give "
+            "--encoding utf-16 (encoding=...)."
+        )
+    found = re.search(r"[^\r\n]*[^\s][^\r\n]*", content)
+    if found is None:
+        raise InputError(f"{path} is empty; the first line must name the columns.")
+    head = found[0]
+    candidates = [c for c in DELIMITERS[suffix] if c != text.decimal]
+    delimiter = text.sep or max(candidates, key=lambda c: (head.count(c), -candidates.index(c)))
+    names = [n.strip() for n in next(csv.reader([head], delimiter=delimiter))]
+    if pd.to_numeric(pd.Series(names, dtype=object), errors="coerce").notna().all():
+        raise InputError(
+            f"{path}: the first line must name the columns; it holds numbers ({head.strip()[:60]})."
+        )
+    check_unique(names, path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # newer releases of pandas round correctly without being asked
+        warnings.simplefilter("error", pd.errors.ParserWarning)  # fields beyond the header would be lost
+        try:
+            frame = pd.read_csv(
+                _Heard(content.encode()), sep=delimiter, decimal=text.decimal, skipinitialspace=True, index_col=False,
+                float_precision="round_trip",
+            )  # fmt: skip
+        except (pd.errors.ParserError, pd.errors.ParserWarning) as error:
+            said = _too_wide(content, delimiter, len(names), before) or error
+            raise InputError(f"{path}: {said}") from None
+    frame.columns = [str(c).strip() for c in frame.columns]
+    if text.decimal == ",":
+        _check_points(frame, path)
+    if content.rstrip().count("\n") == len(frame) and content[:1] > "\r":  # each row is one line
+        lines = np.arange(2, len(frame) + 2)
+    else:
+        lines = np.array([line for line, _ in _records(content, delimiter)][1 : len(frame) + 1])
+    return Raw(frame, kind="line", labels=before + lines)
+
+
+def _records(content: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
+    """Yield the rows that are not empty, each with the line on which it begins, counted from 1 as editors do."""
+    before, reader = 0, csv.reader(io.StringIO(content, newline=""), delimiter=delimiter)
+    for record in reader:
+        if len(record) > 1 or (record and record[0].strip()):
+            yield before + 1, record
+        before = reader.line_num
+
+
+def _too_wide(content: str, delimiter: str, width: int, skipped: int) -> str:
+    """Say which line has more fields than the header; nothing where none has."""
+    for line, record in _records(content, delimiter):
+        if len(record) > width and any(field.strip() for field in record[width:]):
+            return (
+                f"line {skipped + line} has {len(record)} fields, but the first line names {width} "
+                f"column{'' if width == 1 else 's'}. Titles and comments above the names have to go; --sep (sep=...) "
+                "names another separator."
+            )
+    return ""
+
+
+def _check_points(frame: pd.DataFrame, path: Path) -> None:
+    """Refuse 1.000 where the decimal is a comma: it would be one thousand in one country and one in another."""
+    for name in frame.select_dtypes(exclude="number").columns:
+        pointed = frame[name].dropna().astype(str)
+        pointed = pointed[pointed.str.fullmatch(r"\s*[+-]?\d*\.\d*(?:[eE][+-]?\d+)?\s*")]
+        if len(pointed):
+            raise InputError(
+                f"{path}: column {name!r} holds '{one_line(pointed.iloc[0], 40)}', a point although the decimal is a "
+                "comma; take points between thousands out, or leave --decimal (decimal=...) away."
+            )
+
+
+# ---------------------------------------------------------------------- other files
+def _read_arrow(path: Path, kind: str) -> Raw:
+    pd = required("pandas", "reading a table", "parquet")
+    found = required("pyarrow.dataset", str(path), "parquet").dataset(path, format=kind)
+    _check_size(path, OF_A_NUMBER * found.count_rows() * len(found.schema))
+    check_unique(list(found.schema.names), path)
+    frame = pd.read_parquet(path) if kind == "parquet" else pd.read_feather(path)
     frame.columns = [str(c) for c in frame.columns]
     return Raw(frame)
 
 
-def _feather_numbers(path: Path) -> int:
-    dataset = required("pyarrow.dataset", str(path), "parquet")
-    try:
-        found = dataset.dataset(path, format="feather")
-        return int(found.count_rows() * len(found.schema))
-    except (OSError, ValueError):  # of the first version, which is not compressed
-        return path.stat().st_size // 4
-
-
 def _read_excel(path: Path) -> Raw:
     pd = required("pandas", "reading a table", "excel")
-    check_size(path, OF_EXCEL * path.stat().st_size)
+    _check_size(path, OF_EXCEL * path.stat().st_size)
     try:
         frame = pd.read_excel(path)
     except ImportError as error:
@@ -167,21 +338,18 @@ def _read_npz(path: Path) -> Raw:
         raise InputError(f"{path} is not an NPZ archive; write it with numpy.savez(path, X=X, y=y).")
     check_archive(path)
     with zipfile.ZipFile(path) as packed:
-        check_size(path, OF_NPZ * sum(entry.file_size for entry in packed.infolist()))
-    columns: dict[str, Any] = {}
-    groups: dict[str, list[str]] = {}
+        _check_size(path, OF_NPZ * sum(entry.file_size for entry in packed.infolist()))
     with np.load(path, allow_pickle=False) as archive:
-        arrays = {
-            name: archive[name] for name in archive.files if name not in ("feature_names", "target_names")
-        }
-        given = {"X": archive.get("feature_names"), "Y": archive.get("target_names")}
-        given["y"] = given["Y"]
-    lengths = {name: array.shape for name, array in arrays.items()}
-    if any(a.ndim not in (1, 2) for a in arrays.values()) or len({s[0] for s in lengths.values()}) > 1:
-        shapes = ", ".join(f"{name} {shape}" for name, shape in lengths.items())
+        arrays = dict(archive)
+    given = {"X": arrays.pop("feature_names", None), "Y": arrays.pop("target_names", None)}
+    given["y"] = given["Y"]
+    if any(a.ndim not in (1, 2) for a in arrays.values()) or len({len(a) for a in arrays.values()}) > 1:
+        shapes = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())
         raise InputError(
             f"{path}: its arrays must be 1-D or 2-D and have the same number of rows; found {shapes}."
         )
+    columns: dict[str, Any] = {}
+    groups: dict[str, list[str]] = {}
     for name, array in arrays.items():
         label = name.lower() if name in ("X", "Y") else name
         table = array[:, None] if array.ndim == 1 else array

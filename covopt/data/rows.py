@@ -1,10 +1,16 @@
-"""How messages call the rows of a table: by the lines of its file where they are known, else counted from 0."""
+"""A table as it is read, and how messages call its rows: by the lines of its file, else counted from 0."""
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from covopt.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 FILE_ROWS = ("line", "sheet row")
 
@@ -96,3 +102,70 @@ class RowNames:
 
     def _counted(self) -> str:
         return "" if self.of_a_file else " (counting from 0)"
+
+
+@dataclass(frozen=True)
+class Text:
+    """How to read a table of text.
+
+    Attributes
+    ----------
+    sep : str, optional
+        What separates columns; by default comma, semicolon or tab, whichever the first line has most of.
+    encoding : str
+    decimal : str
+        The decimal point.
+    """
+
+    sep: str | None = None
+    encoding: str = "utf-8"
+    decimal: str = "."
+
+    def check(self) -> None:
+        """Refuse separators, decimal points and encodings that are none.
+
+        Raises
+        ------
+        InputError
+            Naming the option.
+        """
+        if self.sep is not None and len(self.sep) != 1:
+            raise InputError(f"sep must be one character (\\t for a tab); received {self.sep!r}.")
+        if self.decimal not in (".", ","):
+            raise InputError(f"decimal must be '.' or ','; received {self.decimal!r}.")
+        if self.sep == self.decimal:
+            raise InputError(
+                f"sep and decimal are both {self.sep!r}; columns could not be told from decimals."
+            )
+        try:
+            "".encode(self.encoding)
+        except LookupError:
+            raise InputError(
+                f"encoding {self.encoding!r} is unknown; try utf-8, latin-1, cp1252 or utf-16."
+            ) from None
+
+
+@dataclass(frozen=True)
+class Raw:
+    """A file as a frame.
+
+    Attributes
+    ----------
+    frame : pandas.DataFrame
+    groups : dict
+        Names of arrays of an NPZ file to their columns.
+    kind : str or None
+        What an index that names the rows in messages is called; None where rows count from 0.
+    labels : ndarray
+        That index.
+    """
+
+    frame: pd.DataFrame
+    groups: dict[str, list[str]] = field(default_factory=dict)
+    kind: str | None = None
+    labels: np.ndarray | None = None
+
+    @property
+    def rows(self) -> RowNames:
+        """What messages call the rows."""
+        return RowNames() if self.kind is None else RowNames(self.labels, self.kind)

@@ -14,8 +14,8 @@ from covopt.data.column_choice import because, features_by_default, listed_colum
 from covopt.data.columns import content_of, holds_classes, to_numbers
 from covopt.data.indicators import one_hot, with_indicators
 from covopt.data.readers import raw_blocks, read_raw
+from covopt.data.rows import Raw, Text
 from covopt.data.tabular import check_finite
-from covopt.data.text_tables import Raw, Text
 from covopt.errors import InputError
 
 if TYPE_CHECKING:

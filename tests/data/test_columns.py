@@ -19,9 +19,8 @@ from typer.testing import CliRunner
 from covopt.cli import app
 from covopt.data import Data
 from covopt.data.columns import content_of, is_constant, is_counter, to_numbers
-from covopt.data.rows import RowNames
+from covopt.data.rows import RowNames, Text
 from covopt.data.table_files import read_table
-from covopt.data.text_tables import Text
 from covopt.datasets import load_table
 from covopt.errors import InputError, TableWarning
 
@@ -213,10 +212,11 @@ def test_decimal_commas_and_encodings(write):
     assert load_table(write(TABLE), target="y", decimal=",")[0].tolist() == [[1.5, 2], [2.5, 4]]
     assert "holds '1.000', a point although" in refused(write("a;y\n1.000;2\n"), text=text)
     path = write("größe,y\n1,2\n", encoding="latin-1")
-    assert "byte 2 is no utf-8; name its encoding with --encoding" in refused(path)
+    assert "byte 0xf6 is no utf-8; name its encoding with --encoding" in refused(path)
     assert read_table(path, target="y", text=Text(encoding="latin-1")).feature_names == ("größe",)
     path = write("a,y\n1,2\n", encoding="utf-16")
-    assert "zero bytes" in refused(path)
+    assert "is no utf-8; name its encoding" in refused(path)
+    assert "zero bytes" in refused(write("a,y\n1,2\n", "le.csv", encoding="utf-16-le"))
     assert read_table(path, target="y", text=Text(encoding="utf-16")).X.tolist() == [[1]]
     assert "encoding 'utf-9' is unknown" in refused(path, text=Text(encoding="utf-9"))
     assert "sep must be one character" in refused(path, text=Text(sep="::"))
@@ -247,7 +247,7 @@ def test_archives_that_are_no_table(tmp_path, monkeypatch):
         archive.writestr("t.csv", TABLE)
         archive.writestr("__MACOSX/._t.csv", b"\0\5")
     assert len(read_table(path, target="y", text=Text(None, "utf-8", ",")).X) == 2
-    monkeypatch.setattr("covopt.data.text_tables.MOST_INFLATED", 10)
+    monkeypatch.setattr("covopt.data.readers.MOST_INFLATED", 10)
     (tmp_path / "t.csv.gz").write_bytes(gzip.compress(TABLE.encode()))
     assert "inflates to more than" in refused(tmp_path / "t.csv.gz")
     assert "unknown file type '.npz' in .gz" in refused(tmp_path / "t.npz.gz")

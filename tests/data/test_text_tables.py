@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 
 from covopt.checks.memory import memory_limited
-from covopt.data import text_tables
+from covopt.data import readers
 from covopt.data.readers import raw_blocks, read_raw
+from covopt.data.rows import Text
 from covopt.data.table_files import read_inputs, read_table
-from covopt.data.text_tables import Text
 from covopt.errors import InputError
 
 ROWS = [f'{i},{i / 7!r},"a ""b"", {i}\n c{i % 3}"' for i in range(40)]
@@ -18,8 +18,8 @@ ROWS = [f'{i},{i / 7!r},"a ""b"", {i}\n c{i % 3}"' for i in range(40)]
 
 @pytest.fixture
 def small_blocks(monkeypatch):
-    monkeypatch.setattr(text_tables, "LEAST_BLOCK", 50)
-    monkeypatch.setattr(text_tables, "MOST_BLOCK", 50)
+    monkeypatch.setattr(readers, "LEAST_BLOCK", 50)
+    monkeypatch.setattr(readers, "MOST_BLOCK", 50)
 
 
 @pytest.mark.usefixtures("small_blocks")
@@ -31,7 +31,7 @@ def test_blocks_are_the_whole(tmp_path, end, encoding):
     path.write_bytes(end.join(["", "x,y,town é", *rows, "", ""]).encode(encoding))
     text = Text(None, "utf-8" if encoding == "utf-8-sig" else encoding)
     whole, parts = read_raw(path, text), list(raw_blocks(path, text))
-    assert len(parts) == 1 if encoding == "utf-16" else len(parts) > 10
+    assert len(parts) > 10
     found = pd.concat([part.frame for part in parts], ignore_index=True)
     pd.testing.assert_frame_equal(found, whole.frame)
     assert np.concatenate([part.labels for part in parts]).tolist() == whole.labels.tolist()
@@ -54,7 +54,7 @@ def test_what_is_wrong_in_a_later_block_is_found_at_its_line(tmp_path):
     assert "line 91 holds 'a'" in refused(b"a,1")
     assert "line 91" in refused(b",1")
     assert "line 91 has 3 fields" in refused(b"1,2,3")
-    assert "byte 520 is no utf-8" in refused(b"1,\xff")
+    assert "byte 0xff is no utf-8" in refused(b"1,\xff")
     assert "a line of more than" in _long(path)
 
 
