@@ -184,7 +184,8 @@ def _lines_of(path: Path, stream: IO[str], size: int) -> str:
 
 def _all_of(path: Path, stream: IO[str]) -> str:
     """Return all letters of a table, where memory has room for them and their numbers."""
-    parts, length, per_letter = [], 0, float(OF_A_LETTER)
+    parts: list[str] = []
+    length, per_letter = 0, float(OF_A_LETTER)
     on_disk = 0 if str(path) == STDIN or path.suffix.lower() in COMPRESSED else path.stat().st_size
     while more := stream.read(AT_ONCE if parts else LEAST_BLOCK):
         if not parts:
