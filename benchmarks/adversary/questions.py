@@ -76,7 +76,7 @@ def fans(table: str):
             return held()
         rows, dual = rows[kept], dual[kept]
         fan = fan_gauge(
-            rows, dual, lambda one: bound_gauge(rows, one, budget=1e7).value, best=0.0,
+            rows, dual, lambda one: bound_gauge(rows, one, effort=0.02).value, best=0.0,
             max_calls=int(rng.choice([1, 8, 30])),
         )  # fmt: skip
         return worst(

@@ -13,7 +13,7 @@ from covopt.api.lambdas import LargestLambda, is_chosen, largest_lambda, parse_l
 from covopt.api.resuming import CheckpointFile, joined, resumable
 from covopt.api.rounds import observer
 from covopt.api.selection import GRID, HeldOut, held_out
-from covopt.api.stopping import Clock, best_in_time, face_budget, in_time
+from covopt.api.stopping import Clock, best_in_time, effort_left, in_time
 from covopt.api.warm_starts import warm_start
 from covopt.certificates.certify import Conclusion, conclude
 from covopt.certificates.gauges import LabelNoiseGauge
@@ -337,21 +337,21 @@ class FitTask:
     def _solution(self, lam, point, network, dual, gauge, name, history, clock: Clock) -> Solution:
         options = {
             "stopped": point.status, "tol": self.tol, "output_bias": self.output_bias, "loss": self.loss, "lam": lam,
-            "gauge": gauge, "claim": 1.0 if point.claimed else None,
+            "gauge": gauge, "goal": 1.0 if point.claimed else None,
         }  # fmt: skip
         hopeless = point.status is Status.INTERRUPTED and name == DESCENT  # its dual is far from optimal
-        budget = 0.0 if hopeless else face_budget(name, clock)
+        effort = 0.0 if hopeless else effort_left(name, clock)
 
         def briefly() -> Conclusion:
             return in_time(
                 clock,
-                lambda: conclude(self.data, network, dual, budget=0.0, **options),
+                lambda: conclude(self.data, network, dual, effort=0.0, **options),
                 lambda: conclude(self.data, network, np.zeros_like(dual), **options),
                 share=0.5,
             )
 
         def searched() -> Conclusion:
-            return self._concluded(point, network, dual, budget, options)
+            return self._concluded(point, network, dual, effort, options)
 
         if clock.limit is None or gauge is not None or hopeless:
             found = in_time(clock, searched, briefly, share=0.25)
@@ -369,11 +369,11 @@ class FitTask:
         )  # fmt: skip
 
     def _concluded(
-        self, point: Point, network: ReLUNetwork, dual: np.ndarray, budget: float, options: Any
+        self, point: Point, network: ReLUNetwork, dual: np.ndarray, effort: float, options: Any
     ) -> Conclusion:
         """Certify; where briefly, a first look decides whether the whole search is worth its time."""
         if self.is_brief and options["stopped"] is Status.HEURISTIC and not point.claimed:
-            found = conclude(self.data, network, dual, budget=BRIEF * budget, **options)
+            found = conclude(self.data, network, dual, effort=BRIEF * effort, **options)
             if found.certificate.gap > HOPELESS or point.is_early:
                 return found
-        return conclude(self.data, network, dual, budget=budget, **options)
+        return conclude(self.data, network, dual, effort=effort, **options)

@@ -11,7 +11,7 @@ import numpy as np
 from covopt.api.generation import CONIC, generate_in_time, zero_point
 from covopt.api.resuming import joined, opened, resumable
 from covopt.api.rounds import Callback, observer
-from covopt.api.stopping import Clock, face_budget, in_time
+from covopt.api.stopping import Clock, effort_left, in_time
 from covopt.certificates.certify import Conclusion, conclude
 from covopt.certificates.gauges import LabelNoiseGauge, VariationGauge
 from covopt.checks.checkpoints import Checkpoint
@@ -218,13 +218,13 @@ class InterpolationTask:
         """Conclude; late by a bound without a search, in no time by the trivial one."""
         _, reduction = self.reduced
         options = self._options(point)
-        budget = {"budget": face_budget("", clock)} if clock.hurries else {}
+        effort = {"effort": effort_left("", clock)} if clock.hurries else {}
         return in_time(
             clock,
-            lambda: self._concluded(point, network, **budget),
+            lambda: self._concluded(point, network, **effort),
             lambda: in_time(
                 clock,
-                lambda: self._concluded(point, network, budget=0.0),
+                lambda: self._concluded(point, network, effort=0.0),
                 lambda: conclude(
                     self.data, network, np.zeros_like(reduction.invert_dual(point.dual)), **options
                 ),
@@ -246,7 +246,7 @@ class InterpolationTask:
         return {
             "stopped": point.status, "tol": self.tol, "output_bias": self.output_bias,
             "gauge": VariationGauge(self.data, self.reduced[1].keep),
-            "claim": 1.0 if point.claimed else None,
+            "goal": 1.0 if point.claimed else None,
         }  # fmt: skip
 
     def _hold(self) -> Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]] | None:

@@ -194,7 +194,7 @@ def _again(task: Any, solution: Solution) -> Solution | None:
     found = conclude(
         task.data, replace(solution.network, scaling=None), solution.dual, stopped=solution.status, tol=task.tol,
         output_bias=task.output_bias, loss=task.loss, lam=float(solution.lam or 0.0), potential=task.weighing,
-        claim=solution.certificate.claim(task.data.rank),
+        goal=solution.certificate.goal(task.data.rank),
     )  # fmt: skip
     if solution.status is Status.CERTIFIED is not found.status:
         return None

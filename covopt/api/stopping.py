@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from covopt.limits import HURRY_S, LONGEST_S, TimeUp, limited, now, patiently, unlimited
-from covopt.oracles.faces import DEFAULT_FACE_BUDGET
 from covopt.oracles.support import WHOLE_CHECK_S
 from covopt.status import Status
 
@@ -155,8 +154,8 @@ def pass_on(status: Status) -> None:
         raise KeyboardInterrupt
 
 
-def face_budget(name: str, clock: Clock) -> float:
-    """Return as many faces as there is time for, where there are too many; a verification may take all.
+def effort_left(name: str, clock: Clock) -> float:
+    """Return the share of a whole check that there is time for, where it takes long; a verification may take all.
 
     Parameters
     ----------
@@ -167,5 +166,5 @@ def face_budget(name: str, clock: Clock) -> float:
     """
     left = clock.until_late(0.0)
     if left is None or (" with " not in name and not clock.hurries):
-        return DEFAULT_FACE_BUDGET
-    return DEFAULT_FACE_BUDGET * min(1.0, max(left, LEAST_CHECK_S) / WHOLE_CHECK_S)
+        return 1.0
+    return min(1.0, max(left, LEAST_CHECK_S) / WHOLE_CHECK_S)

@@ -26,7 +26,7 @@ from covopt.exact.rounding import below, relative_gap, two_sum, up
 from covopt.losses import Interpolation, Loss
 from covopt.losses.interpolation import INTERPOLATES, relative_residual
 from covopt.network import ReLUNetwork
-from covopt.oracles.faces import DEFAULT_FACE_BUDGET, MOST_FACED
+from covopt.oracles.faces import MOST_FACED
 from covopt.oracles.support import BY_BOXES, BY_CHORDS, MOST_DIMENSIONS, GaugeBound
 from covopt.potentials import Potential, VariationNorm
 from covopt.status import Status
@@ -79,7 +79,7 @@ class Certificate:
         """Whether the network passes through the points, to 1e-9 of max|y|; true with a loss, which asks for none."""
         return self.residual <= INTERPOLATES
 
-    def claim(self, rank: int) -> float | None:
+    def goal(self, rank: int) -> float | None:
         """Return what boxes have shown of the gauge, for rows of some rank: they get the time to show it again."""
         if rank > MOST_DIMENSIONS:
             return self.gauge if self.bound.endswith(BY_BOXES) else None
@@ -144,9 +144,9 @@ def certify(
     loss: Loss | None = None,
     lam: float = 1.0,
     potential: Potential = VARIATION,
-    budget: float = DEFAULT_FACE_BUDGET,
+    effort: float = 1.0,
     gauge: Gauge | None = None,
-    claim: float | None = None,
+    goal: float | None = None,
     low: np.ndarray | None = None,
 ) -> Certificate:
     r"""Recompute objective, lower bound and gap from the raw data.
@@ -176,12 +176,12 @@ def certify(
     lam : float
         λ; not used for interpolation.
     potential : Potential
-    budget : float
-        Largest number of faces that the exact oracle may look at; beyond it h(Λ) is bounded by a relaxation.
+    effort : float
+        Work on h(Λ), as a share of a whole check (:func:`~covopt.oracles.support.bound_gauge`).
     gauge : Gauge, optional
         Of :func:`~covopt.certificates.gauges.make_gauge` for the same problem, when the caller has it.
-    claim : float, optional
-        What boxes are said to have shown that h(Λ) does not exceed: :func:`~covopt.oracles.support.bound_gauge`.
+    goal : float, optional
+        What a solve has shown that h(Λ) does not exceed.
     low : ndarray of the dual's shape, optional
         What its multipliers are beside their doubles, Λ = dual + low (:mod:`covopt.exact.two_doubles`). With a loss
         the sum is rounded: U is moved in any case.
@@ -221,7 +221,7 @@ def certify(
         point = dual_point(part, asked, free=free, low=rest)
         parts = point if rest is None else np.concatenate([point, rest])
         moved = Moved.to_one_row(gauge.reach(), part.targets, parts) if free else NOTHING
-        found = gauge.bound(point, budget=budget, claim=claim, low=rest)
+        found = gauge.bound(point, effort=effort, goal=goal, low=rest)
         height = up(found.value + moved.gauge)
         # at λ = 1/κ, of the cost over κ
         value = dual_bound(part, point, 1.0, height, bias=bias, moved=moved, low=rest)
@@ -233,9 +233,7 @@ def certify(
         )
     allowed = gauge.per_cost * lam
     point = dual_point(part, -allowed * asked, free=free)
-    if claim is not None:
-        claim *= allowed
-    found = gauge.bound(point, budget=budget, claim=claim)
+    found = gauge.bound(point, effort=effort, goal=None if goal is None else goal * allowed)
     lower = below(dual_bound(part, point, allowed, found.value, bias=bias))
     loss_value = loss.value(outputs)
     objective = loss_value + lam * cost

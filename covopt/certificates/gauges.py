@@ -61,8 +61,8 @@ class Gauge(Protocol):
         self,
         point: np.ndarray,
         *,
-        budget: float,
-        claim: float | None = None,
+        effort: float,
+        goal: float | None = None,
         low: np.ndarray | None = None,
     ) -> GaugeBound:
         """Bound h of a point of shape (n, k), of one double or two, on the rows that count from above."""
@@ -92,17 +92,17 @@ class VariationGauge:
         return lengths_up(self.rows)
 
     def bound(
-        self, point: np.ndarray, *, budget: float, claim: float | None = None, low: np.ndarray | None = None
+        self, point: np.ndarray, *, effort: float, goal: float | None = None, low: np.ndarray | None = None
     ) -> GaugeBound:
         """By the certified dual norm of the table."""
         if low is not None:
-            return gauge_of_pairs(self.rows, point, low, budget=budget, claim=claim)
-        return bound_gauge(self.rows, point, budget=budget, claim=claim)
+            return gauge_of_pairs(self.rows, point, low, effort=effort, goal=goal)
+        return bound_gauge(self.rows, point, effort=effort, goal=goal)
 
 
 def gauge_of_pairs(
-    rows: np.ndarray, dual: np.ndarray, low: np.ndarray, *, budget: float = DEFAULT_FACE_BUDGET,
-    claim: float | None = None,
+    rows: np.ndarray, dual: np.ndarray, low: np.ndarray, *, effort: float = 1.0,
+    goal: float | None = None,
 ) -> GaugeBound:  # fmt: skip
     """Bound h of multipliers of two doubles: exactly where integers decide, else Σ‖low_i‖‖x_i‖ is paid for low.
 
@@ -111,7 +111,7 @@ def gauge_of_pairs(
     rows : ndarray of shape (N, D)
     dual, low : ndarray of shape (N,) or (N, k)
         Λ = dual + low.
-    budget, claim : float
+    effort, goal : float
         As for :func:`~covopt.oracles.support.bound_gauge`.
 
     Examples
@@ -130,8 +130,8 @@ def gauge_of_pairs(
         return in_integers(rows, whole(dual, low))
     if far is not None:
         high, rest = (part.reshape(len(dual), -1)[live] for part in (dual, low))
-        return bound_far(far, rows[live], high, rest, budget, claim)
-    found = bound_gauge(rows, dual, budget=budget, claim=claim)
+        return bound_far(far, rows[live], high, rest, effort, goal)
+    found = bound_gauge(rows, dual, effort=effort, goal=goal)
     paid = total_up(lengths_up(low.reshape(len(dual), -1)), lengths_up(rows))
     exact = found.exact and paid <= 1e-9 * found.value
     return GaugeBound(up(found.value + paid), exact, found.method if exact or not found.exact else VALID)
@@ -175,13 +175,13 @@ class LabelNoiseGauge:
         # roots, quotients, products and a norm of D entries
         return each * (1.0 + gamma(4 * (task.data.lifted.shape[1] + 8)))
 
-    def _oracle(self, budget: float) -> LabelNoiseOracle | None:
+    def _oracle(self, effort: float) -> LabelNoiseOracle | None:
         """Return the oracle of all faces, None where they are not proved to be those of the table."""
         task = self.task
         if not task.decided:
             return None
         try:
-            oracle = task.oracle(budget=budget)
+            oracle = task.oracle(budget=effort * DEFAULT_FACE_BUDGET)
         except ArithmeticError:  # ranks that cannot be told from rounding
             return None
         return oracle if oracle.is_proved(task.data.lifted[task.weights > 0]) else None
@@ -190,14 +190,14 @@ class LabelNoiseGauge:
         self,
         point: np.ndarray,
         *,
-        budget: float,
-        claim: float | None = None,
+        effort: float,
+        goal: float | None = None,
         low: np.ndarray | None = None,
     ) -> GaugeBound:
         """By all faces where they are decided, else by length."""
         if low is not None:
             paid = total_up(lengths_up(low), self.reach())
-            return GaugeBound(up(self.bound(point, budget=budget).value + paid), False, OVER_FACES)
+            return GaugeBound(up(self.bound(point, effort=effort).value + paid), False, OVER_FACES)
         task, dual = self.task, point[self._asked, 0]
         if not dual.any():
             return GaugeBound(0.0, True, BY_FACES)
@@ -206,7 +206,7 @@ class LabelNoiseGauge:
         roundings = len(dual) + task.data.lifted.shape[1] + 16
         lengths = task.lengths[task.kept] if task.potential.exact else None
         by_length = up(by_length_up(asked, weights[task.kept], lengths) * (1.0 + gamma(4 * roundings)))
-        oracle = self._oracle(budget)
+        oracle = self._oracle(effort)
         if oracle is not None:
             answer = oracle.price(asked, threshold=np.inf)
             attained = (1.0 + ATTAINED) * float(np.abs(answer.values).max(initial=0.0))

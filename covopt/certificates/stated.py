@@ -20,7 +20,6 @@ from covopt.checks.validation import check_positive
 from covopt.data import Data
 from covopt.errors import InputError
 from covopt.losses import Loss
-from covopt.oracles.faces import DEFAULT_FACE_BUDGET
 from covopt.oracles.support import WHOLE_CHECK_S
 from covopt.potentials import POTENTIALS
 from covopt.problems.reduction import Reduction, reduce_data
@@ -135,7 +134,6 @@ class ReadProblem:
 
     def certify(self, solution: Any, dual: np.ndarray, limit: float | None = None) -> Certificate:
         """Certify the solution with a dual point, by as many boxes as there is time for."""
-        budget = DEFAULT_FACE_BUDGET * self.share(limit)
         potential = POTENTIALS.get(solution.potential, VARIATION)
         gauge = make_gauge(
             self.data, output_bias=solution.output_bias, loss=self.loss, lam=self.lam, potential=potential,
@@ -143,8 +141,8 @@ class ReadProblem:
         )  # fmt: skip
         return certify(
             self.data, solution.network, dual, output_bias=solution.output_bias, loss=self.loss,
-            lam=self.lam, gauge=gauge, budget=budget,
-            claim=solution.certificate.claim(self.data.rank),
+            lam=self.lam, gauge=gauge, effort=self.share(limit),
+            goal=solution.certificate.goal(self.data.rank),
             low=solution.dual_low if dual is solution.dual else None,
         )  # fmt: skip
 

@@ -48,7 +48,7 @@ def best_of(
     )
     if rival is not None and not through:
         with contextlib.suppress(TimeUp), limited(_left(clock)):
-            rival.bound(rival.dual, Status.TIME_LIMIT, budget=0.0)
+            rival.bound(rival.dual, Status.TIME_LIMIT, effort=0.0)
     Y: Any = data.Y if data.n_outputs > 1 else data.Y[:, 0]
     left = _left(clock)
     options: dict[str, Any] = {

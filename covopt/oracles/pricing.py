@@ -17,7 +17,7 @@ from covopt.oracles.choose import exact_oracle
 from covopt.oracles.cones.gauge import box_gauge
 from covopt.oracles.local_search import LocalSearchOracle
 from covopt.oracles.sizes import to_size_one
-from covopt.oracles.support import BOXES_PER_FACE, bound_gauge
+from covopt.oracles.support import BOXES, bound_gauge
 from covopt.parallel.blas import one_blas_thread
 
 STARTS = 64
@@ -86,7 +86,7 @@ def price(
     if scaled is None:
         return Pricing(np.eye(1, lifted.shape[1]), np.zeros(1), 0.0, True)
     with one_blas_thread():
-        bound = bound_gauge(lifted, point, budget=nodes / BOXES_PER_FACE).value
+        bound = bound_gauge(lifted, point, effort=nodes / BOXES).value
         units, weights, power, _ = scaled
         neurons, values = _ranked(units, weights, _candidates(units, weights, threads))
         with np.errstate(over="ignore"):

@@ -12,6 +12,7 @@ from covopt.oracles.branch_and_bound import BranchAndBoundOracle
 from covopt.oracles.local_search import LocalSearchOracle
 from covopt.oracles.support import STARTS, tree_limit
 
+PRICING = 1 / 30  # effort of one pricing by signs
 SLACK = 0.1
 CLOSE = 0.3  # of the tolerance, what a bound may leave
 
@@ -34,7 +35,7 @@ class Steering:
     ):
         self._enough = CLOSE * tol
         self._tree = BranchAndBoundOracle(
-            rows, node_limit=tree_limit(*rows.shape), time_limit_s=time_limit_s, slack=SLACK,
+            rows, node_limit=tree_limit(len(rows), rows.shape[1], PRICING), time_limit_s=time_limit_s, slack=SLACK,
             n_starts=2 * STARTS, random_state=random_state,
         )  # fmt: skip
         self._local = LocalSearchOracle(rows, random_state=random_state)

@@ -11,10 +11,9 @@ transfer of :mod:`covopt.exact.rounding`. What is left goes to
 - faces in three dimensions, unless two rows are nearly parallel: :mod:`covopt.oracles.scalar.sphere` has the proof;
 - faces in three dimensions in integers (:mod:`covopt.proofs.checker.faces`), of rows far from the origin and where
   nothing else ends, if they are not too many;
-- branch and bound over signs, for at most six rows a dimension and beyond eight dimensions;
-- boxes of directions (:mod:`covopt.oracles.cones`), which decide nothing by rounding, up to eight dimensions;
-- quadratics on boxes (:mod:`covopt.oracles.cones.moments`), with one output where neither ends;
-- the relaxation :func:`~covopt.oracles.bounds.gauge_bound`, when nothing else closes: valid, and not exact.
+- signs for at most six rows a dimension; boxes of directions (:mod:`covopt.oracles.cones`) up to eight dimensions;
+- where neither ends quadratics on boxes (:mod:`covopt.oracles.cones.moments`), and the relaxation
+  :func:`~covopt.oracles.bounds.gauge_bound`: valid, and not exact.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from covopt.limits import seconds_left
 from covopt.oracles.arcs import MOST_ENTRIES, arc_gauge, line_gauge
 from covopt.oracles.bounds import gauge_bound, narrow
 from covopt.oracles.branch_and_bound import BranchAndBoundOracle
-from covopt.oracles.cascade import MOST_DIMENSIONS, suits_signs
+from covopt.oracles.cascade import FEW_NODES, MOST_DIMENSIONS, suits_signs
 from covopt.oracles.choose import exact_oracle
 from covopt.oracles.cones.fan import fan_gauge
 from covopt.oracles.cones.gauge import box_gauge
@@ -47,28 +46,19 @@ from covopt.proofs.checker.faces import DIMENSION, square_above
 
 STARTS = 128
 KEPT_ROWS = 500  # oracles of larger tables are not kept: their presorting takes much memory
-WHOLE_CHECK_S = 15.0  # what the default budget of faces takes at most, about, where boxes are searched
-BOXES_PER_FACE = 2e-3  # boxes for each face of the budget: 10⁶ by default, a second or two
-MORE_BOXES = 6  # times as many where faces are out of reach
-CLAIMED = 20  # times as many boxes, of either kind, where a solve has shown that they suffice
-CLAIM_SLACK = 1e-10  # what other coordinates may change of what it has shown
+WHOLE_CHECK_S = 15.0  # what an effort of one takes at most, about
+BOXES = 3_000_000  # of an effort of one: some seconds
+SIGN_WORK = 1.5e9  # the same in operations on signs, which are (N + r)² a node,
+QUADRATIC_WORK = 8e9  # and on boxes with quadratics
+MOST_QUADRATIC_BOXES, MOST_QUADRATIC_DIMENSIONS = 60_000, 64
+SHOWN = 20  # times as many boxes, of either kind, where a solve has shown that they suffice
 ATTAINED = 5e-8  # a bound this close to a value is the maximum
-BOXES_PER_ROW = 4000  # the same for each row, where those are more: a grid of 650 points takes 800 for each
-BY_FACES = 1e-9  # what their proof may add; boxes are sharper
-BOX_TOLERANCE = 1e-11  # up to so many faces it costs no more boxes than 1e-6 would
-LOOSE_TOLERANCE = 2e-8  # with more, about half as many boxes
+BY_FACES = 1e-9  # what the proof of faces may add; boxes are sharper
+CLOSE, CLOSE_QUADRATICS, CLOSE_FAN = 2e-8, 1e-7, 3e-7  # what a search may leave
 MOST_ARCS = 60_000  # N² k, in three dimensions, up to which faces are looked at in integers: some 2 s
-QUADRATIC_WORK = 16.0  # operations on boxes with quadratics for each face of the budget: 8·10⁹, some 15 s
-MOST_QUADRATIC_BOXES = 60_000
-FIRST_LOOK = 0.1  # times the nodes of a pricing, where signs come before boxes
-PATIENCE = 30.0  # times the nodes of a pricing, where a whole check may be made: two or three seconds
-MOST_QUADRATIC_DIMENSIONS = 64
-QUADRATIC_TOLERANCE = 1e-7
-MOST_CALLS = 1500  # output directions that are asked about,
+MOST_CALLS, FEW_CALLS = 1500, 24  # output directions that are asked about; where quadratics bound each
 FAN_WORK = 3e6  # (N + r)² for each of them,
-FEW_CALLS, FEWEST_BOXES = 24, 100  # and where quadratics on boxes bound each; with fewer boxes none
-FAN_TOLERANCE = 3e-7
-FAN_SHARE = 50  # part of the budget for each of them
+FAN_SHARE = 50  # and that part of the effort
 FAN_TIME = 0.5  # of the time that is left
 
 EXACT = "exact maximum over all neurons"
@@ -94,31 +84,22 @@ class GaugeBound(NamedTuple):
     method: str
 
 
-def tree_limit(n_rows: int, rank: int, times: float = 1.0) -> int:
-    """Nodes of the branch and bound where faces are too many, one output: a tenth of a second.
-
-    A number of nodes and no clock, so that every machine gives the same answer. A node costs (N + r)² operations.
-
-    Parameters
-    ----------
-    n_rows, rank : int
-    times : float
-        How much more than a pricing it may take.
+def tree_limit(n_rows: int, rank: int, effort: float = 1.0) -> int:
+    """Nodes of signs: a number and no clock, so that every machine gives the same answer.
 
     Examples
     --------
-    >>> tree_limit(40, 21), tree_limit(200, 11, 30.0)
-    (13437, 33691)
+    >>> tree_limit(40, 21, 1 / 30), tree_limit(200, 11), tree_limit(40, 8)
+    (13437, 33691, 5000)
     """
-    return int(min(max(times * 5e7 / float(n_rows + rank) ** 2, 1000), 50_000))
+    most = (
+        FEW_NODES if rank <= MOST_DIMENSIONS else 50_000
+    )  # where boxes follow, signs end soon or not at all
+    return int(min(max(effort * SIGN_WORK / float(n_rows + rank) ** 2, 1000), most))
 
 
 def bound_gauge(
-    rows: np.ndarray,
-    dual: np.ndarray,
-    *,
-    budget: float = DEFAULT_FACE_BUDGET,
-    claim: float | None = None,
+    rows: np.ndarray, dual: np.ndarray, *, effort: float = 1.0, goal: float | None = None
 ) -> GaugeBound:
     """Bound h(λ) = max over unit w of |⟨λ, σ(Z w)⟩|, or h(Λ) = max ‖Λᵀσ(Z w)‖, from above.
 
@@ -127,12 +108,11 @@ def bound_gauge(
     rows : ndarray of shape (N, r)
         Of any rank and size; the user's lifted rows, say.
     dual : ndarray of shape (N,) or (N, k)
-    budget : float
-        Largest number of faces for the exact oracle; beyond it a branch and bound of limited size is tried. Below one
-        nothing is searched.
-    claim : float, optional
-        What boxes are said to have shown that h does not exceed: where they are what is left to try, they are given
-        the time to show it again.
+    effort : float
+        Work, as a share of a whole check (:data:`WHOLE_CHECK_S`); at 0 nothing is searched. The faces, nodes and
+        boxes that it allows are numbers and no clock.
+    goal : float, optional
+        What a solve has shown that h does not exceed: boxes get :data:`SHOWN` times the work to show it again.
 
     Returns
     -------
@@ -147,8 +127,8 @@ def bound_gauge(
     >>> bound_gauge(np.array([[1e200, 0.0], [1e200, 1e-200]]), np.array([1e-200, -1e-200])).value >= 0.0
     True
     """
-    found = searched_gauge(rows, dual, budget, claim)
-    if found.exact or budget >= DEFAULT_FACE_BUDGET:
+    found = searched_gauge(rows, dual, effort, goal)
+    if found.exact or effort >= 1.0:
         return found
     # there is no time to prove it once more; a check that has time must come as close
     proved = up(recall(rows, dual) * (1.0 + ATTAINED))
@@ -156,26 +136,26 @@ def bound_gauge(
     return found if found.value <= proved else GaugeBound(proved, False, by)
 
 
-def searched_gauge(rows: np.ndarray, dual: np.ndarray, budget: float, claim: float | None) -> GaugeBound:
+def searched_gauge(rows: np.ndarray, dual: np.ndarray, effort: float, goal: float | None) -> GaugeBound:
     """:func:`bound_gauge` by what is proved here and now."""
     outputs = dual.reshape(len(dual), -1)
     live = rows.any(axis=1) & outputs.any(axis=1)
-    by_integers = rows.shape[1] == DIMENSION and budget >= 1.0
+    by_integers = rows.shape[1] == DIMENSION and effort > 0.0
     by_integers = by_integers and np.count_nonzero(live) ** 2 * outputs.shape[1] <= MOST_ARCS
     far = FarRows.of(rows[live]) if rows.shape[1] > 2 else None  # in the plane integers take any rows
     if far is not None:
         if by_integers:
             return in_integers(rows[live], outputs[live])
-        return bound_far(far, rows[live], outputs[live], np.zeros_like(outputs[live]), budget, claim)
+        return bound_far(far, rows[live], outputs[live], np.zeros_like(outputs[live]), effort, goal)
     scaled = to_size_one(rows, dual)
     if scaled is None:
         return GaugeBound(0.0, True, EXACT)
     units, weights, top, _ = scaled
     # entries below 2⁻¹⁰⁷⁴ of the largest are lost, and rows of which nothing is left
     lost = 4.0 * dual.size * rows.shape[1] * TINY
-    if claim is not None:
-        claim = math.ldexp(claim, -top) if 0.0 < claim < math.inf and abs(top) < 900 else None
-    found = _bound_units(units, weights, budget, claim)
+    if goal is not None:
+        goal = math.ldexp(goal, -top) if 0.0 < goal < math.inf and abs(top) < 900 else None
+    found = _bound_units(units, weights, effort, goal)
     if by_integers and not found.exact:
         return in_integers(rows[live], outputs[live])
     value = up(up(found.value) + lost)
@@ -191,13 +171,13 @@ def in_integers(rows: np.ndarray, dual: np.ndarray) -> GaugeBound:
 
 
 def bound_far(
-    far: FarRows, rows: np.ndarray, dual: np.ndarray, low: np.ndarray, budget: float, claim: float | None
+    far: FarRows, rows: np.ndarray, dual: np.ndarray, low: np.ndarray, effort: float, goal: float | None
 ) -> GaugeBound:
     """Bound h of rows far from the origin by that of rows brought closer, and by the sum of all rows.
 
     Second doubles ``low`` of the multipliers count in the sum as they are, beside the rows brought closer by length.
     """
-    closer = bound_gauge(far.rows, dual, budget=budget, claim=None if claim is None else claim / far.stretch)
+    closer = bound_gauge(far.rows, dual, effort=effort, goal=None if goal is None else goal / far.stretch)
     sizes = lengths_up(low)
     paid = up(far.stretch * total_up(sizes, lengths_up(far.rows)))
     paid = up(paid + far.paid(np.nextafter(lengths_up(dual) + sizes, np.inf)))
@@ -206,7 +186,7 @@ def bound_far(
     return GaugeBound(max(value, linear), exact, closer.method if exact or not closer.exact else VALID)
 
 
-def _bound_units(rows: np.ndarray, dual: np.ndarray, budget: float, claim: float | None = None) -> GaugeBound:
+def _bound_units(rows: np.ndarray, dual: np.ndarray, effort: float, goal: float | None) -> GaugeBound:
     """:func:`bound_gauge` for rows and duals of size one: drop what is not needed, and pay for it."""
     if rows.shape[1] == 2 and dual.size <= MOST_ENTRIES:
         return GaugeBound(arc_gauge(rows, dual), True, EXACT)
@@ -217,123 +197,97 @@ def _bound_units(rows: np.ndarray, dual: np.ndarray, budget: float, claim: float
     paid = up(paid + up(operator_norm_up(turn) * transfer_up(rows, lengths_up(outputs), basis, reduced)))
     stretch = up(operator_norm_up(turn) * operator_norm_up(basis))
     kept = reduced.any(axis=1) & outputs.any(axis=1)
-    if claim is not None:
-        claim = ((1.0 + CLAIM_SLACK) * claim - paid) / stretch
-    units = np.ascontiguousarray(reduced[kept]), np.ascontiguousarray(outputs[kept])
-    found = _bound_full(*units, budget, claim)
+    found = _bound_full(
+        np.ascontiguousarray(reduced[kept]), np.ascontiguousarray(outputs[kept]), effort,
+        None if goal is None else ((1.0 + 1e-10) * goal - paid) / stretch,  # other coordinates may change it
+    )  # fmt: skip
     exact = found.exact and paid <= 1e-9 * found.value
     method = found.method if exact or not found.exact else VALID
     return GaugeBound(up(up(stretch * found.value) + paid), exact, method)
 
 
-def _bound_full(rows: np.ndarray, dual: np.ndarray, budget: float, claim: float | None = None) -> GaugeBound:
+def _bound_full(rows: np.ndarray, dual: np.ndarray, effort: float, goal: float | None) -> GaugeBound:
     """Bound h for rows and outputs of full rank."""
     if len(rows) == 0:
         return GaugeBound(0.0, True, EXACT)
     if rows.shape[1] == 1:
         return GaugeBound(line_gauge(rows[:, 0], dual), True, EXACT)
-    if budget < 1.0:  # no time for any search
-        one = dual[:, 0] if dual.shape[1] == 1 else dual
+    one = dual[:, 0] if dual.shape[1] == 1 else dual
+    if effort <= 0.0:
         return GaugeBound(_relaxed(rows, one), False, VALID)
-    if dual.shape[1] == 1:
-        return _bound_scalar(rows, dual[:, 0], budget, claim)
-    return _bound_vector(rows, dual, budget)
+    return _bound_scalar(rows, one, effort, goal) if one.ndim == 1 else _bound_vector(rows, one, effort)
 
 
-def _bound_scalar(
-    rows: np.ndarray, dual: np.ndarray, budget: float, claim: float | None = None
-) -> GaugeBound:
-    """Faces; where there are too many signs, boxes or quadratics, by the sizes of the table."""
-    r, best, bound = rows.shape[1], 0.0, np.inf
-    signs_end, oracle = suits_signs(*rows.shape), None
-    with contextlib.suppress(BudgetError):
-        oracle = oracle_for(rows, 0, budget) if r <= MOST_FACED else None
-    if oracle is not None:
-        best = oracle.bound(dual)
-        proved = oracle.proved_bound(dual, (1.0 + BY_FACES) * best)
-        if proved is not None:
-            return GaugeBound(proved, True, EXACT)
-    elif signs_end or r > MOST_DIMENSIONS:
-        # an optimal dual of a large λ takes thousands of nodes where boxes take millions
-        times = PATIENCE if r > MOST_DIMENSIONS else FIRST_LOOK
-        signs = sign_gauge(rows, dual, times * budget / DEFAULT_FACE_BUDGET)
-        if signs.exact:
-            return signs
-    if r > MOST_DIMENSIONS:
-        return _by_quadratics(rows, dual, signs, budget, claim)
-    many = BOXES_PER_ROW * len(rows) / DEFAULT_FACE_BUDGET
-    limit, rtol = int(max(BOXES_PER_FACE, many) * budget), BOX_TOLERANCE
-    start = near = None
-    if oracle is None:
-        times = MORE_BOXES if claim is None else CLAIMED
-        limit, rtol = int(times * BOXES_PER_FACE * budget), LOOSE_TOLERANCE
-    else:
-        # how sharp boxes can be depends on where: of rows that all point nearly one way it is far better across
-        start, near = best, oracle.price(dual, threshold=best, max_neurons=1).neurons
-    if limit > 0:
-        boxes = box_gauge(rows, dual, start=start, neurons=near, rtol=rtol, max_nodes=limit)
-        if start is not None and abs(boxes.best_value) > (1.0 + ATTAINED) * start:  # too low to be a hint
-            boxes = box_gauge(rows, dual, rtol=rtol, max_nodes=limit)
-        bound = boxes.upper_bound
-        if bound <= (1.0 + ATTAINED) * max(abs(boxes.best_value), best):
-            return GaugeBound(bound, True, EXACT)
-    known = GaugeBound(bound, False, BY_CHORDS)
-    if not signs_end or oracle is not None:
-        signs = sign_gauge(rows, dual, PATIENCE * budget / DEFAULT_FACE_BUDGET)
-        if signs.exact:
-            return signs
-    known = min(known, signs, key=lambda found: found.value)
-    return known if oracle is not None else _by_quadratics(rows, dual, known, budget)
+def _bound_scalar(rows: np.ndarray, dual: np.ndarray, effort: float, goal: float | None = None) -> GaugeBound:
+    """One output: faces, signs, boxes or quadratics, by the sizes of the table."""
+    r, near, known = rows.shape[1], None, GaugeBound(np.inf, False, VALID)
+    more = SHOWN if goal is not None and goal > 0.0 else 1
+    if r <= MOST_FACED:
+        with contextlib.suppress(BudgetError):
+            oracle = oracle_for(rows, 0, effort)
+            best = oracle.bound(dual)
+            proved = oracle.proved_bound(dual, (1.0 + BY_FACES) * best)
+            if proved is not None:
+                return GaugeBound(proved, True, EXACT)
+            near = oracle.price(dual, threshold=best, max_neurons=1).neurons
+    elif suits_signs(len(rows), r):
+        known = sign_gauge(rows, dual, effort)
+    if r <= MOST_DIMENSIONS and not known.exact:
+        limit = int(more * BOXES * effort)
+        rtol = CLOSE if near is None else 1e-11  # up to so many faces it costs no more boxes
+        boxes = box_gauge(rows, dual, neurons=near, rtol=rtol, max_nodes=max(limit, 1))
+        exact = boxes.upper_bound <= (1.0 + ATTAINED) * abs(boxes.best_value)
+        known = _least(known, GaugeBound(boxes.upper_bound, exact, EXACT if exact else BY_CHORDS))
+    if known.exact:
+        return known
+    known = _least(known, GaugeBound(_relaxed(rows, dual), False, VALID))
+    limit = more * quadratic_limit(len(rows), r, effort)
+    if limit == 0:
+        return known
+    quadratics = quadratic_gauge(
+        rows, dual, rtol=CLOSE_QUADRATICS, max_nodes=limit, goal=max(goal or 0.0, 0.0), n_threads=2
+    )
+    exact = quadratics.upper_bound <= (1.0 + ATTAINED) * abs(quadratics.best_value)
+    return _least(known, GaugeBound(quadratics.upper_bound, exact, EXACT if exact else BY_BOXES))
 
 
-def quadratic_limit(n_rows: int, rank: int, budget: float = DEFAULT_FACE_BUDGET) -> int:
+def _least(one: GaugeBound, other: GaugeBound) -> GaugeBound:
+    return min(one, other, key=lambda found: found.value)
+
+
+def quadratic_limit(n_rows: int, rank: int, effort: float = 1.0) -> int:
     """Boxes with quadratic bounds for one gauge: a number and no clock, as in :func:`tree_limit`.
 
     Examples
     --------
-    >>> quadratic_limit(442, 11), quadratic_limit(60, 11), quadratic_limit(20, 80), quadratic_limit(60, 11, budget=10)
+    >>> quadratic_limit(442, 11), quadratic_limit(60, 11), quadratic_limit(20, 80), quadratic_limit(60, 11, 1e-9)
     (30619, 60000, 0, 0)
     """
     if rank > MOST_QUADRATIC_DIMENSIONS:
         return 0
     operations = n_rows * rank**2 + 10.0 * rank**3 + 40.0 * n_rows * rank
-    return int(min(QUADRATIC_WORK * budget / operations, MOST_QUADRATIC_BOXES))
+    return int(min(QUADRATIC_WORK * effort / operations, MOST_QUADRATIC_BOXES))
 
 
-def _by_quadratics(
-    rows: np.ndarray, dual: np.ndarray, known: GaugeBound, budget: float, claim: float | None = None
-) -> GaugeBound:
-    """Return the best of quadratics on boxes, what is known, and bounds without a search."""
-    goal = claim if claim is not None and claim > 0.0 else 0.0
-    limit = (CLAIMED if goal else 1) * quadratic_limit(len(rows), rows.shape[1], budget)
-    relaxed = GaugeBound(_relaxed(rows, dual), False, VALID)
-    if limit == 0:
-        return min(known, relaxed, key=lambda found: found.value)
-    boxes = quadratic_gauge(rows, dual, rtol=QUADRATIC_TOLERANCE, max_nodes=limit, goal=goal, n_threads=2)
-    if boxes.upper_bound <= (1.0 + ATTAINED) * abs(boxes.best_value):
-        return GaugeBound(boxes.upper_bound, True, EXACT)
-    return min(known, relaxed, GaugeBound(boxes.upper_bound, False, BY_BOXES), key=lambda found: found.value)
-
-
-def _bound_vector(rows: np.ndarray, dual: np.ndarray, budget: float) -> GaugeBound:
+def _bound_vector(rows: np.ndarray, dual: np.ndarray, effort: float) -> GaugeBound:
     """Faces where their bound is proved, else a fan of output directions."""
     with contextlib.suppress(BudgetError):
-        oracle = oracle_for(rows, dual.shape[1], budget)
+        oracle = oracle_for(rows, dual.shape[1], effort)
         oracle.forget()  # a bound that is not the maximum depends on where the search began
         if oracle.proved:
             pricing = oracle.price(dual, threshold=np.inf)
             return GaugeBound(pricing.upper_bound, pricing.exact, EXACT if pricing.exact else VALID)
-    return fan_bound(rows, dual, budget)
+    return fan_bound(rows, dual, effort)
 
 
-def fan_bound(rows: np.ndarray, dual: np.ndarray, budget: float = DEFAULT_FACE_BUDGET) -> GaugeBound:
+def fan_bound(rows: np.ndarray, dual: np.ndarray, effort: float = 1.0) -> GaugeBound:
     """Bound h of several outputs by the duals along a fan of output directions, each bounded as one output is."""
-    relaxed, calls = _relaxed(rows, dual), fan_limit(len(rows), rows.shape[1], budget)
+    relaxed, calls = _relaxed(rows, dual), fan_limit(len(rows), rows.shape[1], effort)
     if calls < dual.shape[1]:
         return GaugeBound(relaxed, False, VALID)
     best = LocalSearchOracle(rows, n_starts=4 * STARTS, random_state=0).search(dual).upper_bound
     found = fan_gauge(
-        rows, dual, lambda one: _bound_scalar(rows, one, budget / FAN_SHARE).value, best=best, rtol=FAN_TOLERANCE,
+        rows, dual, lambda one: _bound_scalar(rows, one, effort / FAN_SHARE).value, best=best, rtol=CLOSE_FAN,
         max_calls=calls, time_s=FAN_TIME * seconds_left(),
     )  # fmt: skip
     value = min(found.upper_bound, relaxed)
@@ -341,7 +295,7 @@ def fan_bound(rows: np.ndarray, dual: np.ndarray, budget: float = DEFAULT_FACE_B
     return GaugeBound(value, exact, EXACT if exact else VALID)
 
 
-def fan_limit(n_rows: int, rank: int, budget: float = DEFAULT_FACE_BUDGET) -> int:
+def fan_limit(n_rows: int, rank: int, effort: float = 1.0) -> int:
     """Output directions that a fan may ask about: a number and no clock, as in :func:`tree_limit`.
 
     Examples
@@ -351,27 +305,17 @@ def fan_limit(n_rows: int, rank: int, budget: float = DEFAULT_FACE_BUDGET) -> in
     """
     if rank <= MOST_DIMENSIONS or suits_signs(n_rows, rank):
         calls = min(MOST_CALLS, FAN_WORK / (n_rows + rank) ** 2)
-    else:
-        calls = FEW_CALLS if quadratic_limit(n_rows, rank, budget / FAN_SHARE) >= FEWEST_BOXES else 0
-    return int(calls * budget / DEFAULT_FACE_BUDGET)
+    else:  # where each gets some boxes
+        calls = min(FEW_CALLS, quadratic_limit(n_rows, rank, effort / FAN_SHARE) // 100 * FEW_CALLS)
+    return int(calls * min(effort, 1.0))
 
 
-def sign_gauge(rows: np.ndarray, dual: np.ndarray, times: float = 1.0) -> GaugeBound:
-    """Bound h of one output by branch and bound over the signs of the rows.
-
-    Parameters
-    ----------
-    rows : ndarray of shape (N, r)
-    dual : ndarray of shape (N,)
-    times : float
-        As for :func:`tree_limit`.
-    """
-    limit = tree_limit(len(rows), rows.shape[1], times)
+def sign_gauge(rows: np.ndarray, dual: np.ndarray, effort: float = 1.0) -> GaugeBound:
+    """Bound h of one output by branch and bound over the signs of the rows."""
+    limit = tree_limit(len(rows), rows.shape[1], effort)
     tree = BranchAndBoundOracle(rows, node_limit=limit, random_state=0, n_starts=STARTS)
     found = tree.price(dual, max_neurons=1)
-    if found.exact:
-        return GaugeBound(found.upper_bound, True, EXACT)
-    return GaugeBound(min(found.upper_bound, _relaxed(rows, dual)), False, VALID)
+    return GaugeBound(found.upper_bound, found.exact, EXACT if found.exact else VALID)
 
 
 def _relaxed(rows: np.ndarray, dual: np.ndarray) -> float:
@@ -380,13 +324,14 @@ def _relaxed(rows: np.ndarray, dual: np.ndarray) -> float:
     return min(gauge_bound(rows, dual), total_up(sizes, lengths_up(rows)))
 
 
-def oracle_for(rows: np.ndarray, n_outputs: int, budget: float) -> Any:
+def oracle_for(rows: np.ndarray, n_outputs: int, effort: float = 1.0) -> Any:
     """Exact oracle; the last one stays, since the points of a path and its checks ask about the same rows."""
     if len(rows) > KEPT_ROWS:
-        return exact_oracle(rows, n_outputs, budget=budget)
-    return _kept_oracle(rows.tobytes(), rows.shape, n_outputs, budget)
+        return exact_oracle(rows, n_outputs, budget=effort * DEFAULT_FACE_BUDGET)
+    return _kept_oracle(rows.tobytes(), rows.shape, n_outputs, effort)
 
 
 @lru_cache(maxsize=1)
-def _kept_oracle(content: bytes, shape: tuple[int, int], n_outputs: int, budget: float) -> Any:
-    return exact_oracle(np.frombuffer(content).reshape(shape), n_outputs, budget=budget)
+def _kept_oracle(content: bytes, shape: tuple[int, int], n_outputs: int, effort: float) -> Any:
+    rows = np.frombuffer(content).reshape(shape)
+    return exact_oracle(rows, n_outputs, budget=effort * DEFAULT_FACE_BUDGET)

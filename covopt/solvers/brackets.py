@@ -32,7 +32,6 @@ from covopt.oracles.cones.deeper import (
 from covopt.oracles.support import (
     MOST_DIMENSIONS,
     MOST_QUADRATIC_DIMENSIONS,
-    PATIENCE,
     STARTS,
     bound_gauge,
     sign_gauge,
@@ -130,7 +129,7 @@ class Bracket:
         """Bound by boxes with quadratics after signs, and with a loss few boxes, have been tried."""
         view, point, left = self.view, self.point, self.left
         asked = view.asked(self.optimal)
-        signs = sign_gauge(self.rows, asked, LOOK * PATIENCE if point.is_early else PATIENCE)
+        signs = sign_gauge(self.rows, asked, LOOK if point.is_early else 1.0)
         self.by_gauge(self.optimal, signs.value)
         if signs.exact:  # the optimal dual is the best one
             return

@@ -20,7 +20,6 @@ from covopt.exact.rounding import relative_gap
 from covopt.limits import now
 from covopt.oracles.base import Pricing
 from covopt.oracles.cascade import suits_signs
-from covopt.oracles.faces import DEFAULT_FACE_BUDGET
 from covopt.oracles.steering import Steering
 from covopt.oracles.support import MOST_DIMENSIONS, MOST_QUADRATIC_DIMENSIONS, bound_gauge
 from covopt.problems.regularised import RegularisedProblem
@@ -68,7 +67,7 @@ class BelievingGeneration(RegularisedGeneration):
         if not ended and self._looks and self.oracle.trusted and self.point.gap <= BELIEVED:
             self._looks = False
             rows, asked = self.objective.rows[self.objective.live], self.objective.asked(self.point.dual)
-            found = bound_gauge(rows, asked, budget=LOOK * DEFAULT_FACE_BUDGET)
+            found = bound_gauge(rows, asked, effort=LOOK)
             proved = self.problem.scale_dual(self.point.dual, found.value)[1]
             self.point.is_early = relative_gap(self.point.upper_bound, max(proved, 0.0)) > FAR
         return ended or self.point.is_early

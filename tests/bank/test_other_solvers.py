@@ -40,7 +40,7 @@ def test_local_search(name, monkeypatch):
     """One node of the tree, so that it gives up: the network is a bracket's upper end, and its dual the lower one."""
     for module in ("generation", "fit_task"):
         monkeypatch.setattr(f"covopt.api.{module}.exact_oracle", refuse)
-    monkeypatch.setattr("covopt.oracles.steering.tree_limit", lambda *sizes: 1)
+    monkeypatch.setattr("covopt.oracles.steering.tree_limit", lambda *sizes, **effort: 1)
     solution = BY_NAME[name].solve(tol=1e-6, random_state=0)
     check_bracket(BY_NAME[name], solution)
     assert solution.objective >= BY_NAME[name].reference[1] * (1 - 1e-9)

@@ -21,7 +21,7 @@ def open_bounds(monkeypatch):
     def no_faces(*_, **__):
         raise BudgetError("no faces")
 
-    monkeypatch.setattr(support, "BOXES_PER_FACE", 3e-8)
+    monkeypatch.setattr(support, "BOXES", 3)
     monkeypatch.setattr(support, "oracle_for", no_faces)
     monkeypatch.setattr(support, "MOST_ARCS", 0)
     monkeypatch.setattr(support, "tree_limit", lambda *_: 3)
@@ -99,7 +99,7 @@ def test_an_oracle_that_is_kept_answers_as_a_new_one(orthogonal):
         dual = rng.standard_normal((6, 2))
         first = support.bound_gauge(rows, dual)
         units, weights, *_ = support.to_size_one(rows, dual)
-        kept = support.oracle_for(units, 2, support.DEFAULT_FACE_BUDGET)
+        kept = support.oracle_for(units, 2)
         for _ in range(3):
             kept.price(weights + 0.1 * rng.standard_normal(weights.shape))
         assert support.bound_gauge(rows, dual) == first

@@ -112,11 +112,11 @@ def test_a_hopeless_bound_gets_a_first_look_alone(monkeypatch):
     """After a local search estimators spend a fiftieth of the search of boxes, ``fit`` all of it."""
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((60, 10)), rng.standard_normal(60)
-    budgets, conclude = [], fit_task.conclude
+    efforts, conclude = [], fit_task.conclude
 
-    def asked(*arguments, budget, **options):
-        budgets.append(budget)
-        return conclude(*arguments, budget=0.0, **options)
+    def asked(*arguments, effort, **options):
+        efforts.append(effort)
+        return conclude(*arguments, effort=0.0, **options)
 
     def found_by_search(self, problem, options, clock):
         point = list(Descent(problem).run())[-1]
@@ -126,9 +126,9 @@ def test_a_hopeless_bound_gets_a_first_look_alone(monkeypatch):
     monkeypatch.setattr(fit_task.FitTask, "_point", found_by_search)
     model = ReLURegressor(lam=0.05).fit(X, y)
     assert model.solution_.status is covopt.Status.HEURISTIC
-    assert budgets == [fit_task.BRIEF * DEFAULT_FACE_BUDGET]
+    assert efforts == [fit_task.BRIEF * DEFAULT_FACE_BUDGET]
     full = covopt.fit(X, y, lam=0.05)
-    assert budgets[1:] == [DEFAULT_FACE_BUDGET]
+    assert efforts[1:] == [DEFAULT_FACE_BUDGET]
     assert full.objective == model.solution_.objective
 
 

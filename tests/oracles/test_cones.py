@@ -313,16 +313,6 @@ def test_thin_wedges_are_merged_where_boxes_fail():
     assert found.transfer.residual * 2.0**found.transfer.exponent <= found.upper_bound
 
 
-def test_a_start_is_proved_or_raised():
-    random = np.random.default_rng(8)
-    rows, dual = random.standard_normal((25, 3)), random.standard_normal(25)
-    h = face_oracle(rows).price(dual).upper_bound
-    above = box_gauge(rows, dual, start=1.1 * h)
-    assert above.closed and h < above.upper_bound <= 1.1 * h * (1 + 1e-9)
-    below_it = box_gauge(rows, dual, start=0.5 * h)
-    assert below_it.closed and h * (1 - 1e-12) <= below_it.upper_bound <= h * (1 + 2e-9)
-
-
 def test_pricing():
     random = np.random.default_rng(9)
     rows, dual = random.standard_normal((30, 3)), random.standard_normal(30)

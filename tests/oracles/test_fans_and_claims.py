@@ -77,7 +77,7 @@ def test_the_gauge_of_several_outputs_beyond_faces_has_a_bracket(without_signs):
     random = np.random.default_rng(2)
     rows, dual = random.standard_normal((36, 5)), random.standard_normal((36, 2))
     dual -= rows @ np.linalg.lstsq(rows, dual, rcond=None)[0]  # as duals of noise are
-    found = bound_gauge(rows, dual, budget=3e7)
+    found = bound_gauge(rows, dual, effort=0.06)
     met = LocalSearchOracle(rows, n_starts=64, random_state=0).search(dual).upper_bound
     assert not found.exact and met <= found.value <= 1.5 * met
 
@@ -146,10 +146,10 @@ def test_what_is_claimed_is_shown_or_not(noise):
 
 def test_a_claim_is_no_reason_to_believe_it(noise, without_signs):
     rows, dual, known = noise
-    claimed = bound_gauge(rows, dual, budget=1e6, claim=1.001 * known.upper_bound)
+    claimed = bound_gauge(rows, dual, effort=0.002, goal=1.001 * known.upper_bound)
     assert claimed.method == BY_BOXES and claimed.value <= 1.002 * known.upper_bound
     for claim in (1e-300, 0.5 * abs(known.best_value), np.inf, np.nan, -1.0):
-        assert bound_gauge(rows, dual, budget=1e6, claim=claim).value >= abs(known.best_value)
+        assert bound_gauge(rows, dual, effort=0.002, goal=claim).value >= abs(known.best_value)
 
 
 def test_a_certificate_rests_on_a_claim_that_it_has_shown(noise, without_signs):
@@ -158,10 +158,10 @@ def test_a_certificate_rests_on_a_claim_that_it_has_shown(noise, without_signs):
     data = Data.validate(rows[:, :9], random.standard_normal(60), bias=1.0)
     network = ReLUNetwork.from_neurons(np.eye(1, 10), np.ones(1), bias=1.0)
     dual = dual / (1.001 * known.upper_bound)
-    options = {"output_bias": "none", "budget": 1e6}
-    found = conclude(data, network, dual, stopped=Status.HEURISTIC, tol=1e-6, claim=1.0, **options)
+    options = {"output_bias": "none", "effort": 0.002}
+    found = conclude(data, network, dual, stopped=Status.HEURISTIC, tol=1e-6, goal=1.0, **options)
     assert found.certificate.gauge <= 1.0 + 1e-9 and found.certificate.bound.endswith(BY_BOXES)
-    forged = certify(data, network, 2.0 * dual, claim=1.0, **options)
+    forged = certify(data, network, 2.0 * dual, goal=1.0, **options)
     assert forged.gauge >= 2.0 * abs(known.best_value) / (1.001 * known.upper_bound)
 
 
@@ -170,21 +170,19 @@ def test_a_claim_in_few_dimensions_is_worth_more_boxes(without_signs, monkeypatc
     rows, dual = np.column_stack([random.standard_normal((40, 5)), np.ones(40)]), random.standard_normal(40)
     dual -= rows @ np.linalg.lstsq(rows, dual, rcond=None)[0]
     known = box_gauge(rows, dual, rtol=1e-6)
-    times = known.nodes / (support.BOXES_PER_FACE * 1e6)
-    monkeypatch.setattr(support, "MORE_BOXES", 0.5 * times)
-    monkeypatch.setattr(support, "CLAIMED", 10.0 * times)
+    monkeypatch.setattr(support, "BOXES", 0.5 * known.nodes / 0.002)
     monkeypatch.setattr(support, "QUADRATIC_WORK", 0.0)
     data = Data.validate(rows[:, :5], random.standard_normal(40), bias=1.0)
     network = ReLUNetwork.from_neurons(np.eye(1, 6), np.ones(1), bias=1.0)
     dual /= known.upper_bound
-    options = {"output_bias": "none", "budget": 1e6}
-    found = conclude(data, network, dual, stopped=Status.GAP, tol=1e-6, claim=1.0, **options).certificate
+    options = {"output_bias": "none", "effort": 0.002}
+    found = conclude(data, network, dual, stopped=Status.GAP, tol=1e-6, goal=1.0, **options).certificate
     assert found.exact and found.gauge <= 1.0 + 1e-6
-    again = certify(data, network, dual, claim=found.claim(6), **options)
+    again = certify(data, network, dual, goal=found.goal(6), **options)
     assert again.lower_bound >= found.lower_bound * (1.0 - 1e-9)
     without = certify(data, network, dual, **options)
     assert without.bound.endswith(BY_CHORDS) and without.gauge > 1.0 + 1e-6
-    assert found.claim(9) is None  # of other dimensions
+    assert found.goal(9) is None  # of other dimensions
 
 
 def test_a_deeper_search_lowers_the_bound_and_stays_above(noise):

@@ -133,7 +133,7 @@ def test_no_bound_is_below_the_exact_maximum(kind, potential):
         point = point[gauge.keep]
         full = np.zeros(len(X))
         full[gauge.keep] = point[:, 0]
-        found = gauge.bound(point, budget=1e8)
+        found = gauge.bound(point, effort=0.2)
         truth = true_gauge(data.lifted, full, potential.exact)
         assert Fraction(found.value) ** 2 >= truth
         if found.exact:
@@ -153,7 +153,7 @@ def test_nothing_known_of_a_face_is_a_bound_by_length(potential):
         task = reduce_label_noise(Data.validate(X, dual), "none", potential)
         gauge = LabelNoiseGauge(task)
         assert np.isfinite(task.oracle().price(dual[gauge.keep]).upper_bound)
-        assert Fraction(gauge.bound(dual[gauge.keep, None], budget=1e8).value) ** 2 >= true_gauge(
+        assert Fraction(gauge.bound(dual[gauge.keep, None], effort=0.2).value) ** 2 >= true_gauge(
             rows, np.where(np.isin(np.arange(4), gauge.keep), dual, 0.0), potential.exact
         )
 

@@ -62,7 +62,7 @@ def test_proved_bounds_hold_in_integers(kind):
         if oracle.proved:
             proved += 1
             assert not witness.exceeds(answer.upper_bound), (turn, answer.upper_bound, witness.value)
-        assert not witness.exceeds(bound_gauge(rows, dual, budget=2e6).value)
+        assert not witness.exceeds(bound_gauge(rows, dual, effort=0.004).value)
     assert proved >= (6 if kind in ("plain", "integers") else 0)
 
 

@@ -5,7 +5,6 @@ import pytest
 
 import covopt
 from covopt.api import generation as api
-from covopt.certificates import certify
 from covopt.oracles import steering, support
 from covopt.oracles.choose import exact_oracle
 from covopt.oracles.faces import FaceOracle
@@ -43,7 +42,7 @@ def test_branch_and_bound_reaches_the_exact_optimum(seed, offset_cost):
     ("offset_cost", "k"), thinned([(np.inf, 1), (1.0, 2), (0.0, 1), (np.inf, 2), (1.0, 1), (0.0, 2)], 2)
 )
 def test_bounds_enclose_the_exact_optimum_without_branch_and_bound(k, offset_cost, monkeypatch):
-    monkeypatch.setattr(steering, "tree_limit", lambda *size: 1)
+    monkeypatch.setattr(steering, "tree_limit", lambda *size, **effort: 1)
     monkeypatch.setattr(brackets, "FINAL_S", 1e-9)
     problem = instance(k, 9, 2, offset_cost)
     if k > 1:
@@ -75,11 +74,11 @@ def test_min_norm_falls_back_and_says_so(monkeypatch):
         return FaceOracle(rows, budget=min(budget, 400))
 
     monkeypatch.setattr(api, "exact_oracle", scarce)
-    monkeypatch.setattr(steering, "tree_limit", lambda *size: 1)
+    monkeypatch.setattr(steering, "tree_limit", lambda *size, **effort: 1)
     monkeypatch.setattr(brackets, "FINAL_S", 0.0)
     monkeypatch.setattr(brackets, "SUBSET_BUDGET", 4e2)
     monkeypatch.setattr(support, "exact_oracle", scarce)
-    monkeypatch.setattr(support, "tree_limit", lambda *size: 1)
+    monkeypatch.setattr(support, "tree_limit", lambda *size, **effort: 1)
     rng = np.random.default_rng(5)
     X, y = rng.standard_normal((14, 2)), rng.standard_normal(14)
     solution = covopt.min_norm(X, y)
@@ -112,20 +111,19 @@ def test_branch_and_bound_then_a_relaxation_beyond_the_budget(monkeypatch):
     for dual in (rng.standard_normal(15), rng.standard_normal((15, 2))):
         rows = rng.standard_normal((15, 3))
         exact, was_exact, _ = bound_gauge(rows, dual)
-        signs, was_found, _ = bound_gauge(rows, dual, budget=10)
+        signs, was_found, _ = bound_gauge(rows, dual, effort=2e-08)
         assert was_exact
         assert was_found
         assert signs == pytest.approx(exact, rel=1e-9)
         with monkeypatch.context() as patch:
-            patch.setattr(support, "tree_limit", lambda *size: 1)
+            patch.setattr(support, "tree_limit", lambda *size, **effort: 1)
             patch.setattr(support, "STARTS", 1)
-            relaxed = bound_gauge(rows, dual, budget=10).value
+            relaxed = bound_gauge(rows, dual, effort=2e-08).value
         assert exact * (1 - 1e-12) <= relaxed <= 10 * exact
         few = np.where((np.arange(15) < 2).reshape(-1, *[1] * (dual.ndim - 1)), dual, 0.0)
-        supported, flag, _ = bound_gauge(rows, few, budget=10)
+        supported, flag, _ = bound_gauge(rows, few, effort=2e-08)
         assert flag
         assert supported == pytest.approx(bound_gauge(rows, few)[0], rel=1e-9)
-    assert support.DEFAULT_FACE_BUDGET == certify.DEFAULT_FACE_BUDGET
 
 
 def test_an_interrupt_in_a_pricing_ends_the_solve(monkeypatch):

@@ -17,7 +17,7 @@ from covopt.oracles.cones.gauge import Scalar
 from covopt.oracles.cones.moments import MEMORY, MomentSearch
 from covopt.oracles.cones.transfer import transfer
 from covopt.oracles.remembered import remember
-from covopt.oracles.support import CLAIMED, MOST_QUADRATIC_DIMENSIONS, quadratic_limit
+from covopt.oracles.support import MOST_QUADRATIC_DIMENSIONS, SHOWN, quadratic_limit
 
 ENOUGH = 1e-6  # a bound this close to a value met
 SLICE = 512  # boxes between two looks at the clock
@@ -73,7 +73,7 @@ def deep_gauge(
     made = transfer(rows, dual)
     if made.V.shape[1] == 0:
         return made.lift(0.0)
-    most = int(SAFE * CLAIMED * quadratic_limit(*rows.shape))
+    most = int(SAFE * SHOWN * quadratic_limit(*rows.shape))
     if most == 0:
         return math.inf
     began, told, stopped = now(), math.inf, False

@@ -45,7 +45,7 @@ class GaugeBound:
     nodes : int
         Boxes looked at.
     closed : bool
-        True when the bound is within ``rtol`` of the best value, or of ``start`` when that is larger.
+        True when the bound is within ``rtol`` of the best value.
     """
 
     upper_bound: float
@@ -161,7 +161,6 @@ def box_gauge(
     rows: np.ndarray,
     dual: np.ndarray,
     *,
-    start: float | None = None,
     neurons: np.ndarray | None = None,
     rtol: float = 1e-9,
     max_nodes: int = DEFAULT_NODES,
@@ -180,13 +179,10 @@ def box_gauge(
         x_i, with their bias coordinate; of any scale, dependent or repeated rows included.
     dual : ndarray of shape (N,)
         λ.
-    start : float, optional
-        A value that h is believed not to exceed, or hardly. Proved first, instead of a local search. When it is wrong
-        the bound is larger.
     neurons : ndarray of shape (m, D), optional
-        Directions to try; with ``start`` the only ones besides those that the search meets.
+        Directions to try beside those of a local search.
     rtol : float
-        Wanted distance of the bound to the largest |F| met (or to ``start``), relative.
+        Wanted distance of the bound to the largest |F| met, relative.
     max_nodes : int
         Boxes.
     n_threads : int
@@ -197,7 +193,7 @@ def box_gauge(
     Raises
     ------
     InputError
-        For arrays of the wrong shape, infinite or missing numbers, a ``start`` that is not positive.
+        For arrays of the wrong shape, infinite or missing numbers.
 
     Examples
     --------
@@ -209,14 +205,10 @@ def box_gauge(
     (array([0.6, 0.8]), 5.0)
     """
     rows, dual = validated(rows, dual, rtol, max_nodes)
-    if start is not None and not 0.0 < start < np.inf:
-        raise InputError(
-            f"start must be positive and finite; received {start}: leave it out where h is not known."
-        )
-    options = (rows, dual, start, neurons, rtol, n_threads, random_state)
+    options = (rows, dual, neurons, rtol, n_threads, random_state)
     made = transfer(rows, dual)
     answer = _bound(made, max_nodes, *options)
-    if answer.upper_bound <= CLUSTERED * max(abs(answer.best_value), start or 0.0, made.lift(0.0)):
+    if answer.upper_bound <= CLUSTERED * max(abs(answer.best_value), made.lift(0.0)):
         return answer
     for merge in MERGES:
         coarse = transfer(rows, dual, merge=merge)
@@ -231,7 +223,7 @@ def box_gauge(
                 best_neuron=higher.best_neuron,
                 best_value=higher.best_value,
                 nodes=answer.nodes + other.nodes,
-                closed=lower.upper_bound <= (1.0 + rtol) * max(abs(higher.best_value), start or 0.0),
+                closed=lower.upper_bound <= (1.0 + rtol) * abs(higher.best_value),
             )
     return answer
 
@@ -241,7 +233,6 @@ def _bound(
     max_nodes: int,
     rows: np.ndarray,
     dual: np.ndarray,
-    start: float | None,
     neurons: np.ndarray | None,
     rtol: float,
     n_threads: int,
@@ -256,17 +247,8 @@ def _bound(
     tried = np.zeros((0, made.V.shape[1]))
     if neurons is not None and len(neurons):
         tried = np.asarray(neurons, dtype=float) @ made.V
-    if start is None:
-        starts = scalar.starts(np.random.default_rng(random_state))
-        points = scalar.ascend(np.concatenate([tried, starts, -starts]))
-        wanted = best.offer(points, scalar)
-    else:
-        wanted = best.offer(tried, scalar)
-        try:
-            wanted = max(wanted, (start / made.norm) * 2.0**-made.exponent - made.residual)
-        except OverflowError:
-            wanted = scalar.norms()
-
+    starts = scalar.starts(np.random.default_rng(random_state))
+    wanted = best.offer(scalar.ascend(np.concatenate([tried, starts, -starts])), scalar)
     trivial = scalar.norms()
     wanted = min(max(wanted, 2.0**-40 * trivial), trivial)
     proved, nodes = None, 0
@@ -274,7 +256,7 @@ def _bound(
         proved, nodes = _prove(scalar, best, wanted, rtol, max_nodes, n_threads)
     bound, tree = (trivial, None) if proved is None else (proved.upper_bound, proved.tree)
     upper = made.lift(bound)
-    closed = upper <= (1.0 + rtol) * max(abs(best.height), start or 0.0)
+    closed = upper <= (1.0 + rtol) * abs(best.height)
     return BoxBound(upper, best.neuron, best.height, nodes, closed, bound, tree, made)
 
 
