@@ -189,7 +189,6 @@ def frank_wolfe(
             X, Y, SquaredError(total=True), bias, output_bias, None, "variation", "auto", tol, random_state
         )
         lam = float(fit.strengths(lam))
-        fit.keeps_rounds = False
         reduction = fit.reduced(lam)[1]
         fit.rounds = CovarianceSolver(variant, max_iter, _check_start(start, fit.data, reduction))
         with one_blas_thread():

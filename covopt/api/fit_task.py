@@ -19,7 +19,6 @@ from covopt.certificates.certify import Conclusion, conclude
 from covopt.certificates.gauges import LabelNoiseGauge
 from covopt.checks.speaking import tell_result
 from covopt.checks.timing import timing
-from covopt.checks.trail import Seen, Trail, following
 from covopt.checks.validation import (
     check_choice,
     check_count,
@@ -41,7 +40,6 @@ from covopt.problems.label_noise import LabelNoiseTask, check_label_noise, reduc
 from covopt.problems.reduction import Reduction
 from covopt.problems.regularised import RegularisedProblem, best_constant, check_strength, reduce_fit
 from covopt.solution import Solution
-from covopt.solution.snapshots import Snapshot
 from covopt.solvers.finish import finish_network
 from covopt.solvers.improve import DESCENT, Improvement
 from covopt.solvers.label_noise import solve_label_noise
@@ -112,7 +110,6 @@ class FitTask:
         self._largest: LargestLambda | None = None
         self.interrupted = False  # while λ_max was looked for, or a result was being finished
         self.is_brief = False  # whether a first look has to do where the bound stays far away
-        self.keeps_rounds = True  # for pictures of them; along a path every point is its own picture
 
     def check_start(self, start: Solution) -> None:
         """Refuse a solution of another table."""
@@ -252,7 +249,6 @@ class FitTask:
         keeping = resumable(checkpoint, problem, halfway=halfway, better=better, asked=asked)
         with (
             remembering(), timing(began) as watch, keeping as conclude_run,
-            following(Trail(problem if self.keeps_rounds else None, history)) as trail,
         ):  # fmt: skip
             if start is None and checkpoint is not None and checkpoint.start is None:
                 start = checkpoint.found
@@ -266,12 +262,7 @@ class FitTask:
                 point, name = self._point(problem, options, clock)
                 solution = self._certified(lam, point, reduced, name, history, clock)
 
-            def restored(seen: Seen) -> Snapshot:
-                network, dual = self.in_units(lam, reduction, *seen[1:])
-                return Snapshot(seen.round, dataclasses.replace(network, scaling=self.scaling), dual)
-
-            snapshots = trail.snapshots(restored)
-            solution = dataclasses.replace(solution, timings=watch.seconds(), snapshots=snapshots)
+            solution = dataclasses.replace(solution, timings=watch.seconds())
             solution = conclude_run(solution)
         tell_result(solution)
         return solution

@@ -290,7 +290,6 @@ def path(
     task = FitTask(
         X, Y, loss, bias, output_bias, sample_weight, potential, solver, tol, random_state, standardised=standardise
     )  # fmt: skip
-    task.keeps_rounds = False
     time_limit_s = check_time_limit(time_limit_s)
     kept = as_checkpoint(checkpoint)
     solutions = SolutionPath()

@@ -18,7 +18,6 @@ from covopt.checks.checkpoints import Checkpoint
 from covopt.checks.memory import gives_way
 from covopt.checks.speaking import tell_result
 from covopt.checks.timing import Stopwatch, timing
-from covopt.checks.trail import Seen, Trail, following
 from covopt.data import Data
 from covopt.data.scaling import Scaling
 from covopt.errors import InputError
@@ -32,7 +31,6 @@ from covopt.problems.label_noise import reduce_label_noise
 from covopt.problems.reduction import Reduction
 from covopt.problems.shallow import ShallowProblem
 from covopt.solution import Solution
-from covopt.solution.snapshots import Snapshot
 from covopt.solvers.exact_outputs import meet
 from covopt.solvers.finish import finish_network
 from covopt.solvers.frank_wolfe import CovarianceSolver
@@ -104,7 +102,7 @@ class InterpolationTask:
         # compiled threads and BLAS threads compete for the same cores
         with (
             one_blas_thread(), remembering(), timing(self.began) as watch,
-            following(Trail(problem, history)) as trail, opened(self.checkpoint) as file,
+            opened(self.checkpoint) as file,
             resumable(
                 file, problem, halfway=halfway, better=self._better,
                 asked=(self.data, self.output_bias, self.potential),
@@ -129,7 +127,7 @@ class InterpolationTask:
             if clock.interrupted and found.status is not Status.CERTIFIED:
                 found = found._replace(status=Status.INTERRUPTED)
             solution = self._solution(network, found, name, history, watch)
-            solution = conclude_run(replace(solution, snapshots=trail.snapshots(self._snapshot)))
+            solution = conclude_run(solution)
         tell_result(solution)
         return solution
 
@@ -147,11 +145,6 @@ class InterpolationTask:
         return ReLUNetwork.from_neurons(
             units, scaled, bias=self.data.bias, offset=moved, counts_output_bias=self.output_bias != "free"
         )
-
-    def _snapshot(self, seen: Seen) -> Snapshot:
-        """Return a round in the user's units."""
-        network = replace(self._network(seen.neurons, seen.weights, seen.offset), scaling=self.scaling)
-        return Snapshot(seen.round, network, self.reduced[1].invert_dual(seen.dual))
 
     def _better(self, solution: Solution, earlier: Solution) -> Solution:
         """Return the solution with the network and the dual of an earlier one where they are better."""
@@ -172,7 +165,6 @@ class InterpolationTask:
         history: list[dict[str, float]] = []
         with (
             one_blas_thread(), timing(self.began) as watch,
-            following(Trail(problem, history)) as trail,
         ):  # fmt: skip
             name = "column-generation"
             if not len(problem.rows) or not problem.targets.any():
@@ -188,14 +180,7 @@ class InterpolationTask:
                 self.data, network, task.invert_dual(point.dual), stopped=point.status, tol=self.tol,
                 settled=problem.offset_cost == 0, output_bias=self.output_bias, gauge=LabelNoiseGauge(task),
             )  # fmt: skip
-
-            def restored(seen: Seen) -> Snapshot:
-                own = task.invert_network(seen.neurons, seen.weights, float(seen.offset))
-                own = replace(own, scaling=self.scaling)
-                return Snapshot(seen.round, own, task.invert_dual(seen.dual))
-
-            snapshots = trail.snapshots(restored)
-        solution = replace(self._solution(network, found, name, history, watch), snapshots=snapshots)
+        solution = self._solution(network, found, name, history, watch)
         tell_result(solution)
         return solution
 

@@ -349,12 +349,10 @@ def _after(solution: Solution, earlier: Solution | None) -> Solution:
         {**each, "round": each["round"] + first, "time_s": each["time_s"] + earlier.time_s}
         for each in solution.history
     ]
-    count = len(earlier.history)
     names = {*solution.timings, *earlier.timings}
     timings = {name: solution.timings.get(name, 0.0) + earlier.timings.get(name, 0.0) for name in names}
     return replace(
         solution, history=[*earlier.history, *later], time_s=solution.time_s + earlier.time_s,
-        snapshots=[*earlier.snapshots, *(each._replace(round=each.round + count) for each in solution.snapshots)],
         timings=dict(sorted(timings.items(), key=lambda item: -item[1])),
     )  # fmt: skip
 

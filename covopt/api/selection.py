@@ -134,7 +134,6 @@ def _solved(
         task.output_bias, loss.weights[rows, 0], task.potential, "auto", LOOSE, task.random_state,
         standardised=task.scaling is not None,
     )  # fmt: skip
-    part.keeps_rounds = False
     found: list[Solution] = []
     for j, lam in enumerate(lams):
         checkpoint()

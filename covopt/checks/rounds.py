@@ -17,7 +17,6 @@ import numpy as np
 
 from covopt.checks.checkpoints import REST
 from covopt.checks.timing import stage
-from covopt.checks.trail import Trail, following, trail_of
 
 State = dict[str, Any]
 
@@ -102,7 +101,7 @@ def in_other_coordinates(problem: Any, inside: Any, convert: Callable[[Any], Any
     convert : callable
         Makes of a point of theirs one of the problem's, without changing it.
     """
-    outer, trail = checkpoints_of(problem), trail_of(problem)
+    outer = checkpoints_of(problem)
     inner = None
     if outer is not None:
         inner = Checkpoints(
@@ -111,24 +110,12 @@ def in_other_coordinates(problem: Any, inside: Any, convert: Callable[[Any], Any
             every_s=outer._every_s,
             state=outer._start,
         )
-    turned = None if trail is None else _Turned(trail, inside, convert)
     try:
-        with checkpointing(inner), following(turned):
+        with checkpointing(inner):
             yield
     finally:
         if outer is not None and inner is not None:
             outer.state, outer._start = inner.state or outer.state, inner._start
-
-
-class _Turned(Trail):
-    """A trail of rounds on a problem in other coordinates."""
-
-    def __init__(self, trail: Trail, inside: Any, convert: Callable[[Any], Any]):
-        self.problem, self._trail, self._convert = inside, trail, convert
-
-    def offer(self, point: Any) -> None:
-        """See the base class."""
-        self._trail.offer(self._convert(point))
 
 
 def check_shapes(state: Any, shapes: dict[str, Any]) -> None:

@@ -19,7 +19,7 @@ from covopt.errors import InputError
 from covopt.explore.drawing import MOST_POINTS
 from covopt.explore.neurons import MOST_NEURONS, MOST_ROWS, describe
 from covopt.explore.panels import MOST_OUTPUTS, Panel, cell_panel, dual_panel, function_panels
-from covopt.explore.progress import path_panel, round_solutions, rounds_panel
+from covopt.explore.progress import path_panel, rounds_panel
 from covopt.files import write_atomically
 from covopt.limits import TimeUp, limited, now
 from covopt.solution.summary import summary_rows
@@ -139,20 +139,16 @@ def page_html(
     if is_path:
         progress, says = in_time("the path", lambda: path_panel(steps)) or (None, [])
         steps = steps if says else [last]
-        shows = list(range(len(says)))
     else:
-        progress, says, shows = in_time("the rounds", lambda: rounds_panel(last)) or (None, [], [])
-        steps = [*(round_solutions(last) if says else []), last]
+        progress, says = in_time("the rounds", lambda: rounds_panel(last)), []
     neurons = [describe(s) for s in steps]
     seen = [s.in_your_units() for s in steps]
     notes = _notes(last, steps, is_path, len(found) if is_path else 1)
     if progress is None and not late:
-        notes.append("The solve had no rounds to move along.")
+        notes.append("The solve had no rounds to draw.")
 
     panels = in_time("the function", lambda: function_panels(seen, neurons)) or []
-    dual, about_tight = in_time(
-        "the dual function", lambda: dual_panel(steps, neurons, of_rounds=not is_path)
-    ) or (None, [])
+    dual, about_tight = in_time("the dual function", lambda: dual_panel(steps, neurons)) or (None, [])
     cells = in_time("the neurons' points", lambda: cell_panel(steps, neurons))
     panels = [*panels, *(panel for panel in (dual, cells) if panel is not None)]
     if progress is not None:
@@ -168,18 +164,15 @@ def page_html(
     content = {
         "says": says,
         "start": len(says) - 1,
-        "shows": shows,
         "panels": [_panel_json(p) for p in panels],
         "tables": [{"columns": n.columns, "rows": n.rows, "left": len(n) - len(n.rows)} for n in neurons],
     }
     template = files("covopt.explore").joinpath("page.html").read_text(encoding="utf-8")
-    slider = "λ" if is_path else "round"
     parts = {
         "TITLE": escape(what),
         "FACTS": _facts(last, is_path),
         "NOTES": "".join(f"<li>{escape(n)}</li>" for n in [*notes, *about_tight]),
         "PANELS": "".join(_panel_html(p) for p in panels),
-        "SLIDER": escape(slider),
         "STEPS": str(max(0, len(says) - 1)),
         "HIDDEN": "" if says else "hidden",
         "DATA": json.dumps(content, ensure_ascii=False, allow_nan=False).replace("<", "\\u003c"),

@@ -6,8 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from covopt.checks.wording import one_line
 from covopt.explore.drawing import figure_of
 from covopt.explore.neurons import Neurons, cell_figure, marked
@@ -133,24 +131,19 @@ def _many_inputs(last: Any) -> list[tuple[str, str, str, Builder]]:
     ]
 
 
-def dual_panel(
-    steps: Sequence[Any], neurons: Sequence[Neurons], *, of_rounds: bool = False
-) -> tuple[Panel, list[str]]:
+def dual_panel(steps: Sequence[Any], neurons: Sequence[Neurons]) -> tuple[Panel, list[str]]:
     """Return the panel of the dual function, and sentences about what is not in it.
 
     Parameters
     ----------
     steps : sequence of Solution
     neurons : sequence of Neurons
-    of_rounds : bool
-        Whether all steps but the last are rounds on the way to it, which have no tight set.
     """
     data = steps[0].data
     width = data.lifted.shape[1]
-    asked = steps[-1:] if of_rounds else steps
-    found = [(np.zeros((0, width)), "")] * (len(steps) - len(asked)) + [tight_neurons(s) for s in asked]
+    found = [tight_neurons(s) for s in steps]
     notes = list(dict.fromkeys(note for _, note in found if note))
-    proof = PROOF if all(s.status.code == "certified" for s in asked) else UNPROVED
+    proof = PROOF if all(s.status.code == "certified" for s in steps) else UNPROVED
     rings = " Rings: the tight set." if any(len(t) for t, _ in found) else ""
     tilts = None
     title, caption = "The dual function on the circle", proof + rings

@@ -70,7 +70,6 @@ SOLUTION: Table = {
     "time_s": finite,
     "timings": maybe(seconds, absent=True),
     "history": each(record, "rounds"),
-    "snapshots": maybe(each(record, "rounds"), absent=True),
 }
 
 SOLUTION_WITH_LOSS: Table = {

@@ -74,18 +74,15 @@ def cost_of(solution: Any) -> str:
     return cost if solution.loss is None else f"C + λ{cost}"
 
 
-def bounds_picture(solution: Any, found: Bracket, at: np.ndarray, x: str) -> Picture:
-    """Return both bounds, at times or rounds.
+def bounds_picture(solution: Any, found: Bracket) -> Picture:
+    """Return both bounds over time.
 
     Parameters
     ----------
     solution : Solution
     found : Bracket
-    at : ndarray
-        Where each of its rows is.
-    x : str
-        What that is.
     """
+    at, x = found.time, "time (s)"
     marks = len(at) <= 40  # a marker a round, where they do not run together
     layers = [
         Line(at, found.upper, "upper bound (a network)", symbol="v" if marks else ""),
@@ -102,10 +99,10 @@ def bounds_picture(solution: Any, found: Bracket, at: np.ndarray, x: str) -> Pic
     )
 
 
-def gap_picture(found: Bracket, at: np.ndarray, x: str, name: str = "relative gap") -> Picture:
+def gap_picture(found: Bracket, name: str = "relative gap") -> Picture:
     """Return the relative gap, as :func:`bounds_picture`."""
-    line = Line(at, found.gap, name, NEGATIVE, dash=2)
-    return Picture([line], x, "relative gap", logs="y", columns=0)
+    line = Line(found.time, found.gap, name, NEGATIVE, dash=2)
+    return Picture([line], "time (s)", "relative gap", logs="y", columns=0)
 
 
 def plot_history(solution: Any, ax: Axes | None = None) -> Axes:
@@ -122,13 +119,13 @@ def plot_history(solution: Any, ax: Axes | None = None) -> Axes:
     matplotlib.axes.Axes
     """
     found = bracket_of(solution)
-    ax = draw(bounds_picture(solution, found, found.time, "time (s)"), ax)
+    ax = draw(bounds_picture(solution, found), ax)
     if not found.n_rounds:
         return ax
     ax.fill_between(found.time, found.lower, found.upper, color="0.85", lw=0, zorder=0)
     handles = ax.get_legend_handles_labels()[0]
     if np.isfinite(found.gap).any():
-        right = draw(gap_picture(found, found.time, "time (s)", "relative gap (right axis)"), ax.twinx())
+        right = draw(gap_picture(found, "relative gap (right axis)"), ax.twinx())
         if int(np.isfinite(found.gap).sum()) == 1:  # a line of one point would not be seen
             right.lines[0].set(marker="_", markersize=12, markeredgewidth=1.6)
         widen(right)

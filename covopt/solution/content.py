@@ -16,7 +16,6 @@ from covopt.files.many_lists import many_lists
 from covopt.files.schema import check_content, numbers, shown
 from covopt.losses import loss_from_dict
 from covopt.network import ReLUNetwork
-from covopt.solution.snapshots import from_entries, to_entries
 from covopt.status import Status
 
 if TYPE_CHECKING:
@@ -78,7 +77,6 @@ def to_content(solution: Solution) -> dict[str, Any]:
         "time_s": solution.time_s,
         "timings": solution.timings,
         "history": solution.history,
-        **({"snapshots": to_entries(solution.snapshots)} if solution.snapshots else {}),
     }
 
 
@@ -144,7 +142,7 @@ def from_content(cls: type[Solution], content: dict[str, Any]) -> Solution:
             Status.from_code(content["status"]), float(content["tol"]), content["solver"],
             list(content["history"]), float(content["time_s"]), content["random_state"],
             timings=dict(content.get("timings", {})),
-            snapshots=from_entries(content.get("snapshots") or [], network, dual), dual_low=low,
+            dual_low=low,
             **(_loss_of(problem, data) if fitted else {}),
         )  # fmt: skip
     except SolutionFileError:

@@ -27,7 +27,6 @@ from covopt.network import ReLUNetwork
 from covopt.potentials import make_potential
 from covopt.proofs import Proof
 from covopt.solution.content import from_content, to_content
-from covopt.solution.snapshots import Snapshot
 from covopt.solution.summary import summary_rows
 from covopt.status import Status
 
@@ -62,9 +61,6 @@ class Solution:
         Where the time went, longest first: seconds of preparing (imports, checks, reductions), pricing, the
         restricted master, its columns, making networks, proofs, finishing, the certificate and the rest. They sum to
         ``time_s``; those of compiling, where there were any, are no part of it.
-    snapshots : list of Snapshot
-        Network and dual after some of the rounds, at most ten, for `covopt explore`; nothing is proved of them, and
-        files keep six digits.
     """
 
     data: Data
@@ -85,7 +81,6 @@ class Solution:
     lambda_max: float | None = None
     timings: dict[str, float] = field(default_factory=dict)
     warm: Any = field(default=None, repr=False)  # where a solve with another λ may begin
-    snapshots: list[Snapshot] = field(default_factory=list, repr=False)
     dual_low: np.ndarray | None = None
 
     def __post_init__(self) -> None:

@@ -17,7 +17,6 @@ import numpy as np
 
 from covopt.checks.memory import NoRoom
 from covopt.checks.rounds import State, check_shapes, checkpoints_of
-from covopt.checks.trail import trail_of
 from covopt.errors import CheckpointWarning
 from covopt.limits import TimeUp, limited, now
 from covopt.status import Status
@@ -170,9 +169,6 @@ class GenerationLoop(ABC):
         if kept is not None:
             kept.offer(self)
         asked = self.callback is not None and self.callback(state)
-        trail = trail_of(self._problem)
-        if trail is not None:
-            trail.offer(point)
         if point.gap <= self.tol:
             point.status = Status.CERTIFIED
             return True

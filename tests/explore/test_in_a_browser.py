@@ -144,25 +144,6 @@ def test_a_solution(browser, tmp_path):
     )
     wait(browser, lambda b: said in hovered(b, "function"))
 
-    # the slider moves the line along the rounds
-    slider, says = browser.find_element(By.ID, "step"), browser.find_element(By.ID, "says")
-    assert says.text.startswith(
-        (f"round {len(solution.history)} of {len(solution.history)};", "the certificate")
-    )
-    slider.send_keys(Keys.HOME)
-    wait(browser, lambda _: says.text.startswith("round 1 of"))
-    line = "return document.getElementById('progress').layout.shapes[0].x0"
-    assert wait(browser, lambda b: b.execute_script(line) == 1)
-
-    # and with it the pictures: the dual and the network of that round
-    rows = "return document.querySelectorAll('#neurons tr').length"
-    drawn = "return Array.from(document.getElementById('dual').calcdata[0], (p) => p.y)"
-    first = solution.snapshots[0]
-    assert browser.execute_script(rows) == len(first.network)
-    before = wait(browser, lambda b: b.execute_script(drawn))
-    slider.send_keys(Keys.END)
-    wait(browser, lambda b: b.execute_script(rows) == len(solution.network))
-    wait(browser, lambda b: b.execute_script(drawn) != before)
     assert errors(browser) == []
 
 

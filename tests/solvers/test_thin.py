@@ -251,7 +251,7 @@ def test_the_history_is_in_the_users_units():
     solution = covopt.min_norm(*table(("year", "plain"), 12), callback=seen.append)
     assert solution.history[-1]["lower_bound"] <= solution.cost * (1.0 + 1e-6)
     assert solution.history[-1]["upper_bound"] == pytest.approx(solution.cost, rel=1e-5)
-    assert len(seen) == len(solution.history) and solution.snapshots
+    assert len(seen) == len(solution.history)
 
 
 def test_a_network_where_there_is_no_time_for_any_other():
