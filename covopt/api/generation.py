@@ -41,7 +41,9 @@ def generate_in_time(
     as_asked = solver.startswith(CONIC)
     is_named = solver.startswith((CONIC, FRANK_WOLFE))
     plane = None if solver == "relaxation" or is_named else HalfPlane.of(problem)
-    finishing = finishing_seconds(problem) if plane is None else 0.0
+    finishing = (
+        0.0 if plane is not None or is_out_of_reach(problem, clock.limit) else finishing_seconds(problem)
+    )
     seconds = clock.for_solver(problem.rows.shape[1], finishing)
     point, status, name = (
         None,
@@ -61,20 +63,21 @@ def generate_in_time(
         status = Status.TIME_LIMIT  # a cone program that was stopped before its first point
     except KeyboardInterrupt:
         status = Status.INTERRUPTED
-    if point is not None and (as_asked or np.isfinite(point.upper_bound)):
+    if point is not None and (as_asked or (np.isfinite(point.upper_bound) and point.lower_bound > 0.0)):
         return point, name
     with patiently():
         left = clock.until_late(0.0)
         share = QUICK_S if left is None else QUICK_SHARE * left
         share = min(share, SOON_S) if status is Status.INTERRUPTED else share
+        has_network = point is not None and np.isfinite(point.upper_bound)
         quick = solve_thin_quickly(
-            problem, time_limit_s=share, network_s=max(share, HURRY_S), random_state=options["random_state"]
-        )
-    quick.status = status if point is None else point.status
-    if point is not None and point.lower_bound > quick.lower_bound:
-        quick.dual, quick.lower_bound = point.dual, point.lower_bound
-        quick.dual_low = point.dual_low
-    return quick, f"{name}, a quick network"
+            problem, time_limit_s=share, network_s=0.0 if has_network else max(share, HURRY_S),
+            random_state=options["random_state"],
+        )  # fmt: skip
+    quick.status = status
+    if point is not None:
+        quick = point.merged(quick)
+    return quick, name if has_network else f"{name}, a quick network"
 
 
 def _generate(problem: ShallowProblem, solver: str, options: dict[str, Any]) -> tuple[Point, str]:

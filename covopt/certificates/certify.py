@@ -121,10 +121,10 @@ class Conclusion(NamedTuple):
 
 def residual_of(data: Data, network: ReLUNetwork) -> float:
     """max_i |f(x_i) − y_i| / max_i |y_i| (absolute when all targets vanish)."""
-    return relative_residual(_outputs(data, network), data.Y)
+    return relative_residual(outputs_of(data, network), data.Y)
 
 
-def _outputs(data: Data, network: ReLUNetwork) -> np.ndarray:
+def outputs_of(data: Data, network: ReLUNetwork) -> np.ndarray:
     """Return what the network says at the points, its weights as they are: with more digits where points are far."""
     own = network.bare()  # the table is the one that was solved
     computed = own.predict(data.X).reshape(data.Y.shape)
@@ -148,6 +148,7 @@ def certify(
     gauge: Gauge | None = None,
     goal: float | None = None,
     low: np.ndarray | None = None,
+    outputs: np.ndarray | None = None,
 ) -> Certificate:
     r"""Recompute objective, lower bound and gap from the raw data.
 
@@ -186,6 +187,9 @@ def certify(
         What its multipliers are beside their doubles, Λ = dual + low (:mod:`covopt.exact.two_doubles`). With a loss
         the sum is rounded: U is moved in any case.
 
+    outputs : ndarray of shape (N, k), optional
+        What :func:`outputs_of` says of the network, where it was asked before.
+
     Raises
     ------
     InputError
@@ -205,7 +209,7 @@ def certify(
     """
     loss = loss or through_points(data)
     gauge = gauge or make_gauge(data, output_bias=output_bias, loss=loss, lam=lam, potential=potential)
-    outputs = _outputs(data, network)
+    outputs = outputs_of(data, network) if outputs is None else outputs
     part, cost, full = loss.take(gauge.keep), gauge.cost(network), dual.reshape(len(dual), -1)
     rest = None
     if low is not None:
@@ -260,6 +264,7 @@ def conclude(
     lam: float = 1.0,
     potential: Potential = VARIATION,
     gauge: Gauge | None = None,
+    outputs: np.ndarray | None = None,
     **problem,
 ) -> Conclusion:
     """Certify a solver's answer, make its dual feasible by the certificate's bound, and say what may be claimed.
@@ -269,7 +274,7 @@ def conclude(
 
     Parameters
     ----------
-    data, network, dual, low, output_bias, loss, lam, potential, gauge, **problem
+    data, network, dual, low, output_bias, loss, lam, potential, gauge, outputs, **problem
         As in :func:`certify`.
     stopped : Status
         Why the solver stopped. It is no claim: the status is certified where the certificate says so, and only there.
@@ -302,10 +307,13 @@ def conclude(
             return point, None
         return (balanced(point) if settled else point), None
 
+    outputs = outputs_of(data, network) if outputs is None else outputs
+
     def ask() -> Certificate:
         return certify(
-            data, network, dual, output_bias=output_bias, loss=loss, lam=lam, gauge=gauge, low=low, **problem
-        )
+            data, network, dual, output_bias=output_bias, loss=loss, lam=lam, gauge=gauge, low=low, outputs=outputs,
+            **problem,
+        )  # fmt: skip
 
     dual, low = settle(dual)
     found = ask()

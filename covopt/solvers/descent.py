@@ -120,6 +120,11 @@ class Descent:
                 if relative_gap(before, self.point.upper_bound) < WORTH:
                     break
 
+    def rescue(self) -> None:
+        """Make a network soon, where none was found yet."""
+        for _ in self.run(1, 0):
+            pass
+
     # ------------------------------------------------------------------ steps
     def _first(self) -> Network:
         """Descend from random neurons, on samples of very many rows first."""

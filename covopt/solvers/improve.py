@@ -144,15 +144,16 @@ class Improvement:
             yield self._improved(found, DESCENT)
 
     def _descents(self, starts: int, is_far: bool) -> Iterator[Point]:
-        """Descents for a fit; for interpolation until one has met the points, in a share of the time."""
+        """Descents for a fit; for interpolation one through the points, also where its share of time has ended it."""
         if isinstance(self.descent, Descent):
             yield from self.descent.run(starts, PASSES if is_far else 0)
             return
         with contextlib.suppress(TimeUp), limited(None if self.left is None else MEETING_SHARE * self.left):
             for point in self.descent.run(STARTS):
                 if np.isfinite(point.upper_bound):
-                    yield point
                     break
+        if np.isfinite(self.descent.point.upper_bound) or self.descent.rescue():
+            yield self.descent.point
 
     def run(self, *, is_over: bool = False) -> Point:
         """Take steps until the gap is small, or a deadline, an interrupt or the callback says stop.
@@ -179,14 +180,12 @@ class Improvement:
         return self.point
 
     def rescue(self) -> None:
-        """Take over what a deadline left of a descent; descend for a second where that is nothing."""
+        """Take over what a deadline left of a descent; where that is nothing, let it end within a second."""
         self._take_descent()
-        if isinstance(self.descent, Descent) and not len(self.point.neurons):
-            with patiently():
-                soon = SOON_S if self.limit is None else min(SOON_S, 0.05 * self.limit)
-                with contextlib.suppress(TimeUp), limited(soon):
-                    for _ in self.descent.run(1, 0):
-                        pass
+        if not len(self.point.neurons):
+            soon = SOON_S if self.limit is None else min(SOON_S, 0.05 * self.limit)
+            with patiently(), contextlib.suppress(TimeUp), limited(soon):
+                self.descent.rescue()
             self._take_descent()
 
     def _take_descent(self) -> None:

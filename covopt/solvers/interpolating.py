@@ -13,17 +13,20 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from scipy.linalg import LinAlgError, solve
 
-from covopt.limits import checkpoint
+from covopt.limits import HURRY_S, checkpoint
 from covopt.losses import make_loss
 from covopt.problems.regularised import RegularisedProblem
 from covopt.problems.shallow import ShallowProblem
 from covopt.solvers.both_layers import Network, balanced, descend, of_unit_neurons
 from covopt.solvers.descent import NEURONS, Descent
+from covopt.solvers.finish import sparsified
 from covopt.solvers.points import Point, WarmStart
+from covopt.solvers.quick import quick_network
 from covopt.status import Status
 
 SHARES = 0.1, 0.01, 0.001, 0.0001  # of the λ at which one point alone would count; the last after corrections
@@ -68,6 +71,7 @@ class InterpolatingDescent:
             np.zeros((0, problem.rows.shape[1])), np.zeros((0, *shape[1:])), np.zeros(shape[1:])[()], np.inf,
             np.zeros(shape), 0.0, Status.TIME_LIMIT,
         )  # fmt: skip
+        self.network: Network | None = None  # where a descent is
 
     def run(self, starts: int = 1) -> Iterator[Point]:
         """Yield the best point after each start.
@@ -95,29 +99,58 @@ class InterpolatingDescent:
         n_neurons = max(NEURONS, PER_UNKNOWN * self.targets.size // problem.rows.shape[1])
         network = Descent(fits[0], seed).random_network(n_neurons)
         for fit in fits[:-1]:
-            network = descend(fit, network, steps=STEPS)
-        if not self.point.dual.any():
-            self.point.dual = problem.project_dual(self._own(fit.dual_of(fit.fitted(*network))))
+            network = self._descend(fit, network)
         for _ in range(TRIES):
-            network = meet_points(problem, self.targets, network)
-            if self._offer(network):
+            if self._meet(network):
                 break
-            network = descend(fits[-1], network, steps=STEPS)
+            network = self._descend(fits[-1], network)
+        else:
+            self.rescue()
         if self.point.warm is None:  # columns need not pass through the points
             self.point.warm = WarmStart.of(*network, self.point.dual)
 
-    def _offer(self, network: Network) -> bool:
+    def _descend(self, fit: RegularisedProblem, network: Network) -> Network:
+        """Descend, and keep where that ends or is ended, and its dual."""
+
+        def keep(found: Network) -> Network:
+            self.network = found
+            self.point.dual = self.problem.project_dual(self._own(fit.dual_of(fit.fitted(*found))))
+            return found
+
+        return keep(descend(fit, network, steps=STEPS, rescue=keep))
+
+    def rescue(self) -> bool:
+        """Take the network where the descent is, or was ended, through the points; whether that came out.
+
+        Where corrections do not meet them, a quick network through what it misses stands beside it.
+        """
+        if self.network is None:
+            return False
+        if self._meet(self.network):
+            return True
+        neurons, weights, offset = self._own_parts(self.network)
+        rest = dataclasses.replace(self.problem, targets=self.problem.residual(neurons, weights, offset))
+        quick = quick_network(rest, HURRY_S, self.seed)
+        both = np.concatenate([neurons, quick.neurons]), np.concatenate([weights, quick.weights])
+        return self._offer(*sparsified(self.problem, *both, offset))
+
+    def _meet(self, network: Network) -> bool:
+        return self._offer(*self._own_parts(meet_points(self.problem, self.targets, network)))
+
+    def _offer(self, neurons: np.ndarray, weights: np.ndarray, offset: Any) -> bool:
         """Keep a network that meets the points at a lower cost; whether it meets them."""
-        weights, offset = self._own(network.weights), self._own(network.offset)
-        missed = np.abs(self.problem.residual(network.neurons, weights, offset)).max()
+        missed = np.abs(self.problem.residual(neurons, weights, offset)).max()
         value = self.problem.primal_value(weights, offset)
         meets = bool(missed <= PASSES * np.abs(self.targets).max())
         if meets and value < self.point.upper_bound:
             self.point = dataclasses.replace(
-                self.point, neurons=network.neurons, weights=weights, offset=offset, upper_bound=value,
-                warm=WarmStart.of(*network, self.point.dual),
+                self.point, neurons=neurons, weights=weights, offset=offset, upper_bound=value,
+                warm=WarmStart.of(neurons, weights, offset, self.point.dual),
             )  # fmt: skip
         return meets
+
+    def _own_parts(self, network: Network) -> tuple[np.ndarray, np.ndarray, Any]:
+        return network.neurons, self._own(network.weights), self._own(network.offset)
 
     def _own(self, values: np.ndarray):
         """Return values in the shapes of the problem."""

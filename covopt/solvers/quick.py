@@ -1,10 +1,10 @@
 """A network through the points and a bound below it within about a second, however large the table.
 
 N neurons in random directions, each of which bends at a point of its own, have independent outputs there: one linear
-system gives a network. Where N³ operations are too many, the points along one direction u are a piecewise linear
-function of u·x, whose kinks are a network found in N log N operations. Both are far from the smallest, the second
-farther: on many points doubles may not have its digits. From below the exact solution of a few of the
-points bounds the cost of all of them; of more and more points as long as there is time.
+system gives a network; of twice as many the least weights cost a hundredth. Where N³ operations are too many, the
+points along one direction u are a piecewise linear function of u·x, whose kinks are a network found in N log N. All
+are far from the smallest, the last the farthest: on many points doubles may not have its digits. From below the exact
+solution of a few of the points bounds the cost of all of them; of more and more points as long as there is time.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from covopt.problems.half_plane import HalfPlane, Points
 from covopt.problems.regularised import RegularisedProblem
 from covopt.problems.shallow import ShallowProblem, sizes
 from covopt.solvers.brackets import subset_bound
+from covopt.solvers.finish import sparsified
 from covopt.solvers.master.columns import SQUARE
 from covopt.solvers.master.objective import PASSES
 from covopt.solvers.points import Point
@@ -30,6 +31,10 @@ DIRECTIONS = 8
 SUBSET_FACES, MORE_FACES = 2e5, 8.0  # of the first few points, and how many times more come next
 DENSE_PER_S = 5e10  # N³ for a network with a kink at every point (.4 s for 3000, 2.8 s for 5000)
 DENSE_BYTES = 24.0
+CARATHEODORY_PER_S = (
+    1e9  # (N·k)³ for the weights of two neurons at each point, a hundredth of the cost of one
+)
+EACH = 2
 REFINEMENTS = 3
 FLOPS_PER_S = 1.5e10  # of one thread in the products of the master problem
 INSTEAD = "a quick network and the bound of a few points take its place"
@@ -165,7 +170,8 @@ def quick_network(problem: ShallowProblem, seconds: float, random_state: int | N
     n = float(len(problem.rows))
     found = None
     if n**3 / DENSE_PER_S <= seconds and DENSE_BYTES * n**2 <= memory_left():
-        found = _one_kink_each(problem, rng)
+        has_time = float(problem.targets.size) ** 3 / CARATHEODORY_PER_S <= seconds
+        found = _kinks_at_points(problem, rng, EACH if has_time else 1)
     found = found or _along_a_line(problem, rng)
     if found is not None:
         point.neurons, point.weights = found
@@ -194,26 +200,31 @@ def few_points_bound(
     return best, highest
 
 
-def _one_kink_each(problem: ShallowProblem, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return the network of neurons in random directions, each of which bends at a point of its own.
+def _kinks_at_points(
+    problem: ShallowProblem, rng: np.random.Generator, each: int
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return a network of neurons in random directions, ``each`` of which bend at every point.
 
     Their outputs at the points are independent for almost all directions; None where doubles do not tell them apart.
+    Of more than one the weights are the least that meet the points, before Carathéodory leaves as many as the points.
     """
-    rows = problem.rows
+    rows = np.tile(problem.rows, (each, 1))
     units = rows / np.linalg.norm(rows, axis=1)[:, None]
     neurons = rng.standard_normal(rows.shape)
     neurons -= np.einsum("ij,ij->i", neurons, units)[:, None] * units
     neurons /= np.linalg.norm(neurons, axis=1)[:, None]
     atoms = problem.atoms(neurons)
-    factor, pivots, singular = dgetrf(atoms)
+    factor, pivots, singular = dgetrf(atoms if each == 1 else atoms @ atoms.T)
     if singular or not np.isfinite(factor).all():
         return None
-    weights = np.zeros_like(problem.targets)
+    weights = np.zeros((len(neurons), *problem.targets.shape[1:]))
     for _ in range(REFINEMENTS):
-        weights = weights + dgetrs(factor, pivots, problem.targets - atoms @ weights)[0].reshape(
-            weights.shape
-        )
-    missed = float(np.abs(problem.targets - atoms @ weights).max())
+        missed = problem.targets - atoms @ weights
+        change = dgetrs(factor, pivots, missed)[0].reshape(missed.shape)
+        weights = weights + (change if each == 1 else atoms.T @ change)
+    if each > 1:
+        neurons, weights, _ = sparsified(problem, neurons, weights, np.zeros(problem.targets.shape[1:])[()])
+    missed = float(np.abs(problem.targets - problem.atoms(neurons) @ weights).max())
     return (neurons, weights) if missed <= PASSES else None
 
 

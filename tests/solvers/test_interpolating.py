@@ -4,8 +4,12 @@ import numpy as np
 import pytest
 
 from covopt.problems.shallow import ShallowProblem
+from covopt.solvers import interpolating
+from covopt.solvers.both_layers import descend
 from covopt.solvers.heuristic import solve_heuristic
+from covopt.solvers.improve import Improvement
 from covopt.solvers.interpolating import InterpolatingDescent
+from covopt.status import Status
 
 
 @pytest.mark.parametrize("offset_cost", [np.inf, 0.5, 0.0])
@@ -31,3 +35,29 @@ def test_a_wide_table_is_met_by_few_neurons():
     point = next(InterpolatingDescent(problem, 0).run())
     assert 0 < len(point.neurons) <= 60
     assert np.abs(problem.residual(point.neurons, point.weights)).max() <= 1e-9
+
+
+@pytest.mark.parametrize("met", [True, False])
+def test_a_descent_that_is_ended_in_its_first_steps_goes_through_the_points(monkeypatch, met):
+    rng = np.random.default_rng(0)
+    rows = np.column_stack([rng.standard_normal((60, 4)), np.ones(60)])
+    problem = ShallowProblem(rows, np.abs(rows).sum(axis=1) + 0.3 * rng.standard_normal(60))
+    whole = Improvement(problem, lambda: None, tol=1e-6, random_state=0)
+    whole.descent.rescue()
+    assert not len(whole.point.neurons)  # nothing has begun
+    best = next(whole.descent.run()).upper_bound
+
+    def ended(fit, network, *, steps, rescue):
+        rescue(descend(fit, network, steps=5))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(interpolating, "descend", ended)
+    if not met:  # corrections that do not get there
+        monkeypatch.setattr(interpolating, "CORRECTIONS", 1)
+    loop = Improvement(problem, lambda: None, tol=1e-6, random_state=0)
+    monkeypatch.setattr(loop, "steps", loop.descent.run)
+    point = loop.run()
+    assert point.status is Status.INTERRUPTED
+    assert np.abs(problem.residual(point.neurons, point.weights, point.offset)).max() < 1e-9
+    assert len(point.neurons) <= 60 or met
+    assert point.upper_bound < 6.0 * best
