@@ -13,9 +13,9 @@ from covopt.api.lambdas import LargestLambda, is_chosen, largest_lambda, parse_l
 from covopt.api.resuming import CheckpointFile, joined, resumable
 from covopt.api.rounds import observer
 from covopt.api.selection import GRID, HeldOut, held_out
-from covopt.api.stopping import Clock, best_in_time, effort_left, in_time
+from covopt.api.stopping import Clock, best_in_time, effort_left, in_time, noting
 from covopt.api.warm_starts import warm_start
-from covopt.certificates.certify import Conclusion, conclude
+from covopt.certificates.certify import Conclusion, conclude, outputs_of
 from covopt.certificates.gauges import LabelNoiseGauge
 from covopt.checks.speaking import tell_result
 from covopt.checks.timing import timing
@@ -330,16 +330,12 @@ class FitTask:
             "stopped": point.status, "tol": self.tol, "output_bias": self.output_bias, "loss": self.loss, "lam": lam,
             "gauge": gauge, "goal": 1.0 if point.claimed else None,
         }  # fmt: skip
+        options["outputs"] = noting(clock, lambda: outputs_of(self.data, network))
         hopeless = point.status is Status.INTERRUPTED and name == DESCENT  # its dual is far from optimal
         effort = 0.0 if hopeless else effort_left(name, clock)
 
         def briefly() -> Conclusion:
-            return in_time(
-                clock,
-                lambda: conclude(self.data, network, dual, effort=0.0, **options),
-                lambda: conclude(self.data, network, np.zeros_like(dual), **options),
-                share=0.5,
-            )
+            return noting(clock, lambda: conclude(self.data, network, dual, effort=0.0, **options))
 
         def searched() -> Conclusion:
             return self._concluded(point, network, dual, effort, options)

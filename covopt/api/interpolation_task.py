@@ -11,8 +11,8 @@ import numpy as np
 from covopt.api.generation import CONIC, generate_in_time, zero_point
 from covopt.api.resuming import joined, opened, resumable
 from covopt.api.rounds import Callback, observer
-from covopt.api.stopping import Clock, effort_left, in_time
-from covopt.certificates.certify import Conclusion, conclude
+from covopt.api.stopping import Clock, effort_left, in_time, noting
+from covopt.certificates.certify import Conclusion, conclude, outputs_of
 from covopt.certificates.gauges import LabelNoiseGauge, VariationGauge
 from covopt.checks.checkpoints import Checkpoint
 from covopt.checks.memory import gives_way
@@ -42,7 +42,6 @@ from covopt.status import Status
 
 MET_BYTES = 48.0  # for each pair of a point and a neuron, of outputs that are met to all digits
 ROOM = 2.0**-36  # between the dual and its constraint, for what the proof that none exceeds it costs
-SEARCHED = 0.7  # of the time for a certificate, that a search for a bound may take
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,21 +199,13 @@ class InterpolationTask:
         return generate_in_time(problem, self.solver, options, clock)
 
     def _conclude(self, point: Point, network: ReLUNetwork, clock: Clock) -> Conclusion:
-        """Conclude; late by a bound without a search, in no time by the trivial one."""
-        _, reduction = self.reduced
-        options = self._options(point)
-        effort = {"effort": effort_left("", clock)} if clock.hurries else {}
+        """Conclude; late by what was proved before, or a bound without a search."""
+        outputs = noting(clock, lambda: outputs_of(self.data, network))
+        effort = effort_left("", clock) if clock.hurries else 1.0
         return in_time(
             clock,
-            lambda: self._concluded(point, network, **effort),
-            lambda: in_time(
-                clock,
-                lambda: self._concluded(point, network, effort=0.0),
-                lambda: conclude(
-                    self.data, network, np.zeros_like(reduction.invert_dual(point.dual)), **options
-                ),
-            ),
-            share=SEARCHED,
+            lambda: self._concluded(point, network, outputs=outputs, effort=effort),
+            lambda: self._concluded(point, network, outputs=outputs, effort=0.0),
         )
 
     def _concluded(self, point: Point, network: ReLUNetwork, **more: Any) -> Conclusion:

@@ -107,18 +107,34 @@ def in_time(
     left = clock.until_late(share)
     if left == 0.0:
         return otherwise()
-    rest = HURRY_S
-    with patiently(hurried=clock.hurries > 0) as interrupted:
+    before = clock.hurries
+    with patiently(hurried=before > 0) as interrupted:
         try:
             with limited(LONGEST_S if left is None else left):
                 return work()
         except TimeUp:
-            rest = REST * HURRY_S
+            if interrupted():
+                clock.hurry(REST * HURRY_S).interrupted = True
             with unlimited():
                 return otherwise()
         finally:
-            if interrupted():
-                clock.hurry(rest).interrupted = True
+            if interrupted() and clock.hurries == before:
+                clock.hurry().interrupted = True
+
+
+def noting(clock: Clock, work: Callable[[], Answer]) -> Answer:
+    """Return ``work()``, which is short and needed in any case; interrupts are noted on the clock.
+
+    Examples
+    --------
+    >>> noting(Clock(None, now()), lambda: 1)
+    1
+    """
+    with patiently() as interrupted:
+        found = work()
+    if interrupted():
+        clock.hurry().interrupted = True
+    return found
 
 
 def best_in_time(
