@@ -6,9 +6,7 @@ import asyncio
 import logging
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from covopt.errors import ClusterError, InputError
 from covopt.parallel import available_threads
@@ -17,16 +15,6 @@ LOCAL = "local"
 NOISY = ("asyncio", "distributed", "tornado")  # loggers that print tracebacks of a connection that is lost
 CONNECT_S = 10.0  # to a scheduler, and to its first worker
 CLOSE_S = 5.0
-
-Cluster = Annotated[
-    str | None,
-    typer.Option(
-        "--cluster",
-        metavar="ADDRESS|local",
-        help="Send the large parts of the work to a Dask cluster, as in tcp://host:8786; local: a process for each "
-        "core of this machine.",
-    ),
-]
 
 
 @contextmanager

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from io import BytesIO
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
@@ -78,10 +78,9 @@ def read_model(path: str | Path) -> ModelFile:
     path = Path(path)
     tensors, dtypes, metadata = read_tensors(path)
     keys = _layers(path, tensors, dtypes)
-    network = DeepReLUNetwork(
-        [tensors[w] for w, _ in keys], [None if b is None else tensors[b] for _, b in keys]
+    return ModelFile(
+        _network(keys, tensors), keys, tuple(dtypes[w] for w, _ in keys), format_of(path), metadata
     )
-    return ModelFile(network, keys, tuple(dtypes[w] for w, _ in keys), format_of(path), metadata)
 
 
 def read_tensors(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str], dict[str, str]]:
@@ -125,14 +124,50 @@ def write_model(path: str | Path, model: ModelFile, network: DeepReLUNetwork) ->
     if format_of(path) != model.format:
         wanted = [s for s, kind in SUFFIXES.items() if kind == model.format]
         raise InputError(f"cannot write {path}: the model's format is kept; use {' or '.join(wanted)}.")
-    content = _safetensors(model, network) if model.format == "safetensors" else _torch(model, network)
-    rounded, data = content
+    tensors: dict[str, Any] = {}
+    rounded: dict[str, np.ndarray] = {}
+    for names, dtype, layer in zip(model.keys, model.dtypes, network.layers, strict=True):
+        for name, values in zip(names, layer, strict=True):
+            if name is not None and values is not None:
+                tensors[name], rounded[name] = _rounded(values, dtype, model.format)
+                if not np.isfinite(rounded[name]).all():
+                    raise InputError(
+                        f"the reduced {name!r} overflows {dtype}; save the model in float32 first."
+                    )
+    data = _packed(tensors, model)
+    write_atomically(path, lambda stream: stream.write(data))
+    return _network(model.keys, rounded)
 
-    def fill(stream: IO[bytes]) -> None:
-        stream.write(data)
 
-    write_atomically(path, fill)
-    return rounded
+def _network(keys: tuple[tuple[str, str | None], ...], tensors: dict[str, np.ndarray]) -> DeepReLUNetwork:
+    return DeepReLUNetwork(
+        [tensors[w] for w, _ in keys], [None if b is None else tensors[b] for _, b in keys]
+    )
+
+
+def _rounded(values: np.ndarray, dtype: str, kind: str) -> tuple[Any, np.ndarray]:
+    """Return an array in the type of a file, and that in double precision."""
+    if kind == "safetensors":
+        with np.errstate(over="ignore"):
+            array = np.ascontiguousarray(values.astype(dtype))
+        return array, array.astype(float)
+    import torch
+
+    tensor = torch.tensor(values, dtype=torch.float64).to(getattr(torch, dtype))
+    return tensor, tensor.to(torch.float64).numpy()
+
+
+def _packed(tensors: dict[str, Any], model: ModelFile) -> bytes:
+    """Return the file of some tensors."""
+    if model.format == "safetensors":
+        from safetensors.numpy import save
+
+        return save(tensors, model.metadata or None)
+    import torch
+
+    stream = BytesIO()
+    torch.save(tensors, stream)
+    return stream.getvalue()
 
 
 def format_of(path: Path) -> str:
@@ -172,14 +207,10 @@ def _read_safetensors(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str]
     return tensors, dtypes, metadata
 
 
-def _import_torch(path: Path) -> Any:
-    return required("torch", f"{path} is no safetensors file and", "torch")
-
-
 def _read_torch(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
     import pickle
 
-    torch = _import_torch(path)
+    torch = required("torch", f"{path} is no safetensors file and", "torch")
     try:
         check_archive(path)
         content = torch.load(path, map_location="cpu", weights_only=True)
@@ -251,48 +282,3 @@ def _layers(
                 f"{path}: {what}; only Linear and ReLU in turn, from Linear to Linear, can be reduced."
             )
     return tuple(keys)
-
-
-def _parts(model: ModelFile, network: DeepReLUNetwork) -> list[tuple[str, str, np.ndarray]]:
-    parts = []
-    for (weight, bias), dtype, (w, b) in zip(model.keys, model.dtypes, network.layers, strict=True):
-        parts.append((weight, dtype, w))
-        if bias is not None and b is not None:
-            parts.append((bias, dtype, b))
-    return parts
-
-
-def _check_rounded(name: str, dtype: str, values: np.ndarray) -> None:
-    if not np.isfinite(values).all():
-        raise InputError(f"the reduced {name!r} overflows {dtype}; save the model in float32 first.")
-
-
-def _rebuilt(model: ModelFile, rounded: dict[str, np.ndarray]) -> DeepReLUNetwork:
-    return DeepReLUNetwork(
-        [rounded[w] for w, _ in model.keys], [None if b is None else rounded[b] for _, b in model.keys]
-    )
-
-
-def _safetensors(model: ModelFile, network: DeepReLUNetwork) -> tuple[DeepReLUNetwork, bytes]:
-    from safetensors.numpy import save
-
-    tensors = {}
-    for name, dtype, values in _parts(model, network):
-        with np.errstate(over="ignore"):
-            tensors[name] = np.ascontiguousarray(values.astype(dtype))
-        _check_rounded(name, dtype, tensors[name])
-    rounded = {name: array.astype(float) for name, array in tensors.items()}
-    return _rebuilt(model, rounded), save(tensors, model.metadata or None)
-
-
-def _torch(model: ModelFile, network: DeepReLUNetwork) -> tuple[DeepReLUNetwork, bytes]:
-    import torch
-
-    tensors, rounded = {}, {}
-    for name, dtype, values in _parts(model, network):
-        tensors[name] = torch.tensor(values, dtype=torch.float64).to(getattr(torch, dtype))
-        rounded[name] = tensors[name].to(torch.float64).numpy()
-        _check_rounded(name, dtype, rounded[name])
-    stream = BytesIO()
-    torch.save(tensors, stream)
-    return _rebuilt(model, rounded), stream.getvalue()

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from covopt.checks.wording import counted, listed
+from covopt.data.scaling import differing_units
 from covopt.losses.interpolation import INTERPOLATES
 from covopt.solution.hints import hint
-from covopt.solution.scales import hard_columns
 from covopt.status import Status
 
 if TYPE_CHECKING:
@@ -53,10 +53,13 @@ def scaling_rows(solution: Solution) -> list[tuple[str, str]]:
 
 
 def _scale_rows(solution: Solution) -> list[tuple[str, str]]:
-    """Where a gap stays open: the columns whose scale makes the table hard."""
-    if solution.status is Status.CERTIFIED or solution.gap <= solution.tol:
+    """Where a gap stays open: the columns whose units make the table hard."""
+    data = solution.data
+    closed = solution.status is Status.CERTIFIED or solution.gap <= solution.tol
+    if closed or solution.scaling is not None or not np.isfinite(data.X).all():
         return []
-    return [("hard column", f"{text} (a norm in other units)") for text in hard_columns(solution.data)]
+    why = differing_units(data.X, data.feature_names)
+    return [("units", f"{why}: standardise=True (--standardise) solves them in even ones")] if why else []
 
 
 def _interpolation(solution: Solution) -> str:
