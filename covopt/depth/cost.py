@@ -58,8 +58,8 @@ def representation_cost(
 
     over all widths, with a bias of weight β in every layer (FL22 §2, RK23 §2). Beyond two layers the problem is not
     convex. The upper bound is a network that interpolates, found by continuation in the depth (a layer is inserted
-    into the best shallower networks), an augmented Lagrangian with L-BFGS, sequential quadratic programs inside
-    its cell, and exact shallow solves of two neighbouring layers at a time. The lower bound is the best of closed
+    into the best shallower networks), an augmented Lagrangian with L-BFGS, and sequential quadratic programs inside
+    its cell. The lower bound is the best of closed
     forms for pairs of rows (:mod:`covopt.depth.pairs`), a shortest path over the covariances of two rows with biases
     (:mod:`covopt.depth.gram_chain`) and the tree bound (:mod:`covopt.depth.tree`), each of which
     :func:`covopt.verify` computes again from the table.

@@ -11,7 +11,6 @@ from covopt.api.stopping import pass_on
 from covopt.checks.memory import gives_way, memory_left
 from covopt.checks.timing import stage
 from covopt.data import Data
-from covopt.depth.alternating import alternate
 from covopt.depth.decay import adam, decay
 from covopt.depth.descent import descend, meet, norm_of
 from covopt.depth.layers import Layout
@@ -26,15 +25,10 @@ EXTRA = (0, 2)  # small random neurons that a layer gets
 RANDOM_STARTS = 6
 TRAINED_STARTS = 40
 POLISHED = 4  # of the trained ones
-PAIRED = 3  # of the trained ones that are not polished: pairs of layers are solved for
-PAIRED_RANDOM = 1
-SWEEPS = 8
-PAYS = 1e-6  # relative, of a sweep from the best network
-AGAIN = 4  # times that the best network is taken through its pairs of layers
 DECAYS = (1e-3, 1e-4, 1e-5)  # λ of training, times max |y|²
 NEAR = 1e-3  # of max |y|²: what training misses at most, that descent goes on with
 WIDTH = 8
-SMALL = 20  # numbers in Y: more starts, and exact solves of pairs of layers
+SMALL = 20  # numbers in Y: more starts
 NEWTON, DESCENT = (
     32.0,
     500.0,
@@ -76,7 +70,6 @@ class UpperSearch:
         self.dual: np.ndarray | None = None
         self._rng = np.random.default_rng(random_state)
         self._small = data.n_samples * data.n_outputs <= SMALL
-        self._best: Found | None = None
         self._first: list[Found] | None = None
         self._is_said = False
         self._loss = make_loss("squared") if loss is None else loss
@@ -94,7 +87,7 @@ class UpperSearch:
             kept = distinct([entry for entries in found for entry in entries], 1)
 
     def go_on(self) -> None:
-        """Continuation in the depth, then random and trained starts, then pairs of layers."""
+        """Continuation in the depth, then random and trained starts."""
         self.continue_in_depth(self._shallow() or self._random(3), KEPT)
         for layout, theta in self._random_starts(self.depth, RANDOM_STARTS if self._small else 1):
             self._improve(layout, theta, "random start")
@@ -106,8 +99,6 @@ class UpperSearch:
         fits.sort(key=lambda entry: entry[0])
         for _, layout, theta in fits[:POLISHED]:
             self._improve(layout, theta, "trained with weight decay")
-        if self._small:
-            self._pairs([entry[1:] for entry in fits[POLISHED : POLISHED + PAIRED]])
 
     def continue_in_depth(self, kept: list[Found], most: int) -> None:
         """Put identity layers into the best few networks, everywhere, and descend, until they are deep enough."""
@@ -118,25 +109,6 @@ class UpperSearch:
                     for start in deeper(layout, theta, self._rng, extra=extra):
                         found.extend(self._improve(*start, f"depth {layout.depth} continued"))
             kept = distinct(found, most)
-
-    def _pairs(self, starts: list[tuple[Layout, np.ndarray]]) -> None:
-        """Solve for pairs of layers: from these, from random networks, then again and again from the best."""
-        for start in [*starts, *self._random_starts(self.depth, PAIRED_RANDOM)]:
-            self._alternate(*start)
-        for _ in range(AGAIN):
-            if self._best is None:
-                return
-            before, layout, theta = self._best
-            self._alternate(layout, theta)
-            if self._best[0] > (1.0 - PAYS) * before:
-                return
-
-    @stage("pairs of layers")
-    def _alternate(self, layout: Layout, theta: np.ndarray) -> None:
-        self._improve(
-            *alternate(layout, theta, self.data.X, self.data.Y, max_sweeps=SWEEPS),
-            "alternating shallow solves",
-        )
 
     @stage("training")
     def _train(self, layout: Layout, theta: np.ndarray) -> Found | None:
@@ -205,8 +177,6 @@ class UpperSearch:
             answer = polish(layout, guess, X, Y)
             if answer is not None:
                 found = norm_of(*answer), *answer
-                if answer[0].depth == self.depth and (self._best is None or found[0] < self._best[0]):
-                    self._best = found
                 self._offer(found, source)
                 return [found]
         return []
