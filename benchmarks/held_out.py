@@ -31,8 +31,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, SVR
 
 from covopt import ReLUClassifierCV, ReLURegressorCV
-from covopt.api.fit_task import FitTask
 from covopt.api.selection import held_out
+from covopt.api.task import Task
 
 SHARES = (0.3, 0.2, 0.1, 0.07, 0.05, 0.03, 0.02, 0.01, 0.005, 0.002, 0.001)
 Table = tuple[str, np.ndarray, np.ndarray, bool]
@@ -81,7 +81,7 @@ def by_share() -> None:
     for name, X, y, of_classes in tables():
         count = len(np.unique(y))
         loss = ("logistic" if count == 2 else "softmax-cross-entropy") if of_classes else "squared"
-        task = FitTask(X, y, loss, 1.0, "none", None, "variation", "auto", 1e-6, 0, standardised=True)
+        task = Task(X, y, loss, 1.0, "none", None, "variation", "auto", 1e-6, 0, standardised=True)
         seen = held_out(task, task.largest(5.0).met * np.array(SHARES))
         quality = seen.qualities.mean(axis=1)
         lost.append(quality.max() - quality)

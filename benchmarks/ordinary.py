@@ -23,7 +23,7 @@ from sklearn import datasets
 from sklearn.neural_network import MLPClassifier, MLPRegressor
 
 import covopt
-from covopt.api.fit_task import FitTask
+from covopt.api.task import Task
 from covopt.limits import TimeUp
 from covopt.problems.regularised import RegularisedProblem
 from covopt.solvers.both_layers import balanced, value_and_slope
@@ -110,7 +110,7 @@ def fits(name: str, limits: list[float]) -> Iterator[tuple[float, str, float, fl
     top = covopt.lambda_max(X, y, loss=loss) if name != "digits" else 0.255300
     for share in SHARES:
         lam = share * top
-        task = FitTask(X, y, loss, 1.0, "none", None, "variation", "auto", 1e-6, None)
+        task = Task(X, y, loss, 1.0, "none", None, "variation", "auto", 1e-6, None)
         problem, _ = task.reduced(lam)
         for limit in limits:
             began = time.process_time()

@@ -38,7 +38,8 @@ from covopt.limits import (
 )
 from covopt.network.along import outputs
 from covopt.problems.shallow import ShallowProblem
-from covopt.solvers.quick import describe_cost, is_out_of_reach, quick_network, solve_quickly
+from covopt.solvers.bounds import more_and_more_points
+from covopt.solvers.quick import describe_cost, is_out_of_reach, quick_network
 
 LIMIT = 1.0
 LATE = 0.1 * LIMIT + 1.5  # seconds, with reading the table
@@ -304,12 +305,12 @@ def test_ctrl_c_in_cp_rank_keeps_what_is_known(monkeypatch, tables):
 
 
 def test_ctrl_c_while_lambda_max_is_looked_for_still_gives_a_network(monkeypatch):
-    from covopt.api.fit_task import FitTask
+    from covopt.api.task import Task
 
     def interrupt(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(FitTask, "oracle", interrupt)
+    monkeypatch.setattr(Task, "oracle", interrupt)
     X = np.random.default_rng(0).standard_normal((40, 2))
     y = np.abs(X[:, 0])
     found = covopt.fit(X, y, lam="0.01max")
@@ -482,10 +483,11 @@ def test_a_network_along_a_line_goes_through_the_points():
     rows = np.column_stack([rng.standard_normal((80, 3)), np.ones(80)])
     for targets in (rng.standard_normal(80), rng.standard_normal((80, 2))):
         problem = ShallowProblem(rows, targets)
-        point = solve_quickly(problem, time_limit_s=2.0)
+        point = quick_network(problem, 0.0)
         assert len(point.neurons) <= 80
         assert np.abs(problem.residual(point.neurons, point.weights)).max() < 1e-9
-        assert 0.0 < point.lower_bound <= point.upper_bound
+        dual, lower = more_and_more_points(problem, 2.0)
+        assert 0.0 < lower <= point.upper_bound and problem.dual_value(dual) == lower
 
 
 def test_what_is_out_of_reach():

@@ -15,13 +15,13 @@ import argparse
 import time
 
 import numpy as np
+from covopt.solvers.box_generation import solve_by_boxes
 from sklearn.datasets import load_iris
 
 from covopt.exact.rounding import relative_gap
 from covopt.oracles.cones import box_gauge
 from covopt.oracles.vector_faces import VectorFaceOracle
 from covopt.problems.shallow import ShallowProblem
-from covopt.solvers.box_generation import solve_by_boxes
 from covopt.solvers.loop import RoundState
 
 KINDS = ("normal", "integers", "lines", "grid")

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from covopt.api.fit_task import FitTask
-from covopt.api.interpolation_task import InterpolationTask
-from covopt.api.stopping import Clock
+from covopt.api.task import FRANK_WOLFE, Task
 from covopt.certificates.certify import residual_of
 from covopt.checks.validation import (
     check_choice,
@@ -23,19 +21,13 @@ from covopt.checks.validation import (
     check_tol,
 )
 from covopt.data import Data
-from covopt.data.scaling import check_spans
 from covopt.data.tabular import check_finite, to_matrix
 from covopt.errors import InputError
-from covopt.limits import TimeUp, limited, now
-from covopt.losses import SquaredError
-from covopt.parallel.blas import one_blas_thread
-from covopt.problems.reduction import Reduction, reduce_data
-from covopt.problems.regularised import RegularisedProblem
+from covopt.limits import now
+from covopt.losses import Interpolation, SquaredError
+from covopt.problems.reduction import Reduction
 from covopt.solution import Solution
 from covopt.solvers.frank_wolfe import VARIANTS, CovarianceSolver, FrankWolfeState, Start
-from covopt.solvers.improve import Improvement
-from covopt.solvers.points import Point
-from covopt.status import Status
 
 
 @dataclass(frozen=True)
@@ -184,49 +176,26 @@ def frank_wolfe(
         lam = check_number(
             "lam", lam, "a finite number, 0 (interpolate) or positive", lambda v: 0 <= v < np.inf
         )
-    if lam != 0:
-        fit = CovarianceFit(
-            X, Y, SquaredError(total=True), bias, output_bias, None, "variation", "auto", tol, random_state
-        )
-        lam = float(fit.strengths(lam))
-        reduction = fit.reduced(lam)[1]
-        fit.rounds = CovarianceSolver(variant, max_iter, _check_start(start, fit.data, reduction))
-        with one_blas_thread():
-            found = fit.solve(lam, time_limit_s, callback, None, began)
-        return _with_masses(found, fit.rounds, reduction)
-    data = Data.validate(X, Y, bias=bias, duplicates=duplicates)
-    check_spans(data)
-    with one_blas_thread():  # as a certificate will compute it: more threads round differently
-        reduced = reduce_data(data, output_bias)
-    task = InterpolationTask(
-        data, reduced, output_bias, "variation", f"frank-wolfe:{variant}", tol, time_limit_s, random_state,
-        callback, None, began,
-    )  # fmt: skip
-    return solve_by_frank_wolfe(task, max_iter, _check_start(start, data, reduced[1]))
-
-
-class CovarianceFit(FitTask):
-    """A fit by Frank–Wolfe."""
-
-    rounds: CovarianceSolver
-
-    def _point(self, problem: RegularisedProblem, options: dict[str, Any], clock: Clock) -> tuple[Point, str]:
-        name = f"frank-wolfe:{self.rounds.variant}"
-        try:
-            with limited(options["time_limit_s"]):
-                return self.rounds.solve(problem, **options), name
-        except TimeUp:  # before the first round
-            loop = Improvement(problem, lambda: None, **options)
-            loop.rescue()
-            return replace(loop.point, status=Status.TIME_LIMIT), name
+    loss = Interpolation() if lam == 0 else SquaredError(total=True)
+    task = Task(
+        X, Y, loss, bias, output_bias, None, "variation", "auto", tol, random_state, duplicates=duplicates
+    )
+    task.solver = f"{FRANK_WOLFE}{variant}"
+    lam = float(task.strengths(lam))
+    task.rounds = CovarianceSolver(
+        variant, max_iter, _check_start(start, task.data, task.reduced(lam or 1.0)[1])
+    )
+    return solve_by_frank_wolfe(task, time_limit_s, callback, began, lam)
 
 
 def solve_by_frank_wolfe(
-    task: InterpolationTask, max_iter: int = 100_000, start: Start | None = None
-) -> FrankWolfeSolution:
-    """Solve an interpolation problem by the variant that it names."""
-    rounds = CovarianceSolver(task.solver.partition(":")[2], max_iter, start)
-    return _with_masses(replace(task, rounds=rounds).solve(), rounds, task.reduced[1])
+    task: Task, time_limit_s: float | None, callback: Callable[[FrankWolfeState], Any] | None, began: float,
+    lam: float = 0.0,
+) -> FrankWolfeSolution:  # fmt: skip
+    """Solve by the variant that a task names, and add what it can go on from."""
+    assert task.rounds is not None
+    found = task.solve(lam or 1.0, time_limit_s, callback, None, began)
+    return _with_masses(found, task.rounds, task.reduced(lam or 1.0)[1])
 
 
 def _with_masses(found: Solution, rounds: CovarianceSolver, reduction: Reduction) -> FrankWolfeSolution:

@@ -8,12 +8,12 @@ from typing import Any, cast
 
 import numpy as np
 
-from covopt.api.fit_task import FOR_CHOICE, FitTask
 from covopt.api.lambdas import DEFAULT_LAMBDA, is_chosen, parse_lam
-from covopt.api.resuming import opened, resumed_path
+from covopt.api.resuming import STOPPED, opened
 from covopt.api.rounds import Callback
 from covopt.api.selection import held_out
 from covopt.api.solution_path import SolutionPath
+from covopt.api.task import FOR_CHOICE, Task
 from covopt.checks.arrays import as_doubles
 from covopt.checks.checkpoints import as_checkpoint
 from covopt.checks.speaking import speaking
@@ -135,9 +135,11 @@ def fit(
         # a room above this one: networks of more layers start from what is solved here
         deep = import_module("covopt.depth.fitting")
         depth = deep.check(depth, potential, start, standardise=standardise)
-    task = FitTask(
+    task = Task(
         X, Y, loss, bias, output_bias, sample_weight, potential, solver, tol, random_state, standardised=standardise
     )  # fmt: skip
+    if task.interpolates:
+        raise InputError("interpolation is no loss that λ weighs; covopt.min_norm is the question")
     if not is_chosen(lam):
         parse_lam(lam)  # before anything is computed
     time_limit_s = check_time_limit(time_limit_s)
@@ -155,10 +157,9 @@ def fit(
                 task, strength, depth, time_limit_s=time_limit_s, callback=callback, began=began
             )
             return cast("Solution", fitted)  # it has the attributes that its users here ask for
-        began_with = None if file is None or file.found is None else file.found.lam
-        if began_with is None or not isinstance(lam, str):  # else what the share meant when the run began
-            began_with = task.strength(lam, time_limit_s)
-        return task.solve(began_with, time_limit_s, callback, start, began, file)
+        if isinstance(lam, str) and file is not None and file.points and file.points[0].lam:
+            lam = file.points[0].lam  # what the share meant when the run began
+        return task.solve(task.strength(lam, time_limit_s), time_limit_s, callback, start, began, file)
 
 
 def lambda_max(
@@ -207,7 +208,7 @@ def lambda_max(
     >>> round(covopt.lambda_max([[0.0], [1.0]], [0.0, 1.0]), 6)  # ½ · max of σ(w₁ + w₂)
     0.707107
     """
-    task = FitTask(
+    task = Task(
         X, Y, loss, bias, output_bias, sample_weight, potential, "auto", 1e-6, None, standardised=standardise
     )  # fmt: skip
     with one_blas_thread():
@@ -287,7 +288,7 @@ def path(
     (['certified', 'certified', 'certified', 'certified'], 0)
     """
     began = now()
-    task = FitTask(
+    task = Task(
         X, Y, loss, bias, output_bias, sample_weight, potential, solver, tol, random_state, standardised=standardise
     )  # fmt: skip
     time_limit_s = check_time_limit(time_limit_s)
@@ -295,18 +296,21 @@ def path(
     solutions = SolutionPath()
     with speaking(verbose), one_blas_thread(), opened(kept, of_path=True) as file:
         grid = task.grid(n_lams, eps, time_limit_s) if lams is None else _check_lams(lams)
-        if file is not None:
-            solutions = resumed_path(file, task, grid)
+        known = {}
+        if file is not None and file.start_for(
+            task.stated(float(file.points[0].lam or 0.0) if file.points else 0.0)
+        ):
+            known = {found.lam: found for found in file.points}
         if folds:
             share = None if time_limit_s is None else FOR_CHOICE * time_limit_s
             solutions.held_out = held_out(task, grid, folds=folds, time_limit_s=share)
-        for lam in grid[len(solutions) :]:
+        for lam in grid:
             left = None if time_limit_s is None else time_limit_s - (now() - began)
             if left is not None and left <= 0:
                 _warn_stopped(solutions, grid, "the time limit was reached")
                 break
             started = now()
-            previous = solutions[-1] if solutions else None
+            previous = known.get(float(lam), solutions[-1] if solutions else None)
             try:
                 solutions.append(task.solve(float(lam), left, callback, previous, started))
             except KeyboardInterrupt:  # outside of the solver's rounds, while a certificate was computed
@@ -319,9 +323,10 @@ def path(
                 _warn_stopped(solutions, grid, status.message.partition(";")[0])
                 break
             if file is not None:
-                file.offer_path(solutions)
-        if file is not None:
-            file.conclude_path(solutions, len(grid))
+                file.offer(solutions.to_dict)
+        if file is not None and solutions:
+            ended = len(solutions) == len(grid) and solutions[-1].status not in STOPPED
+            file.conclude(solutions, is_stopped=not ended)
     return solutions
 
 

@@ -1,39 +1,23 @@
-"""``min_norm``: check what is asked, reduce the table, hand the task on."""
+"""``min_norm``: the network of smallest norm through the points."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
-from covopt.api.generation import FRANK_WOLFE
-from covopt.api.interpolation_task import InterpolationTask
+from covopt.api.cone import solve_by_frank_wolfe
+from covopt.api.resuming import opened
 from covopt.api.rounds import Callback
+from covopt.api.task import GENERATION, Task
 from covopt.checks.checkpoints import as_checkpoint
 from covopt.checks.speaking import speaking
-from covopt.checks.validation import (
-    check_choice,
-    check_output_bias,
-    check_random_state,
-    check_time_limit,
-    check_tol,
-)
-from covopt.data import Data
-from covopt.data.scaling import Scaling, check_spans
-from covopt.data.scaling import standardise as standardise_table
+from covopt.checks.validation import check_time_limit
 from covopt.errors import InputError
 from covopt.limits import now
-from covopt.parallel.blas import one_blas_thread
-from covopt.potentials import LabelNoise, make_potential
-from covopt.problems.label_noise import check_label_noise
-from covopt.problems.reduction import is_uneven, reduce_data
+from covopt.losses import Interpolation
+from covopt.potentials import LabelNoise
+from covopt.problems.reduction import is_uneven
 from covopt.solution import Solution
-from covopt.solvers.frank_wolfe import VARIANTS
 from covopt.status import Status
-
-SOLVERS = (
-    "auto", "column-generation", "relaxation", "conic:CLARABEL", "conic:SCS", "conic:MOSEK",
-    *(f"{FRANK_WOLFE}{variant}" for variant in VARIANTS),
-)  # fmt: skip
 
 
 def min_norm(
@@ -123,84 +107,51 @@ def min_norm(
     (4.0, 'certified', 2)
     """
     began = now()
-    tol = check_tol(tol)
     time_limit_s = check_time_limit(time_limit_s)
-    check_random_state(random_state)
-    check_output_bias(output_bias, bias)
-    weighing = make_potential(potential)
-    check_choice("solver", solver, SOLVERS)
     kept = as_checkpoint(checkpoint)
-    if kept is not None and (isinstance(weighing, LabelNoise) or solver not in ("auto", "column-generation")):
+    if kept is not None and (potential != "variation" or solver not in GENERATION):
         raise InputError(
             'checkpoint is for potential="variation" and solver="auto"; what Frank–Wolfe returns has an '
             "active_set to go on from"
         )
     with speaking(verbose):
-        data = Data.validate(X, Y, bias=bias, duplicates=duplicates)
-        found_scaling: Scaling | None = None
-        if standardise:
-            data, found_scaling = _standardised(data)
-        if not isinstance(weighing, LabelNoise):
-            check_spans(data)
-        else:
-            check_label_noise(weighing, data.n_outputs, output_bias)
-            if solver not in ("auto", "column-generation"):
-                raise InputError(
-                    f'solver={solver!r} is for potential="variation"; potential={potential!r} takes solver="auto"'
-                )
-        # as a certificate will compute it: more threads round differently
-        with one_blas_thread():
-            reduced = reduce_data(data, output_bias)
-        task = InterpolationTask(
-            data,
-            reduced,
-            output_bias,
-            weighing.name,
-            solver,
-            tol,
-            time_limit_s,
-            random_state,
-            callback,
-            kept,
-            began,
-            found_scaling,
-        )
-        if solver.startswith(FRANK_WOLFE):
-            from covopt.api.cone import solve_by_frank_wolfe
-
-            return solve_by_frank_wolfe(task)
-        return task.solve_label_noise(weighing) if isinstance(weighing, LabelNoise) else _solved(task)
+        task = Task(
+            X, Y, Interpolation(), bias, output_bias, None, potential, solver, tol, random_state,
+            standardised=standardise, duplicates=duplicates,
+        )  # fmt: skip
+        if task.rounds is not None:
+            return solve_by_frank_wolfe(task, time_limit_s, callback, began)
+        with opened(kept) as file:
+            first = _of_even_rows(task, time_limit_s, callback, began)
+            if first is not None and first.status in DONE:
+                return first
+            found = task.solve(1.0, time_limit_s, callback, None, began, file)
+        return found if first is None else min(found, first, key=_worse)
 
 
-def _solved(task: InterpolationTask) -> Solution:
-    """Solve; without a bias rows of very different lengths first as rows of one, in half the time.
+DONE = (Status.CERTIFIED, Status.INTERRUPTED, Status.CALLBACK)
+
+
+def _of_even_rows(
+    task: Task, limit: float | None, callback: Callback | None, began: float
+) -> Solution | None:
+    """Solve rows of very different lengths without a bias as rows of one, in half the time; None for all others.
 
     Beside the largest target of those the others' digits may be lost: then as they are, and the better of both.
     """
-    rows, limit = task.reduced[0].rows, task.time_limit_s
-    if task.data.bias > 0 or not is_uneven(rows) or task.solver not in ("auto", "column-generation"):
-        return task.solve()
-    with one_blas_thread():
-        reduced = reduce_data(task.data, task.output_bias, even=True)
-    first = replace(
-        task, reduced=reduced, checkpoint=None, time_limit_s=None if limit is None else 0.5 * limit
-    ).solve()
-    if first.status in (Status.CERTIFIED, Status.INTERRUPTED, Status.CALLBACK):
-        return first
-    second = task.solve()
-    return min(second, first, key=_worse)
+    if task.data.bias > 0 or task.solver not in GENERATION or isinstance(task.weighing, LabelNoise):
+        return None
+    problem, _ = task.reduced(1.0)
+    if not is_uneven(problem.rows):
+        return None
+    task.bring_rows_to_one(True)
+    try:
+        return task.solve(1.0, None if limit is None else 0.5 * limit, callback, None, began)
+    finally:
+        task.bring_rows_to_one(False)
 
 
 def _worse(solution: Solution) -> tuple[bool, bool, float]:
     certificate = solution.certificate
     missed = 0.0 if certificate.interpolates else certificate.residual
     return solution.status is not Status.CERTIFIED, missed > 0.0, missed or solution.gap
-
-
-def _standardised(data: Data) -> tuple[Data, Scaling]:
-    """Return a table that is solved in place of the user's; points that rounding made one are refused as ever."""
-    solved, scaling = standardise_table(data)
-    Data.validate(
-        solved.X, solved.Y, bias=data.bias, feature_names=data.feature_names, target_names=data.target_names
-    )
-    return solved, scaling

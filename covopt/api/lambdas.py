@@ -16,10 +16,10 @@ from covopt.limits import TimeUp, limited, now, patiently, unlimited
 from covopt.oracles.bounds import gauge_bound
 from covopt.oracles.local_search import LocalSearchOracle
 from covopt.oracles.support import bound_gauge
-from covopt.problems.regularised import constant_dual
+from covopt.problems.regularised import RegularisedProblem, constant_dual
 
 if TYPE_CHECKING:
-    from covopt.api.fit_task import FitTask
+    from covopt.api.task import Task
 
 DEFAULT_LAMBDA = (
     "0.03max"  # loses least held-out quality over twenty tables, with 0.02max: benchmarks/held_out.py
@@ -101,12 +101,12 @@ def parse_lam(lam: Any) -> tuple[float, bool]:
     return value, True
 
 
-def largest_lambda(task: FitTask, time_limit_s: float | None = None) -> LargestLambda:
+def largest_lambda(task: Task, time_limit_s: float | None = None) -> LargestLambda:
     """Return λ_max of a table; see :func:`covopt.lambda_max`.
 
     Parameters
     ----------
-    task : FitTask
+    task : Task
     time_limit_s : float, optional
         For all maxima over the neurons together; then, and after an interrupt, which ``task.interrupted`` tells, a
         bound that needs no search takes their place.
@@ -117,6 +117,7 @@ def largest_lambda(task: FitTask, time_limit_s: float | None = None) -> LargestL
     def excess(lam: float, *, no_constant: bool = False) -> float:
         """Gauge of the dual of the best constant, or a bound on it where it is not known exactly."""
         problem, _ = task.reduced(lam)
+        assert isinstance(problem, RegularisedProblem)
         live = problem.rows.any(axis=1)
         zero = np.zeros((len(problem.rows), problem.n_outputs))
         dual = problem.project_dual(problem.dual_of(zero) if no_constant else constant_dual(problem))[live]

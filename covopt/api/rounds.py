@@ -1,4 +1,4 @@
-"""What a callback sees of each round, in the user's units."""
+"""What is seen of each round: the history and the callback in the user's units, and checkpoints."""
 
 from __future__ import annotations
 
@@ -11,24 +11,41 @@ import numpy as np
 from covopt.checks.speaking import round_line, tell
 from covopt.limits import now
 from covopt.solvers.loop import RoundState
+from covopt.solvers.points import Point
 
 Callback = Callable[[Any], Any]
 
 
-def observer(
-    scale: float, history: list[dict[str, float]], callback: Callback | None, began: float
-) -> Callback:
-    """Return a callback that keeps the history, and hands states on, in the user's units."""
+class Watch:
+    """What a solver calls after each round.
 
-    def observe(state: RoundState) -> bool:
-        state = state.scaled(scale, now() - began)
+    Parameters
+    ----------
+    scale : float
+        From the solver's bounds to the user's.
+    callback : callable or None
+        The user's; a true answer stops.
+    began : float
+    keep : callable
+        Sees the best points of each round, for checkpoints.
+
+    Attributes
+    ----------
+    history : list of dict
+    """
+
+    def __init__(self, scale: float, callback: Callback | None, began: float, keep: Callable[[Point], None]):
+        self.scale, self.callback, self.began, self.keep = scale, callback, began, keep
+        self.history: list[dict[str, float]] = []
+
+    def __call__(self, state: RoundState, point: Point) -> bool:
+        """Note a round; whether to stop."""
+        state = state.scaled(self.scale, now() - self.began)
         seen = {k: v for k, v in vars(state).items() if (v if k == "note" else np.isfinite(v))}
         tell(logging.DEBUG, round_line(state), "round", **seen)
         if state.note:
-            tell(
-                logging.INFO, f"round {state.round}: {state.note}", "note", round=state.round, note=state.note
-            )
-        history.append(seen)
-        return bool(callback(state)) if callback is not None else False
-
-    return observe
+            note = f"round {state.round}: {state.note}"
+            tell(logging.INFO, note, "note", round=state.round, note=state.note)
+        self.keep(point)
+        self.history.append(seen)
+        return self.callback is not None and bool(self.callback(state))

@@ -23,7 +23,7 @@ from covopt.solution import Solution
 from covopt.solvers.descent import Descent
 
 if TYPE_CHECKING:
-    from covopt.api.fit_task import FitTask
+    from covopt.api.task import Task
 
 FOLDS = 5
 PASSES = 1  # of a descent in a fold: what is missing is added once
@@ -59,13 +59,13 @@ class HeldOut(NamedTuple):
 
 
 def held_out(
-    task: FitTask, lams: np.ndarray, *, folds: int = FOLDS, time_limit_s: float | None = None
+    task: Task, lams: np.ndarray, *, folds: int = FOLDS, time_limit_s: float | None = None
 ) -> HeldOut | None:
     """Train in every fold, and judge on what was left out.
 
     Parameters
     ----------
-    task : FitTask
+    task : Task
     lams : ndarray of shape (n,)
         Falling.
     folds : int
@@ -102,7 +102,7 @@ def held_out(
 
 
 def fold_networks(
-    task: FitTask, rows: np.ndarray, lams: np.ndarray, *, time_limit_s: float | None = None
+    task: Task, rows: np.ndarray, lams: np.ndarray, *, time_limit_s: float | None = None
 ) -> list[ReLUNetwork]:
     """Return a network for each λ, trained on some of the rows, each from the one before.
 
@@ -110,7 +110,7 @@ def fold_networks(
 
     Parameters
     ----------
-    task : FitTask
+    task : Task
     rows : ndarray of int
     lams : ndarray of shape (n,)
         Falling.
@@ -126,7 +126,7 @@ def fold_networks(
 
 
 def _solved(
-    task: FitTask, rows: np.ndarray, lams: np.ndarray, share: Callable[[int], float | None]
+    task: Task, rows: np.ndarray, lams: np.ndarray, share: Callable[[int], float | None]
 ) -> list[ReLUNetwork]:
     loss, table = task.loss, task.table
     part = type(task)(
@@ -142,7 +142,7 @@ def _solved(
 
 
 def _descended(
-    task: FitTask, rows: np.ndarray, lams: np.ndarray, share: Callable[[int], float | None]
+    task: Task, rows: np.ndarray, lams: np.ndarray, share: Callable[[int], float | None]
 ) -> list[ReLUNetwork]:
     loss, scaling = task.loss.take(rows), None
     data = dataclasses.replace(task.table, X=task.table.X[rows], Y=task.table.Y[rows])
@@ -161,12 +161,12 @@ def _descended(
             for _ in descent.run(start=before, passes=PASSES):
                 pass
         before = descent.network
-        network, _ = task.in_units(float(lam), reduction, *before, descent.point.dual)
+        network = task.network(reduction, *before)
         found.append(dataclasses.replace(network, scaling=scaling))
     return found
 
 
-def _folds(task: FitTask, folds: int) -> np.ndarray:
+def _folds(task: Task, folds: int) -> np.ndarray:
     """Return the fold of each row: at random, with as many of each class in each."""
     n, loss = task.data.n_samples, task.loss
     rng = np.random.default_rng(0 if task.random_state is None else task.random_state)
@@ -176,7 +176,7 @@ def _folds(task: FitTask, folds: int) -> np.ndarray:
     return fold
 
 
-def _judged(task: FitTask, network: ReLUNetwork, rows: np.ndarray) -> tuple[float, float]:
+def _judged(task: Task, network: ReLUNetwork, rows: np.ndarray) -> tuple[float, float]:
     """Return the mean loss on some rows, and R² or the accuracy there."""
     loss, Y = task.loss.take(rows), task.table.Y[rows]
     if not loss.is_classification:

@@ -98,7 +98,11 @@ class SolutionPath(list[Solution]):
         ----------
         path : path-like
         """
-        write_json(path, {"format": FORMAT, "schema": SCHEMA, "solutions": [s.to_dict() for s in self]})
+        write_json(path, self.to_dict())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as JSON types."""
+        return {"format": FORMAT, "schema": SCHEMA, "solutions": [s.to_dict() for s in self]}
 
     def plot(self, path: str | os.PathLike[str] | None = None) -> Figure:
         """Draw objective, neurons and gap along λ.

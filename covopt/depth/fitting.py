@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from covopt.api.fit_task import FitTask
+from covopt.api.task import Task
 from covopt.checks.memory import gives_way
 from covopt.checks.timing import stage, timing
 from covopt.depth.bracket import Bracket
@@ -30,7 +30,7 @@ SILENT = 1e-9  # ‖w_in‖‖w_out‖ of neurons that are dropped, against the 
 
 
 def fit_deep(
-    task: FitTask,
+    task: Task,
     lam: float,
     depth: int,
     *,
@@ -47,7 +47,7 @@ def fit_deep(
 
     Parameters
     ----------
-    task : FitTask
+    task : Task
         The table, the loss, the biases.
     lam : float
     depth : int
@@ -90,7 +90,7 @@ class _Training(Bracket):
 
     def __init__(
         self,
-        task: FitTask,
+        task: Task,
         lam: float,
         depth: int,
         limit: float | None,
@@ -134,7 +134,7 @@ class TrainedSearch(UpperSearch):
 
     Parameters
     ----------
-    task : FitTask
+    task : Task
     lam : float
     depth : int
     limit : float or None
@@ -143,7 +143,7 @@ class TrainedSearch(UpperSearch):
     """
 
     def __init__(
-        self, task: FitTask, lam: float, depth: int, limit: float | None, offer: Callable[[Found, str], None]
+        self, task: Task, lam: float, depth: int, limit: float | None, offer: Callable[[Found, str], None]
     ) -> None:
         super().__init__(task.data, depth, task.output_bias, limit, task.random_state, offer, task.loss)
         self.task, self.lam = task, lam

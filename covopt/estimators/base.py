@@ -10,8 +10,8 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
-from covopt.api.fit_task import FitTask
 from covopt.api.lambdas import is_chosen, parse_lam
+from covopt.api.task import Task
 from covopt.certificates.certify import Certificate
 from covopt.checks.validation import check_time_limit
 from covopt.data.tabular import Named
@@ -21,6 +21,8 @@ from covopt.losses import Loss
 from covopt.network import ReLUNetwork
 from covopt.solution import Solution
 from covopt.status import Status
+
+BRIEF = 0.02  # share of the search for bounds: grids of parameters fit again and again
 
 
 class CertifiedEstimator(BaseEstimator):
@@ -138,9 +140,9 @@ class LossEstimator(CertifiedEstimator):
         began, limit = now(), check_time_limit(self.time_limit_s)
         if not is_chosen(lam):
             parse_lam(lam)  # before anything is computed
-        task = FitTask(
+        task = Task(
             self._table(X), Y, loss, self.bias, self.output_bias, weights, "variation", "auto", self.tol, self._seed()
         )  # fmt: skip
-        task.is_brief = True  # grids of parameters fit again and again
+        task.effort = BRIEF
         with threadpool_limits(1, user_api="blas"):
             return task.solve(task.strength(lam, limit), limit, None, None, began)

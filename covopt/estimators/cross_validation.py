@@ -10,8 +10,8 @@ from sklearn.base import ClassifierMixin, clone
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
 
-from covopt.api.fit_task import FitTask
 from covopt.api.selection import fold_networks
+from covopt.api.task import Task
 from covopt.checks.validation import check_count, check_time_limit, check_tol
 from covopt.errors import InputError, TableWarning
 from covopt.estimators.base import LossEstimator, check_weights
@@ -43,7 +43,7 @@ class _AlongThePath(LossEstimator):
         check_n_jobs(self.n_jobs)
         limit = check_time_limit(self.time_limit_s)
         splits = list(check_cv(self.cv, y, classifier=isinstance(self, ClassifierMixin)).split(X, y))
-        task = FitTask(
+        task = Task(
             X, targets, loss, self.bias, self.output_bias, weights, "variation", "auto", self.tol, self._seed()
         )  # fmt: skip
         self.lams_ = self._grid(task, limit)
@@ -55,7 +55,7 @@ class _AlongThePath(LossEstimator):
                 self.scores_[j, fold] = self._score(network, X[test], y[test], weights, test)
         return float(self.lams_[int(self.scores_.mean(axis=1).argmax())])
 
-    def _grid(self, task: FitTask, limit: float | None) -> np.ndarray:
+    def _grid(self, task: Task, limit: float | None) -> np.ndarray:
         if self.lams is not None:
             lams = np.unique(np.asarray(self.lams, dtype=float).ravel())[::-1]
             if not len(lams) or not np.isfinite(lams).all() or lams[-1] <= 0:
@@ -95,7 +95,7 @@ class _AlongThePath(LossEstimator):
     _default_scoring = "neg_mean_squared_error"
 
 
-def _networks(task: FitTask, train: np.ndarray, lams: np.ndarray, limit: float | None) -> list[ReLUNetwork]:
+def _networks(task: Task, train: np.ndarray, lams: np.ndarray, limit: float | None) -> list[ReLUNetwork]:
     return fold_networks(task, train, lams, time_limit_s=limit)
 
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from covopt.api.fit_task import FitTask
 from covopt.api.fitting import fit
 from covopt.api.interpolation import min_norm
+from covopt.api.task import Task
 from covopt.checks.optional import required
 from covopt.checks.validation import check_tol, is_whole
 from covopt.errors import InputError
@@ -283,7 +283,7 @@ def _floor(
         return found
     if not isinstance(reference, Solution):
         raise InputError(f"reference must be a Solution; received {type(reference).__name__}.")
-    task = FitTask(X, Y, loss, bias, output_bias, None, "variation", "auto", 1e-6, None)
+    task = Task(X, Y, loss, bias, output_bias, None, "variation", "auto", 1e-6, None)
     differs = differences(reference, task) + (["lam"] if reference.lam != task.strengths(lam) else [])
     if differs:
         raise InputError(

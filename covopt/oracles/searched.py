@@ -1,4 +1,4 @@
-"""What looks for columns in four to eight dimensions: neurons seen before, a short local search, boxes.
+"""What looks for columns where nothing prices exactly: neurons seen before, a short local search, signs and boxes.
 
 Where rows lie on grids or have columns of very different size most neurons above one sit in cells that no climb
 starts in: near the optimum of the raw iris table a local search of 1024 starts finds ten where boxes find five
@@ -18,7 +18,7 @@ import numpy as np
 from covopt.exact.parallel_rows import ASCENT_DIGITS, first_of_each
 from covopt.oracles.base import Pricing
 from covopt.oracles.branch_and_bound import BranchAndBoundOracle
-from covopt.oracles.cascade import FEW_NODES, joined, merged, suits_signs
+from covopt.oracles.cascade import joined, merged, sign_nodes, suits_boxes, suits_signs
 from covopt.oracles.cones import BoxOracle
 from covopt.oracles.local_search import FIRST_SHARE, LocalSearchOracle
 
@@ -72,6 +72,7 @@ class Pool:
     def above(self, dual: np.ndarray, level: float) -> tuple[np.ndarray, np.ndarray]:
         """Neurons with a value above ``level`` in size, and their values."""
         values = self._atoms @ dual
+        values = values if values.ndim == 1 else np.linalg.norm(values, axis=1)
         found = np.abs(values) > level
         return self._neurons[found], values[found]
 
@@ -87,9 +88,15 @@ class SearchedThenProved:
     max_nodes : int
         Boxes per proof.
     random_state : int, optional
+    n_outputs : int
+        0 for duals of one axis. Of several outputs nothing is proved here.
+    proves : bool
+        Whether signs and boxes are tried at all.
 
     Attributes
     ----------
+    boxes : BoxOracle or None
+        Up to eight dimensions.
     gap : float
         Of the solver, as far as it knows.
     is_worth : callable
@@ -100,19 +107,25 @@ class SearchedThenProved:
         Whether branch and bound over signs has proved what boxes had not: few rows for the dimension.
     """
 
-    def __init__(self, rows: np.ndarray, *, tol: float, max_nodes: int, random_state: int | None = None):
+    def __init__(
+        self, rows: np.ndarray, *, tol: float, max_nodes: int, random_state: int | None = None, n_outputs: int = 0,
+        proves: bool = True,
+    ):  # fmt: skip
         self.tol, self.max_nodes = tol, max_nodes
         self.gap = 1.0
         self.is_worth: Callable[[float], bool] = lambda best: True
         self.proved = self.failed = False
-        self.by_signs = suits_signs(*rows.shape)
+        proves = proves and n_outputs == 0
+        self.by_signs = proves and suits_signs(*rows.shape)
         self._rows = rows
         self.local = LocalSearchOracle(rows, random_state=0 if random_state is None else random_state)
         self.pool = Pool(rows)
         self._excess = 0.0
         self._walked = 0  # boxes of the last walk
         self._sees_more = False  # whether the last walk found what climbs had missed
-        self.boxes = BoxOracle(rows, max_nodes=max_nodes, n_threads=2)
+        self.boxes: BoxOracle | None = None
+        if proves and suits_boxes(rows.shape[1]):
+            self.boxes = BoxOracle(rows, max_nodes=max_nodes, n_threads=2)
         self.signs = BranchAndBoundOracle(rows, node_limit=NODES, n_starts=STARTS, random_state=0)
 
     def price(
@@ -133,6 +146,10 @@ class SearchedThenProved:
         found = merged(found, self.local.search(dual, **options, share=FIRST_SHARE))
         if _count(found) >= enough:
             return self._remembered(found)
+        if self.boxes is None:
+            if not _count(found):
+                found = self._remembered(merged(found, self.local.search_on(dual, **options)))
+            return self._walk(dual, found) if self.by_signs and not _count(found) else found
         excess = max(found.upper_bound - 1.0, SEEN * self._excess, CLOSE * self.tol)
         found = self._looked(dual, found, 1.0 + SEEN * excess)
         if _count(found) >= FEW or self.proved:
@@ -144,6 +161,7 @@ class SearchedThenProved:
     def _looked(self, dual: np.ndarray, found: Pricing, level: float) -> Pricing:
         """Add what a few boxes find above a level."""
         most = min(LOOK, self.max_nodes, self._walked // LOOK_SHARE if self._walked else LOOK)
+        assert self.boxes is not None
         missed = self.boxes.price(dual, threshold=level, max_nodes=max(most, 1))
         found = self._remembered(merged(found, missed))
         best = found.upper_bound
@@ -167,7 +185,7 @@ class SearchedThenProved:
             level = 1.0 + slack if best <= 1.0 + slack else 1.0 + SEEN * (best - 1.0)
         boxes = self.prove(dual, level)
         before, together = _count(found), merged(found, boxes)
-        self.proved = bool(np.abs(boxes.values).max(initial=0.0) <= level)
+        self.proved = bool(np.abs(boxes.values).max(initial=0.0) <= level) and np.isfinite(boxes.upper_bound)
         if self.proved:
             self.failed = boxes.upper_bound > level * (1.0 + NEAR * self.gap)
             bound = max(boxes.upper_bound, best)
@@ -178,10 +196,12 @@ class SearchedThenProved:
     def prove(self, dual: np.ndarray, level: float) -> Pricing:
         """Return neurons above a level, or a bound about the level: by signs, where these end, or boxes."""
         if self.by_signs:
-            signs = self._by_signs(dual, level, FEW_NODES)
+            signs = self._by_signs(dual, level, sign_nodes(self._rows.shape[1]))
             if signs.exact:
                 return signs
             self.by_signs = False  # rows of uneven size: once is enough
+        if self.boxes is None:
+            return Pricing(self._rows[:0], np.zeros(0), np.inf, exact=False)
         boxes = self.boxes.price(dual, threshold=level, complete=self._sees_more)
         self._walked = self.boxes.nodes
         highest = float(np.abs(boxes.values).max(initial=0.0))

@@ -72,6 +72,16 @@ class RegularisedProblem:
         """Return q."""
         return self.loss.targets.shape[1] if self.outputs is None else self.outputs.shape[1]
 
+    @property
+    def vector_outputs(self) -> int:
+        """Return q for oracles, 0 for one output."""
+        return 0 if self.n_outputs == 1 else self.n_outputs
+
+    @property
+    def dual_shape(self) -> tuple[int, int]:
+        """Shape of a dual."""
+        return len(self.rows), self.n_outputs
+
     # ------------------------------------------------------------------ to and from the loss's outputs
     def raise_outputs(self, values: np.ndarray) -> np.ndarray:
         """Return values of the reduced outputs in the loss's outputs."""

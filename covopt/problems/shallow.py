@@ -53,6 +53,11 @@ class ShallowProblem:
         """Return k of a vector problem, 0 of a scalar one."""
         return self.targets.shape[1] if self.targets.ndim == 2 else 0
 
+    @property
+    def dual_shape(self) -> tuple[int, int]:
+        """Shape of a dual with an axis for outputs."""
+        return len(self.rows), max(self.vector_outputs, 1)
+
     def atoms(self, neurons: np.ndarray) -> np.ndarray:
         """Return σ(Z w_j) as columns, shape (N, m), for neurons of shape (m, r)."""
         return np.maximum(self.rows @ neurons.T, 0.0)

@@ -20,7 +20,6 @@ from typing import Any
 import numpy as np
 from scipy.linalg import LinAlgError
 
-from covopt.checks.rounds import State
 from covopt.checks.timing import stage
 from covopt.oracles.base import Oracle, Pricing
 from covopt.oracles.heights import heights
@@ -33,7 +32,6 @@ from covopt.solvers.schedule import Schedule
 from covopt.status import Status
 
 PROGRESS = 0.5  # of the gap, that counts as such
-SAME = 1e-6  # relative difference at which a kept bound is that of the kept points
 RISE = 1e-3  # of the lower bound, as a share of the gap, that counts as progress
 ACCURATE = 1e-13  # relative accuracy that no restricted solve is asked to pass
 
@@ -76,7 +74,6 @@ class Driver(GenerationLoop):
         )  # fmt: skip
         self.is_patient = False
         self._idle = 0
-        self._is_halfway = False  # a kept state is of the middle of a round: its dual is to be priced first
 
     @property
     def n_columns(self) -> int:
@@ -133,76 +130,10 @@ class Driver(GenerationLoop):
             self.point.neurons, self.point.weights = neurons[used], weights[used]
             self.point.offset, self.point.upper_bound = offset, value
 
-    # ------------------------------------------------------------------ between two runs
-    KEPT_POINT = ("neurons", "weights", "offset", "upper_bound", "dual", "lower_bound")
-
-    def state(self) -> State | None:
-        """See the base class."""
-        master, point = self.master, self.point
-        columns, cones = master.columns, master.cones
-        known = np.isfinite(point.lower_bound) and len(columns) == len(cones.sizes)
-        if not known or not len(columns):
-            return None
-        parts = {"cones": cones} if master.edges is None else {"cones": cones, "edges": master.edges}
-        return {
-            "kind": type(self).__name__, "neurons": columns.neurons.copy(), "live": columns.live.copy(),
-            "dual": master.dual.copy(), "offset": master.offset.copy(),
-            "dual_gap": self.dual_gap, "is_patient": self.is_patient,
-            "point": {name: getattr(point, name) for name in self.KEPT_POINT},
-            **{name: {each: getattr(part, each).copy() for each in part.KEPT} for name, part in parts.items()},
-        }  # fmt: skip
-
-    def shapes(self) -> dict[str, Any]:
-        """See the base class."""
-        master, point = self.master, self.point
-        rank, k = master.columns.rows.shape[1], master.dual.shape[1]
-        outputs = np.shape(point.weights)[1:]
-        parts = {"cones": master.cones.shapes("m", k)}
-        if master.edges is not None:
-            parts["edges"] = master.edges.shapes(master.edges.slack.shape[1], k)
-        return {
-            "neurons": ("m", rank), "live": ("m",), "dual": master.dual.shape, "offset": master.offset.shape,
-            "dual_gap": float, "is_patient": float, **parts,
-            "point": {
-                "neurons": ("p", rank), "weights": ("p", *outputs), "offset": np.shape(point.offset) or float,
-                "upper_bound": float, "dual": point.dual.shape, "lower_bound": float,
-            },
-        }  # fmt: skip
-
-    def restore(self, state: State) -> bool:
-        """See the base class."""
-        master, point, neurons = self.master, self.point, state["neurons"]
-        with np.errstate(all="ignore"):
-            if not len(neurons) or not np.allclose(self.normalise(neurons), neurons, rtol=1e-6, atol=1e-9):
-                raise ValueError("its neurons are not of cost one")
-            kept = state["point"]
-            network = kept["neurons"], kept["weights"], kept["offset"]
-            found = self.objective.reached(*network), self.objective.problem.dual_value(kept["dual"])
-            stated = kept["upper_bound"], kept["lower_bound"]
-            if not np.allclose(stated, found, rtol=SAME, atol=SAME * min(map(abs, found))):
-                raise ValueError("its bounds are not those of its network and its dual")
-            dual = kept["dual"].reshape(master.dual.shape)
-            if not (np.linalg.norm(heights(master.columns.rows, dual, neurons), axis=1) <= 1.0 + SAME).all():
-                raise ValueError("its dual is not feasible")
-        if not master.columns.restore(neurons, state["live"].astype(bool)):
-            self.master = Master(self.objective, self.unit.fit_frames)
-            return False
-        master.dual, master.offset = state["dual"], state["offset"]
-        for name, part in (("cones", master.cones), ("edges", master.edges)):
-            for each in part.KEPT if part is not None else ():
-                setattr(part, each, state[name][each])
-        self.dual_gap, self.is_patient = float(state["dual_gap"]), bool(state["is_patient"])
-        for name in self.KEPT_POINT:
-            setattr(point, name, state["point"][name])
-        self._is_halfway = not self.is_patient
-        return True
-
     # ------------------------------------------------------------------ rounds
     def _iterate(self) -> None:
         schedule, since, milestone = self.schedule, 0, self._milestone()
         lowest = np.inf
-        if self._is_halfway:
-            self._renew(self._ask())
         for number in range(1, self.max_rounds + 1):
             before = self.dual_gap
             try:

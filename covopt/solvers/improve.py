@@ -20,28 +20,39 @@ from covopt.oracles.cascade import suits_boxes
 from covopt.oracles.faces import MOST_FACED
 from covopt.problems.regularised import RegularisedProblem
 from covopt.problems.shallow import ShallowProblem
-from covopt.solvers.box_generation import solve_by_boxes
+from covopt.solvers.bounds import Bounds
 from covopt.solvers.descent import PASSES, Descent
 from covopt.solvers.generation import generate
-from covopt.solvers.heuristic import solve_heuristic
 from covopt.solvers.interpolating import InterpolatingDescent
 from covopt.solvers.loop import RoundState
 from covopt.solvers.master.objective import Fit, Interpolation, Objective
 from covopt.solvers.points import Point
 from covopt.solvers.quick import has_no_room, is_out_of_reach
 from covopt.solvers.regularised.newton import applies
+from covopt.solvers.searching import search
 from covopt.status import Status
 
 MANY_ROWS = 1000  # from which on a solve with a limit begins with descent, whatever its dimension
 STARTS = 4  # random networks where no columns follow
 SOON_S = 1.0  # for a network where the first round of columns took all the time
-MEETING_SHARE, FAR_SHARE = (
-    0.3,
-    0.8,
-)  # of the time, for a network through the points, and where no columns follow
-BOX_SHARE = 0.7  # of the time limit, before bounds of another kind are tried
+MEETING_SHARE = 0.3  # of the time, for a network through the points
+SEARCHING, SEARCHING_WIDE = 0.75, 0.5  # of it for columns where bounds follow; with a loss these take longer
 COLUMNS, DESCENT = "column-generation", "descent with local search"
 ENDED = (Status.TIME_LIMIT, Status.INTERRUPTED, Status.CALLBACK)
+
+
+def start_of(problem: ShallowProblem | RegularisedProblem, random_state: int | None = None) -> Point:
+    """Return where the loop begins: the best constant, or no network through the points."""
+    return descent_of(problem, random_state).point
+
+
+def descent_of(
+    problem: ShallowProblem | RegularisedProblem, random_state: int | None
+) -> Descent | InterpolatingDescent:
+    """Return the descent of a problem."""
+    if isinstance(problem, ShallowProblem):
+        return InterpolatingDescent(problem, random_state)
+    return Descent(problem, random_state)
 
 
 class Improvement:
@@ -56,8 +67,10 @@ class Improvement:
     tol : float
     time_limit_s : float, optional
         From now.
-    is_brief : bool
-        Of :func:`~covopt.solvers.heuristic.solve_heuristic`.
+    effort : float
+        Of :class:`~covopt.solvers.bounds.Bounds`.
+    proves : bool
+        Whether dual norms are bounded by search; else by the semidefinite relaxation.
     **options
         ``random_state``, ``callback`` and ``warm``, of :func:`~covopt.solvers.generation.generate`.
 
@@ -88,19 +101,17 @@ class Improvement:
         *,
         tol: float,
         time_limit_s: float | None = None,
-        is_brief: bool = False,
+        effort: float = 1.0,
+        proves: bool = True,
         **options: Any,
     ):
-        self.problem, self.oracle, self.tol, self.is_brief = problem, oracle, tol, is_brief
+        self.problem, self.oracle, self.tol, self.effort, self.proves = problem, oracle, tol, effort, proves
         self.limit, self.began, self.options = time_limit_s, now(), options
         seed = options.get("random_state")
         self.view: Objective
-        self.descent: Descent | InterpolatingDescent
-        if isinstance(problem, ShallowProblem):
-            self.view, self.descent = Interpolation(problem), InterpolatingDescent(problem, seed)
-        else:
-            self.view, self.descent = Fit(problem), Descent(problem, seed)
-        self.is_searched = self.view.is_scalar and problem.rows.shape[1] > MOST_FACED
+        self.view = Interpolation(problem) if isinstance(problem, ShallowProblem) else Fit(problem)
+        self.descent = descent_of(problem, seed)
+        self.is_searched = not proves or (self.view.is_scalar and problem.rows.shape[1] > MOST_FACED)
         self.point, self.name = self.descent.point, "constant"
 
     @property
@@ -135,10 +146,7 @@ class Improvement:
         if follows or not is_far:
             yield from self._columns(oracle)
         elif self.view.is_scalar and np.isfinite(self.point.upper_bound):
-            options = {"random_state": self.options["random_state"], "callback": self.options["callback"]}
-            found = solve_heuristic(
-                problem, tol=self.tol, time_limit_s=self.left, found=self.point, **options
-            )
+            found = self._bounded(dataclasses.replace(self.point), self.point.dual)
             if no_room:
                 found.status = Status.GAP
             yield self._improved(found, DESCENT)
@@ -193,23 +201,34 @@ class Improvement:
             self.point, self.name = self.point.merged(self.descent.point), DESCENT
 
     def _columns(self, oracle: Any) -> Iterator[Point]:
-        """Column generation: by boxes up to eight dimensions, by the exact oracle, else by what search believes."""
-        problem, found = self.problem, None
+        """Column generation: by the exact oracle, else by a search, which signs and boxes prove; then bounds."""
+        problem, rank = self.problem, self.problem.rows.shape[1]
         options = {**self.options, "tol": self.tol}
-        if self.is_searched and suits_boxes(problem.rows.shape[1]):
-            found = solve_by_boxes(problem, **options, time_limit_s=self.left and BOX_SHARE * self.left)
-            yield self._improved(found, COLUMNS + " with boxes")
-            if found.status not in (Status.GAP, Status.TIME_LIMIT):
-                return
-            found = dataclasses.replace(found)  # what follows writes into it
-        elif oracle is not None or not problem.rows.any():
+        if oracle is not None or not problem.rows.any():
             yield self._improved(generate(problem, oracle, **options, time_limit_s=self.left), COLUMNS)
             return
-        point = solve_heuristic(
-            problem, **options, time_limit_s=self.left, is_brief=self.is_brief, found=found
-        )
-        search = " with local search" if point.status is Status.HEURISTIC else " with branch and bound"
-        yield self._improved(point, COLUMNS + search)
+        by_boxes = self.view.is_scalar and suits_boxes(rank)
+        wide = not (self.view.interpolates or by_boxes) and self.view.is_scalar
+        limit = self.left and (SEARCHING_WIDE if wide else SEARCHING) * self.left
+        found, dual = search(problem, **options, time_limit_s=limit, proves=self.proves)
+        is_proved = found.status is Status.CERTIFIED
+        by = "boxes" if by_boxes else "branch and bound" if is_proved else "local search"
+        yield self._improved(found, f"{COLUMNS} with {by}")
+        if found.status in (Status.GAP, Status.TIME_LIMIT):
+            yield self._improved(self._bounded(dataclasses.replace(found), dual), f"{COLUMNS} with {by}")
+
+    def _bounded(self, point: Point, dual: np.ndarray) -> Point:
+        """Raise the bound of a point in the time that is left."""
+        bounds = Bounds(
+            self.view, point, dual.reshape(self.problem.dual_shape), tol=self.tol, time_s=self.left,
+            effort=self.effort, callback=self.options.get("callback"),
+            random_state=self.options.get("random_state"),
+        )  # fmt: skip
+        if not self.proves:
+            bounds.by_relaxation()
+            point.status = Status.CERTIFIED if point.gap <= self.tol else Status.HEURISTIC
+            return point
+        return bounds.raise_all()
 
     def _improved(self, point: Point, name: str) -> Point:
         self.point, self.name = point.merged(self.point), name
@@ -223,4 +242,4 @@ class Improvement:
             now() - self.began, "descent on both layers",
         )  # fmt: skip
         point.history.append(state)
-        return callback is not None and bool(callback(state))
+        return callback is not None and bool(callback(state, point))

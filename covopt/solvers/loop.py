@@ -7,7 +7,6 @@ path and Frank–Wolfe's variants are such rounds.
 
 from __future__ import annotations
 
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -16,8 +15,6 @@ from typing import Any, Self
 import numpy as np
 
 from covopt.checks.memory import NoRoom
-from covopt.checks.rounds import State, check_shapes, checkpoints_of
-from covopt.errors import CheckpointWarning
 from covopt.limits import TimeUp, limited, now
 from covopt.status import Status
 
@@ -52,7 +49,8 @@ class GenerationLoop(ABC):
     random_state : int, optional
         Seeds the starting vertices; without one the seed is fixed.
     callback : callable, optional
-        Receives a :class:`RoundState`, or what a subclass notes instead; a true answer stops.
+        Receives a :class:`RoundState`, or what a subclass notes instead, and the best points so far; a true answer
+        stops.
     """
 
     point: Any  # the best points so far, with lower_bound, upper_bound, gap, status and history
@@ -73,7 +71,7 @@ class GenerationLoop(ABC):
         time_limit_s: float | None = None,
         max_rounds: int = 300,
         random_state: int | None = None,
-        callback: Callable[[Any], Any] | None = None,
+        callback: Callable[[Any, Any], Any] | None = None,
     ):
         self.tol, self.time_limit_s, self.max_rounds, self.callback = tol, time_limit_s, max_rounds, callback
         self.rng = np.random.default_rng(0 if random_state is None else random_state)
@@ -84,7 +82,7 @@ class GenerationLoop(ABC):
         self._deadline = None if self.time_limit_s is None else self._began + self.time_limit_s
         try:
             with limited(self.time_limit_s if self.is_cut else None):
-                if self._resume() or self._start():
+                if self._start():
                     self._iterate()
         except KeyboardInterrupt:
             self.point.status = Status.INTERRUPTED
@@ -94,48 +92,6 @@ class GenerationLoop(ABC):
         if self.point.gap <= self.tol:
             self.point.status = Status.CERTIFIED
         return self.point
-
-    def state(self) -> State | None:
-        """Return what these rounds can go on from, between two of them; None where they begin anew."""
-        return None
-
-    def _resume(self) -> bool:
-        """Go on from what an earlier solve kept; whether there was something."""
-        kept = checkpoints_of(self._problem)
-        state = None if kept is None else kept.start_for(self)
-        if state is None:
-            return False
-        try:
-            check_shapes(state, self.shapes())
-            fits = self.restore(state)
-            why = "they are of other columns"
-        except ValueError as error:
-            fits, why = False, str(error)
-        if not fits:
-            warnings.warn(
-                f"the rounds in the checkpoint do not fit ({why}); they begin anew.",
-                CheckpointWarning,
-                stacklevel=2,
-            )
-        return fits
-
-    def shapes(self) -> dict[str, Any]:
-        """Return what a state is made of, as :func:`~covopt.checks.rounds.check_shapes` takes it."""
-        return {}
-
-    def restore(self, state: State) -> bool:
-        """Take over a state of these shapes; whether it fits.
-
-        Raises
-        ------
-        ValueError
-            For one that is damaged; then nothing is taken over.
-        """
-        return False
-
-    @property
-    def _problem(self) -> Any:
-        return getattr(self, "problem", None)
 
     @abstractmethod
     def _start(self) -> bool:
@@ -165,10 +121,7 @@ class GenerationLoop(ABC):
     def ends(self, state: Any) -> bool:
         """Tell the callback about a round, and set the status where the loop must end."""
         point = self.point
-        kept = checkpoints_of(self._problem)
-        if kept is not None:
-            kept.offer(self)
-        asked = self.callback is not None and self.callback(state)
+        asked = self.callback is not None and self.callback(state, point)
         if point.gap <= self.tol:
             point.status = Status.CERTIFIED
             return True

@@ -11,7 +11,7 @@ from covopt.limits import TimeUp, limited
 from covopt.problems.shallow import ShallowProblem
 from covopt.solvers.finish import sparsified
 from covopt.solvers.master.objective import PASSES
-from covopt.solvers.thin import solve_thin_quickly
+from covopt.solvers.quick import quick_network
 
 PER_S = 4e9  # (N·k)³ for Carathéodory, whose factors hear no deadline
 
@@ -45,5 +45,5 @@ def with_few_neurons(
         fewer = sparsified(problem, neurons, weights, offset)
     if len(fewer[0]) <= most and np.abs(problem.residual(*fewer)).max(initial=0.0) <= PASSES:
         return fewer
-    quick = solve_thin_quickly(problem, time_limit_s=0.0, network_s=seconds)
+    quick = quick_network(problem, seconds)
     return (quick.neurons, quick.weights, quick.offset) if len(quick.neurons) else (neurons, weights, offset)

@@ -63,8 +63,12 @@ class Point:
     warm: WarmStart | None = None  # where another solve with a loss may start
     finished: bool = False  # the network is merged, and as sparse as it gets
     claimed: bool = False  # quadratics on boxes have shown that no neuron exceeds one at the dual
-    is_early: bool = False  # whether a first look at what can be proved has ended the rounds
     dual_low: np.ndarray | None = None  # what the multipliers are beside their doubles, where that matters
+
+    @property
+    def network(self) -> tuple[np.ndarray, np.ndarray, Any]:
+        """Neurons, weights and offset."""
+        return self.neurons, self.weights, self.offset
 
     @property
     def gap(self) -> float:

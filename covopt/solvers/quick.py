@@ -1,34 +1,30 @@
-"""A network through the points and a bound below it within about a second, however large the table.
+"""What a solve of a table takes, in time and memory; and a network through the points where it takes too much.
 
 N neurons in random directions, each of which bends at a point of its own, have independent outputs there: one linear
 system gives a network; of twice as many the least weights cost a hundredth. Where N³ operations are too many, the
-points along one direction u are a piecewise linear function of u·x, whose kinks are a network found in N log N. All
-are far from the smallest, the last the farthest: on many points doubles may not have its digits. From below the exact
-solution of a few of the points bounds the cost of all of them; of more and more points as long as there is time.
+points along one direction u are a piecewise linear function of u·x. All are far from the smallest, the last the
+farthest: on many points doubles may not have its digits.
 """
 
 from __future__ import annotations
 
-import contextlib
+from dataclasses import replace
 
 import numpy as np
 from scipy.linalg.lapack import dgetrf, dgetrs
 
 from covopt.checks.memory import gives_way, memory_left
-from covopt.limits import TimeUp, now
 from covopt.oracles.faces import count_faces
-from covopt.problems.half_plane import HalfPlane, Points
 from covopt.problems.regularised import RegularisedProblem
 from covopt.problems.shallow import ShallowProblem, sizes
-from covopt.solvers.brackets import subset_bound
 from covopt.solvers.finish import sparsified
 from covopt.solvers.master.columns import SQUARE
 from covopt.solvers.master.objective import PASSES
 from covopt.solvers.points import Point
+from covopt.solvers.thin import Thin
 from covopt.status import Status
 
 DIRECTIONS = 8
-SUBSET_FACES, MORE_FACES = 2e5, 8.0  # of the first few points, and how many times more come next
 DENSE_PER_S = 5e10  # N³ for a network with a kink at every point (.4 s for 3000, 2.8 s for 5000)
 DENSE_BYTES = 24.0
 CARATHEODORY_PER_S = (
@@ -45,7 +41,6 @@ FINISHING = (
 )
 MOST_BYTES = 8e9
 MASTER = 360.0  # bytes of the master and its pricing, for a row and an unknown
-SUBSET_BYTES = 400.0  # of a face of the few points
 
 
 def round_seconds(problem: ShallowProblem | RegularisedProblem) -> float:
@@ -130,36 +125,16 @@ def master_bytes(problem: ShallowProblem | RegularisedProblem) -> float:
     )
 
 
-def solve_quickly(
-    problem: ShallowProblem, *, time_limit_s: float, network_s: float = 0.0, random_state: int | None = None
-) -> Point:
-    """Return the cheap network and the bound of a few points.
-
-    Parameters
-    ----------
-    problem : ShallowProblem
-    time_limit_s : float
-        For the bound, of more and more points.
-    network_s : float
-        For a network with a kink at every point; where that takes longer it has one along a line.
-    random_state : int, optional
-
-    Examples
-    --------
-    >>> rows = np.column_stack([np.random.default_rng(0).standard_normal((50, 2)), np.ones(50)])
-    >>> point = solve_quickly(ShallowProblem(rows, np.sin(np.arange(50.0))), time_limit_s=1.0)
-    >>> len(point.neurons) <= 50, 0.0 < point.lower_bound < point.upper_bound
-    (True, True)
-    """
-    point = quick_network(problem, network_s, random_state)
-    point.dual, point.lower_bound = few_points_bound(problem, time_limit_s, random_state)
-    return point
-
-
 def quick_network(problem: ShallowProblem, seconds: float, random_state: int | None = None) -> Point:
     """Return a network through the points that takes about so many seconds, or next to none along a line.
 
     Without a bias there may be none; then the upper bound is infinite.
+
+    Examples
+    --------
+    >>> rows = np.column_stack([np.random.default_rng(0).standard_normal((50, 2)), np.ones(50)])
+    >>> [len(quick_network(ShallowProblem(rows, np.sin(np.arange(50.0))), s).neurons) for s in (0.0, 1.0)]
+    [50, 50]
     """
     rng = np.random.default_rng(0 if random_state is None else random_state)
     shape = problem.targets.shape
@@ -167,37 +142,18 @@ def quick_network(problem: ShallowProblem, seconds: float, random_state: int | N
         np.zeros((0, problem.rows.shape[1])), np.zeros((0, *shape[1:])), np.zeros(shape[1:])[()], np.inf,
         np.zeros(shape), 0.0, Status.TIME_LIMIT, finished=True,
     )  # fmt: skip
-    n = float(len(problem.rows))
-    found = None
+    thin = Thin.of(problem.rows)
+    if thin is not None:  # in coordinates of size one: others are lost in what all rows have in common
+        problem = replace(problem, rows=thin.rows)
+    n, found = float(len(problem.rows)), None
     if n**3 / DENSE_PER_S <= seconds and DENSE_BYTES * n**2 <= memory_left():
         has_time = float(problem.targets.size) ** 3 / CARATHEODORY_PER_S <= seconds
         found = _kinks_at_points(problem, rng, EACH if has_time else 1)
     found = found or _along_a_line(problem, rng)
     if found is not None:
-        point.neurons, point.weights = found
+        point.neurons, point.weights = found if thin is None else thin.units(*found)
         point.upper_bound = problem.primal_value(point.weights, point.offset)
     return point
-
-
-def few_points_bound(
-    problem: ShallowProblem, time_limit_s: float, random_state: int | None = None
-) -> tuple[np.ndarray, float]:
-    """Return the best dual, and its value, of exact solutions of more and more points."""
-    best, highest = np.zeros(problem.targets.shape), 0.0
-    importance, began = problem.project_dual(problem.targets), now()
-    most, budget = memory_left() / SUBSET_BYTES, SUBSET_FACES
-    with contextlib.suppress(TimeUp):
-        while importance.any() and (left := time_limit_s - (now() - began)) > 0.0:
-            started = now()
-            dual, lower = subset_bound(problem, importance, min(budget, most), left, random_state)
-            if lower > highest:
-                best, highest = dual, lower
-            took = now() - started
-            growth = min(MORE_FACES, (left - took) / took)  # solves take about as long as there are faces
-            if growth < 2.0 or budget > most or dual.reshape(len(dual), -1).any(axis=1).sum() == len(dual):
-                break
-            budget *= growth
-    return best, highest
 
 
 def _kinks_at_points(
@@ -235,28 +191,20 @@ def _along_a_line(problem: ShallowProblem, rng: np.random.Generator) -> tuple[np
     if np.abs(rows @ ones - 1.0).max() > 1e-9:
         return None
     best, cost = None, np.inf
-    for direction in rng.standard_normal((DIRECTIONS, rows.shape[1])):
-        frame = np.linalg.qr(np.column_stack([ones, direction]))[0][:, ::-1]
-        plane = HalfPlane.of(ShallowProblem(np.ascontiguousarray(rows @ frame), problem.targets))
-        if plane is None:
+    spread = np.ptp(rows, axis=0)
+    for direction in rng.standard_normal((DIRECTIONS, rows.shape[1])) / np.where(spread > 0.0, spread, 1.0):
+        along = rows @ direction
+        order = np.argsort(along, kind="stable")
+        steps = np.diff(along[order])
+        if not steps.min(initial=np.inf) > 0.0:
             continue
-        units, weights = _kinks(plane)
+        targets = problem.targets[order]
+        slopes = (np.diff(targets, axis=0).T / steps).T
+        vectors = np.concatenate([ones[None], direction - along[order[:-1], None] * ones])
+        weights = np.concatenate([targets[:1], slopes[:1], np.diff(slopes, axis=0)])
+        lengths = np.linalg.norm(vectors, axis=1)
+        weights = (weights.T * lengths).T
         mass = float(sizes(weights).sum())
         if mass < cost:
-            best, cost = (units @ frame.T, weights if problem.is_vector else weights[:, 0]), mass
+            best, cost = (vectors / lengths[:, None], weights), mass
     return best
-
-
-def _kinks(plane: HalfPlane) -> tuple[np.ndarray, np.ndarray]:
-    """Kinks at the inner points, all to the right, and two neurons for the line that is left."""
-    n = len(plane.rows)
-    ends = plane.on_opening(np.array([0.25, 0.75]) * plane.opening)
-    inner = np.arange(1, n - 1)
-    points = Points.join(
-        Points(np.zeros(n - 2, int), inner, np.tile([1.0, 0.0], (n - 2, 1))),
-        Points(np.full(2, 2), np.zeros(2, int), ends),
-    )
-    normals = plane.normals[:2] * plane.lengths[:2, None]
-    y = plane.targets
-    line = (np.outer(normals[0], y[1]) - np.outer(normals[1], y[0])) / plane.steps[0]
-    return plane.neurons(points), np.concatenate([plane.demands[:-2], np.linalg.solve(ends.T, line)])

@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from covopt.checks.rounds import in_other_coordinates
 from covopt.exact.far_rows import FarRows, coordinates, frame
 from covopt.oracles.base import Oracle, Pricing
 from covopt.problems.shallow import ShallowProblem
@@ -23,7 +22,6 @@ from covopt.solvers.finish import finish_network
 from covopt.solvers.generation import generate
 from covopt.solvers.merging import Faces, Unit, merge_in_cells
 from covopt.solvers.points import Point
-from covopt.solvers.quick import quick_network, solve_quickly
 
 THIN = 1e3  # ratio of the sizes of two coordinates from which rows are a thin cone
 # size of the shortest coordinates beside the second that are told apart: frames lose what is beyond
@@ -221,39 +219,14 @@ def generate_thin(problem: ShallowProblem, thin: Thin, inner: Oracle, **options:
 
     tell = options.get("callback")
     if tell is not None:
-        options["callback"] = lambda state: tell(
-            replace(
-                state, lower_bound=state.lower_bound / thin.size, upper_bound=state.upper_bound / thin.size
-            )
+        options["callback"] = lambda state, point: tell(
+            state.scaled(1.0 / thin.size, state.time_s), back(point)
         )
-    with in_other_coordinates(problem, inside, back):
-        point = generate(inside, oracle, unit=oracle.unit, **options | {"tol": SHARE * options["tol"]})
+    options["warm"] = None  # it is of other coordinates
+    point = generate(inside, oracle, unit=oracle.unit, **options | {"tol": SHARE * options["tol"]})
     if not problem.is_vector and np.isfinite(point.upper_bound):
         point.neurons, point.weights, point.offset = finish_network(
             inside, point.neurons, point.weights, point.offset, unit=oracle.unit
         )
         point.upper_bound, point.finished = inside.primal_value(point.weights, point.offset), True
     return back(point)
-
-
-def solve_thin_quickly(problem: ShallowProblem, **options: Any) -> Point:
-    """Return the cheap network and the bound of a few points, of rows in a thin cone as of any others.
-
-    Parameters
-    ----------
-    problem : ShallowProblem
-    **options
-        Of :func:`~covopt.solvers.quick.solve_quickly`.
-    """
-    thin = Thin.of(problem.rows)
-    if thin is None:
-        return solve_quickly(problem, **options)
-    seconds = options.pop("network_s", 0.0)
-    point = solve_quickly(replace(problem, rows=thin.closer), **options)
-    # in coordinates of size one: others are lost in what all rows have in common
-    plain = quick_network(replace(problem, rows=thin.rows), seconds, options.get("random_state"))
-    neurons, weights = thin.units(plain.neurons, plain.weights)
-    return replace(
-        point, neurons=neurons, weights=weights, upper_bound=problem.primal_value(weights, plain.offset)
-        if len(weights) else np.inf,
-    )  # fmt: skip

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from covopt.api.fit_task import FitTask
+from covopt.api.task import Task
 from covopt.errors import InputError
 from covopt.solution import Solution
 from covopt.training.grid import Member
@@ -15,7 +15,7 @@ from covopt.training.model import Architecture
 
 
 def floors_of(
-    reference: Any, task: FitTask, members: Sequence[Member], architecture: Architecture
+    reference: Any, task: Task, members: Sequence[Member], architecture: Architecture
 ) -> np.ndarray:
     """Return a certified lower bound of each member's objective; NaN where the reference says nothing.
 
@@ -44,7 +44,7 @@ def floors_of(
     return floors
 
 
-def differences(reference: Solution, task: FitTask) -> list[str]:
+def differences(reference: Solution, task: Task) -> list[str]:
     """Return what of a solution's problem differs from a task's."""
     found = []
     data = reference.data

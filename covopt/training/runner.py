@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from covopt.api.fit_task import FitTask
+from covopt.api.task import Task
 from covopt.checks.memory import memory_left, plan
 from covopt.checks.speaking import tell
 from covopt.checks.validation import (
@@ -153,7 +153,7 @@ def train(
     """
     began = time.perf_counter()
     where, precision = check_device(device), check_dtype(dtype)
-    task = FitTask(X, Y, loss, bias, output_bias, sample_weight, "variation", "auto", 1e-6, None)
+    task = Task(X, Y, loss, bias, output_bias, sample_weight, "variation", "auto", 1e-6, None)
     members = make_grid(widths, task.strengths(lam), learning_rate, seeds)
     phases = make_schedule(schedule)
     tol_gradient = check_number("tol_gradient", tol_gradient, "in [0, 1), 0 for never", lambda t: 0 <= t < 1)
@@ -222,7 +222,7 @@ def train(
     )  # fmt: skip
 
 
-def _fingerprint(task: FitTask, runner: Runner, precision: str, scale: float) -> dict[str, Any]:
+def _fingerprint(task: Task, runner: Runner, precision: str, scale: float) -> dict[str, Any]:
     """Return what a checkpoint must have been written with."""
     architecture, members = runner.problem.architecture, runner.problem.members
     return {

@@ -9,15 +9,13 @@ import subprocess
 import sys
 import textwrap
 import time
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from filelock import FileLock
 
 import covopt
-from covopt.api import resuming
-from covopt.checks import rounds as checkpoints
+from covopt.checks import kept
 from covopt.errors import CheckpointWarning, InputError, SolutionFileError
 from tests.stopped_runs import fill_disk
 
@@ -56,35 +54,10 @@ def test_a_stopped_solve_goes_on_where_it_was(name, tmp_path):
     assert second.status.code == "certified"
     assert second.objective == pytest.approx(whole.objective, rel=3e-6)
     assert covopt.verify(second).ok
-    # the rounds are counted on, and those that were done are not done again
-    assert [each["round"] for each in second.history] == list(range(len(second.history)))
-    assert len(rest) <= len(whole.history) - stop + (10 if name == "boxes" else 6)
-    assert second.time_s > first.time_s
-    assert second.timings["pricing"] >= first.timings["pricing"]
+    assert len(rest) <= len(whole.history) + 4
+    assert second.lower_bound >= first.lower_bound * (1 - 1e-9)
+    assert second.objective <= first.objective * (1 + 1e-9)
     assert sorted(os.listdir(tmp_path)) == []  # neither the checkpoint nor its lock is left
-
-
-@pytest.mark.parametrize("name", ["interpolation", "squared"])
-def test_a_certificate_takes_a_hundredth_of_the_time_or_is_the_last_one(name, tmp_path, monkeypatch):
-    file, seen = tmp_path / "run.checkpoint", []
-    monkeypatch.setattr(checkpoints, "REST", 0.0)  # a checkpoint after every round
-    monkeypatch.setattr(resuming, "SHARE", 0.0)  # and no time for a certificate
-
-    def look(state):
-        if file.exists():
-            found = covopt.load(file)
-            seen.append((found.lower_bound, found.objective))
-            assert len(seen) not in (1, 9, 12) or covopt.verify(found).ok
-            monkeypatch.setattr(resuming, "SHARE", 1e9 if len(seen) == 8 else 0.0)
-        return len(seen) == 12
-
-    SOLVES[name](checkpoint=covopt.Checkpoint(file, every_s=1e-9), callback=look)
-    lower, upper = np.transpose(seen)
-    assert (lower[:8] == 0.0).all()
-    assert lower[8] > 0.0
-    assert (lower[8:] == lower[8]).all()
-    assert (np.diff(upper[8:]) < 0).any()
-    assert SOLVES[name](checkpoint=file).status.code == "certified"
 
 
 def test_it_is_written_in_time_and_is_a_solution(tmp_path):
@@ -94,7 +67,7 @@ def test_it_is_written_in_time_and_is_a_solution(tmp_path):
         if file.exists():
             found = covopt.load(file)
             seen.append((state.round, found.gap))
-            assert found.status.code == "interrupted"
+            assert found.status.code in ("interrupted", "certified")
             assert len(found.history) == state.round
 
     covopt.min_norm(X, Y, checkpoint=covopt.Checkpoint(file, every_s=0.0), callback=look)
@@ -131,25 +104,18 @@ def test_nothing_in_the_file_is_believed(tmp_path):
         content["lower_bound"] = 10.0 * truth.cost
         content["dual"] = [10.0 * value for value in content["dual"]]
 
-    def in_the_state(content):
-        point = content["resume"]["point"]
-        point["lower_bound"] = 1e6
-        point["dual"]["values"] = [10.0 * value for value in point["dual"]["values"]]
-        point["upper_bound"] = 1e-3
-
-    def in_all_of_the_state(content):
-        point = content["resume"]["point"]
-        point["lower_bound"] *= 10.0
-        point["dual"]["values"] = [10.0 * value for value in point["dual"]["values"]]
-
-    def without_its_network(content):
-        content["resume"]["point"]["upper_bound"] *= 0.1
-
     assert forge(too_low).status.code == "certified"
     assert forge(too_high).status.code == "certified"
-    for change in (in_the_state, in_all_of_the_state, without_its_network):
-        with pytest.warns(CheckpointWarning, match="begin anew"):
-            assert forge(change).status.code == "certified"
+
+
+def test_a_file_of_an_earlier_version_is_a_start(tmp_path):
+    """It has the state of its rounds, which is not read any more."""
+    file = tmp_path / "run.checkpoint"
+    covopt.min_norm(X, Y, checkpoint=file, callback=stop_at(6))
+    content = json.loads(file.read_text())
+    content["resume"] = {"kind": "ColumnGeneration", "neurons": {"shape": [1, 2], "values": [0.0, 1.0]}}
+    file.write_text(json.dumps(content))
+    assert covopt.min_norm(X, Y, checkpoint=file).status.code == "certified"
 
 
 def test_nothing_in_the_file_of_a_path_is_believed(tmp_path):
@@ -178,64 +144,17 @@ def test_nothing_in_the_file_of_a_path_is_believed(tmp_path):
         forge(change)
 
 
-def test_a_history_without_rounds_is_refused_before_the_solve(tmp_path):
-    file = tmp_path / "run.checkpoint"
-    covopt.min_norm(X[:8], Y[:8], checkpoint=file, callback=stop_at(1))
-    content = json.loads(file.read_text())
-    content["history"] = [{"round": "first"}]
-    file.write_text(json.dumps(content))
-    with pytest.raises(SolutionFileError, match="the rounds of its history are not counted"):
-        covopt.min_norm(X[:8], Y[:8], checkpoint=file)
-
-
-@pytest.mark.parametrize(
-    ("change", "match"),
-    [
-        (
-            lambda state: state["cones"]["slack"]["values"].__setitem__(0, -1.0),
-            "slack of the cones must be positive",
-        ),
-        (lambda state: state["dual"]["values"].__setitem__(0, None), "damaged"),
-        (lambda state: state["dual"].__setitem__("shape", [7, 7]), "damaged"),
-        (lambda state: state.__setitem__("cones", 3), "damaged"),
-        (lambda state: state["neurons"].__setitem__("values", "many"), "damaged"),
-    ],
-)
-def test_a_damaged_state_is_refused(change, match, tmp_path):
+def test_a_damaged_file_is_refused(tmp_path):
     file = tmp_path / "run.checkpoint"
     covopt.min_norm(X, Y, checkpoint=file, callback=stop_at(4))
     content = json.loads(file.read_text())
-    change(content["resume"])
+    content["network"]["hidden_weights"] = "many"
     file.write_text(json.dumps(content))
-    with pytest.raises(SolutionFileError, match=match) as said:
+    with pytest.raises(SolutionFileError) as said:
         covopt.min_norm(X, Y, checkpoint=file)
     assert str(said.value).startswith(f"the checkpoint {file} cannot be gone on with: ")
     assert "Remove it, or leave out --resume" in str(said.value)
     assert not (tmp_path / "run.checkpoint.lock").exists()
-
-
-DAMAGES = {  # in the state of the rounds, each of which once ended a run with a traceback or without a certificate
-    "neurons": {"shape": [2, 9], "values": [0.0] * 18},
-    "dual": 1.0,
-    "is_patient": "x",
-    "cones": {"slack": {"shape": [1], "values": [1.0]}},
-    "point": {"lower_bound": 0.0},
-    "live": {"shape": [0], "values": []},
-}
-
-
-@pytest.mark.parametrize("name", [*DAMAGES, "length"])
-def test_a_damaged_state_is_left_aside(name, tmp_path):
-    file = tmp_path / "run.checkpoint"
-    covopt.min_norm(X[:20], Y[:20], checkpoint=file, callback=stop_at(4))
-    content = json.loads(file.read_text())
-    if name == "length":
-        content["resume"]["neurons"]["values"][5] *= 1e9
-    else:
-        content["resume"][name] = DAMAGES[name]
-    file.write_text(json.dumps(content))
-    with pytest.warns(CheckpointWarning, match=r"in the checkpoint do not fit .*; they begin anew"):
-        assert covopt.min_norm(X[:20], Y[:20], checkpoint=file).status.code == "certified"
 
 
 def test_a_pipe_is_no_checkpoint(tmp_path):
@@ -280,7 +199,7 @@ def test_the_checkpoint_of_another_fit_is_refused(change, match, tmp_path):
 
 
 def test_a_full_disk_ends_no_solve(tmp_path, monkeypatch):
-    fill_disk(monkeypatch, "covopt.api.resuming.write_json")
+    fill_disk(monkeypatch, "covopt.checks.kept.write_json")
     file = covopt.Checkpoint(tmp_path / "run.checkpoint", every_s=0.0)
     with pytest.warns(
         CheckpointWarning, match="could not be written: No space left on device; the solve goes on"
@@ -309,7 +228,7 @@ def test_a_path_goes_on_with_the_point_that_was_stopped(tmp_path):
     assert len(covopt.load(file)) == len(first) == 4
     solved.clear()
     second = covopt.path(X, Y, **asked, callback=lambda state: solved.append(state.round))
-    assert solved.count(0) == 2
+    assert len(solved) <= sum(len(each.history) for each in whole)
     assert [each.status.code for each in second] == ["certified"] * 5
     np.testing.assert_allclose([s.objective for s in second], [s.objective for s in whole], rtol=3e-6)
     assert not file.exists()
@@ -364,17 +283,17 @@ def test_killed_at_any_moment_it_leaves_a_checkpoint_that_loads(moments, tmp_pat
 def test_an_interval_is_kept(monkeypatch, tmp_path):
     """A checkpoint that took half a second was followed by the next one after fifty: one in 22 rounds."""
     clock, written = [0.0], []
-    monkeypatch.setattr(checkpoints.time, "perf_counter", lambda: clock[0])
+    monkeypatch.setattr(kept, "now", lambda: clock[0])
 
-    def keep(point, state):
+    def content():
         clock[0] += 0.5
         written.append(clock[0])
+        return {}
 
-    kept = checkpoints.Checkpoints("problem", keep, every_s=1.0)
-    loop = SimpleNamespace(state=lambda: {"kind": "any"}, point=None)
+    file = kept.KeptFile(covopt.Checkpoint(tmp_path / "run.checkpoint", every_s=1.0))
     for _ in range(22):
         clock[0] += 1.0
-        kept.offer(loop)
+        file.offer(content)
     assert len(written) == 22
 
 

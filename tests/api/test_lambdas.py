@@ -9,8 +9,8 @@ import pytest
 from typer.testing import CliRunner
 
 import covopt
-from covopt.api.fit_task import FitTask
 from covopt.api.lambdas import LargestLambda, largest_lambda, last_crossing, parse_lam
+from covopt.api.task import Task
 from covopt.cli import app
 from covopt.datasets import make_smooth
 from covopt.errors import NotCertifiedWarning
@@ -47,7 +47,7 @@ def test_a_share_of_nothing_is_as_good_as_any_lam():
 
 
 def test_a_loose_lambda_max_is_said(monkeypatch):
-    task = FitTask(X, y, "squared", 1.0, "none", None, "variation", "auto", 1e-4, None)
+    task = Task(X, y, "squared", 1.0, "none", None, "variation", "auto", 1e-4, None)
     monkeypatch.setattr(task, "largest", lambda *_: LargestLambda(1.0, 0.25))
     with pytest.warns(NotCertifiedWarning, match=r"between 0\.8 and 1 only"):
         assert task.strength("0.5max") == pytest.approx(0.4)
@@ -55,7 +55,7 @@ def test_a_loose_lambda_max_is_said(monkeypatch):
 
 def test_without_time_a_bound_takes_the_place_of_the_maximum():
     rng = np.random.default_rng(0)
-    task = FitTask(
+    task = Task(
         rng.standard_normal((40, 4)), rng.standard_normal((40, 2)), "squared", 1.0, "none", None, "variation", "auto",
         1e-4, None,
     )  # fmt: skip

@@ -261,14 +261,14 @@ BAD = {
 
 @pytest.mark.parametrize("name", BAD)
 def test_bad_input_is_one_clear_error_and_nothing_is_computed(name, monkeypatch):
-    from covopt.api import generation, interpolation_task
+    from covopt.api import generation, run
 
     def computed(*args, **kwargs):
         raise AssertionError("computed although the input is bad")
 
     for room, worker in (
         (generation, "exact_oracle"), (generation, "generate"),
-        (interpolation_task, "finish_network"), (interpolation_task, "conclude"),
+        (run, "finish_network"), (run, "conclude"),
     ):  # fmt: skip
         monkeypatch.setattr(room, worker, computed)
     options, message = BAD[name]

@@ -107,7 +107,7 @@ def test_an_interrupted_certificate_does_not_cost_the_path(monkeypatch):
             raise KeyboardInterrupt
         return conclude(*arguments, **problem)
 
-    monkeypatch.setattr("covopt.api.fit_task.conclude", interrupted)
+    monkeypatch.setattr("covopt.api.run.conclude", interrupted)
     stop = [3]
     with pytest.warns(PathStoppedWarning, match="2 of 5 points are certified"):
         assert [s.status.code for s in covopt.path(X, y, n_lams=5)] == ["certified"] * 2

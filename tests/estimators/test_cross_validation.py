@@ -8,8 +8,8 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import covopt
 from covopt import ReLUClassifier, ReLUClassifierCV, ReLURegressor, ReLURegressorCV
-from covopt.api.fit_task import FitTask
 from covopt.api.selection import fold_networks, held_out
+from covopt.api.task import Task
 from covopt.errors import InputError, TableWarning
 
 LARGE = {  # tables with five to ten features or hundreds of rows
@@ -135,7 +135,7 @@ def test_lam_by_cross_validation():
 
 def test_held_out_losses_are_those_of_networks_that_have_not_seen_the_rows():
     X, y = noisy(30)
-    task = FitTask(X, y, "squared", 1.0, "none", None, "variation", "auto", 1e-6, None, standardised=True)
+    task = Task(X, y, "squared", 1.0, "none", None, "variation", "auto", 1e-6, None, standardised=True)
     lams = covopt.lambda_max(X, y, standardise=True) * np.array([0.3, 0.03])
     seen = held_out(task, lams, folds=3)
     assert seen.losses.shape == seen.qualities.shape == (2, 3)

@@ -16,11 +16,10 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import covopt
 from covopt import MinNormReLURegressor, ReLUClassifier, ReLURegressor
-from covopt.api import fit_task
+from covopt.api import run
 from covopt.errors import InputError, NotCertifiedWarning
-from covopt.estimators.base import merge_samples
+from covopt.estimators.base import BRIEF, merge_samples
 from covopt.losses import Huber
-from covopt.oracles.faces import DEFAULT_FACE_BUDGET
 from covopt.solvers.descent import Descent
 
 X1 = np.array([[-1.0], [0.0], [1.0]])
@@ -112,23 +111,23 @@ def test_a_hopeless_bound_gets_a_first_look_alone(monkeypatch):
     """After a local search estimators spend a fiftieth of the search of boxes, ``fit`` all of it."""
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((60, 10)), rng.standard_normal(60)
-    efforts, conclude = [], fit_task.conclude
+    efforts, conclude = [], run.conclude
 
     def asked(*arguments, effort, **options):
         efforts.append(effort)
         return conclude(*arguments, effort=0.0, **options)
 
-    def found_by_search(self, problem, options, clock):
-        point = list(Descent(problem).run())[-1]
+    def found_by_search(self, options):
+        point = list(Descent(self.problem).run())[-1]
         return replace(point, status=covopt.Status.HEURISTIC), "column-generation with local search"
 
-    monkeypatch.setattr(fit_task, "conclude", asked)
-    monkeypatch.setattr(fit_task.FitTask, "_point", found_by_search)
+    monkeypatch.setattr(run, "conclude", asked)
+    monkeypatch.setattr(run.Run, "_point", found_by_search)
     model = ReLURegressor(lam=0.05).fit(X, y)
     assert model.solution_.status is covopt.Status.HEURISTIC
-    assert efforts == [fit_task.BRIEF * DEFAULT_FACE_BUDGET]
+    assert efforts == [BRIEF]
     full = covopt.fit(X, y, lam=0.05)
-    assert efforts[1:] == [DEFAULT_FACE_BUDGET]
+    assert efforts[1:] == [1.0]
     assert full.objective == model.solution_.objective
 
 

@@ -19,7 +19,7 @@ from covopt.oracles.local_search import LocalSearchOracle
 from covopt.oracles.support import BY_BOXES, BY_CHORDS, VALID, GaugeBound, bound_gauge, fan_bound
 from covopt.oracles.vector_faces import VectorFaceOracle
 from covopt.problems.shallow import ShallowProblem
-from covopt.solvers.brackets import Bracket
+from covopt.solvers.bounds import Bounds
 from covopt.solvers.master.objective import Interpolation
 from covopt.solvers.points import Point
 from covopt.status import Status
@@ -198,13 +198,11 @@ def test_a_deeper_search_tells_how_the_lower_bound_rises(noise, monkeypatch):
     problem, seen = ShallowProblem(rows, dual), []
     point = Point(np.zeros((0, 10)), np.zeros(0), 0.0, 1e3, dual, 0.0, Status.HEURISTIC)
 
-    def callback(state):
+    def callback(state, point):
         seen.append(state)
         return len(seen) == 2
 
-    known_bounds = Bracket(
-        Interpolation(problem), point, began=0.0, tol=1e-6, time_limit_s=None, random_state=0, callback=callback
-    )  # fmt: skip
+    known_bounds = Bounds(Interpolation(problem), point, dual[:, None], tol=1e-6, callback=callback)
     deep = deep_gauge(
         rows,
         dual,

@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import minimize
 
 import covopt
-from covopt.api.fit_task import FitTask
+from covopt.api.task import Task
 from covopt.limits import TimeUp, limited
 from covopt.losses import make_loss
 from covopt.oracles.heights import heights
@@ -39,7 +39,7 @@ def _table(loss, q, n=40):
 
 def _problem(loss, output_bias, q, n=40, lam=0.01):
     X, y = _table(loss, q, n)
-    task = FitTask(X, y, loss, 1.0, output_bias, None, "variation", "auto", 1e-4, None)
+    task = Task(X, y, loss, 1.0, output_bias, None, "variation", "auto", 1e-4, None)
     return X, y, task.reduced(lam)[0]
 
 
@@ -210,7 +210,7 @@ def test_the_loop_ends_at_the_callback_and_merges_brackets():
     )
     seen = []
 
-    def stop(state):
+    def stop(state, point):
         seen.append(state)
         return True
 

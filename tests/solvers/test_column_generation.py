@@ -31,7 +31,11 @@ def test_the_bracket_closes_monotonically_around_the_optimum(offset_cost, kind):
     case = problem(offset_cost=offset_cost, kind=kind)
     states = []
     point = ColumnGeneration(
-        case, face_oracle(case.rows), tol=1e-9, random_state=0, callback=lambda s: states.append(s) or False
+        case,
+        face_oracle(case.rows),
+        tol=1e-9,
+        random_state=0,
+        callback=lambda s, _: states.append(s) or False,
     ).solve()
     assert point.status is Status.CERTIFIED
     assert point.gap <= 1e-9
@@ -81,9 +85,11 @@ def test_stopping_by_rounds_time_callback_and_ctrl_c():
     oracle = face_oracle(case.rows)
     assert ColumnGeneration(case, oracle, tol=1e-9, max_rounds=2).solve().status is Status.GAP
     assert ColumnGeneration(case, oracle, tol=1e-9, time_limit_s=1e-9).solve().status is Status.TIME_LIMIT
-    assert ColumnGeneration(case, oracle, tol=1e-9, callback=lambda s: True).solve().status is Status.CALLBACK
+    assert (
+        ColumnGeneration(case, oracle, tol=1e-9, callback=lambda *_: True).solve().status is Status.CALLBACK
+    )
 
-    def interrupt(state):
+    def interrupt(state, point):
         raise KeyboardInterrupt
 
     assert ColumnGeneration(case, oracle, tol=1e-9, callback=interrupt).solve().status is Status.INTERRUPTED

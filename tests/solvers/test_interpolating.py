@@ -6,9 +6,9 @@ import pytest
 from covopt.problems.shallow import ShallowProblem
 from covopt.solvers import interpolating
 from covopt.solvers.both_layers import descend
-from covopt.solvers.heuristic import solve_heuristic
 from covopt.solvers.improve import Improvement
 from covopt.solvers.interpolating import InterpolatingDescent
+from covopt.solvers.searching import search
 from covopt.status import Status
 
 
@@ -23,7 +23,7 @@ def test_it_meets_the_points_at_little_more_than_the_least_cost(k, offset_cost):
     point = list(descent.run(3))[-1]
     assert np.abs(problem.residual(point.neurons, point.weights, point.offset)).max() <= 1e-9
     assert problem.primal_value(point.weights, point.offset) == point.upper_bound
-    least = solve_heuristic(problem, tol=1e-6, random_state=0)
+    least = search(problem, tol=1e-6, random_state=0)[0]
     assert least.lower_bound * (1.0 - 1e-9) <= point.upper_bound <= 1.1 * least.upper_bound
 
 

@@ -18,7 +18,8 @@ from covopt.problems.reduction import reduce_rows
 from covopt.problems.shallow import ShallowProblem
 from covopt.solvers.generation import generate
 from covopt.solvers.neuron_limit import with_few_neurons
-from covopt.solvers.thin import Thin, ThinOracle, ThinUnit, generate_thin, solve_thin_quickly
+from covopt.solvers.quick import quick_network
+from covopt.solvers.thin import Thin, ThinOracle, ThinUnit, generate_thin
 
 
 def column(kind: str, n: int, rng: np.random.Generator) -> np.ndarray:
@@ -257,7 +258,7 @@ def test_the_history_is_in_the_users_units():
 def test_a_network_where_there_is_no_time_for_any_other():
     X, y = table(("milliseconds", "income"), 30)
     problem = ShallowProblem(reduce_rows(np.column_stack([X, np.ones(30)]), np.eye(3))[1] / 1e9, y)
-    point = solve_thin_quickly(problem, time_limit_s=0.0)
+    point = quick_network(problem, 0.0)
     assert 0 < len(point.neurons) <= 30
     assert np.abs(problem.residual(point.neurons, point.weights)).max() < 1e-9
     assert point.upper_bound == pytest.approx(float(np.abs(point.weights).sum()))

@@ -11,8 +11,6 @@ so that a column adds p₊/s₊ + p₋/s₋ times the square of its atom to the 
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 SIGNS = np.array([[1.0], [-1.0]])
@@ -38,17 +36,10 @@ class Box:
         s and p.
     """
 
-    KEPT = ("slack", "force")  # what a checkpoint keeps
-
     def __init__(self, edges: np.ndarray | None = None):
         self.edges = edges
         m = 0 if edges is None else edges.shape[1]
         self.slack, self.force = np.ones((2, m)), np.ones((2, m))
-
-    @staticmethod
-    def shapes(count: Any, n_outputs: int) -> dict[str, tuple]:
-        """Return the shapes of what a checkpoint keeps, for so many columns."""
-        return {"slack": (2, count), "force": (2, count)}
 
     @property
     def count(self) -> int:

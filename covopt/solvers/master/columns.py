@@ -99,14 +99,6 @@ class Columns:
             neurons = neurons[_are_new(ordered, neurons, starts, 10 * SAME)]
         return self._add(neurons, live)
 
-    def restore(self, neurons: np.ndarray, live: np.ndarray) -> bool:
-        """Add neurons as they were before; whether all of them still do something."""
-        before = len(self)
-        complete = self._add(neurons, True) == len(neurons)
-        if complete:
-            self.live[before:] &= live
-        return complete
-
     def append_different(self, neurons: np.ndarray, *, live: bool = True) -> int:
         """Add neurons of which some may be alike; see :meth:`append`."""
         return self.append(neurons[first_of_each(neurons)], live=live)

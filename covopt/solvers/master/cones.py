@@ -9,8 +9,6 @@ W_j = η_j [[w₀, w₁ᵀ], [w₁, I + w₁w₁ᵀ/(1 + w₀)]], whose squared 
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numba import njit
 
@@ -42,16 +40,9 @@ class Cones:
         Output weights.
     """
 
-    KEPT = ("slack", "u", "masses", "v")  # what a checkpoint keeps
-
     def __init__(self, n_outputs: int):
         self.slack, self.u = np.zeros(0), np.zeros((0, n_outputs))
         self.masses, self.v = np.zeros(0), np.zeros((0, n_outputs))
-
-    @staticmethod
-    def shapes(count: Any, n_outputs: int) -> dict[str, tuple]:
-        """Return the shapes of what a checkpoint keeps, for so many columns."""
-        return {"slack": (count,), "u": (count, n_outputs), "masses": (count,), "v": (count, n_outputs)}
 
     @property
     def count(self) -> int:

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from covopt.checks.rounds import State
 from covopt.checks.timing import stage
 from covopt.oracles.base import Oracle, Pricing
 from covopt.problems.regularised import RegularisedProblem, best_constant
@@ -75,22 +74,6 @@ class RegularisedGeneration(Driver):
                 None if self.master.edges is None else self.master.edges.force, self.point.dual,
             )  # fmt: skip
         return point
-
-    def state(self) -> State | None:
-        """See the base class; exact steps along a path keep nothing."""
-        state = super().state() if self.following is None else None
-        return None if state is None else {**state, "centre": self.centre.copy()}
-
-    def shapes(self) -> dict[str, Any]:
-        """See the base class."""
-        return {**super().shapes(), "centre": self.point.dual.shape}
-
-    def restore(self, state: State) -> bool:
-        """See the base class."""
-        if not super().restore(state):
-            return False
-        self.centre = state["centre"]
-        return True
 
     # ------------------------------------------------------------------ the start
     def _start(self) -> bool:

@@ -1,6 +1,6 @@
-"""Column generation in four to eight dimensions: local search and boxes find columns, boxes prove.
+"""Column generation where nothing prices exactly: local search finds columns, signs and boxes prove.
 
-A search believes the best value that it has met and steers the master by it, but reports nothing that boxes have not
+A search believes the best value that it has met and steers the master by it, but reports nothing that has not been
 proved (:mod:`covopt.oracles.searched`). A neuron found later corrects the belief. Where proofs cost more than a
 walk in passing, they are made once the best value exceeds one by less than a share of the gap and the proof would
 close half of it; now and then what is believed is proved anyway, so that there is a bound at any time.
@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from covopt.checks.rounds import State
 from covopt.checks.timing import stage
 from covopt.exact.rounding import relative_gap
 from covopt.limits import TimeUp, limited
@@ -28,7 +27,7 @@ from covopt.problems.shallow import ShallowProblem
 from covopt.solvers.column_generation import ColumnGeneration
 from covopt.solvers.driver import Driver
 from covopt.solvers.loop import RoundState
-from covopt.solvers.points import Point, WarmStart
+from covopt.solvers.points import Point
 from covopt.solvers.regularised.generation import RegularisedGeneration
 from covopt.status import Status
 
@@ -36,21 +35,25 @@ ROUNDS = 2000
 PROOF_EVERY = 25  # rounds, after which what is believed is proved, if only roughly
 ROUGH = 1e-3
 LAST_S = 10.0  # seconds for a last proof of what is believed
-NODES = 5_000_000  # boxes per proof where there is no time limit
-NODES_IN_TIME = 40_000_000  # and at most, where there is one
+NODES, NODES_IN_TIME, NODES_PER_S = (
+    5_000_000,
+    40_000_000,
+    200_000,
+)  # boxes per proof, by the time that there is
 NEWS = 0.8  # of the distance of the bounds, that is worth a note
-NODES_PER_S = 200_000
 WORTH = 0.5  # share of the gap that a proof has to close
 MOST_COLUMNS = 4  # for each row, that one round adds
 
 
 class Believing(Driver):
-    """Rounds of a :class:`Driver` that believe the local search and report what boxes proved.
+    """Rounds of a :class:`Driver` that believe the local search and report what was proved.
 
     Attributes
     ----------
     proved : tuple of (ndarray, float)
-        The best dual point whose gauge was bounded by boxes, scaled into feasibility, and its value.
+        The best dual point whose gauge was bounded, scaled into feasibility, and its value.
+    believed : ndarray
+        The dual that the rounds have ended with.
     """
 
     oracle: SearchedThenProved
@@ -59,29 +62,8 @@ class Believing(Driver):
         super().__init__(problem, oracle, **options)
         oracle.is_worth = self._is_worth
         self.proved: tuple[np.ndarray, float] = np.zeros_like(self.point.dual), 0.0
-        self._priced = self.master.dual
+        self.believed = self._priced = self.master.dual
         self._since = 0  # rounds since the last proof
-
-    def state(self) -> State | None:
-        """See the base class; what is believed of a dual is kept apart from what is proved."""
-        state = super().state()
-        return (
-            None if state is None else {**state, "proved": {"dual": self.proved[0], "value": self.proved[1]}}
-        )
-
-    def shapes(self) -> dict[str, Any]:
-        """See the base class."""
-        return {**super().shapes(), "proved": {"dual": self.proved[0].shape, "value": float}}
-
-    def restore(self, state: State) -> bool:
-        """See the base class; the network and the columns, and the dual that was proved."""
-        known = state["proved"]["dual"], float(state["proved"]["value"])
-        if not super().restore(state):
-            return False
-        self.proved = known
-        self._return_to_proof()
-        self.oracle.gap = min(self.point.gap, 1.0)
-        return True
 
     def price(self, dual: np.ndarray, threshold: float, max_neurons: int | None = None) -> Pricing:
         """See the base class."""
@@ -97,11 +79,8 @@ class Believing(Driver):
 
     def _is_worth(self, best: float) -> bool:
         """Whether a proof would make the distance of the bounds half as large, or small enough."""
-        value, upper, lower = (
-            self.objective.scale(self._priced, best)[1],
-            self.point.upper_bound,
-            self.proved[1],
-        )
+        value = self.objective.scale(self._priced, best)[1]
+        upper, lower = self.point.upper_bound, self.proved[1]
         return value - lower >= WORTH * (upper - lower) or relative_gap(upper, value) <= self.tol
 
     @property
@@ -118,7 +97,7 @@ class Believing(Driver):
         if value > self.proved[1]:
             upper = self.point.upper_bound
             if upper - value < NEWS * (upper - self.proved[1]):
-                self._note = "boxes proved a higher lower bound"
+                self._note = "a proof raises the lower bound"
             self.proved = self.objective.own(scaled), value
         if value > self.point.lower_bound:
             self._return_to_proof()
@@ -146,22 +125,24 @@ class Believing(Driver):
 
     @stage("proofs")
     def _is_decided(self) -> bool:
-        """Ask boxes about the dual point that is kept; return False where they neither prove it nor find a neuron."""
+        """Ask for a proof of the dual point that is kept; False where there is none, and no neuron is found."""
         slack, asked = CLOSE * self.tol, self.objective.asked(self._believed)
-        boxes = self.oracle.prove(asked, 1.0 + 0.2 * slack)
-        highest, bound = float(np.abs(boxes.values).max(initial=0.0)), boxes.upper_bound
-        self._note_proof(self._believed, bound)
-        if (
-            bound <= 1.0 + slack
-        ):  # what is proved is a hair below what was believed, and may be beyond the tolerance
+        found = self.oracle.prove(asked, 1.0 + 0.2 * slack)
+        highest, bound = float(np.abs(found.values).max(initial=0.0)), found.upper_bound
+        if np.isfinite(bound):
+            self._note_proof(self._believed, bound)
+        if bound <= 1.0 + slack:
+            # what is proved is a hair below what was believed, and may be beyond the tolerance
             self._return_to_proof()
-        self.oracle.pool.add(boxes.neurons[np.abs(boxes.values) > 1.0])
-        self.correct(boxes.neurons)
+        self.oracle.pool.add(found.neurons[np.abs(found.values) > 1.0])
+        self.correct(found.neurons)
         return bound <= 1.0 + slack or highest > 1.0 + 0.2 * slack
 
     @stage("proofs")
     def _prove_belief(self, max_nodes: int) -> None:
         """Bound h of the dual point that is kept, roughly."""
+        if self.oracle.boxes is None:
+            return
         most = min(max_nodes, self.oracle.max_nodes)
         rows, asked = self.oracle.boxes.rows, self.objective.asked(self._believed)
         bound = box_gauge(rows, asked, rtol=ROUGH, max_nodes=most, n_threads=2)
@@ -176,41 +157,41 @@ class Believing(Driver):
         if point.status in (Status.GAP, Status.TIME_LIMIT) and point.lower_bound > self.proved[1]:
             with contextlib.suppress(TimeUp), limited(LAST_S):
                 self._prove_belief(self.oracle.max_nodes)
+        self.believed = self._believed
         if self.proved[1] == 0.0 and point.dual.any():
             with contextlib.suppress(TimeUp):  # the network stays, however late a bound is
-                asked = self.objective.asked(self._believed)
-                scaled, value = self.objective.scale(
-                    self._believed, gauge_bound(self.oracle.boxes.rows, asked)
-                )
+                rows, asked = self.objective.rows[self.objective.live], self.objective.asked(self.believed)
+                scaled, value = self.objective.scale(self.believed, gauge_bound(rows, asked))
                 self.proved = self.objective.own(scaled), max(value, 0.0)
         self._return_to_proof()
         if point.warm is not None:
             point.warm = dataclasses.replace(point.warm, feasible=point.dual)
         if point.status is Status.CERTIFIED and point.gap > self.tol:  # the time was up during the proof
             point.status = Status.TIME_LIMIT
-        point.claimed = point.status is Status.CERTIFIED
+        point.claimed = point.status is Status.CERTIFIED and self.oracle.boxes is not None
         return point
 
 
-class BoxGeneration(Believing, ColumnGeneration):
-    """:class:`ColumnGeneration` that believes the local search and reports what boxes proved."""
+class BelievingInterpolation(Believing, ColumnGeneration):
+    """:class:`ColumnGeneration` that believes the local search and reports what was proved."""
 
 
-class BoxFit(Believing, RegularisedGeneration):
-    """:class:`RegularisedGeneration` that believes the local search and reports what boxes proved."""
+class BelievingFit(Believing, RegularisedGeneration):
+    """:class:`RegularisedGeneration` that believes the local search and reports what was proved."""
 
 
-def solve_by_boxes(
+def search(
     problem: ShallowProblem | RegularisedProblem,
     *,
     tol: float,
     time_limit_s: float | None = None,
     random_state: int | None = None,
-    callback: Callable[[RoundState], bool] | None = None,
+    callback: Callable[[RoundState, Point], bool] | None = None,
+    proves: bool = True,
     max_nodes: int | None = None,
-    warm: WarmStart | None = None,
-) -> Point:
-    """Solve a problem with one output; see the head of this module.
+    **options: Any,
+) -> tuple[Point, np.ndarray]:
+    """Solve a problem for whose rows there is no exact oracle; see the head of this module.
 
     Parameters
     ----------
@@ -221,38 +202,44 @@ def solve_by_boxes(
     random_state : int, optional
     callback : callable, optional
         Sees proved bounds only.
+    proves : bool
+        Whether signs and boxes are tried.
     max_nodes : int, optional
         Boxes per proof; by default as many as the time suffices for, and five million without a limit.
-    warm : WarmStart, optional
-        Where rounds begin.
+    **options
+        Of the generation: ``warm``.
 
     Returns
     -------
-    Point
-        Status ``CERTIFIED`` when the gap was proved; ``GAP`` with the best network and bound where boxes did not end.
+    (Point, ndarray of shape (N, k))
+        Status ``CERTIFIED`` when the gap was proved; ``GAP`` with the best network and bound where proofs did not
+        end; and the dual that is believed to be optimal.
 
     Examples
     --------
-    >>> point = solve_by_boxes(ShallowProblem(np.eye(3), np.array([3.0, 4.0, -6.0])), tol=1e-6)
+    >>> point, _ = search(ShallowProblem(np.eye(3), np.array([3.0, 4.0, -6.0])), tol=1e-6)
     >>> point.status.code, round(point.upper_bound, 5)
     ('certified', 11.0)
     """
     if max_nodes is None:
-        max_nodes = NODES if time_limit_s is None else NODES_IN_TIME
-    if time_limit_s is not None:
-        max_nodes = min(max_nodes, int(NODES_PER_S * time_limit_s))
-    interpolates = isinstance(problem, ShallowProblem)
-    rows = problem.rows if interpolates else problem.rows[problem.rows.any(axis=1)]
-    oracle = SearchedThenProved(rows, tol=tol, max_nodes=max_nodes, random_state=random_state)
+        most = NODES if time_limit_s is None else NODES_IN_TIME
+        max_nodes = most if time_limit_s is None else min(most, int(NODES_PER_S * time_limit_s))
+    oracle = SearchedThenProved(
+        problem.rows[problem.rows.any(axis=1)], tol=tol, max_nodes=max_nodes, random_state=random_state,
+        n_outputs=problem.vector_outputs, proves=proves,
+    )  # fmt: skip
 
-    def observe(state: RoundState) -> bool:
+    def observe(state: RoundState, point: Point) -> bool:
         lower = generation.proved[1]
         gap = relative_gap(state.upper_bound, lower) if lower > 0 else 1.0
-        return callback is not None and callback(dataclasses.replace(state, lower_bound=lower, gap=gap))
+        return callback is not None and callback(
+            dataclasses.replace(state, lower_bound=lower, gap=gap), point
+        )
 
-    options: dict[str, Any] = {
-        "tol": tol, "time_limit_s": time_limit_s, "random_state": random_state, "callback": observe,
-        "max_rounds": ROUNDS,
-    }  # fmt: skip
-    generation: Believing = (BoxGeneration if interpolates else BoxFit)(problem, oracle, warm=warm, **options)
-    return generation.solve()
+    kind = BelievingInterpolation if isinstance(problem, ShallowProblem) else BelievingFit
+    generation: Believing = kind(
+        problem, oracle, tol=tol, time_limit_s=time_limit_s, random_state=random_state, callback=observe,
+        max_rounds=ROUNDS, **options,
+    )  # fmt: skip
+    point = generation.solve()
+    return point, generation.believed

@@ -1,0 +1,308 @@
+"""One solve: where it begins, what the solver finds, and the certified solution in the user's units."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from covopt.api.generation import generate_in_time
+from covopt.api.resuming import STOPPED, CheckpointFile
+from covopt.api.rounds import Callback, Watch
+from covopt.api.stopping import Allowance, Clock, best_in_time, effort_left, in_time, noting
+from covopt.certificates.certify import Conclusion, conclude, outputs_of
+from covopt.certificates.gauges import Gauge, LabelNoiseGauge, VariationGauge
+from covopt.checks.checkpoints import EVERY_S, SHARE
+from covopt.checks.memory import gives_way
+from covopt.checks.speaking import tell_result
+from covopt.checks.timing import timing
+from covopt.exact.far_rows import without_middle
+from covopt.limits import TimeUp, limited, now, patiently
+from covopt.network import ReLUNetwork
+from covopt.oracles.remembered import remembering
+from covopt.potentials import LabelNoise
+from covopt.problems.regularised import RegularisedProblem, check_strength
+from covopt.solution import Solution
+from covopt.solvers.exact_outputs import meet
+from covopt.solvers.finish import Network, finish_network
+from covopt.solvers.improve import DESCENT, Improvement, start_of
+from covopt.solvers.label_noise import solve_label_noise
+from covopt.solvers.neuron_limit import with_few_neurons
+from covopt.solvers.points import Point, WarmStart
+from covopt.solvers.quick import quick_network
+from covopt.status import Status
+
+if TYPE_CHECKING:
+    from covopt.api.task import Task
+
+INSIDE = (
+    0.5  # share of the tolerance that fits aim at: the bound of a certificate that is not exact needs room
+)
+MET_BYTES = 48.0  # for each pair of a point and a neuron, of outputs that are met to all digits
+ROOM = 2.0**-36  # between a dual and its constraint, for what the proof that none exceeds it costs
+
+
+class Run:
+    """A task for one λ.
+
+    Parameters
+    ----------
+    task : Task
+    lam, time_limit_s, callback, began, file
+        Of :meth:`~covopt.api.task.Task.solve`.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        lam: float,
+        time_limit_s: float | None,
+        callback: Callback | None,
+        began: float,
+        file: CheckpointFile | None,
+    ):
+        self.task, self.lam, self.file, self.clock = task, lam, file, Clock(time_limit_s, began)
+        self.noise = task.label_noise(lam) if isinstance(task.weighing, LabelNoise) else None
+        if self.noise is None:
+            self.problem, self.reduction = task.reduced(lam)
+        else:
+            self.problem, self.reduction = self.noise.problem, self.noise.reduction
+        if isinstance(self.problem, RegularisedProblem):
+            check_strength(self.problem, lam)
+            scale = self.problem.strength
+        else:
+            scale = 2.0 * self.reduction.value_scale if self.noise is None else self.noise.value_scale
+        self.watch = Watch(scale, callback, began, self._keep)
+
+    def solve(self, start: Solution | None) -> Solution:
+        """Solve from a warm start where there is one, or from what an earlier run has left in the checkpoint."""
+        task, earlier = self.task, None
+        if self.file is not None:
+            earlier = self.file.start_for(task.stated(self.lam))
+        start = earlier if start is None else start
+        options: dict[str, Any] = {"random_state": task.random_state, "callback": self.watch}
+        options["tol"] = task.tol if task.interpolates else INSIDE * task.tol
+        with remembering(), timing(self.clock.began) as watch:
+            if start is not None:
+                options["warm"] = self._warm(start)
+            point, name = self._point(options)
+            solution = self._solution(point, name, self.clock)
+            if earlier is not None:
+                solution = self._better(solution, earlier)
+            solution = dataclasses.replace(solution, timings=watch.seconds())
+            if self.file is not None:
+                with patiently():
+                    self.file.conclude(solution, is_stopped=solution.status in STOPPED)
+        tell_result(solution)
+        return solution
+
+    # ------------------------------------------------------------------ the solver
+    def _point(self, options: dict[str, Any]) -> tuple[Point, str]:
+        """Return what the solver ends with, and its name."""
+        task, problem, clock = self.task, self.problem, self.clock
+        if self.noise is not None:
+            return self._label_noise_point(options)
+        if not isinstance(problem, RegularisedProblem):
+            return generate_in_time(problem, task, options, clock)
+        options["time_limit_s"] = clock.for_solver(problem.rows.shape[1])
+        loop = Improvement(problem, lambda: task.oracle(problem), effort=task.effort, **options)
+        if task.rounds is not None:
+            try:
+                with limited(options["time_limit_s"]):
+                    return task.rounds.solve(problem, **options), f"frank-wolfe:{task.rounds.variant}"
+            except TimeUp:  # before the first round
+                loop.rescue()
+                loop.point.status = Status.TIME_LIMIT
+                return loop.point, f"frank-wolfe:{task.rounds.variant}"
+        return loop.run(is_over=task.interrupted), loop.name
+
+    def _label_noise_point(self, options: dict[str, Any]) -> tuple[Point, str]:
+        """Columns by the exact oracle alone; no neurons where no round of them ends."""
+        task, problem, clock = self.task, self.problem, self.clock
+        status = Status.GAP if clock.limit is None else Status.TIME_LIMIT
+        limit = clock.limit if task.interpolates else clock.for_solver(problem.rows.shape[1])
+        try:
+            if task.interrupted:
+                raise KeyboardInterrupt
+            with limited(None if task.interpolates else limit):
+                found = solve_label_noise(problem, task.oracle(problem), time_limit_s=limit, **options)
+                return found, "column-generation"
+        except TimeUp:
+            pass
+        except KeyboardInterrupt:
+            status = Status.INTERRUPTED
+        return dataclasses.replace(start_of(problem), status=status), "constant"
+
+    # ------------------------------------------------------------------ the user's units
+    def _solution(self, point: Point, name: str, clock: Clock, *, finishes: bool = True) -> Solution:
+        """Return the certified solution of a point, in the time of a clock."""
+        task = self.task
+        if point.status is Status.INTERRUPTED:
+            clock.hurry()
+        network = self._network(*(self._finished(point, clock) if finishes else point.network))
+        if task.interpolates and self.noise is None and finishes:
+            network = in_time(clock, lambda: self._met(network), lambda: network, share=0.5)
+        found = self._concluded(point, network, name, clock)
+        if clock.interrupted:
+            task.interrupted = True
+            if found.status is not Status.CERTIFIED:
+                found = found._replace(status=Status.INTERRUPTED)
+        through, largest = task.interpolates, task.largest_known
+        return Solution(
+            task.data, task.output_bias, task.potential, dataclasses.replace(network, scaling=task.scaling),
+            *found[:3], task.tol, name, self.watch.history, now() - clock.began, task.random_state,
+            lam=None if through else self.lam, loss=task.named_loss, sample_weight=task.sample_weight,
+            warm=None if through else point.warm, lambda_max=largest, dual_low=found.low,
+        )  # fmt: skip
+
+    def _finished(self, point: Point, clock: Clock) -> Network:
+        """Return the network merged and made sparse, as far as there is time."""
+        problem, network = self.problem, point.network
+        if self.noise is not None:
+            return network
+        if not point.finished:
+            network = in_time(
+                clock, lambda: finish_network(problem, *point.network), lambda: point.network, share=0.5
+            )
+        if isinstance(problem, RegularisedProblem):
+            return network
+        return with_few_neurons(problem, *network, time_limit_s=clock.until_late(0.5))
+
+    def _network(self, neurons, weights, offset) -> ReLUNetwork:
+        """Return a network of the reduced problem in the user's units."""
+        if self.noise is not None:
+            return self.noise.invert_network(neurons, np.ravel(weights), float(np.ravel(offset)[0]))
+        return self.task.network(self.reduction, neurons, weights, offset)
+
+    def _dual(self, dual: np.ndarray) -> np.ndarray:
+        dual = dual[:, 0] if dual.ndim == 2 and dual.shape[1] == 1 else dual
+        return (self.reduction if self.noise is None else self.noise).invert_dual(dual)
+
+    def _met(self, network: ReLUNetwork) -> ReLUNetwork:
+        """Return a network whose outputs at the points are right to the last digit, as far as doubles have room."""
+        data = self.task.data
+        size = MET_BYTES * len(data.X) * len(network)
+        if gives_way(size, "outputs to all digits", "they stay as they are"):
+            return network
+        return meet(network, data.lifted, data.Y)
+
+    # ------------------------------------------------------------------ the certificate
+    def _options(self, stopped: Status) -> dict[str, Any]:
+        task = self.task
+        gauge: Gauge = (
+            VariationGauge(task.data, self.reduction.keep)
+            if self.noise is None
+            else LabelNoiseGauge(self.noise)
+        )
+        return {
+            "stopped": stopped, "tol": task.tol, "output_bias": task.output_bias, "loss": task.named_loss,
+            "lam": 1.0 if task.interpolates else self.lam, "gauge": gauge, "settled": self.problem.offset_cost == 0,
+        }  # fmt: skip
+
+    def _concluded(self, point: Point, network: ReLUNetwork, name: str, clock: Clock) -> Conclusion:
+        """Certify: briefly in any case where there is a limit, and by a search in what is left."""
+        task, data, reduction = self.task, self.task.data, self.reduction
+        dual, low = self._dual(point.dual), reduction.invert_low(point.dual_low)
+        if task.interpolates and self.noise is None and low is None:
+            dual = dual * (1.0 - ROOM)
+        options, hold = self._options(point.status), None
+        if (
+            reduction.is_far
+        ):  # the sum along the middle is taken out of the dual, where rows were brought closer
+            free = self.problem.offset_cost == 0.0  # or next to it: Λᵀ1 = 0 has to hold to the last digit
+
+            def hold(dual: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+                return without_middle(data.lifted, dual, keep_sums=free)
+
+        goal = 1.0 if point.claimed else None
+        hopeless = point.status is Status.INTERRUPTED and name == DESCENT  # its dual is far from optimal
+        effort = 0.0 if hopeless else task.effort * effort_left(name, clock)
+
+        options["outputs"] = noting(clock, lambda: outputs_of(data, network))
+
+        def searched(effort: float = effort) -> Conclusion:
+            return conclude(data, network, dual, low=low, hold=hold, goal=goal, effort=effort, **options)
+
+        def briefly() -> Conclusion:
+            return noting(clock, lambda: searched(0.0))
+
+        if self.noise is not None:
+            return conclude(data, network, dual, **options)
+        if clock.limit is None or hopeless:
+            return in_time(clock, searched, briefly, share=0.25)
+        return best_in_time(clock, briefly, searched, key=lambda made: made.certificate.lower_bound)
+
+    def _better(self, solution: Solution, earlier: Solution) -> Solution:
+        """Return a solution with the network and the dual of an earlier one where they are better, certified anew."""
+        cheaper = earlier.objective < solution.objective and earlier.certificate.interpolates
+        tighter = earlier if earlier.lower_bound > solution.lower_bound else solution
+        if not cheaper and tighter is solution:
+            return solution
+        network = (earlier if cheaper else solution).network
+        found = conclude(
+            self.task.data,
+            network.bare(),
+            tighter.dual,
+            low=tighter.dual_low,
+            **self._options(solution.status),
+        )
+        if found.certificate.gap >= solution.gap:
+            return solution
+        return dataclasses.replace(
+            solution, network=dataclasses.replace(network, scaling=self.task.scaling), dual=found.dual,
+            dual_low=found.low, certificate=found.certificate, status=found.status,
+        )  # fmt: skip
+
+    # ------------------------------------------------------------------ where it begins, and what it leaves
+    def _keep(self, point: Point) -> None:
+        """Write a checkpoint where one is due; certificates for them take a hundredth of the time, about."""
+        if self.file is not None:
+            self.file.offer(lambda: self._halfway(point).to_dict())
+
+    def _halfway(self, point: Point) -> Solution:
+        assert self.file is not None
+        point = dataclasses.replace(point, status=Status.INTERRUPTED)
+        if not isinstance(self.problem, RegularisedProblem) and not np.isfinite(point.upper_bound):
+            quick = quick_network(self.problem, 0.0)
+            point = dataclasses.replace(
+                point, neurons=quick.neurons, weights=quick.weights, offset=quick.offset
+            )
+        passed = max(now() - self.clock.began, EVERY_S)
+        allowed = Allowance(SHARE * passed if self.file.every_s else None)
+        solution = self._solution(point, "column-generation", allowed, finishes=False)
+        if allowed.interrupted:
+            raise KeyboardInterrupt
+        return dataclasses.replace(solution, time_s=now() - self.clock.began)
+
+    def _warm(self, start: Solution) -> WarmStart:
+        """Return where the solver begins, from a solution with another λ, loss or weights."""
+        task, problem, warm = self.task, self.problem, start.warm
+        n_outputs = problem.dual_shape[1]
+        if warm is None or not self._shares_units(start) or warm.dual.shape != problem.dual_shape:
+            neurons, weights, offset = self.reduction.apply_network(*start.network.to_neurons())
+            weights = np.asarray(weights).reshape(len(neurons), n_outputs)
+            dual = self.reduction.apply_dual(start.dual)
+            if self.noise is not None:
+                neurons, weights = self.noise.normalise(neurons, weights)
+                dual = self.noise.apply_dual(start.dual)
+            else:  # samples that count in the start alone may have given a neuron its length
+                lengths = np.linalg.norm(neurons, axis=1)
+                live = lengths > 0
+                neurons, weights = neurons[live] / lengths[live, None], weights[live] * lengths[live, None]
+            warm = WarmStart.of(
+                neurons, weights, np.reshape(offset, n_outputs), dual.reshape(problem.dual_shape)
+            )
+        if start.loss is None or start.loss.name != task.loss.name:
+            warm = dataclasses.replace(warm, edges=None)
+        if not problem.has_offset:  # the start may have had one
+            warm = dataclasses.replace(warm, offset=np.zeros(n_outputs))
+        return warm
+
+    def _shares_units(self, start: Solution) -> bool:
+        """Whether the reduced rows and outputs of a start are those of the task."""
+        task = self.task
+        if start.loss is None or start.potential != task.potential:
+            return False
+        same_outputs = start.loss.name == task.loss.name or task.data.n_outputs == 1
+        return same_outputs and np.array_equal(start.loss.weights[:, 0] > 0, task.loss.weights[:, 0] > 0)

@@ -1,0 +1,321 @@
+"""What every question shares: a validated table, a loss (interpolation is one), a price of neurons, and λ."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from covopt.api.fit_targets import aligned, check_size, name_of
+from covopt.api.lambdas import LargestLambda, is_chosen, largest_lambda, parse_lam
+from covopt.api.resuming import CheckpointFile
+from covopt.api.rounds import Callback
+from covopt.api.run import Run
+from covopt.api.selection import GRID, HeldOut, held_out
+from covopt.checks.validation import (
+    check_choice,
+    check_count,
+    check_output_bias,
+    check_random_state,
+    check_tol,
+)
+from covopt.data import Data
+from covopt.data.scaling import Scaling, check_spans, standardise
+from covopt.data.tabular import to_matrix
+from covopt.errors import InputError, NotCertifiedWarning
+from covopt.losses import Interpolation, Loss, make_loss
+from covopt.network import ReLUNetwork
+from covopt.oracles.choose import exact_oracle
+from covopt.parallel.blas import one_blas_thread
+from covopt.potentials import LabelNoise, make_potential
+from covopt.problems.label_noise import (
+    LabelNoiseTask,
+    check_label_noise,
+    reduce_label_noise,
+    reduce_label_noise_fit,
+)
+from covopt.problems.reduction import Reduction, reduce_data
+from covopt.problems.regularised import RegularisedProblem, reduce_fit
+from covopt.problems.shallow import ShallowProblem
+from covopt.solution import Solution
+from covopt.solvers.frank_wolfe import VARIANTS, CovarianceSolver
+from covopt.solvers.quick import master_bytes
+
+FOR_CHOICE = 0.4  # of the time, for cross-validation
+FOR_LAMBDA = 0.15  # of the time, where a share of λ_max is asked for
+LOOSE = 0.1  # of λ_max, that is said where a share of it is asked for
+FRANK_WOLFE = "frank-wolfe:"
+GENERATION = ("auto", "column-generation")
+SOLVERS = (
+    *GENERATION, "relaxation", "conic:CLARABEL", "conic:SCS", "conic:MOSEK",
+    *(f"{FRANK_WOLFE}{variant}" for variant in VARIANTS),
+)  # fmt: skip
+
+
+class Task:
+    """A validated table with everything that does not depend on λ.
+
+    Parameters
+    ----------
+    X, Y, bias, output_bias, sample_weight, potential, solver, tol, random_state
+        As in :func:`covopt.fit`.
+    loss : str or Loss
+        With :class:`~covopt.losses.Interpolation` networks pass through the points, λ does not matter, and ``solver``
+        is one of :func:`covopt.min_norm`.
+    standardised : bool
+    duplicates : {"error", "mean"}
+        As in :func:`covopt.min_norm`.
+
+    Attributes
+    ----------
+    data, table : Data
+        What is solved, and what was given.
+    rounds : CovarianceSolver or None
+        What is asked instead of column generation.
+    effort : float
+        Share of the search that a bound may take: estimators fit again and again.
+    interrupted : bool
+        While λ_max was looked for, or a result was being finished.
+    """
+
+    def __init__(
+        self, X, Y, loss, bias, output_bias, sample_weight, potential, solver, tol, random_state, *,
+        standardised=False, duplicates="error",
+    ) -> None:  # fmt: skip
+        self.tol = check_tol(tol)
+        check_random_state(random_state)
+        check_output_bias(output_bias, bias)
+        self.weighing = make_potential(potential)
+        self.loss = make_loss(loss)
+        self.interpolates = isinstance(self.loss, Interpolation)
+        check_choice("solver", solver, SOLVERS if self.interpolates else GENERATION)
+        self.solver, self.output_bias, self.potential, self.random_state = (
+            solver, output_bias, potential, random_state
+        )  # fmt: skip
+        if self.interpolates:
+            self.table = Data.validate(X, Y, bias=bias, duplicates=duplicates)
+        else:
+            self.table = self._encoded(X, Y, sample_weight, bias)
+        self.data, self.scaling = self.table, None
+        if standardised:
+            self.data, self.scaling = self._standardised()
+        if self.interpolates or (standardised and not self.loss.is_classification):
+            self.loss.encode_targets(self.data.Y, sample_weight)
+        if not isinstance(self.weighing, LabelNoise):
+            check_spans(self.data)
+        else:
+            check_label_noise(self.weighing, self.data.n_outputs, output_bias)
+            if solver not in GENERATION:
+                raise InputError(
+                    f'solver={solver!r} is for potential="variation"; potential={potential!r} takes solver="auto"'
+                )
+        self.sample_weight = None if sample_weight is None else np.asarray(sample_weight, dtype=float)
+        self.rounds: CovarianceSolver | None = None
+        if solver.startswith(FRANK_WOLFE):
+            self.rounds = CovarianceSolver(solver.removeprefix(FRANK_WOLFE))
+        self._oracle: Any = None
+        self._largest: LargestLambda | None = None
+        self.interrupted, self.effort = False, 1.0
+        self._is_even = False
+
+    def _encoded(self, X, Y, sample_weight, bias) -> Data:
+        """Bind the loss to the targets, and return the table."""
+        loss = self.loss
+        _, names = to_matrix("Y", Y) if not loss.is_classification else (None, None)
+        targets = loss.encode_targets(aligned(X, Y), sample_weight)
+        if loss.is_classification:
+            loss.column = name_of(Y)
+        else:
+            check_size(targets)
+        if loss.is_classification and loss.classes and targets.shape[1] > 1:
+            names = tuple(str(label) for label in loss.classes)
+        elif loss.column is not None:
+            names = (loss.column,)
+        if isinstance(self.weighing, LabelNoise):
+            check_label_noise(self.weighing, targets.shape[1], self.output_bias)
+        data = Data.validate(X, targets, bias=bias, target_names=names, interpolates=False)
+        if self.output_bias == "free" and loss.is_classification:
+            present = loss.targets[loss.weights[:, 0] > 0]
+            if (present == present[0]).all(axis=0).any():
+                raise InputError(
+                    f"loss={loss.name!r} with a free output bias has no minimum: every sample of positive "
+                    'weight is (or none is) of one class; use output_bias="penalized" or "none".'
+                )
+        return data
+
+    def _standardised(self) -> tuple[Data, Scaling]:
+        """Return the table that is solved; points through which networks pass may not become one by rounding."""
+        table = self.table
+        if not self.interpolates:
+            return standardise(table, self.loss.weights[:, 0], targets=not self.loss.is_classification)
+        solved, scaling = standardise(table)
+        Data.validate(
+            solved.X, solved.Y, bias=table.bias, feature_names=table.feature_names, target_names=table.target_names
+        )  # fmt: skip
+        return solved, scaling
+
+    def check_start(self, start: Solution) -> None:
+        """Refuse a solution of another table."""
+        if not isinstance(start, Solution):
+            raise InputError(f"start must be a Solution; received {type(start).__name__}.")
+        same = start.data.X.shape == self.data.X.shape and start.data.bias == self.data.bias
+        if not same or not np.array_equal(start.data.X, self.data.X):
+            raise InputError("start is a solution of another table (X or bias differ); leave it out.")
+        if start.network.output_weights.shape[1] != self.data.n_outputs:
+            raise InputError("start has another number of outputs; leave it out.")
+
+    def stated(self, lam: float) -> dict[str, Any]:
+        """Return what a solution says of its problem, for one λ."""
+        through = self.interpolates
+        return {
+            "X": self.data.X, "Y": self.data.Y, "bias": self.data.bias, "output_bias": self.output_bias,
+            "potential": self.potential, "lam": None if through else lam,
+            "loss": None if through else self.loss.parameters(), "sample_weight": self.sample_weight,
+        }  # fmt: skip
+
+    @property
+    def named_loss(self) -> Loss | None:
+        """As solutions and certificates name it: None for interpolation."""
+        return None if self.interpolates else self.loss
+
+    @property
+    def largest_known(self) -> float | None:
+        """λ_max where it was looked for."""
+        return None if self._largest is None else self._largest.value
+
+    def oracle(self, problem: ShallowProblem | RegularisedProblem) -> Any:
+        """Return the exact oracle, None without rows; it depends on these only, and is kept."""
+        live = problem.rows.any(axis=1)
+        if self._oracle is None and live.any():
+            if isinstance(self.weighing, LabelNoise):
+                self._oracle = self.label_noise(1.0).oracle()
+            else:
+                rows = problem.rows[live]
+                self._oracle = exact_oracle(rows, problem.vector_outputs, beside=master_bytes(problem))
+        return self._oracle
+
+    def label_noise(self, lam: float) -> LabelNoiseTask:
+        """Return the problem of a label-noise potential."""
+        assert isinstance(self.weighing, LabelNoise)
+        if self.interpolates:
+            return reduce_label_noise(self.data, self.output_bias, self.weighing)
+        return reduce_label_noise_fit(self.data, self.loss, lam, self.output_bias, self.weighing)
+
+    def reduced(self, lam: float) -> tuple[ShallowProblem | RegularisedProblem, Reduction]:
+        """Return the problem in reduced units, and the way back."""
+        if isinstance(self.weighing, LabelNoise):
+            task = self.label_noise(lam)
+            return task.problem, task.reduction
+        if self.interpolates:
+            return reduce_data(self.data, self.output_bias, even=self._is_even)
+        return reduce_fit(self.data, self.loss, lam, self.output_bias)
+
+    def bring_rows_to_one(self, on: bool) -> None:
+        """Say whether rows of very different lengths are solved as rows of one, without a bias."""
+        self._is_even, self._oracle = on, None
+
+    def network(self, reduction: Reduction, neurons, weights, offset) -> ReLUNetwork:
+        """Return a network of a reduced problem in the units of the table that is solved."""
+        if weights.ndim == 2 and weights.shape[1] == 1:
+            weights, offset = weights[:, 0], float(offset[0])
+        units, scaled, moved = reduction.invert_network(neurons, weights, offset)
+        counts = self.output_bias != "free"
+        return ReLUNetwork.from_neurons(
+            units, scaled, bias=self.data.bias, offset=moved, counts_output_bias=counts
+        )
+
+    def lambda_max(self) -> float:
+        """See :func:`lambda_max`."""
+        found = self.largest()
+        if found.slack > self.tol:
+            warnings.warn(
+                f"lambda_max is proved, not exact: no network from {found.value:.6g} on has a neuron, and the "
+                f"smallest such λ may be {100.0 * found.share:.2g} % smaller.",
+                NotCertifiedWarning,
+                stacklevel=3,
+            )
+        return found.value
+
+    def largest(self, time_limit_s: float | None = None) -> LargestLambda:
+        """λ_max, computed once."""
+        if self._largest is None:
+            self._largest = largest_lambda(self, time_limit_s)
+        return self._largest
+
+    def strength(self, lam: Any, time_limit_s: float | None = None) -> float:
+        """Return λ of a number, or of a share of λ_max (``"0.1max"``), which takes a part of the time.
+
+        Where λ_max is 0 the best constant is optimal for every λ; then the share itself is λ.
+        """
+        if is_chosen(lam):
+            return self.chosen(None if time_limit_s is None else FOR_CHOICE * time_limit_s).best
+        value, relative = parse_lam(lam)
+        if not relative:
+            return value
+        found = self.largest(None if time_limit_s is None else FOR_LAMBDA * time_limit_s)
+        top = found.value
+        if top == 0.0:
+            return value
+        if found.slack > LOOSE:
+            top = found.met
+            self._largest = LargestLambda(top, 0.0)
+            warnings.warn(
+                f"λ_max is known to lie between {top:.6g} and {found.value:.6g} only; lam={lam!r} is "
+                f"{value * top:.6g}, a share of the smaller number.",
+                NotCertifiedWarning,
+                stacklevel=3,
+            )
+        return value * top
+
+    def strengths(self, lam: Any) -> Any:
+        """Return one λ or several with shares of λ_max and ``"cv"`` as numbers; what is no text stays as it is."""
+        if isinstance(lam, list | tuple):
+            return [self.strengths(one) for one in lam]
+        return self.strength(lam) if isinstance(lam, str) else lam
+
+    def chosen(self, time_limit_s: float | None = None) -> HeldOut:
+        """Return how networks over a grid of λ do in cross-validation."""
+        if self.potential != "variation":
+            raise InputError(f'lam="cv" is for potential="variation"; received potential={self.potential!r}.')
+        top = self.largest(None if time_limit_s is None else FOR_LAMBDA * time_limit_s).met
+        found = held_out(self, GRID * (top or 1.0), time_limit_s=time_limit_s)
+        if found is None:
+            raise InputError(
+                f'lam="cv": cross-validation takes longer than the {time_limit_s:.2g} s that it may; give a longer '
+                "time limit, or lam as a number or a share of λ_max."
+            )
+        return found
+
+    def grid(self, n_lams: int, eps: float, time_limit_s: float | None = None) -> np.ndarray:
+        """Return the geometric grid from λ_max down; finding that may take a part of the time."""
+        n_lams = check_count("n_lams", n_lams)
+        eps = check_tol(eps, "eps")
+        self.largest(None if time_limit_s is None else FOR_LAMBDA * time_limit_s)
+        top = self.lambda_max()
+        if top == 0.0:
+            raise InputError("the best constant is optimal for every lam, so there is no path; give lams.")
+        return top * np.geomspace(1.0, eps, n_lams)
+
+    def solve(
+        self,
+        lam: float,
+        time_limit_s: float | None,
+        callback: Callback | None,
+        start: Solution | None,
+        began: float,
+        file: CheckpointFile | None = None,
+    ) -> Solution:
+        """Solve for one λ, from a warm start where there is one.
+
+        Parameters
+        ----------
+        lam : float
+        time_limit_s, callback, start
+            As in :func:`covopt.fit`.
+        began : float
+            Reading of ``covopt.limits.now()`` when the user asked.
+        file : CheckpointFile, optional
+        """
+        with one_blas_thread():  # more threads round differently, and compete with compiled ones
+            return Run(self, lam, time_limit_s, callback, began, file).solve(start)

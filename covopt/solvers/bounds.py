@@ -1,0 +1,212 @@
+"""Lower bounds where nothing proves the network optimal that a search has ended with: the best of several valid ones.
+
+- the dual of the search, divided by a bound on its gauge: quadratics over the sphere, branch and bound, signs, and
+  quadratics on boxes for as long as there is time;
+- where the network interpolates, an optimal dual of fewer points: a Λ supported on a subset S of the rows is a dual
+  of all, and its h involves only the arrangement of S, which is chosen small enough for the exact oracle;
+- where it is asked for, the dual of the semidefinite relaxation (:mod:`covopt.conic.relaxation`), divided likewise.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from covopt.checks.memory import memory_left
+from covopt.conic.relaxation import relaxed_dual
+from covopt.errors import BudgetError, SolverError
+from covopt.exact.rounding import relative_gap
+from covopt.limits import TimeUp, limited, now
+from covopt.oracles.bounds import choose_subset, gauge_bound, importance, restrict
+from covopt.oracles.cascade import MOST_DIMENSIONS, suits_signs
+from covopt.oracles.choose import exact_oracle
+from covopt.oracles.cones.deeper import LEAST_S, SEARCH_SHARE, TOO_WIDE, closed_gauge, deep_gauge
+from covopt.oracles.support import MOST_QUADRATIC_DIMENSIONS, bound_gauge, sign_gauge
+from covopt.problems.shallow import ShallowProblem
+from covopt.solvers.generation import generate
+from covopt.solvers.loop import RoundState
+from covopt.solvers.master.objective import Objective
+from covopt.solvers.points import Point
+from covopt.status import Status
+
+SUBSET_BUDGET, SUBSET_BUDGET_VECTOR = 2e6, 1e5  # faces of a few points
+FIRST_BUDGET, MORE_FACES = 2e5, 8.0  # of the first few points, and how many times more come next
+SUBSET_BYTES = 400.0  # of a face of the few points
+SUBSET_TOL = 1e-3
+CLOSING_SHARE = 0.3  # of the time that is left
+IN_TIME, WITHIN = 0.95, 0.9  # of what is left, so that no deadline comes first
+
+
+class Bounds:
+    """Ways to raise the lower bound of a point; each keeps the dual that gives the best one.
+
+    Parameters
+    ----------
+    view : Objective
+    point : Point
+        Of a search; it gets the bounds.
+    dual : ndarray of shape (N, k)
+        What is believed to be optimal.
+    tol : float
+    time_s : float or None
+        From now.
+    effort : float
+        Share of the search that a bound without a time limit may take.
+    callback : callable, optional
+        Sees how boxes raise the bound.
+    random_state : int, optional
+    """
+
+    def __init__(
+        self,
+        view: Objective,
+        point: Point,
+        dual: np.ndarray,
+        *,
+        tol: float,
+        time_s: float | None = None,
+        effort: float = 1.0,
+        callback: Callable[[Any, Point], bool] | None = None,
+        random_state: int | None = None,
+    ):
+        self.view, self.point, self.dual, self.tol = view, point, dual, tol
+        self.time_s, self.effort, self.callback, self.random_state = time_s, effort, callback, random_state
+        self.began, self.rows, self.asked = now(), view.rows[view.live], view.asked(dual)
+
+    @property
+    def left(self) -> float:
+        """Seconds."""
+        return np.inf if self.time_s is None else max(0.1, self.time_s - (now() - self.began))
+
+    def offer(self, dual: np.ndarray, gauge: float, *, claimed: bool = False) -> None:
+        """Keep a dual (N, k) divided by a bound on its gauge, where its value is the best so far."""
+        scaled, lower = self.view.scale(dual, gauge)
+        if lower > self.point.lower_bound:
+            self.point.dual, self.point.lower_bound = self.view.own(scaled), lower
+            self.point.claimed = claimed
+
+    def raise_all(self) -> Point:
+        """Try what there is time for; the point is certified where that closes the gap."""
+        view, rank, point = self.view, self.rows.shape[1], self.point
+        if rank > MOST_QUADRATIC_DIMENSIONS:
+            self.report(gauge_bound(self.rows, self.asked), TOO_WIDE)
+        boxes = view.is_scalar and rank > MOST_DIMENSIONS
+        ways: list[Callable[[], None]] = []
+        # with several outputs and many rows it does not end
+        if not boxes and (view.is_scalar or view.interpolates or suits_signs(*self.rows.shape)):
+            ways.append(self.by_policy)
+        if view.interpolates and (not boxes or suits_signs(*self.rows.shape)):
+            ways.append(self.by_few_points)
+        if boxes and rank <= MOST_QUADRATIC_DIMENSIONS:
+            ways.append(self.by_quadratics)
+        for number, way in enumerate(ways):
+            share = IN_TIME / (len(ways) - number)
+            with contextlib.suppress(TimeUp), limited(share * self.left):
+                way()
+            if point.gap <= self.tol:
+                break
+        point.status = Status.CERTIFIED if point.gap <= self.tol else Status.HEURISTIC
+        return point
+
+    def by_policy(self) -> None:
+        """Bound the dual as certificates do."""
+        found = bound_gauge(self.rows, self.asked, effort=self.effort)
+        self.offer(self.dual, found.value)
+
+    def by_few_points(self) -> None:
+        """Solve for a few points."""
+        budget = SUBSET_BUDGET if self.view.is_scalar else SUBSET_BUDGET_VECTOR
+        found = few_points(
+            self.view.problem, self.view.own(self.dual), budget, self.left / 3, self.random_state
+        )
+        self.offer(found.reshape(self.dual.shape), 1.0)
+
+    def by_quadratics(self) -> None:
+        """Bound by boxes with quadratics after signs, and with a loss few boxes, have been tried."""
+        view, point, asked = self.view, self.point, self.asked
+        signs = sign_gauge(self.rows, asked, self.effort)
+        self.offer(self.dual, signs.value)
+        if signs.exact:  # the optimal dual is the best one
+            return
+        if not view.interpolates and self.effort >= 1.0:
+            most = CLOSING_SHARE * self.left
+            closed = closed_gauge(self.rows, asked, point.neurons, tol=self.tol, time_s=most)
+            if np.isfinite(closed):
+                self.offer(self.dual, closed, claimed=True)
+                return
+        limit = np.inf if self.time_s is None else SEARCH_SHARE * self.time_s
+        spare = min(limit, WITHIN * self.left)
+        if LEAST_S < spare < np.inf:
+            deep = deep_gauge(self.rows, asked, point.neurons, time_s=spare, report=self.report)
+            self.offer(self.dual, deep, claimed=True)
+
+    def by_relaxation(self) -> None:
+        """Solve the semidefinite relaxation for a dual point, and bound its dual norm."""
+        most = None if self.time_s is None else self.left / 2
+        with contextlib.suppress(TimeUp, SolverError), limited(self.left):
+            weights = importance(self.rows, self.dual)
+            found = relaxed_dual(self.view.problem, weights=weights, time_limit_s=most).reshape(
+                self.dual.shape
+            )
+            self.offer(found, bound_gauge(self.rows, self.view.asked(found)).value)
+
+    def report(self, gauge: float, note: str) -> bool:
+        """Show the callback a new bound on the gauge of the dual, and why it is one; whether to stop."""
+        point = self.point
+        lower = max(self.view.scale(self.dual, gauge)[1], point.lower_bound, 0.0)
+        columns = point.history[-1].n_columns if point.history else 0
+        gap = relative_gap(point.upper_bound, lower)
+        state = RoundState(len(point.history), lower, point.upper_bound, gap, columns, 0.0, note)
+        point.history.append(state)
+        return self.callback is not None and bool(self.callback(state, point))
+
+
+def few_points(
+    problem: ShallowProblem,
+    dual: np.ndarray,
+    budget: float,
+    time_limit_s: float,
+    random_state: int | None = None,
+) -> np.ndarray:
+    """Return a certified optimal dual, h at most one, of the rows that a dual counts on most; zero elsewhere."""
+    chosen = choose_subset(problem.rows, dual, budget)
+    rows, _ = restrict(problem.rows, chosen)
+    part = ShallowProblem(rows, problem.targets[chosen], problem.offset_cost)
+    full = np.zeros_like(dual)
+    with contextlib.suppress(BudgetError):
+        oracle = exact_oracle(rows, problem.vector_outputs)
+        limit = time_limit_s if np.isfinite(time_limit_s) else None
+        point = generate(part, oracle, tol=SUBSET_TOL, random_state=random_state, time_limit_s=limit)
+        full[chosen] = point.dual
+    return full
+
+
+def more_and_more_points(
+    problem: ShallowProblem, time_limit_s: float, random_state: int | None = None
+) -> tuple[np.ndarray, float]:
+    """Return the best dual, and its value, of exact solutions of more and more points.
+
+    Examples
+    --------
+    >>> rows = np.column_stack([np.random.default_rng(0).standard_normal((50, 2)), np.ones(50)])
+    >>> more_and_more_points(ShallowProblem(rows, np.sin(np.arange(50.0))), 1.0)[1] > 0.0
+    True
+    """
+    best, highest = np.zeros(problem.targets.shape), 0.0
+    guess, began = problem.project_dual(problem.targets), now()
+    most, budget = memory_left() / SUBSET_BYTES, FIRST_BUDGET
+    with contextlib.suppress(TimeUp):
+        while guess.any() and (left := time_limit_s - (now() - began)) > 0.0:
+            started = now()
+            dual = few_points(problem, guess, min(budget, most), left, random_state)
+            if problem.dual_value(dual) > highest:
+                best, highest = dual, problem.dual_value(dual)
+            took = now() - started
+            growth = min(MORE_FACES, (left - took) / took)  # solves take about as long as there are faces
+            if growth < 2.0 or budget > most or dual.reshape(len(dual), -1).any(axis=1).all():
+                break
+            budget *= growth
+    return best, highest

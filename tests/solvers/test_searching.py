@@ -1,0 +1,419 @@
+"""Where nothing prices exactly: only what was proved is reported, and what is returned encloses the optimum."""
+
+import numpy as np
+import pytest
+
+import covopt
+from covopt.data import Data
+from covopt.errors import BudgetError
+from covopt.limits import TimeUp
+from covopt.losses import make_loss
+from covopt.oracles import searched as box_pricing
+from covopt.oracles import support
+from covopt.oracles.bounds import gauge_bound
+from covopt.oracles.choose import exact_oracle
+from covopt.oracles.cones import box_gauge
+from covopt.oracles.searched import Pool, SearchedThenProved
+from covopt.oracles.support import GaugeBound, bound_gauge
+from covopt.problems.regularised import RegularisedProblem, reduce_fit
+from covopt.problems.shallow import ShallowProblem
+from covopt.solvers import bounds, improve
+from covopt.solvers.generation import generate
+from covopt.solvers.improve import Improvement
+from covopt.solvers.regularised.generation import RegularisedGeneration
+from covopt.solvers.searching import BelievingFit, BelievingInterpolation, search
+from covopt.status import Status
+from tests.nightly import thinned
+from tests.oracles.table import face_oracle
+
+
+def instance(n: int, rank: int, seed: int, offset_cost: float = np.inf) -> ShallowProblem:
+    generator = np.random.default_rng(seed)
+    targets = generator.standard_normal(n)
+    return ShallowProblem(generator.standard_normal((n, rank)), targets / np.abs(targets).max(), offset_cost)
+
+
+@pytest.mark.parametrize("offset_cost", [np.inf, 1.0, 0.0])
+@pytest.mark.parametrize(("n", "rank"), [(14, 4), (12, 5)])
+def test_the_value_is_the_one_of_the_faces(n, rank, offset_cost):
+    problem = instance(n, rank, 1, offset_cost)
+    exact = generate(problem, face_oracle(problem.rows), tol=1e-7)
+    found = search(problem, tol=1e-6)[0]
+    assert found.status is Status.CERTIFIED
+    assert found.gap <= 1e-6
+    assert found.lower_bound <= exact.upper_bound * (1 + 1e-9)
+    assert found.upper_bound >= exact.lower_bound * (1 - 1e-9)
+
+
+def test_what_the_local_search_misses_is_found_by_boxes(monkeypatch):
+    """A blind local search: it sees one neuron, and never the best one."""
+    problem = instance(7, 3, 2)
+    exact = generate(problem, face_oracle(problem.rows), tol=1e-8)
+    oracle = SearchedThenProved(problem.rows, tol=1e-6, max_nodes=10**6)
+    search = oracle.local.search
+
+    def blind(dual, **options):
+        found = search(dual, **{**options, "threshold": 0.0})
+        worst = slice(len(found.values) - 1, None)
+        return type(found)(found.neurons[worst], found.values[worst], abs(float(found.values[-1])), False)
+
+    monkeypatch.setattr(oracle.local, "search", blind)
+    point = BelievingInterpolation(problem, oracle, tol=1e-6, max_rounds=20).solve()
+    assert point.lower_bound <= exact.upper_bound * (1 + 1e-9)
+    assert point.upper_bound >= exact.lower_bound * (1 - 1e-9)
+
+
+def test_without_boxes_signs_prove_or_no_bound_is_believed(monkeypatch):
+    problem = instance(30, 6, 3)
+    by_signs = search(problem, tol=1e-6, max_nodes=1)[0]
+    assert by_signs.status is Status.CERTIFIED and by_signs.gap <= 1e-6
+    proved = box_gauge(problem.rows, by_signs.dual, rtol=1e-7).upper_bound
+    assert proved <= 1.0 + 1e-6
+    monkeypatch.setattr(box_pricing, "NODES", 1)
+    monkeypatch.setattr(box_pricing, "sign_nodes", lambda rank: 1)
+    point = search(problem, tol=1e-6, max_nodes=1)[0]
+    assert point.status is Status.GAP
+    assert 0 < point.lower_bound < point.upper_bound
+    assert gauge_bound(problem.rows, point.dual) <= 1 + 1e-9
+
+
+def test_the_callback_sees_proved_bounds_only():
+    problem = instance(20, 5, 4)
+    seen = []
+    point, _ = search(problem, tol=1e-6, callback=lambda state, point: bool(seen.append(state)))
+    lower = [state.lower_bound for state in seen]
+    assert lower[0] == 0.0
+    assert lower == sorted(lower)
+    assert lower[-1] <= point.upper_bound
+    assert search(problem, tol=1e-6, callback=lambda *_: True)[0].status is Status.CALLBACK
+
+
+def test_the_time_may_be_up_during_a_proof(monkeypatch):
+    """What was only believed is not certified then."""
+    problem = instance(14, 4, 1)
+
+    def late(self):
+        raise TimeUp
+
+    monkeypatch.setattr(BelievingInterpolation, "_is_decided", late)
+    monkeypatch.setattr(SearchedThenProved, "_walk", lambda self, dual, found: found)
+    point = search(problem, tol=1e-6, max_nodes=1)[0]
+    assert point.status is not Status.CERTIFIED
+    assert point.gap > 1e-6
+
+
+def test_a_pool_keeps_what_it_has_room_for(monkeypatch):
+    generator = np.random.default_rng(0)
+    rows, neurons = generator.standard_normal((8, 3)), generator.standard_normal((30, 3))
+    dual = generator.standard_normal(8)
+    pool = Pool(rows)
+    pool.add(neurons[:20])
+    pool.add(neurons)
+    assert len(pool) == 30
+    found, values = pool.above(dual, 1.0)
+    expected = np.maximum(neurons @ rows.T, 0.0) @ dual
+    np.testing.assert_allclose(np.sort(values), np.sort(expected[np.abs(expected) > 1.0]))
+    np.testing.assert_allclose(np.maximum(found @ rows.T, 0.0) @ dual, values)
+    monkeypatch.setattr("covopt.oracles.searched.POOL", 40)
+    pool.add(generator.standard_normal((1, 3)))
+    assert len(pool) == 5
+
+
+def test_rows_on_a_grid_with_columns_of_uneven_size():
+    """Near the optimum most neurons above one are in cells that no climb starts in."""
+    generator = np.random.default_rng(0)
+    X = np.round(generator.standard_normal((24, 3)) * [1.0, 0.3, 0.1] + [5.0, 3.0, 1.0], 1)
+    rows = np.unique(np.c_[X, np.ones(24)], axis=0) / 8.0
+    problem = ShallowProblem(rows, generator.integers(0, 3, len(rows)) / 2.0)
+    exact = generate(problem, face_oracle(rows), tol=1e-6)
+    point = search(problem, tol=1e-6)[0]
+    assert point.status is Status.CERTIFIED
+    assert point.lower_bound <= exact.upper_bound * (1 + 1e-9)
+    assert point.upper_bound >= exact.lower_bound * (1 - 1e-9)
+
+
+@pytest.mark.slow
+def test_fifty_points_with_four_features():
+    generator = np.random.default_rng(0)
+    X, y = generator.standard_normal((50, 4)), generator.standard_normal(50)
+    solution = covopt.min_norm(X, y)
+    assert solution.status is Status.CERTIFIED
+    assert solution.solver == "column-generation with boxes"
+    assert solution.cost == pytest.approx(84.416797, rel=1e-6)
+    assert covopt.verify(solution).ok
+
+
+@pytest.mark.parametrize(("n", "d"), [(16, 8), (14, 10), (18, 9), (20, 12)])
+def test_small_tables_in_many_dimensions_are_certified(n, d):
+    """Signs prove them in some hundred nodes; 4.5·10⁸ faces of the first took more time than there was."""
+    generator = np.random.default_rng(0)
+    X, y = generator.standard_normal((n, d)), generator.standard_normal(n)
+    solution = covopt.min_norm(X, y, bias=1.0)
+    assert solution.status is Status.CERTIFIED and len(solution.history) < 60
+    rows = np.column_stack([X, np.ones(n)])
+    oracle = exact_oracle(rows, 0)
+    found = oracle.price(solution.dual)
+    assert found.exact and found.upper_bound <= 1.0 + 1e-6 and oracle.signs.n_nodes < 2000
+    assert covopt.verify(solution).ok
+
+
+def test_which_oracle_takes_a_table():
+    rows = np.random.default_rng(0).standard_normal((60, 12))
+    made = [type(exact_oracle(rows[:n, :r], 0)).__name__ for n, r in ((60, 3), (60, 4), (60, 8), (60, 10))]
+    assert made == ["FaceOracle", "SearchOracle", "SearchOracle", "SearchOracle"]
+    with pytest.raises(BudgetError, match="too many for signs and for boxes"):
+        exact_oracle(rows[:, :9], 0)
+
+
+def test_a_proof_a_hair_beyond_the_tolerance_is_followed_by_more_rounds():
+    """The belief was within 1e-6, its proof within 1.02e-6: the solve ended uncertified."""
+    generator = np.random.default_rng(0)
+    X, y = generator.standard_normal((40, 3)), generator.standard_normal(40)
+    problem = ShallowProblem(np.column_stack([X, np.ones(40)]), y / np.abs(y).max())
+    for tol in np.geomspace(1e-4, 1e-7, 7):
+        assert search(problem, tol=tol)[0].status is Status.CERTIFIED
+
+
+@pytest.mark.thinned(4)
+@pytest.mark.parametrize("lam", ["0.1max", "0.001max"])
+@pytest.mark.parametrize(("n", "d", "output_bias"), [(30, 3, "none"), (20, 4, "free"), (14, 5, "penalized")])
+def test_fits_ask_boxes(n, d, output_bias, lam):
+    generator = np.random.default_rng(2)
+    X, y = generator.standard_normal((n, d)), generator.standard_normal(n)
+    fitted = covopt.fit(X, y, lam=lam, output_bias=output_bias)
+    assert fitted.status is Status.CERTIFIED and fitted.solver == "column-generation with boxes"
+    assert covopt.verify(fitted).ok
+    above = covopt.fit(X, y, lam="1.01max", output_bias=output_bias)  # the first dual is optimal, and proved
+    assert above.status is Status.CERTIFIED and len(above.network) == 0
+
+
+# ---------------------------------------------------------------------- the loop beyond the budget of faces
+def refused():
+    raise BudgetError("too many")
+
+
+def bracketed(problem, **options):
+    """Return what the loop ends with where there is no exact oracle."""
+    return Improvement(problem, refused, **{"tol": 1e-6, "random_state": 0} | options).run()
+
+
+def lifted(seed: int, n: int, d: int, offset_cost: float) -> ShallowProblem:
+    rng = np.random.default_rng(seed)
+    rows = np.column_stack([rng.standard_normal((n, d)), np.ones(n)])
+    return ShallowProblem(rows / np.linalg.norm(rows, axis=1).max(), rng.uniform(-1, 1, n), offset_cost)
+
+
+def of_classes(
+    loss: str, n: int, d: int, classes: int = 2, lam: float = 1e-2, **options
+) -> RegularisedProblem:
+    rng = np.random.default_rng(4)
+    X, labels = rng.standard_normal((n, d)), np.arange(n) % classes
+    X[0] = 0.0 if options.get("zero") else X[0]
+    bound = make_loss(loss)
+    targets = bound.encode_targets(labels)
+    data = Data.validate(X, targets, bias=0.0 if options.get("zero") else 1.0, interpolates=False)
+    return reduce_fit(data, bound, lam, "none")[0]
+
+
+@pytest.mark.parametrize("offset_cost", [np.inf, 1.0, 0.0])
+@pytest.mark.parametrize("seed", range(2))
+def test_signs_reach_the_exact_optimum(seed, offset_cost):
+    problem = lifted(seed, 12, 2, offset_cost)
+    exact = generate(problem, face_oracle(problem.rows), tol=1e-7)
+    found = bracketed(problem)
+    assert found.status is Status.CERTIFIED and found.gap <= 1e-6
+    assert found.lower_bound <= exact.upper_bound * (1 + 1e-9)
+    assert found.upper_bound >= exact.lower_bound * (1 - 1e-9)
+    assert face_oracle(problem.rows).price(found.dual).upper_bound <= 1 + 1e-9
+
+
+@pytest.mark.parametrize(
+    ("offset_cost", "k"), thinned([(np.inf, 1), (1.0, 2), (0.0, 1), (np.inf, 2), (1.0, 1), (0.0, 2)], 2)
+)
+def test_bounds_enclose_the_exact_optimum_without_a_proof(k, offset_cost, monkeypatch):
+    monkeypatch.setattr(box_pricing, "suits_signs", lambda *size: False)
+    monkeypatch.setattr(
+        bounds, "bound_gauge", lambda rows, dual, **_: GaugeBound(gauge_bound(rows, dual), False, "")
+    )
+    monkeypatch.setattr(
+        bounds, "SUBSET_BUDGET", 300
+    )  # the arrangement of few points is a small part of the whole
+    monkeypatch.setattr(bounds, "SUBSET_BUDGET_VECTOR", 300)
+    problem = lifted(k, 9, 2, offset_cost)
+    if k > 1:
+        targets = np.random.default_rng(k).uniform(-1, 1, (9, k))
+        problem = ShallowProblem(problem.rows, targets, offset_cost)
+    oracle = exact_oracle(problem.rows, 0 if k == 1 else k)
+    exact = generate(problem, oracle, tol=1e-6)
+    seen = []
+    found = bracketed(problem, callback=lambda state, point: bool(seen.append(state)))
+    assert found.status is (Status.CERTIFIED if found.gap <= 1e-6 else Status.HEURISTIC)
+    assert 0 < found.lower_bound <= exact.upper_bound * (1 + 1e-7)
+    assert exact.lower_bound * (1 - 1e-9) <= found.upper_bound <= exact.upper_bound * 1.05
+    assert oracle.price(found.dual).upper_bound <= 1 + 1e-9
+    assert problem.dual_value(found.dual) == pytest.approx(found.lower_bound, rel=1e-12)
+    assert all(state.lower_bound <= exact.upper_bound * (1 + 1e-7) for state in seen)
+
+
+def test_several_outputs_on_orthogonal_rows_reach_the_closed_form():
+    """X = I and (YYᵀ)^{1/2} ≥ 0 completely positive: R₂ = 2 Tr (YYᵀ)^{1/2}; one-hot classes of sizes 3, 2, 1."""
+    targets = np.repeat(np.eye(3), [3, 2, 1], axis=0)
+    found = bracketed(ShallowProblem(np.eye(6), targets))
+    assert found.status is Status.CERTIFIED
+    assert found.upper_bound == pytest.approx(np.sqrt(3) + np.sqrt(2) + 1, rel=1e-6)
+
+
+def test_high_dimension_is_certified_by_branch_and_bound():
+    """Faces are far too many in dimension 16, signs are not: a certificate, and verify finds the same."""
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((20, 15)), rng.standard_normal(20)
+    solution = covopt.min_norm(X, y, tol=1e-5)
+    assert solution.status is Status.CERTIFIED
+    assert solution.gap <= 1e-5
+    checked = covopt.verify(solution)
+    assert checked.ok
+    assert solution.is_unique is None  # in more than eight dimensions no search sees all tight neurons
+
+
+def test_branch_and_bound_then_a_relaxation_beyond_the_budget(monkeypatch):
+    rng = np.random.default_rng(1)
+    for dual in (rng.standard_normal(15), rng.standard_normal((15, 2))):
+        rows = rng.standard_normal((15, 3))
+        exact, was_exact, _ = bound_gauge(rows, dual)
+        signs, was_found, _ = bound_gauge(rows, dual, effort=2e-08)
+        assert was_exact
+        assert was_found
+        assert signs == pytest.approx(exact, rel=1e-9)
+        with monkeypatch.context() as patch:
+            patch.setattr(support, "tree_limit", lambda *size, **effort: 1)
+            patch.setattr(support, "STARTS", 1)
+            relaxed = bound_gauge(rows, dual, effort=2e-08).value
+        assert exact * (1 - 1e-12) <= relaxed <= 10 * exact
+        few = np.where((np.arange(15) < 2).reshape(-1, *[1] * (dual.ndim - 1)), dual, 0.0)
+        supported, flag, _ = bound_gauge(rows, few, effort=2e-08)
+        assert flag
+        assert supported == pytest.approx(bound_gauge(rows, few)[0], rel=1e-9)
+
+
+def test_an_interrupt_in_a_pricing_ends_the_solve(monkeypatch):
+    real = box_pricing.LocalSearchOracle.search
+    calls = []
+
+    def search(self, dual, **options):
+        calls.append(1)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return real(self, dual, **options)
+
+    monkeypatch.setattr(box_pricing.LocalSearchOracle, "search", search)
+    found = bracketed(lifted(0, 12, 4, np.inf), tol=1e-9)
+    assert found.status is Status.INTERRUPTED
+    assert 0 < found.lower_bound <= found.upper_bound
+
+
+def optimum(problem: RegularisedProblem) -> float:
+    live = problem.rows[problem.rows.any(axis=1)]
+    point = RegularisedGeneration(problem, exact_oracle(live, problem.vector_outputs), tol=1e-8).solve()
+    assert point.status is Status.CERTIFIED
+    return point.lower_bound
+
+
+@pytest.mark.parametrize("loss", ["squared", "logistic", "hinge"])
+@pytest.mark.parametrize("zero", [False, True], ids=["", "a row of zeros"])
+def test_signs_prove_fits_that_faces_prove(loss, zero):
+    problem = of_classes(loss, 9, 2, zero=zero)
+    point = bracketed(problem)
+    assert point.status is Status.CERTIFIED and point.gap <= 1e-6
+    best = optimum(problem)
+    assert point.lower_bound <= best * (1 + 1e-7) and point.upper_bound >= best * (1 - 1e-7)
+
+
+@pytest.mark.parametrize(("loss", "classes"), [("squared", 2), ("logistic", 2), ("softmax-cross-entropy", 3)])
+def test_local_search_keeps_a_valid_bracket(loss, classes, monkeypatch):
+    monkeypatch.setattr(box_pricing, "suits_signs", lambda *size: False)
+    problem = of_classes(loss, 9, 1 if classes > 2 else 2, classes)
+    seen = []
+    point = bracketed(problem, callback=lambda state, point: bool(seen.append(state)))
+    assert point.status in (Status.HEURISTIC, Status.CERTIFIED)
+    best = optimum(problem)
+    assert 0 < point.lower_bound <= best * (1 + 1e-7)
+    assert best * (1 - 1e-7) <= point.upper_bound <= 1.05 * best
+    assert all(state.lower_bound <= best * (1 + 1e-7) <= state.upper_bound * (1 + 2e-7) for state in seen)
+
+
+def test_no_claim_when_stopped_before_anything_is_proved():
+    point = bracketed(of_classes("squared", 30, 8), callback=lambda *_: True)
+    assert point.status is Status.CALLBACK and 0 <= point.lower_bound <= point.upper_bound
+
+
+def test_fit_goes_on_where_the_faces_are_too_many():
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((30, 8))
+    solution = covopt.fit(
+        X, X[:, 0] + X[:, 1] > 0, lam=0.05, loss="logistic", callback=lambda s: s.round >= 4
+    )
+    assert solution.solver.startswith(("column-generation with ", "descent"))
+    assert 0 < solution.lower_bound <= solution.objective and solution.gap < 0.9
+    assert (solution.status is Status.CERTIFIED) == (solution.gap <= solution.tol)
+    assert covopt.verify(solution).ok
+
+
+def test_a_neuron_that_was_missed_lowers_what_is_believed():
+    """Else rounds go on from a dual that their own columns exclude."""
+    problem = of_classes("squared", 12, 3)
+    oracle = SearchedThenProved(problem.rows, tol=1e-6, max_nodes=1, proves=False)
+    generation = BelievingFit(problem, oracle, tol=1e-6)
+    dual = generation.objective.first_dual()
+    found = oracle.price(dual[:, 0])
+    generation.point.dual, value = problem.scale_dual(dual, 0.5 * found.upper_bound)  # half of it was met
+    generation.point.lower_bound = value
+    generation.correct(found.neurons)
+    heights = np.abs(problem.atoms(found.neurons).T @ generation.point.dual)
+    assert heights.max() <= 1.0 + 1e-9
+    assert 0.0 < generation.point.lower_bound < value
+
+
+def test_a_deadline_within_the_bounds_keeps_the_network(monkeypatch):
+    """A search for a better dual that was cut short by the solver's deadline once gave an empty network."""
+
+    def late(*_):
+        raise TimeUp
+
+    monkeypatch.setattr(bounds, "sign_gauge", late)
+    problem = of_classes("squared", 70, 9, lam=0.03)
+    point = bracketed(problem, tol=1e-3)
+    assert point.status is Status.HEURISTIC and len(point.neurons) > 0 and not point.claimed
+    gauge = gauge_bound(problem.rows, point.dual[:, 0])
+    assert 0.0 < point.lower_bound < point.upper_bound and gauge <= 1.0 + 1e-9
+
+
+def test_more_dimensions_than_boxes_are_for_say_so_in_one_sentence(monkeypatch):
+    monkeypatch.setattr(bounds, "MOST_QUADRATIC_DIMENSIONS", 8)  # 64 take longer to reach
+    point = bracketed(of_classes("squared", 70, 9, lam=0.03), tol=1e-3)
+    assert point.status is Status.HEURISTIC and 0.0 < point.lower_bound < point.upper_bound
+    assert point.history[-1].note == (
+        "boxes are for at most 64 dimensions (features, and one for the bias): the lower bound is a relaxation's"
+    )
+    assert point.history[-1].lower_bound == pytest.approx(point.lower_bound, rel=1e-9)
+
+
+@pytest.mark.parametrize("stop", [TimeUp, KeyboardInterrupt])
+def test_bounds_after_a_search_that_are_stopped_leave_its_network(monkeypatch, stop):
+    """Boxes ended late with 65 on the iris table, the search after them had no time: 36900 along a line came back."""
+
+    def given_up(*arguments, **options):
+        point, dual = search(*arguments, **options)
+        point.status = Status.GAP
+        return point, dual
+
+    def stopped(self):
+        self.point.dual, self.point.upper_bound = np.zeros_like(self.point.dual), np.inf  # half done
+        raise stop
+
+    monkeypatch.setattr(improve, "search", given_up)
+    monkeypatch.setattr(bounds.Bounds, "raise_all", stopped)
+    generator = np.random.default_rng(1)
+    X, y = generator.standard_normal((12, 4)), generator.standard_normal(12)
+    solution = covopt.min_norm(X, y)
+    assert solution.gap < 1e-5 and solution.solver == "column-generation with boxes"
+    assert covopt.verify(solution).ok
