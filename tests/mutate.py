@@ -70,7 +70,7 @@ MUTATIONS = [
         "covopt/depth/tree_boxes.py",
         "    return max(0.0, down(min(cutoff, total) - up(2.0 * dim * least)))",
         "    return 1.001 * max(0.0, down(min(cutoff, total) - up(2.0 * dim * least)))",
-        "tests/depth/test_bank_of_networks.py -k sharp and docs",
+        "tests/depth/test_bank_of_networks.py -k sharp and positive",
     ),
     Mutation(
         "no slack for the minimiser of two acute rows",

@@ -17,7 +17,7 @@ from covopt.exact.rounding import above
 from covopt.losses import make_loss
 from tests.depth.bank.exact import ExactNetwork, fractions
 from tests.depth.bank.tables import TABLES
-from tests.nightly import at_night
+from tests.nightly import at_night, thinned
 
 BY_NAME = {given.name: given for given in TABLES}
 THROUGH = [given.name for given in TABLES if given.lam is None]
@@ -102,7 +102,7 @@ def test_closed_forms_are_below_the_best_network(name):
         assert again == (bound.value, "")
 
 
-@pytest.mark.parametrize("name", at_times([n for n in THROUGH if len(BY_NAME[n].X) > 1], is_quick))
+@pytest.mark.parametrize("name", at_times([n for n in THROUGH if len(BY_NAME[n].X) > 1], is_quick, every=6))
 def test_the_tree_bound_is_below_the_best_network(name):
     holds(name, "tree")
 
@@ -112,14 +112,14 @@ def test_the_tree_bound_is_below_the_best_network(name):
     at_times(
         [n for n in THROUGH if BY_NAME[n].bias > 0 and len(BY_NAME[n].X) == 2],
         lambda n: BY_NAME[n].depth == 3 or n.startswith("same sign"),
-        every=1,
+        every=3,
     ),
 )
 def test_chains_of_two_rows_are_below_the_best_network(name):
     holds(name, "chain")
 
 
-@pytest.mark.parametrize("name", FITS)
+@pytest.mark.parametrize("name", thinned(FITS, 3))
 def test_bounds_of_fits_are_below_the_best_network(name):
     holds(name, "fit")
 
@@ -139,10 +139,10 @@ def test_bounds_of_fits_are_below_the_best_network(name):
         ("one target, acute, biases, penalized, L = 3", "level"),
         ("opposite signs, acute, biases, L = 3", "chain"),
         ("3 x 1, positive 102, L = 3", "tree"),
-        ("docs 5", "tree"),
+        at_night("docs 5", "tree"),
         ("one target, acute, biases, penalized, L = 3", "tree"),
         ("3 x 2, positive, no biases 105, L = 5", "tree"),
-        ("fit of 4 rows, λ = 0.03, L = 3", "fit"),
+        at_night("fit of 4 rows, λ = 0.03, L = 3", "fit"),
         ("fit of one row, L = 3", "fit"),
     ],
 )

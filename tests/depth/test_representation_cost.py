@@ -37,14 +37,14 @@ def test_targets_of_zero_cost_nothing():
 def bracket():
     rng = np.random.default_rng(20)
     X, y = rng.normal(size=(3, 1)), rng.normal(size=3)
-    found = representation_cost(X, y, depth=3, time_limit_s=None, random_state=1, tol=0.02)
+    found = representation_cost(X, y, depth=3, time_limit_s=None, random_state=1, tol=0.03)
     return replace(found, tol=1e-6, status=Status.HEURISTIC)
 
 
 def test_the_bracket_on_three_points(bracket):
     # 11.4797… is what descent from a thousand starts finds
     assert bracket.cost == pytest.approx(11.47975989, rel=1e-6)
-    assert 0.9 * bracket.cost <= bracket.lower_bound < bracket.cost
+    assert 0.97 * bracket.cost <= bracket.lower_bound < bracket.cost
     assert bracket.balance < 1e-5
     assert bracket.stationarity < 1e-5
     assert "stationarity" in bracket.summary()
@@ -78,7 +78,7 @@ def test_the_recursion_bounds_every_point_of_the_balls():
     for c in (0.1, 1.0, 7.0):
         height = Recursion(family, lifted, 1.0, 3).gauge(np.array([[c]]))[0]
         lam = family.members[family.root]
-        for _ in range(300):
+        for _ in range(100):
             angles = rng.standard_normal((2, 3))
             atoms = np.maximum(lifted @ (angles / np.linalg.norm(angles, axis=1)[:, None]).T, 0.0)
             mix = rng.dirichlet(np.ones(2)) * rng.choice([-1.0, 1.0], 2)
@@ -231,7 +231,10 @@ def test_a_small_target_that_is_missed_is_no_bracket():
     try:
         found = representation_cost([[1.0], [-1.0]], [1.0, -1e-12], depth=10, bias=0.0, time_limit_s=1.0)
     except BudgetError as error:
-        assert "meets the small targets as well: they go down to 1e-12" in str(error)
+        assert any(
+            why in str(error)
+            for why in ("meets the small targets as well: they go down to 1e-12", "was found in time")
+        )
     else:
         assert found.lower_bound <= found.cost
         assert covopt.verify(found)
