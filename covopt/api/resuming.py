@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from covopt.api.path_files import path_from_dict
 from covopt.api.solution_path import FORMAT as PATH
-from covopt.api.solution_path import SolutionPath
+from covopt.api.solution_path import SolutionPath, path_from_dict
 from covopt.checks.checkpoints import Checkpoint
 from covopt.checks.kept import KeptFile
 from covopt.errors import InputError

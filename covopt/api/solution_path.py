@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 from covopt.checks.html import html_table
 from covopt.checks.optional import required
 from covopt.checks.wording import counted
+from covopt.errors import SolutionFileError
 from covopt.files import write_json
+from covopt.files.formats import check_format
 from covopt.solution import Solution
 
 if TYPE_CHECKING:
@@ -128,3 +130,28 @@ class SolutionPath(list[Solution]):
         if path is not None:
             save_figure(figure, Path(path))
         return figure
+
+
+def path_from_dict(content: Any) -> SolutionPath:
+    """Return the solutions of parsed JSON.
+
+    Parameters
+    ----------
+    content : object
+
+    Raises
+    ------
+    SolutionFileError
+        When it is not a covopt path, of a newer schema, or one of its points is damaged.
+    """
+    check_format(content, FORMAT)
+    parts = content.get("solutions")
+    if not isinstance(parts, list) or not parts:
+        raise SolutionFileError("it is a path without points; nothing can be read from it.")
+    solutions = SolutionPath()
+    for i, part in enumerate(parts):
+        try:
+            solutions.append(Solution.from_dict(part))
+        except SolutionFileError as error:
+            raise SolutionFileError(f"point {i} of the path (counting from 0): {error}") from error
+    return solutions

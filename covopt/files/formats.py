@@ -52,7 +52,7 @@ FORMATS: dict[str, Format] = {
     entry.name: entry
     for entry in (
         Format("covopt-solution", "covopt solution", (1, 2, 3, 4), "covopt.solution:Solution.from_dict"),
-        Format("covopt-path", "covopt path", (1,), "covopt.api.path_files:path_from_dict"),
+        Format("covopt-path", "covopt path", (1,), "covopt.api.solution_path:path_from_dict"),
         Format("covopt-deep-solution", "covopt solution of several layers", (1,),
                "covopt.depth.solution:DeepSolution.from_dict"),
         Format("covopt-deep-fit", "covopt fit of several layers", (1,),

@@ -8,7 +8,6 @@ import pytest
 from typer.testing import CliRunner
 
 import covopt
-from covopt.api.path_files import save_path
 from covopt.certificates.certify import conclude
 from covopt.cli import app
 from covopt.errors import NotCertifiedWarning, PathStoppedWarning, SolutionFileError
@@ -119,7 +118,7 @@ def test_an_interrupted_certificate_does_not_cost_the_path(monkeypatch):
 def test_files_and_pictures(tmp_path):
     X, y = table("logistic", 8)
     solutions = covopt.path(X, y, loss="logistic", n_lams=3)
-    save_path(solutions, tmp_path / "p.json")
+    solutions.save(tmp_path / "p.json")
     again = covopt.load(tmp_path / "p.json")
     assert [s.to_dict() for s in again] == [s.to_dict() for s in solutions]
     figure = plot_path(solutions)

@@ -224,7 +224,7 @@ def test_bad_choices(table, option):
 def test_choices_are_those_of_python():
     from typing import get_args
 
-    from covopt.api.interpolation import SOLVERS
+    from covopt.api.task import SOLVERS
     from covopt.cli import options
     from covopt.losses import LOSSES
     from covopt.potentials import POTENTIALS

@@ -10,7 +10,6 @@ import pytest
 from typer.testing import CliRunner
 
 import covopt
-from covopt.api.path_files import save_path
 from covopt.cli import app
 from covopt.datasets import make_smooth
 from covopt.errors import InputError, MissingPackageError
@@ -238,7 +237,7 @@ def test_without_plotly_the_extra_is_named(line, monkeypatch):
 
 def test_the_command(line, path, tmp_path):
     line.save(tmp_path / "solution.json")
-    save_path(path, tmp_path / "path.json")
+    path.save(tmp_path / "path.json")
     for name in ("solution", "path"):
         out = tmp_path / f"{name}.html"
         done = CliRunner().invoke(app, ["explore", str(tmp_path / f"{name}.json"), "--out", str(out)])

@@ -6,7 +6,6 @@ import pytest
 from typer.testing import CliRunner
 
 import covopt
-from covopt.api.path_files import save_path
 from covopt.cli import app
 from covopt.errors import InputError, SolutionFileError
 from covopt.files import read_json, write_json
@@ -33,7 +32,7 @@ def written(name, folder):
         found = covopt.min_norm(X, Y)
     elif name == "covopt-path":
         found = covopt.path(X, Y, n_lams=2)
-        save_path(found, file)
+        found.save(file)
         return file, found
     elif name == "covopt-cp-rank":
         found = covopt.cp_rank([[2, 1], [1, 2]])

@@ -4,11 +4,11 @@ import pytest
 import covopt
 from covopt.losses import make_loss
 from covopt.problems.regularised import RegularisedProblem
-from covopt.solvers.master.newton import solve_restricted
 from covopt.solvers.master.objective import Fit
 from covopt.solvers.merging import Unit
 from covopt.solvers.regularised import following
 from covopt.solvers.regularised.newton import applies, solve_newton_master
+from tests.solvers.restricted import solve_restricted
 
 
 def table(loss, n=25, seed=0):

@@ -7,9 +7,9 @@ from covopt.problems.shallow import ShallowProblem
 from covopt.solvers.master.box import Box
 from covopt.solvers.master.columns import Columns
 from covopt.solvers.master.cones import Cones
-from covopt.solvers.master.newton import solve_restricted
 from covopt.solvers.master.objective import Interpolation
 from covopt.solvers.seeds import random_vertices
+from tests.solvers.restricted import solve_restricted
 
 
 def case(k, offset_cost, seed=0, n=12):

@@ -10,10 +10,10 @@ from covopt.data import Data
 from covopt.losses import Huber, make_loss
 from covopt.oracles.choose import exact_oracle
 from covopt.problems.regularised import RegularisedProblem, best_constant, constant_dual, reduce_fit
-from covopt.solvers.master.newton import solve_restricted
 from covopt.solvers.master.objective import Fit
 from covopt.solvers.regularised.generation import RegularisedGeneration
 from covopt.solvers.seeds import random_vertices
+from tests.solvers.restricted import solve_restricted
 
 NAMES = ("squared", "huber", "logistic", "hinge", "squared-hinge", "softmax-cross-entropy")
 BIASES = ("none", "penalized", "free")

@@ -41,7 +41,6 @@ LIGHT = 1e-5  # least mass of one, as a share of the largest
 UNBOUNDED = 1e100  # edge of a domain that has none
 RUN_OFF = 1e100  # multipliers that no network has: points a few units in the last place apart ask for them
 HALVINGS = 8
-MAX_STEPS, AHEAD = 80, 0.1  # of a restricted problem: steps, and the gap they aim at, in tolerances
 FAR = 1e3  # growth of the outputs that a dual asks for, above which Newton's model means nothing
 
 
@@ -295,56 +294,6 @@ class Master:
                 break
             length *= 0.5
         return length
-
-
-def solve_restricted(
-    objective: Objective, atoms: np.ndarray, dual: np.ndarray, *, tol: float, max_steps: int = MAX_STEPS
-) -> Master:
-    """Take steps until complementarity and residual are small.
-
-    Parameters
-    ----------
-    objective : Objective
-    atoms : ndarray of shape (M, N)
-        Columns; they need not belong to neurons.
-    dual : ndarray of shape (N, k)
-        A point inside of all constraints.
-    tol : float
-        Relative to the value.
-    max_steps : int
-
-    Returns
-    -------
-    Master
-        With its dual, weights and offset.
-
-    Examples
-    --------
-    >>> from covopt.problems.shallow import ShallowProblem
-    >>> from covopt.solvers.master.objective import Interpolation
-    >>> view = Interpolation(ShallowProblem(np.eye(2), np.array([3.0, -4.0])))
-    >>> found = solve_restricted(view, np.eye(2), np.zeros((2, 1)), tol=1e-9)
-    >>> found.dual.round(6).ravel(), found.cones.weights.round(6).ravel()
-    (array([ 1., -1.]), array([ 3., -4.]))
-    """
-    master = Master(objective)
-    columns = master.columns
-    m, r = len(atoms), columns.rows.shape[1]
-    columns.neurons, columns.atoms = np.zeros((m, r)), np.ascontiguousarray(atoms)
-    columns.frames, columns.dims = np.zeros((m, r, r)), np.ones(m, dtype=np.int64)
-    columns.live = np.zeros(m, dtype=bool)
-    master.dual = dual.copy()
-    master.cones.add(master.heights, 1.0, 0.0)
-    if master.edges is not None:
-        master.enter_edges()
-        master.edges.centre(1.0)
-    for _ in range(max_steps):
-        value = max(abs(objective.value(master.dual)), 1e-300)
-        step = master.step(AHEAD * tol, value, with_networks=False)
-        worth = step.residual * float(np.abs(master.dual).sum())
-        if max(master.complementarity, worth) <= tol * value:
-            break
-    return master
 
 
 def direction_to_feasibility(system: System, cones, residual, total_change):
