@@ -124,7 +124,7 @@ class SolutionPath(list[Solution]):
             Where the path ends in another suffix.
         """
         from covopt.plotting import save_figure
-        from covopt.plotting.path import plot_path
+        from covopt.plotting.history import plot_path
 
         figure = plot_path(self)
         if path is not None:

@@ -17,6 +17,7 @@ def explore(given: SimpleNamespace) -> Answer:
     import covopt
     from covopt.explore.page import check_page_path, write_page
 
+    given.out = given.out or given.solution.with_suffix(".html")
     check_page_path(given.out)
     with progress(given, "drawing"):
         left_out = write_page(covopt.load(given.solution), given.out, time_limit_s=given.time_limit)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
 import json
 import os
 from collections.abc import Callable, Sequence
 from html import escape
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -16,16 +18,19 @@ from covopt.checks.optional import required
 from covopt.checks.validation import check_time_limit
 from covopt.checks.wording import counted
 from covopt.errors import InputError
-from covopt.explore.drawing import MOST_POINTS
-from covopt.explore.neurons import MOST_NEURONS, MOST_ROWS, describe
-from covopt.explore.panels import MOST_OUTPUTS, Panel, cell_panel, dual_panel, function_panels
-from covopt.explore.progress import path_panel, rounds_panel
+from covopt.explore.drawing import MOST_POINTS, figure_of
+from covopt.explore.neurons import MOST_NEURONS, describe, sight_picture
 from covopt.files import write_atomically
 from covopt.limits import TimeUp, limited, now
+from covopt.plotting.dual import dual_picture, tight_neurons
+from covopt.plotting.history import history_pictures, path_pictures
+from covopt.plotting.pictures import INK, MOST_OUTPUTS, Picture, limits, short
+from covopt.plotting.solution import agreement, function_pictures
+from covopt.solution.hints import quality
 from covopt.solution.summary import summary_rows
 
-Drawn = TypeVar("Drawn")
-MOST_STEPS = 60  # of a path; each has its own figures
+MOST_STEPS = 30  # of a path; each has its own figures
+NOT_SHOWN = ("features", "hint", "solver", "hard column")
 
 
 def write_page(
@@ -37,9 +42,9 @@ def write_page(
 ) -> list[str]:
     """Write one HTML file that shows a solution, or a path with a slider along it.
 
-    Of one or two inputs: the function with its kinks; of more: slices and predicted against actual. Then the dual
-    function with its tight set, which points each neuron sees, the rounds of the solve or the path, and a table of
-    the neurons. The file needs no connection: plotly's JavaScript is within it.
+    Of one or two inputs: the function with its kinks; of more: slices. Then predicted against actual, the dual
+    function with its tight set, which points each neuron sees, the bounds over time or the path, and a table of the
+    neurons. The file needs no connection: plotly's JavaScript is within it.
 
     Parameters
     ----------
@@ -124,59 +129,61 @@ def page_html(
     steps, is_path = _steps_of(found)
     offline = required("plotly.offline", "covopt explore", "explore")
     began, limit = now(), check_time_limit(time_limit_s)
-    late: list[str] = []
+    last, neurons = steps[-1], [describe(s) for s in steps]
+    about_tight: dict[str, None] = {}
 
-    def in_time(what: str, draw: Callable[[], Drawn]) -> Drawn | None:
+    def function() -> list[Any]:
+        seen = [(s.in_your_units(), n.marked(yours=True)) for s, n in zip(steps, neurons, strict=True)]
+        drawn = zip(*([*function_pictures(s, m), agreement(s)] for s, m in seen), strict=True)
+        *whole, said = [[[picture] for picture in each] for each in drawn]
+        return [*((f"function-{j}", stacks) for j, stacks in enumerate(whole)), ("agreement", said)]
+
+    def dual() -> list[Any]:
+        tight = [tight_neurons(s) for s in steps]
+        about_tight.update({said: None for _, said in tight if said})
+        drawn = [[dual_picture(s, n.marked(), t)] for s, n, (t, _) in zip(steps, neurons, tight, strict=True)]
+        return [("dual", drawn)]
+
+    def points() -> list[Any]:
+        return [("points", [[sight_picture(s, n)] for s, n in zip(steps, neurons, strict=True)])]
+
+    def progress() -> list[Any]:
+        return [("progress", [path_pictures(steps) if is_path else history_pictures(last)])]
+
+    builders: dict[str, Callable[[], list[Any]]] = {
+        "the path" if is_path else "the rounds": progress, "the function": function, "the dual function": dual,
+        "the neurons' points": points,
+    }  # fmt: skip
+    panels, late = [], []
+    for what, build in builders.items():
         try:
             with limited(None if limit is None else limit - (now() - began)):
-                return draw()
+                panels += [_panel(*each) for each in build()]
         except TimeUp:
             late.append(what)
-            return None
-
-    last = steps[-1]
-    progress: Panel | None
-    if is_path:
-        progress, says = in_time("the path", lambda: path_panel(steps)) or (None, [])
-        steps = steps if says else [last]
-    else:
-        progress, says = in_time("the rounds", lambda: rounds_panel(last)), []
-    neurons = [describe(s) for s in steps]
-    seen = [s.in_your_units() for s in steps]
+    if not is_path and panels and panels[0]["key"] == "progress":
+        panels.append(panels.pop(0))
     notes = _notes(last, steps, is_path, len(found) if is_path else 1)
-    if progress is None and not late:
-        notes.append("The solve had no rounds to draw.")
-
-    panels = in_time("the function", lambda: function_panels(seen, neurons)) or []
-    dual, about_tight = in_time("the dual function", lambda: dual_panel(steps, neurons)) or (None, [])
-    cells = in_time("the neurons' points", lambda: cell_panel(steps, neurons))
-    panels = [*panels, *(panel for panel in (dual, cells) if panel is not None)]
-    if progress is not None:
-        panels = [progress, *panels] if is_path else [*panels, progress]
     if late:
         notes.append(f"There was no time for {' and '.join(late)}.")
-        if left_out is not None:
-            left_out.extend(late)
-    beside = [p for p in panels if not p.wide]
-    if len(beside) % 2:
-        beside[-1].wide = True
-    what = title or _title_of(last, is_path)
+    if left_out is not None:
+        left_out.extend(late)
     content = {
-        "says": says,
-        "start": len(says) - 1,
-        "panels": [_panel_json(p) for p in panels],
-        "tables": [{"columns": n.columns, "rows": n.rows, "left": len(n) - len(n.rows)} for n in neurons],
+        "says": [_says(s, i, len(steps)) for i, s in enumerate(steps)] if is_path else [],
+        "facts": [_facts(s) for s in steps],
+        "cursor": [s.lam for s in steps] if is_path else [],
+        "panels": panels,
+        "tables": [{"columns": n.columns, "rows": n.rows, "texts": n.texts()} for n in neurons],
     }
     template = files("covopt.explore").joinpath("page.html").read_text(encoding="utf-8")
     parts = {
-        "TITLE": escape(what),
-        "FACTS": _facts(last, is_path),
+        "TITLE": escape(title or _title_of(last, is_path)),
         "NOTES": "".join(f"<li>{escape(n)}</li>" for n in [*notes, *about_tight]),
         "PANELS": "".join(_panel_html(p) for p in panels),
-        "STEPS": str(max(0, len(says) - 1)),
-        "HIDDEN": "" if says else "hidden",
+        "STEPS": str(len(steps) - 1),
+        "HIDDEN": "" if is_path else "hidden",
         "DATA": json.dumps(content, ensure_ascii=False, allow_nan=False).replace("<", "\\u003c"),
-        "PLOTLY": offline.get_plotlyjs(),
+        "PLOTLY": base64.b64encode(gzip.compress(offline.get_plotlyjs().encode(), mtime=0)).decode(),
     }
     for name, text in parts.items():  # plotly's own text comes last: it is not searched for marks
         template = template.replace(f"<!--{name}-->", text, 2 if name == "TITLE" else 1)
@@ -209,13 +216,17 @@ def _title_of(solution: Any, is_path: bool) -> str:
     return f"{'Path: ' if is_path else ''}{names} from {inputs}" if inputs else names
 
 
-def _facts(solution: Any, is_path: bool) -> str:
-    """Return the summary as a list of terms; of a path its last point."""
-    rows = [("facts of", "the smallest λ of the path")] if is_path else []
-    kept = ("problem", "standardised", "status", "loss", "objective", "cost ‖W‖²", "cost Σ|v|ω(w)", "lower bound",
-            "relative gap", "interpolation", "neurons", "potential", "undetermined")  # fmt: skip
-    rows += [(name, text) for name, text in summary_rows(solution) if name in kept]
-    return "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(text)}</dd></div>" for name, text in rows)
+def _says(solution: Any, place: int, count: int) -> str:
+    """Return what the slider says."""
+    neurons = counted(len(solution.network), "neuron")
+    return f"λ = {short(solution.lam)} ({place + 1} of {count}); {solution.status.code}; {neurons}"
+
+
+def _facts(solution: Any) -> list[tuple[str, str]]:
+    """Return the summary, and how well the network fits."""
+    name, value = quality(solution)
+    kept = [(name, text) for name, text in summary_rows(solution) if name not in NOT_SHOWN]
+    return [*kept, (name, f"{value:.4f} (on the points it was fitted to)")]
 
 
 def _notes(solution: Any, steps: Sequence[Any], is_path: bool, given: int) -> list[str]:
@@ -242,26 +253,39 @@ def _notes(solution: Any, steps: Sequence[Any], is_path: bool, given: int) -> li
     if data.n_features == 1 and data.n_outputs > 1 and not classes:
         said.append("Kinks are drawn on the first output; every output bends there.")
     most = max(len(s.network) for s in steps)
-    if most > MOST_ROWS:
-        drawn = f", the pictures the {MOST_NEURONS} costliest" if most > MOST_NEURONS else ""
-        said.append(f"The table has the {MOST_ROWS} costliest of {counted(most, 'neuron')}{drawn}.")
+    if most > MOST_NEURONS:
+        said.append(f"The {MOST_NEURONS} costliest of {counted(most, 'neuron')} are described and drawn.")
     return said
 
 
-def _panel_json(panel: Panel) -> dict[str, Any]:
+def _panel(key: str, steps: Sequence[Sequence[Picture]]) -> dict[str, Any]:
+    """Return one panel: a figure of a stack of pictures for each step of the slider, or one for all."""
     from plotly.io import to_json
 
-    figures = [json.loads(to_json(figure, validate=False)) for figure in panel.figures]
-    return {"key": panel.key, "figures": figures, "cursor": panel.cursor}
+    first = [pictures[0] for pictures in steps]
+    layers = [layer for picture in first for layer in picture.layers]
+    if all(p.ylim is None and not p.logs for p in first) and len(steps) > 1 and layers:
+        heights = limits(np.concatenate([layer.y for layer in layers]))  # stands still while the slider moves
+        for picture in first:
+            picture.ylim = heights
+    figures = [figure_of(pictures) for pictures in steps]
+    if key == "progress" and "x" in first[0].logs:
+        figures[0].update_xaxes(autorange="reversed")
+        figures[0].add_shape(
+            type="line", x0=0, x1=0, y0=0, y1=1, xref="x", yref="paper", line=dict(color=INK, width=1.5, dash="dot"),
+            name="cursor",
+        )  # fmt: skip
+    caption = next((p.caption for p in first if p.layers), "")
+    drawn = [json.loads(to_json(figure, validate=False)) for figure in figures]
+    return {"key": key, "title": first[-1].title, "caption": caption, "figures": drawn}
 
 
-def _panel_html(panel: Panel) -> str:
-    key = escape(panel.key)
-    height = panel.figures[0].layout.height
+def _panel_html(panel: dict[str, Any]) -> str:
+    key, height = escape(panel["key"]), panel["figures"][0]["layout"]["height"]
     return (
-        f'<figure class="panel{" wide" if panel.wide else ""}" aria-labelledby="{key}-title">'
-        f'<h2 id="{key}-title">{escape(panel.title)}</h2>'
+        f'<figure class="panel" aria-labelledby="{key}-title">'
+        f'<h2 id="{key}-title">{escape(panel["title"])}</h2>'
         f'<div id="{key}" class="plot" style="height:{height}px" role="img" '
         f'aria-labelledby="{key}-title {key}-caption"></div>'
-        f'<figcaption id="{key}-caption">{escape(panel.caption)}</figcaption></figure>'
+        f'<figcaption id="{key}-caption">{escape(panel["caption"])}</figcaption></figure>'
     )

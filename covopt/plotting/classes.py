@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from covopt.plotting.drawing import draw
-from covopt.plotting.function import kinks_of
+from covopt.plotting.function import KINKS_2D, kinks_in, kinks_of, plane_of
 from covopt.plotting.pictures import (
     CLASS_TONES,
     SYMBOLS,
@@ -22,7 +22,6 @@ from covopt.plotting.pictures import (
     predict_columns,
     table_of,
 )
-from covopt.plotting.surface import kinks_in, plane_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -116,13 +115,16 @@ def regions(solution: Any, marked: Marked, resolution: int = 61) -> Picture:
     sure = is_sure(solution)
     layers = [
         Regions(first, second, chances_of(solution, points), names, sure),
-        kinks_in(X, marked, solution.network.bias)[0],
+        *kinks_in(X, marked, solution.network.bias)[0],
         *_samples(solution, X[:, 0], X[:, 1]),
     ]
     x, y = (label_of(name) for name in solution.data.feature_names)
     dashed = ", dashed: how sure" if sure else ""
     title = f"{title_of(solution)} predicted (line: boundary{dashed})"
-    return Picture(layers, x, y, title, limits(X[:, 0]), limits(X[:, 1]), columns=min(len(names), 4))
+    said = f"Regions in which each class is predicted; the thick line is the boundary. {KINKS_2D}"
+    return Picture(
+        layers, x, y, title, limits(X[:, 0]), limits(X[:, 1]), columns=min(len(names), 4), caption=said
+    )
 
 
 def probabilities(solution: Any, marked: Marked) -> Picture:
@@ -156,6 +158,7 @@ def probabilities(solution: Any, marked: Marked) -> Picture:
         layers, name, "probability" if sure else "predicted", f"{title_of(solution)} (grey lines: boundaries)",
         (low, high), (-0.1 - 0.05 * len(names), 1.05), yticks=[0, 0.25, 0.5, 0.75, 1],
         walls=(0.5 * (grid[changes] + grid[changes + 1])).tolist(), columns=min(len(names) + len(drawn), 4),
+        caption="Probabilities against the one input; where the largest changes is a boundary.",
     )  # fmt: skip
 
 
@@ -192,6 +195,7 @@ def scores(solution: Any) -> Picture:
         layers, "samples of each class, sorted (share)",
         "probability of the true class" if is_sure(solution) else "1: predicted right",
         f"{title_of(solution)}: {right:.1%} of the data right", ylim=(-0.05, 1.05), columns=1,
+        caption="Samples of each class, sorted by its probability; the title counts those predicted right.",
     )  # fmt: skip
 
 

@@ -8,26 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from covopt.checks.optional import required
-from covopt.plotting.pictures import (
-    CLASS_TONES,
-    INK,
-    NEGATIVE,
-    POSITIVE,
-    TONES,
-    Kinks,
-    Line,
-    Picture,
-    Points,
-    Regions,
-    Samples,
-    Surface,
-)
+from covopt.plotting.pictures import CLASS_TONES, INK, TONES, Line, Picture, Points, Regions, Surface
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 DPI = 150
 STYLES = ("-", "--", ":", "-.")
+SURE = (0.75, 0.95)  # probabilities along which a network is this sure
 DECADES = 2.0  # that a logarithmic axis shows at least
 
 
@@ -170,10 +158,12 @@ def _line(ax: Axes, line: Line, place: int) -> None:
 
 def _points(ax: Axes, points: Points, place: int) -> None:
     label = plain(points.name) if points.name else None
-    if np.ndim(points.size):
+    if np.ndim(points.size) or points.values is not None:
+        valued = {"c": points.values, "cmap": _tones(), "vmin": points.scale[0], "vmax": points.scale[1]}
         ax.scatter(
-            points.x, points.y, s=np.asarray(points.size) ** 2, marker=points.symbol, facecolors=points.face,
-            edgecolors=points.edge, zorder=place, label=label,
+            points.x, points.y, s=np.asarray(points.size) ** 2, marker=points.symbol, edgecolors=points.edge,
+            linewidths=0.9, zorder=place, label=label,
+            **({"facecolors": points.face} if points.values is None else valued),
         )  # fmt: skip
         return
     ax.plot(
@@ -182,106 +172,46 @@ def _points(ax: Axes, points: Points, place: int) -> None:
     )  # fmt: skip
 
 
-def _power(scale: tuple[float, float]) -> int:
-    """Return the power of two by which values are divided: matplotlib squares."""
-    peak = max(map(abs, scale))
-    return int(np.frexp(peak)[1]) if peak > 1e150 or 0 < peak < 1e-150 else 0
+def _tones() -> Any:
+    from matplotlib.colors import LinearSegmentedColormap
 
-
-def _tones(scale: tuple[float, float]) -> tuple[Any, Any]:
-    from matplotlib.colors import LinearSegmentedColormap, Normalize
-
-    return LinearSegmentedColormap.from_list("tones", TONES), Normalize(*np.ldexp(scale, -_power(scale)))
+    return LinearSegmentedColormap.from_list("tones", TONES)
 
 
 def _surface(ax: Axes, surface: Surface, place: int) -> None:
-    from matplotlib.ticker import MaxNLocator
-
-    power, (tones, norm) = _power(surface.scale), _tones(surface.scale)
-    levels = MaxNLocator(14, steps=[1, 2, 2.5, 5, 10]).tick_values(norm.vmin, norm.vmax)
-    values = np.ldexp(surface.values, -power)
+    levels, (low, high) = surface.levels(), surface.scale
     filled = ax.contourf(
-        surface.first, surface.second, values, levels=levels, cmap=tones, norm=norm, extend="both"
-    )
-    ticks = np.asarray(MaxNLocator(6, steps=[1, 2, 5, 10]).tick_values(levels[0], levels[-1]))
-    ticks = ticks[(ticks >= levels[0]) & (ticks <= levels[-1])]
-    name = plain(surface.name) + (f" / 2^{power}" if power else "")
-    ax.figure.colorbar(filled, ax=ax, label=name, pad=0.02, ticks=ticks)
-
-
-def _samples(ax: Axes, samples: Samples, place: int) -> None:
-    tones, norm = _tones(samples.scale)
-    size = float(np.clip(400 / max(len(samples.x), 1), 8, 30))
-    ax.scatter(
-        samples.x, samples.y, c=np.ldexp(samples.values, -_power(samples.scale)), cmap=tones, norm=norm, s=size,
-        edgecolors=INK, linewidths=0.8, zorder=place,
+        surface.first, surface.second, surface.values, levels=levels, cmap=_tones(), vmin=low, vmax=high,
+        extend="both",
     )  # fmt: skip
-    ax.plot([], [], "o", mfc="white", mec=INK, ms=5, ls="", label="data (same scale)")
+    ax.figure.colorbar(
+        filled,
+        ax=ax,
+        label=plain(surface.name),
+        pad=0.02,
+        ticks=levels[np.round(levels / (levels[1] - levels[0])) % 2 == 0],
+    )
 
 
 def _regions(ax: Axes, regions: Regions, place: int) -> None:
     from matplotlib.colors import ListedColormap
 
-    first, second, chances, names = regions.first, regions.second, regions.chances, regions.names
-    shape = (len(second), len(first))
-    best = chances.argmax(axis=1).reshape(shape)
-    tones = ListedColormap([CLASS_TONES[k % len(CLASS_TONES)] for k in range(len(names))])
+    first, second, best = regions.first, regions.second, regions.codes()
+    tones = [CLASS_TONES[k % len(CLASS_TONES)] for k in range(len(regions.names))]
     ax.pcolormesh(
-        first, second, best, cmap=tones, vmin=-0.5, vmax=len(names) - 0.5, shading="nearest", rasterized=True,
-        zorder=0,
+        first, second, best, cmap=ListedColormap(tones), vmin=-0.5, vmax=len(tones) - 0.5, shading="nearest",
+        rasterized=True, zorder=0,
     )  # fmt: skip
-    for k in range(len(names)):
-        ahead = (chances[:, k] - np.delete(chances, k, axis=1).max(axis=1)).reshape(shape)
-        if ahead.min() < 0 < ahead.max():
-            ax.contour(first, second, ahead, levels=[0.0], colors=INK, linewidths=1.4, zorder=place)
-    if regions.sure:
-        sure = chances.max(axis=1).reshape(shape)
-        levels = [level for level in (0.75, 0.95) if sure.min() < level < sure.max()]
-        if levels:
-            style: dict[str, Any] = {"colors": "0.35", "linewidths": 0.8, "linestyles": "--"}
-            lines = ax.contour(first, second, sure, levels=levels, zorder=place, **style)
-            ax.clabel(lines, fmt=lambda level: f"{level:.0%}", fontsize="x-small")
+    for ahead in regions.boundaries():
+        ax.contour(first, second, ahead, levels=[0.0], colors=INK, linewidths=1.4, zorder=place)
+    sure = regions.chances.max(axis=1).reshape(best.shape)
+    levels = [level for level in SURE if sure.min() < level < sure.max()] if regions.sure else []
+    if levels:
+        style: dict[str, Any] = {"colors": "0.35", "linewidths": 0.8, "linestyles": "--"}
+        lines = ax.contour(first, second, sure, levels=levels, zorder=place, **style)
+        ax.clabel(lines, fmt=lambda level: f"{level:.0%}", fontsize="x-small")
     for k in np.unique(best) if regions.named else ():
-        tone = CLASS_TONES[k % len(CLASS_TONES)]
-        ax.plot([], [], "s", ms=8, mfc=tone, mec=INK, mew=0.9, ls="", label=plain(names[k]))
+        ax.plot([], [], "s", ms=8, mfc=tones[k], mec=INK, mew=0.9, ls="", label=plain(regions.names[k]))
 
 
-def _kinks(ax: Axes, kinks: Kinks, place: int) -> None:
-    from matplotlib.collections import LineCollection
-
-    widest = float(np.clip(24 / np.sqrt(max(len(kinks.segments), 1)) / 2, 1.0, 2.4))
-    strong = np.sqrt(kinks.share)
-    inches = (0.1 + 0.025 * widest**2) * (0.4 + 0.6 * strong)
-    for up, style, color in ((True, "-", POSITIVE), (False, (0, (4, 2.5)), NEGATIVE)):
-        of = kinks.positive == up
-        segments = kinks.segments[of]
-        ax.add_collection(
-            LineCollection(
-                list(segments), linewidths=widest * (0.15 + 0.85 * strong[of]), linestyles=[style], colors=color,
-                alpha=0.75, zorder=place,
-            )
-        )  # fmt: skip
-        if not of.any():
-            continue
-        ax.plot(
-            [],
-            [],
-            color=color,
-            ls="-" if up else "--",
-            label=f"kink, {'positive' if up else 'negative'} weight",
-        )
-        # arrows of a fixed size on the page, perpendicular to the lines whatever the units of the axes
-        share = 0.2 + 0.6 * ((np.arange(len(segments)) * 0.618034) % 1.0)  # at the middles they would pile up
-        foot = segments[:, 0] + share[:, None] * (segments[:, 1] - segments[:, 0])
-        (left, right), (bottom, top) = ax.get_xlim(), ax.get_ylim()
-        page = kinks.slopes[of] * [(right - left) / ax.bbox.width, (top - bottom) / ax.bbox.height]
-        page = page / np.linalg.norm(page, axis=1, keepdims=True) * inches[of][:, None]
-        ax.quiver(
-            *foot.T, *page.T, angles="uv", units="inches", scale_units="inches", scale=1.0, width=0.012, headwidth=5,
-            headlength=5, headaxislength=4.5, minlength=0, color=color, zorder=place,
-        )  # fmt: skip
-
-
-_DRAW: dict[type, Any] = {
-    Line: _line, Points: _points, Surface: _surface, Samples: _samples, Regions: _regions, Kinks: _kinks,
-}  # fmt: skip
+_DRAW: dict[type, Any] = {Line: _line, Points: _points, Surface: _surface, Regions: _regions}

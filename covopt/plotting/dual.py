@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,7 +19,6 @@ from covopt.plotting.pictures import (
     Marked,
     Picture,
     Points,
-    Surface,
     by_sign,
     count,
     label_of,
@@ -36,6 +34,10 @@ if TYPE_CHECKING:
 FLOOR = 1e-16  # of the slack, on a logarithmic axis
 MOST_NEURONS = 2000  # whose slack is drawn: each is an inner product with all points
 MOST_TIGHT = 2000
+PROOF = (
+    "No neuron anywhere exceeds the bound, and the network's neurons sit where it is reached, up to the gap: that is "
+    "the proof. Rings are neurons of the tight set."
+)
 
 
 def dual_values(
@@ -123,13 +125,11 @@ def unit_of(solution: Any) -> str:
     return "‖w‖" if solution.potential == "variation" else "ω(w)"
 
 
-def dual_picture(
-    solution: Any, marked: Marked, tight: np.ndarray, tilts: tuple[float, float] | None = None
-) -> Picture:
+def dual_picture(solution: Any, marked: Marked, tight: np.ndarray) -> Picture:
     """Return the dual function on the sphere of neurons against its bound 1.
 
     Against the place where a neuron bends for one input and a bias, against the direction for two inputs without;
-    as a map of the sphere between two latitudes where they are given; else how far the neurons stay below the bound.
+    else how far the neurons stay below the bound.
 
     Parameters
     ----------
@@ -138,10 +138,7 @@ def dual_picture(
         Its neurons, in the units of what was solved.
     tight : (n, D) array
         The tight set.
-    tilts : (float, float), optional
     """
-    if tilts is not None:
-        return _map(solution, marked, tight, tilts)
     if solution.data.lifted.shape[1] != 2:
         return _slack(solution, marked, tight)
     kinks = solution.data.n_features == 1
@@ -210,7 +207,9 @@ def _kinks(solution: Any, marked: Marked, tight: np.ndarray) -> Picture:
     return _against_bounds(
         solution, [*layers, *_sets(solution, marked, tight, where)],
         f"where the neuron bends ({label_of(data.feature_names[0])})",
-        title=f"the dual function never leaves its bound{note}", xlim=(seen(low), seen(high))
+        title=f"the dual function never leaves its bound{note}", xlim=(seen(low), seen(high)),
+        caption=f"{PROOF} Against the place where the neuron bends, and the side on which it is active; those that "
+        "bend beyond an edge are drawn at it.",
     )  # fmt: skip
 
 
@@ -230,42 +229,7 @@ def _circle(solution: Any, marked: Marked, tight: np.ndarray) -> Picture:
     return _against_bounds(
         solution, layers, f"direction of the neuron (0°: {first}, 90°: {second})",
         title="the dual function never leaves its bound", xlim=(-180, 180), xticks=range(-180, 181, 90),
-    )  # fmt: skip
-
-
-def _tilt(w: np.ndarray) -> np.ndarray:
-    length = np.linalg.norm(w, axis=1)
-    return np.degrees(np.arcsin(np.clip(w[:, 2] / np.where(length > 0, length, 1.0), -1, 1)))
-
-
-def tilts_of(sets: Sequence[np.ndarray]) -> tuple[float, float]:
-    """Return the latitudes of a map: all, or those of the neurons where these lie in a narrow band."""
-    found = np.concatenate([_tilt(w) for w in sets])
-    found = found[np.abs(found) < 60]  # near a pole a neuron is a constant, or nothing, on the data
-    if not len(found) or np.ptp(found) > 60:
-        return -90.0, 90.0
-    margin = 0.3 * max(float(np.ptp(found)), 1.0)
-    return max(-90.0, float(found.min()) - margin), min(90.0, float(found.max()) + margin)
-
-
-def _map(solution: Any, marked: Marked, tight: np.ndarray, tilts: tuple[float, float]) -> Picture:
-    low, high = tilts
-    data = solution.data
-    around, up = np.linspace(-180, 180, 121), np.linspace(*tilts, 61)
-    lon, lat = (np.radians(part).ravel() for part in np.meshgrid(around, up))
-    sphere = np.column_stack([np.cos(lat) * np.cos(lon), np.cos(lat) * np.sin(lon), np.sin(lat)])
-    values = _values(solution, sphere).reshape(len(up), len(around))
-    both = np.asarray(solution.dual).ndim == 1
-    name = f"dual at {unit_of(solution)} = 1"
-    layers = [
-        Surface(around, up, values, (-1.0 if both else 0.0, 1.0), name, 0.2 if both else 0.1),
-        *_sets(solution, marked, tight, lambda w: (_angles(w), _tilt(w))),
-    ]
-    names = [label_of(n, 24) for n in data.feature_names]
-    third, poles = "the bias" if data.bias > 0 else names[2], None if high - low < 180 else range(-90, 91, 45)
-    return Picture(
-        layers, f"direction of w (0°: {names[0]}, 90°: {names[1]})", f"tilt towards {third} (°)", "",
-        (-180, 180), tilts, xticks=range(-180, 181, 90), yticks=poles,
+        caption=PROOF,
     )  # fmt: skip
 
 
@@ -286,6 +250,7 @@ def _slack(solution: Any, marked: Marked, tight: np.ndarray) -> Picture:
     return Picture(
         layers, "neurons, sorted by slack", f"slack  1 − |dual|,  {unit_of(solution)} = 1",
         "how far the dual function stays below its bound", logs="y", whole="x", empty="the network has no neuron",
+        caption=f"{PROOF} Slack is the distance to the bound; below 1e-6 it is rounding or the tolerance.",
     )  # fmt: skip
 
 

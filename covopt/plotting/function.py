@@ -1,4 +1,4 @@
-"""Pictures of a network as a function of one input."""
+"""Pictures of a network as a function of one input, or of two: filled contours, the lines of its kinks, the data."""
 
 from __future__ import annotations
 
@@ -7,14 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from covopt.checks.optional import required
 from covopt.plotting.drawing import draw
 from covopt.plotting.pictures import (
     MOST_OUTPUTS,
+    NEGATIVE,
+    POSITIVE,
     SYMBOLS,
     Line,
     Marked,
     Picture,
     Points,
+    Surface,
     by_sign,
     count,
     label_of,
@@ -23,10 +27,21 @@ from covopt.plotting.pictures import (
     predict_columns,
     short,
     table_of,
-)
+)  # fmt: skip
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+
+MOST_KINKS = 16  # more are a hairball
+KINKS_1D = (
+    "The curve is exact: straight between its kinks. Triangles are kinks, upwards and filled for a positive "
+    "output weight, downwards and white for a negative one; larger ones cost more."
+)
+KINKS_2D = (
+    "Points are the data. Lines are kinks, solid for a positive output weight, dashed for a negative one; the short "
+    f"spur points to the side on which the neuron is active. At most the {MOST_KINKS} costliest are drawn."
+)
 
 
 def kinks_of(hidden: np.ndarray, bias: float) -> np.ndarray:
@@ -55,7 +70,6 @@ def curve(
     *,
     names: Sequence[str] = (),
     name: str = "x",
-    ylim: tuple[float, float] | None = None,
 ) -> Picture:
     """Return f on the line through the data, exactly: it is straight between kinks.
 
@@ -69,7 +83,6 @@ def curve(
         Of the outputs.
     name : str
         Of the input.
-    ylim : (float, float), optional
     """
     low, high = limits(X[:, 0])
     kinks = kinks_of(marked.hidden, network.bias)
@@ -95,28 +108,16 @@ def curve(
     note = f" ({outside} outside the picture)" if outside else ""
     return Picture(
         layers, name, names[0] if len(names) == 1 else "outputs" if names else "f(x)",
-        f"{count(len(kinks), 'neuron')}{note}", (low, high), ylim,
+        f"the function: {count(len(kinks), 'neuron')}{note}", (low, high), caption=KINKS_1D,
     )  # fmt: skip
 
 
-def curve_of(solution: Any, marked: Marked, ylim: tuple[float, float] | None = None) -> Picture:
+def curve_of(solution: Any, marked: Marked) -> Picture:
     """Return the curve of a solution with one input."""
     data = solution.data
     names = [label_of(n) for n in data.target_names]
     name = label_of(data.feature_names[0])
-    return curve(solution.network, data.X, data.Y, marked, names=names, name=name, ylim=ylim)
-
-
-def range_of_curves(solutions: Sequence[Any]) -> tuple[float, float]:
-    """Return heights that fit every curve, so that a picture stands still while a slider moves."""
-    data = solutions[0].data
-    low, high = limits(data.X[:, 0])
-    values = [data.Y.ravel()]
-    for s in solutions:
-        kinks = kinks_of(s.network.folded().hidden_weights, data.bias)
-        places = np.concatenate([data.X[:, 0], [low, high], kinks[(kinks > low) & (kinks < high)]])
-        values.append(predict_columns(s.network, places[:, None]).ravel())
-    return limits(np.concatenate(values))
+    return curve(solution.network, data.X, data.Y, marked, names=names, name=name)
 
 
 def plot_function_1d(
@@ -146,3 +147,163 @@ def plot_function_1d(
     """
     X, y = table_of(X, y, 1)
     return draw(curve(network, X, y, marked_of(network), names=names), ax)
+
+
+def clip_lines(
+    a: np.ndarray, b: np.ndarray, box: tuple[float, float, float, float]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the segments of the lines a·x + b = 0 within the box, and the indices of their lines."""
+    low, high = np.array([box[0], box[2]]), np.array([box[1], box[3]])
+    middle = (low + high) / 2
+    norm = np.linalg.norm(a, axis=1)
+    usable = norm > 0
+    unit = a / np.where(usable, norm, 1.0)[:, None]
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        foot = middle - ((a @ middle + b) / np.where(usable, norm, 1.0))[:, None] * unit
+        along = np.column_stack([-unit[:, 1], unit[:, 0]])
+        one, two = (low - foot) / along, (high - foot) / along
+    outside = (foot < low) | (foot > high)
+    parallel = along == 0
+    start = np.where(parallel, np.where(outside, np.inf, -np.inf), np.minimum(one, two)).max(axis=1)
+    stop = np.where(parallel, np.where(outside, -np.inf, np.inf), np.maximum(one, two)).min(axis=1)
+    kept = np.flatnonzero(usable & (start < stop))
+    ends = np.stack([start[kept], stop[kept]], axis=1)
+    return foot[kept][:, None, :] + ends[:, :, None] * along[kept][:, None, :], kept
+
+
+def plane_of(X: np.ndarray, resolution: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the axes of a grid over two inputs, and its points, the first input fastest."""
+    first, second = (np.linspace(*limits(column), resolution) for column in X.T)
+    return first, second, np.column_stack([part.ravel() for part in np.meshgrid(first, second)])
+
+
+def kinks_in(X: np.ndarray, marked: Marked, bias: float) -> tuple[list[Line], str]:
+    """Return the kinks of two inputs in a picture of the data, the costliest of many, and a note on the others.
+
+    Each is a line with a spur to the side on which the neuron is active, as wide as its cost is large.
+    """
+    box = (*limits(X[:, 0]), *limits(X[:, 1]))
+    slope = marked.hidden[:, :2]
+    offset = marked.hidden[:, 2] * bias if bias > 0 else np.zeros(len(slope))
+    segments, kept = clip_lines(slope, offset, box)
+    within, most = len(kept), MOST_KINKS if len(X) <= 100 else MOST_KINKS // 2
+    if within > most:  # many lines would hide the surface
+        costliest = np.sort(np.argsort(-marked.share[kept], kind="stable")[:most])
+        segments, kept = segments[costliest], kept[costliest]
+    size, found, named = np.array([box[1] - box[0], box[3] - box[2]]), [], set()
+    for rank, (segment, j) in enumerate(zip(segments, kept, strict=True)):
+        up = bool(marked.positive[j])
+        foot = segment[0] + (0.25 + 0.5 * (rank * 0.618034 % 1.0)) * (segment[1] - segment[0])
+        normal = slope[j] * size  # perpendicular where both axes have one length on the page
+        spur = foot + 0.035 * size * normal / np.linalg.norm(normal)
+        x, y = np.array([segment[0], foot, spur, foot, segment[1]]).T
+        name = "" if up in named else f"kink, {'positive' if up else 'negative'} weight"
+        width = 0.8 + 1.4 * float(np.sqrt(marked.share[j]))
+        found.append(Line(x, y, name, POSITIVE if up else NEGATIVE, int(not up), width, which=int(j)))
+        named.add(up)
+    notes = [f"the kinks of the {len(kept)} costliest drawn"] if len(kept) < within else []
+    notes += [f"{len(slope) - within} without a kink here"] if within < len(slope) else []
+    note = f" ({', '.join(notes)})" if notes else ""
+    return found, f"the function: {count(len(slope), 'neuron')}{note}"
+
+
+def surface_of(
+    first: np.ndarray, second: np.ndarray, values: np.ndarray, Y: np.ndarray, name: str
+) -> Surface:
+    """Return values over a plane, on the scale of targets: the corners extrapolate far beyond the data.
+
+    What cannot be squared is divided by a power of two, which the name tells.
+    """
+    peak = float(np.abs(Y).max())
+    power = int(np.frexp(peak)[1]) if peak > 1e150 or 0 < peak < 1e-150 else 0
+    said = name + (f" / 2^{power}" if power else "")
+    scale = limits(np.ldexp(Y, -power), 0.1)
+    return Surface(
+        first, second, np.ldexp(values, -power).reshape(len(second), len(first)), scale, said, power
+    )
+
+
+def surface(
+    network: Any,
+    X: np.ndarray,
+    Y: np.ndarray,
+    marked: Marked,
+    *,
+    output: int = 0,
+    resolution: int = 61,
+    names: tuple[str, str, str] = ("x₀", "x₁", "f(x)"),
+) -> Picture:
+    """Return one output over the plane, the kinks and the data.
+
+    Parameters
+    ----------
+    network : ReLUNetwork
+    X, Y : (N, 2) and (N, k) arrays
+    marked : Marked
+    output : int
+    resolution : int
+        Points of the grid in each direction.
+    names : (str, str, str)
+        Of the inputs and the output.
+    """
+    first, second, points = plane_of(X, resolution)
+    below = surface_of(first, second, predict_columns(network, points)[:, output], Y[:, output], names[2])
+    said = predict_columns(network, X)[:, output]
+
+    def says(i: int) -> list[str]:
+        at = f"{names[0]} {short(X[i, 0])}, {names[1]} {short(X[i, 1])}"
+        return [f"point {i + 1}", at, f"{names[2]} {short(Y[i, output])}, f {short(said[i])}"]
+
+    kinks, title = kinks_in(X, marked, network.bias)
+    data = Points(
+        X[:, 0], X[:, 1], "data (same scale)", size=float(np.clip(20 / np.sqrt(len(X)), 3, 5.5)), says=says,
+        values=np.ldexp(Y[:, output], -below.power), scale=below.scale,
+    )  # fmt: skip
+    return Picture(
+        [below, *kinks, data], names[0], names[1], title, limits(X[:, 0]), limits(X[:, 1]), caption=KINKS_2D
+    )
+
+
+def plot_surface_2d(
+    network: Any,
+    X: np.ndarray,
+    y: np.ndarray,
+    ax: Axes | None = None,
+    *,
+    output: int = 0,
+    resolution: int = 160,
+    name: str = "f(x)",
+) -> Axes:
+    """Draw filled contours of f over the plane, the data, and every neuron's kink line {x : w·(x, β) = 0}.
+
+    A short arrow on each kink line points to the side on which the neuron is active.
+
+    Parameters
+    ----------
+    network : ReLUNetwork
+        With two inputs.
+    X : (N, 2) array
+    y : (N,) or (N, k) array
+    ax : matplotlib Axes, optional
+        A new figure by default.
+    output : int
+        Which output to draw.
+    resolution : int
+        Points of the grid in each direction.
+    name : str
+        Of the output.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Raises
+    ------
+    InputError
+        Where X does not have two columns.
+    """
+    required("matplotlib", "drawing", "plot")
+    X, y = table_of(X, y, 2)
+    names = ("x₀", "x₁", name)
+    picture = surface(network, X, y, marked_of(network), output=output, resolution=resolution, names=names)
+    return draw(picture, ax)

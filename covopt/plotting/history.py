@@ -1,21 +1,28 @@
-"""The bracket over time."""
+"""The bracket over time, and what a path does along λ."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from covopt.checks.optional import required
+from covopt.checks.wording import counted
 from covopt.plotting.drawing import draw, legend_below, widen
-from covopt.plotting.pictures import NEGATIVE, Line, Picture, count
+from covopt.plotting.pictures import GREY, INK, NEGATIVE, POSITIVE, Line, Picture, count
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 LEAST_SPREAD = 1e-3  # of a bracket over the rounds, relative, that fills an axis
 ROUNDING = 1e-16
 NO_ROUND = "no round was made"
 SETTLED = 1e-12  # a gap that nothing after it is worth a point of
+
+
+PATH = "From the largest λ to the smallest. Open marks are not certified to the tolerance."
 
 
 class Bracket(NamedTuple):
@@ -74,15 +81,15 @@ def cost_of(solution: Any) -> str:
     return cost if solution.loss is None else f"C + λ{cost}"
 
 
-def bounds_picture(solution: Any, found: Bracket) -> Picture:
-    """Return both bounds over time.
+def history_pictures(solution: Any) -> list[Picture]:
+    """Return both bounds and the relative gap over time.
 
     Parameters
     ----------
     solution : Solution
-    found : Bracket
     """
-    at, x = found.time, "time (s)"
+    found = bracket_of(solution)
+    at = found.time
     marks = len(at) <= 40  # a marker a round, where they do not run together
     layers = [
         Line(at, found.upper, "upper bound (a network)", symbol="v" if marks else ""),
@@ -93,16 +100,13 @@ def bounds_picture(solution: Any, found: Bracket) -> Picture:
     low, high = (ends.min(), ends.max()) if len(ends) else (0.0, 1.0)
     close = high - low < LEAST_SPREAD * abs(high)  # the axis would show rounding
     ylim = (low - 0.05 * abs(high), high + 0.05 * abs(high)) if close else None
-    title = f"{count(found.n_rounds, 'round')}, gap {solution.gap:.1e}"
-    return Picture(
-        layers if found.n_rounds else [], x, cost_of(solution), title, None, ylim, columns=0, empty=NO_ROUND
-    )
-
-
-def gap_picture(found: Bracket, name: str = "relative gap") -> Picture:
-    """Return the relative gap, as :func:`bounds_picture`."""
-    line = Line(found.time, found.gap, name, NEGATIVE, dash=2)
-    return Picture([line], "time (s)", "relative gap", logs="y", columns=0)
+    title = f"the bracket: {count(found.n_rounds, 'round')}, gap {solution.gap:.1e}"
+    bounds = Picture(
+        layers if found.n_rounds else [], "time (s)", cost_of(solution), title, None, ylim, columns=0, empty=NO_ROUND,
+        caption="The answer lies between the two bounds; the last point is the certificate.",
+    )  # fmt: skip
+    gap = Line(at, found.gap, "relative gap", NEGATIVE, dash=2)
+    return [bounds, Picture([gap] if found.n_rounds else [], "time (s)", "relative gap", logs="y", columns=0)]
 
 
 def plot_history(solution: Any, ax: Axes | None = None) -> Axes:
@@ -118,17 +122,90 @@ def plot_history(solution: Any, ax: Axes | None = None) -> Axes:
     -------
     matplotlib.axes.Axes
     """
-    found = bracket_of(solution)
-    ax = draw(bounds_picture(solution, found), ax)
+    found, (bounds, gap) = bracket_of(solution), history_pictures(solution)
+    ax = draw(bounds, ax)
     if not found.n_rounds:
         return ax
     ax.fill_between(found.time, found.lower, found.upper, color="0.85", lw=0, zorder=0)
     handles = ax.get_legend_handles_labels()[0]
     if np.isfinite(found.gap).any():
-        right = draw(gap_picture(found, "relative gap (right axis)"), ax.twinx())
+        gap.layers[0].name += " (right axis)"
+        right = draw(gap, ax.twinx())
         if int(np.isfinite(found.gap).sum()) == 1:  # a line of one point would not be seen
             right.lines[0].set(marker="_", markersize=12, markeredgewidth=1.6)
         widen(right)
         handles = handles + right.get_legend_handles_labels()[0]
     legend_below(ax, handles)
     return ax
+
+
+def path_pictures(solutions: Sequence[Any]) -> list[Picture]:
+    """Return objective, loss and decay, then cost, neurons and gap of a path against λ.
+
+    Points that are not certified are open. Where the path has been cross-validated, the loss on rows left out stands
+    beside the loss.
+
+    Parameters
+    ----------
+    solutions : sequence of Solution
+    """
+    lams = np.array([s.lam for s in solutions], dtype=float)
+    certified = np.array([s.status.code == "certified" for s in solutions])
+    objective, loss, norms = (
+        np.array([getattr(s, name) for s in solutions], dtype=float)
+        for name in ("objective", "loss_value", "cost")
+    )
+    widths = np.array([float(len(s.network)) for s in solutions])
+
+    def line(values: np.ndarray, name: str, dash: int = 0, color: str = INK) -> Line:
+        return Line(lams, values, name, color, dash, 1.3, symbol="o", filled=certified)
+
+    top = [
+        line(objective, "objective  C + λ‖W‖²"),
+        line(loss, f"loss  C ({solutions[0].loss.name})", 1, NEGATIVE),
+        line(lams * norms, "decay  λ‖W‖²", 2, POSITIVE),
+    ]
+    seen = getattr(solutions, "held_out", None)
+    walls: tuple[float, ...] = ()
+    if seen is not None:
+        name = f"loss on rows left out, least at λ = {seen.best:.3g}"
+        top.append(Line(seen.lams, seen.losses.mean(axis=1), name, GREY, 3))
+        walls = (seen.best,)
+    gaps = [
+        line(np.maximum([s.gap for s in solutions], ROUNDING), "relative gap"),
+        Line(lams, np.full(len(lams), solutions[0].tol), "tolerance", GREY, 1, 1.0),
+    ]
+    return [
+        Picture(top, "λ", "objective", "the path", logs="x", walls=walls, caption=PATH),
+        Picture([line(norms, "cost  ‖W‖²")], "λ", "‖W‖²", logs="x", columns=0),
+        Picture([line(widths, "neurons")], "λ", "neurons", logs="x", whole="y", columns=0),
+        Picture(gaps, "λ", "relative gap", logs="xy"),
+    ]
+
+
+def plot_path(solutions: Sequence[Any]) -> Figure:
+    """Draw objective, loss and cost, number of neurons and gap of a path against λ.
+
+    Points that are not certified are drawn open. Where the path has been cross-validated, the loss on rows left out
+    is drawn beside the loss.
+
+    Parameters
+    ----------
+    solutions : sequence of Solution
+        At least one, with a loss.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    Figure = required("matplotlib.figure", "drawing", "plot").Figure
+    figure = Figure(figsize=(11.0, 8.4), layout="constrained")
+    axes = figure.subplots(2, 2, sharex=True).ravel()
+    for picture, ax in zip(path_pictures(solutions), axes, strict=True):
+        draw(picture, ax)
+    done = sum(s.status.code == "certified" for s in solutions)
+    figure.suptitle(
+        f"path of {counted(len(solutions), 'point')}, {done} certified to {solutions[0].tol:g}",
+        fontsize="large",
+    )
+    return figure

@@ -8,6 +8,7 @@ import numpy as np
 
 from covopt.plotting.classes import chances_of, classes_of, has_classes, is_sure, title_of
 from covopt.plotting.drawing import draw
+from covopt.plotting.function import plane_of, surface_of
 from covopt.plotting.pictures import (
     GREY,
     SYMBOLS,
@@ -15,16 +16,13 @@ from covopt.plotting.pictures import (
     Picture,
     Points,
     Regions,
-    Surface,
     count,
     label_of,
     limits,
     number_of,
     predict_columns,
-    round_step,
     short,
 )
-from covopt.plotting.surface import plane_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -57,7 +55,7 @@ def predicted(solution: Any) -> Picture:
     more = f"\n{not_drawn(left, 'output')}" if left > 0 else ""
     return Picture(
         layers, f"{one}in the data", f"{one}by the network", f"predicted against actual (dashed: equal){more}",
-        (low, high), (low, high), columns=0 if one else 3,
+        (low, high), (low, high), columns=0 if one else 3, caption="On the dashed line the network is right.",
     )  # fmt: skip
 
 
@@ -135,7 +133,8 @@ def dependence(solution: Any, output: int) -> Picture:
     verbs = ("moves", "is") if left == 1 else ("move", "are")
     more = f"\n{left} that {verbs[0]} it less {verbs[1]} not drawn" if left else ""
     title = f"one input at a time, the others as in the data{more}"
-    return Picture(layers, "input, from its smallest to its largest value", name, title, (0, 1))
+    said = "One input moves from its smallest to its largest value; the mean is over the data."
+    return Picture(layers, "input, from its smallest to its largest value", name, title, (0, 1), caption=said)
 
 
 def slice_by_two(solution: Any, output: int, resolution: int = 61) -> Picture:
@@ -160,10 +159,8 @@ def slice_by_two(solution: Any, output: int, resolution: int = 61) -> Picture:
         title, names = f"{title_of(solution)} predicted", classes_of(solution)
         layer: Any = Regions(first, second, values, names, is_sure(solution), named=True)
     else:
-        title, scale = "a slice", limits(data.Y[:, output], 0.1)
-        grid = values[:, output].reshape(resolution, resolution)
-        step = round_step(scale[1] - scale[0])
-        layer = Surface(first, second, grid, scale, label_of(data.target_names[output]), step)
+        title, name = "a slice", label_of(data.target_names[output])
+        layer = surface_of(first, second, values[:, output], data.Y[:, output], name)
     others = [k for k in range(data.n_features) if k not in (i, j)]
     at = (
         f"{label_of(data.feature_names[others[0]], 28)} = {number_of(float(np.median(data.X[:, others[0]])))}"
@@ -174,6 +171,7 @@ def slice_by_two(solution: Any, output: int, resolution: int = 61) -> Picture:
     return Picture(
         [layer], x, y, f"{title}: {at}" if others else title, (first[0], first[-1]), (second[0], second[-1]),
         columns=min(len(classes_of(solution)), 4) if classes else 0,
+        caption="Over the two inputs that move it most; the others stay at their medians.",
     )  # fmt: skip
 
 

@@ -44,7 +44,7 @@ class Marked(NamedTuple):
 
 @dataclass
 class Line:
-    """A curve; ``reads`` says what it is at %{x} and %{y}."""
+    """A curve; ``reads`` says what it is at %{x} and %{y}, ``which`` tells whose kink it is."""
 
     x: np.ndarray
     y: np.ndarray
@@ -55,11 +55,15 @@ class Line:
     reads: str = ""
     symbol: str = ""
     filled: Any = True
+    which: int | None = None
 
 
 @dataclass
 class Points:
-    """Marks; ``says`` returns lines of text about one of them, ``which`` tells their neurons."""
+    """Marks; ``says`` returns lines of text about one of them, ``which`` tells their neurons.
+
+    With ``values`` their colour is a value on the scale of the surface below them.
+    """
 
     x: np.ndarray
     y: np.ndarray
@@ -71,29 +75,26 @@ class Points:
     says: Callable[[int], list[str]] | None = None
     which: np.ndarray | None = None
     joined: bool = False
-
-
-@dataclass
-class Samples:
-    """Points whose colour is a value on the scale of the surface below them."""
-
-    x: np.ndarray
-    y: np.ndarray
-    values: np.ndarray
-    scale: tuple[float, float]
-    says: Callable[[int], list[str]]
+    values: np.ndarray | None = None
+    scale: tuple[float, float] = (0.0, 1.0)
 
 
 @dataclass
 class Surface:
-    """A function on a grid, by filled contours at round numbers."""
+    """A function on a grid, divided by 2 to the ``power``, by filled contours at round numbers."""
 
     first: np.ndarray
     second: np.ndarray
     values: np.ndarray
     scale: tuple[float, float]
     name: str
-    step: float | None = None
+    power: int = 0
+
+    def levels(self) -> np.ndarray:
+        """Return the numbers at which contours are drawn."""
+        low, high = self.scale
+        step = round_step(high - low)
+        return step * np.arange(np.floor(low / step), np.ceil(high / step) + 1)
 
 
 @dataclass
@@ -107,16 +108,14 @@ class Regions:
     sure: bool
     named: bool = False
 
+    def codes(self) -> np.ndarray:
+        """Return the class of each point of the grid."""
+        return self.chances.argmax(axis=1).reshape(len(self.second), len(self.first))
 
-@dataclass
-class Kinks:
-    """Segments on which neurons bend, and the side on which they are active."""
-
-    segments: np.ndarray
-    slopes: np.ndarray
-    share: np.ndarray
-    positive: np.ndarray
-    which: np.ndarray
+    def boundaries(self) -> list[np.ndarray]:
+        """Return, for each class that has one, how far it is ahead of the others: its boundary is at zero."""
+        ahead = [c - np.delete(self.chances, k, axis=1).max(axis=1) for k, c in enumerate(self.chances.T)]
+        return [a.reshape(self.codes().shape) for a in ahead if a.min() < 0 < a.max()]
 
 
 @dataclass
@@ -139,6 +138,8 @@ class Picture:
         Which axes have whole numbers.
     empty : str
         What stands in place of no layers.
+    caption : str
+        How it is read.
     """
 
     layers: list[Any]
@@ -155,6 +156,7 @@ class Picture:
     columns: int = 2
     whole: str = ""
     empty: str = ""
+    caption: str = ""
 
 
 def limits(values: np.ndarray, margin: float = 0.08) -> tuple[float, float]:

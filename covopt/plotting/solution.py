@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from covopt.checks.optional import required
 from covopt.errors import InputError
-from covopt.plotting.classes import has_classes, plot_probabilities_1d, plot_regions_2d, plot_scores
+from covopt.plotting.classes import NO_MARKS, has_classes, probabilities, regions, scores
 from covopt.plotting.drawing import DPI, draw, untangle
 from covopt.plotting.dual import dual_values, plot_dual
-from covopt.plotting.function import curve_of
+from covopt.plotting.function import curve_of, surface
 from covopt.plotting.history import cost_of, plot_history
-from covopt.plotting.many_inputs import (
-    drawn_outputs,
-    not_drawn,
-    plot_partial_dependence,
-    plot_predicted,
-    plot_slice,
-)
-from covopt.plotting.pictures import MOST_OUTPUTS, label_of, marked_of
-from covopt.plotting.surface import surface
+from covopt.plotting.many_inputs import dependence, drawn_outputs, not_drawn, predicted, slice_by_two
+from covopt.plotting.pictures import MOST_OUTPUTS, Marked, Picture, label_of, marked_of
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 MOST_COLUMNS = 4
@@ -55,17 +45,21 @@ def plot_solution(solution: Any, path: str | Path | None = None) -> Figure:
     InputError
         Where ``path`` has an extension that matplotlib cannot write.
     """
-    of_function = _of_function(solution)
-    panels = [*of_function, plot_dual, plot_history]
-    columns = len(panels) if len(panels) < 4 else min((len(panels) + 1) // 2, MOST_COLUMNS)
-    figure = _figure(columns, -(-len(panels) // columns), to_file=path is not None)
-    axes = figure.subplots(-(-len(panels) // columns), columns, squeeze=False).ravel()
-    for ax in axes[len(panels) :]:
-        ax.remove()
-    axes = axes[: len(panels)]
     seen = solution if solution.scaling is None else solution.in_your_units()
-    for panel, ax in zip(panels, axes, strict=True):
-        panel(seen if panel in of_function else solution, ax)
+    marked = NO_MARKS if has_classes(solution) else marked_of(seen.network)
+    pictures = function_pictures(seen, marked, resolution=160)
+    if solution.data.n_features not in (1, 2):
+        pictures.insert(0, agreement(seen))
+    n_panels = len(pictures) + 2
+    columns = n_panels if n_panels < 4 else min((n_panels + 1) // 2, MOST_COLUMNS)
+    figure = _figure(columns, -(-n_panels // columns), to_file=path is not None)
+    axes = figure.subplots(-(-n_panels // columns), columns, squeeze=False).ravel()
+    for ax in axes[n_panels:]:
+        ax.remove()
+    for picture, ax in zip(pictures, axes, strict=False):
+        draw(picture, ax)
+    plot_dual(solution, axes[n_panels - 2])
+    plot_history(solution, axes[n_panels - 1])
     scaled = "" if solution.scaling is None else ", of standardised columns"
     figure.suptitle(
         f"{cost_of(solution)}{scaled} = {solution.objective:.8g}, at least {solution.lower_bound:.8g}: "
@@ -78,37 +72,42 @@ def plot_solution(solution: Any, path: str | Path | None = None) -> Figure:
     return figure
 
 
-def _of_function(solution: Any) -> list[Callable[[Any, Axes], Any]]:
-    """Return the panels about the function: what can be seen of it depends on the inputs, outputs and classes."""
+def agreement(solution: Any) -> Picture:
+    """Return what is predicted against what is true."""
+    return scores(solution) if has_classes(solution) else predicted(solution)
+
+
+def function_pictures(solution: Any, marked: Marked, *, resolution: int = 61) -> list[Picture]:
+    """Return what can be seen of the function: that depends on the inputs, outputs and classes.
+
+    Parameters
+    ----------
+    solution : Solution
+        In the user's units.
+    marked : Marked
+        Its neurons.
+    resolution : int
+        Points of a grid in each direction.
+    """
     data, classes = solution.data, has_classes(solution)
     if data.n_features == 1:
-        return [plot_probabilities_1d if classes else _curve]
+        return [probabilities(solution, marked) if classes else curve_of(solution, marked)]
+    if data.n_features == 2 and classes:
+        return [regions(solution, marked, resolution)]
     if data.n_features == 2:
-        if classes:
-            return [plot_regions_2d]
-        return [partial(_surface, output=j) for j in range(min(data.n_outputs, MOST_OUTPUTS))]
+        found = []
+        for j in range(min(data.n_outputs, MOST_OUTPUTS)):
+            first, second, name = (label_of(n) for n in (*data.feature_names, data.target_names[j]))
+            shown: dict[str, Any] = {"output": j, "resolution": resolution, "names": (first, second, name)}
+            found.append(surface(solution.network, data.X, data.Y, marked, **shown))
+        if data.n_outputs > MOST_OUTPUTS:
+            found[-1].title += f"; {not_drawn(data.n_outputs - MOST_OUTPUTS, 'output')}"
+        return found
     outputs = drawn_outputs(solution)[:MOST_OUTPUTS] if data.n_features else []
+    slices = outputs[:1] if classes else outputs
     return [
-        plot_scores if classes else plot_predicted,
-        *(partial(plot_partial_dependence, output=j) for j in outputs),
-        *(partial(plot_slice, output=j) for j in (outputs[:1] if classes else outputs)),
-    ]
-
-
-def _curve(solution: Any, ax: Axes) -> None:
-    draw(curve_of(solution, marked_of(solution.network)), ax)
-
-
-def _surface(solution: Any, ax: Axes, *, output: int) -> None:
-    data = solution.data
-    first, second, name = (label_of(n) for n in (*data.feature_names, data.target_names[output]))
-    picture = surface(
-        solution.network, data.X, data.Y, marked_of(solution.network), output=output, resolution=160,
-        names=(first, second, name),
-    )  # fmt: skip
-    if data.n_outputs > MOST_OUTPUTS and output == MOST_OUTPUTS - 1:
-        picture.title += f"; {not_drawn(data.n_outputs - MOST_OUTPUTS, 'output')}"
-    draw(picture, ax)
+        *(dependence(solution, j) for j in outputs), *(slice_by_two(solution, j, resolution) for j in slices)
+    ]  # fmt: skip
 
 
 def _figure(columns: int, rows: int, *, to_file: bool) -> Figure:

@@ -11,7 +11,7 @@ import covopt
 from covopt.certificates.certify import conclude
 from covopt.cli import app
 from covopt.errors import NotCertifiedWarning, PathStoppedWarning, SolutionFileError
-from covopt.plotting.path import plot_path
+from covopt.plotting.history import plot_path
 from tests.solvers.test_regularised import BIASES, NAMES, targets_for
 
 

@@ -86,7 +86,7 @@ def test_explore_draws_in_the_units_of_the_table(folder):
     pytest.importorskip("plotly")
     assert run("explore", folder / "s.json", "--out", folder / "page.html").exit_code == 0
     page = (folder / "page.html").read_text()
-    assert "<dt>standardised</dt>" in page
+    assert '["standardised", "columns of mean 0' in page
     assert "weights, cost and slack are those on the standardised columns" in page
     figures = json.loads(
         page.split('<script type="application/json" id="content">')[1].split("</script>")[0]

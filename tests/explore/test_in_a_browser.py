@@ -110,7 +110,7 @@ def errors(browser):
 def test_a_solution(browser, tmp_path):
     solution = covopt.min_norm(X, Y, tol=1e-9)
     open_page(browser, solution, tmp_path)
-    assert structure(browser) == [["function"], ["dual", "cells"], ["progress"]]
+    assert structure(browser) == [["function-0"], ["agreement", "dual"], ["points", "progress"]]
     neurons = describe(solution)
 
     # by keyboard: into the table, and down one neuron; every picture says what the neuron is
@@ -119,11 +119,11 @@ def test_a_solution(browser, tmp_path):
     row.send_keys("")
     for neuron in (0, 1):
         wait(browser, lambda b, n=neuron: f"neuron {n + 1}" in hovered(b, "dual"))
-        said = hovered(browser, "cells")
+        said = hovered(browser, "dual")
         w, v = neurons.hidden[neuron], neurons.outputs[neuron, 0]
         for part in (
-            f"neuron {neuron + 1}; ", f"x0 {w[0]:.4g}, bias {w[1]:.4g}".replace("-", "−"),
-            f"y {v:.4g}".replace("-", "−"), f"cell {neurons.cell[neuron]}: active on", "slack",
+            f"neuron {neuron + 1}; ", f"w: x0 {w[0]:.4g}; w: bias {w[1]:.4g}".replace("-", "−"),
+            f"v: y {v:.4g}".replace("-", "−"), f"cell {neurons.cell[neuron]}; active on", "slack",
         ):  # fmt: skip
             assert part in said
         browser.switch_to.active_element.send_keys(Keys.ARROW_DOWN)
@@ -131,7 +131,7 @@ def test_a_solution(browser, tmp_path):
     # by mouse: the point of the data that is farthest from every kink
     chosen = int(np.abs(X - kinks_of(neurons.hidden, 1.0)).min(axis=1).argmax())
     place = browser.execute_script(
-        """const plot = document.getElementById('function'), {xaxis, yaxis} = plot._fullLayout;
+        """const plot = document.getElementById('function-0'), {xaxis, yaxis} = plot._fullLayout;
            const r = plot.getBoundingClientRect(), data = plot.calcdata[1][arguments[0]];
            return [r.left + xaxis._offset + xaxis.d2p(data.x), r.top + yaxis._offset + yaxis.d2p(data.y)]""",
         chosen,
@@ -142,23 +142,25 @@ def test_a_solution(browser, tmp_path):
     said = f"point {chosen + 1}; x0 {X[chosen, 0]:.4g}; y {Y[chosen]:.4g}; f {Y[chosen]:.4g}".replace(
         "-", "−"
     )
-    wait(browser, lambda b: said in hovered(b, "function"))
+    wait(browser, lambda b: said in hovered(b, "function-0"))
 
+    assert not browser.find_element(By.CSS_SELECTOR, ".control").is_displayed()
     assert errors(browser) == []
 
 
 def test_a_path_on_a_small_window(browser, tmp_path):
     path = covopt.path(X, Y, n_lams=3)
     open_page(browser, path, tmp_path)
-    assert structure(browser) == [["progress"], ["function"], ["dual", "cells"]]
+    assert structure(browser) == [["progress"], ["function-0", "agreement"], ["dual", "points"]]
     slider, says = browser.find_element(By.ID, "step"), browser.find_element(By.ID, "says")
     rows = "return document.querySelectorAll('#neurons tr').length"
-    curve = "return Array.from(document.getElementById('function').calcdata[0], (p) => p.y)"
+    curve = "return Array.from(document.getElementById('function-0').calcdata[0], (p) => p.y)"
     heights = []
     for step in (2, 1, 0):
         said = f"({step + 1} of 3); {path[step].status.code}"
         wait(browser, lambda _, s=said: s in says.text)
         assert slider.get_attribute("aria-valuetext") == says.text
+        assert f"λ = {path[step].lam:g}" in browser.find_element(By.ID, "facts").text
         assert browser.execute_script(rows) == len(path[step].network)
         heights.append(np.ptp(wait(browser, lambda b: b.execute_script(curve))))
         slider.send_keys(Keys.ARROW_LEFT)
@@ -168,7 +170,7 @@ def test_a_path_on_a_small_window(browser, tmp_path):
     wait(browser, lambda b: max(box[3] for box in boxes(b)) <= 500)
     keys = [box[0] for box in boxes(browser)]
     lefts = {round(box[1]) for box in boxes(browser)}
-    assert keys == ["progress", "function", "dual", "cells"]
+    assert keys == ["progress", "function-0", "agreement", "dual", "points"]
     assert len(lefts) == 1  # one column
     fits = "return document.documentElement.scrollWidth <= window.innerWidth"
     assert wait(browser, lambda b: b.execute_script(fits))
