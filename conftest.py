@@ -12,6 +12,9 @@ import time
 import zlib
 from pathlib import Path
 
+import pytest
+from _pytest.doctest import DoctestModule
+
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # started in the background: tests press Ctrl-C
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -26,8 +29,16 @@ os.environ.setdefault("COVOPT_NOTEBOOKS", "quick")  # fewer steps; their own siz
 FIRST = ("tests/api/test_fit.py", "tests/training/", "tests/completely_positive/")
 
 
-# notebooks are started as processes of their own: three with every change, all of them every night
-BY_DAY = ("fl22_cp_rank", "rk23_bottlenecks", "sp20_cells_and_sparsity")
+# notebooks are started as processes of their own: two with every change, all of them every night
+BY_DAY = ("rk23_bottlenecks", "sp20_cells_and_sparsity")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file(file_path):
+    """Look for examples in the package only: tests have none."""
+    found = yield
+    ours = file_path.is_relative_to(Path(__file__).with_name("tests"))
+    return [node for node in found if not (ours and isinstance(node, DoctestModule))]
 
 
 def pytest_collection_modifyitems(items):

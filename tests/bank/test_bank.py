@@ -10,7 +10,6 @@ import covopt
 from covopt.network import ReLUNetwork
 from tests.bank.checks import check_kkt, check_one_neuron_per_cell, check_optimal
 from tests.bank.problems import BY_NAME, CLOSED_FORMS, COMBINATIONS, PROBLEMS, references
-from tests.nightly import thinned
 
 TOL = 1e-7
 NO_PROOF = ("label-noise", "label-noise-exact")
@@ -43,6 +42,7 @@ def test_optimal_and_equal_to_the_reference(name):
     check_optimal(BY_NAME[name], solved(name), TOL)
 
 
+@pytest.mark.thinned(3)
 @every
 def test_the_file_is_verified(name, tmp_path):
     solution = solved(name)
@@ -61,6 +61,7 @@ def test_the_file_is_verified(name, tmp_path):
     assert found.certificate.gap <= TOL * (1 + 1e-6)
 
 
+@pytest.mark.thinned(3)
 @every
 def test_exact_arithmetic_confirms_it(name):
     problem = BY_NAME[name]
@@ -142,13 +143,9 @@ INVARIANCES = {
 }
 
 
+@pytest.mark.thinned(7)
 @pytest.mark.parametrize(
-    ("change", "name"),
-    [
-        case
-        for change, problems in INVARIANCES.items()
-        for case in thinned([(change, problem.name) for problem in problems], 5)
-    ],
+    ("change", "name"), [(change, p.name) for change, problems in INVARIANCES.items() for p in problems]
 )
 def test_what_does_not_matter(change, name):
     moved, factor = change(BY_NAME[name], np.random.default_rng(len(name)))

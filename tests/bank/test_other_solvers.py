@@ -9,15 +9,14 @@ from covopt.conic.backends import why_unavailable
 from covopt.errors import BudgetError
 from tests.bank.checks import check_bracket, check_kkt, check_optimal
 from tests.bank.problems import BY_NAME, CLOSED_FORMS, COMBINATIONS
-from tests.nightly import thinned
 
 VARIATION = [problem for problem in COMBINATIONS if problem.potential == "variation"]
 ONE = [problem for problem in VARIATION if problem.targets.shape[1] == 1]
 SEVERAL = [problem for problem in VARIATION if problem.targets.shape[1] > 1]
 
 
-def named(problems, every=1):
-    return pytest.mark.parametrize("name", thinned([problem.name for problem in problems], every))
+def named(problems):
+    return pytest.mark.parametrize("name", [problem.name for problem in problems])
 
 
 def refuse(*arguments, **options):
@@ -25,7 +24,8 @@ def refuse(*arguments, **options):
 
 
 # ---------------------------------------------------------------------- where the faces are too many
-@named([*ONE[::6], *(p for p in SEVERAL if p.name.startswith("line"))][::5], every=2)
+@pytest.mark.thinned(3)
+@named([*ONE[::6], *(p for p in SEVERAL if p.name.startswith("line"))][::5])
 def test_branch_and_bound(name, monkeypatch):
     for module in ("generation", "task"):
         monkeypatch.setattr(f"covopt.api.{module}.exact_oracle", refuse)
@@ -47,7 +47,8 @@ def test_local_search(name, monkeypatch):
     assert covopt.verify(solution).ok
 
 
-@named([p for p in [*CLOSED_FORMS[::4], *VARIATION[::3]] if p.loss is None], every=2)
+@pytest.mark.thinned(3)
+@named([p for p in [*CLOSED_FORMS[::4], *VARIATION[::3]] if p.loss is None])
 def test_relaxation(name):
     solution = BY_NAME[name].solve(solver="relaxation", tol=1e-2)
     check_bracket(BY_NAME[name], solution)
@@ -85,7 +86,8 @@ def frank_wolfe(problem, **options):
 CONE = [p for p in VARIATION if p.loss in (None, "squared")]
 
 
-@named([*CONE, *(p for p in CLOSED_FORMS[::3])], every=5)
+@pytest.mark.thinned(6)
+@named([*CONE, *(p for p in CLOSED_FORMS[::3])])
 @pytest.mark.parametrize("variant", ["sliding", "fully-corrective"])
 def test_frank_wolfe(name, variant, tmp_path):
     solution = frank_wolfe(BY_NAME[name], variant=variant, tol=1e-6)
@@ -95,7 +97,8 @@ def test_frank_wolfe(name, variant, tmp_path):
     assert found.ok, found.summary()
 
 
-@named(CONE[::2], every=5)
+@pytest.mark.thinned(6)
+@named(CONE[::2])
 @pytest.mark.parametrize("variant", ["pairwise", "vanilla"])
 def test_frank_wolfe_one_atom_at_a_time(name, variant):
     result = frank_wolfe(BY_NAME[name], variant=variant, tol=1e-3, max_iter=20)
@@ -106,7 +109,8 @@ def test_frank_wolfe_one_atom_at_a_time(name, variant):
 
 
 # ---------------------------------------------------------------------- paths
-@named([p for p in COMBINATIONS if p.loss is not None][::4], every=3)
+@pytest.mark.thinned(4)
+@named([p for p in COMBINATIONS if p.loss is not None][::4])
 def test_the_path_ends_there(name):
     problem = BY_NAME[name]
     top = covopt.lambda_max(problem.X, problem.Y, loss=problem.loss, **problem.options)

@@ -11,7 +11,6 @@ from covopt.losses import make_loss
 from covopt.network import ReLUNetwork
 from covopt.oracles import support
 from covopt.status import Status
-from tests.nightly import thinned
 
 
 @pytest.fixture
@@ -63,16 +62,10 @@ def test_open_bounds_of_label_noise(open_bounds, output_bias):
     assert not recomputes(covopt.fit(X, y, lam=0.01, potential="label-noise", output_bias=output_bias)).exact
 
 
+@pytest.mark.thinned(5)
+@pytest.mark.parametrize("output_bias", ["none", "penalized", "free"])
 @pytest.mark.parametrize(
-    ("loss", "output_bias"),
-    thinned(
-        [
-            (loss, output_bias)
-            for loss in ("squared", "huber", "logistic", "softmax-cross-entropy", "hinge", "squared-hinge")
-            for output_bias in ("none", "penalized", "free")
-        ],
-        4,
-    ),
+    "loss", ["squared", "huber", "logistic", "softmax-cross-entropy", "hinge", "squared-hinge"]
 )
 def test_open_bounds_of_fits(open_bounds, loss, output_bias):
     X, y = table(4)

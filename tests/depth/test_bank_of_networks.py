@@ -17,7 +17,6 @@ from covopt.exact.rounding import above
 from covopt.losses import make_loss
 from tests.depth.bank.exact import ExactNetwork, fractions
 from tests.depth.bank.tables import TABLES
-from tests.nightly import at_night, thinned
 
 BY_NAME = {given.name: given for given in TABLES}
 THROUGH = [given.name for given in TABLES if given.lam is None]
@@ -34,7 +33,7 @@ def is_quick(name: str) -> bool:
 def at_times(names: list[str], quick: Callable[[str], bool], every: int = 2) -> list:
     """Take every so many-th of the quick ones; the others are run at night."""
     chosen = [name for name in names if quick(name)][::every]
-    return [name if name in chosen else at_night(name) for name in names]
+    return [name if name in chosen else pytest.param(name, marks=pytest.mark.slow) for name in names]
 
 
 @cache
@@ -119,7 +118,8 @@ def test_chains_of_two_rows_are_below_the_best_network(name):
     holds(name, "chain")
 
 
-@pytest.mark.parametrize("name", thinned(FITS, 3))
+@pytest.mark.thinned(4)
+@pytest.mark.parametrize("name", FITS)
 def test_bounds_of_fits_are_below_the_best_network(name):
     holds(name, "fit")
 
@@ -139,10 +139,10 @@ def test_bounds_of_fits_are_below_the_best_network(name):
         ("one target, acute, biases, penalized, L = 3", "level"),
         ("opposite signs, acute, biases, L = 3", "chain"),
         ("3 x 1, positive 102, L = 3", "tree"),
-        at_night("docs 5", "tree"),
+        pytest.param("docs 5", "tree", marks=pytest.mark.slow),
         ("one target, acute, biases, penalized, L = 3", "tree"),
         ("3 x 2, positive, no biases 105, L = 5", "tree"),
-        at_night("fit of 4 rows, λ = 0.03, L = 3", "fit"),
+        pytest.param("fit of 4 rows, λ = 0.03, L = 3", "fit", marks=pytest.mark.slow),
         ("fit of one row, L = 3", "fit"),
     ],
 )

@@ -5,7 +5,6 @@ import pytest
 
 import covopt
 from tests.depth.bank.tables import two_rows
-from tests.nightly import at_night
 
 ACUTE, OBTUSE = two_rows(1.0), two_rows(2.2)
 POINTS = [[1.0, 0.0], [0.7, 1.1]]
@@ -30,11 +29,13 @@ CASES = [
     ([[1.0, 0.0], [0.3, 0.9]], [1.7, 1.7], 1.0, "penalized", 3, "one target", None),
     ([[1.0, 2.0]], [1.5], 1.0, "none", 3, "one target", None),
     (POINTS, SIGNS, 1.0, "none", 3, "shortest paths", None),
-    at_night(POINTS, SIGNS, 1.0, "penalized", 3, "shortest paths", None),
-    at_night(POINTS, [[1.0, 0.2], [-0.3, 0.8]], 1.0, "none", 3, "shortest paths", None),
+    pytest.param(POINTS, SIGNS, 1.0, "penalized", 3, "shortest paths", None, marks=pytest.mark.slow),
+    pytest.param(
+        POINTS, [[1.0, 0.2], [-0.3, 0.8]], 1.0, "none", 3, "shortest paths", None, marks=pytest.mark.slow
+    ),
     ([[1.0], [-1.7]], SIGNS, 1.0, "none", 3, "shortest paths", None),
-    at_night(POINTS, SIGNS, 1.0, "none", 4, "shortest paths", None),
-    at_night(POINTS, SIGNS, 1.0, "none", 5, "shortest paths", None),
+    pytest.param(POINTS, SIGNS, 1.0, "none", 4, "shortest paths", None, marks=pytest.mark.slow),
+    pytest.param(POINTS, SIGNS, 1.0, "none", 5, "shortest paths", None, marks=pytest.mark.slow),
 ]
 
 

@@ -18,7 +18,6 @@ from covopt.depth.fit_bounds import dual_tree
 from covopt.depth.layers import Layout
 from covopt.errors import InputError, SolutionFileError
 from covopt.losses import make_loss
-from tests.nightly import thinned
 
 run = CliRunner()
 RNG = np.random.default_rng(0)
@@ -76,9 +75,10 @@ def test_files_come_back_and_forged_ones_fail(fitted, tmp_path):
             failed(change)
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize(
     ("loss", "bias", "output_bias"),
-    thinned([("squared", 0.0, "none"), ("logistic", 1.0, "free"), ("huber", 1.0, "penalized")], 3),
+    [("squared", 0.0, "none"), ("logistic", 1.0, "free"), ("huber", 1.0, "penalized")],
 )
 def test_no_trained_network_is_below_the_bound(loss, bias, output_bias):
     rng = np.random.default_rng(7)
