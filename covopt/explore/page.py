@@ -270,7 +270,9 @@ def _panel(key: str, steps: Sequence[Sequence[Picture]]) -> dict[str, Any]:
             picture.ylim = heights
     figures = [figure_of(pictures) for pictures in steps]
     if key == "progress" and "x" in first[0].logs:
-        figures[0].update_xaxes(autorange="reversed")
+        lams = first[0].layers[0].x
+        wide = lams.min() > 0 and lams.max() > 100 * lams.min()  # else plotly's own ticks, between the powers
+        figures[0].update_xaxes(autorange="reversed", dtick=1 if wide else None)
         figures[0].add_shape(
             type="line", x0=0, x1=0, y0=0, y1=1, xref="x", yref="paper", line=dict(color=INK, width=1.5, dash="dot"),
             name="cursor",
