@@ -13,20 +13,16 @@ import math
 
 import numpy as np
 
-from covopt.exact.rank import numerical_rank
 from covopt.exact.rounding import (
     TINY,
     UNIT,
     allowance,
-    down,
     exponents,
     gamma,
-    operator_norm_up,
     scaled_up,
     up,
 )
 
-INDEPENDENT = 2.0**-26
 LOST = 2.0**-10  # orthonormality beyond which a decomposition says nothing
 _ROOM = 1.0 + 2.0**-20
 
@@ -190,62 +186,6 @@ def quadratic_up(matrix: np.ndarray, linear: np.ndarray, level: float, height: f
     np.fill_diagonal(block, np.append(level - np.diag(matrix), height))
     rounded = 4 * UNIT * float(np.abs(np.diag(block)).max())
     return up(up(up(level + height) + 2.0 * definite_up(block)) + rounded)
-
-
-def flat_up(rows: np.ndarray) -> tuple[np.ndarray, float, bool]:
-    r"""Return a basis V of the flat {w : Zw = 0}, a bound on ‖w − VVᵀw‖ over its unit vectors, and whether it is all.
-
-    Z = L Σ R to rounding. The singular values above 2⁻²⁶ of the largest give U and the rest of R gives V, so the
-    range of V may be larger than the flat, never smaller. Let B = LᵤᵀZ, so Bw = 0, a = Uw, y = Vᵀw and
-    w = Uᵀa + Vy + e, \|e\| ≤ ρ = \|I − RᵀR\|. From B(Uᵀa + Vy + e) = 0
-
-    .. math::
-        \|a\| \le \frac{\|BV\| \|y\| + \|B\| \rho}{s}, \qquad s = \sigma_r - \|BU^T - \Sigma\|,
-
-    and \|w − Vy\| ≤ \|U\|\|a\| + ρ. All of it is computed with L, Σ and R as they are, and what the products were
-    rounded by is added (fact 2); 2⁻²⁰ is far more than these few sums and quotients err by. Where r is the number of
-    rows and s > 0, the flat and the range of V have one dimension, and every unit vector in the range is as near to
-    the flat.
-
-    Parameters
-    ----------
-    rows : ndarray of shape (m, D)
-        Z, without zero rows.
-
-    Returns
-    -------
-    basis : ndarray of shape (D, D − r)
-    miss : float
-        Infinite where nothing is proved.
-    whole : bool
-        Whether flat and range have one dimension.
-
-    Examples
-    --------
-    >>> basis, miss, whole = flat_up(np.array([[0.0, 2.0]]))
-    >>> np.abs(basis).ravel().tolist(), miss < 1e-14, whole
-    ([1.0, 0.0], True, True)
-    >>> flat_up(np.array([[1.0, 1.0], [1.0, 1.0 + 2.0**-50]]))[2]
-    False
-    """
-    units = np.ldexp(rows, -exponents(rows)[:, None])
-    left, singular, right = np.linalg.svd(units)
-    rank = numerical_rank(singular, INDEPENDENT)
-    across, basis, left = right[:rank], right[rank:].T, left[:, :rank]
-    lost = product_error_up(left, units)
-    image = left.T @ units
-    rest = image @ across.T - np.diag(singular[:rank])
-    turned = float(np.linalg.norm(right.T @ right - np.eye(len(right)))) + product_error_up(right, right)
-    turned = turned * _ROOM + 2 * len(right) * UNIT
-    length, width = operator_norm_up(basis), operator_norm_up(across.T)
-    beside = float(np.linalg.norm(image @ basis)) + product_error_up(image.T, basis) + lost * length
-    off = float(np.linalg.norm(rest)) + product_error_up(image.T, across.T) + lost * width
-    off += 4 * len(rows) * UNIT * float(singular[0])
-    least = float(singular[rank - 1]) - off * _ROOM
-    if least <= 0.0:
-        return basis, math.inf, False
-    part = (beside * length + (float(np.linalg.norm(image)) + lost) * turned) / down(least)
-    return basis, (width * part + turned) * _ROOM + TINY, rank == len(rows)
 
 
 def descent_share(n: int, r: int) -> float:

@@ -20,7 +20,7 @@ from covopt.exact.rank import numerical_rank, of_given, row_span
 from covopt.exact.rounding import allowance, lengths_up, total_up, up
 from covopt.limits import TimeUp, now, seconds_left
 from covopt.oracles.faces import count_faces
-from covopt.oracles.signs.lagrangian import UNDECIDED, bound_on_cone
+from covopt.oracles.signs.lagrangian import eigenvalue_bound
 
 ABOVE = 1e-12  # how far above the spectrum ν begins, relatively: any ν is valid that is proved to be above
 LEAST = 1e-6  # smallest τ, relative to the row
@@ -179,14 +179,10 @@ def _outputs_bound(rows: np.ndarray, dual: np.ndarray, n_rounds: int, seconds: f
     bound = min(total_up(lengths_up(dual), lengths_up(rows)), up(math.sqrt(squares)))
     if is_beyond_relaxation(rows[kept]):
         return bound
-    state = np.full(int(kept.sum()), UNDECIDED)
     left = seconds - (now() - began)
-    with contextlib.suppress(
-        TimeUp
-    ):  # what was found before is a bound; whoever set the deadline hears of it again
-        bound = min(
-            bound, bound_on_cone(rows[kept], dual[kept], state, max_steps=n_rounds, seconds=left).value
-        )
+    with contextlib.suppress(TimeUp):  # what was found is a bound; whoever set the deadline hears of it again
+        found = eigenvalue_bound(rows[kept], dual[kept], max_steps=n_rounds, seconds=left)
+        bound = min(bound, found)
     return bound
 
 

@@ -10,7 +10,6 @@ from numpy.testing import assert_allclose
 from covopt.oracles.bounds import choose_subset, gauge_bound, restrict
 from covopt.oracles.faces import count_faces
 from covopt.oracles.local_search import climb_outputs
-from covopt.oracles.signs.lagrangian import OFF, ON, UNDECIDED, bound_on_cone
 from covopt.oracles.support import bound_gauge
 from tests.oracles.table import face_oracle
 
@@ -132,22 +131,6 @@ def test_vector_gauge_bound_is_close_on_random_duals_and_zero_at_zero():
     found = climb_outputs(rows, dual, w / np.linalg.norm(w, axis=1, keepdims=True))[1].max()
     assert found <= gauge_bound(rows, dual, n_rounds=200) <= 1.03 * found
     assert gauge_bound(rows, np.zeros((20, 3))) == 0.0
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_every_multiplier_and_every_cone_gives_a_valid_bound(seed):
-    rng = np.random.default_rng(seed)
-    rows, dual = rng.standard_normal((7, 3)), rng.standard_normal((7, 2))
-    w = rng.standard_normal((20000, 3))
-    w /= np.linalg.norm(w, axis=1, keepdims=True)
-    heights, values = w @ rows.T, vector_height(rows, dual, w)
-    state = rng.choice([UNDECIDED, ON, OFF], 7)
-    inside = ((heights >= 0) | (state != ON)).all(axis=1) & ((heights <= 0) | (state != OFF)).all(axis=1)
-    arbitrary = np.abs(rng.standard_normal((14, 14)))
-    for multipliers in (None, arbitrary + arbitrary.T):
-        for steps in (0, 1, 10, 50):
-            found = bound_on_cone(rows, dual, state, multipliers, max_steps=steps)
-            assert values[inside].max(initial=0.0) <= found.value
 
 
 def test_subset_of_a_vector_dual_and_its_gauge():
