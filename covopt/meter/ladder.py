@@ -28,6 +28,11 @@ POLISHED, SMALLEST = 60, 1e-15  # steps of Newton, and the relative fall that en
 LARGEST = 1000  # unknowns of a step of Newton
 RIDGE, SHORTEST = 1e-12, 1e-6  # share of the mean curvature that is added, and of a step that is taken
 CORNER = 1e-6  # width of a loss's corner that is rounded off, for L-BFGS
+RETURNS, ASKED, FRESH = (
+    8,
+    1e-6,
+    1e-3,
+)  # starts of a refit; excess of the pull, share of mass, of what comes back
 LIGHT = 1e-9  # share of the largest mass below which a neuron is tried without
 
 
@@ -174,11 +179,23 @@ def refit(layer: HiddenLayer, loss: Loss, lam: float) -> HiddenLayer:
         return scale * value, scale * slope
 
     options = {"maxcor": 30, "maxiter": STEPS, "maxfun": 2 * STEPS, "ftol": 1e-16, "gtol": 0.0}
-    found = minimize(scaled, start, jac=True, method="L-BFGS-B", options=options)
-    lengths, weights, offset = fit.split(found.x)
-    weights = weights * lengths[:, None]
-    if smooth is loss:
-        weights, offset = fit.polished(weights, offset)
+    for _ in range(RETURNS):
+        found = minimize(scaled, start, jac=True, method="L-BFGS-B", options=options)
+        lengths, weights, offset = fit.split(found.x)
+        weights = weights * lengths[:, None]
+        if smooth is loss:
+            weights, offset = fit.polished(weights, offset)
+        # a neuron of length zero has no slope: where the residual asks for one, with either sign, it starts again
+        size = np.linalg.norm(weights, axis=1)
+        pulls = fit.features.T @ smooth.gradient(fit.outputs(weights, offset))
+        height = np.linalg.norm(pulls, axis=1)
+        back = (height > 2.0 * lam * (1.0 + ASKED)) & (size <= LIGHT * size.max(initial=0.0))
+        if not back.any():
+            break
+        size[back] = FRESH * size.max()
+        weights[back] = -pulls[back] / height[back, None] * size[back, None]
+        root = np.sqrt(size)
+        start = fit.join(root, weights / np.where(root > 0.0, root, 1.0)[:, None], offset)
     best, value = layer, fit.value(lengths=np.linalg.norm(layer.outgoing, axis=1), layer=layer)
     size = np.linalg.norm(weights, axis=1)
     for kept in (size > LIGHT * size.max(initial=0.0), size > 0.0):

@@ -20,8 +20,9 @@ from covopt.files.formats import check_format, find_reader
 from covopt.files.layouts import GAP
 from covopt.files.schema import check_content, numbers
 from covopt.losses import Interpolation, Loss
-from covopt.meter.ladder import objective
+from covopt.meter.ladder import objective, top
 from covopt.network import DeepReLUNetwork
+from covopt.problems.regularised import RegularisedProblem
 from covopt.status import Status
 from covopt.verification import verify
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 FORMAT, SCHEMA = "covopt-gap", 1
 AGREES = 1e-9  # relative difference at which a stated number equals the recomputed one
 SAME = 1e-8  # of the largest output, by which rungs of one function may differ
+WEAK = 1.0  # excess from which on percentages say little
 BEST, BELOW = "best", "lower bound"
 RUNGS = {
     "as given": "the network as it came",
@@ -139,6 +141,25 @@ class Gap:
         before = steps[names[names.index(name) - 1]]
         return (before - steps[name]) / self.objective if self.objective > 0 else 0.0
 
+    @cached_property
+    def refit_gap(self) -> float | None:
+        """(objective − dual value) / objective of the convex problem of the refit; None where there was none.
+
+        The dual point is the residual's, divided by the largest ‖Λᵀσ(A u)‖ over the directions u that were refitted.
+        """
+        if "refitted" not in self.networks or self.best.loss is None:
+            return None
+        data, kind = self.best.data, self.best.output_bias
+        rho = np.inf if kind == "none" else 0.0 if kind == "free" else 1.0 / data.bias**2
+        problem = RegularisedProblem(data.lifted, self.loss, 2.0 * self.best.lam, rho)
+        layer = top(self.networks["merged"], self.X)
+        units = layer.incoming / np.maximum(np.linalg.norm(layer.incoming, axis=1, keepdims=True), 1e-300)
+        refitted = self.networks["refitted"]
+        dual = problem.project_dual(problem.dual_of(refitted.representations(self.X)[-1]))
+        gauge = np.linalg.norm(np.maximum(layer.inputs @ units.T, 0.0).T @ dual, axis=1).max(initial=0.0)
+        value = objective(refitted, self.X, self.loss, self.best.lam)
+        return relative_gap(value, 2.0 * self.best.lam * problem.scale_dual(dual, float(gauge))[1])
+
     # ------------------------------------------------------------------ for people
     def summary(self) -> str:
         """Return a few lines for people."""
@@ -162,14 +183,20 @@ class Gap:
                 "no network below",
                 f"{below:.8g}  ({'certified; any width' if below > 0 else 'nothing is known yet'})",
             ),
-            ("excess", f"at most {100.0 * self.excess:.3g} %" if below > 0 else "not known"),
+            ("excess", self._excess()),
         ]
-        names = list(steps)
+        weak, names = self.excess > WEAK, list(steps)
+        whole = self.objective if weak else below  # where the bound is weak, shares of what the network has
         for name in names[1:-1]:
-            part = (steps[names[names.index(name) - 1]] - steps[name]) / (below or self.objective)
-            rows.append((f"  {name}", f"{steps[name]:.8g}  −{100.0 * part:.3g} %  {RUNGS[name]}"))
-        rest = (steps[BEST] - below) / (below or self.objective)
-        rows.append(("  not known", f"{100.0 * rest:.3g} %  between the best network and the bound"))
+            part = (steps[names[names.index(name) - 1]] - steps[name]) / whole
+            own = (
+                f" (known to {self.refit_gap:.1g})"
+                if name == "refitted" and self.refit_gap is not None
+                else ""
+            )
+            rows.append((f"  {name}", f"{steps[name]:.8g}  −{100.0 * part:.3g} %  {RUNGS[name]}{own}"))
+        rest = f"{100.0 * (steps[BEST] - below) / whole:.3g} %" + (" of your objective" if weak else "")
+        rows.append(("  not known", f"{rest}  between the best network and the bound"))
         rows += [("to mend", text) for text in self.findings]
         rows += [("note", text) for text in self.notes]
         net = self.best.network
@@ -178,6 +205,17 @@ class Gap:
         rows.append(("status", f"{self.status.code.upper()}: {self._said()}"))
         rows.append(("time", f"{self.time_s:.2f} s"))
         return rows
+
+    def _excess(self) -> str:
+        if self.lower_bound <= 0:
+            return "not known"
+        if self.excess <= WEAK:
+            return f"at most {100.0 * self.excess:.3g} %"
+        found = self.objective / self.ladder[BEST]
+        return (
+            f"at most {1.0 + self.excess:.3g} times the least objective, at least {found:.3g} times: the bound is "
+            "weak, and the shares below are of your objective"
+        )
 
     def _said(self) -> str:
         known = f"the least objective is known to {100.0 * self.best.gap:.2g} %"
@@ -259,6 +297,7 @@ class Gap:
         return {
             "format": FORMAT, "schema": SCHEMA, "covopt": __version__, "status": self.status.code,
             "ladder": self.ladder, "gap": self.gap, "excess": self.excess if self.lower_bound > 0 else None,
+            "refit_gap": self.refit_gap,
             "what": self.what, "formula": self.formula, "notes": list(self.notes), "findings": list(self.findings),
             "tol": self.tol, "time_s": self.time_s,
             "networks": {name: _content(network) for name, network in self.networks.items()},

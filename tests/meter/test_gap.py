@@ -167,3 +167,20 @@ def test_the_command_measures_a_model(tmp_path, capsys):
     done = CliRunner().invoke(app, call)
     assert done.exit_code == 1
     assert "give lam or weight_decay" in done.stderr
+
+
+def test_the_refit_states_its_own_duality_gap(bank):
+    for report in bank.values() if isinstance(bank, dict) else bank:
+        if report.refit_gap is not None:
+            assert -1e-9 <= report.refit_gap <= 1e-4
+            assert report.to_dict()["refit_gap"] == report.refit_gap
+            assert "(known to" in report.summary()
+
+
+def test_a_weak_bound_is_said_in_times_not_percent():
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((12, 2)), rng.standard_normal(12)
+    report = covopt.gap((10.0 * rng.standard_normal((5, 3)), rng.standard_normal(5)), X, y, lam=0.01)
+    assert report.excess > 1.0
+    assert f"at most {1.0 + report.excess:.3g} times the least objective" in report.summary()
+    assert "of your objective" in report.summary()
