@@ -19,7 +19,10 @@ from typer.testing import CliRunner
 
 import covopt
 from covopt import limits
-from covopt.api.stopping import Clock, in_time
+from covopt.api import run
+from covopt.api.stopping import Clock, best_in_time, in_time
+from covopt.certificates import certify
+from covopt.certificates.certify import outputs_of
 from covopt.cli import app
 from covopt.data.tabular import Named
 from covopt.errors import CovoptWarning, InputError, MemoryLimitWarning
@@ -436,6 +439,65 @@ def test_ctrl_c_between_sizes_ends_within_two_seconds(question):
     assert found.status.code == "interrupted"
     assert 0.0 < found.lower_bound < found.objective
     assert found.certificate.interpolates or question == "fit"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+@pytest.mark.parametrize("question", ["solve", "fit"])
+def test_a_second_signal_while_a_certificate_is_sought_keeps_what_was_proved(monkeypatch, question):
+    X = np.random.default_rng(0).standard_normal((40, 3))
+    y = np.abs(X).sum(axis=1)
+    asked = []
+
+    def interrupting(state):
+        if state.round >= 4:
+            signal.raise_signal(signal.SIGINT)
+        return False
+
+    def twice(*args, effort=1.0, **options):
+        asked.append(effort)
+        if effort == 0.0:
+            return conclude(*args, effort=effort, **options)
+        signal.raise_signal(signal.SIGINT)
+        return list(iter(int, 1))
+
+    conclude = run.conclude
+    monkeypatch.setattr(run, "conclude", twice)
+    options = {"callback": interrupting, "tol": 1e-12}
+    found = covopt.min_norm(X, y, **options) if question == "solve" else covopt.fit(X, y, lam=0.01, **options)
+    assert [effort > 0.0 for effort in asked] == [False, True]
+    assert found.status.code == "interrupted"
+    assert 0.0 < found.lower_bound < found.objective
+    assert covopt.verify(found).ok
+
+
+@pytest.mark.parametrize("limit", [None, 60.0])
+def test_outputs_are_computed_once_for_all_certificates(monkeypatch, limit):
+    """Each of three certificates computed them, .8 s at 3000 × 2, and the bound of 0 was what there was time for."""
+    asked = []
+
+    def counted(*args):
+        asked.append(args)
+        return outputs_of(*args)
+
+    for module in (certify, run):
+        monkeypatch.setattr(module, "outputs_of", counted)
+    X = np.random.default_rng(0).standard_normal((20, 2))
+    y = np.abs(X).sum(axis=1)
+    assert covopt.min_norm(X, y, time_limit_s=limit).status.code == "certified"
+    assert covopt.fit(X, y, lam=0.05, time_limit_s=limit).status.code == "certified"
+    assert len(asked) == 2
+
+
+def test_certificates_take_what_is_left_of_a_limit():
+    efforts = []
+    best = best_in_time(
+        Clock(9.0, now()), lambda effort: efforts.append(effort) or effort, name="x with y", key=float
+    )
+    assert efforts[0] == 0.0
+    assert 0.0 < efforts[1] < 1.0 == efforts[-1] == best
+    efforts.clear()
+    assert best_in_time(Clock(None, now()), lambda effort: efforts.append(effort) or effort, key=float) == 1.0
+    assert efforts == [1.0]
 
 
 def test_exact_outputs_have_a_clock():

@@ -10,7 +10,7 @@ import numpy as np
 from covopt.api.generation import generate_in_time
 from covopt.api.resuming import STOPPED, CheckpointFile
 from covopt.api.rounds import Callback, Watch
-from covopt.api.stopping import Allowance, Clock, best_in_time, effort_left, in_time, noting
+from covopt.api.stopping import Allowance, Clock, best_in_time, in_time, noting
 from covopt.certificates.certify import Conclusion, conclude, outputs_of
 from covopt.certificates.gauges import Gauge, LabelNoiseGauge, VariationGauge
 from covopt.checks.checkpoints import EVERY_S, SHARE
@@ -216,25 +216,17 @@ class Run:
                 return without_middle(data.lifted, dual, keep_sums=free)
 
         goal = 1.0 if point.claimed else None
-        hopeless = point.status is Status.INTERRUPTED and name == DESCENT  # its dual is far from optimal
-        effort = 0.0 if hopeless else task.effort * effort_left(name, clock)
-
         options["outputs"] = noting(clock, lambda: outputs_of(data, network))
-
-        def searched(effort: float = effort) -> Conclusion:
-            return conclude(data, network, dual, low=low, hold=hold, goal=goal, effort=effort, **options)
-
-        def briefly() -> Conclusion:
-            # a deadline shortens the bound; where it comes first, that is made without one
-            return in_time(
-                clock, lambda: searched(0.0), lambda: noting(clock, lambda: searched(0.0)), share=0.5
-            )
-
         if self.noise is not None:
             return conclude(data, network, dual, **options)
-        if clock.limit is None or hopeless:
-            return in_time(clock, searched, briefly, share=0.25)
-        return best_in_time(clock, briefly, searched, key=lambda made: made.certificate.lower_bound)
+
+        def searched(effort: float) -> Conclusion:
+            effort *= task.effort
+            return conclude(data, network, dual, low=low, hold=hold, goal=goal, effort=effort, **options)
+
+        if point.status is Status.INTERRUPTED and name == DESCENT:  # its dual is far from optimal
+            return noting(clock, lambda: searched(0.0))
+        return best_in_time(clock, searched, name=name, key=lambda made: made.certificate.lower_bound)
 
     def _better(self, solution: Solution, earlier: Solution) -> Solution:
         """Return a solution with the network and the dual of an earlier one where they are better, certified anew."""

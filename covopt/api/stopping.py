@@ -13,6 +13,7 @@ SOLVING = 0.75  # share of the time for the solver; the rest is for finishing an
 GRACE, GRACE_S = 0.08, 0.7  # of the limit, and seconds, by which a result may be late
 MOST_DIMENSIONS, SOLVING_BEYOND = 4, 0.65  # certificates by boxes take longer
 LEAST_CHECK_S = 0.5  # for a certificate
+WORTH = 2.0  # times the effort so far, for which there has to be time for another certificate
 REST = 0.3  # of the time that an interrupt leaves, for what follows the work that took it all
 
 Answer = TypeVar("Answer")
@@ -138,21 +139,41 @@ def noting(clock: Clock, work: Callable[[], Answer]) -> Answer:
 
 
 def best_in_time(
-    clock: Clock, brief: Callable[[], Answer], long: Callable[[], Answer], *, key: Callable[[Answer], float]
+    clock: Clock, work: Callable[[float], Answer], *, name: str = "", key: Callable[[Answer], float]
 ) -> Answer:
-    """Return the better of ``brief()``, which is made in any case, and of ``long()``, for which there may be time.
+    """Return the best of ``work(effort)``: without any, which is made in any case, and with more while there is time.
 
-    Where what takes long comes to nothing on a large table, what was found before it is at hand.
+    Without a limit it is the whole effort at once.
+
+    Parameters
+    ----------
+    clock : Clock
+    work : callable
+        Of the share of a whole check.
+    name : str
+        As for :func:`effort_left`.
+    key : callable
+        Which answer is better.
 
     Examples
     --------
-    >>> best_in_time(Clock(9.0, now()), lambda: 1, lambda: 2, key=float)
-    2
-    >>> best_in_time(Clock(0.1, now()), lambda: 1, lambda: next(i for i in iter(int, 1)), key=float)
+    >>> best_in_time(Clock(9.0, now()), lambda effort: effort, key=float)
+    1.0
+    >>> best_in_time(Clock(0.1, now()), lambda effort: next(i for i in iter(int, 1)) if effort else 1, key=float)
     1
     """
-    first = brief()
-    return max(first, in_time(clock, long, lambda: first, share=0.0), key=key)
+    if clock.limit is None:
+        return in_time(clock, lambda: work(effort_left(name, clock)), lambda: work(0.0))
+    # a deadline shortens the bound; where it comes first, that is made without one
+    best = in_time(clock, lambda: work(0.0), lambda: noting(clock, lambda: work(0.0)), share=0.5)
+    effort = effort_left(name, clock)
+    while True:
+        began = now()
+        best = max(best, in_time(clock, lambda: work(effort), lambda: best, share=0.0), key=key)  # noqa: B023
+        more = (clock.until_late(0.0) or 0.0) / max(now() - began, 1e-6)
+        if effort >= 1.0 or more < WORTH or clock.interrupted:
+            return best
+        effort = min(1.0, effort * more)
 
 
 def pass_on(status: Status) -> None:

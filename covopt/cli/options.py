@@ -208,7 +208,9 @@ OPTIONS = (
     Option("cp-rank", "seed", int, 0, "Seed of the numerical search.", more={"min": 0}),
     Option("solve fit path depth train cells predict reduce verify prove cp-rank explore gap", "memory_limit",
            Seconds, None,
-           "Most memory; by default four fifths of what is free.", "GIB"),
+           "Most memory for the arrays of a step, beside 0.3 GiB of Python itself; by default four fifths "
+           "of what is free.",
+           "GIB"),
     Option("solve fit path train cells verify prove", "cluster", Text, None, "Send the large parts of the work to a "
            "Dask cluster, as in tcp://host:8786; local: a process for each core of this machine.", "ADDRESS|local"),
     # what is written

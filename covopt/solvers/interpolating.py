@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import LinAlgError, solve
 
+from covopt.checks.memory import memory_left
 from covopt.limits import HURRY_S, checkpoint
 from covopt.losses import make_loss
 from covopt.problems.regularised import RegularisedProblem
@@ -38,6 +39,7 @@ ARMIJO, SHORTEST = 0.1, 1e-3  # share of the fall that a step has to bring, and 
 MET = 1e-13  # of max|y|: corrections end there
 PASSES = 1e-10  # and a network counts as one through the points
 MOST_UNKNOWNS = 2500  # targets: the kernel has a row for each
+BYTES = 40.0  # of a pair of a target with a neuron, or with another target
 REGULAR = 1e-12  # of the kernel's mean diagonal, on its diagonal
 
 
@@ -72,6 +74,7 @@ class InterpolatingDescent:
             np.zeros(shape), 0.0, Status.TIME_LIMIT,
         )  # fmt: skip
         self.network: Network | None = None  # where a descent is
+        self.n_neurons = max(NEURONS, PER_UNKNOWN * self.targets.size // problem.rows.shape[1])
 
     def run(self, starts: int = 1) -> Iterator[Point]:
         """Yield the best point after each start.
@@ -80,7 +83,9 @@ class InterpolatingDescent:
         ----------
         starts : int
         """
-        if not self.targets.any() or self.targets.size > MOST_UNKNOWNS:
+        size = self.targets.size
+        needed = BYTES * size * (size + self.n_neurons)
+        if not self.targets.any() or size > MOST_UNKNOWNS or needed > memory_left(needed):
             return
         for seed in range(self.seed, self.seed + starts):
             self._start(seed)
@@ -96,8 +101,7 @@ class InterpolatingDescent:
         fits = [
             RegularisedProblem(problem.rows, loss, share * alone, problem.offset_cost) for share in SHARES
         ]
-        n_neurons = max(NEURONS, PER_UNKNOWN * self.targets.size // problem.rows.shape[1])
-        network = Descent(fits[0], seed).random_network(n_neurons)
+        network = Descent(fits[0], seed).random_network(self.n_neurons)
         for fit in fits[:-1]:
             network = self._descend(fit, network)
         for _ in range(TRIES):

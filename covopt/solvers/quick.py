@@ -147,8 +147,8 @@ def quick_network(problem: ShallowProblem, seconds: float, random_state: int | N
         problem = replace(problem, rows=thin.rows)
     n, found = float(len(problem.rows)), None
     if n**3 / DENSE_PER_S <= seconds and DENSE_BYTES * n**2 <= memory_left():
-        has_time = float(problem.targets.size) ** 3 / CARATHEODORY_PER_S <= seconds
-        found = _kinks_at_points(problem, rng, EACH if has_time else 1)
+        each = EACH if float(problem.targets.size) ** 3 / CARATHEODORY_PER_S <= seconds else 1
+        found = _kinks_at_points(problem, rng, each if each**2 * DENSE_BYTES * n**2 <= memory_left() else 1)
     found = found or _along_a_line(problem, rng)
     if found is not None:
         point.neurons, point.weights = found if thin is None else thin.units(*found)

@@ -226,3 +226,21 @@ def test_predictions_are_made_in_pieces():
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
     assert peak < 8 * 3000 * 600 / 10
+
+
+@pytest.mark.filterwarnings("ignore::covopt.errors.MemoryLimitWarning")
+@pytest.mark.parametrize("n", [700, 1500])
+def test_a_solve_of_many_rows_stays_within_its_limit(n):
+    """1500 rows peaked at three times a limit of 0.05 GiB: no plan knew some of the arrays."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((n, 3))
+    y = np.abs(X).sum(axis=1) + 0.3 * rng.standard_normal(n)
+    tracemalloc.start()
+    try:
+        with memory_limited(0.05):
+            found = covopt.min_norm(X, y)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert found.lower_bound > 0.0
+    assert peak < 1.1 * 0.05 * 2**30
