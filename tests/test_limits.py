@@ -508,7 +508,7 @@ def test_exact_outputs_have_a_clock():
     covopt.min_norm(X[:40], y[:40], time_limit_s=0.5)
     began = time.process_time()
     found = covopt.min_norm(X, y, time_limit_s=1.0)
-    assert time.process_time() - began < 4.0
+    assert time.process_time() - began < 8.0
     assert found.status.code == "time_limit"
     assert found.certificate.residual < 1e-7
 
