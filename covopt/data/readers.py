@@ -310,8 +310,8 @@ def _check_points(frame: pd.DataFrame, path: Path) -> None:
 
 # ---------------------------------------------------------------------- other files
 def _read_arrow(path: Path, kind: str) -> Raw:
-    pd = required("pandas", "reading a table", "parquet")
     found = required("pyarrow.dataset", str(path), "parquet").dataset(path, format=kind)
+    pd = required("pandas", "reading a table", "parquet")
     _check_size(path, OF_A_NUMBER * found.count_rows() * len(found.schema))
     check_unique(list(found.schema.names), path)
     frame = pd.read_parquet(path) if kind == "parquet" else pd.read_feather(path)
