@@ -26,7 +26,7 @@ from covopt.problems.regularised import RegularisedProblem, check_strength
 from covopt.solution import Solution
 from covopt.solvers.exact_outputs import meet
 from covopt.solvers.finish import Network, finish_network
-from covopt.solvers.improve import DESCENT, Improvement, start_of
+from covopt.solvers.improve import DESCENT, Improvement, descent_of
 from covopt.solvers.label_noise import solve_label_noise
 from covopt.solvers.neuron_limit import with_few_neurons
 from covopt.solvers.points import Point, WarmStart
@@ -132,7 +132,7 @@ class Run:
             pass
         except KeyboardInterrupt:
             status = Status.INTERRUPTED
-        return dataclasses.replace(start_of(problem), status=status), "constant"
+        return dataclasses.replace(descent_of(problem, None).point, status=status), "constant"
 
     # ------------------------------------------------------------------ the user's units
     def _solution(self, point: Point, name: str, clock: Clock, *, finishes: bool = True) -> Solution:

@@ -220,8 +220,8 @@ def count_cells(X: Any, *, bias: float = 0.0, budget: float = _BUDGET) -> int:
 
     Examples
     --------
-    >>> from covopt.arrangement.families import resonance
-    >>> count_cells(resonance(4))
+    >>> from itertools import product
+    >>> count_cells(list(product((0, 1), repeat=4))[1:])
     370
     >>> count_cells([[0.1, 0.2], [0.3, 0.1], [0.2, 0.4]], bias=1.0)
     8

@@ -41,15 +41,10 @@ COLUMNS, DESCENT = "column-generation", "descent with local search"
 ENDED = (Status.TIME_LIMIT, Status.INTERRUPTED, Status.CALLBACK)
 
 
-def start_of(problem: ShallowProblem | RegularisedProblem, random_state: int | None = None) -> Point:
-    """Return where the loop begins: the best constant, or no network through the points."""
-    return descent_of(problem, random_state).point
-
-
 def descent_of(
     problem: ShallowProblem | RegularisedProblem, random_state: int | None
 ) -> Descent | InterpolatingDescent:
-    """Return the descent of a problem."""
+    """Return the descent of a problem; its point is the best constant, or no network through the points."""
     if isinstance(problem, ShallowProblem):
         return InterpolatingDescent(problem, random_state)
     return Descent(problem, random_state)

@@ -7,8 +7,7 @@ import pytest
 from sklearn.datasets import load_iris
 
 from covopt.arrangement import count_cells, enumerate_cells
-from covopt.arrangement import families as fam
-from covopt.errors import InputError
+from tests.arrangement import families as fam
 
 IRIS = np.rint(load_iris().data * 10).astype(int)
 
@@ -87,13 +86,3 @@ def test_only_zero_rows():
 def test_no_columns():
     assert count_cells(np.empty((2, 0))) == 1
     assert count_cells(np.empty((2, 0)), bias=1.0) == 2
-
-
-@pytest.mark.parametrize(
-    "family", [f for name, f in vars(fam).items() if name in fam.__doc__ and callable(f)]
-)
-def test_families_refuse_a_bad_order(family):
-    with pytest.raises(InputError, match=r"n must be an? .*integer"):
-        family(0)
-    with pytest.raises(InputError, match=r"n must be an? .*integer"):
-        family(2.5)

@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from covopt.arrangement import families as fam
 from covopt.arrangement.bigint import interior_points
 from covopt.arrangement.enumeration import Run, half_blocks, tasks
 from covopt.arrangement.exact import as_integers, dependent, eliminate_mod, primes_below, primes_for
 from covopt.arrangement.reduction import lift, reduce
 from covopt.arrangement.tableau import sort_crossings, sort_pairs, wholly_opposite
+from tests.arrangement import families as fam
 
 matrices = st.integers(1, 5).flatmap(
     lambda n: st.integers(1, 5).flatmap(lambda d: arrays(np.int64, (n, d), elements=st.integers(-4, 4)))

@@ -11,8 +11,8 @@ from hypothesis.extra.numpy import arrays
 from scipy.optimize import linprog
 
 from covopt.arrangement import count_cells, enumerate_by_lp, enumerate_cells, interior_point, iter_cells
-from covopt.arrangement import families as fam
 from covopt.errors import InputError, PrecisionWarning
+from tests.arrangement import families as fam
 
 small_tables = st.integers(1, 8).flatmap(
     lambda n: st.integers(1, 4).flatmap(lambda d: arrays(np.int64, (n, d), elements=st.integers(-2, 2)))

@@ -187,7 +187,7 @@ def test_a_claim_in_few_dimensions_is_worth_more_boxes(without_signs, monkeypatc
 
 def test_a_deeper_search_lowers_the_bound_and_stays_above(noise):
     rows, dual, known = noise
-    deep = deep_gauge(rows, dual, known.best_neuron[None], time_s=0.5, n_threads=1)
+    deep = deep_gauge(rows, dual, known.best_neuron[None], time_s=0.5)
     assert abs(known.best_value) * (1.0 - 1e-12) <= deep <= known.upper_bound * (1.0 + 1e-9)
     assert deep_gauge(0.0 * rows, dual, rows, time_s=0.1) == 0.0
 
@@ -208,7 +208,6 @@ def test_a_deeper_search_tells_how_the_lower_bound_rises(noise, monkeypatch):
         dual,
         known.best_neuron[None],
         time_s=20.0,
-        n_threads=1,
         report=known_bounds.report,
     )
     assert len(seen) == 2 and point.history == seen  # the second answer stopped it
@@ -222,7 +221,7 @@ def test_memory_for_open_boxes_is_a_cap_and_the_bound_stays_valid(noise, monkeyp
     monkeypatch.setattr(moments, "MEMORY", 150_000)  # some fifty boxes
     told = []
     bound = deep_gauge(
-        rows, dual, rows, time_s=5.0, n_threads=1, report=lambda gauge, note: bool(told.append((gauge, note)))
+        rows, dual, rows, time_s=5.0, report=lambda gauge, note: bool(told.append((gauge, note)))
     )
     assert told[-1] == (bound, deeper.FULL) and "that are meant for them" in deeper.FULL
     assert abs(quadratic_gauge(rows, dual, max_nodes=50).best_value) <= bound < np.inf

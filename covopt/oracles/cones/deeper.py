@@ -47,7 +47,6 @@ def deep_gauge(
     neurons: np.ndarray,
     *,
     time_s: float,
-    n_threads: int = 2,
     report: Callable[[float, str], bool] | None = None,
 ) -> float:
     """Bound h(λ) from above; infinity in more dimensions than quadratics are for.
@@ -60,7 +59,6 @@ def deep_gauge(
         Neurons that are nearly tight.
     time_s : float
         Seconds, about.
-    n_threads : int
     report : callable, optional
         Sees the bound, and in words what made it, whenever it is a few per cent lower; a true answer stops.
 
@@ -77,7 +75,7 @@ def deep_gauge(
     if most == 0:
         return math.inf
     began, told, stopped = now(), math.inf, False
-    search = MomentSearch(Scalar(made), n_threads=n_threads)
+    search = MomentSearch(Scalar(made), n_threads=2)
     search.offer(neurons @ made.V)
     while not stopped and search.nodes < most and now() - began < time_s:
         before = search.nodes
@@ -94,7 +92,7 @@ def deep_gauge(
 
 
 def closed_gauge(
-    rows: np.ndarray, dual: np.ndarray, neurons: np.ndarray, *, tol: float, time_s: float, n_threads: int = 2
+    rows: np.ndarray, dual: np.ndarray, neurons: np.ndarray, *, tol: float, time_s: float
 ) -> float:
     """Bound h(λ) to a quarter of a tolerance, where a first look promises that boxes close; else infinity.
 
@@ -108,7 +106,6 @@ def closed_gauge(
         Gap that is asked for.
     time_s : float
         Seconds after which to give up.
-    n_threads : int
 
     Examples
     --------
@@ -121,7 +118,7 @@ def closed_gauge(
     if made.V.shape[1] == 0 or most == 0:
         return math.inf
     scalar = Scalar(made)
-    search = MomentSearch(scalar, n_threads=n_threads, by_signs=True)
+    search = MomentSearch(scalar, n_threads=2, by_signs=True)
     starts = np.concatenate([neurons @ made.V, scalar.starts(np.random.default_rng(0))])
     search.offer(scalar.ascend(np.concatenate([starts, -starts])))
     search.goal = search.best * (1.0 + TO_CLOSE * tol)

@@ -106,19 +106,9 @@ class Scalar:
 
     def __init__(self, made: Transfer):
         keep = made.signs != 0
-        self._put(made.y[keep], made.signs[keep], made.linear)
-
-    def _put(self, y: np.ndarray, signs: np.ndarray, linear: np.ndarray) -> None:
-        self.y, self.linear = np.ascontiguousarray(y), np.ascontiguousarray(linear)
-        self.signs = signs.astype(float)
+        self.y, self.linear = np.ascontiguousarray(made.y[keep]), np.ascontiguousarray(made.linear)
+        self.signs = made.signs[keep].astype(float)
         self.sizes = np.abs(self.y).sum(axis=0) + np.abs(self.linear)
-
-    @classmethod
-    def in_coordinates(cls, rows: np.ndarray, dual: np.ndarray) -> Scalar:
-        """G(u) = Σ λ_i σ(z_i·u) for rows of full rank as they are: no transfer pays for other coordinates."""
-        scalar = cls.__new__(cls)
-        scalar._put(np.abs(dual)[:, None] * rows, np.sign(dual), np.zeros(rows.shape[1]))
-        return scalar
 
     def __call__(self, points: np.ndarray) -> np.ndarray:
         """G at each point."""

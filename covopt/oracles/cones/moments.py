@@ -154,12 +154,10 @@ def quadratic_gauge(
     rows: np.ndarray,
     dual: np.ndarray,
     *,
-    neurons: np.ndarray | None = None,
     rtol: float = 1e-6,
     max_nodes: int = 10_000,
     goal: float = 0.0,
     n_threads: int = 1,
-    random_state: int = 0,
 ) -> GaugeBound:
     r"""Bound h(λ) = max over ‖w‖₂ ≤ 1 of |Σ_i λ_i σ(x_i·w)| from above by quadratics on boxes.
 
@@ -171,8 +169,6 @@ def quadratic_gauge(
         x_i, of any scale.
     dual : ndarray of shape (N,)
         λ.
-    neurons : ndarray of shape (m, D), optional
-        Directions to try beside those of a local search.
     rtol : float
         Wanted distance of the bound to the largest |F| met, relative.
     max_nodes : int
@@ -181,8 +177,6 @@ def quadratic_gauge(
         A bound that is good enough: what a search has shown before takes no more boxes to show again.
     n_threads : int
         Changes nothing in the answer.
-    random_state : int
-        For the local search.
 
     Raises
     ------
@@ -203,9 +197,7 @@ def quadratic_gauge(
         return GaugeBound(0.0, np.zeros(d), 0.0, 0, True)
     scalar = Scalar(made)
     search = MomentSearch(scalar, n_threads=n_threads)
-    starts = scalar.starts(np.random.default_rng(random_state))
-    if neurons is not None and len(neurons):
-        starts = np.concatenate([np.asarray(neurons, dtype=float) @ made.V, starts])
+    starts = scalar.starts(np.random.default_rng(0))
     search.offer(scalar.ascend(np.concatenate([starts, -starts])))
     if goal > 0.0:
         with contextlib.suppress(OverflowError):
