@@ -19,7 +19,7 @@ import typer
 from covopt.checks.memory import memory_limited
 from covopt.checks.wording import counted
 from covopt.cli.cluster import on_cluster
-from covopt.errors import ClusterLost, CovoptError, CovoptWarning, InputError
+from covopt.errors import CertificateContradictedError, ClusterLost, CovoptError, CovoptWarning, InputError
 from covopt.limits import announce_compilation, ends_like_an_interrupt, patiently
 
 INTERRUPTED = "interrupted before there was anything to save"
@@ -70,9 +70,9 @@ def reporting(
             if not as_json:
                 typer.echo(f"warning: {message}", err=True)
 
-    def fail(message: str, code: Exit) -> typer.Exit:
+    def fail(message: str, code: Exit, **more: Any) -> typer.Exit:
         if as_json:
-            print_json({"error": message, "exit_code": int(code), "warnings": heard})
+            print_json({"error": message, "exit_code": int(code), "warnings": heard, **more})
         typer.echo(f"error: {message}", err=True)
         return typer.Exit(code)
 
@@ -88,6 +88,9 @@ def reporting(
             with memory_limited(memory_limit), on_cluster(cluster):
                 yield heard
         except CovoptError as error:
+            if isinstance(error, CertificateContradictedError) and error.path is not None:
+                said, code = _one_line(error), Exit.VERIFICATION_FAILED
+                raise fail(said, code, contradiction_file=error.path) from None
             raise fail(_one_line(error), Exit.INPUT_ERROR) from None
         except BrokenPipeError:
             # Whoever read our output has gone; what is still buffered must not raise again at shutdown.

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import logging
+from functools import partial
 from math import inf
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-import typer
-
-from covopt.cli.report import Exit, Progress, print_json
+from covopt.cli.report import Exit, Progress
 from covopt.cli.running import Answer, progress
 from covopt.cli.tables import save_table
 from covopt.cli.targets import columns_lines, read_for_loss, settle_units, strengths_in, widths_in
@@ -29,6 +28,17 @@ COLUMNS = (
     "width", "lam", "learning_rate", "seed", "loss", "squared_norm", "objective", "cost", "ratio", "residual",
     "error_rate", "gap", "status",
 )  # fmt: skip
+SAID = {  # what --json says of each question, and where it stands
+    "training": {"time_s": "time_s"},
+    "cross-check": {
+        "certified": "proved", "objective": "certified", "lower_bound": "floor", "best_cost": "best_cost",
+        "ratio": "ratio", "time_s": "time_s",
+    },
+    "plateau": {
+        "certified": "certified", "floor": "floor", "starts_at": "starts_at", "starts_by": "starts_by",
+        "best_width": "best_width", "time_s": "time_s",
+    },
+}  # fmt: skip
 
 
 def train(given: SimpleNamespace) -> Answer:
@@ -38,8 +48,6 @@ def train(given: SimpleNamespace) -> Answer:
 
     with progress(given, "loading PyTorch"):  # seconds, of which the time limit counts none
         required("torch", "covopt train", "train")
-    from covopt.errors import CertificateContradictedError
-
     sizes, lams = _asked(given)
     with progress(given, "reading the table") as shown:
         if given.lam is None and given.loss is None:
@@ -50,33 +58,9 @@ def train(given: SimpleNamespace) -> Answer:
         if given.standardise:
             X, Y, scaled = _standardised(X, Y, given.bias, options)
             why = [*why, STANDARDISED]
-        options |= {"bias": given.bias, "output_bias": given.output_bias}
-        trained: dict[str, Any] = {
-            "seeds": given.seeds, "device": given.device, "dtype": given.dtype, "random_state": given.seed,
-            "schedule": _schedule(given.optimiser, given.steps), "learning_rate": given.learning_rate,
-            "callback": _Callback(shown, given.time_limit),
-        }  # fmt: skip
+        options |= {"X": X, "Y": Y, "bias": given.bias, "output_bias": given.output_bias}
         shown.say(f"{len(X)} points, {len(table.feature_names)} features")
-        out, curves = given.out, given.plot is not None
-        if given.plateau or given.cross_check:
-            place = None if out is None else out.with_name(f"{out.stem}-contradiction.json")
-            trained["contradiction_file"] = place
-        else:
-            trained |= {
-                "checkpoint": given.checkpoint,
-                "resume": given.resume,
-                "checkpoint_every_s": given.checkpoint_every,
-            }
-        try:
-            if given.plateau:
-                outcome = _run_plateau(X, Y, sizes, lams, options, trained)
-            elif given.cross_check:
-                outcome = _run_cross_check(X, Y, sizes, lams, options, trained, shown, curves=curves)
-            else:
-                outcome = _run_plain(X, Y, sizes, lams, options, trained, curves=curves)
-        except CertificateContradictedError as error:
-            _contradicted(error, given)
-            raise typer.Exit(Exit.VERIFICATION_FAILED) from None
+        outcome = _run(given, sizes, lams, options, shown)
     numbers = {name: value for name, value in outcome.record.items() if name not in ("widths", "networks")}
     tell(logging.INFO, outcome.lines[-1], "result", exit_code=int(outcome.code), **numbers)
     outcome.lines += [*columns_lines(table), *said, *why]
@@ -93,25 +77,22 @@ def _asked(given: SimpleNamespace) -> tuple[list[Any], list[float | str]]:
     from covopt.errors import InputError
 
     certifies = given.cross_check or given.plateau
-    if given.cross_check and given.plateau:
-        raise InputError("--cross-check and --plateau are two questions; give one of them.")
-    if certifies and (given.checkpoint is not None or given.resume):
-        raise InputError(
-            "--checkpoint and --resume belong to plain training; leave them out with --cross-check, --plateau."
-        )
-    if given.resume and given.checkpoint is None:
-        raise InputError("--resume needs --checkpoint FILE, the file to go on from.")
-    if given.plateau and given.sample_weight is not None:
-        raise InputError("--plateau takes no --sample-weight; use --cross-check.")
-    if given.cluster is not None and not certifies:
-        raise InputError(
-            "training runs on this machine; leave --cluster out, or train with another --seed on each machine."
-        )
     sizes, lams = widths_in(given.widths), strengths_in(given.lam)
-    if certifies and len(lams) > 1:
-        raise InputError(f"--cross-check and --plateau take one λ; received --lam {given.lam}.")
-    if certifies and any(isinstance(size, tuple) for size in sizes):
-        raise InputError(f"certificates are about two-layer networks; received --widths {given.widths}.")
+    refused = {
+        "--cross-check and --plateau are two questions; give one of them.": given.cross_check and given.plateau,
+        "--checkpoint and --resume belong to plain training; leave them out with --cross-check, --plateau.":
+            certifies and (given.checkpoint is not None or given.resume),
+        "--resume needs --checkpoint FILE, the file to go on from.": given.resume and given.checkpoint is None,
+        "--plateau takes no --sample-weight; use --cross-check.": given.plateau and given.sample_weight is not None,
+        "training runs on this machine; leave --cluster out, or train with another --seed on each machine.":
+            given.cluster is not None and not certifies,
+        f"--cross-check and --plateau take one λ; received --lam {given.lam}.": certifies and len(lams) > 1,
+        f"certificates are about two-layer networks; received --widths {given.widths}.":
+            certifies and any(isinstance(size, tuple) for size in sizes),
+    }  # fmt: skip
+    for sentence, holds in refused.items():
+        if holds:
+            raise InputError(sentence)
     return sizes, lams
 
 
@@ -126,12 +107,6 @@ def _standardised(X: Any, Y: Any, bias: float, options: dict[str, Any]) -> tuple
     data, scaling = standardise(table, weights, targets=not classes)
     targets = Y if classes else Named(data.Y, data.target_names)
     return Named(data.X, data.feature_names), targets, scaling.by_name(data)
-
-
-def _outcome(table: pd.DataFrame, code: Exit, record: dict[str, Any], lines: list[str], draw: Any) -> Answer:
-    """Return what is printed, saved and drawn of trained networks."""
-    record |= {"networks": table.to_dict("records")}
-    return Answer(code, record, lines, save=lambda path: _save_table(table, path), draw=draw)
 
 
 class _Callback:
@@ -159,97 +134,76 @@ class _Callback:
         return self._now() >= self._end
 
 
-def _run_plain(X, Y, sizes, lams, options, trained, *, curves: bool) -> Answer:
-    from covopt.training import train as run
+def _run(
+    given: SimpleNamespace, sizes: list[Any], lams: list[Any], options: dict[str, Any], shown: Progress
+) -> Answer:
+    """Ask one of three questions: plain training, against the certified optimum, or by width against it."""
+    from covopt import training
     from covopt.training.stages import Watch
 
-    watch = Watch(trained.pop("callback"), lambda state: state)
-    schedule = trained["schedule"]
-    planned = 2000 if schedule is None else sum(phase.steps for phase in schedule)
-    record = max(1, planned // 100) if curves else None
-    found = run(
-        X,
-        Y,
-        widths=sizes,
-        lam=lams if lams else 0.0,
-        callback=watch,
-        record_every=record,
-        **options,
-        **trained,
-    )
-    table = found.table
-    code = Exit.NOT_CERTIFIED if watch.interrupted else Exit.CERTIFIED
-    counts = table["status"].value_counts().to_dict()
-    said = ", ".join(f"{count} {status}" for status, count in counts.items())
-    lines = [*_rows(table), f"{len(table)} networks (heuristic): {said}, {found.time_s:.2f} s"]
-    if watch.interrupted:
-        lines.append("stopped before the end of the schedule")
-    numbers = {
-        "complete": not watch.interrupted,
-        "best": None if (table["status"] == "diverged").all() else found.best,
-        "time_s": found.time_s,
-    }
-    return _outcome(table, code, numbers, lines, lambda path: _draw_curves(found, None, path))
-
-
-def _run_cross_check(X, Y, sizes, lams, options, trained, progress: Progress, *, curves: bool) -> Answer:
-    from covopt.training import cross_check as run
-
-    progress.say("certifying the optimum")
-    solution = _certify(X, Y, lams, {**options, "time_limit_s": trained["callback"].left()}, progress)
-    if solution.status.code == "interrupted":  # the solvers return what they have; nothing is trained yet
-        raise KeyboardInterrupt
-    found = run(solution, widths=sizes, record_every=25 if curves else None, **trained)
-    certified = solution.status.code == "certified"
-    code = Exit.CERTIFIED if certified and found.complete else Exit.NOT_CERTIFIED
-    numbers = {
-        "certified": certified, "complete": found.complete, "objective": found.certified, "lower_bound": found.floor,
-        "best_cost": found.best_cost, "ratio": found.ratio, "time_s": found.time_s,
+    callback, proved = _Callback(shown, given.time_limit), True
+    trained: dict[str, Any] = {
+        "seeds": given.seeds, "device": given.device, "dtype": given.dtype, "random_state": given.seed,
+        "schedule": _schedule(given.optimiser, given.steps), "learning_rate": given.learning_rate,
     }  # fmt: skip
-    lines = [*_rows(found.table, by="cost"), f"{'status':<14} {solution.status.message}", found.summary()]
-    floor = None if solution.loss is None else found.floor
-    return _outcome(found.table, code, numbers, lines, lambda path: _draw_curves(found.run, floor, path))
+    every = None if given.plot is None else max(1, (given.steps or 2000) // 100)
+    place = None if given.out is None else given.out.with_name(f"{given.out.stem}-contradiction.json")
+    if given.plateau:
+        del options["sample_weight"]
+        found = training.plateau(
+            widths=sizes, lam=lams[0] if lams else None, time_limit_s=callback.left(), callback=callback,
+            contradiction_file=place, **options, **trained,
+        )  # fmt: skip
+        question, complete, proved, draw = "plateau", found.complete, found.certified, found.plot
+        table = found.table[["width", "costs"]].explode("costs", ignore_index=True)
+        table = table.rename(columns={"costs": "cost"}).astype({"cost": float})
+        more, lines = {"widths": found.table.drop(columns="costs").to_dict("records")}, [found.summary()]
+    elif given.cross_check:
+        shown.say("certifying the optimum")
+        solution = _certify(lams, {**options, "time_limit_s": callback.left(), "callback": shown})
+        if solution.status.code == "interrupted":  # the solvers return what they have; nothing is trained yet
+            raise KeyboardInterrupt
+        found = training.cross_check(
+            solution, widths=sizes, record_every=every, callback=callback, contradiction_file=place, **trained
+        )
+        question, complete, proved, table, more = "cross-check", found.complete, found.proved, found.table, {}
+        floor = None if solution.loss is None else found.floor
+        draw = partial(_draw_curves, found.run, floor)
+        lines = [*_rows(table, by="cost"), f"{'status':<14} {solution.status.message}", found.summary()]
+    else:
+        watch = Watch(callback, lambda state: state)
+        found = training.train(
+            widths=sizes, lam=lams if lams else 0.0, callback=watch, record_every=every,
+            checkpoint=given.checkpoint, resume=given.resume, checkpoint_every_s=given.checkpoint_every,
+            **options, **trained,
+        )  # fmt: skip
+        question, complete, table = "training", not watch.interrupted, found.table
+        draw = partial(_draw_curves, found, None)
+        counts = table["status"].value_counts().to_dict()
+        more = {"best": None if set(counts) == {"diverged"} else found.best}
+        said = ", ".join(f"{count} {status}" for status, count in counts.items())
+        lines = [*_rows(table), f"{len(table)} networks (heuristic): {said}, {found.time_s:.2f} s"]
+        lines += [] if complete else ["stopped before the end of the schedule"]
+    numbers = {name: getattr(found, attribute) for name, attribute in SAID[question].items()}
+    return Answer(
+        Exit.CERTIFIED if complete and proved else Exit.NOT_CERTIFIED,
+        {"complete": complete, **numbers, **more, "networks": table.to_dict("records")},
+        lines, save=partial(_save_table, table), draw=draw,
+    )  # fmt: skip
 
 
-def _run_plateau(X, Y, sizes, lams, options, trained) -> Answer:
-    from covopt.training import plateau as run
-
-    options.pop("sample_weight")
-    found = run(
-        X,
-        Y,
-        sizes,
-        lam=lams[0] if lams else None,
-        time_limit_s=trained["callback"].left(),
-        **options,
-        **trained,
-    )
-    code = Exit.CERTIFIED if found.certified and found.complete else Exit.NOT_CERTIFIED
-    numbers = {
-        "certified": found.certified, "complete": found.complete, "floor": found.floor,
-        "starts_at": found.starts_at, "starts_by": found.starts_by, "best_width": found.best_width,
-        "time_s": found.time_s, "widths": found.table.drop(columns="costs").to_dict("records"),
-    }  # fmt: skip
-    table = found.table[["width", "costs"]].explode("costs", ignore_index=True)
-    table = table.rename(columns={"costs": "cost"}).astype({"cost": float})
-    return _outcome(table, code, numbers, [found.summary()], found.plot)
-
-
-def _certify(X: Any, Y: Any, lams: list[float | str], options: dict[str, Any], progress: Progress) -> Any:
+def _certify(lams: list[Any], options: dict[str, Any]) -> Any:
+    from covopt.api import min_norm
+    from covopt.api.fitting import fit
     from covopt.errors import InputError
 
-    kept = dict(options)
     if lams:
-        from covopt.api.fitting import fit
-
-        return fit(X, Y, lam=lams[0], callback=progress, **kept)
-    if kept.pop("loss").name != "squared" or kept.pop("sample_weight") is not None:
+        return fit(lam=lams[0], **options)
+    if options.pop("loss").name != "squared" or options.pop("sample_weight") is not None:
         raise InputError(
             "without --lam the points are interpolated, and no loss or weight applies; give --lam."
         )
-    from covopt.api import min_norm
-
-    return min_norm(X, Y, callback=progress, **kept)
+    return min_norm(**options)
 
 
 # ---------------------------------------------------------------------- reading and writing
@@ -287,11 +241,3 @@ def _draw_curves(run: Any, floor: float | None, path: Path) -> None:
 
     figure: Any = plot_losses(run.history, floor=floor).figure
     save_figure(figure, path)
-
-
-def _contradicted(error: Any, given: SimpleNamespace) -> None:
-    if given.as_json:
-        code = int(Exit.VERIFICATION_FAILED)
-        said = {"error": str(error), "exit_code": code, "contradiction_file": error.path}
-        print_json(said | {"warnings": given.heard})
-    typer.echo(f"error: {error}", err=True)
