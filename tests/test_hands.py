@@ -151,7 +151,7 @@ def test_the_command_line_speaks(tmp_path):
 def test_threads_are_those_of_the_machine(monkeypatch):
     import os
 
-    from covopt.oracles.choose import exact_oracle
+    from covopt.oracles.cascade import exact_oracle
     from covopt.parallel import available_threads
 
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)

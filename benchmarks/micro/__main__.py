@@ -26,7 +26,7 @@ import covopt
 from covopt.arrangement import count_cells, enumerate_by_lp, enumerate_cells
 from covopt.completely_positive import graphs
 from covopt.oracles.branch_and_bound import BranchAndBoundOracle
-from covopt.oracles.choose import exact_oracle
+from covopt.oracles.cascade import exact_oracle
 from covopt.oracles.cones import box_gauge
 from covopt.oracles.cones.moments import quadratic_gauge
 from covopt.oracles.faces import FaceOracle

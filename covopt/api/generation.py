@@ -14,8 +14,7 @@ from covopt.checks.memory import NoRoom, memory_left
 from covopt.errors import BudgetError, InputError, SolverError
 from covopt.limits import HURRY_S, TimeUp, limited, patiently
 from covopt.oracles.base import Oracle
-from covopt.oracles.cascade import suits_boxes
-from covopt.oracles.choose import exact_oracle
+from covopt.oracles.cascade import exact_oracle, suits_boxes
 from covopt.problems.half_plane import CLEAR, HalfPlane
 from covopt.problems.shallow import ShallowProblem
 from covopt.solvers.bounds import more_and_more_points

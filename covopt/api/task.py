@@ -26,7 +26,7 @@ from covopt.data.tabular import to_matrix
 from covopt.errors import InputError, NotCertifiedWarning
 from covopt.losses import Interpolation, Loss, make_loss
 from covopt.network import ReLUNetwork
-from covopt.oracles.choose import exact_oracle
+from covopt.oracles.cascade import exact_oracle
 from covopt.parallel.blas import one_blas_thread
 from covopt.potentials import LabelNoise, make_potential
 from covopt.problems.label_noise import (

@@ -20,7 +20,7 @@ from covopt.losses import Loss
 from covopt.losses.interpolation import INTERPOLATES
 from covopt.network import ReLUNetwork
 from covopt.oracles.base import Oracle
-from covopt.oracles.choose import exact_oracle
+from covopt.oracles.cascade import exact_oracle
 from covopt.problems.reduction import Reduction, reduce_data
 from covopt.problems.regularised import reduce_fit
 from covopt.problems.shallow import ShallowProblem

@@ -16,7 +16,7 @@ from covopt.errors import BudgetError, InputError, SolutionFileError
 from covopt.limits import TimeUp, limited, now
 from covopt.losses import Huber
 from covopt.oracles.cones import box_gauge
-from covopt.oracles.cones.transfer import Transfer
+from covopt.oracles.coordinates import Transfer
 from covopt.parallel import spread_over_cluster
 from covopt.proofs import CheckedBound, Problem, Proof, check_proof
 from covopt.proofs.checker.arithmetic import float_below

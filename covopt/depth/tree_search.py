@@ -19,7 +19,7 @@ from covopt.arrangement.highs import linear_program
 from covopt.depth.families import Child, Family, bits, child_of, needs, rows_of
 from covopt.exact.rank import row_span
 from covopt.limits import checkpoint
-from covopt.oracles.choose import exact_oracle
+from covopt.oracles.cascade import exact_oracle
 
 MOST_POINTS = 400
 WELL_BELOW = 0.95  # of a height: children that much lower are left as they are

@@ -10,7 +10,7 @@ Rows are compared as unit vectors, and two answer as one where they differ by ro
   (:func:`merge_lines`). These rows are replaced by multiples of one and stay in the sums, so this is as narrow as
   rounding allows: every oracle's allowance for rounding is wider.
 
-Transfers to fewer lines (:mod:`covopt.oracles.cones.transfer`) merge further, and pay for it. The arrangement's own
+Transfers to fewer lines (:mod:`covopt.oracles.coordinates`) merge further, and pay for it. The arrangement's own
 merging (:mod:`covopt.arrangement.reduction`) is exact for integers, and reports how clear each decision was.
 """
 

@@ -9,7 +9,7 @@ import numpy as np
 from covopt.checks.wording import counted
 from covopt.losses import Interpolation
 from covopt.meter.ladder import top
-from covopt.oracles.heights import heights
+from covopt.oracles.base import heights
 from covopt.sparsify.merging import drop_silent
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import numpy as np
 
 from covopt.checks.optional import required
 from covopt.meter.findings import missing_neuron
-from covopt.oracles.heights import heights
+from covopt.oracles.base import heights
 from covopt.plotting import check_figure_path, save_figure
 from covopt.plotting.drawing import plain
 from covopt.plotting.pictures import label_of

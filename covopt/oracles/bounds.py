@@ -3,8 +3,8 @@ r"""Valid bounds where the exact oracle is out of reach.
 Two ways lead from a dual point λ to a rigorous lower bound on the primal: divide λ by an upper
 bound on its gauge h(λ) that needs no enumeration (:func:`gauge_bound`), or use a dual that vanishes
 outside a small set S of rows (:func:`choose_subset`), whose gauge the exact oracle of the rows in S
-gives (:func:`restrict`). The second is usually far better: it is the optimum of the problem that
-interpolates the rows in S only, and forgetting constraints can only lower the optimum.
+gives (:func:`covopt.oracles.coordinates.restrict`). The second is usually far better: it is the
+optimum of the problem that interpolates the rows in S only, and forgetting constraints can only lower the optimum.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from covopt.exact.definite import quadratic_up
-from covopt.exact.rank import numerical_rank, of_given, row_span
+from covopt.exact.rank import row_span
 from covopt.exact.rounding import allowance, lengths_up, total_up, up
 from covopt.limits import TimeUp, now, seconds_left
 from covopt.oracles.faces import count_faces
@@ -238,72 +238,3 @@ def choose_subset(rows: np.ndarray, dual: np.ndarray, budget: float) -> np.ndarr
         else:
             high = middle - 1
     return np.sort(order[:low])
-
-
-def restrict(rows: np.ndarray, subset: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Reduce the rows of a subset to their rank.
-
-    F of a dual supported on S depends on w through its projection on the span V of the rows in S
-    only, and shortening w lowers |F|. So its gauge is the one of the reduced rows Z_S V, in
-    dimension rank Z_S, and a neuron u of the reduced problem is V u in the full one. The rank is the
-    numerical one: Σ |λ_i| ‖z_i − V Vᵀ z_i‖ is what this may change F by.
-
-    Returns
-    -------
-    reduced : ndarray of shape (len(subset), k)
-        Z_S V, of full column rank.
-    basis : ndarray of shape (r, k)
-        V, with orthonormal columns.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> restrict(np.array([[0.0, 2.0, 0.0], [1.0, 0.0, 0.0]]), np.array([0]))[0].shape
-    (1, 1)
-    """
-    chosen = rows[subset]
-    # rows of length one: a short row with a large dual counts like any other
-    units = chosen / np.linalg.norm(chosen, axis=1, keepdims=True)
-    basis = row_span(units).T
-    if basis.shape[1] == chosen.shape[1]:
-        return chosen, np.eye(chosen.shape[1])
-    return chosen @ basis, basis
-
-
-def narrow(vectors: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Write vectors in as few orthonormal coordinates as they need, to rounding.
-
-    Nothing rests on the choice: Σ w_i ‖x_i − V y_i‖ is what it may change a gauge by, and whoever asks pays it
-    (:func:`covopt.exact.rounding.transfer_up`).
-
-    Parameters
-    ----------
-    vectors : ndarray of shape (n, d)
-        x_i.
-    weights : ndarray of shape (n,)
-        What each of them counts; not negative.
-
-    Returns
-    -------
-    basis : ndarray of shape (d, r)
-        V; the identity where r = d.
-    coordinates : ndarray of shape (n, r)
-        y_i, the vectors themselves where r = d.
-
-    Examples
-    --------
-    >>> basis, coordinates = narrow(np.array([[3.0, 4.0], [6.0, 8.0]]), np.ones(2))
-    >>> basis.shape, coordinates.round(9).ravel().tolist() in ([5.0, 10.0], [-5.0, -10.0])
-    ((2, 1), True)
-    """
-    n, d = vectors.shape
-    if d == 1:
-        return np.eye(1), vectors
-    scaled = vectors * weights[:, None]
-    _, singular, right = np.linalg.svd(scaled, full_matrices=False)
-    rank = max(1, numerical_rank(singular, of_given((n, d))))
-    if rank == d:
-        return np.eye(d), vectors
-    # as sharp as doubles allow: what two passes of projection leave of the vectors is rounding
-    basis = np.linalg.qr(right[:rank].T)[0]
-    return basis, vectors @ basis

@@ -23,7 +23,7 @@ from covopt.exact.rounding import (
 )  # fmt: skip
 from covopt.limits import now
 from covopt.oracles.base import Pricing
-from covopt.oracles.bounds import restrict
+from covopt.oracles.coordinates import restrict
 from covopt.oracles.local_search import LocalSearchOracle
 from covopt.oracles.remembered import remember
 from covopt.oracles.signs.sign_tree import SignTree

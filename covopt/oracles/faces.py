@@ -78,7 +78,7 @@ class FaceOracle:
         if len(self.rows) < self.rows.shape[1]:
             raise InputError(
                 f"rows must have full column rank; received {len(self.rows)} rows in dimension {self.rows.shape[1]}: "
-                "reduce them with covopt.oracles.bounds.restrict."
+                "reduce them with covopt.oracles.coordinates.restrict."
             )
         if len(self.lines) < self.rows.shape[1] == MOST_FACED:  # the plane takes a single line
             # rows that rounding alone keeps apart are one line: F then depends on the span of the lines only

@@ -14,9 +14,8 @@ import numpy as np
 from covopt.exact.parallel_rows import ASCENT_DIGITS, first_of_each
 from covopt.exact.rank import FOUND, null_space
 from covopt.oracles.ascent import climb_on, climb_outputs_on, in_turns
-from covopt.oracles.base import Pricing
+from covopt.oracles.base import Pricing, heights
 from covopt.oracles.bounds import gauge_bound, importance
-from covopt.oracles.heights import heights
 
 FLAT = 1e-9  # relative height at which a row counts as vanishing
 WHITE = 1e-12  # singular values below it, relative, are not rounded

@@ -12,11 +12,10 @@ from covopt.errors import BudgetError, InputError
 from covopt.exact.parallel_rows import first_of_each
 from covopt.exact.rounding import allowance, lengths_up, total_up
 from covopt.oracles.base import Pricing
-from covopt.oracles.bounds import narrow
-from covopt.oracles.choose import exact_oracle
+from covopt.oracles.cascade import exact_oracle
 from covopt.oracles.cones.gauge import box_gauge
+from covopt.oracles.coordinates import narrow, to_size_one
 from covopt.oracles.local_search import LocalSearchOracle
-from covopt.oracles.sizes import to_size_one
 from covopt.oracles.support import BOXES, bound_gauge
 from covopt.parallel.blas import one_blas_thread
 

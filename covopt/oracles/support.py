@@ -30,17 +30,16 @@ from covopt.exact.far_rows import FarRows
 from covopt.exact.rounding import TINY, lengths_up, operator_norm_up, total_up, transfer_up, up
 from covopt.limits import seconds_left
 from covopt.oracles.arcs import MOST_ENTRIES, arc_gauge, line_gauge
-from covopt.oracles.bounds import gauge_bound, narrow
+from covopt.oracles.bounds import gauge_bound
 from covopt.oracles.branch_and_bound import BranchAndBoundOracle
-from covopt.oracles.cascade import FEW_NODES, MOST_DIMENSIONS, suits_signs
-from covopt.oracles.choose import exact_oracle
+from covopt.oracles.cascade import FEW_NODES, MOST_DIMENSIONS, exact_oracle, suits_signs
 from covopt.oracles.cones.fan import fan_gauge
 from covopt.oracles.cones.gauge import box_gauge
 from covopt.oracles.cones.moments import quadratic_gauge
+from covopt.oracles.coordinates import narrow, to_size_one
 from covopt.oracles.faces import DEFAULT_FACE_BUDGET, MOST_FACED
 from covopt.oracles.local_search import LocalSearchOracle
 from covopt.oracles.remembered import recall
-from covopt.oracles.sizes import to_size_one
 from covopt.proofs.checker.arithmetic import float_below, sqrt_above
 from covopt.proofs.checker.faces import DIMENSION, square_above
 

@@ -20,10 +20,10 @@ from covopt.conic.relaxation import relaxed_dual
 from covopt.errors import BudgetError, SolverError
 from covopt.exact.rounding import relative_gap
 from covopt.limits import TimeUp, limited, now
-from covopt.oracles.bounds import choose_subset, gauge_bound, importance, restrict
-from covopt.oracles.cascade import MOST_DIMENSIONS, suits_signs
-from covopt.oracles.choose import exact_oracle
+from covopt.oracles.bounds import choose_subset, gauge_bound, importance
+from covopt.oracles.cascade import MOST_DIMENSIONS, exact_oracle, suits_signs
 from covopt.oracles.cones.deeper import LEAST_S, SEARCH_SHARE, TOO_WIDE, closed_gauge, deep_gauge
+from covopt.oracles.coordinates import restrict
 from covopt.oracles.support import MOST_QUADRATIC_DIMENSIONS, bound_gauge, sign_gauge
 from covopt.problems.shallow import ShallowProblem
 from covopt.solvers.generation import generate

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from covopt.exact.rounding import relative_gap
-from covopt.oracles.heights import heights
+from covopt.oracles.base import heights
 from covopt.oracles.local_search import climb, climb_outputs
 from covopt.problems.regularised import RegularisedProblem, best_constant
 from covopt.solvers.both_layers import PIECE, STEPS, Network, descend

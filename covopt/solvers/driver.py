@@ -21,8 +21,7 @@ import numpy as np
 from scipy.linalg import LinAlgError
 
 from covopt.checks.timing import stage
-from covopt.oracles.base import Oracle, Pricing
-from covopt.oracles.heights import heights
+from covopt.oracles.base import Oracle, Pricing, heights
 from covopt.solvers.loop import GenerationLoop
 from covopt.solvers.master.newton import REFINED, Master, Step
 from covopt.solvers.master.objective import Objective

@@ -33,7 +33,7 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_solve, cholesky, eigh
 
 from covopt.oracles.base import Pricing
-from covopt.oracles.choose import exact_oracle
+from covopt.oracles.cascade import exact_oracle
 from covopt.problems.regularised import RegularisedProblem
 from covopt.problems.shallow import ShallowProblem
 from covopt.solvers.column_generation import ColumnGeneration

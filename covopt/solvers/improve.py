@@ -80,7 +80,7 @@ class Improvement:
     --------
     >>> import numpy as np
     >>> from covopt.losses import make_loss
-    >>> from covopt.oracles.choose import exact_oracle
+    >>> from covopt.oracles.cascade import exact_oracle
     >>> loss, rows = make_loss("squared"), np.eye(3)
     >>> _ = loss.encode_targets([3.0, 4.0, -6.0])
     >>> loop = Improvement(RegularisedProblem(rows, loss, 0.1), lambda: exact_oracle(rows, 0), tol=1e-6)

@@ -8,7 +8,7 @@ from covopt.arrangement.enumeration import enumerate_cells
 from covopt.arrangement.files import most_cells
 from covopt.checks.memory import memory_left, plan
 from covopt.conic.all_cells import solve_conic
-from covopt.oracles.choose import exact_oracle
+from covopt.oracles.cascade import exact_oracle
 from covopt.problems.shallow import ShallowProblem
 from covopt.solvers.column_generation import FEASIBLE
 from covopt.solvers.finish import interpolating

@@ -6,7 +6,7 @@ import pytest
 import covopt
 from covopt.certificates.sharpen import sharpen
 from covopt.datasets import make_random_plane, make_smooth
-from covopt.oracles.choose import exact_oracle
+from covopt.oracles.cascade import exact_oracle
 from covopt.problems.reduction import reduce_data
 from tests.bank.closed_forms import CASES
 

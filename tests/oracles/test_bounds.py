@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from covopt.oracles.bounds import choose_subset, gauge_bound, restrict
+from covopt.oracles.bounds import choose_subset, gauge_bound
+from covopt.oracles.coordinates import restrict
 from covopt.oracles.faces import count_faces
 from covopt.oracles.local_search import climb_outputs
 from covopt.oracles.support import bound_gauge

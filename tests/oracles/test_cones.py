@@ -11,7 +11,7 @@ from covopt.oracles.ascent import make_room
 from covopt.oracles.cones import BoxOracle, box_gauge
 from covopt.oracles.cones.leaf import affine_bound, corner_bound, relax, tighten, touch
 from covopt.oracles.cones.search import search
-from covopt.oracles.cones.transfer import transfer
+from covopt.oracles.coordinates import transfer
 from tests.oracles.table import face_oracle
 
 

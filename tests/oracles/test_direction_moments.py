@@ -14,7 +14,7 @@ from covopt.oracles.cones.moments import MomentSearch, quadratic_gauge
 from covopt.oracles.cones.narrowing import FREE, OFF, ON
 from covopt.oracles.cones.quadratic import OPTIONS, UNSET, bound_box
 from covopt.oracles.cones.sphere_form import on_sphere, proved_on_sphere
-from covopt.oracles.cones.transfer import transfer
+from covopt.oracles.coordinates import transfer
 from covopt.oracles.support import BY_BOXES, VALID, bound_gauge
 from tests.oracles.table import face_oracle
 

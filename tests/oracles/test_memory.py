@@ -15,9 +15,9 @@ from covopt.depth.upper import UpperSearch
 from covopt.errors import BudgetError, InputError, MemoryLimitWarning
 from covopt.network.along import outputs
 from covopt.network.deep import DeepReLUNetwork
+from covopt.oracles.base import heights
 from covopt.oracles.branch_and_bound import BranchAndBoundOracle
-from covopt.oracles.choose import exact_oracle
-from covopt.oracles.heights import heights
+from covopt.oracles.cascade import exact_oracle
 from covopt.oracles.signs.sign_tree import SignTree
 from covopt.sparsify.layer import HiddenLayer
 from covopt.sparsify.reduction import reduce_layer

@@ -8,7 +8,7 @@ import covopt
 from covopt.api.task import Task
 from covopt.limits import TimeUp, limited
 from covopt.losses import make_loss
-from covopt.oracles.heights import heights
+from covopt.oracles.base import heights
 from covopt.problems.regularised import RegularisedProblem, best_constant
 from covopt.solvers import both_layers, improve
 from covopt.solvers import descent as room

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from covopt.data import Data
 from covopt.losses import Huber, make_loss
-from covopt.oracles.choose import exact_oracle
+from covopt.oracles.cascade import exact_oracle
 from covopt.problems.regularised import RegularisedProblem, best_constant, constant_dual, reduce_fit
 from covopt.solvers.master.objective import Fit
 from covopt.solvers.regularised.generation import RegularisedGeneration

@@ -11,7 +11,7 @@ from covopt.losses import make_loss
 from covopt.oracles import searched as box_pricing
 from covopt.oracles import support
 from covopt.oracles.bounds import gauge_bound
-from covopt.oracles.choose import exact_oracle
+from covopt.oracles.cascade import exact_oracle
 from covopt.oracles.cones import box_gauge
 from covopt.oracles.searched import Pool, SearchedThenProved
 from covopt.oracles.support import GaugeBound, bound_gauge

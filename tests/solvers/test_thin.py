@@ -12,7 +12,7 @@ import covopt
 from covopt.certificates.exact import exact_checks
 from covopt.exact.far_rows import FarRows, coordinates, frame, without_middle
 from covopt.exact.two_doubles import whole
-from covopt.oracles.choose import exact_oracle
+from covopt.oracles.cascade import exact_oracle
 from covopt.oracles.support import bound_gauge
 from covopt.problems.reduction import reduce_rows
 from covopt.problems.shallow import ShallowProblem

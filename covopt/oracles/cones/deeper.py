@@ -15,7 +15,7 @@ import numpy as np
 from covopt.limits import now
 from covopt.oracles.cones.gauge import Scalar
 from covopt.oracles.cones.moments import MEMORY, MomentSearch
-from covopt.oracles.cones.transfer import transfer
+from covopt.oracles.coordinates import transfer
 from covopt.oracles.remembered import remember
 from covopt.oracles.support import MOST_QUADRATIC_DIMENSIONS, SHOWN, quadratic_limit
 

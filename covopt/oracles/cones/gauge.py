@@ -16,7 +16,7 @@ import numpy as np
 from covopt.errors import InputError
 from covopt.oracles.cones.kernel import margin
 from covopt.oracles.cones.search import Search, search
-from covopt.oracles.cones.transfer import Transfer, transfer
+from covopt.oracles.coordinates import Transfer, transfer
 from covopt.oracles.local_search import climb
 from covopt.oracles.remembered import remember
 
@@ -160,7 +160,7 @@ def box_gauge(
     r"""Bound h(λ) = max over ‖w‖₂ ≤ 1 of |Σ_i λ_i σ(x_i·w)| from above.
 
     The bound holds in exact arithmetic for the rows and the dual as given: the coordinates and every rounding are
-    paid for (:mod:`covopt.oracles.cones.transfer`, :mod:`covopt.oracles.cones.kernel`), about 10⁻¹⁴ Σ|λ_i|‖x_i‖ in
+    paid for (:mod:`covopt.oracles.coordinates`, :mod:`covopt.oracles.cones.kernel`), about 10⁻¹⁴ Σ|λ_i|‖x_i‖ in
     all. It is valid whatever the number of boxes; that number, at 1–2 µs a box, decides how tight it is.
 
     Parameters

@@ -17,7 +17,7 @@ from covopt.checks.memory import room
 from covopt.oracles.cones.boxes import ROOT_ROUNDS, Box, bound_all, roots
 from covopt.oracles.cones.gauge import GaugeBound, Scalar, evaluate, validated
 from covopt.oracles.cones.quadratic import OPTIONS
-from covopt.oracles.cones.transfer import Transfer, transfer
+from covopt.oracles.coordinates import Transfer, transfer
 from covopt.oracles.remembered import remember
 
 BATCH = 16  # boxes that are cut at a time, whatever the number of threads

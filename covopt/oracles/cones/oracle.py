@@ -10,7 +10,7 @@ from covopt.exact.parallel_rows import ASCENT_DIGITS, first_of_each
 from covopt.oracles.base import Pricing
 from covopt.oracles.cones.gauge import DEFAULT_NODES, MOST_DIMENSIONS, Scalar, box_gauge, validated
 from covopt.oracles.cones.search import search
-from covopt.oracles.cones.transfer import transfer
+from covopt.oracles.coordinates import transfer
 from covopt.oracles.remembered import remember
 
 PER_ROOT = 16
