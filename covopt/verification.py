@@ -12,9 +12,9 @@ import numpy as np
 
 from covopt.certificates.certify import Certificate
 from covopt.certificates.exact import exact_checks, exact_of_cp_rank
-from covopt.certificates.prechecks import not_finite, same_table, standardised, structure
-from covopt.certificates.rechecks import RECHECKS
+from covopt.certificates.rechecks import BEFORE, RECHECKS, misshapen, not_finite, standardised
 from covopt.certificates.stated import ReadProblem, expected
+from covopt.certificates.tables import same_table
 from covopt.checks.claims import NOT_EXACT, Check
 from covopt.checks.html import html_table
 from covopt.checks.optional import required
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
 PROVED = "proved exactly"  # of a point of a path
 LATE = "time limit"  # the check that says what there was no time for
-WITHOUT_DUAL = 3  # rechecks that need no oracle: the points, the residual, the norm
 
 
 @dataclass(frozen=True, repr=False)
@@ -342,36 +341,24 @@ def _verify(
         checks.extend(same)
         if given is not solution:
             solution, problem = given, ReadProblem.of(given)
-    checks.extend(expected(solution, expect))
-    checks.extend(standardised(solution))
-    broken = not_finite(solution)
-    if broken:
-        return Verification((*checks, *broken), None)
-    checks.extend(structure(solution))
-    low = solution.dual if solution.dual_low is None else solution.dual_low
-    if not solution.dual.size == low.size == problem.data.Y.size:
-        rows, outputs = problem.data.Y.shape
-        of = f"{counted(rows, 'row')} and {counted(outputs, 'output')}"
-        detail = f"has shape {solution.dual.shape} for {of}"
-        return Verification((*checks, Check("dual", False, detail)), None)
-    if fit and not checks[-1].ok:
-        return Verification(tuple(checks), None)
-    checks.extend(problem.dual_rows(solution))
-    first = 0
+    checks.extend((*expected(solution, expect), *standardised(solution, problem)))
+    for before in BEFORE:
+        made = list(before(solution, problem))
+        checks.extend(made)
+        if made and not made[-1].ok and (fit or before in (not_finite, misshapen)):
+            return Verification(tuple(checks), None)
+    rechecks = list(RECHECKS)
     try:
         if limit is not None:  # without the dual point there is nothing to search for
-            known = problem.certify(solution, np.zeros_like(solution.dual))
-            checks.extend(check for recheck in RECHECKS[:WITHOUT_DUAL] for check in recheck(solution, known))
-            first = WITHOUT_DUAL
+            first, *rechecks = RECHECKS
+            checks.extend(first(solution, problem.certify(solution, np.zeros_like(solution.dual))))
         found = problem.certify(solution, solution.dual, limit)
     except CovoptError as error:  # a proof of something else, a potential of another problem
-        checks.append(Check("problem", False, str(error)))
-        return Verification(tuple(checks), None)
-    more = [check for recheck in RECHECKS[first:] for check in recheck(solution, found)]
+        return Verification((*checks, Check("problem", False, str(error))), None)
+    more = [check for recheck in rechecks for check in recheck(solution, found)]
     if problem.share(limit) < 1.0 and not found.exact and not all(check.ok for check in more):
-        return Verification(
-            (*checks, _late(checks, limit)), found, False
-        )  # fewer boxes than the claim rests on
+        # fewer boxes than the claim rests on
+        return Verification((*checks, _late(checks, limit)), found, False)
     checks.extend(more)
     if exact and all(check.ok for check in checks if check.name == "network"):
         checks.extend(Check(*claim) for claim in exact_checks(solution, problem.data, proof))

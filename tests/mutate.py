@@ -291,7 +291,7 @@ MUTATIONS = [
     ),
     Mutation(
         "an output bias where there is none",
-        "covopt/certificates/prechecks.py",
+        "covopt/certificates/rechecks.py",
         "        silent = not network.output_bias.any()",
         "        silent = True",
         "tests/test_verification.py -k where_there_is_none",

@@ -14,7 +14,6 @@ import numpy as np
 
 from covopt.certificates.certify import VARIATION, Certificate, certify, through_points
 from covopt.certificates.gauges import make_gauge
-from covopt.certificates.prechecks import dual_rows
 from covopt.checks.claims import Check
 from covopt.checks.validation import check_positive
 from covopt.data import Data
@@ -151,7 +150,3 @@ class ReadProblem:
         if limit is None or self.data.rank <= BREAKS_OFF:
             return 1.0
         return min(1.0, limit / WHOLE_CHECK_S)
-
-    def dual_rows(self, solution: Any) -> list[Check]:
-        """Check that the dual is zero on rows whose targets follow from others."""
-        return [] if self.reduced is None else dual_rows(solution, self.reduced[1].keep)
