@@ -20,17 +20,18 @@ FOR_LAMBDA = 0.1  # of the time, for λ_max after a solve that did not need it
 SAID = (
     "lam", "cost", "lower_bound", "gap", "tol", "depth", "potential", "output_bias", "solver", "time_s", "timings",
 )  # fmt: skip
-ASKED = {
-    "bias": "bias", "output_bias": "output_bias", "potential": "potential", "solver": "solver", "tol": "tol",
-    "duplicates": "duplicates", "standardise": "standardise", "checkpoint": "checkpoint",
-    "time_limit": "time_limit_s", "seed": "random_state", "depth": "depth",
-}  # fmt: skip
+ASKED = (
+    "bias", "output_bias", "potential", "solver", "tol", "duplicates", "standardise", "checkpoint", "depth",
+    "time_limit", "seed",
+)  # fmt: skip
+CALLED = {"time_limit": "time_limit_s", "seed": "random_state"}  # otherwise in Python
+TITLES = {"r2": "R²"}
 
 
 def asked(given: SimpleNamespace, *without: str) -> dict[str, Any]:
     """Return what the Python functions are asked, of the options that were given."""
-    names = {name: to for name, to in ASKED.items() if hasattr(given, name) and name not in without}
-    return {to: getattr(given, name) for name, to in names.items()}
+    names = [name for name in ASKED if hasattr(given, name) and name not in without]
+    return {CALLED.get(name, name): getattr(given, name) for name in names}
 
 
 def solve(given: SimpleNamespace) -> Answer:
@@ -131,13 +132,14 @@ def path(given: SimpleNamespace) -> Answer:
     from covopt.solution.summary import scaling_rows
 
     scaling = [f"{name:<14} {text}" for name, text in scaling_rows(solutions[0])] if solutions else []
+    record = {
+        "certified": complete, "points_asked": n_asked, **(table_of(solutions[0], table) if solutions else {}),
+        "points": [numbers_of(s) for s in solutions], "held_out": _held_out(solutions),
+    }  # fmt: skip
     return Answer(
         Exit.CERTIFIED if complete else Exit.NOT_CERTIFIED,
-        {
-            "certified": complete, "points_asked": n_asked, **(table_of(solutions[0], table) if solutions else {}),
-            "points": [numbers_of(s) for s in solutions], "held_out": _held_out(solutions),
-        },
-        [*_lines(solutions, n_asked), *columns_lines(table), *said, *why, *scaling],
+        record,
+        [*_path_lines(record), *columns_lines(table), *said, *why, *scaling],
         save=solutions.save if given.out is not None else None, draw=solutions.plot, rows=solutions.to_frame,
         finished=ended and solutions[-1].status.code not in STOPPED,
     )  # fmt: skip
@@ -155,17 +157,14 @@ def answer_of(solution: Any, table: Any, lines: list[str]) -> Answer:
     return Answer(
         Exit.CERTIFIED if certified else Exit.NOT_CERTIFIED,
         {
-            **numbers_of(solution),
-            **table_of(solution, table),
-            "message": solution.status.message,
-            "hint": (hint(solution) or None) if shallow else None,
-            "notes": solution.data.notes,
+            **numbers_of(solution), **table_of(solution, table), "message": solution.status.message,
+            "hint": (hint(solution) or None) if shallow else None, "notes": solution.data.notes,
         },
         [*solution.summary().splitlines(), *lines, *([] if table is None else left_out_lines(table)), *noted],
         save=solution.save,
         draw=solution.plot if shallow else None,
         finished=solution.status.code not in STOPPED,
-    )
+    )  # fmt: skip
 
 
 def numbers_of(solution: Any) -> dict[str, Any]:
@@ -216,19 +215,11 @@ def _beside(
     if top is None and solution.status not in ("time_limit", "interrupted"):  # else the time is up
         with contextlib.suppress(CovoptError, TimeUp), limited(time_limit_s):  # too many faces
             top = lambda_max(
-                X,
-                Y,
-                bias=solution.data.bias,
-                output_bias=solution.output_bias,
-                potential=solution.potential,
-                standardise=solution.scaling is not None,
-                **options,
-            )
-    return {
-        "r2" if name == "R²" else name: value,
-        "lambda_max": top or None,
-        "lam_over_lambda_max": solution.lam / top if top else None,
-    }
+                X, Y, bias=solution.data.bias, output_bias=solution.output_bias, potential=solution.potential,
+                standardise=solution.scaling is not None, **options,
+            )  # fmt: skip
+    share = solution.lam / top if top else None
+    return {"r2" if name == "R²" else name: value, "lambda_max": top or None, "lam_over_lambda_max": share}
 
 
 def _beside_lines(beside: dict[str, Any], *, default: bool) -> list[str]:
@@ -240,8 +231,10 @@ def _beside_lines(beside: dict[str, Any], *, default: bool) -> list[str]:
         if share is None
         else f"{share:.4g}  (λ_max {beside['lambda_max']:.6g}{chosen})"
     )
-    title = "R²" if name == "r2" else name
-    return [f"{title:<14} {beside[name]:.4f}  (on the points it was fitted to)", f"{'λ / λ_max':<14} {said}"]
+    return [
+        f"{TITLES.get(name, name):<14} {beside[name]:.4f}  (on the points it was fitted to)",
+        f"{'λ / λ_max':<14} {said}",
+    ]
 
 
 def _next(given: SimpleNamespace, hint: str | None) -> str | None:
@@ -270,26 +263,23 @@ def _held_out(solutions: Any) -> dict[str, Any] | None:
     return {"lam": seen.best, "lams": seen.lams, **means}
 
 
-def _lines(solutions: Any, asked: int) -> list[str]:
-    """Return one line for each point, and which fits rows left out best."""
-    seen = solutions.held_out
-    name = "" if seen is None else {"r2": "R²"}.get(seen.quality, seen.quality)
-    beside = [""] * len(solutions)
-    if seen is not None:
-        means = zip(seen.losses.mean(axis=1), seen.qualities.mean(axis=1), strict=True)
-        beside = [f"{loss:14.6g} {quality:9.4f} " for loss, quality in means]
-    more = "" if seen is None else f"{'left out: loss':>14} {name:>9} "
+def _path_lines(record: dict[str, Any]) -> list[str]:
+    """Return one line for each point of a path, and which fits rows left out best."""
+    points, held, last = record["points"], record["held_out"], []
+    more, beside = "", [""] * len(points)
+    if held is not None:
+        key = next(name for name in ("r2", "accuracy") if name in held)
+        name, losses, qualities = TITLES.get(key, key), held["loss"], held[key]
+        more = f"{'left out: loss':>14} {name:>9} "
+        beside = [f"{loss:14.6g} {value:9.4f} " for loss, value in zip(losses, qualities, strict=True)]
+        best = f"({name} {qualities[losses.argmin()]:.4f} there)"
+        last = [f"{'fits best':<14} λ = {held['lam']:.6g} on rows left out in turn {best}"]
     lines = [f"{'λ':>12} {'objective':>14} {'loss':>14} {more}{'‖W‖²':>14} {'neurons':>8} {'gap':>9}  status"]
     lines += [
-        f"{s.lam:12.6g} {s.objective:14.8g} {s.loss_value:14.8g} {left}{s.cost:14.8g} {len(s.network):8d} "
-        f"{s.gap:9.1e}  {s.status.code}"
-        for s, left in zip(solutions, beside, strict=False)
+        f"{p['lam']:12.6g} {p['objective']:14.8g} {p['loss']:14.8g} {left}{p['cost']:14.8g} {p['n_neurons']:8d} "
+        f"{p['gap']:9.1e}  {p['status']}"
+        for p, left in zip(points, beside, strict=False)
     ]
-    done = sum(s.status.code == "certified" for s in solutions)
-    total = sum(s.time_s for s in solutions)
-    if seen is not None:
-        best = float(seen.qualities.mean(axis=1)[int(seen.losses.mean(axis=1).argmin())])
-        lines.append(
-            f"{'fits best':<14} λ = {seen.best:.6g} on rows left out in turn ({name} {best:.4f} there)"
-        )
-    return [*lines, f"{done} of {counted(asked, 'point')} certified, {total:.2f} s"]
+    done, total = sum(p["certified"] for p in points), sum(p["time_s"] for p in points)
+    asked = counted(record["points_asked"], "point")
+    return [*lines, *last, f"{done} of {asked} certified, {total:.2f} s"]
