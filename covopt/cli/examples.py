@@ -59,7 +59,7 @@ COMMANDS = {
         "covopt cp-rank matrix.csv --out certificate.json",
     ),
     "bench": (
-        "Race solvers against each other, in a checkout: the options of `benchopt run`.",
+        "Race solvers, in a checkout: the options of `benchopt run`.",
         "covopt bench --benchmark benchmarks/interpolation --timeout 30",
     ),
 }
