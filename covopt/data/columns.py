@@ -13,7 +13,7 @@ import numpy as np
 
 from covopt.checks.optional import required
 from covopt.checks.validation import as_double
-from covopt.data.tabular import rounded_integer, warn_of_rounding
+from covopt.data.tabular import to_doubles
 from covopt.errors import InputError
 
 if TYPE_CHECKING:
@@ -220,35 +220,24 @@ def to_numbers(series: pd.Series, name: str, where: str, at: Callable[[int], str
     InputError
         Where it holds anything else, with the first of that.
     """
-    pd = required("pandas", "reading a table", "tables")
     found = content_of(series)
     if found.kind == "complex":
         raise InputError(
             f"{where}: column {name!r} is complex; store its real and imaginary parts as two columns."
         )
-    if found.kind in ("odd", "mixed"):
+    if found.kind != "numbers":
+        row = found.row if found.kind in ("odd", "mixed") else int(np.argmax(series.notna().to_numpy()))
         rest = remedy.partition(", or ")[2]
         why = f"{found.why[:1].upper()}{found.why[1:]}{f', or {rest}' if rest else '.'}"
-        advice = why if found.why else remedy
         raise InputError(
-            f"{where}: column {name!r} is not numeric: {at(found.row)} holds {found.example}. {advice}"
+            f"{where}: column {name!r} is not numeric: {at(row)} holds {_shown(series.iloc[row], 60)}. "
+            f"{why if found.why else remedy}"
         )
-    if found.kind != "numbers":
-        row = int(np.argmax(series.notna().to_numpy()))
-        example = _shown(series.iloc[row], 60)
-        raise InputError(f"{where}: column {name!r} is not numeric: {at(row)} holds {example}. {remedy}")
-    if pd.api.types.is_numeric_dtype(series.dtype):
-        numbers = series.to_numpy(dtype=np.float64, na_value=np.nan)
-    else:
-        numbers = np.array([np.nan if pd.isna(value) else as_double(value) for value in series])
-    if not pd.api.types.is_float_dtype(series.dtype):
-        given = series.to_numpy()
-        position = rounded_integer(given, numbers)
-        if position is not None:
-            warn_of_rounding(
-                f"{where}: column {name!r}, {at(position[0])}", int(given[position]), float(numbers[position])
-            )
-    return numbers
+    values = series.to_numpy()
+    if values.dtype.kind == "O":
+        values = np.array([as_double(v) if isinstance(v, str | bytes) else v for v in values], dtype=object)
+    called = f"{where}: column {name!r}"
+    return to_doubles(values, called, lambda position: f"{called}, {at(position[0])}")
 
 
 def holds_classes(series: pd.Series) -> bool:

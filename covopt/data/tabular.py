@@ -6,13 +6,14 @@ pandas and polars are recognised by the module of the object's class, so neither
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any
 
 import numpy as np
 
+from covopt.checks.validation import as_double
 from covopt.data.rows import RowNames
 from covopt.errors import InputError, TableWarning
 
@@ -146,89 +147,73 @@ def _column(name: str, series: Any, label: str | None, index: int = 0) -> np.nda
     return _to_float(name, array.reshape(-1, 1), (label,) if label else None, index)[:, 0]
 
 
-def _to_float(
-    name: str, array: np.ndarray, labels: tuple[str, ...] | None, first_column: int = 0
-) -> np.ndarray:
-    kind = array.dtype.kind
-    if kind in "buif":
-        with np.errstate(over="ignore"):
-            doubles = np.array(array, dtype=np.float64, order="C")
-        if kind in "iu":
-            _check_rounding(name, array, doubles, labels, first_column)
-        return doubles
-    if kind == "c":
-        raise InputError(
-            f"{name} is complex; the networks are real: pass its real and imaginary parts as columns."
-        )
-    if kind not in "OUS":
-        raise InputError(f"{name} must hold real numbers; received values of type {array.dtype}.")
-    out = np.empty(array.shape)
-    for position, value in np.ndenumerate(array):
-        if value is None or type(value).__name__ in {"NAType", "NaTType"}:
-            out[position] = np.nan
-            continue
-        number = isinstance(value, Real | np.number | np.bool_) or type(value).__name__ == "Decimal"
-        if not number or isinstance(value, complex | np.complexfloating):
-            row = position[0] if position else None
-            column = position[1] if len(position) > 1 else None
-            label = labels[column] if labels and column is not None else None
-            where = _where(row, None if column is None else column + first_column, label)
-            raise InputError(
-                f"{name} {where} is {value!r} ({type(value).__name__}), not a number; "
-                "convert that column to numbers (encode categories, parse strings) or leave it out."
-            )
-        try:
-            out[position] = float(value)
-        except OverflowError:
-            out[position] = np.inf
-    _check_rounding(name, array, out, labels, first_column)
-    return out
-
-
-def rounded_integer(given: np.ndarray, doubles: np.ndarray) -> tuple[int, ...] | None:
-    """Return where an array first has an integer that is none of the doubles; None where it has none.
+def to_doubles(array: np.ndarray, what: str, place: Callable[[tuple[int, ...]], str]) -> np.ndarray:
+    """Return numbers of any kind as doubles, missing ones as NaN, and say where an integer is rounded.
 
     Parameters
     ----------
-    given : ndarray
-        Integers, or anything.
-    doubles : ndarray
-        The same as doubles.
+    array : ndarray
+    what : str
+        What messages call all of it.
+    place : callable
+        What they call an entry, given its index.
 
-    Examples
-    --------
-    >>> rounded_integer(np.array([2**53, 2**53 + 1]), np.array([2.0**53, 2.0**53]))
-    (1,)
+    Raises
+    ------
+    InputError
+        With the first entry that is no real number.
     """
+    kind = array.dtype.kind
+    if kind == "c":
+        raise InputError(
+            f"{what} is complex; the networks are real: pass its real and imaginary parts as columns."
+        )
+    if kind not in "buifOUS":
+        raise InputError(f"{what} must hold real numbers; received values of type {array.dtype}.")
+    if kind in "buif":
+        with np.errstate(over="ignore"):
+            doubles = np.array(array, dtype=np.float64, order="C")
+    else:
+        doubles = np.empty(array.shape)
+        for position, value in np.ndenumerate(array):
+            missing = value is None or type(value).__name__ in {"NAType", "NaTType"}
+            number = isinstance(value, Real | np.number | np.bool_) or type(value).__name__ == "Decimal"
+            if not missing and (not number or isinstance(value, np.complexfloating)):
+                raise InputError(
+                    f"{place(position)} is {value!r} ({type(value).__name__}), not a number; "
+                    "convert that column to numbers (encode categories, parse strings) or leave it out."
+                )
+            doubles[position] = np.nan if missing else as_double(value)
+    if kind in "iuO":
+        _say_rounding(array, doubles, place)
+    return doubles
+
+
+def _say_rounding(given: np.ndarray, doubles: np.ndarray, place: Callable[[tuple[int, ...]], str]) -> None:
+    """Warn of the first integer that no double holds: rows that differ in it alone may become one point."""
     with np.errstate(invalid="ignore"):
         large = np.argwhere((np.abs(doubles) >= 2.0**53) & np.isfinite(doubles))
-    for index in large.tolist():
-        value = given[tuple(index)]
-        if isinstance(value, int | np.integer) and int(value) != int(doubles[tuple(index)]):
-            return tuple(index)
-    return None
+    for index in map(tuple, large.tolist()):
+        value, double = given[index], int(doubles[index])
+        if isinstance(value, int | np.integer) and int(value) != double:
+            warnings.warn(
+                f"{place(index)} is {int(value)}, which no double holds: it is read as {double}, and integers this "
+                "near to each other become one number. Subtract what they have in common.",
+                TableWarning,
+                stacklevel=4,
+            )
+            return
 
 
-def warn_of_rounding(where: str, given: int, double: float) -> None:
-    """Say that an integer is read as another: rows that differ in it alone may become one point."""
-    warnings.warn(
-        f"{where} is {given}, which no double holds: it is read as {int(double)}, and integers this near to each "
-        "other become one number. Subtract what they have in common.",
-        TableWarning,
-        stacklevel=3,
-    )
+def _to_float(
+    name: str, array: np.ndarray, labels: tuple[str, ...] | None, first_column: int = 0
+) -> np.ndarray:
+    def place(position: tuple[int, ...]) -> str:
+        row, column = (*position, None, None)[:2]
+        label = labels[column] if labels and column is not None else None
+        return f"{name} {_where(row, None if column is None else column + first_column, label)}"
 
-
-def _check_rounding(
-    name: str, given: np.ndarray, doubles: np.ndarray, labels: tuple[str, ...] | None, first_column: int
-) -> None:
-    position = rounded_integer(given, doubles)
-    if position is None:
-        return
-    column = position[1] if len(position) > 1 else None
-    label = labels[column] if labels and column is not None else None
-    where = _where(position[0], None if column is None else column + first_column, label)
-    warn_of_rounding(f"{name} {where}", int(given[position]), float(doubles[position]))
+    return to_doubles(array, name, place)
 
 
 def _where(row: int | None, column: int | None, label: str | None, rows: RowNames | None = None) -> str:
