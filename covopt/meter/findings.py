@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from covopt.meter.report import Gap
 
 TWINS = 1e-3  # angle within which two neurons are one
-UNEVEN = 1.05  # times that input and output weights of a neuron may differ in length
 SAID = 1e-3  # relative fall of the objective that is worth a sentence
 MANY = 4000  # neurons from which on twins are not looked for
 SHOWN = 6  # coordinates of a direction

@@ -31,7 +31,6 @@ from covopt.solvers.schedule import Schedule
 from covopt.status import Status
 
 PROGRESS = 0.5  # of the gap, that counts as such
-RISE = 1e-3  # of the lower bound, as a share of the gap, that counts as progress
 ACCURATE = 1e-13  # relative accuracy that no restricted solve is asked to pass
 
 
