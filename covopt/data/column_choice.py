@@ -7,7 +7,7 @@ import re
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from covopt.checks.validation import suggest
 from covopt.checks.wording import one_line
@@ -15,9 +15,6 @@ from covopt.data.columns import content_of, is_constant, is_counter, is_unnamed_
 from covopt.data.readers import UNNAMED
 from covopt.data.rows import Raw
 from covopt.errors import InputError, TableWarning
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 logger = logging.getLogger("covopt")
 
@@ -38,59 +35,44 @@ def features_by_default(raw: Raw, columns: list[str]) -> tuple[list[str], dict[s
     TableWarning
         About columns that may have been meant otherwise.
     """
-    found = {c: content_of(raw.frame[c]) for c in columns}
+    frame = raw.frame
+    found = {c: content_of(frame[c]) for c in columns}
     left_out = {c: content.reason for c, content in found.items() if content.reason}
     chosen = [c for c in columns if c not in left_out]
-    nameless = [c for c in chosen if c.startswith(UNNAMED) and is_unnamed_index(raw.frame[c].to_numpy())]
+    said: list[str] = []
+    nameless = [c for c in chosen if c.startswith(UNNAMED) and is_unnamed_index(frame[c].to_numpy())]
     if nameless and len(nameless) < len(chosen):
-        _say_nameless(raw.frame, nameless)
+        said.append(
+            f"column {list(frame.columns).index(nameless[0])} (counting from 0) has no name and holds row numbers or "
+            f"nothing, so it is no feature; --features (features=...) with {nameless[0]!r} keeps it."
+            + (f" {len(nameless)} columns are like this." if len(nameless) > 1 else "")
+        )
         left_out |= dict.fromkeys(nameless, "without a name, and row numbers or nothing")
         chosen = [c for c in chosen if c not in nameless]
-    for c in chosen:
-        if is_counter(c, raw.frame[c]):
-            warnings.warn(
-                f"column {c!r} counts the rows and is used as a feature; leave it out with --features (features=...) "
-                "if it says nothing about the target.",
-                TableWarning,
-                stacklevel=4,
-            )
-    still = [c for c in chosen if is_constant(raw.frame[c])] if len(chosen) > 1 else []
+    said += [
+        f"column {c!r} counts the rows and is used as a feature; leave it out with --features (features=...) "
+        "if it says nothing about the target."
+        for c in chosen
+        if is_counter(c, frame[c])
+    ]
+    still = [c for c in chosen if is_constant(frame[c])] if len(chosen) > 1 else []
     if still:
-        warnings.warn(
-            f"column {still[0]!r} holds {raw.frame[still[0]].iloc[0]} in every row{_and_more(still)} and is used as "
-            "a feature, where it can make the bias cheaper and no more; leave it out with --features (features=...).",
-            TableWarning,
-            stacklevel=4,
+        more = f" ({len(still)} columns are like this)" if len(still) > 1 else ""
+        said.append(
+            f"column {still[0]!r} holds {frame[still[0]].iloc[0]} in every row{more} and is used as "
+            "a feature, where it can make the bias cheaper and no more; leave it out with --features (features=...)."
         )
     told = [c for c in left_out if found[c].kind in ("dates", "two") or NEARLY.match(found[c].example)]
     if told and chosen:
-        warnings.warn(
-            "left out because no numbers: "
-            + "; ".join(f"column {c!r} ({left_out[c]})" for c in told)
-            + ". Turn them into numbers to use them.",
-            TableWarning,
-            stacklevel=4,
-        )
+        which = "; ".join(f"column {c!r} ({left_out[c]})" for c in told)
+        said.append(f"left out because no numbers: {which}. Turn them into numbers to use them.")
+    for sentence in said:
+        warnings.warn(sentence, TableWarning, stacklevel=4)
     if left_out:
         logger.info(
             "columns left out: %s", "; ".join(f"{name} ({reason})" for name, reason in left_out.items())
         )
     return chosen, left_out
-
-
-def _and_more(names: Sequence[str]) -> str:
-    return f" ({len(names)} columns are like this)" if len(names) > 1 else ""
-
-
-def _say_nameless(frame: pd.DataFrame, dropped: list[str]) -> None:
-    position = list(frame.columns).index(dropped[0])
-    warnings.warn(
-        f"column {position} (counting from 0) has no name and holds row numbers or nothing, so it is no feature; "
-        f"--features (features=...) with {dropped[0]!r} keeps it."
-        + (f" {len(dropped)} columns are like this." if len(dropped) > 1 else ""),
-        TableWarning,
-        stacklevel=5,
-    )
 
 
 def because(left_out: dict[str, str]) -> str:

@@ -190,15 +190,10 @@ def _choose(
         chosen, left_out = features_by_default(
             raw, [c for c in columns if c not in targets and c not in weighing]
         )
-        if not chosen and targets:
-            raise InputError(
-                f"{path} has no numeric column besides the target {', '.join(map(repr, targets))}"
-                f"{because(left_out)}."
-            )
         if not chosen:
-            raise InputError(
-                f"{path} has no numeric column; its columns: {listed_columns(columns)}{because(left_out)}."
-            )
+            besides = f" besides the target {', '.join(map(repr, targets))}"
+            which = besides if targets else f"; its columns: {listed_columns(columns)}"
+            raise InputError(f"{path} has no numeric column{which}{because(left_out)}.")
     left_out |= dict.fromkeys((c for c in weighing if c not in chosen), "the sample weight")
 
     def numbers(name: str, remedy: str) -> np.ndarray:

@@ -297,6 +297,8 @@ def test_a_whole_number_above_the_doubles_is_a_number():
         np.inf,
         -3.0,
     ]
+    with pytest.raises(InputError, match="is -infinity"):
+        Data.validate([[-(10**400)], [1]], [1.0, 2.0])
 
 
 @pytest.mark.parametrize("first", ["9007199254740993", "18446744073709551617"])
