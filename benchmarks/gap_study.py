@@ -4,13 +4,15 @@
 
 Networks of 5, 50 and 500 neurons are trained by SGD with momentum (batches of 32), Adam, each at the better of two
 learning rates, by L-BFGS, and by scikit-learn's MLP (50 neurons, its own defaults, ``alpha`` of the same λ); λ is
-half the weight decay. Each is put on the ladder of ``covopt.gap``; the best network and the bound of a problem are
-those of one ``covopt.fit``. Seconds are of the processor.
+half the weight decay. Where the loss is squared Frank-Wolfe and, if installed, pyscnn (100 gates) stand beside them.
+Each is put on the ladder of ``covopt.gap``; the best network and the bound of a problem are those of one
+``covopt.fit``. Seconds are of the processor.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import time
 import warnings
@@ -62,7 +64,7 @@ def table(name: str) -> tuple[np.ndarray, np.ndarray, str]:
 
 
 def networks(
-    X: np.ndarray, y: np.ndarray, loss: str, lam: float, seeds: int
+    X: np.ndarray, y: np.ndarray, loss: str, lam: float, seeds: int, seconds: float
 ) -> Iterator[tuple[str, int, int, Any, float]]:
     """Yield optimiser, width, seed, network, and processor seconds for each of its batch."""
     for name, schedule in SCHEDULES.items():
@@ -85,6 +87,30 @@ def networks(
             warnings.simplefilter("ignore")
             mlp.fit(X, y)
         yield "scikit-learn", 50, seed, mlp, time.process_time() - began
+    if loss == "squared":
+        yield from convex_rivals(X, y, lam, seconds)
+
+
+def convex_rivals(
+    X: np.ndarray, y: np.ndarray, lam: float, seconds: float
+) -> Iterator[tuple[str, int, int, Any, float]]:
+    """Yield the networks of Frank-Wolfe and, where it is installed, of pyscnn with 100 sampled gates."""
+    began = time.process_time()
+    with contextlib.suppress(covopt.errors.BudgetError):  # its oracle is exact, or there is none
+        found = covopt.frank_wolfe(X, y, lam=lam * len(X), time_limit_s=seconds, random_state=0)
+        yield "Frank-Wolfe", len(found.network), 0, found.network, time.process_time() - began
+    try:
+        from scnn.optimize import optimize
+        from scnn.regularizers import NeuronGL1
+    except ImportError:
+        return
+    began = time.process_time()
+    model, _ = optimize(
+        "relu", 100, np.column_stack([X, np.ones(len(X))]), y[:, None], regularizer=NeuronGL1(lam),
+        unitize_data=False, seed=0,
+    )  # fmt: skip
+    hidden, output = (np.asarray(part, dtype=float) for part in model.parameters[:2])
+    yield "pyscnn", len(hidden), 0, (hidden, output[0]), time.process_time() - began
 
 
 def ladder(network: Any, X: np.ndarray, loss: Any, lam: float) -> dict[str, float]:
@@ -102,12 +128,18 @@ def ladder(network: Any, X: np.ndarray, loss: Any, lam: float) -> dict[str, floa
     return found
 
 
-def study(names: list[str], seeds: int, seconds: float) -> pd.DataFrame:
-    """Return a row for each trained network: its ladder, the best objective, the bound below."""
-    rows = []
+def study(names: list[str], seeds: int, seconds: float, path: str | None) -> pd.DataFrame:
+    """Return a row for each trained network: its ladder, the best objective, the bound below.
+
+    A file holds the problems that are done; a run that finds it goes on from there.
+    """
+    rows = json.loads(Path(path).read_text()) if path and Path(path).exists() else []
+    done = {(row["table"], row["weight decay"]) for row in rows}
     for name in names:
         X, y, loss = table(name)
         for decay in DECAYS:
+            if (name, decay) in done:
+                continue
             lam = decay / 2.0
             best = {}
             for output_bias in ("none", "free"):
@@ -123,7 +155,7 @@ def study(names: list[str], seeds: int, seconds: float) -> pd.DataFrame:
                     random_state=0,
                 )
                 best[output_bias] = found, time.process_time() - began
-            for optimiser, width, seed, network, took in networks(X, y, loss, lam, seeds):
+            for optimiser, width, seed, network, took in networks(X, y, loss, lam, seeds, seconds):
                 solution, spent = best["free" if optimiser == "scikit-learn" else "none"]
                 steps = ladder(network, X, solution.loss, lam)
                 rows.append(
@@ -133,6 +165,8 @@ def study(names: list[str], seeds: int, seconds: float) -> pd.DataFrame:
                         "seconds": took, "seconds of fit": spent,
                     }
                 )  # fmt: skip
+            if path:
+                Path(path).write_text(json.dumps(rows, indent=1))
             print(name, decay, f"gap {best['none'][0].gap:.1e}", flush=True)
     return pd.DataFrame(rows)
 
@@ -163,7 +197,7 @@ def draw(runs: pd.DataFrame, path: str) -> None:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(11, 3.6), layout="constrained")
-    names = list(runs["optimiser"].unique())
+    names = [*SCHEDULES, "scikit-learn"]
     for axis, name in zip(figure.subplots(1, len(names), sharey=True), names, strict=True):
         part = runs[runs["optimiser"] == name]
         known = best_known(runs)[part.index]
@@ -186,13 +220,11 @@ def main() -> None:
     parser.add_argument("--tables", nargs="*", default=list(LOADERS), choices=list(LOADERS))
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=60.0, help="of the clock, for each fit")
-    parser.add_argument("--json")
+    parser.add_argument("--json", help="what is done; a second run goes on from it")
     parser.add_argument("--figure")
     asked = parser.parse_args()
     warnings.simplefilter("ignore", covopt.errors.CovoptWarning)
-    runs = study(asked.tables, asked.seeds, asked.seconds)
-    if asked.json:
-        Path(asked.json).write_text(json.dumps(runs.to_dict("records"), indent=1))
+    runs = study(asked.tables, asked.seeds, asked.seconds, asked.json)
     if asked.figure:
         draw(runs, asked.figure)
     print(shares(runs).to_string(index=False, float_format=lambda value: f"{value:.3f}"))

@@ -283,13 +283,6 @@ MUTATIONS = [
         "tests/files tests/test_hostile_files.py -k nest or deep",
     ),
     Mutation(
-        "a cut-off penalty in the floor of training",
-        "covopt/training/floor.py",
-        "        floor -= data.bias**2 * float((sums**2).sum())",
-        "        floor += data.bias**2 * float((sums**2).sum())",
-        "tests/training/test_cross_check.py -k penal",
-    ),
-    Mutation(
         "an output bias where there is none",
         "covopt/certificates/rechecks.py",
         "        silent = not network.output_bias.any()",

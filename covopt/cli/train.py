@@ -125,11 +125,9 @@ class _Callback:
         return None if self._end == inf else max(1e-3, 0.5 * (self._end - self._now()))
 
     def __call__(self, state: Any) -> bool:
-        stage = f"λ {state.stage + 1} of {state.n_stages}   " if hasattr(state, "stage") else ""
-        now = getattr(state, "state", state)
         self._progress.say(
-            f"{stage}{now.optimiser} {now.step} of {now.n_steps} steps   {now.n_active} of {now.n_networks} networks"
-            f"   best {now.best_objective:.6g}"
+            f"{state.optimiser} {state.step} of {state.n_steps} steps   "
+            f"{state.n_active} of {state.n_networks} networks   best {state.best_objective:.6g}"
         )
         return self._now() >= self._end
 
@@ -139,7 +137,6 @@ def _run(
 ) -> Answer:
     """Ask one of three questions: plain training, against the certified optimum, or by width against it."""
     from covopt import training
-    from covopt.training.stages import Watch
 
     callback, proved = _Callback(shown, given.time_limit), True
     trained: dict[str, Any] = {
@@ -171,13 +168,12 @@ def _run(
         draw = partial(_draw_curves, found.run, floor)
         lines = [*_rows(table, by="cost"), f"{'status':<14} {solution.status.message}", found.summary()]
     else:
-        watch = Watch(callback, lambda state: state)
         found = training.train(
-            widths=sizes, lam=lams if lams else 0.0, callback=watch, record_every=every,
+            widths=sizes, lam=lams if lams else 0.0, callback=callback, record_every=every,
             checkpoint=given.checkpoint, resume=given.resume, checkpoint_every_s=given.checkpoint_every,
             **options, **trained,
         )  # fmt: skip
-        question, complete, table = "training", not watch.interrupted, found.table
+        question, complete, table = "training", found.complete, found.table
         draw = partial(_draw_curves, found, None)
         counts = table["status"].value_counts().to_dict()
         more = {"best": None if set(counts) == {"diverged"} else found.best}

@@ -31,21 +31,15 @@ class Format:
         Those that are read, in order.
     reader : str
         ``module:attribute`` of the function that turns parsed JSON into the object; imported when such a file comes.
-    advice : str
-        Where there is no reader: who reads such files.
     field : str
         Where the version stands.
-    first : int or None
-        The version of files that state none.
     """
 
     name: str
     what: str
     versions: tuple[int, ...]
-    reader: str = ""
-    advice: str = ""
+    reader: str
     field: str = "schema"
-    first: int | None = None
 
 
 FORMATS: dict[str, Format] = {
@@ -61,10 +55,6 @@ FORMATS: dict[str, Format] = {
                "covopt.completely_positive.certificate:CPRankCertificate.from_dict"),
         Format("covopt-proof", "covopt proof", (1,), "covopt.proofs:Proof.from_dict", field="version"),
         Format("covopt-gap", "covopt gap", (1,), "covopt.meter.report:Gap.from_dict"),
-        Format("covopt-contradiction", "file of a contradiction", (1,),
-               "covopt.training.contradiction:Contradiction.from_dict", first=1),
-        Format("covopt-checkpoint", "training checkpoint", (2,),
-               advice="covopt.training.train(..., checkpoint=..., resume=True) goes on from it"),
     )
 }  # fmt: skip
 
@@ -96,7 +86,7 @@ def check_format(content: Any, name: str) -> int:
         known = FORMATS.get(claimed) if isinstance(claimed, str) else None
         more = "" if known is None else f"; it is a {known.what}"
         raise SolutionFileError(f"this is not a {wanted.what}: its format field is not {name!r}{more}")
-    version = content.get(wanted.field, wanted.first)
+    version = content.get(wanted.field)
     if type(version) is int and version in wanted.versions:
         return version
     said = "It is damaged."
@@ -125,8 +115,6 @@ def find_reader(content: Any) -> Callable[[Any], Any]:
         stated = "it has no format field" if claimed is None else f"its format field is {shown(claimed)}"
         raise SolutionFileError(f"this is not a covopt file: {stated}; covopt reads {', '.join(FORMATS)}")
     check_format(content, entry.name)
-    if not entry.reader:
-        raise SolutionFileError(f"this is a {entry.what}: {entry.advice}")
     module, _, names = entry.reader.partition(":")
     found: Any = import_module(module)
     for name in names.split("."):

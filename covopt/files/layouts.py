@@ -132,16 +132,6 @@ CP_RANK: Table = {
     "time_s": finite,
 }
 
-CHECKPOINT: Table = {
-    "digest": line,
-    "fingerprint": record,
-    "phase": whole,
-    "step": whole,
-    "elapsed_s": finite,
-    "history": each(each(whole, "numbers"), "rounds"),
-    "n_batches": whole,
-}
-
 GAP: Table = {
     "ladder": record,
     "what": line,
@@ -152,10 +142,4 @@ GAP: Table = {
     "time_s": finite,
     "networks": record,
     "best": record,
-}
-
-CONTRADICTION: Table = {
-    "network": {**NETWORK, "bias": finite, "counts_output_bias": flag},
-    "solution": record,
-    "interpolates": flag,
 }

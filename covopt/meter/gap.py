@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -28,8 +29,9 @@ from covopt.meter.networks import Given, check_forward, read_network
 from covopt.meter.report import Gap
 from covopt.meter.rival import LEAST_S, best_of
 from covopt.meter.tables import read_table, strength_of
-from covopt.network import DeepReLUNetwork
+from covopt.network import DeepReLUNetwork, ReLUNetwork
 from covopt.parallel.blas import one_blas_thread
+from covopt.solution import Solution
 
 OUTPUT_BIASES = ("auto", "none", "penalized", "free")
 FOR_LADDER = 0.3  # of the time at most
@@ -164,6 +166,36 @@ def gap(
         notes = (*table.notes, *strength.notes, *_notes(given, measured, bias))
         report = Gap(ladder, best, f"{strength.formula}", notes, (), given.what, tol, now() - began)
         return replace(report, findings=tuple(describe(report)), time_s=now() - began)
+
+
+def against(network: ReLUNetwork, solution: Solution, *, steps: int = 0, what: str = "") -> Gap:
+    """Hold a network against a solution of its own table: nothing is solved.
+
+    Parameters
+    ----------
+    network : ReLUNetwork
+        Of the solution's inputs, outputs and bias; through its points, where it has no loss.
+    solution : Solution
+        With the variation norm.
+    steps : int
+        How many networks are put in its place: balanced, merged, refitted.
+    what : str
+        What it is, for people.
+
+    Examples
+    --------
+    >>> import covopt
+    >>> solution = covopt.fit([[-1.0], [0.0], [1.0]], [1.0, 0.0, 1.0], lam=0.01)
+    >>> abs(against(solution.network, solution).excess) < 1e-5
+    True
+    """
+    given = read_network(network, solution.data.n_features, solution.data.bias)
+    measured = _as_network(given, solution.data.bias, solution.output_bias)
+    ladder, lam = {"as given": measured}, solution.lam or 1.0
+    for name, found in islice(rungs(measured, solution.data.X, solution.loss or Interpolation(), lam), steps):
+        ladder[name] = found
+    formula = "" if solution.lam is None else f"λ = {lam:g}"
+    return Gap(ladder, solution, formula, (), (), what or given.what, solution.tol, 0.0)
 
 
 def _output_bias(given: Given, asked: str, bias: float) -> str:

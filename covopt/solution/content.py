@@ -171,7 +171,7 @@ def _loss_of(problem: dict[str, Any], data: Data) -> dict[str, Any]:
 
 
 def load(path: str | os.PathLike[str]) -> Any:
-    """Read any file that covopt wrote: a solution, a path, a CP-rank certificate, a proof, a contradiction.
+    """Read any file that covopt wrote: a solution, a path, a CP-rank certificate, a proof, a gap.
 
     Parameters
     ----------
@@ -179,7 +179,7 @@ def load(path: str | os.PathLike[str]) -> Any:
 
     Returns
     -------
-    Solution, list of Solution, CPRankCertificate, Proof or Contradiction
+    Solution, list of Solution, CPRankCertificate, Proof or Gap
         What ``save`` wrote; the list from the file of a path.
 
     Raises

@@ -5,24 +5,25 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from covopt.certificates.certify import residual_of
 from covopt.data.tabular import to_matrix
 from covopt.errors import InputError
 from covopt.losses import make_loss
-from covopt.network import ReLUNetwork
+from covopt.meter.gap import against
+from covopt.network import DeepReLUNetwork, ReLUNetwork
 from covopt.solution import Solution
-from covopt.training.contradiction import report
-from covopt.training.floor import facts
+from covopt.sparsify.layer import HiddenLayer, least_outgoing
+from covopt.sparsify.merging import balance, drop_silent
+from covopt.training.contradiction import contradicted
 from covopt.training.grid import check_widths
-from covopt.training.repair import repair
 from covopt.training.results import TrainingRun
 from covopt.training.runner import train
 from covopt.training.schedule import Phase
-from covopt.training.stages import RATE, Watch, anneal, gradient_tolerance, in_units, weight_unit
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,6 +31,11 @@ if TYPE_CHECKING:
 DEFAULT_SEEDS = 32
 DEFAULT_WIDTHS = (32, 400)  # narrowest and widest
 FITTING = (Phase("adam", 3000, decay="cosine"), Phase("lbfgs", 1000))
+LEVELS = (0.1, 0.01, 1e-3)  # of λ, for interpolation
+STAGE = (Phase("adam", 3000, decay="cosine"), Phase("lbfgs", 200))
+RATE, TOL_GRADIENT = 0.01, 1e-8  # in units of the weights and of the gradients
+MEETS = 1e-9  # of max |y|
+MARGIN = 1e-9  # of the bound: far above rounding, far below any real contradiction
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,10 +45,9 @@ class CrossCheck:
     Attributes
     ----------
     table : pandas.DataFrame
-        That of :class:`~covopt.training.TrainingRun`, with ``floor``, what the certificate proves about this very
-        network (of its objective with a loss, of its ``squared_norm`` without), ``cost``, what is compared (the
-        objective; without a loss ‖W‖² of the network repaired to pass through the points, inf where that failed), and
-        ``ratio`` = cost / certified.
+        That of :class:`~covopt.training.TrainingRun`, with ``floor``, the certified lower bound, ``cost``, what is
+        compared (the objective; without a loss ‖W‖² of the network moved onto the points by its output weights and
+        merged, inf where they cannot be met), and ``ratio`` = cost / certified.
     certified : float
         Objective of the solution's network.
     floor : float
@@ -120,14 +125,10 @@ def cross_check(
 ) -> CrossCheck:
     r"""Train networks on the problem of a solution, and compare them with its certificate.
 
-    With a loss the objective :math:`C(f) + \lambda\|W\|^2` of every network must be at least the certified lower
-    bound. Without one training minimises the squared error plus a falling :math:`\lambda\|W\|^2`, and two facts are
-    used: every network, through the points or not, has
-
-    .. math:: \|W\|^2 \ge 2\langle\Lambda, f(X)\rangle \;(-\,\beta^2\|\Lambda^\top 1\|^2)
-
-    with the solution's feasible Λ (theory: weak duality, SP20 §2); and a network that is moved onto the points by
-    its output weights has a norm that the certified one bounds from below.
+    Each network goes through :func:`covopt.gap`, with the solution in the place of its search. With a loss the
+    objective :math:`C(f) + \lambda\|W\|^2` of every network must be at least the certified lower bound. Without one
+    training minimises the squared error plus a falling :math:`\lambda\|W\|^2`; a network is then moved onto the
+    points by the least output weights and merged, and the certified norm bounds its norm from below.
 
     Parameters
     ----------
@@ -151,7 +152,8 @@ def cross_check(
     ------
     CertificateContradictedError
         When a network is below the certificate by more than rounding: one of the two is wrong. The file that the
-        message names has problem, dual, seed and weights; ``covopt.training.recheck`` repeats the comparison.
+        message names is the report of the gap, with problem, dual, seed and weights: :func:`covopt.verify` and
+        ``covopt.training.recheck`` repeat the comparison.
     InputError
         When the table is another one than the solution's, or its potential is a label-noise one.
     SolverUnavailableError
@@ -170,98 +172,97 @@ def cross_check(
     data = solution.data
     if widths is None:
         widths = int(np.clip(10 * len(solution.network), *DEFAULT_WIDTHS))
-    options: dict[str, Any] = {
-        "widths": widths, "seeds": seeds, "device": device, "dtype": dtype, "random_state": random_state,
-        "progress": progress, "record_every": record_every,
-    }  # fmt: skip
-    if solution.loss is None:
-        run, complete = anneal(
-            data, solution.dual.reshape(data.Y.shape), output_bias=solution.output_bias, schedule=schedule,
-            learning_rate=learning_rate, scale=scale, callback=callback, **options,
-        )  # fmt: skip
-    else:
-        watch, unit = Watch(callback, lambda state: state), weight_unit(data.lifted, data.Y)
-        slope = solution.loss.value(np.zeros_like(data.Y)) / unit or 1.0
-        run = train(
-            data.X, data.Y if data.n_outputs > 1 else data.Y[:, 0], loss=make_loss(solution.loss), lam=solution.lam,
-            bias=data.bias, output_bias=solution.output_bias, sample_weight=solution.sample_weight,
-            learning_rate=RATE * unit if learning_rate is None else learning_rate, scale=scale * unit,
-            schedule=in_units(FITTING, slope) if schedule is None else schedule,
-            tol_gradient=gradient_tolerance(unit, slope), callback=watch, reference=solution, **options,
-        )  # fmt: skip
-        complete = not watch.interrupted
-    return compare(solution, run, complete=complete, began=began, contradiction_file=contradiction_file)
-
-
-def compare(
-    solution: Solution,
-    run: TrainingRun,
-    *,
-    complete: bool = True,
-    began: float | None = None,
-    contradiction_file: str | os.PathLike[str] | None = None,
-) -> CrossCheck:
-    """Hold the networks of a run against the certificate of the same problem.
-
-    Parameters
-    ----------
-    solution : Solution
-    run : TrainingRun
-        Of two-layer ReLU networks on the solution's table.
-    complete : bool
-    began : float, optional
-        ``time.perf_counter()`` at the start of what ``time_s`` is to cover.
-    contradiction_file : path-like, optional
-
-    Raises
-    ------
-    CertificateContradictedError
-        See :func:`cross_check`.
-    """
-    table, certified = run.table, solution.objective
-    floors: list[float] = []
-    costs: list[float] = []
+    run = _trained(
+        solution, learning_rate, schedule, scale, callback, widths=widths, seeds=seeds, device=device, dtype=dtype,
+        random_state=random_state, progress=progress, record_every=record_every,
+    )  # fmt: skip
+    table, through = run.table, solution.loss is None
     best: ReLUNetwork | None = None
-    for i in range(len(table)):
-        network = run.network(i)
-        assert isinstance(network, ReLUNetwork)
-        usable = table["status"].iloc[i] != "diverged"
-        known = facts(solution, network)
-        floors.append(known[-1].floor)
-        held = [(network, False, known)]
-        repaired, cost = None, np.inf
-        if solution.loss is not None:
-            # its own objective is what the last fact is about
-            repaired, cost = (network, known[-1].value) if usable else (None, np.inf)
-        elif usable and (repaired := _repaired(solution, network)) is not None:
-            held.append((repaired, True, facts(solution, repaired, interpolates=True)))
-            cost = repaired.squared_norm
-        about = {
-            **table.iloc[i].to_dict(),
-            "index": i,
-            "random_state": run.random_state,
-            "schedule": run.schedule,
-        }
-        for one, interpolates, found in held:
-            for fact in found:
-                if not fact.holds:
-                    raise report(
-                        solution, one, fact, interpolates=interpolates, about=about, path=contradiction_file
-                    )
-        cost = cost if np.isfinite(cost) else np.inf
-        if repaired is not None and cost < min(costs, default=np.inf):
-            best = repaired
+    least, costs = np.inf, []
+    for i, row in enumerate(table.itertuples()):
+        network: Any = run.network(i)
+        if row.status == "diverged" or (through and (network := _onto(solution, network)) is None):
+            costs.append(np.inf)
+            continue
+        what = f"a trained network (width {row.width}, seed {row.seed}, {run.describe()})"
+        report = against(network, solution, steps=2 if through else 0, what=what)
+        missed = 0.0
+        if through:  # what the bound may exceed the norm by, where the points are met up to rounding
+            missed = 2.0 * float(np.abs(solution.dual).sum()) * MEETS * float(np.abs(data.Y).max())
+        if report.objective < solution.lower_bound * (1.0 - MARGIN) - missed:
+            raise contradicted(report, contradiction_file)
+        cost = min(value for name, value in report.ladder.items() if name in report.networks)
+        if cost < least:
+            best, least = _shallow(list(report.networks.values())[-1], solution), cost
         costs.append(cost)
-    table["floor"], table["cost"] = floors, costs
-    table["ratio"] = [_ratio(cost, certified) for cost in costs]
-    spent = run.time_s if began is None else time.perf_counter() - began
-    proved = solution.status.code == "certified"
-    return CrossCheck(table, certified, solution.lower_bound, best, complete, spent, run, proved)
+    table["floor"], table["cost"] = solution.lower_bound, costs
+    table["ratio"] = [_ratio(cost, solution.objective) for cost in costs]
+    return CrossCheck(
+        table, solution.objective, solution.lower_bound, best, run.complete, time.perf_counter() - began, run,
+        solution.status.code == "certified",
+    )  # fmt: skip
 
 
-def _repaired(solution: Solution, network: ReLUNetwork) -> ReLUNetwork | None:
-    """Return an interpolant near a network, whose norm is compared."""
-    return repair(network, solution.data, has_output_bias=solution.output_bias != "none")
+def _trained(
+    solution: Solution, learning_rate: Any, schedule: Any, scale: float, callback: Any, **options: Any
+) -> TrainingRun:
+    """Train on the problem of a solution; for interpolation on the squared loss with a falling λ.
+
+    Rates and tolerances are in units of the weights, √(max |y| / max ‖x̃‖), and of the gradients. At the optimum of
+    the squared loss F − Y = −λNΛ, so that the outputs miss by a share ρ of max |Y| where λ = ρ max|Y|/(N max|Λ|).
+    """
+    data = solution.data
+    size, height = np.linalg.norm(data.lifted, axis=1).max(initial=0.0), np.abs(data.Y).max(initial=0.0)
+    unit = float(np.sqrt(height / size)) if size > 0 and height > 0 else 1.0
+    loss = make_loss("squared" if solution.loss is None else solution.loss)
+    zero = height**2 if solution.loss is None else solution.loss.value(np.zeros_like(data.Y))
+    slope = float(zero) / unit or 1.0
+    lams: list[float] = [solution.lam or 0.0]
+    phases = FITTING
+    if solution.loss is None:
+        largest = float(height / (len(data.Y) * (np.abs(solution.dual).max(initial=0.0) or 1.0))) or 1.0
+        lams, phases = [level * largest for level in LEVELS], STAGE
+    run: TrainingRun | None = None
+    for lam in lams:
+        run = train(
+            data.X, data.Y if data.n_outputs > 1 else data.Y[:, 0], loss=loss, lam=lam, bias=data.bias,
+            output_bias=solution.output_bias, sample_weight=solution.sample_weight,
+            learning_rate=RATE * unit if learning_rate is None else learning_rate, scale=scale * unit,
+            schedule=[replace(phase, eps=phase.eps * slope) for phase in phases] if schedule is None else schedule,
+            tol_gradient=float(np.clip(TOL_GRADIENT * slope / max(1.0, unit), 0.0, 0.5)), callback=callback,
+            start=run, reference=None if solution.loss is None else solution, **options,
+        )  # fmt: skip
+        if not run.complete:
+            break
+    assert run is not None
+    return run
+
+
+def _onto(solution: Solution, network: ReLUNetwork) -> ReLUNetwork | None:
+    """Return the network with the least output weights that meet the points; None where none do."""
+    data = solution.data
+    if not np.isfinite(network.squared_norm):
+        return None
+    offset = None if solution.output_bias == "none" else network.output_bias
+    layer = HiddenLayer(
+        network.lift(data.X), network.hidden_weights, network.output_weights, network.bias, offset,
+        solution.output_bias == "free",
+    )  # fmt: skip
+    layer = least_outgoing(balance(drop_silent(layer, keep_negative=False)), data.Y)
+    found = ReLUNetwork(
+        layer.incoming, layer.outgoing, network.bias,
+        np.zeros(data.n_outputs) if layer.offset is None else layer.offset, network.counts_output_bias,
+    )  # fmt: skip
+    return found if residual_of(data, found) <= MEETS else None
+
+
+def _shallow(network: DeepReLUNetwork, solution: Solution) -> ReLUNetwork:
+    (hidden, shift), (output, offset) = network.layers
+    bias = solution.data.bias
+    return ReLUNetwork(
+        hidden if shift is None else np.column_stack([hidden, shift]), output.T, bias,
+        np.zeros(len(output)) if offset is None else offset, solution.output_bias != "free",
+    )  # fmt: skip
 
 
 def _ratio(cost: float, certified: float) -> float:

@@ -41,6 +41,8 @@ class TrainingRun:
     random_state : int
     time_s : float
         Of the whole batch.
+    complete : bool
+        False when the run was stopped before its end.
     """
 
     X: np.ndarray
@@ -58,6 +60,7 @@ class TrainingRun:
     history: pd.DataFrame | None = field(default=None, repr=False)
     random_state: int = 0
     time_s: float = 0.0
+    complete: bool = True
     _neurons: list[int | None] | None = field(default=None, repr=False)
 
     def __len__(self) -> int:
@@ -68,6 +71,11 @@ class TrainingRun:
         if not -len(self) <= index < len(self):
             raise InputError(f"network {index} is not there; the run has {len(self)} (0 to {len(self) - 1}).")
         return as_network(self.architecture, self.weights[index])
+
+    def describe(self) -> str:
+        """Return how the networks came about, to repeat it."""
+        phases = ", ".join(f"{phase.steps} steps of {phase.optimiser}" for phase in self.schedule)
+        return f"random_state {self.random_state}, {phases}"
 
     @cached_property
     def _numbers(self) -> pd.DataFrame:

@@ -177,9 +177,8 @@ def train(
         torch.as_tensor(task.data.lifted, dtype=precision, device=where),
         batched_loss(task.loss, where, precision),
     )
-    copies = max(COPIES + (2 * phase.memory if phase.optimiser == "lbfgs" else 0) for phase in phases)
     if where.type == "cpu":
-        needed = float(sum(problem.bytes_of(member, 0, copies) for member in members))
+        needed = float(sum(problem.bytes_of(member, 0, COPIES) for member in members))
         plan(needed, memory_left(), "Train fewer networks at a time, or smaller ones.")
     weights = _starting_weights(start, architecture, members, seed, check_positive("scale", scale))
     runner = Runner(
@@ -218,27 +217,18 @@ def train(
         task.data.X, task.loss, architecture, members, runner.weights,
         ["stopped" if status == "running" else status for status in runner.status], runner.steps, runner.times,
         runner.gradient_norms(), floors, [_shown_rate(phases, member) for member in members], phases,
-        runner.history_frame(), seed, time.perf_counter() - began,
+        runner.history_frame(), seed, time.perf_counter() - began, not runner.active or runner.phase == len(phases),
     )  # fmt: skip
 
 
 def _fingerprint(task: Task, runner: Runner, precision: str, scale: float) -> dict[str, Any]:
     """Return what a checkpoint must have been written with."""
-    architecture, members = runner.problem.architecture, runner.problem.members
-    return {
-        "X": digest(task.data.X),
-        "Y": digest(task.loss.targets),
-        "sample_weight": digest(task.loss.weights),
+    known = {
+        "table": digest(task.data.X, task.loss.targets, task.loss.weights),
         "loss": task.loss.parameters() | {"classes": None},
-        "bias": architecture.bias,
-        "output_bias": architecture.output_bias,
-        "slope": architecture.slope,
-        "number of networks": len(members),
-        "widths": list(dict.fromkeys(m.widths for m in members)),
-        "lam": list(dict.fromkeys(m.lam for m in members)),
-        "learning_rate": list(dict.fromkeys(m.learning_rate for m in members)),
-        "seeds": list(dict.fromkeys(m.seed for m in members)),
-        "schedule": [phase.to_dict() for phase in runner.schedule],
+        "architecture": runner.problem.architecture,
+        "networks": list(runner.problem.members),
+        "schedule": runner.schedule,
         "dtype": precision,
         "scale": scale,
         "start": digest(*(layer for layers in runner.weights for layer in layers)),
@@ -247,6 +237,7 @@ def _fingerprint(task: Task, runner: Runner, precision: str, scale: float) -> di
         "record_every": runner.record_every,
         "reference": digest(runner.floors),
     }
+    return {name: str(value) for name, value in known.items()}
 
 
 def _check_loss(loss: Loss, phases: Sequence[Phase]) -> None:

@@ -1,7 +1,5 @@
 """A run that is interrupted and taken up again is bit by bit the run that was not."""
 
-import json
-
 import numpy as np
 import pytest
 from filelock import FileLock
@@ -102,22 +100,14 @@ def test_a_missing_checkpoint_starts_anew(tmp_path):
 
 
 CHANGES = {
-    "Y": (dict(Y=Y + 1.0), "Y"),
-    "widths": (dict(widths=[3, 9]), "widths"),
-    "lam": (dict(lam=[0.0, 0.03]), "lam"),
-    "rates": (dict(learning_rate=[0.01, 0.02]), "learning_rate"),
-    "seeds": (dict(seeds=[0, 5]), "seeds"),
-    "schedule": (dict(schedule=SCHEDULE[:2]), "schedule"),
-    "loss": (dict(loss="huber", schedule=SCHEDULE[1:]), "loss and schedule"),
-    "bias": (dict(bias=2.0), "bias"),
-    "dtype": (dict(dtype="float32"), "dtype"),
-    "state": (dict(random_state=3), "random_state"),
-    "weights": (dict(sample_weight=np.arange(12.0)), "sample_weight"),
-    "slope": (dict(slope=0.1), "slope"),
-    "several": (
-        dict(scale=0.5, tol_gradient=1e-3, record_every=None),
-        "scale, tol_gradient and record_every",
-    ),
+    "table": dict(Y=Y + 1.0),
+    "networks": dict(lam=[0.0, 0.03]),
+    "schedule": dict(schedule=SCHEDULE[:2]),
+    "loss": dict(loss="huber", schedule=SCHEDULE[1:]),
+    "architecture": dict(slope=0.1),
+    "dtype": dict(dtype="float32"),
+    "random_state": dict(random_state=3),
+    "tol_gradient, record_every": dict(tol_gradient=1e-3, record_every=None),
 }
 
 
@@ -130,17 +120,10 @@ def written(tmp_path_factory):
 
 @pytest.mark.parametrize("name", CHANGES)
 def test_a_checkpoint_of_another_problem_is_refused(written, name):
-    changes, named = CHANGES[name]
-    message = f"checkpoint {written} belongs to another problem: other {named}; give what it was "
-    message += "written with, or another path."
-    with pytest.raises(InputError) as caught:
-        run(written, resume=True, **changes)
-    assert str(caught.value) == message
-
-
-def test_the_number_of_networks_may_differ_too(written):
-    with pytest.raises(InputError, match="other number of networks and widths; give"):
-        run(written, resume=True, widths=[3])
+    with pytest.raises(
+        InputError, match=f"{written} belongs to another problem: other .*{name}.*; give what it was"
+    ):
+        run(written, resume=True, **CHANGES[name])
 
 
 def test_an_existing_checkpoint_is_not_overwritten(written):
@@ -152,9 +135,7 @@ def test_an_existing_checkpoint_is_not_overwritten(written):
 
 def test_files_that_are_no_checkpoints(tmp_path):
     path = tmp_path / "run"
-    message = f"{path} is not a checkpoint of covopt, or it is damaged; give another path."
-    from safetensors.torch import save_file
-
+    message = f"{path} is not a checkpoint of this covopt, or it is damaged; give another path."
     run(path, stop_at=1)
     whole = path.read_bytes()
     damaged = [b"", b"nonsense", whole[: len(whole) // 2]]
@@ -163,27 +144,18 @@ def test_files_that_are_no_checkpoints(tmp_path):
         with pytest.raises(InputError) as caught:
             run(path, resume=True)
         assert str(caught.value) == message
-    for metadata in (None, {"covopt": "{}"}, {"covopt": json.dumps({"format": "other"})}):
-        save_file({"a": torch.zeros(1)}, path, metadata)
+    for other in ({}, {"format": checkpoint.FORMAT, "schema": 99}, [1]):
+        torch.save(other, path)
         with pytest.raises(InputError) as caught:
             run(path, resume=True)
         assert str(caught.value) == message
-    save_file(
-        {"a": torch.zeros(1)}, path, {"covopt": json.dumps({"format": checkpoint.FORMAT, "schema": 99})}
-    )
-    with pytest.raises(InputError) as caught:
-        run(path, resume=True)
-    assert (
-        str(caught.value)
-        == f"checkpoint {path}: the file has schema 99; this covopt reads 2. Upgrade covopt. Or start anew."
-    )
 
 
 def test_paths_that_cannot_be():
     cases = [
         (
             dict(resume=True),
-            "resume=True needs the path of the checkpoint: give checkpoint='run.safetensors'.",
+            "resume=True needs the path of the checkpoint: give checkpoint='run.pt'.",
         ),
         (dict(path="/"), "checkpoint / is a folder; give the path of a file."),
         (
@@ -197,45 +169,6 @@ def test_paths_that_cannot_be():
         with pytest.raises(InputError) as caught:
             run(**options)
         assert str(caught.value) == message
-
-
-def test_a_changed_checkpoint_is_refused(tmp_path):
-    """A tensor or a number of another kind ended in an error of the optimiser, or in another run."""
-    from safetensors import safe_open
-    from safetensors.torch import load, save
-
-    path = tmp_path / "run.safetensors"
-    run(path, stop_at=310)
-    raw = path.read_bytes()
-    with safe_open(path, framework="pt") as archive:
-        about = json.loads(archive.metadata()["covopt"])
-
-    def without(name):
-        return lambda a, t: t.pop(name)
-
-    def instead(name, change):
-        return lambda a, t: t.__setitem__(name, change(t[name]))
-
-    state = next(name for name in load(raw) if ".state." in name)
-    changes = [
-        without(state), without("weights"), without("history.0.index"), without("batch.0.theta"),
-        instead(state, lambda t: t.reshape(-1)[1:].clone()), instead("weights", lambda t: t + 1e-9),
-        instead("status", lambda t: t - 10), instead("status", lambda t: t * 0.5),
-        instead("history.0.values", lambda t: t[1:].clone()), instead("batch.0.index", lambda t: t + 100),
-        lambda a, t: a.update(phase=a["phase"] + 1), lambda a, t: a.update(step=-1),
-        lambda a, t: a.update(n_batches=10**6), lambda a, t: a.update(history=[[0]]),
-        lambda a, t: a.update(fingerprint=[]), lambda a, t: a.pop("digest"), lambda a, t: a.update(digest="0"),
-    ]  # fmt: skip
-    for change in changes:
-        words, tensors = json.loads(json.dumps(about)), load(raw)
-        change(words, tensors)
-        path.write_bytes(save(tensors, {"covopt": json.dumps(words)}))
-        with pytest.raises(InputError, match=r"is damaged"):
-            run(path, resume=True)
-    for cut in (0, 7, 8, 100, len(raw) - 1):
-        path.write_bytes(raw[:cut])
-        with pytest.raises(InputError, match="is not a checkpoint of covopt, or it is damaged"):
-            run(path, resume=True)
 
 
 def test_networks_that_do_not_fit_into_memory_are_refused():
