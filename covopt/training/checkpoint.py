@@ -117,6 +117,15 @@ def read(path: Path, runner: Runner, fingerprint: dict[str, str]) -> None:
             f"checkpoint {path} belongs to another problem: other {', '.join(differ)}; give what it was "
             "written with, or another path."
         )
+    try:
+        _restore(runner, content)
+    except Exception:  # whatever is missing, or of another kind
+        raise InputError(
+            f"{path} is not a checkpoint of this covopt, or it is damaged; give another path."
+        ) from None
+
+
+def _restore(runner: Runner, content: dict[str, Any]) -> None:
     for name in _KEPT:
         setattr(runner, name, content[name])
     for name in _ARRAYS:

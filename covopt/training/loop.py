@@ -9,14 +9,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.optimize import minimize
 
 from covopt.checks.optional import required
 from covopt.limits import patiently
 from covopt.training.backend import is_out_of_memory, one_thread_each, torch
 from covopt.training.batches import Batch, Problem, select
 from covopt.training.first_order import FirstOrder
-from covopt.training.model import BatchedNetworks
+from covopt.training.lbfgs import BatchedLBFGS
 from covopt.training.schedule import Phase
 
 Tensor = Any
@@ -24,7 +23,6 @@ COPIES = 6  # of the weights, that a batch has
 HEARD_S = 0.2  # seconds between two looks at the clock, where steps are slow
 MANY = 100_000  # networks times points, from which on they may be
 CHECK_EVERY = 100  # steps between tests of convergence and divergence; results depend on it, so it is fixed
-TRIALS = 4  # evaluations of an iteration of L-BFGS, at most and on average
 RUNNING, CONVERGED, DIVERGED = STATUSES = ("running", "converged", "diverged")
 
 
@@ -148,7 +146,8 @@ class Runner:
                 self.times[index] += wall * spent / total / len(index)
             self.batches = [batch for batches, _ in done for batch in batches]
             self.step = target
-            self.steps[self.active] = self.steps_done
+            if phase.optimiser != "lbfgs":
+                self.steps[self.active] = self.steps_done
             self.check(phase)
             self.record()
             if on_event(self) or self.interrupted():
@@ -159,8 +158,6 @@ class Runner:
 
     def _next_stop(self, phase: Phase) -> int:
         target = min(phase.steps, (self.step // CHECK_EVERY + 1) * CHECK_EVERY)
-        if phase.optimiser == "lbfgs":
-            return target  # what it remembers ends with a stretch: all stretches are alike
         if self.record_every:
             before = sum(p.steps for p in self.schedule[: self.phase])
             target = min(target, ((before + self.step) // self.record_every + 1) * self.record_every - before)
@@ -169,7 +166,8 @@ class Runner:
 
     # ------------------------------------------------------------------ batches
     def _form(self, phase: Phase) -> None:
-        groups = self.problem.cut(self.active, samples=phase.samples, copies=COPIES, workers=self._workers)
+        copies = COPIES + (2 * phase.memory if phase.optimiser == "lbfgs" else 0)
+        groups = self.problem.cut(self.active, samples=phase.samples, copies=copies, workers=self._workers)
         self.batches = [self.problem.batch(group, [self.weights[i] for i in group]) for group in groups]
 
     def _store(self) -> None:
@@ -186,7 +184,7 @@ class Runner:
         try:
             with torch.no_grad():
                 if phase.optimiser == "lbfgs":
-                    self._advance_lbfgs(batch, phase, target - self.step)
+                    self._advance_lbfgs(batch, phase, target)
                 else:
                     self._advance_first_order(batch, phase, target)
             return [batch], time.perf_counter() - began
@@ -200,6 +198,8 @@ class Runner:
         count = len(batch.index)
         if count == 1:
             raise self.problem.too_large(batch)
+        if phase.optimiser == "lbfgs":
+            batch.state = {}
         half = count // 2
         parts = [
             select(self.problem, batch, np.arange(half)),
@@ -217,29 +217,30 @@ class Runner:
             batch.state = batch.state or batch.worker.new_state(batch.theta)
         batch.worker.run(batch.theta, batch.state, self.step, target - self.step)
 
-    def _advance_lbfgs(self, batch: Batch, phase: Phase, count: int) -> None:
-        """Take iterations of SciPy's L-BFGS-B with one network after another, in double precision."""
-        problem, layers = self.problem.in_double(), batch.networks.unpack(batch.theta)
-        for place, i in enumerate(batch.index):
-            alone = problem.networks([i])
-
-            def function(x: np.ndarray, alone: BatchedNetworks = alone) -> tuple[float, np.ndarray]:
-                value, gradient = alone.value_and_gradient(
-                    torch.as_tensor(x[None], device=alone.inputs.device)
-                )
-                return float(value[0]), gradient[0].cpu().numpy()
-
-            start = alone.pack([layers[place]])[0].cpu().numpy()
-            options = {"maxiter": count, "maxfun": TRIALS * count, "maxcor": phase.memory, "ftol": 0.0}
-            options["gtol"] = self.tol_gradient / len(start) ** 0.5
-            found = minimize(function, start, jac=True, method="L-BFGS-B", options=options)
-            layers[place] = alone.unpack(torch.as_tensor(found.x[None]))[0]
-        batch.theta = batch.networks.pack(layers)
+    def _advance_lbfgs(self, batch: Batch, phase: Phase, target: int) -> None:
+        if batch.worker is None:
+            batch.worker = BatchedLBFGS(
+                batch.networks.value_and_gradient, batch.theta, batch.networks.mask, phase.steps, phase.memory,
+                self.tol_gradient,
+            )  # fmt: skip
+            if batch.state:
+                batch.worker.load(batch.state)
+            else:
+                batch.worker.start()
+        for _ in range(target - self.step):
+            if batch.worker.done:
+                break
+            batch.worker.advance()
+        batch.state = batch.worker.state()
+        batch.theta = batch.worker.theta.clone()
 
     # ------------------------------------------------------------------ checks
     def check(self, phase: Phase) -> None:
         """Retire networks that converged or diverged. Between the fixed steps nothing is looked at."""
         if self.step % CHECK_EVERY and self.step != phase.steps:
+            return
+        if phase.optimiser == "lbfgs":
+            self._check_lbfgs(phase)
             return
         left = []
         for batch in self.batches:
@@ -283,12 +284,25 @@ class Runner:
             self.weights[i] = batch.networks.unpack(theta)[k]
         self.status[i] = status
 
+    def _check_lbfgs(self, phase: Phase) -> None:
+        before = sum(p.steps for p in self.schedule[: self.phase])
+        for batch in self.batches:
+            run = batch.worker
+            status, taken = run.result().status, run.steps.cpu().numpy()
+            self.objectives[batch.index] = run.value.cpu().double().numpy()
+            close = self._close(batch.index)
+            for k, i in enumerate(batch.index):
+                self.steps[i] = before + int(taken[k])
+                if status[k] == DIVERGED:
+                    self.status[i] = DIVERGED
+                elif status[k] == CONVERGED or close[k]:
+                    self.status[i] = CONVERGED
+        if all(batch.worker.done for batch in self.batches):
+            self.step = phase.steps
+
     def record(self) -> None:
         """Note the objectives of the networks in the batches."""
-        if not self.record_every:
-            return
-        by_steps = self.step == 0 or self.schedule[self.phase].optimiser != "lbfgs"
-        if by_steps and self.step and self.steps_done % self.record_every:
+        if not self.record_every or (self.steps_done % self.record_every and self.step):
             return
         for batch in self.batches:
             values, _ = self.problem.evaluate(batch)

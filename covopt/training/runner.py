@@ -177,8 +177,9 @@ def train(
         torch.as_tensor(task.data.lifted, dtype=precision, device=where),
         batched_loss(task.loss, where, precision),
     )
+    copies = max(COPIES + (2 * phase.memory if phase.optimiser == "lbfgs" else 0) for phase in phases)
     if where.type == "cpu":
-        needed = float(sum(problem.bytes_of(member, 0, COPIES) for member in members))
+        needed = float(sum(problem.bytes_of(member, 0, copies) for member in members))
         plan(needed, memory_left(), "Train fewer networks at a time, or smaller ones.")
     weights = _starting_weights(start, architecture, members, seed, check_positive("scale", scale))
     runner = Runner(

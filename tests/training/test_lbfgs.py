@@ -1,0 +1,288 @@
+"""Batched L-BFGS against scipy's on functions with known minima, and the independence of the members."""
+
+import numpy as np
+import pytest
+from scipy import optimize
+
+torch = pytest.importorskip("torch")
+
+from covopt.training.lbfgs import minimise  # noqa: E402
+from covopt.training.line_search import Searches, advance  # noqa: E402
+
+
+def autograd(objective):
+    """Turn objective(theta (b, P), indices) -> (b,) into the function that minimise takes."""
+
+    def function(theta, indices):
+        with torch.enable_grad():
+            theta = theta.detach().requires_grad_(True)
+            values = objective(theta, indices)
+            (gradient,) = torch.autograd.grad(values.sum(), theta)
+        return values.detach(), gradient
+
+    return function
+
+
+def quadratics(rng, n=12, p=8, condition=1e3):
+    bases = np.linalg.qr(rng.standard_normal((n, p, p)))[0]
+    spectra = np.geomspace(1.0, condition, p) * rng.uniform(0.5, 2.0, (n, p))
+    matrices = torch.tensor(bases * spectra[:, None, :] @ bases.transpose(0, 2, 1))
+    centres = torch.tensor(rng.standard_normal((n, p)))
+
+    def function(theta, indices):
+        pull = torch.einsum("bij,bj->bi", matrices[indices], theta - centres[indices])
+        return 0.5 * ((theta - centres[indices]) * pull).sum(1), pull
+
+    return function, centres
+
+
+def rosenbrocks(scales):
+    scales = torch.tensor(scales)[:, None]
+
+    @autograd
+    def function(theta, indices):
+        a = scales[indices]
+        return (a * (theta[:, 1:] - theta[:, :-1] ** 2) ** 2 + (1 - theta[:, :-1]) ** 2).sum(1)
+
+    return function
+
+
+def relu_networks(rng, n=16, rows=15, width=6, lam=1e-2):
+    X = torch.tensor(np.c_[rng.standard_normal((rows, 2)), np.ones(rows)])
+    y = torch.tensor(rng.standard_normal((n, rows)))
+
+    @autograd
+    def function(theta, indices):
+        hidden, out = theta[:, : 3 * width].reshape(-1, width, 3), theta[:, 3 * width :]
+        f = torch.einsum("bnw,bw->bn", torch.relu(torch.einsum("nd,bwd->bnw", X, hidden)), out)
+        return ((f - y[indices]) ** 2).mean(1) + lam * (theta**2).sum(1)
+
+    return function, torch.tensor(0.7 * rng.standard_normal((n, 4 * width)))
+
+
+def scipy_minimum(function, start, member, **options):
+    def one(x):
+        value, gradient = function(torch.tensor(x)[None], torch.tensor([member]))
+        return float(value[0]), gradient[0].numpy()
+
+    return optimize.minimize(
+        one, start, jac=True, method="L-BFGS-B",
+        options={"maxiter": 5000, "maxfun": 20000, "gtol": 1e-11, "ftol": 1e-16, **options},
+    )  # fmt: skip
+
+
+def test_as_few_steps_as_scipy():
+    function, centres = quadratics(np.random.default_rng(1))
+    found = minimise(function, torch.zeros_like(centres), steps=500, tol_gradient=1e-7)
+    theirs = [
+        scipy_minimum(function, np.zeros(centres.shape[1]), i, gtol=1e-7).nit for i in range(len(centres))
+    ]
+    assert float(found.steps.double().mean()) <= 1.3 * np.mean(theirs)
+
+
+def test_rosenbrock_of_several_curvatures():
+    scales = [1.0, 10.0, 100.0, 1000.0]
+    start = torch.tensor([[-1.2, 1.0, -0.5, 0.3]]).double().repeat(4, 1)
+    function = rosenbrocks(scales)
+    found = minimise(function, start, steps=1000, tol_gradient=1e-9)
+    assert (found.status == "converged").all()
+    for i in range(4):
+        theirs = scipy_minimum(function, start[i].numpy(), i)
+        # a curved valley of four variables has a second, local minimum: both codes must end at one of the two
+        np.testing.assert_allclose(float(found.value[i]), theirs.fun, atol=1e-12)
+
+
+def test_relu_networks_are_as_good_as_scipy():
+    """Their minima lie at kinks, where the gradient does not vanish: weak Wolfe steps get there."""
+    function, start = relu_networks(np.random.default_rng(3), n=4, rows=10, width=4)
+    found = minimise(function, start, steps=400, tol_gradient=1e-7)
+    theirs = [scipy_minimum(function, start[i].numpy(), i, maxiter=400, maxfun=500).fun for i in range(4)]
+    before = function(start, torch.arange(len(start)))[0]
+    assert (found.value < 0.9 * before).all()
+    assert float(found.value.mean()) <= 1.01 * np.mean(theirs)  # many local minima: neither wins on each
+    assert set(found.status) <= {"converged", "stagnated", "stopped"}
+
+
+@pytest.mark.parametrize("make", ["quadratics", "relu"])
+def test_path_does_not_depend_on_the_batch(make):
+    rng = np.random.default_rng(4)
+    if make == "quadratics":
+        function, centres = quadratics(rng)
+        start = torch.zeros_like(centres)
+    else:
+        function, start = relu_networks(rng)
+    whole = minimise(function, start, steps=60, tol_gradient=1e-8)
+    for i in (0, 5, len(start) - 1):
+
+        def alone(theta, indices, i=i):
+            return function(theta, indices + i)
+
+        single = minimise(alone, start[i : i + 1], steps=60, tol_gradient=1e-8)
+        assert int(single.steps[0]) == int(whole.steps[i])
+        np.testing.assert_allclose(single.theta[0].numpy(), whole.theta[i].numpy(), rtol=0, atol=1e-9)
+
+
+def test_masked_entries_stay():
+    function, centres = quadratics(np.random.default_rng(5))
+    mask = torch.ones_like(centres, dtype=torch.bool)
+    mask[:, 3:] = False
+    start = torch.zeros_like(centres)
+    found = minimise(function, start, mask=mask, steps=200)
+    assert (found.theta[~mask] == 0.0).all()
+    gradient = function(found.theta, torch.arange(len(start)))[1]
+    assert float(gradient[mask].abs().max()) < 1e-7
+    assert float(gradient[~mask].abs().max()) > 1.0
+
+
+def test_single_precision_ends_near_the_minimum():
+    function, centres = quadratics(np.random.default_rng(6), condition=10.0)
+
+    def single(theta, indices):
+        value, gradient = function(theta.double(), indices)
+        return value.float(), gradient.float()
+
+    found = minimise(single, torch.zeros_like(centres).float(), steps=500, tol_gradient=1e-12)
+    assert found.theta.dtype == torch.float32
+    assert set(found.status) <= {"stagnated", "converged"}  # 1e-12 is below what float32 resolves
+    assert float((found.theta - centres).abs().max()) < 1e-4
+
+
+def test_non_finite_start_leaves_the_others_alone():
+    function, centres = quadratics(np.random.default_rng(7), n=3)
+
+    def broken(theta, indices):
+        value, gradient = function(theta, indices)
+        return torch.where(indices == 1, torch.nan, value), gradient
+
+    found = minimise(broken, torch.zeros_like(centres), steps=200)
+    reference = minimise(function, torch.zeros_like(centres), steps=200)
+    assert list(found.status) == ["converged", "diverged", "converged"]
+    assert torch.equal(found.theta[1], torch.zeros(8).double())
+    np.testing.assert_allclose(found.theta[[0, 2]].numpy(), reference.theta[[0, 2]].numpy(), atol=1e-12)
+
+
+def test_overflow_on_the_way_keeps_the_last_finite_point():
+    calls = []
+
+    def function(theta, indices):
+        calls.append(len(indices))
+        value, gradient = (theta**2).sum(1), 2.0 * theta
+        if len(calls) > 1:  # nothing is finite after the starting point
+            value = torch.full_like(value, torch.inf)
+        return value, gradient
+
+    found = minimise(function, torch.ones(1, 2).double(), steps=10)
+    assert found.status[0] == "diverged"
+    assert torch.equal(found.theta, torch.ones(1, 2).double())
+    assert float(found.value[0]) == 2.0
+
+
+def test_a_wall_of_nan_is_walked_around():
+    """The minimum lies near the edge of the domain, and steps across it return NaN."""
+
+    def function(theta, indices):
+        x = theta[:, 0]
+        return 10.0 * x - torch.log(x), (10.0 - 1.0 / theta[:, :1])
+
+    found = minimise(function, torch.tensor([[5.0], [0.01]]).double(), steps=100, tol_gradient=1e-9)
+    assert (found.status == "converged").all()
+    np.testing.assert_allclose(found.theta[:, 0].numpy(), 0.1, atol=1e-9)
+
+
+def test_stagnation_at_a_kink():
+    """At the minimum of 1 + |x| + 2|y| no step helps, and no gradient is small."""
+
+    def function(theta, indices):
+        scale = torch.tensor([1.0, 2.0]).double()
+        return 1.0 + (scale * theta.abs()).sum(1), scale * (torch.sign(theta) + (theta == 0))
+
+    found = minimise(function, torch.tensor([[0.3, -0.8]]).double(), steps=2000)
+    assert found.status[0] == "stagnated"
+    assert int(found.steps[0]) < 2000
+    assert float(found.value[0]) < 1.0 + 1e-6
+    assert float(found.gradient_norm[0]) > 1.0
+
+
+def test_steps_are_counted_and_capped():
+    function = rosenbrocks([100.0, 100.0])
+    start = torch.tensor([[-1.2, 1.0], [1.0, 1.0]]).double()
+    found = minimise(function, start, steps=3)
+    assert list(found.status) == ["stopped", "converged"]
+    assert found.steps.tolist() == [3, 0]
+
+
+def test_callback_stops_and_sees_a_falling_value():
+    function = rosenbrocks([100.0])
+    seen = []
+
+    def callback(run):
+        state = run.state()
+        seen.append(float(state["value"][0]))
+        return len(seen) == 7
+
+    found = minimise(function, torch.tensor([[-1.2, 1.0]]).double(), steps=100, callback=callback)
+    assert list(found.status) == ["stopped"]
+    assert len(seen) == 7
+    assert (np.diff(seen) <= 0).all()
+
+
+def test_interrupted_and_resumed_is_bitwise_the_same():
+    function, start = relu_networks(np.random.default_rng(8), n=4, width=4)
+    whole = minimise(function, start, steps=80)
+    kept = {}
+
+    def interrupt(run):
+        kept["ticks"] = kept.get("ticks", 0) + 1
+        if kept["ticks"] == 57:
+            kept["state"] = run.state()
+        return "state" in kept
+
+    minimise(function, start, steps=80, callback=interrupt)
+    resumed = minimise(function, start, steps=80, state=kept["state"])
+    assert torch.equal(resumed.theta, whole.theta)
+    assert torch.equal(resumed.steps, whole.steps)
+    assert (resumed.status == whole.status).all()
+
+
+def test_finished_members_drop_out_of_the_batch():
+    function, centres = quadratics(np.random.default_rng(9), n=8)
+    sizes = []
+
+    def counted(theta, indices):
+        sizes.append(len(indices))
+        return function(theta, indices)
+
+    start = centres.clone()
+    start[:2] = 0.0  # the others start at their minimum
+    minimise(counted, start, steps=200)
+    assert sizes[0] == 8
+    assert max(sizes[1:]) == 2
+
+
+def test_line_search_ends_with_strong_wolfe():
+    """Functions of one variable whose first trial is far too short, far too long, or beyond a bump."""
+    functions = [
+        (lambda t: (t - 50.0) ** 2, lambda t: 2 * (t - 50.0)),
+        (lambda t: 1e4 * (t - 1e-3) ** 2, lambda t: 2e4 * (t - 1e-3)),
+        (lambda t: np.cos(t) - 0.01 * t, lambda t: -np.sin(t) - 0.01),
+    ]
+    starts = [0.0, 0.0, 1.0]
+    value = torch.tensor([f(t) for (f, _), t in zip(functions, starts, strict=True)]).double()
+    slope = torch.tensor([g(t) for (_, g), t in zip(functions, starts, strict=True)]).double()
+    assert (slope < 0).all()
+    searches = Searches.begin(value, slope, torch.ones(3).double())
+    done = {}
+    for _ in range(20):
+        at = searches.step.clone()
+        trials = [
+            (f(s + float(t)), g(s + float(t))) for (f, g), s, t in zip(functions, starts, at, strict=True)
+        ]
+        values, slopes = torch.tensor(trials).double().T
+        outcome = advance(searches, values, slopes, torch.isfinite(values))
+        for i in range(3):
+            if bool(outcome.accepted[i]):
+                done.setdefault(i, (float(at[i]), float(values[i]), float(slopes[i])))
+    assert set(done) == {0, 1, 2}
+    for i, (step, end, tilt) in done.items():
+        assert end <= float(value[i]) + 1e-4 * step * float(slope[i]) + 1e-12
+        assert abs(tilt) <= 0.9 * abs(float(slope[i]))
