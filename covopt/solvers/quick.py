@@ -1,9 +1,9 @@
 """What a solve of a table takes, in time and memory; and a network through the points where it takes too much.
 
-N neurons in random directions, each of which bends at a point of its own, have independent outputs there: one linear
-system gives a network; of twice as many the least weights cost a hundredth. Where N³ operations are too many, the
-points along one direction u are a piecewise linear function of u·x. All are far from the smallest, the last the
-farthest: on many points doubles may not have its digits.
+Two neurons at each point, in random directions along which they bend there, have more than enough independent
+outputs: one linear system gives the least weights that meet all points. Where N³ operations are too many, the points
+along one direction u are a piecewise linear function of u·x. Both are far from the smallest, the last the farthest:
+on many points doubles may not have its digits.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from covopt.checks.memory import gives_way, memory_left
 from covopt.oracles.faces import count_faces
 from covopt.problems.regularised import RegularisedProblem
 from covopt.problems.shallow import ShallowProblem, sizes
-from covopt.solvers.finish import sparsified
 from covopt.solvers.master.columns import SQUARE
 from covopt.solvers.master.objective import PASSES
 from covopt.solvers.points import Point
@@ -25,11 +24,8 @@ from covopt.solvers.thin import Thin
 from covopt.status import Status
 
 DIRECTIONS = 8
-DENSE_PER_S = 5e10  # N³ for a network with a kink at every point (.4 s for 3000, 2.8 s for 5000)
-DENSE_BYTES = 24.0
-CARATHEODORY_PER_S = (
-    1e9  # (N·k)³ for the weights of two neurons at each point, a hundredth of the cost of one
-)
+DENSE_PER_S = 1e10  # N³ for a network with two kinks at every point (2.7 s for 3000)
+DENSE_BYTES = 48.0
 EACH = 2
 REFINEMENTS = 3
 FLOPS_PER_S = 1.5e10  # of one thread in the products of the master problem
@@ -134,7 +130,7 @@ def quick_network(problem: ShallowProblem, seconds: float, random_state: int | N
     --------
     >>> rows = np.column_stack([np.random.default_rng(0).standard_normal((50, 2)), np.ones(50)])
     >>> [len(quick_network(ShallowProblem(rows, np.sin(np.arange(50.0))), s).neurons) for s in (0.0, 1.0)]
-    [50, 50]
+    [50, 100]
     """
     rng = np.random.default_rng(0 if random_state is None else random_state)
     shape = problem.targets.shape
@@ -147,8 +143,7 @@ def quick_network(problem: ShallowProblem, seconds: float, random_state: int | N
         problem = replace(problem, rows=thin.rows)
     n, found = float(len(problem.rows)), None
     if n**3 / DENSE_PER_S <= seconds and DENSE_BYTES * n**2 <= memory_left():
-        each = EACH if float(problem.targets.size) ** 3 / CARATHEODORY_PER_S <= seconds else 1
-        found = _kinks_at_points(problem, rng, each if each**2 * DENSE_BYTES * n**2 <= memory_left() else 1)
+        found = _kinks_at_points(problem, rng)
     found = found or _along_a_line(problem, rng)
     if found is not None:
         point.neurons, point.weights = found if thin is None else thin.units(*found)
@@ -157,29 +152,26 @@ def quick_network(problem: ShallowProblem, seconds: float, random_state: int | N
 
 
 def _kinks_at_points(
-    problem: ShallowProblem, rng: np.random.Generator, each: int
+    problem: ShallowProblem, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return a network of neurons in random directions, ``each`` of which bend at every point.
+    """Return the least weights of neurons in random directions, two of which bend at every point.
 
-    Their outputs at the points are independent for almost all directions; None where doubles do not tell them apart.
-    Of more than one the weights are the least that meet the points, before Carathéodory leaves as many as the points.
+    Their outputs there span all targets for almost all directions; None where doubles do not tell them apart.
     """
-    rows = np.tile(problem.rows, (each, 1))
+    rows = np.tile(problem.rows, (EACH, 1))
     units = rows / np.linalg.norm(rows, axis=1)[:, None]
     neurons = rng.standard_normal(rows.shape)
     neurons -= np.einsum("ij,ij->i", neurons, units)[:, None] * units
     neurons /= np.linalg.norm(neurons, axis=1)[:, None]
     atoms = problem.atoms(neurons)
-    factor, pivots, singular = dgetrf(atoms if each == 1 else atoms @ atoms.T)
+    factor, pivots, singular = dgetrf(atoms @ atoms.T)
     if singular or not np.isfinite(factor).all():
         return None
     weights = np.zeros((len(neurons), *problem.targets.shape[1:]))
     for _ in range(REFINEMENTS):
         missed = problem.targets - atoms @ weights
         change = dgetrs(factor, pivots, missed)[0].reshape(missed.shape)
-        weights = weights + (change if each == 1 else atoms.T @ change)
-    if each > 1:
-        neurons, weights, _ = sparsified(problem, neurons, weights, np.zeros(problem.targets.shape[1:])[()])
+        weights = weights + atoms.T @ change
     missed = float(np.abs(problem.targets - problem.atoms(neurons) @ weights).max())
     return (neurons, weights) if missed <= PASSES else None
 
