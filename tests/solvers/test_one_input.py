@@ -62,7 +62,7 @@ def test_every_column_is_certified(kind, n):
         solution = covopt.min_norm(x[:, None], y, output_bias=output_bias)
         found = solution.certificate
         assert found.gap <= 1e-6, output_bias
-        # weights of 10⁸ beside a free bias have no more digits: without FMA five minutes miss by 2.2e-9, which is said
+        # weights of 10⁸ beside a free bias have no more digits: without FMA five minutes miss by 2.2e-9, and say so
         assert solution.status.code == "certified" or (output_bias == "free" and 1e-9 < found.residual < 1e-8)
         assert len(solution.network) <= n
         assert covopt.verify(solution).ok
