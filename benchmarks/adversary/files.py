@@ -40,17 +40,9 @@ def _path(rng: np.random.Generator) -> Any:
     return {"format": "covopt-path", "schema": 1, "solutions": [point.to_dict() for point in points]}
 
 
-def _contradiction(rng: np.random.Generator) -> Any:
-    solution = honest(rng, with_loss=bool(rng.random() < 0.5))
-    content = solution.to_dict()
-    network = content["network"] | {
-        "bias": solution.network.bias,
-        "counts_output_bias": solution.network.counts_output_bias,
-    }
-    return {
-        "format": "covopt-contradiction", "schema": 1, "interpolates": solution.loss is None, "network": network,
-        "solution": content,
-    }  # fmt: skip
+def _gap(rng: np.random.Generator) -> Any:
+    X, y = rng.standard_normal((6, 1)), rng.standard_normal(6)
+    return quiet(covopt.gap, (rng.standard_normal((3, 2)), rng.standard_normal(3)), X, y, lam=0.05)
 
 
 KINDS: dict[str, Callable[[np.random.Generator], Any]] = {
@@ -59,7 +51,7 @@ KINDS: dict[str, Callable[[np.random.Generator], Any]] = {
     "label-noise": _label_noise,
     "cp-rank": _matrix,
     "path": _path,
-    "contradiction": _contradiction,
+    "gap": _gap,
     "deep": deep.honest,
 }
 
@@ -118,6 +110,7 @@ def _by_library(path: Path, rng: np.random.Generator, made: Any) -> Outcome:
         return held()
     if isinstance(loaded, covopt.depth.DeepSolution):
         return deep.still_holds(loaded, made)
+    loaded = loaded.best if isinstance(loaded, covopt.Gap) else loaded
     for solution in loaded if isinstance(loaded, list) else [loaded]:
         if isinstance(solution, covopt.Solution):
             solution.summary()
